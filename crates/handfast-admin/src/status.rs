@@ -69,3 +69,38 @@ impl Status {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::fake::{Fake, Script};
+
+    /// Other programs read it. The parts of the snapshot that this leaves empty are compared in handfast-observe.
+    #[test]
+    fn the_json_is_as_recorded() {
+        let mut status = Status::of(&Fake::new(Arc::new(Script::default())), &History::default());
+        let at = |seconds: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds);
+        let measured = &mut status.measured;
+        measured.reload.last_at = Some(at(7));
+        (measured.process.now, measured.process.started) = (at(300_000), at(0));
+        (measured.process.pid, measured.process.version) = (4_711, "0.0.0");
+        measured.process.process_cpu_seconds = Some(1.5);
+        (measured.process.source_ports, measured.process.time_wait) = (Some((32_768, 60_999)), Some(9));
+        for (days, certificate) in (1..).zip(&mut measured.certificates) {
+            certificate.not_after = at(300_000 + days * 86_400);
+            certificate.staple_until = None;
+        }
+        measured.revocation_lists[0].next_update = Some(at(300_000 + 86_400));
+        measured.revocation_lists[0].late_at = Some(at(300_000 - 5));
+        // A field on each line, so that a difference is easy to see.
+        let json = status.into_json().expect("it is JSON").replace(",\"", ",\n\"") + "\n";
+        let recorded = include_str!("recorded/status.json");
+        for (now, before) in json.lines().zip(recorded.lines()) {
+            assert_eq!(now, before);
+        }
+        assert_eq!(json, recorded);
+    }
+}

@@ -35,8 +35,8 @@ pub(super) struct ThreadTotals {
 /// How many lines were written and lost, over all workers.
 #[derive(Debug, Default)]
 pub struct Totals {
-    pub(super) written: Cell,
-    pub(super) failed: Cell,
+    pub(crate) written: Cell,
+    pub(crate) failed: Cell,
     threads: Mutex<Vec<Arc<ThreadTotals>>>,
 }
 

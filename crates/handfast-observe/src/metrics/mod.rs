@@ -270,4 +270,6 @@ impl Registry {
 }
 
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod tests;

@@ -1,0 +1,249 @@
+//! What other programs read, compared byte by byte with what was recorded: OpenMetrics, the snapshot in status.json, and the counts
+//! that processes exchange in an upgrade. A difference breaks a dashboard, an alert, or an upgrade between two versions.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use handfast_net::fault::Cause as SocketCause;
+use handfast_tls::session::{Agreed, CertificateFault};
+
+use super::*;
+use crate::cause::Cause;
+use crate::reason::{CloseReason, Side, Step};
+use crate::record::{Record, StepTimes};
+
+/// A backend on which everything is set.
+#[derive(Debug)]
+struct Status;
+
+impl BackendStatus for Status {
+    fn add_to(&self, to: &mut BackendSnapshot) {
+        let (histogram, mut seconds) = (Histogram::default(), Distribution::default());
+        for millis in [3, 5] {
+            histogram.record(Duration::from_millis(millis));
+        }
+        histogram.add_to(&mut seconds);
+        to.failures_in_a_row = 4;
+        to.last_failure = Some("refused");
+        to.state = BackendState::CheckFailed;
+        to.down_since = Some(at(10));
+        to.pause_left_seconds = Some(2.5);
+        to.operator = Some("drain");
+        to.operator_since = Some(at(20));
+        to.check = Some(CheckSnapshot {
+            up: true,
+            since: Some(at(30)),
+            last_at: Some(at(40)),
+            last_failure: Some("404".into()),
+            in_a_row: 3,
+            passed: 2,
+            failed: 7,
+            seconds,
+        });
+    }
+}
+
+fn at(seconds: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000 + seconds)
+}
+
+fn times(count: u64, what: impl Fn()) {
+    (0..count).for_each(|_| what());
+}
+
+/// Each counter with a number of its own, as far as events allow it.
+fn count(thread: &ThreadMetrics) {
+    let web = thread.service("web");
+    times(61, || web.accepted());
+    let mut record = Record::new((0, "web".into()), 1, None);
+    record.seconds = StepTimes { relay: Duration::from_millis(700), ..StepTimes::default() };
+    let socket = |cause| Cause::Socket(cause);
+    let ends = [
+        (Step::Relay, Side::Client, Cause::Finished, 5),
+        (Step::Handshake, Side::Client, Cause::Alert, 3),
+        (Step::Connect, Side::Backend, socket(SocketCause::Refused), 3),
+        (Step::Relay, Side::Backend, socket(SocketCause::Errno(5)), 2),
+        (Step::Relay, Side::Backend, socket(SocketCause::Errno(6)), 4),
+    ];
+    for (step, side, cause, count) in ends {
+        times(count, || web.closed(&record, &CloseReason::new(step, side, cause)));
+    }
+    for (count, limit) in (1..).zip(Limit::ALL) {
+        times(count, || web.refused(limit));
+        web.waiting(limit, 0, count + 10);
+    }
+    for (count, outcome) in (21..).zip(HeaderOutcome::ALL) {
+        times(count, || web.proxy_header(outcome));
+    }
+    for (count, fault) in (31..).zip(CertificateFault::ALL) {
+        times(count, || web.certificate_failed(fault));
+    }
+    web.bytes_to_backend(1_001);
+    web.bytes_to_client(2_002);
+    times(6, || web.ticket_offered());
+    handshakes(&web);
+    let backend = web.backend("10.0.0.7:80", true);
+    times(8, || backend.connected(Duration::from_millis(2)));
+    times(5, || backend.disconnected());
+    times(4, || backend.answered(Duration::from_micros(90)));
+    for cause in [Cause::Internal, socket(SocketCause::Errno(5)), socket(SocketCause::Errno(6))] {
+        backend.failed(cause);
+    }
+    web.backend("/run/x.sock", false).connected(Duration::from_micros(7));
+    thread.service("mail").accepted();
+}
+
+fn handshakes(web: &ServiceMetrics) {
+    let agreed = Agreed {
+        version: Some("TLSv1.3"),
+        group: Some("X25519MLKEM768"),
+        signature: Some("ECDSA-P256"),
+        hello_retry: true,
+        ..Agreed::default()
+    };
+    let resumed = Agreed { resumed: Some(true), signature: None, ..agreed.clone() };
+    let millis = Duration::from_millis;
+    let seconds = StepTimes {
+        hello: millis(30),
+        handshake: millis(50),
+        handshake_crypto: millis(1),
+        handshake_wait: millis(40),
+        ..StepTimes::default()
+    };
+    times(2, || web.handshake(&agreed, &seconds));
+    times(3, || web.handshake(&resumed, &seconds));
+    times(4, || web.backend_handshake(&agreed, millis(9), millis(2)));
+    times(5, || web.backend_handshake(&resumed, millis(6), millis(1)));
+}
+
+/// A registry with a value for each field, and with what a process before it has counted, words of another version among it.
+fn registry() -> Arc<Registry> {
+    let registry = Registry::new();
+    for name in ["worker-0", "worker-1"] {
+        let thread = registry.thread(name);
+        count(&thread);
+        for cause in [SocketCause::OutOfFiles, SocketCause::Errno(9)] {
+            thread.accept_failed(Cause::Socket(cause));
+        }
+        thread.backing_off(name == "worker-0");
+        times(3, || thread.loop_turn(Duration::from_micros(20)));
+        thread.spurious(4);
+        thread.tasks(7);
+        times(2, || thread.panicked());
+        times(5, || thread.signed_elsewhere());
+    }
+    let backend =
+        |name: &str, status| ConfiguredBackend { name: name.into(), weight: 3, backup: true, status };
+    registry.set_configured(Configured {
+        connections_limit: 900,
+        services: vec![ConfiguredService {
+            name: "web".into(),
+            connections_limit: Some(800),
+            address_limit: Some(70),
+            sources: Some(2),
+            asks_for_certificates: true,
+            backends: vec![backend("10.0.0.7:80", Some(Arc::new(Status))), backend("db:1", None)],
+        }],
+        names: vec![NameSnapshot {
+            name: "db:1".into(),
+            services: vec!["web".into()],
+            addresses: vec!["10.0.0.9".into()],
+            answered: 11,
+            failed: 12,
+            problem: Some("no such name".into()),
+            failing_since: Some(at(50)),
+        }],
+    });
+    control(&registry);
+    let other_version = "5\tservice\tweb\tend\ta\tb\tc\n6\tservice\tweb\tend\trelay\tb\talert\n\
+                         7\tservice\tweb\tbackend\t10.0.0.7:80\tfailure\tof-tomorrow\n\
+                         8\tservice\tweb\taccepted\n9\tservice\tweb\tbackend\tdb:1\tconnected\n10\topen\n";
+    registry.heard(1, vec![("before".into(), other_version.into())]);
+    registry
+}
+
+/// What the control thread reports.
+fn control(registry: &Registry) {
+    registry.set_certificates(vec![CertificateSnapshot {
+        service: "web".into(),
+        name: "example.org".into(),
+        kind: "ECDSA-P256".into(),
+        not_after: at(1_000),
+        staple_until: Some(at(500)),
+    }]);
+    registry.set_revocation_lists(vec![RevocationListSnapshot {
+        service: "web".into(),
+        issuer: "CN=Clients".into(),
+        entries: 13,
+        next_update: Some(at(600)),
+        late_at: Some(at(550)),
+    }]);
+    let service = "web".into();
+    registry.set_file_problems(vec![FileProblemSnapshot { service, broken: 1, removed: 2, not_stapled: 3 }]);
+    registry.set_key_process(|| KeyProcessSnapshot { answers: true, restarts: 2 });
+    registry.reload_succeeded(1);
+    times(2, || registry.reload_succeeded(2));
+    times(3, || registry.reload_left_out(3, "one file"));
+    times(4, || registry.reload_failed("unknown key"));
+    let totals = Totals::default();
+    totals.written.add(17);
+    totals.failed.add(18);
+    registry.set_access_log(Arc::new(totals));
+}
+
+/// With values for what belongs to this machine and moment.
+fn snapshot(registry: &Registry) -> Snapshot {
+    let mut snapshot = registry.snapshot();
+    snapshot.reload.last_at = Some(at(60));
+    snapshot.process = ProcessSnapshot {
+        now: at(100),
+        started: at(0),
+        pid: 4_711,
+        version: "0.0.0",
+        cpu_seconds: [("worker-0".to_owned(), 1.5)].into(),
+        process_cpu_seconds: Some(2.5),
+        open_files: Some(50),
+        max_files: Some(1_024),
+        resident_bytes: Some(41_000_000),
+        source_ports: Some((32_768, 60_999)),
+        time_wait: Some(9),
+    };
+    snapshot
+}
+
+/// Fails with the first line that differs.
+fn is_as_recorded(text: &str, recorded: &str) {
+    if let Some((line, (now, before))) =
+        text.lines().zip(recorded.lines()).enumerate().find(|(_, (a, b))| a != b)
+    {
+        panic!("line {}:\n{now}\ninstead of\n{before}", line + 1);
+    }
+    assert_eq!(text, recorded);
+}
+
+#[test]
+fn openmetrics_is_as_recorded() {
+    let registry = registry();
+    is_as_recorded(&Format::OpenMetrics.write(snapshot(&registry)), include_str!("recorded/openmetrics.txt"));
+}
+
+#[test]
+fn the_json_is_as_recorded() -> Result<(), impl fmt::Debug> {
+    let json = serde_json::to_string_pretty(&snapshot(&registry()))?;
+    is_as_recorded(&(json + "\n"), include_str!("recorded/snapshot.json"));
+    Ok::<(), serde_json::Error>(())
+}
+
+#[test]
+fn counts_for_the_next_process_are_as_recorded() {
+    let registry = registry();
+    let told = registry.told();
+    is_as_recorded(&told[0].1, include_str!("recorded/counts.txt"));
+    // What a process receives, it passes on when that process has ended; each line has a place in a snapshot.
+    let next = self::registry();
+    next.hears_no_more(1);
+    next.heard(2, told);
+    next.hears_no_more(2);
+    is_as_recorded(&next.told()[0].1, include_str!("recorded/counts-of-two.txt"));
+}
