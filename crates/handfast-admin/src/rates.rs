@@ -143,10 +143,9 @@ impl ServiceSample {
 impl RecentService {
     /// What has come since.
     fn since(&self, before: &Self) -> Self {
-        let is =
-            |end: &End, other: &End| (end.step, end.side, end.cause) == (other.step, other.side, other.cause);
-        let earlier =
-            |end: &End| before.ends.iter().find(|known| is(end, known)).map_or(0, |known| known.count);
+        let earlier = |end: &End| {
+            before.ends.iter().find(|known| known.key() == end.key()).map_or(0, |known| known.count)
+        };
         let ends =
             self.ends.iter().map(|end| End { count: end.count.saturating_sub(earlier(end)), ..end.clone() });
         let mut ends: Vec<_> = ends.filter(|end| end.count > 0).collect();

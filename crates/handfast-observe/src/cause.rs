@@ -25,6 +25,7 @@ macro_rules! causes {
             const OWN: &[Self] = &[$(Self::$name,)*];
 
             /// The word used in logs, labels and documents: kebab-case, stable.
+            #[inline]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)*
@@ -127,11 +128,21 @@ impl Cause {
 
     /// Whether the connection failed: a peer may have lost something. This is the one definition, for the access log, the metrics and
     /// their alerts, the status page and `handfast log`. Clients that never send close_notify are many, and lose nothing when nothing was in flight.
+    #[inline]
     pub const fn is_failure(self) -> bool {
         !matches!(
             self,
             Self::Finished | Self::BackendEnded | Self::NoCloseNotify | Self::ResetAtEnd | Self::Checked
         )
+    }
+
+    /// What it is counted under: all errno values without a word are one cause.
+    #[inline]
+    pub const fn counted(self) -> Self {
+        match self {
+            Self::Socket(Socket::Errno(_)) => Self::Socket(Socket::Errno(0)),
+            cause => cause,
+        }
     }
 
     /// Every cause there is; one errno stands for all that have no word.

@@ -17,17 +17,20 @@ impl Cell {
     }
 
     /// Adds to it; only its owner may.
+    #[inline]
     pub(crate) fn add(&self, amount: u64) {
         // Not fetch_add: with one writer nothing can come between, and this compiles to a plain add in memory.
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
     }
 
     /// Replaces it; only its owner may.
+    #[inline]
     pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
     /// What it was a moment ago.
+    #[inline]
     pub(crate) fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -23,26 +23,29 @@ pub struct CloseReason {
     pub detail: Option<Box<str>>,
 }
 
-/// What ended a connection, of its words, as a sentence: `while carrying bytes, the client reset the connection`.
-pub fn sentence(step: &str, side: &str, cause: &str) -> String {
-    match (Step::named(step), Side::named(side), Cause::named(cause)) {
-        (Some(step), Some(side), Some(cause)) => format!("{}, {}", step.while_doing(), cause.sentence(side)),
-        _ => "ended in a way too rare to be counted apart".into(),
-    }
-}
+/// The sentence for ends that are counted together.
+pub(crate) const UNKNOWN_END: &str = "ended in a way too rare to be counted apart";
 
 impl CloseReason {
     /// A reason that says everything in its words.
+    #[inline]
     pub fn new(step: Step, side: Side, cause: Cause) -> Self {
         Self { step, side, cause, detail: None }
     }
 
+    /// What happened: `while carrying bytes, the client reset the connection`.
+    pub fn sentence(&self) -> String {
+        format!("{}, {}", self.step.while_doing(), self.cause.sentence(self.side))
+    }
+
     /// The same with what more is known.
+    #[inline]
     pub fn because(self, detail: impl Into<Box<str>>) -> Self {
         Self { detail: Some(detail.into()), ..self }
     }
 
     /// What a socket's fault means: `side` is whose socket it is, unless the fault is this machine's.
+    #[inline]
     pub fn fault(step: Step, side: Side, fault: &Fault) -> Self {
         let side = if fault.cause.is_local() { Side::Local } else { side };
         Self { step, side, cause: fault.cause.into(), detail: fault.evidence.clone() }

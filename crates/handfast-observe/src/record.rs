@@ -75,6 +75,7 @@ const BACKEND_FAILURES: usize = 8;
 
 impl Record {
     /// A client that was accepted just now.
+    #[inline]
     pub fn new(
         (service_index, service): (usize, Rc<str>),
         generation: u64,
@@ -102,22 +103,26 @@ impl Record {
     }
 
     /// What is known only of some connections, to be written.
+    #[inline]
     pub fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }
 
     /// What a proxy in front said.
+    #[inline]
     pub fn proxied(&self) -> Option<&Proxied> {
         self.rare.as_ref()?.proxied.as_ref()
     }
 
     /// The connection's name: what the backend was told, or else a proxy in front said.
+    #[inline]
     pub fn unique_id(&self) -> Option<&[u8]> {
         let rare = self.rare.as_ref()?;
         rare.unique_id.as_deref().or_else(|| rare.proxied.as_ref()?.unique_id.as_deref())
     }
 
     /// A backend did not answer.
+    #[inline]
     pub fn backend_failed(&mut self, name: &Rc<str>, cause: Cause) {
         self.backends_failed = self.backends_failed.saturating_add(1);
         if self.backend_failures.len() < BACKEND_FAILURES {

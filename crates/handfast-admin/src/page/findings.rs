@@ -7,14 +7,14 @@ use std::time::SystemTime;
 
 use handfast_text::calendar::Utc;
 
-use super::format::{Urgency, count, counted, long, sentence, share_of};
+use super::format::{Urgency, count, counted, long, share_of};
 use crate::rates::{Attempts, RecentService};
 use crate::status::Status;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{
     BackendSnapshot, BackendState, CheckSnapshot, End, NameSnapshot, ServiceSnapshot,
 };
-use handfast_observe::reason::Side;
+use handfast_observe::reason::{Side, Step};
 
 /// Share of the source ports or files in use from which it is worth reporting, in percent.
 pub(super) const NEARLY_FULL: u64 = 80;
@@ -139,7 +139,9 @@ fn clock(time: SystemTime) -> String {
 
 /// Connections that reached no backend, and attempts that failed though another backend then served.
 fn connecting(service: &ServiceSnapshot, recent: &RecentService, over: &str, points: &mut Points) {
-    let failed = |end: &&End| end.step == "connect" && end.side != "client" && end.cause != "stopped";
+    let failed = |end: &&End| {
+        end.step == Some(Step::Connect) && end.side != Some(Side::Client) && end.cause != Some(Cause::Stopped)
+    };
     let reached: u64 = recent.backends.values().map(|backend| backend.connected).sum();
     if let Some((missed, why)) = most(recent, failed) {
         let all = reached + missed;
@@ -175,7 +177,9 @@ fn connecting(service: &ServiceSnapshot, recent: &RecentService, over: &str, poi
 fn others(service: &ServiceSnapshot, recent: &RecentService, over: &str, points: &mut Points) {
     let name = &service.name;
     let all: u64 = recent.ends.iter().map(|end| end.count).sum();
-    let broken = |end: &&End| end.step == "relay" && end.side == "backend" && end.cause != "finished";
+    let broken = |end: &&End| {
+        end.step == Some(Step::Relay) && end.side == Some(Side::Backend) && end.cause != Some(Cause::Finished)
+    };
     if let Some((broken, why)) = most(recent, broken)
         && broken * 100 >= all * URGENT
     {
@@ -185,12 +189,12 @@ fn others(service: &ServiceSnapshot, recent: &RecentService, over: &str, points:
             format!("The backend broke off {} of {all} of {name} that ended {over}: {why}.", count(broken)),
         ));
     }
-    let ours = |end: &&End| end.side == "local" && end.step != "connect";
+    let ours = |end: &&End| end.side == Some(Side::Local) && end.step != Some(Step::Connect);
     if let Some((failed, why)) = most(recent, ours) {
         let failed = counted(failed, "connection");
         points.push((Urgency::Bad, format!("{failed} of {name} failed on this machine {over}: {why}.")));
     }
-    if let Some((failed, why)) = most(recent, |end| end.step == "handshake")
+    if let Some((failed, why)) = most(recent, |end| end.step == Some(Step::Handshake))
         && recent.handshakes == 0
         && failed >= CLIENTS
     {
@@ -209,8 +213,7 @@ fn most(recent: &RecentService, kind: impl Fn(&&End) -> bool) -> Option<(u64, St
     let most = recent.ends.iter().find(&kind)?;
     let all: u64 = recent.ends.iter().filter(&kind).map(|end| end.count).sum();
     let mostly = if most.count < all { "mostly " } else { "" };
-    let words = sentence(most.step, most.side, most.cause);
-    Some((all, format!("{mostly}{words} ({} / {} / {})", most.step, most.side, most.cause)))
+    Some((all, format!("{mostly}{} ({})", most.sentence(), most.words().join(" / "))))
 }
 
 fn limits(service: &ServiceSnapshot, status: &Status, points: &mut Points) {

@@ -1,12 +1,11 @@
 //! Numbers and events in words, as a person says them.
 //!
-//! In: seconds, bytes, counts, and a step, side and cause. Out: short text, not yet escaped for HTML.
+//! In: seconds, bytes, counts, moments. Out: short text, not yet escaped for HTML.
 
 use std::time::{Duration, SystemTime};
 
 use handfast_observe::metrics::RevocationListSnapshot;
 
-pub(super) use handfast_observe::reason::sentence;
 pub(super) use handfast_text::units::{bytes, count, counted, long, rate, share_of};
 
 /// Seconds in a unit that fits.
@@ -79,14 +78,5 @@ mod tests {
         assert_eq!(in_days(1.5), (Urgency::Bad, "expires in 1 day 12 h: renew it now".into()));
         assert_eq!(in_days(20.0), (Urgency::Soon, "expires in 20 days: its renewal is late".into()));
         assert_eq!(in_days(90.0), (Urgency::Good, "expires in 90 days".into()));
-    }
-
-    #[test]
-    fn an_end_is_a_sentence() {
-        assert_eq!(
-            sentence("relay", "client", "reset"),
-            "while carrying bytes, the client reset the connection"
-        );
-        assert_eq!(sentence("other", "other", "other"), "ended in a way too rare to be counted apart");
     }
 }

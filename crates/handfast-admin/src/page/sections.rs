@@ -1,6 +1,6 @@
 //! What the proxy does: where connections go, where the time of handshakes goes, and how connections end.
 
-use super::format::{bytes, count, counted, rate, seconds, sentence, share_of};
+use super::format::{bytes, count, counted, rate, seconds, share_of};
 use super::html::Html;
 use crate::control::ServiceOverview;
 use crate::status::Status;
@@ -145,9 +145,8 @@ pub(super) fn ends(html: &mut Html, status: &Status) {
         html.table(&["#Count", "Service", "What happened", "step / side / cause"]);
         for (service, end) in failed {
             html.raw("<tr>").number(&count(end.count)).cell(service);
-            html.cell(&capitalised(&sentence(end.step, end.side, end.cause)));
-            html.element("td class=code", &format!("{} / {} / {}", end.step, end.side, end.cause))
-                .raw("</tr>");
+            html.cell(&capitalised(&end.sentence()));
+            html.element("td class=code", &end.words().join(" / ")).raw("</tr>");
         }
         html.end_table();
     }

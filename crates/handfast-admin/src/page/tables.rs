@@ -220,7 +220,7 @@ pub(super) fn threads(html: &mut Html, status: &Status) {
     }
     html.end_table();
     for thread in &status.measured.threads {
-        for (cause, errors) in &thread.accept_errors {
+        for (cause, errors) in thread.accept_errors.iter() {
             html.element("p", &format!("{}: accept failed {} times: {cause}.", thread.name, count(*errors)));
         }
     }

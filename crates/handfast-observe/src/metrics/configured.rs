@@ -9,8 +9,9 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use super::BackendSnapshot;
+use super::backend::BackendSnapshot;
 use super::times::optional_time;
+use super::transfer::{Counts, Transfer, transferred};
 
 /// What is served now.
 #[derive(Clone, Debug, Default)]
@@ -77,4 +78,17 @@ pub struct NameSnapshot {
     /// Since when none was.
     #[serde(serialize_with = "optional_time")]
     pub failing_since: Option<SystemTime>,
+}
+
+transferred! { NameSnapshot { answered: u64 => ["answered"]; failed: u64 => ["failed"]; } derived {} }
+
+impl Transfer for Vec<NameSnapshot> {
+    fn write(&self, words: &[&str], to: &mut Counts) {
+        self.iter().for_each(|name| name.write(&[words, &[&name.name]].concat(), to));
+    }
+
+    fn place(&mut self, words: &[&str]) -> Option<&mut u64> {
+        let (name, rest) = words.split_first()?;
+        self.iter_mut().find(|known| known.name == *name)?.place(rest)
+    }
 }

@@ -15,7 +15,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 use super::times::time;
-use crate::reason::{CloseReason, sentence};
+use crate::reason::CloseReason;
 use crate::record::Record;
 
 /// Failures that a thread keeps: at most some 16 KiB.
@@ -109,18 +109,17 @@ pub(super) fn latest<'f>(threads: impl Iterator<Item = &'f Failures>) -> Vec<Fai
     all.sort_by_key(|failure| std::cmp::Reverse(failure.time));
     all.truncate(SHOWN);
     let shown = |failure: Failure| {
-        let (step, side, cause) =
-            (failure.reason.step.name(), failure.reason.side.name(), failure.reason.cause.name());
+        let reason = failure.reason;
         FailureSnapshot {
             time: failure.time,
             service: failure.service.into(),
             client: failure.client,
             backend: failure.backend.map(String::from),
-            step,
-            side,
-            cause,
-            sentence: sentence(step, side, cause),
-            detail: failure.reason.detail.map(String::from),
+            step: reason.step.name(),
+            side: reason.side.name(),
+            cause: reason.cause.name(),
+            sentence: reason.sentence(),
+            detail: reason.detail.map(String::from),
         }
     };
     all.into_iter().map(shown).collect()

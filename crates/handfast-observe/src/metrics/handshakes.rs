@@ -2,13 +2,23 @@
 //!
 //! In: a handshake that was completed, on its worker's thread. Out: histograms that `sum.rs` reads.
 
+#![expect(clippy::disallowed_types, reason = "held to intern a word, never to count")]
+
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use handfast_tls::session::Agreed;
+use serde::Serialize;
 
-use super::histogram::Histogram;
+use super::counters::counters;
+use super::ends::OTHER;
+use super::histogram::{Distribution, Histogram};
 use super::table::Table;
+use super::transfer::{Counts, Transfer};
 use crate::record::StepTimes;
+
+/// Words of handshakes that are accepted from other processes, at the most; versions, groups and signatures are a few dozen.
+const WORDS: usize = 256;
 
 /// What a handshake is counted under: version, group, signature, and whether a session was resumed.
 pub(super) type HandshakeKey = (&'static str, &'static str, &'static str, bool);
@@ -22,13 +32,27 @@ pub(super) const BACKEND_PHASES: [(&str, usize); 2] = [("crypto", 1), ("backend_
 /// Handshake times by what was agreed on.
 pub(super) type Handshakes = Table<HandshakeKey, HandshakeTimes, 64>;
 
-/// Where the time of handshakes went.
-#[derive(Debug, Default)]
-pub(super) struct HandshakeTimes {
+counters! {
+    /// Where the time of handshakes went.
+    #[derive(Debug, Default)]
+    pub(super) cells HandshakeTimes;
+
+    /// Handshakes that agreed on the same.
+    #[derive(Clone, Debug, Default, Serialize)]
+    values HandshakeSnapshot;
+
+    /// `TLSv1.3`, `TLSv1.2`.
+    version: &'static str;
+    /// IANA name of the key exchange group; `none` when there was none.
+    group: &'static str;
+    /// Kind of key that signed; `none` when resumed.
+    signature: &'static str;
+    /// Whether a session was resumed.
+    resumed: bool;
     /// Accept to the end of the handshake.
-    pub(super) total: Histogram,
-    /// By phase, as in [`PHASES`]; they add up to the total.
-    pub(super) phases: [Histogram; 4],
+    total: Distribution = Histogram;
+    /// Its parts, in the order of [`PHASES`].
+    phases: [Distribution; PHASES.len()] = [Histogram; PHASES.len()];
 }
 
 /// The words of a handshake that was completed.
@@ -39,6 +63,7 @@ pub(super) fn handshake_key(facts: &Agreed) -> HandshakeKey {
 
 impl HandshakeTimes {
     /// Of a handshake with a backend, which has no hello to wait for: its whole time, and our own computing.
+    #[inline]
     pub(super) fn record_backend(&self, whole: Duration, crypto: Duration) {
         self.total.record(whole);
         for (histogram, part) in self.phases[1..].iter().zip([crypto, whole.saturating_sub(crypto)]) {
@@ -46,6 +71,7 @@ impl HandshakeTimes {
         }
     }
 
+    #[inline]
     pub(super) fn record(&self, times: &StepTimes) {
         self.total.record(times.hello + times.handshake);
         // What is left of the handshake is neither computing nor waiting for the client: our thread was busy elsewhere.
@@ -55,4 +81,54 @@ impl HandshakeTimes {
             histogram.record(part);
         }
     }
+}
+
+impl Transfer for Vec<HandshakeSnapshot> {
+    fn write(&self, words: &[&str], to: &mut Counts) {
+        for seen in self {
+            let resumed = if seen.resumed { "resumed" } else { "full" };
+            let head = [words, &[seen.version, seen.group, seen.signature, resumed]].concat();
+            let parts = [("total", &seen.total)].into_iter().chain(PHASES.into_iter().zip(&seen.phases));
+            parts.for_each(|(part, times)| times.write(&[&head[..], &[part]].concat(), to));
+        }
+    }
+
+    fn place(&mut self, words: &[&str]) -> Option<&mut u64> {
+        let [version, group, signature, resumed, part, cell] = words else { return None };
+        let [version, group, signature] = [version, group, signature].map(|word| interned(word));
+        let resumed = *resumed == "resumed";
+        let key = (version, group, signature, resumed);
+        let is = |seen: &HandshakeSnapshot| (seen.version, seen.group, seen.signature, seen.resumed) == key;
+        let place = self.iter().position(is).unwrap_or_else(|| {
+            self.push(HandshakeSnapshot {
+                version,
+                group,
+                signature,
+                resumed,
+                ..HandshakeSnapshot::default()
+            });
+            self.len() - 1
+        });
+        let seen = self.get_mut(place)?;
+        match PHASES.iter().position(|phase| phase == part) {
+            Some(phase) => seen.phases.get_mut(phase)?.cell(cell),
+            None if *part == "total" => seen.total.cell(cell),
+            None => None,
+        }
+    }
+}
+
+/// The same word for as long as the program runs; `other` for too many of them.
+fn interned(word: &str) -> &'static str {
+    static KNOWN: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = known.iter().find(|known| **known == word) {
+        return known;
+    }
+    if known.len() >= WORDS {
+        return OTHER;
+    }
+    let interned: &'static str = Box::leak(word.into());
+    known.push(interned);
+    interned
 }

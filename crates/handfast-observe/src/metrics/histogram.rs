@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
 use crate::cell::Cell;
 
 /// Number of bounded buckets: 1 µs · 2^(k/2) for k = 0 … 53, the last one 94.9 s.
@@ -42,6 +44,7 @@ impl Default for Histogram {
 
 impl Histogram {
     /// Counts one duration; only its owner may.
+    #[inline]
     pub fn record(&self, duration: Duration) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let bucket = BOUNDS.partition_point(|bound| *bound < nanoseconds);
@@ -162,6 +165,22 @@ impl Distribution {
             *total += count;
         }
         self.nanoseconds = self.nanoseconds.wrapping_add(other.nanoseconds);
+    }
+}
+
+impl Serialize for Distribution {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Summary {
+            count: u64,
+            sum_seconds: f64,
+            p50_seconds: Option<f64>,
+            p90_seconds: Option<f64>,
+            p99_seconds: Option<f64>,
+        }
+        let [p50_seconds, p90_seconds, p99_seconds] = [0.5, 0.9, 0.99].map(|q| self.quantile_seconds(q));
+        let (count, sum_seconds) = (self.count(), self.sum_seconds());
+        Summary { count, sum_seconds, p50_seconds, p90_seconds, p99_seconds }.serialize(serializer)
     }
 }
 

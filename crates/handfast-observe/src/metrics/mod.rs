@@ -23,30 +23,38 @@ mod thread;
 mod service;
 mod configured;
 mod failures;
-mod handed;
+mod previous_processes;
+mod transfer;
+mod counters;
+mod ends;
+mod backend;
 mod snapshot;
 mod sum;
 mod times;
 mod machine;
 mod openmetrics;
 
+pub use backend::{BackendMetrics, BackendSnapshot, BackendState, CheckSnapshot};
 pub use configured::{BackendStatus, NameSnapshot};
 pub use configured::{Configured, ConfiguredBackend, ConfiguredService};
+pub use ends::{CauseCounts, End};
 pub use failures::FailureSnapshot;
-pub use handed::Told;
+pub use handshakes::HandshakeSnapshot;
 pub use handshakes::PHASES;
 pub use histogram::Distribution;
 pub use histogram::Histogram;
 pub use openmetrics::source_ports;
 pub use openmetrics::{Format, openmetrics};
-pub use service::{BackendMetrics, HeaderOutcome, Limit, ServiceMetrics};
+use previous_processes::PreviousProcesses;
+pub use previous_processes::ProcessCounts;
+pub use service::{HeaderOutcome, Limit, ServiceMetrics, ServiceSnapshot};
 pub use snapshot::{
-    AcceptErrors, BackendSnapshot, BackendState, CertificateSnapshot, CheckSnapshot, End,
-    FileProblemSnapshot, HandshakeSnapshot, KeyProcessSnapshot, ProcessSnapshot, ReloadSnapshot,
-    RevocationListSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot,
+    CertificateSnapshot, FileProblemSnapshot, KeyProcessSnapshot, ProcessSnapshot, ReloadSnapshot,
+    RevocationListSnapshot, Snapshot,
 };
 use std::fmt;
 pub use thread::ThreadMetrics;
+pub use thread::ThreadSnapshot;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -59,7 +67,7 @@ pub struct Registry {
     started: SystemTime,
     inner: Mutex<Inner>,
     /// What processes before this one counted.
-    before: Mutex<handed::Before>,
+    before: Mutex<PreviousProcesses>,
 }
 
 #[derive(Debug, Default)]
@@ -171,24 +179,24 @@ impl Registry {
         self.lock().access_log = Some(totals);
     }
 
-    /// Takes what a process before this one has counted, and those before it, in place of what was `heard` there earlier: it is
-    /// added to what this one counts.
-    pub fn heard(&self, hearing: u64, told: Vec<Told>) {
-        self.before().heard(hearing, told);
+    /// Replaces the counts that were received on a connection to a previous process: its own come first, then those of processes before
+    /// it. They are added to what this one counts.
+    pub fn receive_counts(&self, connection: u64, counts: Vec<ProcessCounts>) {
+        self.before().received(connection, counts);
     }
 
-    /// Says that the process which told it has ended, with all its connections.
-    pub fn hears_no_more(&self, hearing: u64) {
-        self.before().hears_no_more(hearing);
+    /// The process at the other end of that connection has ended, with all its connections.
+    pub fn process_ended(&self, connection: u64) {
+        self.before().ended(connection);
     }
 
     /// Everything that this process has counted, and those before it, for the process that takes over.
-    pub fn told(&self) -> Vec<Told> {
+    pub fn counts(&self) -> Vec<ProcessCounts> {
         let before = self.before();
         let own = self.own(&before);
         let started = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let name = format!("{}-{}", std::process::id(), started.as_nanos());
-        [(name, handed::told(&own))].into_iter().chain(before.others()).collect()
+        [(name, previous_processes::counts(&own))].into_iter().chain(before.running()).collect()
     }
 
     /// Adds everything up.
@@ -199,7 +207,7 @@ impl Registry {
             // Held from first to last: a process that ends meanwhile must not be missing in both places.
             let before = self.before();
             let mut snapshot = self.own(&before);
-            before.add_others(&mut snapshot);
+            before.add_running(&mut snapshot);
             snapshot
         };
         sum::put_in_order(&mut snapshot);
@@ -208,7 +216,7 @@ impl Registry {
     }
 
     /// What this process has counted, with those before it that have ended; in no order.
-    fn own(&self, before: &handed::Before) -> Snapshot {
+    fn own(&self, before: &PreviousProcesses) -> Snapshot {
         // Blocks are collected under the lock and added up after it, so a worker that reloads waits for nothing.
         let (
             threads,
@@ -259,7 +267,7 @@ impl Registry {
         failures::latest(threads.iter().map(|thread| &thread.failures))
     }
 
-    fn before(&self) -> MutexGuard<'_, handed::Before> {
+    fn before(&self) -> MutexGuard<'_, PreviousProcesses> {
         self.before.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

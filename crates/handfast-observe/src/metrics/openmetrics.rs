@@ -14,10 +14,12 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
+use super::backend::BackendSnapshot;
 use super::configured::NameSnapshot;
-use super::handshakes::{BACKEND_PHASES, PHASES};
+use super::handshakes::{BACKEND_PHASES, HandshakeSnapshot, PHASES};
 use super::histogram::Distribution;
-use super::snapshot::{BackendSnapshot, HandshakeSnapshot, ServiceSnapshot, Snapshot};
+use super::service::ServiceSnapshot;
+use super::snapshot::Snapshot;
 
 mod format;
 mod revocation;
@@ -132,11 +134,12 @@ fn connections(to: &mut Families<'_>, services: &[ServiceSnapshot]) -> fmt::Resu
         "Connections ended: at which step, which side ended it, why, and whether something may have been lost (failed)",
         services.iter().flat_map(|service| {
             service.ends.iter().map(move |end| {
+                let [step, side, cause] = end.words();
                 let labels = [
                     ("service", service.name.as_str()),
-                    ("step", end.step),
-                    ("side", end.side),
-                    ("cause", end.cause),
+                    ("step", step),
+                    ("side", side),
+                    ("cause", cause),
                     ("failed", if end.is_failure() { "true" } else { "false" }),
                 ];
                 (labels, end.count)

@@ -159,7 +159,7 @@ fn registry() -> Arc<Registry> {
     let other_version = "5\tservice\tweb\tend\ta\tb\tc\n6\tservice\tweb\tend\trelay\tb\talert\n\
                          7\tservice\tweb\tbackend\t10.0.0.7:80\tfailure\tof-tomorrow\n\
                          8\tservice\tweb\taccepted\n9\tservice\tweb\tbackend\tdb:1\tconnected\n10\topen\n";
-    registry.heard(1, vec![("before".into(), other_version.into())]);
+    registry.receive_counts(1, vec![("before".into(), other_version.into())]);
     registry
 }
 
@@ -238,12 +238,12 @@ fn the_json_is_as_recorded() -> Result<(), impl fmt::Debug> {
 #[test]
 fn counts_for_the_next_process_are_as_recorded() {
     let registry = registry();
-    let told = registry.told();
+    let told = registry.counts();
     is_as_recorded(&told[0].1, include_str!("recorded/counts.txt"));
     // What a process receives, it passes on when that process has ended; each line has a place in a snapshot.
     let next = self::registry();
-    next.hears_no_more(1);
-    next.heard(2, told);
-    next.hears_no_more(2);
-    is_as_recorded(&next.told()[0].1, include_str!("recorded/counts-of-two.txt"));
+    next.process_ended(1);
+    next.receive_counts(2, told);
+    next.process_ended(2);
+    is_as_recorded(&next.counts()[0].1, include_str!("recorded/counts-of-two.txt"));
 }

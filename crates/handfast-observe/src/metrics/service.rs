@@ -4,27 +4,28 @@
 
 #![expect(clippy::disallowed_types, reason = "held to make or collect blocks of cells, never to count")]
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use handfast_net::fault::Cause as SocketCause;
-
-use super::handshakes::{Handshakes, handshake_key};
-use super::histogram::Histogram;
-use super::table::Table;
-use crate::cause::Cause;
-use crate::cell::Cell;
-use crate::reason::{CloseReason, Side, Step};
-use crate::record::{Record, StepTimes};
 use handfast_tls::session::{Agreed, CertificateFault};
+use serde::Serialize;
+
+use super::backend::{BackendMetrics, BackendSnapshot};
+use super::counters::{ByLabel, Label, counters};
+use super::ends::{End, EndKey};
+use super::handshakes::{Handshakes, handshake_key};
+use super::histogram::{Distribution, Histogram};
+use super::table::Table;
+use super::transfer::{Counts, Transfer};
+use crate::cell::Cell;
+use crate::reason::CloseReason;
+use crate::record::{Record, StepTimes};
 
 /// Backends of one service that are counted apart on one thread; further ones are counted as `other`.
 ///
 /// Configurations are far below; a name that resolves to ever new addresses would not be.
 const BACKENDS: usize = 256;
-
-/// What ended: the step, the side, and the cause's word.
-pub(super) type EndKey = (Step, Side, &'static str);
 
 /// A limit of the configuration that keeps a client out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +43,8 @@ pub enum Limit {
 }
 
 impl Limit {
+    /// Clients wait at the first two; at the others they are turned away.
     pub(super) const ALL: [Self; 5] = [Self::Process, Self::Service, Self::Address, Self::Rate, Self::Prefix];
-    /// Those at which clients wait; at the others they are turned away.
-    pub(super) const WAITED_FOR: [Self; 2] = [Self::Process, Self::Service];
 
     /// The word used in labels.
     pub const fn name(self) -> &'static str {
@@ -92,123 +92,179 @@ impl HeaderOutcome {
     }
 }
 
-/// One worker's cells for one service; written by that thread alone, read by any.
+macro_rules! labels {
+    ($($label:ident)*) => {
+        $(impl Label for $label {
+            const VALUES: &'static [Self] = &Self::ALL;
+
+            #[inline]
+            fn number(self) -> usize {
+                self as usize
+            }
+
+            fn word(self) -> &'static str {
+                self.name()
+            }
+        })*
+    };
+}
+
+labels!(Limit HeaderOutcome CertificateFault);
+
+counters! {
+    /// One worker's cells for one service.
+    #[derive(Debug, Default)]
+    pub(super) cells ServiceCells;
+
+    /// One service's numbers.
+    #[derive(Clone, Debug, Default, Serialize)]
+    values ServiceSnapshot;
+
+    /// Its name.
+    name: String;
+    /// Connections accepted.
+    accepted: u64 = Cell => ["accepted"];
+    /// Connections ended.
+    closed: u64 = Cell, as ["closed"];
+    /// How they ended, the most frequent first.
+    ends: Vec<End> = Table<EndKey, Cell, 256> => ["end"];
+    /// Times a limit was reached, by limit.
+    refused: BTreeMap<&'static str, u64> = ByLabel<Limit, { Limit::ALL.len() }> => ["refused"];
+    /// Clients that wait in the kernel's queue because a limit is reached, by limit.
+    waiting: BTreeMap<&'static str, u64> = ByLabel<Limit, 2>;
+    /// PROXY headers, by what became of them.
+    proxy_headers: BTreeMap<&'static str, u64> = ByLabel<HeaderOutcome, { HeaderOutcome::ALL.len() }> => ["proxy-header"];
+    /// Connections it serves at once; `None`: only the limit of the process.
+    connections_limit: Option<u64>;
+    /// Connections it serves at once for one client address; `None`: no limit.
+    address_limit: Option<u64>;
+    /// Source addresses that its connections to backends come from: `None`: as the kernel chooses; 0: the clients' own.
+    sources: Option<u64>;
+    /// Plaintext bytes from clients to backends.
+    bytes_to_backend: u64 = Cell => ["bytes-to-backend"];
+    /// Plaintext bytes from backends to clients.
+    bytes_to_client: u64 = Cell => ["bytes-to-client"];
+    /// Completed full handshakes.
+    handshakes_full: u64 = Cell => ["handshakes-full"];
+    /// Completed handshakes that resumed a session.
+    handshakes_resumed: u64 = Cell => ["handshakes-resumed"];
+    /// Completed full handshakes with backends.
+    backend_handshakes_full: u64 = Cell => ["backend-handshakes-full"];
+    /// Completed handshakes with backends that resumed a session.
+    backend_handshakes_resumed: u64 = Cell => ["backend-handshakes-resumed"];
+    /// Completed handshakes that cost a round trip more because the client guessed another group.
+    hello_retries: u64 = Cell => ["hello-retries"];
+    /// Hellos that offered to resume a session.
+    tickets_offered: u64 = Cell => ["tickets-offered"];
+    /// Clients whose certificate failed, by what was wrong.
+    certificate_faults: BTreeMap<&'static str, u64> = ByLabel<CertificateFault, { CertificateFault::ALL.len() }> => ["certificate-fault"];
+    /// Whether clients are asked for certificates.
+    asks_for_certificates: bool;
+    /// From accept to the end.
+    duration: Distribution = Histogram => ["duration"];
+    /// Its backends, in the order of their names.
+    backends: Vec<BackendSnapshot> = Mutex<Vec<(String, Arc<BackendMetrics>)>> => ["backend"];
+}
+
+/// What one worker counts for one service; written by that thread alone, read by any.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct ServiceMetrics {
-    pub(super) accepted: Cell,
-    pub(super) closed: Cell,
-    pub(super) ends: Table<EndKey, Cell, 256>,
-    pub(super) refused: [Cell; Limit::ALL.len()],
-    pub(super) waiting: [Cell; Limit::ALL.len()],
-    pub(super) proxy_headers: [Cell; HeaderOutcome::ALL.len()],
-    pub(super) bytes_to_backend: Cell,
-    pub(super) bytes_to_client: Cell,
-    pub(super) handshakes_full: Cell,
-    pub(super) handshakes_resumed: Cell,
-    pub(super) backend_handshakes_full: Cell,
-    pub(super) backend_handshakes_resumed: Cell,
-    pub(super) hello_retries: Cell,
-    pub(super) tickets_offered: Cell,
-    /// By number of the fault.
-    pub(super) certificate_faults: [Cell; CertificateFault::ALL.len()],
-    pub(super) duration: Histogram,
-    pub(super) backends: Mutex<Vec<(String, Arc<BackendMetrics>)>>,
+    pub(super) cells: ServiceCells,
     handshakes: Arc<Handshakes>,
     backend_handshakes: Arc<Handshakes>,
 }
 
 impl ServiceMetrics {
     /// With the thread's handshakes, clients' and backends'.
-    pub(super) fn new((handshakes, backend_handshakes): (Arc<Handshakes>, Arc<Handshakes>)) -> Self {
-        Self {
-            accepted: Cell::default(),
-            closed: Cell::default(),
-            ends: Table::default(),
-            refused: Default::default(),
-            waiting: Default::default(),
-            proxy_headers: Default::default(),
-            bytes_to_backend: Cell::default(),
-            bytes_to_client: Cell::default(),
-            handshakes_full: Cell::default(),
-            handshakes_resumed: Cell::default(),
-            backend_handshakes_full: Cell::default(),
-            backend_handshakes_resumed: Cell::default(),
-            hello_retries: Cell::default(),
-            tickets_offered: Cell::default(),
-            certificate_faults: Default::default(),
-            duration: Histogram::default(),
-            backends: Mutex::default(),
-            handshakes,
-            backend_handshakes,
-        }
+    pub(super) fn new(handshakes: Arc<Handshakes>, backend_handshakes: Arc<Handshakes>) -> Self {
+        Self { cells: ServiceCells::default(), handshakes, backend_handshakes }
     }
 
     /// A connection was accepted; exactly one [`closed`](Self::closed) follows.
+    #[inline]
     pub fn accepted(&self) {
-        self.accepted.add(1);
+        self.cells.accepted.add(1);
     }
 
     /// A limit was reached: the first time clients have to wait for it, or for each client that it turns away.
+    #[inline]
     pub fn refused(&self, limit: Limit) {
-        self.refused[limit as usize].add(1);
+        self.cells.refused.add(limit, 1);
     }
 
     /// Where so many clients waited for a limit, so many do now; each listener of a thread says so for itself.
+    #[inline]
     pub fn waiting(&self, limit: Limit, before: u64, now: u64) {
         // A cell's sum wraps around, so a decrease is added too.
-        self.waiting[limit as usize].add(now.wrapping_sub(before));
+        self.cells.waiting.add(limit, now.wrapping_sub(before));
     }
 
     /// A PROXY header came, or did not where one must.
+    #[inline]
     pub fn proxy_header(&self, outcome: HeaderOutcome) {
-        self.proxy_headers[outcome as usize].add(1);
+        self.cells.proxy_headers.add(outcome, 1);
     }
 
     /// A connection ended.
+    #[inline]
     pub fn closed(&self, record: &Record, reason: &CloseReason) {
-        self.closed.add(1);
-        self.ends.entry((reason.step, reason.side, reason.cause.name())).add(1);
+        self.cells.closed.add(1);
+        self.cells.ends.entry((reason.step, reason.side, reason.cause.counted())).add(1);
         let seconds = &record.seconds;
-        self.duration
+        self.cells
+            .duration
             .record(seconds.hello + seconds.handshake + seconds.connect + seconds.relay + seconds.close);
     }
 
     /// A client's hello offered to resume a session (a ticket or a pre-shared key).
+    #[inline]
     pub fn ticket_offered(&self) {
-        self.tickets_offered.add(1);
+        self.cells.tickets_offered.add(1);
     }
 
     /// A client's certificate failed, and it was refused or is served as one that failed.
+    #[inline]
     pub fn certificate_failed(&self, fault: CertificateFault) {
-        self.certificate_faults[fault as usize].add(1);
+        self.cells.certificate_faults.add(fault, 1);
     }
 
     /// A handshake was completed.
+    #[inline]
     pub fn handshake(&self, facts: &Agreed, times: &StepTimes) {
-        let counter =
-            if facts.resumed == Some(true) { &self.handshakes_resumed } else { &self.handshakes_full };
+        let counter = if facts.resumed == Some(true) {
+            &self.cells.handshakes_resumed
+        } else {
+            &self.cells.handshakes_full
+        };
         counter.add(1);
-        self.hello_retries.add(u64::from(facts.hello_retry));
+        self.cells.hello_retries.add(u64::from(facts.hello_retry));
         self.handshakes.entry(handshake_key(facts)).record(times);
     }
 
     /// A handshake with a backend was completed: its whole time, and our own computing.
+    #[inline]
     pub fn backend_handshake(&self, facts: &Agreed, whole: Duration, crypto: Duration) {
         let resumed = facts.resumed == Some(true);
-        let counter = if resumed { &self.backend_handshakes_resumed } else { &self.backend_handshakes_full };
+        let counter = if resumed {
+            &self.cells.backend_handshakes_resumed
+        } else {
+            &self.cells.backend_handshakes_full
+        };
         counter.add(1);
         self.backend_handshakes.entry(handshake_key(facts)).record_backend(whole, crypto);
     }
 
     /// A backend's socket took plaintext bytes.
+    #[inline]
     pub fn bytes_to_backend(&self, amount: u64) {
-        self.bytes_to_backend.add(amount);
+        self.cells.bytes_to_backend.add(amount);
     }
 
     /// A client's socket took the records of plaintext bytes.
+    #[inline]
     pub fn bytes_to_client(&self, amount: u64) {
-        self.bytes_to_client.add(amount);
+        self.cells.bytes_to_client.add(amount);
     }
 
     /// The cells for a backend, made when they are not there yet; the same ones for the same name, over reloads.
@@ -216,54 +272,34 @@ impl ServiceMetrics {
     /// `source_ports` says whether each connection to it takes a source port (TCP: yes; unix sockets: no). Called when a state
     /// is taken over or a name resolves to a new address, not for each connection: it takes a lock.
     pub fn backend(&self, name: &str, source_ports: bool) -> Arc<BackendMetrics> {
-        let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut backends = self.cells.backends.lock().unwrap_or_else(PoisonError::into_inner);
         let known =
             |name: &str| backends.iter().find(|(known, _)| known == name).map(|(_, block)| Arc::clone(block));
         let name = if known(name).is_some() || backends.len() < BACKENDS { name } else { "other" };
         if let Some(block) = known(name) {
             return block;
         }
-        let backend = Arc::new(BackendMetrics { source_ports, ..BackendMetrics::default() });
-        // There from the start: what only appears with its first failure shows no growth to a monitoring system.
-        backend.failures.entry(Cause::Socket(SocketCause::Refused).name());
-        backend.failures.entry(Cause::Socket(SocketCause::ConnectDeadline).name());
+        let backend = Arc::new(BackendMetrics::new(source_ports));
         backends.push((name.to_owned(), Arc::clone(&backend)));
         backend
     }
 }
 
-/// One worker's cells for one backend of one service; written by that thread alone, read by any.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct BackendMetrics {
-    pub(super) source_ports: bool,
-    pub(super) connected: Cell,
-    pub(super) disconnected: Cell,
-    /// By the cause's word.
-    pub(super) failures: Table<&'static str, Cell, 16>,
-    pub(super) connect: Histogram,
-    pub(super) answer: Histogram,
+impl ServiceSnapshot {
+    /// Open connections.
+    pub fn connections(&self) -> u64 {
+        self.accepted.saturating_sub(self.closed)
+    }
 }
 
-impl BackendMetrics {
-    /// A connection to it stands, after so long; exactly one [`disconnected`](Self::disconnected) follows.
-    pub fn connected(&self, after: Duration) {
-        self.connected.add(1);
-        self.connect.record(after);
+impl Transfer for Vec<ServiceSnapshot> {
+    fn write(&self, words: &[&str], to: &mut Counts) {
+        self.iter().for_each(|service| service.write(&[words, &[&service.name]].concat(), to));
     }
 
-    /// It spoke so long after the client's bytes had come.
-    pub fn answered(&self, after: Duration) {
-        self.answer.record(after);
-    }
-
-    /// A connection to it was closed.
-    pub fn disconnected(&self) {
-        self.disconnected.add(1);
-    }
-
-    /// Connecting to it failed.
-    pub fn failed(&self, cause: Cause) {
-        self.failures.entry(cause.name()).add(1);
+    fn place(&mut self, words: &[&str]) -> Option<&mut u64> {
+        let (name, rest) = words.split_first()?;
+        let place = self.binary_search_by(|service| service.name.as_str().cmp(name)).ok()?;
+        self[place].place(rest)
     }
 }

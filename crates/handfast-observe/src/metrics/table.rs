@@ -23,6 +23,7 @@ impl<K: Copy + PartialEq, V: Default, const N: usize> Default for Table<K, V, N>
 
 impl<K: Copy + PartialEq, V: Default, const N: usize> Table<K, V, N> {
     /// The value of a key; only the owner may ask.
+    #[inline]
     pub(crate) fn entry(&self, key: K) -> &V {
         for slot in &self.slots {
             let entry = slot.get_or_init(|| Box::new((key, V::default())));

@@ -7,9 +7,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde::Serialize;
+
+use super::counters::{AddTo, counters};
+use super::ends::CauseCounts;
 use super::failures::Failures;
 use super::handshakes::Handshakes;
-use super::histogram::Histogram;
+use super::histogram::{Distribution, Histogram};
 use super::service::ServiceMetrics;
 use super::table::Table;
 use crate::cause::Cause;
@@ -17,44 +21,59 @@ use crate::cell::Cell;
 use crate::reason::CloseReason;
 use crate::record::Record;
 
-/// One worker's cells; written by that thread alone, read by any.
+counters! {
+    /// One worker's cells.
+    #[derive(Debug, Default)]
+    pub(super) cells ThreadCells;
+
+    /// One worker thread's numbers.
+    #[derive(Clone, Debug, Default, Serialize)]
+    values ThreadSnapshot;
+
+    /// Its name.
+    name: String;
+    /// Turns of its loop.
+    turns: u64 = Cell;
+    /// Connections that were woken and moved nothing.
+    spurious_turns: u64 = Cell;
+    /// How long an event had to wait while the thread worked on others.
+    loop_lag: Distribution = Histogram;
+    /// Tasks it holds now.
+    tasks: u64 = Cell;
+    /// Tasks that panicked.
+    panics: u64 = Cell;
+    /// Hellos that its signer answered, because others waited for the thread.
+    signed_elsewhere: u64 = Cell;
+    /// Failed calls of accept, by cause.
+    accept_errors: CauseCounts = Table<Cause, Cell, 16>;
+    /// Whether accepting pauses because the machine is out of something.
+    backing_off: bool = Cell;
+}
+
+/// What one worker counts; written by that thread alone, read by any.
 ///
 /// Two writers would lose counts, nothing worse.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(128))] // two cache lines: the prefetcher fetches pairs, and no other thread writes into ours
 pub struct ThreadMetrics {
     name: String,
     pub(super) services: Mutex<Vec<(String, Arc<ServiceMetrics>)>>,
     pub(super) handshakes: Arc<Handshakes>,
     pub(super) backend_handshakes: Arc<Handshakes>,
-    pub(super) accept_errors: Table<&'static str, Cell, 16>,
-    pub(super) backing_off: Cell,
-    pub(super) turns: Cell,
-    pub(super) spurious_turns: Cell,
-    pub(super) loop_lag: Histogram,
-    pub(super) tasks: Cell,
-    pub(super) panics: Cell,
-    pub(super) signed_elsewhere: Cell,
+    cells: ThreadCells,
     pub(super) failures: Failures,
 }
 
 impl ThreadMetrics {
     pub(super) fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            services: Mutex::default(),
-            handshakes: Arc::default(),
-            backend_handshakes: Arc::default(),
-            accept_errors: Table::default(),
-            backing_off: Cell::default(),
-            turns: Cell::default(),
-            spurious_turns: Cell::default(),
-            loop_lag: Histogram::default(),
-            tasks: Cell::default(),
-            panics: Cell::default(),
-            signed_elsewhere: Cell::default(),
-            failures: Failures::default(),
-        }
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+
+    /// What it has counted for itself.
+    pub(super) fn snapshot(&self) -> ThreadSnapshot {
+        let mut snapshot = ThreadSnapshot { name: self.name.clone(), ..ThreadSnapshot::default() };
+        self.cells.add_to(&mut snapshot);
+        snapshot
     }
 
     /// The thread's name.
@@ -70,10 +89,8 @@ impl ThreadMetrics {
         if let Some((_, known)) = services.iter().find(|(known, _)| known == name) {
             return Arc::clone(known);
         }
-        let service = Arc::new(ServiceMetrics::new((
-            Arc::clone(&self.handshakes),
-            Arc::clone(&self.backend_handshakes),
-        )));
+        let service =
+            Arc::new(ServiceMetrics::new(Arc::clone(&self.handshakes), Arc::clone(&self.backend_handshakes)));
         services.push((name.to_owned(), Arc::clone(&service)));
         service
     }
@@ -81,48 +98,56 @@ impl ThreadMetrics {
     /// How many of its connections have ended.
     pub(super) fn ended(&self) -> u64 {
         let services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
-        services.iter().map(|(_, service)| service.closed.value()).sum()
+        services.iter().map(|(_, service)| service.cells.closed.value()).sum()
     }
 
     /// `accept` failed, and why.
+    #[inline]
     pub fn accept_failed(&self, cause: Cause) {
-        self.accept_errors.entry(cause.name()).add(1);
+        self.cells.accept_errors.entry(cause.counted()).add(1);
     }
 
     /// Says whether accepting pauses because the machine is out of something.
+    #[inline]
     pub fn backing_off(&self, now: bool) {
-        self.backing_off.set(u64::from(now));
+        self.cells.backing_off.set(u64::from(now));
     }
 
     /// A turn of the loop ended: how long the thread worked since it woke, that is, how long an event that came meanwhile
     /// had to wait.
+    #[inline]
     pub fn loop_turn(&self, lag: Duration) {
-        self.turns.add(1);
-        self.loop_lag.record(lag);
+        self.cells.turns.add(1);
+        self.cells.loop_lag.record(lag);
     }
 
     /// Connections were woken and moved nothing.
+    #[inline]
     pub fn spurious(&self, turns: u64) {
-        self.spurious_turns.add(turns);
+        self.cells.spurious_turns.add(turns);
     }
 
     /// How many tasks the loop holds now.
+    #[inline]
     pub fn tasks(&self, now: usize) {
-        self.tasks.set(now as u64);
+        self.cells.tasks.set(now as u64);
     }
 
     /// A hello was given to the thread's signer.
+    #[inline]
     pub fn signed_elsewhere(&self) {
-        self.signed_elsewhere.add(1);
+        self.cells.signed_elsewhere.add(1);
     }
 
     /// A connection failed: its cause is a failure.
+    #[inline]
     pub fn failed(&self, record: &Record, reason: &CloseReason) {
         self.failures.add(record, reason);
     }
 
     /// A connection's task panicked; the connection was lost, the thread goes on.
+    #[inline]
     pub fn panicked(&self) {
-        self.panics.add(1);
+        self.cells.panics.add(1);
     }
 }

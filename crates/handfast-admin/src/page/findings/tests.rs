@@ -36,8 +36,8 @@ fn says(status: &Status, urgency: Urgency, words: &[&str]) {
     assert!(said.iter().any(fits), "{urgency:?} {words:?} is not in {said:#?}");
 }
 
-fn end(step: &'static str, side: &'static str, cause: &'static str, count: u64) -> End {
-    End { step, side, cause, count }
+fn end(step: &str, side: &str, cause: &str, count: u64) -> End {
+    End { step: Step::named(step), side: Side::named(side), cause: Cause::named(cause), count }
 }
 
 fn set_down(status: &mut Status, place: usize) {

@@ -5,7 +5,8 @@ use std::fmt;
 use prometheus_client::registry::Unit;
 
 use super::Families;
-use crate::metrics::snapshot::{Snapshot, ThreadSnapshot};
+use crate::metrics::snapshot::Snapshot;
+use crate::metrics::thread::ThreadSnapshot;
 
 pub(super) fn threads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let threads = &snapshot.threads;

@@ -16,7 +16,7 @@ use rustix::net::{RecvFlags, recv};
 
 use super::protocol::{MESSAGE_TIMEOUT, Opening, UpgradeRequest, describe, receive, send, set_timeout};
 use super::successor::in_thread;
-use handfast_observe::metrics::{Registry, Told};
+use handfast_observe::metrics::{Registry, ProcessCounts};
 
 /// How often changed counters are sent.
 const SEND_INTERVAL: Duration = Duration::from_secs(1);
@@ -72,7 +72,7 @@ impl Listener {
         !matches!(received, Err(rustix::io::Errno::AGAIN))
     }
 
-    fn send(&self, told: &[Told]) -> io::Result<()> {
+    fn send(&self, told: &[ProcessCounts]) -> io::Result<()> {
         set_timeout(&self.stream, MESSAGE_TIMEOUT)?;
         send_whole(&self.stream, told)
     }
@@ -96,7 +96,7 @@ fn send_until_end(mut to: Listener, registry: &Registry, ends: &Receiver<()>) {
             told = None;
             in_vain = if to.next().is_ok() { 0 } else { in_vain + 1 };
         }
-        let counts = registry.told();
+        let counts = registry.counts();
         if told.as_ref() != Some(&counts) {
             // One that has gone is missed the next time.
             let _ = to.send(&counts);
@@ -110,7 +110,7 @@ fn send_until_end(mut to: Listener, registry: &Registry, ends: &Receiver<()>) {
     }
 }
 
-fn send_whole(to: &UnixStream, told: &[Told]) -> io::Result<()> {
+fn send_whole(to: &UnixStream, told: &[ProcessCounts]) -> io::Result<()> {
     for (at, (process, counts)) in told.iter().enumerate() {
         let mut left = counts.as_str();
         loop {
@@ -126,8 +126,8 @@ fn send_whole(to: &UnixStream, told: &[Told]) -> io::Result<()> {
     Ok(())
 }
 
-fn receive_whole(from: &UnixStream) -> io::Result<Vec<Told>> {
-    let mut whole: Vec<Told> = Vec::new();
+fn receive_whole(from: &UnixStream) -> io::Result<Vec<ProcessCounts>> {
+    let mut whole: Vec<ProcessCounts> = Vec::new();
     let mut room = WHOLE;
     loop {
         let message: String = receive(from)?;
@@ -178,7 +178,7 @@ impl CounterReceiver {
     }
 
     fn next(&self) -> io::Result<()> {
-        self.registry.heard(self.number, receive_whole(&self.from)?);
+        self.registry.receive_counts(self.number, receive_whole(&self.from)?);
         Ok(())
     }
 
@@ -187,7 +187,7 @@ impl CounterReceiver {
         self.from.set_read_timeout(None)?;
         let hear = move || {
             while self.next().is_ok() {}
-            self.registry.hears_no_more(self.number);
+            self.registry.process_ended(self.number);
             drop(place);
         };
         in_thread("counts", Box::new(hear)).map(drop)
@@ -205,7 +205,7 @@ mod tests {
         let (to, from) = UnixStream::pair().expect("there are descriptors");
         let counts = "1\tservice\twéb\taccepted\n".repeat(BATCH / 10);
         assert!(counts.len() > 2 * BATCH);
-        let told: Vec<Told> = vec![
+        let told: Vec<ProcessCounts> = vec![
             ("second".into(), counts.clone()),
             ("silent".into(), String::new()),
             ("first".into(), counts),

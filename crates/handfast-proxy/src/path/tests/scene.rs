@@ -290,7 +290,7 @@ impl Scene {
         let snapshot = self.registry.snapshot();
         let service = &snapshot.services[0];
         assert_eq!(service.accepted, service.closed, "each is counted once");
-        service.ends.iter().map(|end| ((end.step, end.side, end.cause), end.count)).collect()
+        service.ends.iter().map(|end| (end.words().into(), end.count)).collect()
     }
 
     fn judge(&self, client: &Client, backend: &Backend, before: &[(Reason, u64)], began: Moment, loud: bool) {

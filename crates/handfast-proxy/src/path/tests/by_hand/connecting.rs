@@ -41,7 +41,7 @@ fn endpoint(scene: &Scene) -> Rc<Endpoint> {
 /// How often dialling a backend has failed, by cause.
 fn failures(scene: &Scene, place: usize) -> Vec<(&'static str, u64)> {
     let known = scene.snapshot().services[0].backends[place].failures.clone();
-    known.into_iter().filter(|(_, count)| *count > 0).collect()
+    known.iter().map(|(cause, count)| (*cause, *count)).filter(|(_, count)| *count > 0).collect()
 }
 
 #[test]

@@ -1,16 +1,18 @@
 //! Processes that follow each other, as registries: what each of them counts is in the numbers once, in whatever order they end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use handfast_tls::session::Agreed;
 
 use super::*;
+use crate::cause::Cause;
 use crate::metrics::{
     BackendSnapshot, BackendStatus, CheckSnapshot, Configured, ConfiguredBackend, ConfiguredService,
     Distribution, HeaderOutcome, Histogram, Limit, NameSnapshot, Registry,
 };
-use crate::reason::CloseReason;
+use crate::reason::{CloseReason, Side, Step};
 use crate::record::{Record, StepTimes};
 
 fn served(registry: &Registry) {
@@ -43,7 +45,7 @@ fn count(registry: &Registry) {
 
 /// What the registry's own process says.
 fn told_by(registry: &Registry) -> BTreeMap<String, u64> {
-    lines(&registry.told()[0].1).map(|(words, value)| (words.to_owned(), value)).collect()
+    lines(&registry.counts()[0].1).map(|(words, value)| (words.to_owned(), value)).collect()
 }
 
 #[test]
@@ -51,18 +53,18 @@ fn a_process_that_takes_over_counts_on() {
     let (before, now) = (Registry::new(), Registry::new());
     count(&before);
     served(&now);
-    now.heard(1, before.told());
+    now.receive_counts(1, before.counts());
     let seen = now.snapshot();
     assert_eq!((seen.services[0].accepted, seen.services[0].connections()), (3, 0), "they are not ours");
     assert_eq!((seen.connections_draining, seen.services[0].backends[0].connections()), (1, 0));
     // What it counts further comes whole, not in addition.
     count(&now);
     count(&before);
-    now.heard(1, before.told());
+    now.receive_counts(1, before.counts());
     let seen = now.snapshot();
     assert_eq!((seen.services[0].accepted, seen.services[0].connections()), (9, 1));
     assert_eq!((seen.services[0].ends[0].count, seen.connections_draining), (6, 2));
-    now.hears_no_more(1);
+    now.process_ended(1);
     let seen = now.snapshot();
     assert_eq!((seen.services[0].accepted, seen.connections_draining), (9, 0));
 }
@@ -98,7 +100,7 @@ fn checks_and_lookups_go_on_too() {
     let (before, now) = (Registry::new(), Registry::new());
     checked(&before, 4, 20);
     checked(&now, 2, 10);
-    now.heard(1, before.told());
+    now.receive_counts(1, before.counts());
     let seen = now.snapshot();
     let check = seen.services[0].backends[0].check.as_ref().expect("it is checked");
     assert_eq!((check.passed, check.failed, check.seconds.count()), (6, 2, 6));
@@ -110,8 +112,8 @@ fn everything_has_its_place_and_nothing_comes_twice() {
     let (before, now) = (Registry::new(), Registry::new());
     count(&before);
     served(&now);
-    now.heard(1, before.told());
-    now.hears_no_more(1);
+    now.receive_counts(1, before.counts());
+    now.process_ended(1);
     let mut told = told_by(&before);
     assert_eq!(told.remove(OPEN), Some(1));
     assert!(told.len() > 20, "{told:?}");
@@ -128,14 +130,14 @@ fn three_processes_count_as_one_in_whatever_order_they_end() {
         assert_eq!((web.accepted, web.bytes_to_client, seen.reload.failed), (9, 21_000, 3), "{what}");
         assert_eq!((seen.handshakes[0].total.count(), seen.connections_draining), (3, draining), "{what}");
     };
-    second.heard(1, first.told());
-    third.heard(1, second.told());
+    second.receive_counts(1, first.counts());
+    third.receive_counts(1, second.counts());
     is(2, "the second speaks for the first");
-    third.hears_no_more(1);
+    third.process_ended(1);
     is(0, "the second has ended, and nobody speaks for the first");
-    third.heard(2, first.told());
+    third.receive_counts(2, first.counts());
     is(1, "the first speaks itself");
-    third.hears_no_more(2);
+    third.process_ended(2);
     is(0, "all have ended");
 }
 
@@ -144,16 +146,16 @@ fn what_a_process_says_itself_counts_more_than_what_was_last_heard_of_it() {
     let [first, second, third] = [Registry::new(), Registry::new(), Registry::new()];
     [&first, &second, &third].into_iter().for_each(|registry| count(registry));
     let accepted = || third.snapshot().services[0].accepted;
-    second.heard(1, first.told());
-    third.heard(1, second.told());
+    second.receive_counts(1, first.counts());
+    third.receive_counts(1, second.counts());
     count(&first);
-    third.heard(2, first.told());
+    third.receive_counts(2, first.counts());
     assert_eq!(accepted(), 12);
     // What the second said at its end comes after that.
-    third.heard(1, second.told());
-    third.hears_no_more(1);
+    third.receive_counts(1, second.counts());
+    third.process_ended(1);
     assert_eq!(accepted(), 12);
-    third.hears_no_more(2);
+    third.process_ended(2);
     assert_eq!(accepted(), 12);
 }
 
@@ -161,10 +163,10 @@ fn what_a_process_says_itself_counts_more_than_what_was_last_heard_of_it() {
 fn one_that_has_ended_is_among_the_numbers_of_the_next() {
     let [first, second, third] = [Registry::new(), Registry::new(), Registry::new()];
     [&first, &second, &third].into_iter().for_each(|registry| count(registry));
-    second.heard(1, first.told());
-    third.heard(1, second.told());
-    second.hears_no_more(1);
-    third.heard(1, second.told());
+    second.receive_counts(1, first.counts());
+    third.receive_counts(1, second.counts());
+    second.process_ended(1);
+    third.receive_counts(1, second.counts());
     assert_eq!((third.snapshot().services[0].accepted, third.snapshot().connections_draining), (9, 1));
 }
 
@@ -173,14 +175,14 @@ fn nothing_is_missing_at_the_moment_when_a_process_ends() {
     for _ in 0..300 {
         let registry = Registry::new();
         served(&registry);
-        registry.heard(1, vec![("before".into(), "5\tservice\tweb\taccepted\n".into())]);
+        registry.receive_counts(1, vec![("before".into(), "5\tservice\tweb\taccepted\n".into())]);
         let ends = Arc::clone(&registry);
-        let ending = std::thread::Builder::new().name("ending".into()).spawn(move || ends.hears_no_more(1));
+        let ending = std::thread::Builder::new().name("ending".into()).spawn(move || ends.process_ended(1));
         let ending = ending.expect("there are threads");
         let mut over = false;
         while !over {
             over = ending.is_finished();
-            let told = registry.told();
+            let told = registry.counts();
             let sum: u64 = told.iter().flat_map(|(_, counts)| lines(counts)).map(|(_, value)| value).sum();
             assert_eq!(sum, 5, "{told:?}");
         }
@@ -193,10 +195,10 @@ fn those_who_never_speak_again_take_no_more_room() {
     count(&registry);
     for upgrade in 0..100 {
         let one = |name: &str| (format!("{name}{upgrade}"), "1\tservice\tweb\taccepted\n".to_owned());
-        registry.heard(upgrade, vec![one("second"), one("first")]);
-        registry.hears_no_more(upgrade);
+        registry.receive_counts(upgrade, vec![one("second"), one("first")]);
+        registry.process_ended(upgrade);
     }
-    assert_eq!(registry.told().len(), 1 + ORPHANS);
+    assert_eq!(registry.counts().len(), 1 + ORPHANS);
     assert_eq!(registry.snapshot().services[0].accepted, 3 + 200);
 }
 
@@ -208,7 +210,7 @@ fn what_is_not_known_here_is_left_out() {
     let before = page();
     let heard = |lines: &[&str]| {
         let counts = lines.iter().map(|line| line.replace(' ', "\t") + "\n").collect();
-        registry.heard(1, vec![("before".into(), counts)]);
+        registry.receive_counts(1, vec![("before".into(), counts)]);
     };
     heard(&[
         "5 service gone accepted",
@@ -223,7 +225,7 @@ fn what_is_not_known_here_is_left_out() {
     assert_eq!(page(), before);
     heard(&["5 service web end a b c"]);
     let ends = registry.snapshot().services[0].ends.clone();
-    assert_eq!((ends[0].step, ends[0].side, ends[0].cause, ends[0].count), (OTHER, OTHER, OTHER, 5));
+    assert_eq!((ends[0].words(), ends[0].key(), ends[0].count), (["other"; 3], (None, None, None), 5));
     heard(&["18446744073709551615 service web accepted"]);
     assert_eq!(registry.snapshot().services[0].accepted, u64::MAX, "no overflow");
 }

@@ -1,0 +1,215 @@
+//! What one worker thread counts for one backend of a service.
+//!
+//! In: calls from that thread alone. Out: cells that are added up to a [`BackendSnapshot`].
+
+#![expect(clippy::disallowed_types, reason = "held to make or collect blocks of cells, never to count")]
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use handfast_net::fault::Cause as SocketCause;
+use serde::Serialize;
+
+use super::counters::{AddTo, counters};
+use super::ends::CauseCounts;
+use super::histogram::{Distribution, Histogram};
+use super::table::Table;
+use super::times::optional_time;
+use super::transfer::{Counts, Transfer, transferred};
+use crate::cause::Cause;
+use crate::cell::Cell;
+
+counters! {
+    /// One worker's cells for one backend of one service; written by that thread alone, read by any.
+    #[derive(Debug, Default)]
+    #[repr(align(128))]
+    pub cells BackendMetrics;
+
+    /// One backend's numbers.
+    #[derive(Clone, Debug, Default, Serialize)]
+    values BackendSnapshot;
+
+    /// Its name as configured.
+    name: String;
+    /// Whether connections to it take source ports.
+    source_ports: bool = bool;
+    /// Connections made.
+    connected: u64 = Cell => ["connected"];
+    /// Connections closed.
+    disconnected: u64 = Cell, as ["disconnected"];
+    /// Attempts that failed, by cause.
+    failures: CauseCounts = Table<Cause, Cell, 16> => ["failure"];
+    /// Attempts that failed since the last one that did not.
+    failures_in_a_row: u32;
+    /// Why the last attempt that failed did.
+    last_failure: Option<&'static str>;
+    /// Whether connections try it.
+    state: BackendState;
+    /// When it was marked down; `None` while it is up.
+    #[serde(serialize_with = "optional_time")]
+    down_since: Option<SystemTime>;
+    /// Seconds until one connection tries a backend that is down.
+    pause_left_seconds: Option<f64>;
+    /// How long dialling took when it succeeded.
+    connect: Distribution = Histogram => ["connect"];
+    /// From the client's bytes to its next ones.
+    answer: Distribution = Histogram => ["answer"];
+    /// Its weight; `None` when it is not configured any more.
+    weight: Option<u32>;
+    /// Whether it is used only while no other one is up.
+    backup: bool;
+    /// What an operator has set it to: `drain`, `down`; `None`: nothing.
+    operator: Option<&'static str>;
+    /// Since when.
+    #[serde(serialize_with = "optional_time")]
+    operator_since: Option<SystemTime>;
+    /// What its checks found; `None` when it is not checked.
+    check: Option<CheckSnapshot> => [];
+}
+
+/// What the checks of a backend found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CheckSnapshot {
+    /// Whether they find it up.
+    pub up: bool,
+    /// When they found it so; when they began, while nothing has changed since.
+    #[serde(serialize_with = "optional_time")]
+    pub since: Option<SystemTime>,
+    /// When the last one ended.
+    #[serde(serialize_with = "optional_time")]
+    pub last_at: Option<SystemTime>,
+    /// Why the last one failed; `None` when it passed.
+    pub last_failure: Option<String>,
+    /// The last ones that ended alike.
+    pub in_a_row: u32,
+    /// Checks that passed.
+    pub passed: u64,
+    /// Checks that failed.
+    pub failed: u64,
+    /// How long those took that passed.
+    pub seconds: Distribution,
+}
+
+/// Whether connections try a backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackendState {
+    /// They do.
+    Up,
+    /// It kept failing; they do not, while there is another one.
+    Down,
+    /// It was down, and one connection tries it now.
+    OnTrial,
+    /// Its checks find it down: they do not.
+    CheckFailed,
+    /// An operator has set it to `drain`: they do not.
+    Drained,
+    /// An operator has set it to `down`: they do not, and nor is it checked.
+    TakenDown,
+    /// It is a name that has no address.
+    NoAddress,
+    /// It is not configured any more, or its name stands for something else now.
+    #[default]
+    Gone,
+}
+
+transferred! {
+    CheckSnapshot {
+        passed: u64 => ["check-passed"];
+        failed: u64 => ["check-failed"];
+        seconds: Distribution => ["check"];
+    } derived {}
+}
+
+impl BackendMetrics {
+    /// Cells of a backend that nothing has connected to yet.
+    pub(super) fn new(source_ports: bool) -> Self {
+        let backend = Self { source_ports, ..Self::default() };
+        // There from the start: what only appears with its first failure shows no growth to a monitoring system.
+        for cause in [SocketCause::Refused, SocketCause::ConnectDeadline] {
+            backend.failures.entry(Cause::Socket(cause));
+        }
+        backend
+    }
+
+    /// A connection to it stands, after so long; exactly one [`disconnected`](Self::disconnected) follows.
+    #[inline]
+    pub fn connected(&self, after: Duration) {
+        self.connected.add(1);
+        self.connect.record(after);
+    }
+
+    /// It spoke so long after the client's bytes had come.
+    #[inline]
+    pub fn answered(&self, after: Duration) {
+        self.answer.record(after);
+    }
+
+    /// A connection to it was closed.
+    #[inline]
+    pub fn disconnected(&self) {
+        self.disconnected.add(1);
+    }
+
+    /// Connecting to it failed.
+    #[inline]
+    pub fn failed(&self, cause: Cause) {
+        self.failures.entry(cause.counted()).add(1);
+    }
+}
+
+impl BackendSnapshot {
+    /// The numbers of the backend with this name, which is added where the list lacks it.
+    pub(super) fn of<'l>(list: &'l mut Vec<Self>, name: &str) -> &'l mut Self {
+        let place = list.iter().position(|known| known.name == name).unwrap_or_else(|| {
+            list.push(Self { name: name.to_owned(), ..Self::default() });
+            list.len() - 1
+        });
+        &mut list[place]
+    }
+
+    /// Open connections.
+    pub fn connections(&self) -> u64 {
+        self.connected.saturating_sub(self.disconnected)
+    }
+
+    /// Whether connections try it; `None` when it is not configured any more.
+    pub fn is_up(&self) -> Option<bool> {
+        match self.state {
+            BackendState::Up => Some(true),
+            BackendState::Down
+            | BackendState::OnTrial
+            | BackendState::CheckFailed
+            | BackendState::Drained
+            | BackendState::TakenDown
+            | BackendState::NoAddress => Some(false),
+            BackendState::Gone => None,
+        }
+    }
+
+    /// Attempts that failed, whatever the cause.
+    #[inline]
+    pub fn failed(&self) -> u64 {
+        self.failures.values().sum()
+    }
+}
+
+impl AddTo<Vec<BackendSnapshot>> for Mutex<Vec<(String, Arc<BackendMetrics>)>> {
+    fn add_to(&self, sum: &mut Vec<BackendSnapshot>) {
+        let backends = self.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (name, backend) in backends {
+            backend.add_to(BackendSnapshot::of(sum, &name));
+        }
+    }
+}
+
+impl Transfer for Vec<BackendSnapshot> {
+    fn write(&self, words: &[&str], to: &mut Counts) {
+        self.iter().for_each(|backend| backend.write(&[words, &[&backend.name]].concat(), to));
+    }
+
+    fn place(&mut self, words: &[&str]) -> Option<&mut u64> {
+        let (name, rest) = words.split_first().filter(|(_, rest)| !rest.is_empty())?;
+        BackendSnapshot::of(self, name).place(rest)
+    }
+}
