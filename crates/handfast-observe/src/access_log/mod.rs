@@ -6,13 +6,13 @@
 //! `access-log`, the only one that touches the file. When that thread is stuck (a pipe that nobody reads) or the file cannot
 //! take more (a full disk), lines are lost, counted, and the loss is written into the log when it works again.
 
-mod blocks;
-mod datagrams;
 mod line;
+mod queue;
+mod syslog;
 mod thread_log;
 mod writer;
 
-pub use blocks::Totals;
+pub use queue::Totals;
 pub use thread_log::{BLOCK_BYTES, LINE_DELAY, ThreadLog};
 pub use writer::{AccessLogHandle, Stopped};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
-use super::blocks::{Block, Message, ThreadTotals};
 use super::line;
+use super::queue::{Block, Message, ThreadTotals};
 use crate::reason::CloseReason;
 use crate::record::Record;
 

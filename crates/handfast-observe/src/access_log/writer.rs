@@ -15,9 +15,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::blocks::{Block, Message, Totals};
-use super::datagrams::Datagrams;
 use super::line;
+use super::queue::{Block, Message, Totals};
+use super::syslog::Datagrams;
 use super::thread_log::ThreadLog;
 use handfast_config::model;
 

@@ -14,268 +14,40 @@
 //!
 //! A service or backend that keeps its name over a reload keeps its cells, so counters never go back.
 
-#![expect(clippy::disallowed_types, reason = "held to make or collect blocks of cells, never to count")]
-
-mod histogram;
-mod table;
-mod handshakes;
-mod thread;
-mod service;
+mod backend;
 mod configured;
-mod failures;
-mod previous_processes;
-mod transfer;
 mod counters;
 mod ends;
-mod backend;
-mod snapshot;
-mod sum;
-mod times;
+mod failures;
+mod handshakes;
+mod histogram;
 mod machine;
 mod openmetrics;
+mod previous_processes;
+mod registry;
+mod service;
+mod snapshot;
+mod sum;
+mod table;
+mod thread;
+mod times;
+mod transfer;
 
 pub use backend::{BackendMetrics, BackendSnapshot, BackendState, CheckSnapshot};
-pub use configured::{BackendStatus, NameSnapshot};
-pub use configured::{Configured, ConfiguredBackend, ConfiguredService};
+pub use configured::{BackendStatus, Configured, ConfiguredBackend, ConfiguredService, NameSnapshot};
 pub use ends::{CauseCounts, End};
 pub use failures::FailureSnapshot;
-pub use handshakes::HandshakeSnapshot;
-pub use handshakes::PHASES;
-pub use histogram::Distribution;
-pub use histogram::Histogram;
-pub use openmetrics::source_ports;
-pub use openmetrics::{Format, openmetrics};
-use previous_processes::PreviousProcesses;
+pub use handshakes::{HandshakeSnapshot, PHASES};
+pub use histogram::{Distribution, Histogram};
+pub use openmetrics::{Format, openmetrics, source_ports};
 pub use previous_processes::ProcessCounts;
+pub use registry::Registry;
 pub use service::{HeaderOutcome, Limit, ServiceMetrics, ServiceSnapshot};
 pub use snapshot::{
     CertificateSnapshot, FileProblemSnapshot, KeyProcessSnapshot, ProcessSnapshot, ReloadSnapshot,
     RevocationListSnapshot, Snapshot,
 };
-use std::fmt;
-pub use thread::ThreadMetrics;
-pub use thread::ThreadSnapshot;
-
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
-
-use crate::access_log::Totals;
-
-/// Everything that is measured, and what only the control thread knows: reloads, certificates, what is configured.
-#[derive(Debug)]
-pub struct Registry {
-    started: SystemTime,
-    inner: Mutex<Inner>,
-    /// What processes before this one counted.
-    before: Mutex<PreviousProcesses>,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    threads: Vec<Arc<ThreadMetrics>>,
-    reload: ReloadSnapshot,
-    certificates: Vec<CertificateSnapshot>,
-    revocation_lists: Vec<RevocationListSnapshot>,
-    configured: Arc<Configured>,
-    file_problems: Vec<FileProblemSnapshot>,
-    access_log: Option<Arc<Totals>>,
-    key_process: Option<KeyProcessReader>,
-}
-
-/// Reads the state of the key process whenever a snapshot is made.
-#[derive(Clone)]
-struct KeyProcessReader(Arc<dyn Fn() -> KeyProcessSnapshot + Send + Sync>);
-
-impl fmt::Debug for KeyProcessReader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeyProcessReader")
-    }
-}
-
-impl Registry {
-    /// An empty one; made once, at start.
-    pub fn new() -> Arc<Self> {
-        Arc::new(Self { started: SystemTime::now(), inner: Mutex::default(), before: Mutex::default() })
-    }
-
-    /// The cells of the thread with this name (`worker-0`), made when they are not there yet.
-    ///
-    /// Called by the thread at its start, not on the path: it takes a lock.
-    pub fn thread(&self, name: &str) -> Arc<ThreadMetrics> {
-        let mut inner = self.lock();
-        if let Some(known) = inner.threads.iter().find(|thread| thread.name() == name) {
-            return Arc::clone(known);
-        }
-        let thread = Arc::new(ThreadMetrics::new(name));
-        inner.threads.push(Arc::clone(&thread));
-        thread
-    }
-
-    /// Says that a configuration is served: the first one, or after a reload.
-    pub fn reload_succeeded(&self, generation: u64) {
-        let reload = &mut self.lock().reload;
-        // The first generation is the start, not a reload.
-        if reload.generation.is_some() {
-            reload.succeeded += 1;
-        }
-        reload.generation = Some(generation);
-        reload.last_at = Some(SystemTime::now());
-        reload.last_problem = None;
-        reload.left_out = false;
-    }
-
-    /// Says that a configuration is served, and which certificate files had to be left out.
-    pub fn reload_left_out(&self, generation: u64, problem: &str) {
-        let reload = &mut self.lock().reload;
-        reload.in_part += 1;
-        reload.left_out = true;
-        reload.generation = Some(generation);
-        reload.last_at = Some(SystemTime::now());
-        reload.last_problem = Some(problem.to_owned());
-    }
-
-    /// Says that a reload changed nothing, and why.
-    pub fn reload_failed(&self, problem: &str) {
-        let reload = &mut self.lock().reload;
-        reload.failed += 1;
-        reload.left_out = false;
-        reload.last_at = Some(SystemTime::now());
-        reload.last_problem = Some(problem.to_owned());
-    }
-
-    /// What was wrong with the last reload; `None` when nothing was.
-    pub fn reload_problem(&self) -> Option<String> {
-        self.lock().reload.last_problem.clone()
-    }
-
-    /// How many connections of this process have ended since its start.
-    pub fn ended(&self) -> u64 {
-        let threads = self.lock().threads.clone();
-        threads.iter().map(|thread| thread.ended()).sum()
-    }
-
-    /// Replaces what is known of the certificates that are served.
-    pub fn set_certificates(&self, certificates: Vec<CertificateSnapshot>) {
-        self.lock().certificates = certificates;
-    }
-
-    /// Replaces what is known of revocation lists.
-    pub fn set_revocation_lists(&self, lists: Vec<RevocationListSnapshot>) {
-        self.lock().revocation_lists = lists;
-    }
-
-    /// Replaces what is known of limits, backends and their names.
-    pub fn set_configured(&self, configured: Configured) {
-        self.lock().configured = Arc::new(configured);
-    }
-
-    /// Replaces what is known of certificate files that cannot be used.
-    pub fn set_file_problems(&self, problems: Vec<FileProblemSnapshot>) {
-        self.lock().file_problems = problems;
-    }
-
-    /// Says where the access log counts its lines.
-    pub fn set_access_log(&self, totals: Arc<Totals>) {
-        self.lock().access_log = Some(totals);
-    }
-
-    /// Replaces the counts that were received on a connection to a previous process: its own come first, then those of processes before
-    /// it. They are added to what this one counts.
-    pub fn receive_counts(&self, connection: u64, counts: Vec<ProcessCounts>) {
-        self.before().received(connection, counts);
-    }
-
-    /// The process at the other end of that connection has ended, with all its connections.
-    pub fn process_ended(&self, connection: u64) {
-        self.before().ended(connection);
-    }
-
-    /// Everything that this process has counted, and those before it, for the process that takes over.
-    pub fn counts(&self) -> Vec<ProcessCounts> {
-        let before = self.before();
-        let own = self.own(&before);
-        let started = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let name = format!("{}-{}", std::process::id(), started.as_nanos());
-        [(name, previous_processes::counts(&own))].into_iter().chain(before.running()).collect()
-    }
-
-    /// Adds everything up.
-    ///
-    /// **Cost:** some microseconds for each service and thread, and a dozen small files of `/proc`.
-    pub fn snapshot(&self) -> Snapshot {
-        let mut snapshot = {
-            // Held from first to last: a process that ends meanwhile must not be missing in both places.
-            let before = self.before();
-            let mut snapshot = self.own(&before);
-            before.add_running(&mut snapshot);
-            snapshot
-        };
-        sum::put_in_order(&mut snapshot);
-        snapshot.process = machine::process(self.started);
-        snapshot
-    }
-
-    /// What this process has counted, with those before it that have ended; in no order.
-    fn own(&self, before: &PreviousProcesses) -> Snapshot {
-        // Blocks are collected under the lock and added up after it, so a worker that reloads waits for nothing.
-        let (
-            threads,
-            reload,
-            certificates,
-            revocation_lists,
-            configured,
-            file_problems,
-            access_log,
-            key_process,
-        ) = {
-            let inner = self.lock();
-            (
-                inner.threads.clone(),
-                inner.reload.clone(),
-                inner.certificates.clone(),
-                inner.revocation_lists.clone(),
-                Arc::clone(&inner.configured),
-                inner.file_problems.clone(),
-                inner.access_log.clone(),
-                inner.key_process.clone(),
-            )
-        };
-        let mut snapshot = sum::sum(&threads, &configured);
-        snapshot.reload = reload;
-        snapshot.certificates = certificates;
-        snapshot.revocation_lists = revocation_lists;
-        snapshot.file_problems = file_problems;
-        snapshot.key_process = key_process.map(|KeyProcessReader(read)| read());
-        if let Some(totals) = access_log {
-            snapshot.access_log_written = totals.written();
-            snapshot.access_log_dropped = totals.dropped();
-        }
-        before.add_ended(&mut snapshot);
-        snapshot
-    }
-
-    /// Sets how the state of the key process is read; without it there is none, the keys are in this process.
-    pub fn set_key_process(&self, read: impl Fn() -> KeyProcessSnapshot + Send + Sync + 'static) {
-        self.lock().key_process = Some(KeyProcessReader(Arc::new(read)));
-    }
-
-    /// The last connections that failed, the newest first; a few dozen.
-    ///
-    /// **Cost:** some microseconds for each thread, for which its worker does not wait.
-    pub fn failures(&self) -> Vec<FailureSnapshot> {
-        let threads = self.lock().threads.clone();
-        failures::latest(threads.iter().map(|thread| &thread.failures))
-    }
-
-    fn before(&self) -> MutexGuard<'_, PreviousProcesses> {
-        self.before.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic while it was held leaves numbers that are at worst a moment old.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+pub use thread::{ThreadMetrics, ThreadSnapshot};
 
 #[cfg(test)]
 mod recorded;

@@ -5,26 +5,25 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeLabelSet, MetricEncoder, NoLabelSet, text,
-};
+use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::backend::BackendSnapshot;
 use super::configured::NameSnapshot;
 use super::handshakes::{BACKEND_PHASES, HandshakeSnapshot, PHASES};
-use super::histogram::Distribution;
 use super::service::ServiceSnapshot;
 use super::snapshot::Snapshot;
 
+mod families;
 mod format;
 mod revocation;
 mod threads;
 
+use families::{Families, NONE, unix_seconds};
 pub use format::Format;
 
 /// Writes a snapshot as OpenMetrics text.
@@ -44,7 +43,7 @@ pub fn openmetrics(snapshot: Snapshot) -> String {
 
 impl Collector for Snapshot {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
-        let mut families = Families(encoder);
+        let mut families = Families::new(encoder);
         connections(&mut families, &self.services)?;
         limits(&mut families, self)?;
         handshakes(&mut families, self)?;
@@ -53,67 +52,6 @@ impl Collector for Snapshot {
         threads::threads(&mut families, self)?;
         operation(&mut families, self)?;
         process(&mut families, self)
-    }
-}
-
-/// No labels at all.
-const NONE: [(&str, &str); 0] = [];
-
-/// Writes families, each with its help, its type and its rows.
-struct Families<'a>(DescriptorEncoder<'a>);
-
-impl Families<'_> {
-    fn family<L: EncodeLabelSet, V>(
-        &mut self,
-        (name, unit, help): (&str, Option<Unit>, &str),
-        kind: MetricType,
-        rows: impl IntoIterator<Item = (L, V)>,
-        write: impl Fn(MetricEncoder<'_>, V) -> fmt::Result,
-    ) -> fmt::Result {
-        let mut encoder = self.0.encode_descriptor(name, help, unit.as_ref(), kind)?;
-        for (labels, value) in rows {
-            write(encoder.encode_family(&labels)?, value)?;
-        }
-        Ok(())
-    }
-
-    fn counter<L: EncodeLabelSet, V: EncodeCounterValue>(
-        &mut self,
-        name: &str,
-        unit: Option<Unit>,
-        help: &str,
-        rows: impl IntoIterator<Item = (L, V)>,
-    ) -> fmt::Result {
-        self.family((name, unit, help), MetricType::Counter, rows, |mut encoder, value| {
-            encoder.encode_counter::<NoLabelSet, _, f64>(&value, None)
-        })
-    }
-
-    fn gauge<L: EncodeLabelSet, V: EncodeGaugeValue>(
-        &mut self,
-        name: &str,
-        unit: Option<Unit>,
-        help: &str,
-        rows: impl IntoIterator<Item = (L, V)>,
-    ) -> fmt::Result {
-        self.family((name, unit, help), MetricType::Gauge, rows, |mut encoder, value| {
-            encoder.encode_gauge(&value)
-        })
-    }
-
-    /// Histograms, but for those that have counted nothing: they would be nine tenths of the text of a proxy that has just started.
-    fn seconds<'d, L: EncodeLabelSet>(
-        &mut self,
-        name: &str,
-        help: &str,
-        rows: impl IntoIterator<Item = (L, &'d Distribution)>,
-    ) -> fmt::Result {
-        let head = (name, Some(Unit::Seconds), help);
-        let counted = rows.into_iter().filter(|(_, times)| times.count() > 0);
-        self.family(head, MetricType::Histogram, counted, |mut encoder, times| {
-            let buckets = times.buckets();
-            encoder.encode_histogram::<NoLabelSet>(times.sum_seconds(), times.count(), &buckets, None)
-        })
     }
 }
 
@@ -615,12 +553,4 @@ fn process(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         [(NONE, [("version", process.version)])],
         |mut encoder, labels| encoder.encode_info(&labels),
     )
-}
-
-/// Seconds since 1970, negative before.
-fn unix_seconds(time: SystemTime) -> f64 {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => after.as_secs_f64(),
-        Err(before) => -before.duration().as_secs_f64(),
-    }
 }

@@ -9,6 +9,7 @@ use handfast_net::fault::Cause as SocketCause;
 use handfast_tls::session::{Agreed, CertificateFault};
 
 use super::*;
+use crate::access_log::Totals;
 use crate::cause::Cause;
 use crate::reason::{CloseReason, Side, Step};
 use crate::record::{Record, StepTimes};

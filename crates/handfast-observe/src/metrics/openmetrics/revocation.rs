@@ -4,7 +4,7 @@ use std::fmt;
 
 use prometheus_client::registry::Unit;
 
-use super::{Families, unix_seconds};
+use super::families::{Families, unix_seconds};
 use crate::metrics::snapshot::{RevocationListSnapshot, Snapshot};
 
 /// When each expires, and how long it is.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use prometheus_client::registry::Unit;
 
-use super::Families;
+use super::families::Families;
 use crate::metrics::snapshot::Snapshot;
 use crate::metrics::thread::ThreadSnapshot;
 
