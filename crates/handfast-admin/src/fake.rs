@@ -230,7 +230,7 @@ fn record(seconds: StepTimes) -> Record {
         generation: 3,
         client: Some(([192, 0, 2, 44], 50_123).into()),
         rule: None,
-        rare: None,
+        details: None,
         starttls: None,
         server_name: None,
         tls: Agreed::default(),

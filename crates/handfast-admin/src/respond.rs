@@ -79,10 +79,16 @@ pub(super) async fn respond(
         "/" | "/status" if reads && !wants_json(&head.headers) => {
             answer(StatusCode::OK, HTML, page::page(&status(), refresh(head.uri.query())))
         }
-        "/" | "/status" | "/status.json" if reads => match status().into_json() {
-            Ok(json) => answer(StatusCode::OK, JSON, json),
-            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("status: write as JSON: {error}")),
-        },
+        "/" | "/status" | "/status.json" if reads => {
+            let status = status();
+            let attention = page::findings(&status);
+            match status.into_json(attention) {
+                Ok(json) => answer(StatusCode::OK, JSON, json),
+                Err(error) => {
+                    text(StatusCode::INTERNAL_SERVER_ERROR, format!("status: write as JSON: {error}"))
+                }
+            }
+        }
         "/metrics" if reads => {
             let format = wanted_format(&head.headers);
             answer(StatusCode::OK, format.content_type(), format.write(control.snapshot()))

@@ -163,35 +163,35 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<
     let (address, file) = (listener.address()?, listener.own_file());
     let mut listener = Some(Listener::new(listener)?);
     let mut open = VecDeque::new();
-    let shared = Shared { control, history: Rc::default(), handed_over: Rc::default() };
+    let context = ServerContext { control, history: Rc::default(), handed_over: Rc::default() };
     let mut connections = JoinSet::new();
     let mut said: Option<Instant> = None;
     // What was counted before this is not of the last minute: an upgrade hands over years.
-    shared.history.borrow_mut().add(&shared.control.snapshot());
+    context.history.borrow_mut().add(&context.control.snapshot());
     let mut sample = interval_at(tokio::time::Instant::now() + SAMPLE_INTERVAL, SAMPLE_INTERVAL);
     sample.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             _ = sample.tick() => {
-                shared.history.borrow_mut().add(&shared.control.snapshot());
+                context.history.borrow_mut().add(&context.control.snapshot());
                 if listener.is_some() && file.is_some() && FileId::of_address(&address) != file && is_unreachable(&address) {
                     return Ok(());
                 }
             }
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             () = given.notified() => listener = None,
-            () = shared.handed_over.notified() => {
+            () = context.handed_over.notified() => {
                 forget(&address, file);
                 listener = None;
             }
             accepted = accept(listener.as_ref()) => match accepted {
                 Ok(stream) => {
                     make_room(&mut open);
-                    let (shared, has_asked) = (shared.clone(), Rc::new(Cell::new(false)));
+                    let (context, has_asked) = (context.clone(), Rc::new(Cell::new(false)));
                     let asked = Rc::clone(&has_asked);
                     let ends = match stream {
-                        Stream::Tcp(stream) => connections.spawn_local(connection(stream, Transport::Tcp, shared, asked)),
-                        Stream::Unix(stream) => connections.spawn_local(connection(stream, Transport::Unix, shared, asked)),
+                        Stream::Tcp(stream) => connections.spawn_local(connection(stream, Transport::Tcp, context, asked)),
+                        Stream::Unix(stream) => connections.spawn_local(connection(stream, Transport::Unix, context, asked)),
                     };
                     open.push_back(Open { ends, has_asked });
                 }
@@ -225,9 +225,9 @@ fn make_room(open: &mut VecDeque<Open>) {
     }
 }
 
-/// What all connections use.
+/// What all connections of the listener use.
 #[derive(Clone)]
-struct Shared {
+struct ServerContext {
     control: Rc<dyn Control>,
     history: Rc<RefCell<History>>,
     /// Told when the process that comes after this one was promised the address.
@@ -237,12 +237,12 @@ struct Shared {
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     transport: Transport,
-    shared: Shared,
+    context: ServerContext,
     has_asked: Rc<Cell<bool>>,
 ) {
     let service = service_fn(|request| async {
         has_asked.set(true);
-        let Shared { control, history, handed_over } = &shared;
+        let ServerContext { control, history, handed_over } = &context;
         let answer = respond(request.into_parts().0, transport, &**control, history, handed_over).await;
         Ok::<_, Infallible>(answer)
     });

@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use super::control::{Control, Overview};
 use super::hour::Point;
-use super::page::{self, Urgency};
 use super::rates::{History, Rates, Recent};
 use handfast_observe::metrics::{FailureSnapshot, Snapshot};
 
@@ -43,13 +42,11 @@ pub(super) struct Attention {
 }
 
 impl Status {
-    /// The same, as JSON.
+    /// As JSON, with what needs attention.
     ///
     /// **Errors**: none that is known.
-    pub(super) fn into_json(mut self) -> serde_json::Result<String> {
-        let point = |(urgency, sentence): (Urgency, _)| Attention { urgency: urgency.class(), sentence };
-        self.attention = page::points(&self).into_iter().map(point).collect();
-        serde_json::to_string(&self)
+    pub(super) fn into_json(self, attention: Vec<Attention>) -> serde_json::Result<String> {
+        serde_json::to_string(&Self { attention, ..self })
     }
 
     pub(super) fn of(control: &dyn Control, history: &History) -> Self {
@@ -95,8 +92,9 @@ mod tests {
         }
         measured.revocation_lists[0].next_update = Some(at(300_000 + 86_400));
         measured.revocation_lists[0].late_at = Some(at(300_000 - 5));
+        let attention = crate::page::findings(&status);
         // A field on each line, so that a difference is easy to see.
-        let json = status.into_json().expect("it is JSON").replace(",\"", ",\n\"") + "\n";
+        let json = status.into_json(attention).expect("it is JSON").replace(",\"", ",\n\"") + "\n";
         let recorded = include_str!("recorded/status.json");
         for (now, before) in json.lines().zip(recorded.lines()) {
             assert_eq!(now, before);

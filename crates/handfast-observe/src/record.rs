@@ -32,7 +32,7 @@ pub struct Record {
     /// The rule that decided, and what of it fitted; `None`: the service's own settings did.
     pub rule: Option<Rc<str>>,
     /// What is not so with most connections.
-    pub rare: Option<Box<Rare>>,
+    pub details: Option<Box<RecordDetails>>,
     /// What TLS agreed on, as far as the handshake came.
     pub tls: Agreed,
     /// How long each step took.
@@ -53,7 +53,7 @@ pub struct Record {
 
 /// What is known only of some connections; apart, so that the others do not keep a place for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rare {
+pub struct RecordDetails {
     /// The client's TLS was passed on as it was.
     pub passed_through: bool,
     /// Its ClientHello had an encrypted one inside (ECH), so that the name is the outer one.
@@ -90,7 +90,7 @@ impl Record {
             starttls: None,
             server_name: None,
             rule: None,
-            rare: None,
+            details: None,
             tls: Agreed::default(),
             seconds: StepTimes::default(),
             backend: None,
@@ -104,21 +104,21 @@ impl Record {
 
     /// What is known only of some connections, to be written.
     #[inline]
-    pub fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    pub fn details(&mut self) -> &mut RecordDetails {
+        self.details.get_or_insert_default()
     }
 
     /// What a proxy in front said.
     #[inline]
     pub fn proxied(&self) -> Option<&Proxied> {
-        self.rare.as_ref()?.proxied.as_ref()
+        self.details.as_ref()?.proxied.as_ref()
     }
 
     /// The connection's name: what the backend was told, or else a proxy in front said.
     #[inline]
     pub fn unique_id(&self) -> Option<&[u8]> {
-        let rare = self.rare.as_ref()?;
-        rare.unique_id.as_deref().or_else(|| rare.proxied.as_ref()?.unique_id.as_deref())
+        let details = self.details.as_ref()?;
+        details.unique_id.as_deref().or_else(|| details.proxied.as_ref()?.unique_id.as_deref())
     }
 
     /// A backend did not answer.

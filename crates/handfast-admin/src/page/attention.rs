@@ -14,13 +14,13 @@ const STAPLE_SOON: Duration = Duration::from_secs(86_400);
 
 /// A box with all of it; a calm line when there is nothing.
 pub(super) fn attention(html: &mut Html, status: &Status) {
-    let points = points(status);
-    if points.is_empty() {
+    let findings = sorted_findings(status);
+    if findings.is_empty() {
         html.raw("<p class=calm>Nothing needs attention.</p>");
         return;
     }
     html.raw("<section class=attention><h2>Needs attention</h2><ul>");
-    for (urgency, sentence) in points {
+    for (urgency, sentence) in findings {
         html.raw("<li class=").raw(urgency.class()).raw(">").text(&sentence).raw("</li>");
     }
     html.raw("</ul>");
@@ -31,19 +31,19 @@ pub(super) fn attention(html: &mut Html, status: &Status) {
 }
 
 /// Certificates and their files: those that are gone, those that expire, and their OCSP responses.
-fn certificates(status: &Status, say: &mut dyn FnMut(Urgency, String)) {
+fn certificates(status: &Status, report: &mut dyn FnMut(Urgency, String)) {
     let measured = &status.measured;
     for problems in measured.file_problems.iter().filter(|problems| problems.removed > 0) {
         let files = counted(problems.removed, "certificate file");
         let service = &problems.service;
-        say(
+        report(
             Urgency::Soon,
             format!("Removed from {service}: {files}. What was in them is served on for a while."),
         );
     }
     for problems in measured.file_problems.iter().filter(|problems| problems.not_stapled > 0) {
         let (files, service) = (counted(problems.not_stapled, "OCSP response"), &problems.service);
-        say(
+        report(
             Urgency::Soon,
             format!(
                 "Of {service} {files} cannot be used. The certificates are served; the log says what is wrong."
@@ -55,7 +55,7 @@ fn certificates(status: &Status, say: &mut dyn FnMut(Urgency, String)) {
         if let Some(Ok(left)) = left.filter(|left| left.as_ref().is_ok_and(|left| *left < STAPLE_SOON)) {
             let (name, kind, service, left) =
                 (&certificate.name, &certificate.kind, &certificate.service, long(left));
-            say(
+            report(
                 Urgency::Soon,
                 format!(
                     "The OCSP response of the {kind} certificate {name} of {service} expires in {left}: its renewal is late."
@@ -65,29 +65,29 @@ fn certificates(status: &Status, say: &mut dyn FnMut(Urgency, String)) {
         let (urgency, words) = expiry(certificate.not_after, measured.process.now);
         if urgency > Urgency::Good {
             let (name, kind, service) = (&certificate.name, &certificate.kind, &certificate.service);
-            say(urgency, format!("The {kind} certificate {name} of {service} {words}."));
+            report(urgency, format!("The {kind} certificate {name} of {service} {words}."));
         }
     }
     for list in &measured.revocation_lists {
         let (urgency, words) = list_expiry(list, measured.process.now);
         if urgency > Urgency::Good {
             let (issuer, service) = (&list.issuer, &list.service);
-            say(urgency, format!("The revocation list of {issuer} (clients of {service}) {words}."));
+            report(urgency, format!("The revocation list of {issuer} (clients of {service}) {words}."));
         }
     }
 }
 
 /// The process that holds the private keys, where there is one.
-fn key_process(status: &Status, say: &mut dyn FnMut(Urgency, String)) {
+fn key_process(status: &Status, report: &mut dyn FnMut(Urgency, String)) {
     let Some(keys) = status.measured.key_process else { return };
     if !keys.answers {
         let sentence =
             "The process that holds the private keys does not answer: handshakes that need a signature fail.";
-        say(Urgency::Bad, sentence.into());
+        report(Urgency::Bad, sentence.into());
     }
     if keys.restarts > 0 {
         let often = times(keys.restarts);
-        say(
+        report(
             Urgency::Soon,
             format!("The process that holds the private keys was started again {often}: the log says why."),
         );
@@ -95,12 +95,12 @@ fn key_process(status: &Status, say: &mut dyn FnMut(Urgency, String)) {
 }
 
 /// All of it, the most urgent first.
-pub(crate) fn points(status: &Status) -> Vec<(Urgency, String)> {
-    let mut points = Vec::new();
-    let mut say = |urgency: Urgency, sentence: String| points.push((urgency, sentence));
+pub(super) fn sorted_findings(status: &Status) -> Vec<(Urgency, String)> {
+    let mut all = Vec::new();
+    let mut report = |urgency: Urgency, sentence: String| all.push((urgency, sentence));
     let measured = &status.measured;
     if let Some(reason) = &status.not_ready_because {
-        say(Urgency::Bad, format!("Not ready: {reason}."));
+        report(Urgency::Bad, format!("Not ready: {reason}."));
     }
     if measured.reload.last_problem.is_some() {
         let generation = measured.reload.generation.unwrap_or_default();
@@ -113,19 +113,19 @@ pub(crate) fn points(status: &Status) -> Vec<(Urgency, String)> {
                 "The last reload changed nothing; generation {generation} is served. Its problems are below."
             ),
         };
-        say(Urgency::Bad, sentence);
+        report(Urgency::Bad, sentence);
     }
-    key_process(status, &mut say);
-    certificates(status, &mut say);
+    key_process(status, &mut report);
+    certificates(status, &mut report);
     for thread in &measured.threads {
         if thread.backing_off {
-            say(
+            report(
                 Urgency::Bad,
                 format!("{} accepts nothing for now: this machine is out of files or memory.", thread.name),
             );
         }
         if thread.panics > 0 {
-            say(
+            report(
                 Urgency::Bad,
                 format!(
                     "{}: {} lost to a fault of Handfast's own.",
@@ -140,7 +140,7 @@ pub(crate) fn points(status: &Status) -> Vec<(Urgency, String)> {
             let all = range.saturating_mul(sources);
             if ports * 100 >= all * NEARLY_FULL {
                 let share = share_of(ports, all);
-                say(
+                report(
                     Urgency::Bad,
                     format!(
                         "{share} of the source ports towards {backend} are in use: add an address (source) or a backend."
@@ -152,18 +152,18 @@ pub(crate) fn points(status: &Status) -> Vec<(Urgency, String)> {
     if let (Some(open), Some(max)) = (measured.process.open_files, measured.process.max_files)
         && open.saturating_mul(100) >= max.saturating_mul(NEARLY_FULL)
     {
-        say(
+        report(
             Urgency::Bad,
             format!("{} of the allowed file descriptors are open: raise LimitNOFILE.", share_of(open, max)),
         );
     }
     if measured.access_log_dropped > 0 {
-        say(
+        report(
             Urgency::Soon,
             format!("{} of the access log lost.", counted(measured.access_log_dropped, "line")),
         );
     }
-    findings::points(status, &mut points);
-    points.sort_by_key(|(urgency, _)| std::cmp::Reverse(*urgency));
-    points
+    findings::add_findings(status, &mut all);
+    all.sort_by_key(|(urgency, _)| std::cmp::Reverse(*urgency));
+    all
 }

@@ -24,28 +24,28 @@ const URGENT: u64 = 10;
 /// some scanners always fail.
 const CLIENTS: u64 = 5;
 
-type Points = Vec<(Urgency, String)>;
+type Findings = Vec<(Urgency, String)>;
 
 /// Adds all of it.
-pub(super) fn points(status: &Status, points: &mut Points) {
+pub(super) fn add_findings(status: &Status, findings: &mut Findings) {
     let now = status.measured.process.now;
     for service in &status.measured.services {
-        backends(service, now, points);
+        backends(service, now, findings);
         if let Some(recent) = status.recent.services.get(&service.name) {
             let over = format!("in the last {:.0} s", status.recent.over_seconds);
-            connecting(service, recent, &over, points);
-            others(service, recent, &over, points);
+            connecting(service, recent, &over, findings);
+            others(service, recent, &over, findings);
         }
-        limits(service, status, points);
+        limits(service, status, findings);
     }
     for name in &status.measured.names {
         if let Some(problem) = &name.problem {
-            points.push(unresolved(name, problem, status));
+            findings.push(unresolved(name, problem, status));
         }
     }
     let (all, limit) = (connections(status), status.measured.connections_limit);
     if limit > 0 && all * 100 >= limit * NEARLY_FULL {
-        points.push((
+        findings.push((
             Urgency::Soon,
             format!(
                 "{} of the {} connections that the process may serve are open: raise process.max-connections or LimitNOFILE.",
@@ -65,20 +65,21 @@ fn has_backend(service: &ServiceSnapshot) -> bool {
     service.backends.iter().any(|backend| backend.is_up() == Some(true))
 }
 
-fn backends(service: &ServiceSnapshot, now: SystemTime, points: &mut Points) {
+fn backends(service: &ServiceSnapshot, now: SystemTime, findings: &mut Findings) {
     let configured = service.backends.iter().filter(|backend| backend.is_up().is_some()).count();
     let urgency = if has_backend(service) { Urgency::Soon } else { Urgency::Bad };
     if configured > 0 && urgency == Urgency::Bad {
         let all = if configured == 1 { "Its only backend is" } else { "None of its backends is" };
         let not = if configured == 1 { "not " } else { "" };
-        points.push((Urgency::Bad, format!("Clients of {} reach no backend. {all} {not}up.", service.name)));
+        findings
+            .push((Urgency::Bad, format!("Clients of {} reach no backend. {all} {not}up.", service.name)));
     }
     for backend in &service.backends {
         if matches!(backend.state, BackendState::Down | BackendState::OnTrial) {
-            points.push((urgency, down(service, backend, now)));
+            findings.push((urgency, down(service, backend, now)));
         }
         if let (BackendState::CheckFailed, Some(check)) = (backend.state, &backend.check) {
-            points.push((urgency, checked_down(service, backend, check, now)));
+            findings.push((urgency, checked_down(service, backend, check, now)));
         }
     }
 }
@@ -138,7 +139,7 @@ fn clock(time: SystemTime) -> String {
 }
 
 /// Connections that reached no backend, and attempts that failed though another backend then served.
-fn connecting(service: &ServiceSnapshot, recent: &RecentService, over: &str, points: &mut Points) {
+fn connecting(service: &ServiceSnapshot, recent: &RecentService, over: &str, findings: &mut Findings) {
     let failed = |end: &&End| {
         end.step == Some(Step::Connect) && end.side != Some(Side::Client) && end.cause != Some(Cause::Stopped)
     };
@@ -148,7 +149,7 @@ fn connecting(service: &ServiceSnapshot, recent: &RecentService, over: &str, poi
         let urgency = if missed * 100 >= all * URGENT { Urgency::Bad } else { Urgency::Soon };
         let (missed, share) = (count(missed), share_of(missed, all));
         let name = &service.name;
-        points.push((
+        findings.push((
             urgency,
             format!(
                 "{missed} of {} ({share}) of {name} reached no backend {over}: {why}.",
@@ -162,7 +163,7 @@ fn connecting(service: &ServiceSnapshot, recent: &RecentService, over: &str, poi
             let all = counted(connected + failed, "attempt");
             let why = cause(backend.last_failure);
             let (backend, service) = (&backend.name, &service.name);
-            points.push((
+            findings.push((
                 Urgency::Soon,
                 format!(
                     "{} of {all} to connect to backend {backend} of {service} failed {over}: {why}.",
@@ -174,7 +175,7 @@ fn connecting(service: &ServiceSnapshot, recent: &RecentService, over: &str, poi
 }
 
 /// Connections that backends broke off, that failed on this machine, and handshakes of which none succeeds.
-fn others(service: &ServiceSnapshot, recent: &RecentService, over: &str, points: &mut Points) {
+fn others(service: &ServiceSnapshot, recent: &RecentService, over: &str, findings: &mut Findings) {
     let name = &service.name;
     let all: u64 = recent.ends.iter().map(|end| end.count).sum();
     let broken = |end: &&End| {
@@ -184,7 +185,7 @@ fn others(service: &ServiceSnapshot, recent: &RecentService, over: &str, points:
         && broken * 100 >= all * URGENT
     {
         let all = counted(all, "connection");
-        points.push((
+        findings.push((
             Urgency::Soon,
             format!("The backend broke off {} of {all} of {name} that ended {over}: {why}.", count(broken)),
         ));
@@ -192,13 +193,13 @@ fn others(service: &ServiceSnapshot, recent: &RecentService, over: &str, points:
     let ours = |end: &&End| end.side == Some(Side::Local) && end.step != Some(Step::Connect);
     if let Some((failed, why)) = most(recent, ours) {
         let failed = counted(failed, "connection");
-        points.push((Urgency::Bad, format!("{failed} of {name} failed on this machine {over}: {why}.")));
+        findings.push((Urgency::Bad, format!("{failed} of {name} failed on this machine {over}: {why}.")));
     }
     if let Some((failed, why)) = most(recent, |end| end.step == Some(Step::Handshake))
         && recent.handshakes == 0
         && failed >= CLIENTS
     {
-        points.push((
+        findings.push((
             Urgency::Soon,
             format!(
                 "None of {} of {name} completed its handshake {over}: {why}.",
@@ -216,7 +217,7 @@ fn most(recent: &RecentService, kind: impl Fn(&&End) -> bool) -> Option<(u64, St
     Some((all, format!("{mostly}{} ({})", most.sentence(), most.words().join(" / "))))
 }
 
-fn limits(service: &ServiceSnapshot, status: &Status, points: &mut Points) {
+fn limits(service: &ServiceSnapshot, status: &Status, findings: &mut Findings) {
     let name = &service.name;
     for (limit, waiting) in service.waiting.iter().filter(|(_, waiting)| **waiting > 0) {
         let (key, most, now) = match *limit {
@@ -227,7 +228,7 @@ fn limits(service: &ServiceSnapshot, status: &Status, points: &mut Points) {
                 service.connections(),
             ),
         };
-        points.push((
+        findings.push((
             Urgency::Bad,
             format!(
                 "{} for {name}: {} of {} connections are open. Raise {key}, or find out why they do not end.",
@@ -243,14 +244,14 @@ fn limits(service: &ServiceSnapshot, status: &Status, points: &mut Points) {
         && !waits
     {
         let (now, limit) = (count(service.connections()), count(limit));
-        points.push((
+        findings.push((
             Urgency::Soon,
             format!("{name} has {now} of {limit} connections (max-connections): then clients wait."),
         ));
     }
     let too_fast = status.recent.services.get(name).map_or(0, |recent| recent.too_fast);
     if too_fast > 0 {
-        points.push((
+        findings.push((
             Urgency::Soon,
             format!(
                 "{} to {name} refused by a reset in the last {:.0} s: too many handshakes from their address (handshake-rate). The \
@@ -264,7 +265,7 @@ fn limits(service: &ServiceSnapshot, status: &Status, points: &mut Points) {
     if turned_away > 0 {
         let (clients, limit) =
             (counted(turned_away, "connection"), service.address_limit.unwrap_or_default());
-        points.push((
+        findings.push((
             Urgency::Soon,
             format!(
                 "{clients} to {name} refused by a reset in the last {:.0} s: their address had {} already (max-connections-per-address). \

@@ -15,7 +15,7 @@ pub(super) fn seconds(seconds: f64) -> String {
 
 /// How urgent something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Urgency {
+pub(super) enum Urgency {
     Good,
     Soon,
     Bad,
@@ -23,7 +23,7 @@ pub(crate) enum Urgency {
 
 impl Urgency {
     /// The class in the style sheet.
-    pub(crate) const fn class(self) -> &'static str {
+    pub(super) const fn class(self) -> &'static str {
         match self {
             Self::Good => "good",
             Self::Soon => "soon",

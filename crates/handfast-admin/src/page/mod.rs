@@ -12,13 +12,18 @@ mod format;
 
 use handfast_text::calendar::Utc;
 
-use super::status::Status;
-pub(super) use attention::points;
-pub(super) use format::Urgency;
+use super::status::{Attention, Status};
+
 use format::long;
 use html::Html;
 
 const STYLE: &str = include_str!("style.css");
+
+/// What needs attention, the most urgent first.
+pub(super) fn findings(status: &Status) -> Vec<Attention> {
+    let all = attention::sorted_findings(status).into_iter();
+    all.map(|(urgency, sentence)| Attention { urgency: urgency.class(), sentence }).collect()
+}
 
 /// Draws the page; `refresh`: loaded again every so many seconds.
 pub(super) fn page(status: &Status, refresh: Option<u32>) -> String {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attention::points;
+use super::attention::sorted_findings;
 use super::format::Urgency;
 use super::*;
 use crate::fake::{Fake, Script};
@@ -179,7 +179,7 @@ fn attention_names_each_fault_the_worst_first() {
     status.measured.certificates.clear();
     // The last minute of the fake has a bit of everything; trouble with backends has tests of its own.
     status.recent.services.clear();
-    assert_eq!(points(&status), []);
+    assert_eq!(sorted_findings(&status), []);
     status.measured.certificates = vec![CertificateSnapshot {
         service: "web".into(),
         name: "old.example.org".into(),
@@ -196,7 +196,7 @@ fn attention_names_each_fault_the_worst_first() {
     status.measured.process.source_ports = Some((32_768, 32_769));
     status.measured.process.open_files = status.measured.process.max_files;
     status.measured.reload.last_problem = Some("handfast.toml:3: unknown key".into());
-    let points = points(&status);
+    let points = sorted_findings(&status);
     for expected in [
         "generation 3 is served",
         "old.example.org of web expired 1 day ago",

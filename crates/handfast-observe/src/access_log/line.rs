@@ -18,7 +18,7 @@ use serde_json::ser::Formatter;
 use crate::cause::Cause;
 use crate::proxied::ProxiedBy;
 use crate::reason::CloseReason;
-use crate::record::{Rare, Record, StepTimes};
+use crate::record::{Record, RecordDetails, StepTimes};
 
 /// Bytes of a free text (a certificate's subject, an error's detail) that are kept; a peer can make a subject as long
 /// as a handshake message.
@@ -162,12 +162,12 @@ struct BackendTls<'a> {
 }
 
 impl<'a> BackendTls<'a> {
-    fn of(rare: &'a Rare) -> Option<Self> {
-        let tls = rare.backend_tls.as_ref()?;
+    fn of(details: &'a RecordDetails) -> Option<Self> {
+        let tls = details.backend_tls.as_ref()?;
         Some(Self {
             tls: Tls::of(tls),
-            handshake: rare.backend_handshake.as_secs_f64(),
-            crypto: rare.backend_crypto.as_secs_f64(),
+            handshake: details.backend_handshake.as_secs_f64(),
+            crypto: details.backend_crypto.as_secs_f64(),
         })
     }
 }
@@ -231,8 +231,8 @@ impl<'a> Line<'a> {
             unique_id: record.unique_id().map(readable),
             sni: record.server_name.as_deref(),
             rule: record.rule.as_deref(),
-            passed_through: record.rare.as_ref().is_some_and(|rare| rare.passed_through),
-            encrypted_hello: record.rare.as_ref().is_some_and(|rare| rare.encrypted_hello),
+            passed_through: record.details.as_ref().is_some_and(|details| details.passed_through),
+            encrypted_hello: record.details.as_ref().is_some_and(|details| details.encrypted_hello),
             tls: Tls::of(tls),
             client_subject: shown(|own| &own.subject),
             client_serial: shown(|own| &own.serial),
@@ -245,7 +245,7 @@ impl<'a> Line<'a> {
             bytes_to_client: record.bytes_to_client,
             backend: record.backend.as_deref(),
             backends_failed: record.backends_failed,
-            backend_tls: record.rare.as_deref().and_then(BackendTls::of),
+            backend_tls: record.details.as_deref().and_then(BackendTls::of),
             backend_failures: record
                 .backend_failures
                 .iter()

@@ -38,7 +38,7 @@ fn record() -> Record {
         generation: 3,
         client: Some(([192, 0, 2, 7], 50_123).into()),
         rule: None,
-        rare: None,
+        details: None,
         starttls: None,
         server_name: Some("example.org".into()),
         tls: Agreed {
@@ -97,8 +97,8 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 /// The record of a connection behind a proxy.
 fn behind(proxied: Proxied, unique_id: Option<&[u8]>) -> Record {
     let mut record = record();
-    record.rare().proxied = Some(proxied);
-    record.rare().unique_id = unique_id.map(Into::into);
+    record.details().proxied = Some(proxied);
+    record.details().unique_id = unique_id.map(Into::into);
     record
 }
 

@@ -22,7 +22,7 @@ fn record() -> Record {
         generation: 1,
         client: Some(SocketAddr::from(([127, 0, 0, 1], 40_000))),
         rule: None,
-        rare: None,
+        details: None,
         starttls: None,
         server_name: None,
         tls: Agreed {

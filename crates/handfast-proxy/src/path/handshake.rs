@@ -35,7 +35,7 @@ const SIGNER_TIMEOUT: Duration = Duration::from_millis(50);
 pub(crate) fn pass_through<R: Runtime>(connection: &mut Connection<R>, heard: Heard) -> Vec<u8> {
     let record = &mut connection.account.record;
     record.server_name = heard.hello.server_name;
-    let rare = record.rare();
+    let rare = record.details();
     rare.passed_through = true;
     // One that says nothing looks the same (RFC 9849 §6.2), so this is what is seen, not what is meant.
     rare.encrypted_hello = heard.hello.extensions.contains(&ENCRYPTED_CLIENT_HELLO);

@@ -118,7 +118,7 @@ fn take<R: Runtime>(
                 let record = &mut connection.account.record;
                 let by = record.client.map_or(ProxiedBy::Unix, ProxiedBy::Address);
                 record.client = client(&header).or(record.client);
-                record.rare().proxied = Some(proxied(&header, by));
+                record.details().proxied = Some(proxied(&header, by));
                 return Ok(Some((header.length, outcome(&header))));
             }
             Peek::Absent => return Err(reason(Cause::ProxyHeaderMissing).because(instead(received))),

@@ -46,7 +46,7 @@ pub(crate) fn header<R: Runtime>(connection: &mut Connection<R>) -> Vec<u8> {
         add_tls(&mut header, &record.tls, certificate, sent.certificate);
     }
     let header = header.finish(true);
-    connection.account.record.rare().unique_id = Some(id);
+    connection.account.record.details().unique_id = Some(id);
     header
 }
 

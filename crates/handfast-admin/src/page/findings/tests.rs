@@ -24,7 +24,7 @@ fn calm() -> Status {
 
 fn said(status: &Status) -> Vec<(Urgency, String)> {
     let mut said = Vec::new();
-    points(status, &mut said);
+    add_findings(status, &mut said);
     said
 }
 

@@ -36,7 +36,7 @@ pub(super) fn begin<R: Runtime>(
         Ok(session)
     });
     let session = session.map_err(of_session)?;
-    let rare = connection.account.record.rare();
+    let rare = connection.account.record.details();
     // Of the last attempt alone.
     rare.backend_tls = None;
     rare.backend_crypto = R::now().since(before);
@@ -97,7 +97,7 @@ pub(super) async fn finish<R: Runtime>(
 ) -> Result<Vec<u8>, Ended> {
     let begun = R::now();
     // What was computed for its hello was before the wait for the socket; the rest is within the exchange.
-    let hello = connection.account.record.rare().backend_crypto;
+    let hello = connection.account.record.details().backend_crypto;
     let outcome = exchange(connection, leg, attempt).await;
     let agreed = leg.session().map(|session| session.agreed()).unwrap_or_default();
     let account = &mut connection.account;
@@ -106,7 +106,7 @@ pub(super) async fn finish<R: Runtime>(
         None => Ok(spoken),
         Some(detail) => Err(Ended::Attempt(reason(Cause::BackendProtocol).because(detail))),
     });
-    let rare = account.record.rare();
+    let rare = account.record.details();
     rare.backend_handshake = R::now().since(begun) + hello;
     if outcome.is_ok() {
         account.service.metrics.backend_handshake(&agreed, rare.backend_handshake, rare.backend_crypto);
@@ -194,7 +194,7 @@ fn advance<R: Runtime>(
     let thread = Rc::clone(&connection.account.thread);
     let scratch = &mut *thread.scratch.borrow_mut();
     let outcome = leg.take_flight(bytes, scratch, spoken);
-    connection.account.record.rare().backend_crypto += R::now().since(before);
+    connection.account.record.details().backend_crypto += R::now().since(before);
     outcome.map_err(|broken| {
         // Its alert; that it cannot be sent changes nothing. A reset would take it from the backend's hands.
         let _ = leg.send_flight();
