@@ -1,4 +1,4 @@
-//! Asks whoever listens on an admin address: one request, one answer, one deadline for both.
+//! Sends a request to the process that listens on an admin address: one request, one answer, one deadline for both.
 //!
 //! In: an address and a request. Out: the answer as it came. It waits on this thread; nothing that the other side does makes it wait
 //! longer than that.
@@ -15,18 +15,18 @@ use handfast_config::model::Address;
 
 /// Sends a request and reads the answer until it ends, until it is `enough`, or until so many bytes are there.
 ///
-/// **Errors**: nobody listens there, or the answer is not there after `patience`, connecting included.
+/// **Errors**: no process listens there, or the answer is not complete after `timeout`, including the connect.
 pub fn ask(
     address: &Address,
     request: &str,
-    patience: Duration,
+    timeout: Duration,
     most: usize,
     enough: impl Fn(&[u8]) -> bool,
 ) -> io::Result<Vec<u8>> {
-    let until = Instant::now() + patience;
+    let until = Instant::now() + timeout;
     match address {
         Address::Ip(address) => {
-            let stream = TcpStream::connect_timeout(address, patience)?;
+            let stream = TcpStream::connect_timeout(address, timeout)?;
             let limit = |left| {
                 stream.set_read_timeout(Some(left))?;
                 stream.set_write_timeout(Some(left))
@@ -36,7 +36,7 @@ pub fn ask(
         Address::Unix(path) => {
             let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
             // It is this limit that connect(2) of a unix socket keeps, when the queue is full.
-            set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+            set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
             connect(&socket, &SocketAddrUnix::new(path)?)?;
             let stream = UnixStream::from(socket);
             let limit = |left| {
@@ -56,7 +56,7 @@ fn exchange(
     most: usize,
     enough: impl Fn(&[u8]) -> bool,
 ) -> io::Result<Vec<u8>> {
-    // Each step has what is left: who answers byte by byte gets no more time for that.
+    // Each step has the time that is left: a peer that answers byte by byte gets no more.
     let step = || {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -122,8 +122,8 @@ mod tests {
         rustix::net::listen(&listener, 0).expect("it listens");
         let address = Address::Unix(path.clone());
         let waiting: Vec<UnixStream> = (0..1).map(|_| UnixStream::connect(&path).expect("room")).collect();
-        assert!(ends(&address), "nobody accepts");
+        assert!(ends(&address), "the queue is full");
         drop((waiting, listener));
-        assert!(ends(&address), "nobody listens");
+        assert!(ends(&address), "no process listens");
     }
 }

@@ -1,4 +1,4 @@
-//! What the admin listener asks of the running program; `control.rs` answers, a fake does in tests.
+//! What the admin listener needs from the running program; `control.rs` answers, a fake does in tests.
 
 use std::fmt;
 use std::pin::Pin;
@@ -10,10 +10,10 @@ use handfast_observe::metrics::{FailureSnapshot, Snapshot};
 use handfast_observe::operator_state::OperatorState;
 use handfast_text::units::counted;
 
-/// The outcome of a reload, when it is known: what is served now, as text for a person, or why it is not what was asked for.
+/// The outcome of a reload, when it is known: what is served now, as text for a person, or why the request failed.
 pub type ReloadOutcome = Pin<Box<dyn Future<Output = Result<String, ReloadRefusal>>>>;
 
-/// Why whoever asked for a reload does not have what he asked for.
+/// Why a reload request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReloadRefusal {
     /// The program is ending, or has too many requests that wait.
@@ -47,22 +47,22 @@ impl fmt::Display for ReloadRefusal {
 
 impl std::error::Error for ReloadRefusal {}
 
-/// The outcome of a word about a backend: what is so now, as text for a person, or why nothing has changed.
+/// The outcome of a request to change a backend: its state now, as text for a person, or why nothing changed.
 pub type BackendOutcome = Pin<Box<dyn Future<Output = Result<String, BackendRefusal>>>>;
 
-/// Why a word about a backend changed nothing.
+/// Why a request to change a backend failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackendRefusal {
     /// The program is ending, or has too many requests that wait.
     Busy,
     /// There is no service of this name.
     NoService {
-        /// Those that there are.
+        /// The existing services.
         known: Vec<String>,
     },
     /// The service has no backend of this name.
     NoBackend {
-        /// What its backends are called.
+        /// The names of its backends.
         known: Vec<String>,
     },
 }
@@ -97,7 +97,7 @@ pub enum NotReady {
     },
     /// A stop has begun, and connections are still accepted for a while.
     Leaving,
-    /// None are accepted, and so many are open yet.
+    /// None are accepted; this number is still open.
     Draining {
         /// Connections of all services.
         connections: u64,
@@ -143,10 +143,10 @@ pub trait Control {
     /// Whether new connections should be sent here; if not, why.
     fn ready(&self) -> Result<(), NotReady>;
 
-    /// Whether the admin listener may be asked under this name, which is in lower case and without a port.
+    /// Whether the admin listener may be requested under this name, which is in lower case and without a port.
     fn has_host(&self, name: &str) -> bool;
 
-    /// Whether this program is about to end, so that its successor, which has so many threads, may have the admin address.
+    /// Whether this program is about to end, so that its successor, which has this number of threads, gets the admin address.
     fn hand_over(&self, threads: u32) -> Result<(), StillServing>;
 
     /// Reads the configuration and its files again, and serves it if it is right.
@@ -154,9 +154,9 @@ pub trait Control {
     /// **Cancel:** the future may be dropped when the client goes away; the reload must then end by itself, one way or the other.
     fn reload(&self) -> ReloadOutcome;
 
-    /// Does with a backend what an operator wants.
+    /// Sets a backend to the state that an operator requests.
     ///
-    /// **Cancel:** the future may be dropped when the client goes away; what was asked for happens all the same.
+    /// **Cancel:** the future may be dropped when the client goes away; the request is carried out nevertheless.
     fn set_backend(&self, service: String, backend: String, requested: OperatorState) -> BackendOutcome;
 
     /// Opens the access log again by its name, after a rotation.

@@ -1,4 +1,4 @@
-//! A program that is not there, for tests: its numbers are made by the real counters.
+//! A fake program, for tests: its numbers are made by the real counters.
 
 #![expect(clippy::disallowed_types, reason = "a test's thread and the listener's share a script")]
 
@@ -21,7 +21,7 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::record::{Record, StepTimes};
 use handfast_tls::session::Agreed;
 
-/// What the fake does, and what was asked of it; shared with the test's thread.
+/// What the fake does, and the requests that it received; shared with the test's thread.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub(super) not_ready: Mutex<Option<NotReady>>,
@@ -45,7 +45,7 @@ impl Fake {
 
 impl Control for Fake {
     fn ready(&self) -> Result<(), NotReady> {
-        self.script.not_ready.lock().expect("nobody panicked").clone().map_or(Ok(()), Err)
+        self.script.not_ready.lock().expect("no test panicked").clone().map_or(Ok(()), Err)
     }
 
     fn has_host(&self, name: &str) -> bool {
@@ -58,7 +58,7 @@ impl Control for Fake {
 
     fn reload(&self) -> ReloadOutcome {
         self.script.reloads.fetch_add(1, Ordering::SeqCst);
-        let problem = self.script.reload_problem.lock().expect("nobody panicked").clone();
+        let problem = self.script.reload_problem.lock().expect("no test panicked").clone();
         Box::pin(async move { problem.map_or(Ok("generation 4 is served".into()), Err) })
     }
 

@@ -1,7 +1,7 @@
 //! The last hour, for the status page's lines: one point every ten seconds, in memory of a fixed size.
 //!
 //! In: snapshots that were taken anyway. Out: [`Point`]s, the oldest first. Nothing is measured for it, and nothing is kept longer:
-//! who wants more of the past scrapes the metrics.
+//! a longer history is the task of a monitoring system.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

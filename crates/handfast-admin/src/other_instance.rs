@@ -1,4 +1,4 @@
-//! Another Handfast that has the admin address: who it is, and asking it for the address.
+//! Another Handfast that has the admin address: its process, and the request for the address.
 //!
 //! In: the address that could not be bound. Out: the process that answers there, if it is a Handfast. A restart without a
 //! gap starts the new process beside the old one; this is how the new one knows that it is not there by accident, and gets
@@ -10,12 +10,12 @@ use std::time::Duration;
 use super::ask::ask;
 use handfast_config::model::Address;
 
-/// For connecting, asking and the answer together.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Bytes of an answer that are looked at.
-const ANSWER: usize = 4096;
+/// For connect, request and answer together.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Bytes of an answer that are read.
+const MAX_ANSWER_BYTES: usize = 4096;
 
-/// What an answer of ours says in its `Server` field before the number of the process.
+/// The `Server` field of our answers, up to the process number.
 const PRODUCT: &str = concat!("handfast/", env!("CARGO_PKG_VERSION"), " (process ");
 
 /// Another Handfast.
@@ -25,12 +25,12 @@ pub struct Neighbour {
     pub process: u32,
 }
 
-/// What this process says of itself in each answer: product, version, process (RFC 9110 §10.2.4).
+/// The `Server` field of each answer: product, version, process (RFC 9110 §10.2.4).
 pub(super) fn server_field() -> String {
     format!("{PRODUCT}{})", std::process::id())
 }
 
-/// The Handfast that answers at `address`, of whatever version; `None` when nobody does, or something else.
+/// The Handfast that answers at `address`, of whatever version; `None` when no process does, or another program.
 ///
 /// **Cost**: waits for at most two seconds; not for the threads that serve.
 pub fn neighbour(address: &Address) -> Option<Neighbour> {
@@ -40,10 +40,10 @@ pub fn neighbour(address: &Address) -> Option<Neighbour> {
     product.starts_with("handfast/").then_some(Neighbour { process })
 }
 
-/// Asks the process at `address` for the address, for a process of so many threads; whether it gave it up, which it does
-/// once it is stopping.
+/// Requests the address from the process that listens on it, for a process with this number of threads. Returns whether it gave the
+/// address up, which it does once it is stopping.
 ///
-/// **Errors**: nobody answers there.
+/// **Errors**: no process answers there.
 pub fn ask_for_address(address: &Address, threads: usize) -> io::Result<bool> {
     head(address, &format!("POST /hand-over?threads={threads}"))
         .map(|answer| answer.starts_with("HTTP/1.1 202 "))
@@ -56,11 +56,11 @@ fn field<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
     fields.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
-/// Asks, and reads the head of the answer: what else it is may never end.
+/// Sends a request and reads the head of the answer: its body might never end.
 fn head(address: &Address, request: &str) -> io::Result<String> {
     let request =
         format!("{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     let whole = |answer: &[u8]| answer.windows(4).any(|end| end == b"\r\n\r\n");
-    let answer = ask(address, &request, PATIENCE, ANSWER, whole)?;
+    let answer = ask(address, &request, TIMEOUT, MAX_ANSWER_BYTES, whole)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }

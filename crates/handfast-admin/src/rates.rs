@@ -1,7 +1,7 @@
-//! How fast things go now: totals of the last minute, sampled every few seconds.
+//! Rates: totals of the last minute, sampled every few seconds.
 //!
-//! In: snapshots. Out: [`Rates`] per second and [`Recent`] events over at most the last minute. Kept here because nobody else
-//! needs the past; who wants more of it scrapes the metrics.
+//! In: snapshots. Out: [`Rates`] per second and [`Recent`] events over at most the last minute. Kept here because no other part
+//! needs the past; a longer history is the task of a monitoring system.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

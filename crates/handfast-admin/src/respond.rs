@@ -1,6 +1,6 @@
 //! From a request's head to its answer.
 //!
-//! In: method, path and headers; bodies are not read. Out: a complete answer. First who asks, then what.
+//! In: method, path and headers; bodies are not read. Out: a complete answer. First whether the client may ask, then the request.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -23,7 +23,7 @@ use super::status::Status;
 use handfast_observe::metrics::Format;
 use handfast_observe::operator_state::OperatorState;
 
-/// How long a client is kept waiting for a reload's outcome; the reload goes on without it.
+/// How long a client waits for a reload's outcome; the reload continues without it.
 const RELOAD_DEADLINE: Duration = Duration::from_secs(30);
 
 /// What the pages may load: their own style, nothing else.
@@ -51,7 +51,7 @@ POST /backends/SERVICE/BACKEND?state=drain
 POST /hand-over    give this address to the process that replaces this one: 202, or 409 unless this one is stopping
 ";
 
-/// How the client came in.
+/// How the client connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     /// TCP: a browser could be behind it.
@@ -140,7 +140,7 @@ async fn reload(control: &dyn Control) -> Answer {
     }
 }
 
-/// Says what an operator wants of a backend: `SERVICE/BACKEND`, where the backend's name may have slashes of its own.
+/// Sets the state of a backend: `SERVICE/BACKEND`, where the backend's name may contain slashes.
 async fn backend(path: &str, query: Option<&str>, control: &dyn Control) -> Answer {
     let bad = |what: String| text(StatusCode::BAD_REQUEST, what);
     let Some((service, backend)) = decoded(path).and_then(|path| {
@@ -195,7 +195,7 @@ fn wrong_method(head: &Parts, allowed: &'static str) -> Answer {
 
 /// Why a request is not answered.
 enum NotAllowed {
-    /// It asked for a host that is not known to be this machine.
+    /// It requested a host that is not known to be this machine.
     Host(String),
     /// A page of another site sent it.
     OtherSite,
@@ -219,7 +219,7 @@ impl fmt::Display for NotAllowed {
 ///
 /// A page of another site may send requests to this machine but not read the answers, unless its own name was made to
 /// point here ("DNS rebinding"): then the `Host` is that name. And it may `POST`: then `Origin` and, in browsers since
-/// 2020, `Sec-Fetch-Site` (W3C Fetch Metadata) say so.
+/// 2020, `Sec-Fetch-Site` (W3C Fetch Metadata) show it.
 fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<(), NotAllowed> {
     let host = head.headers.get(header::HOST).map(|host| host.to_str().unwrap_or("\u{fffd}"));
     let named = [host, head.uri.authority().map(|authority| authority.as_str())];
@@ -288,7 +288,7 @@ fn wanted_format(headers: &HeaderMap) -> Format {
     }
 }
 
-/// The number of `threads=4`: 1 when it is not said.
+/// The number of `threads=4`: 1 when it is missing.
 fn threads(query: Option<&str>) -> u32 {
     let value = query.and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("threads=")));
     value.and_then(|value| value.parse().ok()).map_or(1, |threads: u32| threads.clamp(1, 1024))

@@ -43,8 +43,8 @@ const CONNECTION_DEADLINE: Duration = Duration::from_secs(45);
 /// Bytes of a request's head; the least that hyper allows.
 const HEAD_BYTES: usize = 8 * 1024;
 
-/// How long until the same trouble with accepting is logged again.
-const SAID_AGAIN: Duration = Duration::from_secs(60);
+/// How long until the same error of accept is logged again.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// How long accepting pauses after it failed (no file descriptor is left).
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
@@ -64,7 +64,7 @@ enum Socket {
 }
 
 impl AdminListener {
-    /// One that listens already.
+    /// A listener on a socket that listens already.
     ///
     /// **Errors**: dup(2).
     pub fn given(socket: GivenSocket, origin: Origin) -> io::Result<Self> {
@@ -88,7 +88,7 @@ impl AdminListener {
         self.file
     }
 
-    /// A second hold of the socket, for the process that follows.
+    /// A duplicate of the socket, for the next process.
     pub fn socket(&self) -> io::Result<AdminSocket> {
         let socket = match &self.socket {
             Socket::Tcp(listener) => listener.as_fd().try_clone_to_owned()?,
@@ -109,10 +109,10 @@ impl AdminListener {
     }
 }
 
-/// Binds the admin address; before privileges are dropped. A unix socket that nobody listens on any more is replaced, and
+/// Binds the admin address; before privileges are dropped. A unix socket without a listener is replaced, and
 /// only its owner and group may connect.
 ///
-/// **Errors:** whatever the kernel says; for a unix socket, that somebody listens there or that the path is no socket.
+/// **Errors:** those of the kernel; for a unix socket, that a process listens there or that the path is no socket.
 pub fn bind(address: &Address) -> io::Result<AdminListener> {
     let socket = match address {
         Address::Ip(address) => Socket::Tcp(std::net::TcpListener::bind(address)?),
@@ -126,7 +126,7 @@ pub fn bind(address: &Address) -> io::Result<AdminListener> {
     Ok(AdminListener { socket, origin: Origin::Bound, file: FileId::of_address(address) })
 }
 
-/// Removes a unix socket on which nobody listens.
+/// Removes a unix socket without a listener.
 fn remove_left_over(path: &Path) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !metadata.file_type().is_socket() {
@@ -157,7 +157,7 @@ pub fn forget(address: &Address, file: Option<FileId>) {
 ///
 /// **Errors:** the socket cannot be registered with the runtime. **Cancel:** dropping it drops its connections.
 ///
-/// When `given` is notified, another process has the socket: it is closed here, and its file left alone. It ends when the file of its unix
+/// When `given` is notified, another process has the socket: it is closed here, and its file is kept. It ends when the file of its unix
 /// socket is gone, so that no client can connect any more: the caller binds the address again.
 pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<Notify>) -> io::Result<()> {
     let (address, file) = (listener.address()?, listener.own_file());
@@ -165,7 +165,7 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<
     let mut open = VecDeque::new();
     let context = ServerContext { control, history: Rc::default(), handed_over: Rc::default() };
     let mut connections = JoinSet::new();
-    let mut said: Option<Instant> = None;
+    let mut logged: Option<Instant> = None;
     // What was counted before this is not of the last minute: an upgrade hands over years.
     context.history.borrow_mut().add(&context.control.snapshot());
     let mut sample = interval_at(tokio::time::Instant::now() + SAMPLE_INTERVAL, SAMPLE_INTERVAL);
@@ -187,17 +187,17 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<
             accepted = accept(listener.as_ref()) => match accepted {
                 Ok(stream) => {
                     make_room(&mut open);
-                    let (context, has_asked) = (context.clone(), Rc::new(Cell::new(false)));
-                    let asked = Rc::clone(&has_asked);
+                    let (context, has_request) = (context.clone(), Rc::new(Cell::new(false)));
+                    let asked = Rc::clone(&has_request);
                     let ends = match stream {
                         Stream::Tcp(stream) => connections.spawn_local(connection(stream, Transport::Tcp, context, asked)),
                         Stream::Unix(stream) => connections.spawn_local(connection(stream, Transport::Unix, context, asked)),
                     };
-                    open.push_back(Open { ends, has_asked });
+                    open.push_back(Open { ends, has_request });
                 }
                 Err(error) => {
-                    if said.is_none_or(|said| said.elapsed() > SAID_AGAIN) {
-                        said = Some(Instant::now());
+                    if logged.is_none_or(|logged| logged.elapsed() > LOG_INTERVAL) {
+                        logged = Some(Instant::now());
                         tracing::warn!("admin: accept: {error}; retrying until it works");
                     }
                     sleep(ACCEPT_PAUSE).await;
@@ -210,15 +210,15 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<
 /// An open connection; the oldest are first.
 struct Open {
     ends: AbortHandle,
-    /// Whether its request has come.
-    has_asked: Rc<Cell<bool>>,
+    /// Whether its request has arrived.
+    has_request: Rc<Cell<bool>>,
 }
 
 /// Ends a connection where there are as many as may be: the one that has sent no request for longest, or else the oldest.
 fn make_room(open: &mut VecDeque<Open>) {
     open.retain(|connection| !connection.ends.is_finished());
     if open.len() >= CONNECTIONS {
-        let place = open.iter().position(|connection| !connection.has_asked.get()).unwrap_or(0);
+        let place = open.iter().position(|connection| !connection.has_request.get()).unwrap_or(0);
         if let Some(oldest) = open.remove(place) {
             oldest.ends.abort();
         }
@@ -230,7 +230,7 @@ fn make_room(open: &mut VecDeque<Open>) {
 struct ServerContext {
     control: Rc<dyn Control>,
     history: Rc<RefCell<History>>,
-    /// Told when the process that comes after this one was promised the address.
+    /// Notified when the next process was promised the address.
     handed_over: Rc<Notify>,
 }
 
@@ -238,10 +238,10 @@ async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     transport: Transport,
     context: ServerContext,
-    has_asked: Rc<Cell<bool>>,
+    has_request: Rc<Cell<bool>>,
 ) {
     let service = service_fn(|request| async {
-        has_asked.set(true);
+        has_request.set(true);
         let ServerContext { control, history, handed_over } = &context;
         let answer = respond(request.into_parts().0, transport, &**control, history, handed_over).await;
         Ok::<_, Infallible>(answer)
@@ -252,7 +252,7 @@ async fn connection(
         .max_buf_size(HEAD_BYTES)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // However it ends, there is nobody left to tell; who asked sees it.
+    // An error needs no report here: the client sees it.
     let _ = timeout(CONNECTION_DEADLINE, connection).await;
 }
 
@@ -296,7 +296,7 @@ impl Listener {
     }
 }
 
-/// The admin listener's socket, for the process that follows.
+/// The admin listener's socket, duplicated for the process that takes over: it serves the same address without a gap.
 #[derive(Clone, Debug)]
 pub struct AdminSocket {
     /// Its address, with the port that the kernel chose.

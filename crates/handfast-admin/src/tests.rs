@@ -1,4 +1,4 @@
-//! The admin listener over real sockets, with a client that may be rude.
+//! The admin listener over real sockets, with clients that misbehave.
 
 #![expect(clippy::disallowed_methods, reason = "a test's own files, threads and loopback sockets")]
 
@@ -19,7 +19,7 @@ use super::fake::{Fake, Script};
 use super::*;
 use handfast_config::model::Address;
 
-/// The listener on a thread of its own, as on the control thread.
+/// The listener on a separate thread, as on the control thread.
 struct Running {
     address: Address,
     script: Arc<Script>,
@@ -147,7 +147,8 @@ fn the_json_has_a_schema_and_the_numbers() {
 #[test]
 fn not_ready_says_why() {
     let running = Running::start();
-    *running.script.not_ready.lock().expect("nobody panicked") = Some(NotReady::Draining { connections: 12 });
+    *running.script.not_ready.lock().expect("no test panicked") =
+        Some(NotReady::Draining { connections: 12 });
     let answer = running.get("/ready");
     assert_eq!((status_of(&answer), body_of(&answer)), (503, "not ready: draining: 12 connections left\n"));
     assert_eq!(status_of(&running.get("/live")), 200, "it lives all the same");
@@ -160,7 +161,7 @@ fn a_reload_answers_with_its_outcome() {
     let running = Running::start();
     let answer = running.post("/reload", "");
     assert_eq!((status_of(&answer), body_of(&answer)), (200, "generation 4 is served\n"));
-    *running.script.reload_problem.lock().expect("nobody panicked") =
+    *running.script.reload_problem.lock().expect("no test panicked") =
         Some(ReloadRefusal::Refused { problems: "handfast.toml:3: no".into() });
     let answer = running.post("/reload", "");
     assert_eq!((status_of(&answer), body_of(&answer)), (409, "handfast.toml:3: no\n"));
@@ -322,7 +323,7 @@ fn the_address_is_handed_over_by_who_is_stopping_and_by_nobody_else() {
         assert_eq!(neighbour(&address), Some(Neighbour { process: std::process::id() }));
         assert!(!ask_for_address(&address, 2).expect("it answers"), "it serves");
         assert!(bind(&address).is_err());
-        *running.script.not_ready.lock().expect("nobody panicked") =
+        *running.script.not_ready.lock().expect("no test panicked") =
             Some(NotReady::Draining { connections: 1 });
         assert!(ask_for_address(&address, 2).expect("it answers"), "it stops");
         let given = Instant::now();
@@ -340,14 +341,14 @@ fn what_is_no_handfast_is_no_neighbour() {
     let answers = ["", "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\n\r\n", "220 mail (process 1)\r\n"];
     let thread = std::thread::spawn(move || {
         for answer in answers {
-            let (mut stream, _) = other.accept().expect("somebody asks");
+            let (mut stream, _) = other.accept().expect("a client asks");
             let _ = stream.read(&mut [0; 512]);
             let _ = stream.write_all(answer.as_bytes());
         }
     });
     assert!(answers.iter().all(|_| neighbour(&address).is_none()));
     thread.join().expect("it does not panic");
-    assert_eq!(neighbour(&address), None, "nobody listens");
+    assert_eq!(neighbour(&address), None, "no process listens");
 }
 
 #[test]
@@ -361,7 +362,7 @@ fn a_unix_socket_is_private_and_replaced_when_left_over() {
         &std::fs::metadata(&path).expect("it is there").permissions(),
     );
     assert_eq!(mode & 0o777, 0o660);
-    let error = bind(&address).expect_err("somebody listens");
+    let error = bind(&address).expect_err("a process listens");
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
     let mut stream = UnixStream::connect(&path).expect("it listens");
     stream.write_all(b"GET /live HTTP/1.1\r\nHost: whatever.example\r\n\r\n").expect("it reads");

@@ -1,8 +1,8 @@
 //! Why connections end: the words and the sentences.
 //!
 //! In: what a step found. Out: a word for logs, labels and the runbook, and a sentence for people. A socket's causes come
-//! from `handfast-net` with their words; the others are the proxy's own. Every cause stands once in each of two places: the
-//! list below gives it its word, [`Cause::sentence`] its sentence.
+//! from `handfast-net` with their words; the others are the proxy's own. Each cause is in two places: the list
+//! below has its word, [`Cause::sentence`] its sentence.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use handfast_net::fault::Cause as Socket;
 
 use crate::steps::Side;
 
-/// Writes the proxy's own causes down once: the variants, their words, and the list of them all.
+/// Declares the proxy's own causes once: the variants, their words, and the list of them all.
 macro_rules! causes {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
         /// Why a connection, or an attempt at one, ended. One word per way; the sentence is [`Cause::sentence`].
@@ -37,19 +37,19 @@ macro_rules! causes {
 }
 
 causes! {
-    /// Both directions ended in order.
+    /// Both directions were closed cleanly.
     Finished = "finished",
-    /// The backend ended its direction, the client had everything and said nothing more: it was ended in order too.
+    /// The backend closed its direction, the client had received everything and sent nothing more: the connection was closed cleanly.
     BackendEnded = "backend-ended",
     /// The peer's stream ended without the end mark its protocol demands (FIN without close_notify), and something may have
     /// been in flight.
     Truncated = "truncated",
-    /// The same, when nothing was in flight: the other side had the last word, and the peer had acknowledged it; or the peer is a backend
+    /// The same, when nothing was in flight: the other side had sent last, and the peer had acknowledged it; or the peer is a backend
     /// whose client had ended with its answer.
     NoCloseNotify = "no-close-notify",
     /// The peer reset the connection when a side had ended cleanly and everything had been delivered.
     ResetAtEnd = "reset-at-end",
-    /// A proxy in front checked whether the service listens: a PROXY header in which it speaks for itself, and no data behind it.
+    /// A proxy in front checked whether the service listens: a PROXY header with the command LOCAL, and no data after it.
     Checked = "checked",
     /// The peer sent a fatal TLS alert.
     Alert = "alert",
@@ -59,19 +59,19 @@ causes! {
     NotTls = "not-tls",
     /// In the protocol before TLS, the peer did not get to TLS.
     Starttls = "starttls",
-    /// … because it does not offer it, or said no.
+    /// … because it does not offer TLS, or refused.
     StarttlsRefused = "starttls-refused",
-    /// The peer sent plain text behind the request for TLS, or behind the yes to it.
+    /// The peer sent plain text after the request for TLS, or after its acceptance.
     PlaintextInjected = "plaintext-injected",
-    /// The proxy on the way to a backend did not open the way.
+    /// The proxy on the way to a backend did not open a tunnel.
     Tunnel = "tunnel",
     /// A proxy in front sent no PROXY header, which it must.
     ProxyHeaderMissing = "proxy-header-missing",
-    /// A proxy in front sent a PROXY header that cannot be believed.
+    /// A proxy in front sent an invalid PROXY header.
     ProxyHeaderInvalid = "proxy-header-invalid",
-    /// Somebody sent a PROXY header from whom none is taken.
+    /// A PROXY header arrived from an address that must not send one.
     ProxyHeaderUnexpected = "proxy-header-unexpected",
-    /// The name asked for is served by no certificate here.
+    /// No certificate covers the requested name.
     UnknownName = "unknown-name",
     /// The client's certificate was missing or refused.
     ClientCertificate = "client-certificate",
@@ -87,11 +87,11 @@ causes! {
     Idle = "idle",
     /// One direction had ended and the other did not move for the half-closed limit.
     HalfClosedIdle = "half-closed-idle",
-    /// The connection reached its greatest age.
+    /// The connection reached its maximum age.
     Lifetime = "lifetime",
     /// The limit on connections from one client address.
     AddressLimit = "address-limit",
-    /// The address lists of the service do not let this client in.
+    /// The address lists of the service refuse this client.
     ClientRefused = "client-refused",
     /// The limit on new handshakes for one prefix of client addresses.
     HandshakeRate = "handshake-rate",
@@ -145,7 +145,7 @@ impl Cause {
         }
     }
 
-    /// Every cause there is; one errno stands for all that have no word.
+    /// Every cause; one errno value represents all that have no word.
     pub fn all() -> impl Iterator<Item = Self> {
         let sockets = Socket::ALL.iter().copied().chain([Socket::Errno(0)]);
         Self::OWN.iter().copied().chain(sockets.map(Self::Socket))
@@ -213,12 +213,12 @@ impl Cause {
             Self::NameNotResolved => "the backend's name could not be resolved".into(),
             Self::KeyProcess => "the process that holds the private keys made no signature".into(),
             Self::Internal => "a fault of Handfast's own; please report it with the log".into(),
-            Self::Socket(cause) => of_socket(cause, who),
+            Self::Socket(cause) => socket_sentence(cause, who),
         }
     }
 }
 
-fn of_socket(cause: Socket, who: &str) -> String {
+fn socket_sentence(cause: Socket, who: &str) -> String {
     match cause {
         Socket::Reset => format!("{who} reset the connection"),
         Socket::ClosedEarly => format!("{who} closed before the step was done"),

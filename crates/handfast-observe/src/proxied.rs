@@ -1,22 +1,22 @@
-//! What the PROXY header of a proxy in front says beside the client's address.
+//! What the PROXY header of a proxy in front reports besides the client's address.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 use handfast_wire::proxy_header::Version;
 
-/// What a proxy in front said, beside the client's address.
+/// What a proxy in front reported, besides the client's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxied {
-    /// The proxy: who connected to us.
+    /// The proxy that connected to us.
     pub by: ProxiedBy,
     /// The form of its header.
     pub version: Version,
-    /// It speaks for itself (LOCAL), as it does to check whether we listen.
+    /// It connects for itself (LOCAL), for example for a health check.
     pub is_local: bool,
     /// Where the client connected to; `None` where the socket's addresses count.
     pub destination: Option<SocketAddr>,
-    /// The host name that the client asked for there, UTF-8 and otherwise unchecked.
+    /// The host name that the client requested there, UTF-8 and otherwise unchecked.
     pub authority: Option<Box<str>>,
     /// The application protocol that was agreed on there.
     pub alpn: Option<Box<[u8]>>,
@@ -24,12 +24,12 @@ pub struct Proxied {
     pub unique_id: Option<Box<[u8]>>,
 }
 
-/// Who sent a header.
+/// The sender of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxiedBy {
     /// The socket's address.
     Address(SocketAddr),
-    /// Somebody on a unix socket.
+    /// A process on a unix socket.
     Unix,
 }
 

@@ -1,7 +1,7 @@
 //! Why a connection ended: at which step, on which side, and the true cause.
 //!
 //! In: what a step found, a socket's fault or a session's failure among it. Out: one [`CloseReason`], which decides how both
-//! peers are told and is counted and logged.
+//! legs are closed, and is counted and logged.
 
 use handfast_leg::{Broken, Why};
 use handfast_net::fault::Fault;
@@ -27,7 +27,7 @@ pub struct CloseReason {
 pub(crate) const UNKNOWN_END: &str = "ended in a way too rare to be counted apart";
 
 impl CloseReason {
-    /// A reason that says everything in its words.
+    /// A reason without further detail.
     #[inline]
     pub fn new(step: Step, side: Side, cause: Cause) -> Self {
         Self { step, side, cause, detail: None }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_of_this_machine_is_nobody_elses() {
+    fn a_fault_of_this_machine_counts_against_no_peer() {
         for (cause, side) in [
             (Socket::Reset, Side::Backend),
             (Socket::Refused, Side::Backend),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_certificate_was_wrong_is_told_apart() {
+    fn failed_certificates_name_their_side() {
         for (kind, side, end) in [
             (FailureKind::PeerCertificate, Side::Client, (Side::Client, Cause::ClientCertificate)),
             (FailureKind::PeerCertificate, Side::Backend, (Side::Backend, Cause::BackendCertificate)),

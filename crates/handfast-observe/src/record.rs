@@ -23,15 +23,15 @@ pub struct Record {
     pub service: Rc<str>,
     /// Generation of the configuration it was accepted with.
     pub generation: u64,
-    /// Client's address: the socket's, or what a proxy in front says; `None` on unix sockets.
+    /// Client's address: the socket's, or what a proxy in front reports; `None` on unix sockets.
     pub client: Option<SocketAddr>,
-    /// The protocol in which the client asked for TLS, if it did.
+    /// The protocol in which the client requested TLS (STARTTLS).
     pub starttls: Option<Protocol>,
-    /// The name asked for, already checked to be a valid DNS name.
+    /// The requested name, already checked to be a valid DNS name.
     pub server_name: Option<Box<str>>,
-    /// The rule that decided, and what of it fitted; `None`: the service's own settings did.
+    /// The rule that decided, and which of its conditions matched; `None`: the service's own settings did.
     pub rule: Option<Rc<str>>,
-    /// What is not so with most connections.
+    /// What is known only of some connections.
     pub details: Option<Box<RecordDetails>>,
     /// What TLS agreed on, as far as the handshake came.
     pub tls: Agreed,
@@ -41,20 +41,20 @@ pub struct Record {
     pub backend: Option<Rc<str>>,
     /// Backends that did not answer, in the order they were tried; the first of them.
     pub backend_failures: Vec<(Rc<str>, Cause)>,
-    /// How many these were in all.
+    /// The number of failed attempts in all.
     pub backends_failed: u8,
     /// Plaintext bytes from client to backend that the backend's socket took.
     pub bytes_to_backend: u64,
     /// Plaintext bytes from backend to client whose records the client's socket took.
     pub bytes_to_client: u64,
-    /// Turns of the relay loop that were woken and moved nothing.
+    /// Iterations of the relay loop that were woken and moved nothing.
     pub idle_turns: u32,
 }
 
-/// What is known only of some connections; apart, so that the others do not keep a place for it.
+/// What is known only of some connections; boxed, so that the others need no memory for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordDetails {
-    /// The client's TLS was passed on as it was.
+    /// TLS was passed through.
     pub passed_through: bool,
     /// Its ClientHello had an encrypted one inside (ECH), so that the name is the outer one.
     pub encrypted_hello: bool,
@@ -64,9 +64,9 @@ pub struct RecordDetails {
     pub backend_handshake: Duration,
     /// … our own computing.
     pub backend_crypto: Duration,
-    /// What a proxy in front said.
+    /// What a proxy in front reported.
     pub proxied: Option<Proxied>,
-    /// The connection's name that the backend was told in a PROXY header.
+    /// The connection's identifier, as sent to the backend in a PROXY header.
     pub unique_id: Option<Box<[u8]>>,
 }
 
@@ -102,19 +102,19 @@ impl Record {
         }
     }
 
-    /// What is known only of some connections, to be written.
+    /// The details, to be written.
     #[inline]
     pub fn details(&mut self) -> &mut RecordDetails {
         self.details.get_or_insert_default()
     }
 
-    /// What a proxy in front said.
+    /// What a proxy in front reported.
     #[inline]
     pub fn proxied(&self) -> Option<&Proxied> {
         self.details.as_ref()?.proxied.as_ref()
     }
 
-    /// The connection's name: what the backend was told, or else a proxy in front said.
+    /// The connection's identifier: as sent to the backend, or else as received from a proxy in front.
     #[inline]
     pub fn unique_id(&self) -> Option<&[u8]> {
         let details = self.details.as_ref()?;

@@ -59,11 +59,11 @@ impl Step {
 /// Which side ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Side {
-    /// Who connected to us.
+    /// The peer that connected to us.
     Client,
-    /// What we connected to.
+    /// The peer that we connected to.
     Backend,
-    /// Who runs this program: a stop, a limit written down in the configuration.
+    /// The operator of this program: a stop, a limit in the configuration.
     Operator,
     /// This program or the machine it runs on.
     Local,

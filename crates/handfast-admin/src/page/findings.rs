@@ -133,7 +133,7 @@ fn cause(word: Option<&str>) -> String {
     }
 }
 
-/// A moment to the second: nobody marks a log at a millisecond.
+/// A moment to the second: a person looks for it in a log.
 fn clock(time: SystemTime) -> String {
     Utc::of(time).for_people().to_string()
 }

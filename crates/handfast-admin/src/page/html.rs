@@ -1,6 +1,6 @@
 //! Building HTML so that text cannot become markup.
 //!
-//! In: our own markup and anybody's text. Out: one string.
+//! In: our own markup, and text from any source. Out: one string.
 
 /// A document being written.
 pub(super) struct Html(String);

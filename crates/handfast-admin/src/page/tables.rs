@@ -170,7 +170,7 @@ fn failures(html: &mut Html, backend: &BackendSnapshot) {
     html.element("small", &words.join(", ")).raw("</td>");
 }
 
-/// Names of backends: what they stand for, and whether asking works.
+/// Names of backends: what they resolve to, and whether lookups succeed.
 pub(super) fn names(html: &mut Html, status: &Status) {
     if status.measured.names.is_empty() {
         return;
@@ -265,11 +265,11 @@ pub(super) fn process(html: &mut Html, status: &Status) {
         "Private keys",
         match measured.key_process {
             None => "in this process".into(),
-            Some(KeyProcessSnapshot { answers: true, restarts: 0 }) => "in a process of their own".into(),
+            Some(KeyProcessSnapshot { answers: true, restarts: 0 }) => "in a separate process".into(),
             Some(KeyProcessSnapshot { answers: true, restarts }) => {
-                format!("in a process of their own, started again {}", times(restarts))
+                format!("in a separate process, started again {}", times(restarts))
             }
-            Some(_) => "in a process of their own, which does not answer".into(),
+            Some(_) => "in a separate process, which does not answer".into(),
         },
     );
     if measured.connections_draining > 0 {

@@ -164,9 +164,9 @@ fn where_private_keys_are_is_told() {
     let keys = |answers, restarts| Some(KeyProcessSnapshot { answers, restarts });
     for (process, expected) in [
         (None, "<dd>in this process</dd>"),
-        (keys(true, 0), "<dd>in a process of their own</dd>"),
-        (keys(true, 1), "<dd>in a process of their own, started again once</dd>"),
-        (keys(false, 1), "<dd>in a process of their own, which does not answer</dd>"),
+        (keys(true, 0), "<dd>in a separate process</dd>"),
+        (keys(true, 1), "<dd>in a separate process, started again once</dd>"),
+        (keys(false, 1), "<dd>in a separate process, which does not answer</dd>"),
     ] {
         status.measured.key_process = process;
         assert!(page(&status, None).contains(expected), "{expected}");
@@ -177,7 +177,7 @@ fn where_private_keys_are_is_told() {
 fn attention_names_each_fault_the_worst_first() {
     let mut status = status();
     status.measured.certificates.clear();
-    // The last minute of the fake has a bit of everything; trouble with backends has tests of its own.
+    // The last minute of the fake has a bit of everything; failures of backends have separate tests.
     status.recent.services.clear();
     assert_eq!(sorted_findings(&status), []);
     status.measured.certificates = vec![CertificateSnapshot {
@@ -217,7 +217,7 @@ fn attention_names_each_fault_the_worst_first() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "nobody reads the file meanwhile")]
+#[expect(clippy::disallowed_methods, reason = "no other program reads the file meanwhile")]
 #[ignore = "writes the page to the path in STATUS_PAGE, for a look at it in a browser"]
 fn the_page_for_the_eye() {
     let path = std::env::var_os("STATUS_PAGE").expect("STATUS_PAGE names a file");

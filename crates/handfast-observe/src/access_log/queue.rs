@@ -1,4 +1,4 @@
-//! What goes from workers to the writer, and what both count of it.
+//! The queue from workers to the writer, and the totals that both count.
 
 #![expect(
     clippy::disallowed_types,
@@ -16,7 +16,7 @@ pub(super) struct Block {
     pub(super) lines: u64,
 }
 
-/// What the writer is told.
+/// A message to the writer.
 #[derive(Debug)]
 pub(super) enum Message {
     /// Write these lines.

@@ -1,7 +1,7 @@
 //! The log of the machine as a sink: a syslog daemon, or systemd's journal, at its unix socket.
 //!
 //! In: lines. Out: one datagram for each. A datagram arrives whole or not at all, so no line is torn. The daemon may be restarted: then
-//! its socket is another one at the same path, and this connects anew.
+//! its socket is another one at the same path, and this connects again.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -27,7 +27,7 @@ impl Datagrams {
     /// To a syslog daemon, in the form of RFC 3164 as local daemons take it. The time is left out, as it would have to be local: the
     /// daemon adds its own, and the line has when the connection was accepted.
     ///
-    /// **Errors**: nobody listens there.
+    /// **Errors**: no daemon listens there.
     pub(super) fn syslog(path: &Path) -> io::Result<Self> {
         Self::to(path, format!("<{PRIORITY}>{NAME}[{}]: ", std::process::id()), "")
     }
@@ -35,7 +35,7 @@ impl Datagrams {
     /// To systemd's journal, in its native form: a field in each line (systemd.journal-fields(7)). A line of the access log is printable
     /// ASCII, so none needs the form for binary values.
     ///
-    /// **Errors**: nobody listens there.
+    /// **Errors**: no daemon listens there.
     pub(super) fn journald(path: &Path) -> io::Result<Self> {
         Self::to(path, format!("PRIORITY=6\nSYSLOG_FACILITY=3\nSYSLOG_IDENTIFIER={NAME}\nMESSAGE="), "\n")
     }
@@ -49,7 +49,7 @@ impl Datagrams {
 
     /// Sends the first of these lines; how many bytes of them it was.
     ///
-    /// **Errors**: `WouldBlock` while the daemon is slower than we are; that nobody listens.
+    /// **Errors**: `WouldBlock` while the daemon is slower than we are; no daemon listens.
     pub(super) fn send_first(&mut self, lines: &[u8]) -> io::Result<usize> {
         let end = lines.iter().position(|byte| *byte == b'\n').unwrap_or(lines.len());
         self.datagram.clear();

@@ -1,9 +1,6 @@
 //! The access log against real files, pipes and full devices.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a test's own files and threads: nobody else reads or waits for them"
-)]
+#![expect(clippy::disallowed_methods, reason = "a test's own files and threads: no other test uses them")]
 
 use std::fs;
 use std::io::Read;
@@ -115,14 +112,14 @@ fn what_a_proxy_in_front_said_is_in_the_line() {
     };
     let line = |record: &Record| parsed(&one_line(record, &reason(None))).remove(0);
     let seen = line(&behind(proxied(b"\0\xff"), None));
-    assert_eq!(seen["client"], "192.0.2.7:50123", "whom it named");
+    assert_eq!(seen["client"], "192.0.2.7:50123", "that it named");
     assert_eq!(seen["proxied_by"], "10.0.0.1:5000");
     assert_eq!(
         (&seen["proxied_authority"], &seen["proxied_alpn"]),
         (&"a.example\u{1b}[2J".into(), &"h2\u{fffd}".into())
     );
     assert_eq!(seen["unique_id"], "00ff", "what cannot be read is written as digits");
-    // What the backend was told counts.
+    // The identifier sent to the backend is logged.
     let told = behind(proxied(b"x"), Some(b"id-1"));
     assert_eq!(line(&told)["unique_id"], "id-1");
     let unix = Proxied { by: ProxiedBy::Unix, ..proxied(b"") };
@@ -352,7 +349,7 @@ fn a_deleted_log_is_made_anew_without_being_told() {
     let log = log_to(&path);
     let mut thread = log.for_thread();
     fs::remove_file(&path).expect("deleted");
-    wait_for("the file to be made anew", || {
+    wait_for("the file to be created again", || {
         thread.write(&record(), &reason(None));
         thread.flush();
         fs::metadata(&path).is_ok_and(|metadata| metadata.size() > 0)

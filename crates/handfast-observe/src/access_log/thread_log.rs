@@ -48,7 +48,7 @@ impl ThreadLog {
         }
     }
 
-    /// Hands over what is in the buffer; never waits. Lines for which the queue has no place are lost and counted.
+    /// Sends the buffer to the writer; never waits. Lines for which the queue has no room are lost and counted.
     pub fn flush(&mut self) {
         self.oldest = None;
         let Some(queue) = self.queue.as_ref().filter(|_| self.block.lines > 0) else { return };

@@ -1,4 +1,4 @@
-//! The thread `access-log`: the only one that touches the sink, and the only one that may be held up by it.
+//! The thread `access-log`: the only one that uses the sink, and the only one that the sink can block.
 //!
 //! In: blocks of whole lines through a bounded queue. Out: bytes on standard output or in a file, datagrams to a daemon; totals of what was written
 //! and what was lost.
@@ -44,14 +44,14 @@ pub struct AccessLogHandle {
     ended: Receiver<()>,
 }
 
-/// What became of the log's last lines.
+/// The state of the log at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
     /// Lines the sink took, in all.
     pub written: u64,
     /// Lines lost, in all, those that still waited included.
     pub dropped: u64,
-    /// Whether the writer ended by itself; otherwise it was stuck in the sink and left behind.
+    /// Whether the writer ended; otherwise it was blocked by the sink and abandoned.
     pub finished: bool,
 }
 
@@ -111,7 +111,7 @@ impl AccessLogHandle {
         self.wake();
     }
 
-    /// Writes what waits and ends the thread, or leaves it behind after this time. Workers flush before.
+    /// Writes queued lines and ends the thread, or abandons it after this time. Workers flush before.
     pub fn stop(self, within: Duration) -> Stopped {
         self.flags.stop.store(true, Ordering::Release);
         self.wake();
@@ -130,7 +130,7 @@ impl AccessLogHandle {
     }
 }
 
-/// Not-blocking, because a named pipe without a reader would otherwise hold up the start.
+/// Non-blocking, because a named pipe without a reader would otherwise block the start.
 fn open(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     OpenOptions::new()
@@ -157,7 +157,7 @@ struct Writer {
     torn: bool,
     /// The last write failed.
     failing: bool,
-    /// Lost lines of which the log itself has been told.
+    /// Lost lines that the log itself reports already.
     reported: u64,
     last_problem: String,
     deleted_checked: Instant,
@@ -188,7 +188,7 @@ impl Writer {
                     Err(_) => return,
                 },
             };
-            self.reopen_if_asked();
+            self.reopen_if_requested();
             if let Message::Block(block) = message {
                 self.block(&block);
             }
@@ -234,7 +234,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes all of it, or says how much of it the sink took.
+    /// Writes all of it, or reports how much the sink took.
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         if self.torn {
             self.write_from(b"\n").map_err(|failure| Failure { taken: 0, ..failure })?;
@@ -273,7 +273,7 @@ impl Writer {
 
     fn wait_until_writable(&self) {
         let quarter_second = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
-        // Whatever it answers, the next write says how things are.
+        // Whatever it returns, the next write shows the state.
         let sink = match &self.sink {
             Sink::File(file, _) => file.as_fd(),
             Sink::Datagrams(datagrams) => datagrams.as_fd(),
@@ -281,15 +281,15 @@ impl Writer {
         let _ = poll(&mut [PollFd::from_borrowed_fd(sink, PollFlags::OUT)], Some(&quarter_second));
     }
 
-    /// Opens the file again when it was asked for, or when the file was deleted and writing to it helps nobody.
-    fn reopen_if_asked(&mut self) {
-        let asked = self.flags.reopen.swap(false, Ordering::AcqRel);
+    /// Opens the file again on request, or when it was deleted and no reader can find it.
+    fn reopen_if_requested(&mut self) {
+        let is_requested = self.flags.reopen.swap(false, Ordering::AcqRel);
         let path = match &self.sink {
             Sink::File(_, Some(path)) => path.clone(),
             // A daemon is found again when it does not answer.
             Sink::File(_, None) | Sink::Datagrams(_) => return,
         };
-        if !asked && !self.was_deleted() {
+        if !is_requested && !self.was_deleted() {
             return;
         }
         match open(&path) {
@@ -349,7 +349,7 @@ mod tests {
             Arc::clone(&totals),
         );
 
-        // More than the pipe takes, and nobody waits: what was taken ends in the middle of a line.
+        // More than the pipe takes, and the writer does not wait: what was taken ends in the middle of a line.
         flags.abandoned.store(true, Ordering::Release);
         log.block(&block(20_000));
         assert!(log.torn && log.failing);

@@ -96,7 +96,7 @@ pub struct CheckSnapshot {
 pub enum BackendState {
     /// They do.
     Up,
-    /// It kept failing; they do not, while there is another one.
+    /// It kept failing; they do not, while another one is up.
     Down,
     /// It was down, and one connection tries it now.
     OnTrial,
@@ -108,7 +108,7 @@ pub enum BackendState {
     TakenDown,
     /// It is a name that has no address.
     NoAddress,
-    /// It is not configured any more, or its name stands for something else now.
+    /// It is not configured any more, or its name resolves to another address now.
     #[default]
     Gone,
 }
@@ -132,14 +132,14 @@ impl BackendMetrics {
         backend
     }
 
-    /// A connection to it stands, after so long; exactly one [`disconnected`](Self::disconnected) follows.
+    /// A connection to it was established after this time; exactly one [`disconnected`](Self::disconnected) follows.
     #[inline]
     pub fn connected(&self, after: Duration) {
         self.connected.add(1);
         self.connect.record(after);
     }
 
-    /// It spoke so long after the client's bytes had come.
+    /// It sent data this long after the client's bytes had arrived.
     #[inline]
     pub fn answered(&self, after: Duration) {
         self.answer.record(after);

@@ -1,7 +1,7 @@
 //! What the control thread knows of limits, backends and names: it is not counted by a thread, and belongs to the numbers.
 //!
-//! In: the state that is served, and what names resolve to. Out: rows of the snapshot, so that a backend is seen before
-//! anybody has connected to it, and also when nobody can.
+//! In: the state that is served, and what names resolve to. Out: rows of the snapshot, so that a backend is visible
+//! before the first connection to it, and also when it is unreachable.
 
 use std::fmt;
 use std::sync::Arc;
@@ -60,22 +60,22 @@ pub trait BackendStatus: fmt::Debug + Send + Sync {
     fn add_to(&self, to: &mut BackendSnapshot);
 }
 
-/// A backend's name, and how asking for it goes.
+/// A backend's name, and the state of its lookups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NameSnapshot {
     /// As it is written in the configuration, with the port.
     pub name: String,
     /// The services that dial it.
     pub services: Vec<String>,
-    /// What it stands for now; empty when it was never resolved.
+    /// What it resolves to now; empty when it was never resolved.
     pub addresses: Vec<String>,
-    /// Questions that were answered with an address.
+    /// Lookups that were answered with an address.
     pub answered: u64,
-    /// Questions that were not.
+    /// Lookups that failed.
     pub failed: u64,
-    /// Why the last question was not; `None` when it was.
+    /// Why the last lookup failed; `None` when it was answered.
     pub problem: Option<String>,
-    /// Since when none was.
+    /// Since when every lookup has failed.
     #[serde(serialize_with = "optional_time")]
     pub failing_since: Option<SystemTime>,
 }

@@ -1,7 +1,7 @@
 //! The last connections of a thread that failed, for a person who looks at the status.
 //!
-//! In: records of such connections, on their worker's thread. Out: [`FailureSnapshot`]s. Others do not
-//! come here, and nobody waits here: where a reader holds the list at that moment, the failure is only counted (as all are, by cause).
+//! In: records of such connections, on their worker's thread. Out: [`FailureSnapshot`]s. Other records do not
+//! come here, and no thread waits here: where a reader holds the list at that moment, the failure is only counted (as all are, by cause).
 
 #![expect(
     clippy::disallowed_types,
@@ -20,7 +20,7 @@ use crate::record::Record;
 
 /// Failures that a thread keeps: at most some 16 KiB.
 const KEPT: usize = 32;
-/// … of which so many may be of one service and one reason, so that a scanner does not push out everything else.
+/// Failures of one service and one reason that are kept, so that a scanner does not push out everything else.
 const ALIKE: usize = 4;
 /// Bytes of a detail that are kept: a peer may have a part in it.
 const DETAIL_BYTES: usize = 160;
@@ -41,7 +41,7 @@ pub struct FailureSnapshot {
     pub backend: Option<String>,
     /// The step it was in.
     pub step: &'static str,
-    /// Who made it end.
+    /// The side that ended it.
     pub side: &'static str,
     /// Why.
     pub cause: &'static str,
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_worker_does_not_wait_for_a_reader() {
         let failures = Failures::default();
-        let held = failures.0.lock().expect("nobody panicked");
+        let held = failures.0.lock().expect("no test panicked");
         failures.add(&record(1), &CloseReason::new(Step::Hello, Side::Client, Cause::NotTls));
         drop(held);
         assert!(failures.all().is_empty());

@@ -1,6 +1,6 @@
 //! Durations counted in buckets that one thread writes and others read.
 //!
-//! In: single durations on a worker's path. Out: a [`Distribution`], added up over threads when somebody looks.
+//! In: single durations on a worker's path. Out: a [`Distribution`], added up over threads for each snapshot.
 
 use std::time::Duration;
 

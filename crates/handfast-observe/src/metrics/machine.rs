@@ -1,6 +1,6 @@
 //! What the kernel knows of this process: CPU by thread, files, memory, source ports.
 //!
-//! In: files of `/proc`, read when somebody looks. Out: a [`ProcessSnapshot`]; what a machine does not tell is left out.
+//! In: files of `/proc`, read for each snapshot. Out: a [`ProcessSnapshot`]; what a machine does not provide is left out.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What is counted and timed: by each worker thread for itself, added up when somebody looks.
+//! What is counted and timed: by each worker thread separately, added up for each snapshot.
 //!
 //! In: events from the seven steps, written by the thread they happen on. Out: a [`Snapshot`], which `openmetrics.rs` writes
 //! as text and `admin/` as a page. A thread's cells are its own: counting takes no lock and no locked instruction, and

@@ -53,7 +53,7 @@ fn times(count: u64, what: impl Fn()) {
     (0..count).for_each(|_| what());
 }
 
-/// Each counter with a number of its own, as far as events allow it.
+/// A different number for each counter, as far as events allow it.
 fn count(thread: &ThreadMetrics) {
     let web = thread.service("web");
     times(61, || web.accepted());
@@ -239,12 +239,12 @@ fn the_json_is_as_recorded() -> Result<(), impl fmt::Debug> {
 #[test]
 fn counts_for_the_next_process_are_as_recorded() {
     let registry = registry();
-    let told = registry.counts();
-    is_as_recorded(&told[0].1, include_str!("recorded/counts.txt"));
+    let counts = registry.counts();
+    is_as_recorded(&counts[0].1, include_str!("recorded/counts.txt"));
     // What a process receives, it passes on when that process has ended; each line has a place in a snapshot.
     let next = self::registry();
     next.process_ended(1);
-    next.receive_counts(2, told);
+    next.receive_counts(2, counts);
     next.process_ended(2);
     is_as_recorded(&next.counts()[0].1, include_str!("recorded/counts-of-two.txt"));
 }

@@ -25,7 +25,7 @@ pub struct Registry {
     started: SystemTime,
     inner: Mutex<Inner>,
     /// What processes before this one counted.
-    before: Mutex<PreviousProcesses>,
+    previous: Mutex<PreviousProcesses>,
 }
 
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl fmt::Debug for KeyProcessReader {
 impl Registry {
     /// An empty one; made once, at start.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { started: SystemTime::now(), inner: Mutex::default(), before: Mutex::default() })
+        Arc::new(Self { started: SystemTime::now(), inner: Mutex::default(), previous: Mutex::default() })
     }
 
     /// The cells of the thread with this name (`worker-0`), made when they are not there yet.
@@ -69,7 +69,7 @@ impl Registry {
         thread
     }
 
-    /// Says that a configuration is served: the first one, or after a reload.
+    /// A configuration is served: the first one, or after a reload.
     pub fn reload_succeeded(&self, generation: u64) {
         let reload = &mut self.lock().reload;
         // The first generation is the start, not a reload.
@@ -82,7 +82,7 @@ impl Registry {
         reload.left_out = false;
     }
 
-    /// Says that a configuration is served, and which certificate files had to be left out.
+    /// A configuration is served without certificate files that cannot be used.
     pub fn reload_left_out(&self, generation: u64, problem: &str) {
         let reload = &mut self.lock().reload;
         reload.in_part += 1;
@@ -92,7 +92,7 @@ impl Registry {
         reload.last_problem = Some(problem.to_owned());
     }
 
-    /// Says that a reload changed nothing, and why.
+    /// A reload changed nothing, and why.
     pub fn reload_failed(&self, problem: &str) {
         let reload = &mut self.lock().reload;
         reload.failed += 1;
@@ -132,7 +132,7 @@ impl Registry {
         self.lock().file_problems = problems;
     }
 
-    /// Says where the access log counts its lines.
+    /// Sets where the access log counts its lines.
     pub fn set_access_log(&self, totals: Arc<Totals>) {
         self.lock().access_log = Some(totals);
     }
@@ -140,21 +140,21 @@ impl Registry {
     /// Replaces the counts that were received on a connection to a previous process: its own come first, then those of processes before
     /// it. They are added to what this one counts.
     pub fn receive_counts(&self, connection: u64, counts: Vec<ProcessCounts>) {
-        self.before().received(connection, counts);
+        self.previous().received(connection, counts);
     }
 
     /// The process at the other end of that connection has ended, with all its connections.
     pub fn process_ended(&self, connection: u64) {
-        self.before().ended(connection);
+        self.previous().ended(connection);
     }
 
     /// Everything that this process has counted, and those before it, for the process that takes over.
     pub fn counts(&self) -> Vec<ProcessCounts> {
-        let before = self.before();
-        let own = self.own(&before);
+        let previous = self.previous();
+        let own = self.own(&previous);
         let started = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let name = format!("{}-{}", std::process::id(), started.as_nanos());
-        [(name, previous_processes::counts(&own))].into_iter().chain(before.running()).collect()
+        [(name, previous_processes::counts(&own))].into_iter().chain(previous.running()).collect()
     }
 
     /// Adds everything up.
@@ -163,9 +163,9 @@ impl Registry {
     pub fn snapshot(&self) -> Snapshot {
         let mut snapshot = {
             // Held from first to last: a process that ends meanwhile must not be missing in both places.
-            let before = self.before();
-            let mut snapshot = self.own(&before);
-            before.add_running(&mut snapshot);
+            let previous = self.previous();
+            let mut snapshot = self.own(&previous);
+            previous.add_running(&mut snapshot);
             snapshot
         };
         sum::put_in_order(&mut snapshot);
@@ -174,7 +174,7 @@ impl Registry {
     }
 
     /// What this process has counted, with those before it that have ended; in no order.
-    fn own(&self, before: &PreviousProcesses) -> Snapshot {
+    fn own(&self, previous: &PreviousProcesses) -> Snapshot {
         // Blocks are collected under the lock and added up after it, so a worker that reloads waits for nothing.
         let (
             threads,
@@ -208,7 +208,7 @@ impl Registry {
             snapshot.access_log_written = totals.written();
             snapshot.access_log_dropped = totals.dropped();
         }
-        before.add_ended(&mut snapshot);
+        previous.add_ended(&mut snapshot);
         snapshot
     }
 
@@ -225,8 +225,8 @@ impl Registry {
         failures::latest(threads.iter().map(|thread| &thread.failures))
     }
 
-    fn before(&self) -> MutexGuard<'_, PreviousProcesses> {
-        self.before.lock().unwrap_or_else(PoisonError::into_inner)
+    fn previous(&self) -> MutexGuard<'_, PreviousProcesses> {
+        self.previous.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -1,6 +1,6 @@
-//! What one worker thread counts for one service and its backends.
+//! What one worker thread counts for one service.
 //!
-//! In: calls from that thread alone, from accept to close. Out: cells that `snapshot.rs` reads.
+//! In: calls from that thread alone, from accept to close. Out: cells that are added up to a [`ServiceSnapshot`].
 
 #![expect(clippy::disallowed_types, reason = "held to make or collect blocks of cells, never to count")]
 
@@ -58,20 +58,20 @@ impl Limit {
     }
 }
 
-/// What became of a PROXY header, or of a connection that should have begun with one.
+/// The outcome of a PROXY header, or of a connection that should have begun with one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderOutcome {
     /// It named a client.
     Proxied,
-    /// The proxy in front spoke for itself.
+    /// The proxy in front sent it for itself (LOCAL).
     Local,
     /// It named no client with an internet address: the proxy's own counts.
     Unknown,
-    /// None came, where one must.
+    /// None came, where one is required.
     Missing,
     /// It was broken.
     Invalid,
-    /// It came from somebody from whom none is taken.
+    /// It came from an address that must not send one.
     Unexpected,
 }
 
@@ -193,14 +193,14 @@ impl ServiceMetrics {
         self.cells.refused.add(limit, 1);
     }
 
-    /// Where so many clients waited for a limit, so many do now; each listener of a thread says so for itself.
+    /// The number of clients that wait for a limit was `before` and is `now`; each listener of a thread reports its own.
     #[inline]
     pub fn waiting(&self, limit: Limit, before: u64, now: u64) {
         // A cell's sum wraps around, so a decrease is added too.
         self.cells.waiting.add(limit, now.wrapping_sub(before));
     }
 
-    /// A PROXY header came, or did not where one must.
+    /// A PROXY header came, or did not, where one is required.
     #[inline]
     pub fn proxy_header(&self, outcome: HeaderOutcome) {
         self.cells.proxy_headers.add(outcome, 1);

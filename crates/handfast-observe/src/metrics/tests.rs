@@ -134,7 +134,7 @@ fn ever_new_backends_are_counted_together() {
             .failed(Cause::Socket(SocketCause::Refused));
     }
     service.backend("10.0.0.0:80", true).failed(Cause::Socket(SocketCause::Refused));
-    let backends = service.cells.backends.lock().expect("nobody panicked");
+    let backends = service.cells.backends.lock().expect("no test panicked");
     assert_eq!(backends.len(), 257);
     let count =
         |backend: &BackendMetrics| backend.failures.entry(Cause::Socket(SocketCause::Refused)).value();

@@ -1,6 +1,6 @@
 //! What one worker thread counts for itself: its loop, its accepting, its handshakes.
 //!
-//! In: calls from that thread alone. Out: cells that `snapshot.rs` reads.
+//! In: calls from that thread alone. Out: cells that are added up to a [`ThreadSnapshot`].
 
 #![expect(clippy::disallowed_types, reason = "held to make or collect blocks of cells, never to count")]
 
@@ -107,7 +107,7 @@ impl ThreadMetrics {
         self.cells.accept_errors.entry(cause.counted()).add(1);
     }
 
-    /// Says whether accepting pauses because the machine is out of something.
+    /// Whether accepting pauses because the machine is out of something.
     #[inline]
     pub fn backing_off(&self, now: bool) {
         self.cells.backing_off.set(u64::from(now));

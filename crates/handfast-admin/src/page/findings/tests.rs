@@ -1,4 +1,4 @@
-//! Each kind of trouble on the way to the backends is said, with what an operator needs to go on.
+//! Each kind of failure on the way to the backends is reported, with what an operator needs next.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,18 +22,18 @@ fn calm() -> Status {
     status
 }
 
-fn said(status: &Status) -> Vec<(Urgency, String)> {
-    let mut said = Vec::new();
-    add_findings(status, &mut said);
-    said
+fn reported(status: &Status) -> Vec<(Urgency, String)> {
+    let mut reported = Vec::new();
+    add_findings(status, &mut reported);
+    reported
 }
 
 fn says(status: &Status, urgency: Urgency, words: &[&str]) {
-    let said = said(status);
+    let reported = reported(status);
     let fits = |(how, sentence): &(Urgency, String)| {
         *how == urgency && words.iter().all(|word| sentence.contains(word))
     };
-    assert!(said.iter().any(fits), "{urgency:?} {words:?} is not in {said:#?}");
+    assert!(reported.iter().any(fits), "{urgency:?} {words:?} is not in {reported:#?}");
 }
 
 fn end(step: &str, side: &str, cause: &str, count: u64) -> End {
@@ -85,18 +85,18 @@ pub(in super::super) fn bring_findings(status: &mut Status) {
 }
 
 #[test]
-fn nothing_is_said_when_all_is_well() {
+fn nothing_is_reported_when_all_is_well() {
     let mut status = calm();
-    assert_eq!(said(&status), []);
+    assert_eq!(reported(&status), []);
     let recent = status.recent.services.entry("web".into()).or_default();
     recent.ends = vec![end("relay", "client", "finished", 90), end("hello", "client", "closed-early", 40)];
     recent.handshakes = 90;
     recent.backends.insert("10.0.0.7:80".into(), Attempts { connected: 90, failed: 0 });
-    assert_eq!(said(&status), [], "health checks that only connect are no trouble");
+    assert_eq!(reported(&status), [], "health checks that only connect are no failures");
 }
 
 #[test]
-fn a_backend_that_is_down_is_said_with_cause_and_time() {
+fn a_backend_that_is_down_is_reported_with_cause_and_time() {
     let mut status = calm();
     set_down(&mut status, 1);
     let down = [
@@ -114,14 +114,14 @@ fn a_backend_that_is_down_is_said_with_cause_and_time() {
 }
 
 #[test]
-fn a_name_without_an_address_is_said() {
+fn a_name_without_an_address_is_reported() {
     let mut status = calm();
     let now = status.measured.process.now;
     status.measured.services[0].backends.truncate(1);
-    status.measured.services[0].backends[0].name = "nobody.invalid:80".into();
+    status.measured.services[0].backends[0].name = "missing.invalid:80".into();
     status.measured.services[0].backends[0].state = BackendState::NoAddress;
     status.measured.names = vec![NameSnapshot {
-        name: "nobody.invalid:80".into(),
+        name: "missing.invalid:80".into(),
         services: vec!["web".into()],
         failed: 4,
         problem: Some("there is no such name".into()),
@@ -130,9 +130,9 @@ fn a_name_without_an_address_is_said() {
     }];
     says(&status, Urgency::Bad, &["Clients of web reach no backend"]);
     let words = [
-        "nobody.invalid:80 of backends of web",
+        "missing.invalid:80 of backends of web",
         "(20 s ago): there is no such name",
-        "getent ahosts nobody.invalid ",
+        "getent ahosts missing.invalid ",
     ];
     says(&status, Urgency::Bad, &words);
     status.measured.services[0].backends[0].state = BackendState::Up;
@@ -141,7 +141,7 @@ fn a_name_without_an_address_is_said() {
 }
 
 #[test]
-fn failing_connections_are_said_by_their_share() {
+fn failing_connections_are_reported_by_their_share() {
     let mut status = calm();
     let recent = status.recent.services.entry("web".into()).or_default();
     recent.ends = vec![end("connect", "backend", "connect-deadline", 13)];
@@ -164,7 +164,7 @@ fn failing_connections_are_said_by_their_share() {
 }
 
 #[test]
-fn limits_that_hold_clients_up_are_said() {
+fn limits_that_hold_clients_up_are_reported() {
     let mut status = calm();
     let web = &mut status.measured.services[0];
     (web.accepted, web.closed, web.connections_limit, web.address_limit) = (4, 0, Some(4), Some(3));

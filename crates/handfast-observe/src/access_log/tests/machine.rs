@@ -37,7 +37,7 @@ fn bound(path: &Path) -> UnixDatagram {
 }
 
 fn syslog_to(path: PathBuf) -> AccessLogHandle {
-    start(&model::AccessLog::Syslog(path)).expect("somebody listens")
+    start(&model::AccessLog::Syslog(path)).expect("a daemon listens")
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn syslog_gets_a_datagram_for_each_line() {
 #[test]
 fn the_journal_gets_an_entry_for_each_line() {
     let daemon = Daemon::new();
-    let log = start(&model::AccessLog::Journald(daemon.path())).expect("somebody listens");
+    let log = start(&model::AccessLog::Journald(daemon.path())).expect("a daemon listens");
     let mut thread = log.for_thread();
     (0..2).for_each(|_| thread.write(&record(), &reason(None)));
     drop(thread);

@@ -43,8 +43,8 @@ fn count(registry: &Registry) {
     registry.reload_failed("it is wrong");
 }
 
-/// What the registry's own process says.
-fn told_by(registry: &Registry) -> BTreeMap<String, u64> {
+/// What the registry's own process has counted.
+fn counts_of(registry: &Registry) -> BTreeMap<String, u64> {
     lines(&registry.counts()[0].1).map(|(words, value)| (words.to_owned(), value)).collect()
 }
 
@@ -85,7 +85,7 @@ impl BackendStatus for Checked {
     }
 }
 
-/// A backend that was checked so often, and a name that was asked for so often.
+/// A backend and a name with this number of checks and lookups.
 fn checked(registry: &Registry, passed: u64, answered: u64) {
     let status = Some(Arc::new(Checked { passed }) as Arc<dyn BackendStatus>);
     let backend = ConfiguredBackend { name: "db:1".into(), weight: 1, backup: false, status };
@@ -114,10 +114,10 @@ fn everything_has_its_place_and_nothing_comes_twice() {
     served(&now);
     now.receive_counts(1, before.counts());
     now.process_ended(1);
-    let mut told = told_by(&before);
-    assert_eq!(told.remove(OPEN), Some(1));
-    assert!(told.len() > 20, "{told:?}");
-    assert_eq!(told_by(&now), told);
+    let mut counts = counts_of(&before);
+    assert_eq!(counts.remove(OPEN), Some(1));
+    assert!(counts.len() > 20, "{counts:?}");
+    assert_eq!(counts_of(&now), counts);
 }
 
 #[test]
@@ -132,17 +132,17 @@ fn three_processes_count_as_one_in_whatever_order_they_end() {
     };
     second.receive_counts(1, first.counts());
     third.receive_counts(1, second.counts());
-    is(2, "the second speaks for the first");
+    is(2, "the second passes on the counts of the first");
     third.process_ended(1);
-    is(0, "the second has ended, and nobody speaks for the first");
+    is(0, "the second has ended, and no process sends the counts of the first");
     third.receive_counts(2, first.counts());
-    is(1, "the first speaks itself");
+    is(1, "the first sends its counts itself");
     third.process_ended(2);
     is(0, "all have ended");
 }
 
 #[test]
-fn what_a_process_says_itself_counts_more_than_what_was_last_heard_of_it() {
+fn what_a_process_sends_itself_counts_more_than_what_others_received_from_it() {
     let [first, second, third] = [Registry::new(), Registry::new(), Registry::new()];
     [&first, &second, &third].into_iter().for_each(|registry| count(registry));
     let accepted = || third.snapshot().services[0].accepted;
@@ -151,7 +151,7 @@ fn what_a_process_says_itself_counts_more_than_what_was_last_heard_of_it() {
     count(&first);
     third.receive_counts(2, first.counts());
     assert_eq!(accepted(), 12);
-    // What the second said at its end comes after that.
+    // What the second sent at its end is older.
     third.receive_counts(1, second.counts());
     third.process_ended(1);
     assert_eq!(accepted(), 12);
@@ -182,15 +182,15 @@ fn nothing_is_missing_at_the_moment_when_a_process_ends() {
         let mut over = false;
         while !over {
             over = ending.is_finished();
-            let told = registry.counts();
-            let sum: u64 = told.iter().flat_map(|(_, counts)| lines(counts)).map(|(_, value)| value).sum();
-            assert_eq!(sum, 5, "{told:?}");
+            let counts = registry.counts();
+            let sum: u64 = counts.iter().flat_map(|(_, text)| lines(text)).map(|(_, value)| value).sum();
+            assert_eq!(sum, 5, "{counts:?}");
         }
     }
 }
 
 #[test]
-fn those_who_never_speak_again_take_no_more_room() {
+fn processes_that_never_send_again_take_no_more_room() {
     let registry = Registry::new();
     count(&registry);
     for upgrade in 0..100 {
@@ -208,11 +208,11 @@ fn what_is_not_known_here_is_left_out() {
     count(&registry);
     let page = || serde_json::to_value(registry.snapshot().services).expect("it is JSON");
     let before = page();
-    let heard = |lines: &[&str]| {
+    let receive = |lines: &[&str]| {
         let counts = lines.iter().map(|line| line.replace(' ', "\t") + "\n").collect();
         registry.receive_counts(1, vec![("before".into(), counts)]);
     };
-    heard(&[
+    receive(&[
         "5 service gone accepted",
         "5 service web duration 56",
         "5 service web duration x",
@@ -223,9 +223,9 @@ fn what_is_not_known_here_is_left_out() {
         "",
     ]);
     assert_eq!(page(), before);
-    heard(&["5 service web end a b c"]);
+    receive(&["5 service web end a b c"]);
     let ends = registry.snapshot().services[0].ends.clone();
     assert_eq!((ends[0].words(), ends[0].key(), ends[0].count), (["other"; 3], (None, None, None), 5));
-    heard(&["18446744073709551615 service web accepted"]);
+    receive(&["18446744073709551615 service web accepted"]);
     assert_eq!(registry.snapshot().services[0].accepted, u64::MAX, "no overflow");
 }
