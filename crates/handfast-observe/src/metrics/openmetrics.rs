@@ -55,20 +55,44 @@ impl Collector for Snapshot {
     }
 }
 
+/// The labels of a service.
+fn of(service: &ServiceSnapshot) -> (&'static str, &str) {
+    ("service", service.name.as_str())
+}
+
+/// A row for each service.
+fn by_service<V>(
+    services: &[ServiceSnapshot],
+    value: impl Fn(&ServiceSnapshot) -> V,
+) -> impl Iterator<Item = ([(&'static str, &str); 1], V)> {
+    services.iter().map(move |service| ([of(service)], value(service)))
+}
+
+/// A row for each service and value of a label.
+fn by_label<'s, R: IntoIterator<Item = (&'static str, u64)>>(
+    services: &'s [ServiceSnapshot],
+    label: &'static str,
+    values: impl Fn(&'s ServiceSnapshot) -> R,
+) -> impl Iterator<Item = ([(&'static str, &'s str); 2], u64)> {
+    services.iter().flat_map(move |service| {
+        values(service).into_iter().map(move |(word, value)| ([of(service), (label, word)], value))
+    })
+}
+
+/// The words and counts of a label.
+fn words<'s>(counts: &'s BTreeMap<&'static str, u64>) -> impl Iterator<Item = (&'static str, u64)> + 's {
+    counts.iter().map(|(word, count)| (*word, *count))
+}
+
 fn connections(to: &mut Families<'_>, services: &[ServiceSnapshot]) -> fmt::Result {
-    let by_service = |value: fn(&ServiceSnapshot) -> u64| {
-        services.iter().map(move |service| ([("service", service.name.as_str())], value(service)))
-    };
-    to.gauge("handfast_connections", None, "Open connections", by_service(ServiceSnapshot::connections))?;
+    to.gauge("handfast_connections", "Open connections", by_service(services, ServiceSnapshot::connections))?;
     to.counter(
         "handfast_connections_accepted",
-        None,
         "Connections accepted",
-        by_service(|service| service.accepted),
+        by_service(services, |service| service.accepted),
     )?;
     to.counter(
         "handfast_connections_closed",
-        None,
         "Connections ended: at which step, which side ended it, why, and whether something may have been lost (failed)",
         services.iter().flat_map(|service| {
             service.ends.iter().map(move |end| {
@@ -86,39 +110,24 @@ fn connections(to: &mut Families<'_>, services: &[ServiceSnapshot]) -> fmt::Resu
     )?;
     to.counter(
         "handfast_connections_refused",
-        None,
         "Times a limit on connections was reached: of the process or a service (clients then wait), of one address, the rate of handshakes of one address, the lists of addresses (each connection is then reset)",
-        services.iter().flat_map(|service| {
-            service
-                .refused
-                .iter()
-                .map(move |(limit, count)| ([("service", service.name.as_str()), ("limit", limit)], *count))
-        }),
+        by_label(services, "limit", |service| words(&service.refused)),
     )?;
     to.counter(
         "handfast_proxy_headers",
-        None,
         "PROXY headers by what became of them: proxied (a client was named), local, unknown, missing, invalid, unexpected (from whom none is taken)",
-        services.iter().flat_map(|service| {
-            service
-                .proxy_headers
-                .iter()
-                .map(move |(outcome, count)| ([("service", service.name.as_str()), ("outcome", outcome)], *count))
-        }),
+        by_label(services, "outcome", |service| words(&service.proxy_headers)),
     )?;
     to.seconds(
         "handfast_connection_duration",
         "From accept to the end, of connections that have ended",
-        services.iter().map(|service| ([("service", service.name.as_str())], &service.duration)),
+        services.iter().map(|service| ([of(service)], &service.duration)),
     )?;
     to.counter(
-        "handfast_relayed",
-        Some(Unit::Bytes),
+        ("handfast_relayed", Unit::Bytes),
         "Plaintext bytes relayed",
-        services.iter().flat_map(|service| {
-            [("to_backend", service.bytes_to_backend), ("to_client", service.bytes_to_client)].map(
-                |(direction, bytes)| ([("service", service.name.as_str()), ("direction", direction)], bytes),
-            )
+        by_label(services, "direction", |service| {
+            [("to_backend", service.bytes_to_backend), ("to_client", service.bytes_to_client)]
         }),
     )
 }
@@ -133,26 +142,18 @@ fn limits(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let of_process = [(vec![("limit", "process")], snapshot.connections_limit)];
     to.gauge(
         "handfast_connections_limit",
-        None,
         "Connections that are served at once, at the most: of the process, of a service, of one client address at a service",
         of_process.into_iter().chain(of_services),
     )?;
     to.gauge(
         "handfast_connections_draining",
-        None,
         "Open connections of processes that this one replaced in an upgrade, which are not in handfast_connections",
         [(NONE, snapshot.connections_draining)],
     )?;
     to.gauge(
         "handfast_connections_waiting",
-        None,
         "Clients that wait in the kernel's queue now because a limit on connections is reached",
-        services.iter().flat_map(|service| {
-            service
-                .waiting
-                .iter()
-                .map(move |(limit, count)| ([("service", service.name.as_str()), ("limit", limit)], *count))
-        }),
+        by_label(services, "limit", |service| words(&service.waiting)),
     )
 }
 
@@ -160,25 +161,18 @@ fn handshakes(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let services = &snapshot.services;
     to.counter(
         "handfast_handshakes",
-        None,
         "Handshakes completed, full or resumed from an earlier session",
-        services.iter().flat_map(|service| {
+        by_label(services, "kind", |service| {
             [("full", service.handshakes_full), ("resumed", service.handshakes_resumed)]
-                .map(|(kind, count)| ([("service", service.name.as_str()), ("kind", kind)], count))
         }),
     )?;
-    let by_service = |value: fn(&ServiceSnapshot) -> u64| {
-        services.iter().map(move |service| ([("service", service.name.as_str())], value(service)))
-    };
     to.counter(
         "handfast_hello_retries",
-        None,
         "Handshakes that cost a round trip more because the client's key share was of a group not wanted here",
-        by_service(|service| service.hello_retries),
+        by_service(services, |service| service.hello_retries),
     )?;
     to.counter(
         "handfast_client_certificates_failed",
-        None,
         "Clients whose certificate failed, by what was wrong with it; they were refused, or served by the backends in failed-to",
         services.iter().filter(|service| service.asks_for_certificates).flat_map(|service| {
             let row = |(fault, count): (&&'static str, &u64)| {
@@ -189,15 +183,13 @@ fn handshakes(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     )?;
     to.counter(
         "handfast_tickets_offered",
-        None,
         "Clients' hellos that offered to resume a session",
-        by_service(|service| service.tickets_offered),
+        by_service(services, |service| service.tickets_offered),
     )?;
     to.counter(
         "handfast_tickets_accepted",
-        None,
         "Sessions resumed; the rest of those offered cost a full handshake",
-        by_service(|service| service.handshakes_resumed),
+        by_service(services, |service| service.handshakes_resumed),
     )?;
     let labels = |seen: &HandshakeSnapshot| {
         let kind = if seen.resumed { "resumed" } else { "full" };
@@ -221,11 +213,9 @@ fn handshakes(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     )?;
     to.counter(
         "handfast_backend_handshakes",
-        None,
         "Handshakes completed with backends, full or resumed from an earlier session",
-        services.iter().flat_map(|service| {
+        by_label(services, "kind", |service| {
             [("full", service.backend_handshakes_full), ("resumed", service.backend_handshakes_resumed)]
-                .map(|(kind, count)| ([("service", service.name.as_str()), ("kind", kind)], count))
         }),
     )?;
     to.seconds(
@@ -256,19 +246,16 @@ fn backends(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     };
     to.gauge(
         "handfast_backend_up",
-        None,
         "1: used; 0: marked down because it kept failing, found down by its checks, taken out by an operator, or a name that has no address; every backend that is configured",
         each().filter_map(|(labels, backend)| Some((labels, u64::from(backend.is_up()?)))),
     )?;
     to.gauge(
         "handfast_backend_weight",
-        None,
         "Its share of new connections in proportion to the others'; 0: none",
         each().filter_map(|(labels, backend)| Some((labels, u64::from(backend.weight?)))),
     )?;
     to.gauge(
         "handfast_backend_taken_out",
-        None,
         "1: an operator has set it to drain or down, so it gets no new connections; 0: not",
         each()
             .filter(|(_, backend)| backend.is_up().is_some())
@@ -277,13 +264,11 @@ fn backends(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     checks(to, snapshot)?;
     to.gauge(
         "handfast_backend_connections",
-        None,
         "Open connections to it",
         each().map(|(labels, backend)| (labels, backend.connections())),
     )?;
     to.counter(
         "handfast_backend_failures",
-        None,
         "Attempts to connect to it that failed, by cause, also when another backend then served the client",
         each().flat_map(|([service, name], backend)| {
             backend.failures.iter().map(move |(cause, count)| ([service, name, ("cause", cause)], *count))
@@ -301,19 +286,16 @@ fn backends(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     )?;
     to.gauge(
         "handfast_source_ports_in_use",
-        None,
         "Source ports that connections to this backend use now, those in TIME_WAIT not counted",
         source_ports(snapshot).iter().map(|(name, (ports, _))| ([("backend", *name)], *ports)),
     )?;
     to.gauge(
         "handfast_source_ports",
-        None,
         "Source ports that one source address has towards one backend address (net.ipv4.ip_local_port_range)",
         snapshot.process.source_port_count().map(|count| (NONE, count)),
     )?;
     to.gauge(
         "handfast_machine_time_wait_sockets",
-        None,
         "TCP sockets in TIME_WAIT on the whole machine, each of which may occupy a source port",
         snapshot.process.time_wait.map(|count| (NONE, count)),
     )
@@ -331,13 +313,11 @@ fn checks(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     };
     to.gauge(
         "handfast_backend_check_up",
-        None,
         "1: its checks find it up; 0: down, and it gets no connections",
         each().map(|(labels, check)| (labels, u64::from(check.up))),
     )?;
     to.counter(
         "handfast_backend_checks",
-        None,
         "Checks of it that ended: passed or failed",
         each().flat_map(|([service, name], check)| {
             [("passed", check.passed), ("failed", check.failed)]
@@ -358,7 +338,6 @@ fn names(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     };
     to.counter(
         "handfast_name_lookups",
-        None,
         "DNS lookups of a backend's name: answered with an address, or failed",
         snapshot.names.iter().flat_map(|name| {
             [("answered", name.answered), ("failed", name.failed)]
@@ -367,13 +346,11 @@ fn names(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     )?;
     to.gauge(
         "handfast_name_resolved",
-        None,
         "1: the last DNS lookup of a backend's name was answered; 0: it failed, and the previous addresses stay in use",
         by_name(|name| u64::from(name.problem.is_none() && !name.addresses.is_empty())),
     )?;
     to.gauge(
         "handfast_name_addresses",
-        None,
         "Addresses that a backend's name resolves to now; 0: none was ever found, and no connection to it is possible",
         by_name(|name| name.addresses.len() as u64),
     )
@@ -397,7 +374,6 @@ pub fn source_ports(snapshot: &Snapshot) -> BTreeMap<&str, (u64, u64)> {
 fn operation(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     to.counter(
         "handfast_access_log_lines",
-        None,
         "Lines of the access log, written or dropped because it was too slow, full or gone",
         [("written", snapshot.access_log_written), ("dropped", snapshot.access_log_dropped)]
             .map(|(outcome, lines)| ([("outcome", outcome)], lines)),
@@ -434,33 +410,28 @@ fn certificates(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     }
     let now = unix_seconds(snapshot.process.now);
     to.gauge(
-        "handfast_certificate_expires_in",
-        Some(Unit::Seconds),
+        ("handfast_certificate_expires_in", Unit::Seconds),
         "Time until the certificate expires, negative when it has expired",
         rows(&expiries, &|not_after| unix_seconds(not_after) - now),
     )?;
     to.gauge(
-        "handfast_certificate_not_after_timestamp",
-        Some(Unit::Seconds),
+        ("handfast_certificate_not_after_timestamp", Unit::Seconds),
         "When the certificate expires, in seconds since 1970",
         rows(&expiries, &unix_seconds),
     )?;
     to.gauge(
-        "handfast_ocsp_response_expires_in",
-        Some(Unit::Seconds),
+        ("handfast_ocsp_response_expires_in", Unit::Seconds),
         "Time until the OCSP response that is stapled to the certificate expires; no row: none is stapled",
         rows(&staples, &|until| unix_seconds(until) - now),
     )?;
     to.gauge(
-        "handfast_ocsp_response_not_after_timestamp",
-        Some(Unit::Seconds),
+        ("handfast_ocsp_response_not_after_timestamp", Unit::Seconds),
         "When the OCSP response that is stapled to the certificate expires, in seconds since 1970",
         rows(&staples, &unix_seconds),
     )?;
     revocation::lists(to, snapshot)?;
     to.gauge(
         "handfast_certificate_file_problems",
-        None,
         "Certificate files that are not used as they are: broken (the old version is served, until they are fixed), removed (the certificate is served for process.keep-removed-certificates), ocsp (an OCSP response that cannot be stapled: its certificate is served)",
         snapshot.file_problems.iter().flat_map(|problems| {
             [("broken", problems.broken), ("removed", problems.removed), ("ocsp", problems.not_stapled)]
@@ -473,13 +444,11 @@ fn certificates(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
 fn key_process(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     to.gauge(
         "handfast_key_process_up",
-        None,
         "1: the process that holds the private keys signs; 0: it does not answer, and handshakes fail; no row: there is none",
         snapshot.key_process.map(|keys| (NONE, u64::from(keys.answers))),
     )?;
     to.counter(
         "handfast_key_process_restarts",
-        None,
         "Times that the process that holds the private keys ended and was started again",
         snapshot.key_process.map(|keys| (NONE, keys.restarts)),
     )
@@ -489,27 +458,23 @@ fn reloads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let reload = &snapshot.reload;
     to.gauge(
         "handfast_configuration_generation",
-        None,
         "Number of the configuration that is served",
         reload.generation.map(|generation| (NONE, generation)),
     )?;
     key_process(to, snapshot)?;
     to.counter(
         "handfast_reloads",
-        None,
         "Reloads that took effect (succeeded), took effect, except for files that cannot be used (in-part), or changed nothing because of a fault (failed)",
         [("succeeded", reload.succeeded), ("in-part", reload.in_part), ("failed", reload.failed)]
             .map(|(outcome, count)| ([("outcome", outcome)], count)),
     )?;
     to.gauge(
         "handfast_last_reload_successful",
-        None,
         "1: the last start or reload took effect; 0: an older configuration is served, or older versions of files that cannot be used; the status page says why",
         [(NONE, u64::from(reload.last_problem.is_none()))],
     )?;
     to.gauge(
-        "handfast_last_reload_timestamp",
-        Some(Unit::Seconds),
+        ("handfast_last_reload_timestamp", Unit::Seconds),
         "When the last start or reload was, in seconds since 1970",
         reload.last_at.map(|time| (NONE, unix_seconds(time))),
     )
@@ -518,37 +483,33 @@ fn reloads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
 fn process(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let process = &snapshot.process;
     to.counter(
-        "process_cpu",
-        Some(Unit::Seconds),
+        ("process_cpu", Unit::Seconds),
         "CPU time of the process, user and system",
         process.process_cpu_seconds.map(|seconds| (NONE, seconds)),
     )?;
     to.gauge(
         "process_open_fds",
-        None,
         "Open file descriptors",
         process.open_files.map(|files| (NONE, files as f64)),
     )?;
     to.gauge(
         "process_max_fds",
-        None,
         "File descriptors it may open",
         process.max_files.map(|files| (NONE, files as f64)),
     )?;
     to.gauge(
-        "process_resident_memory",
-        Some(Unit::Bytes),
+        ("process_resident_memory", Unit::Bytes),
         "Resident memory",
         process.resident_bytes.map(|bytes| (NONE, bytes as f64)),
     )?;
     to.gauge(
-        "process_start_time",
-        Some(Unit::Seconds),
+        ("process_start_time", Unit::Seconds),
         "When the process started, in seconds since 1970",
         [(NONE, unix_seconds(process.started))],
     )?;
     to.family(
-        ("handfast_build", None, "The program's version"),
+        "handfast_build".into(),
+        "The program's version",
         MetricType::Info,
         [(NONE, [("version", process.version)])],
         |mut encoder, labels| encoder.encode_info(&labels),

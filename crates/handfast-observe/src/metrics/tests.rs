@@ -15,39 +15,24 @@ use crate::record::{Record, StepTimes};
 
 fn record() -> Record {
     let millis = Duration::from_millis;
-    Record {
-        accepted_at: UNIX_EPOCH,
-        service_index: 0,
-        service: "web".into(),
-        generation: 1,
-        client: Some(SocketAddr::from(([127, 0, 0, 1], 40_000))),
-        rule: None,
-        details: None,
-        starttls: None,
-        server_name: None,
-        tls: Agreed {
-            version: Some("TLSv1.3"),
-            group: Some("X25519MLKEM768"),
-            signature: Some("ECDSA-P256"),
-            resumed: Some(false),
-            ..Agreed::default()
-        },
-        seconds: StepTimes {
-            hello: millis(30),
-            handshake: millis(50),
-            handshake_crypto: millis(1),
-            handshake_wait: millis(40),
-            connect: millis(2),
-            relay: millis(500),
-            close: millis(1),
-        },
-        backend: None,
-        backend_failures: Vec::new(),
-        backends_failed: 0,
-        bytes_to_backend: 0,
-        bytes_to_client: 0,
-        idle_turns: 0,
-    }
+    let mut record = Record::new((0, "web".into()), 1, Some(SocketAddr::from(([127, 0, 0, 1], 40_000))));
+    record.tls = Agreed {
+        version: Some("TLSv1.3"),
+        group: Some("X25519MLKEM768"),
+        signature: Some("ECDSA-P256"),
+        resumed: Some(false),
+        ..Agreed::default()
+    };
+    record.seconds = StepTimes {
+        hello: millis(30),
+        handshake: millis(50),
+        handshake_crypto: millis(1),
+        handshake_wait: millis(40),
+        connect: millis(2),
+        relay: millis(500),
+        close: millis(1),
+    };
+    record
 }
 
 fn reason(step: Step, side: Side, cause: Cause) -> CloseReason {

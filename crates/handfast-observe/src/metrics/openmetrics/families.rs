@@ -14,6 +14,21 @@ use crate::metrics::histogram::Distribution;
 /// No labels at all.
 pub(super) const NONE: [(&str, &str); 0] = [];
 
+/// The name of a family and its unit.
+pub(super) struct Name<'n>(&'n str, Option<Unit>);
+
+impl<'n> From<&'n str> for Name<'n> {
+    fn from(name: &'n str) -> Self {
+        Self(name, None)
+    }
+}
+
+impl<'n> From<(&'n str, Unit)> for Name<'n> {
+    fn from((name, unit): (&'n str, Unit)) -> Self {
+        Self(name, Some(unit))
+    }
+}
+
 /// Writes families, each with its help, its type and its rows.
 pub(super) struct Families<'a>(DescriptorEncoder<'a>);
 
@@ -25,7 +40,8 @@ impl<'a> Families<'a> {
     /// A family of any type.
     pub(super) fn family<L: EncodeLabelSet, V>(
         &mut self,
-        (name, unit, help): (&str, Option<Unit>, &str),
+        Name(name, unit): Name<'_>,
+        help: &str,
         kind: MetricType,
         rows: impl IntoIterator<Item = (L, V)>,
         write: impl Fn(MetricEncoder<'_>, V) -> fmt::Result,
@@ -38,27 +54,25 @@ impl<'a> Families<'a> {
     }
 
     /// A counter.
-    pub(super) fn counter<L: EncodeLabelSet, V: EncodeCounterValue>(
+    pub(super) fn counter<'n, L: EncodeLabelSet, V: EncodeCounterValue>(
         &mut self,
-        name: &str,
-        unit: Option<Unit>,
+        name: impl Into<Name<'n>>,
         help: &str,
         rows: impl IntoIterator<Item = (L, V)>,
     ) -> fmt::Result {
-        self.family((name, unit, help), MetricType::Counter, rows, |mut encoder, value| {
+        self.family(name.into(), help, MetricType::Counter, rows, |mut encoder, value| {
             encoder.encode_counter::<NoLabelSet, _, f64>(&value, None)
         })
     }
 
     /// A gauge.
-    pub(super) fn gauge<L: EncodeLabelSet, V: EncodeGaugeValue>(
+    pub(super) fn gauge<'n, L: EncodeLabelSet, V: EncodeGaugeValue>(
         &mut self,
-        name: &str,
-        unit: Option<Unit>,
+        name: impl Into<Name<'n>>,
         help: &str,
         rows: impl IntoIterator<Item = (L, V)>,
     ) -> fmt::Result {
-        self.family((name, unit, help), MetricType::Gauge, rows, |mut encoder, value| {
+        self.family(name.into(), help, MetricType::Gauge, rows, |mut encoder, value| {
             encoder.encode_gauge(&value)
         })
     }
@@ -70,12 +84,17 @@ impl<'a> Families<'a> {
         help: &str,
         rows: impl IntoIterator<Item = (L, &'d Distribution)>,
     ) -> fmt::Result {
-        let head = (name, Some(Unit::Seconds), help);
         let counted = rows.into_iter().filter(|(_, times)| times.count() > 0);
-        self.family(head, MetricType::Histogram, counted, |mut encoder, times| {
-            let buckets = times.buckets();
-            encoder.encode_histogram::<NoLabelSet>(times.sum_seconds(), times.count(), &buckets, None)
-        })
+        self.family(
+            (name, Unit::Seconds).into(),
+            help,
+            MetricType::Histogram,
+            counted,
+            |mut encoder, times| {
+                let buckets = times.buckets();
+                encoder.encode_histogram::<NoLabelSet>(times.sum_seconds(), times.count(), &buckets, None)
+            },
+        )
     }
 }
 

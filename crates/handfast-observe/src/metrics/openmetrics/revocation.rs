@@ -17,20 +17,17 @@ pub(super) fn lists(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     };
     let now = unix_seconds(snapshot.process.now);
     to.gauge(
-        "handfast_crl_expires_in",
-        Some(Unit::Seconds),
+        ("handfast_crl_expires_in", Unit::Seconds),
         "Time until the revocation list of a client authority expires, negative when it has expired",
         rows(&|list| Some(unix_seconds(list.next_update?) - now)),
     )?;
     to.gauge(
-        "handfast_crl_next_update_timestamp",
-        Some(Unit::Seconds),
+        ("handfast_crl_next_update_timestamp", Unit::Seconds),
         "When the revocation list of a client authority expires, in seconds since 1970",
         rows(&|list| Some(unix_seconds(list.next_update?))),
     )?;
     to.gauge(
         "handfast_crl_entries",
-        None,
         "Certificates that the revocation list of a client authority revokes",
         rows(&|list| Some(list.entries as f64)),
     )

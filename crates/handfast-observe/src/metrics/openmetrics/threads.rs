@@ -15,7 +15,6 @@ pub(super) fn threads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result
     };
     to.counter(
         "handfast_accept_errors",
-        None,
         "Calls of accept that failed, by cause",
         threads.iter().flat_map(|thread| {
             thread
@@ -26,14 +25,12 @@ pub(super) fn threads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result
     )?;
     to.gauge(
         "handfast_accept_backing_off",
-        None,
         "1: accepting pauses because the machine is out of something (file descriptors, memory)",
         by_thread(|thread| u64::from(thread.backing_off)),
     )?;
-    to.counter("handfast_loop_turns", None, "Turns of the event loop", by_thread(|thread| thread.turns))?;
+    to.counter("handfast_loop_turns", "Turns of the event loop", by_thread(|thread| thread.turns))?;
     to.counter(
         "handfast_loop_spurious_turns",
-        None,
         "Times a connection was woken and nothing moved",
         by_thread(|thread| thread.spurious_turns),
     )?;
@@ -42,22 +39,19 @@ pub(super) fn threads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result
         "How long an event had to wait while the thread worked on others",
         threads.iter().map(|thread| ([("thread", thread.name.as_str())], &thread.loop_lag)),
     )?;
-    to.gauge("handfast_loop_tasks", None, "Tasks the loop holds now", by_thread(|thread| thread.tasks))?;
+    to.gauge("handfast_loop_tasks", "Tasks the loop holds now", by_thread(|thread| thread.tasks))?;
     to.counter(
         "handfast_handshakes_moved",
-        None,
         "Handshakes whose signature another thread made, because many newcomers waited",
         by_thread(|thread| thread.signed_elsewhere),
     )?;
     to.counter(
         "handfast_panics",
-        None,
         "Tasks that panicked, each of which cost one connection: a bug of Handfast",
         by_thread(|thread| thread.panics),
     )?;
     to.counter(
-        "handfast_thread_cpu",
-        Some(Unit::Seconds),
+        ("handfast_thread_cpu", Unit::Seconds),
         "CPU time by thread name, of threads that run now",
         snapshot.process.cpu_seconds.iter().map(|(name, seconds)| ([("thread", name.as_str())], *seconds)),
     )
