@@ -50,6 +50,6 @@ pub use snapshot::{
 pub use thread::{ThreadMetrics, ThreadSnapshot};
 
 #[cfg(test)]
-mod recorded;
+mod recorded_tests;
 #[cfg(test)]
 mod tests;
