@@ -16,7 +16,7 @@ use rustix::net::{RecvFlags, recv};
 
 use super::protocol::{MESSAGE_TIMEOUT, Opening, UpgradeRequest, describe, receive, send, set_timeout};
 use super::successor::in_thread;
-use handfast_observe::metrics::{Registry, ProcessCounts};
+use handfast_observe::metrics::{ProcessCounts, Registry};
 
 /// How often changed counters are sent.
 const SEND_INTERVAL: Duration = Duration::from_secs(1);
