@@ -4,8 +4,8 @@
 //! status page, since when and why not. A standing belongs to a service and outlives reloads that keep both.
 //!
 //! It is shared memory on the path, the only one: read once for each connect, and written when an attempt fails, or
-//! succeeds after a failure. So while all is well every core reads its own copy of the cache line. ARCHITECTURE.md says
-//! why that is worth it.
+//! succeeds after a failure. So while all is well every core reads its own copy of the cache line. docs/decisions.md (22)
+//! says why that is worth it.
 
 #![expect(
     clippy::disallowed_types,
