@@ -215,7 +215,8 @@ fn the_text_has_the_structure_of_openmetrics() {
 
 #[test]
 fn the_text_of_before_has_its_own_types() {
-    let (new, old) = (Format::OpenMetrics.write(everything()), Format::Text.write(everything()));
+    let snapshot = everything();
+    let (new, old) = (Format::OpenMetrics.write(snapshot.clone()), Format::Text.write(snapshot));
     let is_comment = |line: &&str| line.starts_with('#');
     for line in [
         "# TYPE handfast_connections_accepted_total counter",

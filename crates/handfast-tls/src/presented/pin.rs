@@ -58,7 +58,9 @@ impl FromStr for Pin {
     type Err = BadPin;
 
     fn from_str(text: &str) -> Result<Self, BadPin> {
-        let base64 = text.strip_prefix("sha256//").or_else(|| text.strip_prefix("sha256/")).ok_or(BadPin)?;
+        let base64 = text.strip_prefix("sha256/").ok_or(BadPin)?;
+        // curl writes a second slash, and base64 may begin with one too: 32 bytes are 44 characters.
+        let base64 = base64.strip_prefix('/').filter(|rest| rest.len() == 44).unwrap_or(base64);
         let bytes = BASE64.decode(base64.as_bytes()).map_err(|_| BadPin)?;
         Ok(Self(bytes.try_into().map_err(|_| BadPin)?))
     }
@@ -81,6 +83,11 @@ mod tests {
     fn a_pin_is_read_as_it_is_written_and_as_curl_writes_it() {
         let text = "sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
         let pin: Pin = text.parse().expect("a pin");
+        assert_eq!(pin.to_string(), text);
+        assert_eq!(text.replace("sha256/", "sha256//").parse(), Ok(pin));
+        // One pin in 64 begins with a slash.
+        let text = "sha256//dHkWC9pnytiZcVgXAzQNFMfw7J4eI8kh5JHU7RtXLc=";
+        let pin: Pin = text.parse().expect("a pin as openssl writes it");
         assert_eq!(pin.to_string(), text);
         assert_eq!(text.replace("sha256/", "sha256//").parse(), Ok(pin));
         for wrong in ["", "sha256/", "sha1/47DEQpj8HBSa", "sha256/AAAA", "sha256/*", &text[7..], &text[..50]]
