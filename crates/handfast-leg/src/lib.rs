@@ -15,6 +15,7 @@
 //! | why a leg broke | [`broken`] |
 //! | one direction, and both | [`relay`] |
 //! | how a leg ends | [`ending`] |
+//! | the clock, waiting and dialling, and what tests put in their place | [`runtime`] |
 //! | a socket for tests | [`memory`] |
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ pub mod leg;
 pub mod relay;
 pub mod ending;
 pub mod memory;
+pub mod runtime;
 #[cfg(test)]
 mod testing;
 

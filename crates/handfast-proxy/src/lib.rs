@@ -14,7 +14,6 @@ mod admission;
 mod backends;
 mod control;
 mod path;
-mod runtime;
 mod state;
 mod worker;
 

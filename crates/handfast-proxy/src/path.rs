@@ -22,8 +22,8 @@ mod tests;
 use crate::config::model::Clients;
 use crate::path::connection::Connection;
 use crate::path::relay::Relay;
-use crate::runtime::Runtime;
 use crate::worker::services::Choice;
+use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;
 
 /// Serves one client.

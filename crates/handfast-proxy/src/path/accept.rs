@@ -20,9 +20,9 @@ use handfast_net::stream::Stream;
 use crate::path;
 use crate::path::account::{Account, Permits};
 use crate::path::connection::Connection;
-use crate::runtime::Engine;
 use crate::worker::context::{Phase, Thread};
 use crate::worker::services::ThreadService;
+use handfast_leg::runtime::Engine;
 use handfast_observe::metrics::{Limit, ServiceMetrics};
 use handfast_process::listeners::ListenerId;
 

@@ -19,8 +19,8 @@ use handfast_tls::buffer::Scratch;
 use handfast_wire::starttls::Protocol;
 
 use crate::path::connection::Connection;
-use crate::runtime::Runtime;
 use crate::worker::context::Phase;
+use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 

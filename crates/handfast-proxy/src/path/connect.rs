@@ -29,9 +29,9 @@ use crate::backends::standing::{FailurePolicy, State};
 use crate::backends::tls::Dialler;
 use crate::path::connection::Connection;
 use crate::path::proxy_header_out;
-use crate::runtime::{Dialling, Runtime};
 use crate::worker::services::Choice;
 use crate::worker::services::ThreadService;
+use handfast_leg::runtime::{Dialling, Runtime};
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 

@@ -7,8 +7,8 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 
 use crate::path::account::Account;
-use crate::runtime::Runtime;
 use crate::worker::context::Phase;
+use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 

@@ -18,10 +18,10 @@ use handfast_wire::{Alert, AlertDescription, ClientHello};
 
 use crate::path::connection::Connection;
 use crate::path::hello::Heard;
-use crate::runtime::Runtime;
 use crate::worker::context::Thread;
 use crate::worker::services::Choice;
 use crate::worker::signer::{Answered, Pending, Signer, Work};
+use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 

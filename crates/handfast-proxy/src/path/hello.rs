@@ -16,7 +16,7 @@ use handfast_wire::{Alert, AlertDescription, ClientHello, Foreign, Peek, peek};
 use crate::config::model::PlainHttp;
 use crate::path::connection::Connection;
 use crate::path::proxy_header_in;
-use crate::runtime::Runtime;
+use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::HeaderOutcome;
 use handfast_observe::reason::{CloseReason, Side, Step};

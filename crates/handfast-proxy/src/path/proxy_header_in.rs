@@ -17,7 +17,7 @@ use handfast_wire::proxy_header::{Command, Header, Peek, V2_LIMIT, peek};
 
 use crate::path::admit::admit;
 use crate::path::connection::Connection;
-use crate::runtime::Runtime;
+use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::HeaderOutcome;
 use handfast_observe::proxied::{Proxied, ProxiedBy};

@@ -13,7 +13,7 @@ use handfast_wire::proxy_header::{Tls, Version, Writer, tlv, write_v1};
 
 use crate::config::model::SentCertificate;
 use crate::path::connection::Connection;
-use crate::runtime::Runtime;
+use handfast_leg::runtime::Runtime;
 use handfast_observe::record::Record;
 
 /// The header for this connection's backend; empty where none is sent.

@@ -19,7 +19,7 @@ use crate::config::model::MissingCloseNotify;
 use crate::path::account::Account;
 use crate::path::connect::Connected;
 use crate::path::connection::Connection;
-use crate::runtime::Runtime;
+use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 

@@ -9,7 +9,7 @@ use handfast_tls::session::{Agreed, Verdict};
 use handfast_wire::ClientHello;
 
 use crate::path::connection::Connection;
-use crate::runtime::Runtime;
+use handfast_leg::runtime::Runtime;
 
 /// Step 4 of a connection: by which rules it goes on. Why is noted for the access log.
 pub(crate) fn choose<R: Runtime>(connection: &mut Connection<R>, hello: &ClientHello) -> Choice {

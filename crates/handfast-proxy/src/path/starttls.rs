@@ -20,8 +20,8 @@ use handfast_wire::starttls::{Problem, Progress, Protocol, Server, second_greeti
 
 use crate::path::connect::{self, Connected, Until, of_problem, read};
 use crate::path::connection::Connection;
-use crate::runtime::Runtime;
 use crate::worker::services::Choice;
+use handfast_leg::runtime::Runtime;
 use handfast_net::host_name::host_name;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};

@@ -6,13 +6,12 @@ use super::cycles::imports_of;
 use super::{Complaint, SourceFile, assert_none, tracked_files};
 
 /// The folders of the crate, from the lowest, and what each may use beside itself and other crates.
-const LAYERS: [(&str, &[&str]); 7] = [
+const LAYERS: [(&str, &[&str]); 6] = [
     ("admission", &[]),
     ("backends", &[]),
     ("state", &["admission", "backends"]),
     ("worker", &["admission", "backends", "state"]),
-    ("runtime", &[]),
-    ("path", &["admission", "backends", "runtime", "worker"]),
+    ("path", &["admission", "backends", "worker"]),
     ("control", &["admission", "backends", "path", "state", "worker"]),
 ];
 

@@ -14,8 +14,8 @@ use crate::backends::standing::State;
 use crate::backends::tls::Dialler;
 use crate::path::connection::Connection;
 use crate::path::proxy_header_out;
-use crate::runtime::Runtime;
 use crate::worker::services::Choice;
+use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 

@@ -11,7 +11,7 @@ use super::{Ended, SocketCause, Waiting, Wanted, check_client, secure};
 use crate::backends::endpoint::Endpoint;
 use crate::backends::opening::{Opening, Refused};
 use crate::path::connection::Connection;
-use crate::runtime::Runtime;
+use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 

@@ -14,7 +14,7 @@ use handfast_wire::starttls::{Greeted, Greeting, Problem, mysql};
 use super::{Ended, SocketCause, Until, Waiting, check_client};
 use crate::backends::opening::cause_of;
 use crate::path::connection::Connection;
-use crate::runtime::Runtime;
+use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 

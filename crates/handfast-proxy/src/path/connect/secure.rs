@@ -15,8 +15,8 @@ use crate::backends::endpoint::Endpoint;
 use crate::backends::tls::Dialler;
 use crate::config::model::MissingCloseNotify;
 use crate::path::connection::Connection;
-use crate::runtime::Runtime;
 use crate::worker::services::Choice;
+use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 

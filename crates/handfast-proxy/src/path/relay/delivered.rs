@@ -12,7 +12,7 @@ use handfast_wire::starttls::Protocol;
 use super::Relay;
 use crate::path::account::Account;
 use crate::path::connection::Connection;
-use crate::runtime::Runtime;
+use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Step};
 

@@ -8,7 +8,7 @@ use handfast_text::duration;
 
 use super::Relay;
 use crate::path::connection::Connection;
-use crate::runtime::Runtime;
+use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 

@@ -2,7 +2,7 @@
 
 use crate::path::Connection;
 use crate::path::serve;
-use crate::runtime::Engine;
+use handfast_leg::runtime::Engine;
 
 /// Bytes of what a function returns.
 fn size<I, F: Future>(_: impl Fn(I) -> F) -> usize {

@@ -16,7 +16,7 @@ use handfast_stats::random::Random;
 
 use super::backend::Dial;
 use crate::config::model::Address;
-use crate::runtime::{Dialling, Runtime};
+use handfast_leg::runtime::{Dialling, Runtime};
 
 /// What the functions of [`Simulated`] look at; set up again for each schedule.
 pub(super) struct World {

@@ -1,11 +1,10 @@
-//! What the path needs of the world: sockets, dialling, waiting, and the clock.
+//! What the code that serves connections needs of its environment: sockets, dialling, waiting, and the clock.
 //!
-//! The path is written against [`Runtime`], so that it runs on the engine where it serves, and in memory, on a clock that
-//! a test holds, where it is tested (`path_tests/`). The choice is made at compile time and costs nothing.
+//! That code is generic over [`Runtime`]: in production it runs on the [`Engine`], in tests over memory on a clock that the
+//! test controls. The choice is made at compile time and costs nothing.
 
 use std::fmt::Debug;
 
-use handfast_leg::Socket;
 use handfast_net::address::Address;
 use handfast_net::clock::Moment;
 use handfast_net::dial::{self, SourceAddress};
@@ -13,58 +12,60 @@ use handfast_net::engine::{self, Priority, Woken};
 use handfast_net::fault::Fault;
 use handfast_net::stream::Stream;
 
-/// A world to serve connections in.
-pub(crate) trait Runtime: 'static {
-    /// What a leg stands on.
+use crate::socket::Socket;
+
+/// An environment that connections are served in.
+pub trait Runtime: 'static {
+    /// The socket of a leg.
     type Socket: Socket + Debug;
-    /// An attempt to get one.
+    /// An attempt to connect one.
     type Dialling: Dialling<Socket = Self::Socket>;
 
     /// The time.
     fn now() -> Moment;
 
-    /// The time when the thread's present turn began: what a task is woken by had happened then.
+    /// The time when the present iteration of the event loop began: the event that woke a task happened before.
     fn turn() -> Moment;
 
-    /// Waits until one of the present task's sockets may be ready, or it is woken otherwise, or `deadline` comes.
+    /// Waits until a socket of the present task may be ready, or the task is woken otherwise, or `deadline` is reached.
     fn wait(deadline: Moment) -> impl Future<Output = Woken>;
 
-    /// Lets the thread's other tasks have their turn.
+    /// Lets the other tasks of the thread run.
     fn yield_now() -> impl Future<Output = ()>;
 
-    /// The present task carries bytes from now on, which comes before handshakes.
+    /// The present task relays bytes from now on, which has priority over handshakes.
     fn carries_bytes();
 
-    /// Whether a hello is answered by the thread's signer. `rule` decides, given whether handshakes of other tasks wait for this thread; a test's
-    /// schedule decides instead.
+    /// Whether a ClientHello is answered by the thread's signer. `rule` decides, given whether handshakes of other tasks wait for this thread;
+    /// a test's schedule decides instead.
     fn uses_signer(rule: impl FnOnce(bool) -> bool) -> bool;
 
-    /// Begins to dial, from where `source` says. `speaks`: the caller has something to say as soon as it stands.
+    /// Begins to dial from `source`. `speaks`: the caller sends first, as soon as the connection is established.
     ///
-    /// **Errors**: what is known at once.
+    /// **Errors**: the fault, where it is known at once.
     fn dial(address: &Address, source: SourceAddress<'_>, speaks: bool) -> Result<Self::Dialling, Fault>;
 }
 
 /// An attempt to connect; see [`dial::Dialling`].
-pub(crate) trait Dialling: Debug {
-    /// What it becomes.
+pub trait Dialling: Debug {
+    /// The socket that it becomes.
     type Socket;
 
-    /// Looks whether it stands, and sends the beginning of `first` if so; `Some` is how much was taken.
+    /// Checks whether the connection is established, and if so sends the beginning of `first`. `Some`: the bytes that were sent.
     ///
     /// **Errors**: why it failed.
     fn advance(&mut self, first: &[u8]) -> Result<Option<usize>, Fault>;
 
-    /// Why it has not come about, when the caller's patience has ended.
+    /// The fault to report when the caller waits no longer.
     fn give_up(self) -> Fault;
 
-    /// The socket, once it stands.
+    /// The socket, once it is connected.
     fn into_socket(self) -> Self::Socket;
 }
 
 /// The engine of a worker thread.
 #[derive(Debug)]
-pub(crate) struct Engine;
+pub struct Engine;
 
 impl Runtime for Engine {
     type Socket = Stream;
