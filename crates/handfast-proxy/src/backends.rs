@@ -10,9 +10,11 @@
 //! | the proxy on the way to a backend | `tunnel.rs` |
 //! | what is said to a backend before TLS | `opening.rs` |
 //! | TLS towards a backend | `tls.rs` |
+//! | all of this in order: a connection that can serve | `connector.rs` |
 
 mod balance;
 pub(crate) mod checks;
+pub(crate) mod connector;
 pub(crate) mod endpoint;
 pub(crate) mod group;
 pub(crate) mod names;

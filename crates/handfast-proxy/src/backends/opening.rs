@@ -2,7 +2,7 @@
 //! (`connect-through`), the PROXY header, and the backend's own protocol where it is to be asked for TLS (`backend-tls.starttls`).
 //!
 //! In: bytes that came, however they were split. Out: bytes to say, until it is over. It waits for nothing and reads no clock:
-//! connect drives it for connections, and the checks for theirs.
+//! the connector drives it.
 
 use std::fmt;
 
@@ -50,21 +50,21 @@ impl fmt::Display for Refused {
 impl Refused {
     /// The same as the end of an attempt.
     pub(crate) fn reason(&self) -> CloseReason {
-        let cause = match &self.problem {
-            _ if self.by_the_tunnel => Cause::Tunnel,
-            problem => cause_of(problem),
-        };
-        CloseReason::new(Step::Connect, Side::Backend, cause).because(self.to_string())
+        if self.by_the_tunnel {
+            return CloseReason::new(Step::Connect, Side::Backend, Cause::Tunnel).because(self.to_string());
+        }
+        of_problem(&self.problem)
     }
 }
 
-/// What it is called that a backend did not get to TLS.
-pub(crate) fn cause_of(problem: &Problem) -> Cause {
-    match problem {
+/// Why an attempt ends whose backend did not get to TLS, or greeted with something else.
+pub(crate) fn of_problem(problem: &Problem) -> CloseReason {
+    let cause = match problem {
         Problem::Injected { .. } => Cause::PlaintextInjected,
         Problem::Refused { .. } | Problem::NotOffered => Cause::StarttlsRefused,
         _ => Cause::Starttls,
-    }
+    };
+    CloseReason::new(Step::Connect, Side::Backend, cause).because(problem.to_string())
 }
 
 impl Opening {
@@ -104,6 +104,12 @@ impl Opening {
             Stage::Starttls | Stage::Over => self.begin_with_backend(&mut words),
         }
         words
+    }
+
+    /// The same with a PROXY header that could only be made now.
+    pub(crate) fn begin_with(&mut self, header: Vec<u8>) -> Vec<u8> {
+        self.header = header;
+        self.begin()
     }
 
     fn begin_with_backend(&mut self, words: &mut Vec<u8>) {

@@ -6,8 +6,9 @@ use handfast_leg::{Leg, Socket};
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 
+use crate::backends::connector::Cancellation;
 use crate::path::account::Account;
-use crate::worker::context::Phase;
+use crate::worker::context::{Phase, Thread};
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
@@ -41,17 +42,59 @@ impl<R: Runtime> Connection<R> {
 
     /// Waits for this connection's sockets, until `deadline`; ends with a reason when the program is ending.
     pub(crate) async fn wait(&mut self, step: Step, deadline: Moment) -> Result<Woken, CloseReason> {
-        // A plain client has not been read from when its backend is dialled, so nobody would be told that it has left.
-        if step == Step::Connect
-            && let Some(client) = &mut self.client
-        {
-            let watched = client.socket_mut().watch();
-            watched.map_err(|fault| CloseReason::fault(step, Side::Client, &fault))?;
-        }
         let woken = R::wait(deadline).await;
-        if self.account.thread.phase() == Phase::Ending {
-            return Err(CloseReason::new(step, Side::Operator, Cause::Stopped));
-        }
+        check_phase(&self.account.thread, step)?;
         Ok(woken)
+    }
+
+    /// The same in step connect, where nothing is read from the client: ends also when the client has left.
+    pub(crate) async fn wait_for_backend(&mut self, deadline: Moment) -> Result<Woken, CloseReason> {
+        let mut client = WaitingClient::new(&mut self.client, &self.account.thread);
+        client.before_wait()?;
+        let woken = R::wait(deadline).await;
+        client.after_wait()?;
+        Ok(woken)
+    }
+}
+
+fn check_phase(thread: &Thread, step: Step) -> Result<(), CloseReason> {
+    match thread.phase() {
+        Phase::Ending => Err(CloseReason::new(step, Side::Operator, Cause::Stopped)),
+        _ => Ok(()),
+    }
+}
+
+/// A client that waits for its backend: the attempt to connect ends when the client leaves, or the program ends.
+pub(crate) struct WaitingClient<'a, S> {
+    leg: &'a mut Option<Leg<S>>,
+    thread: &'a Thread,
+}
+
+impl<'a, S: Socket> WaitingClient<'a, S> {
+    pub(crate) fn new(leg: &'a mut Option<Leg<S>>, thread: &'a Thread) -> Self {
+        Self { leg, thread }
+    }
+}
+
+impl<S: Socket> Cancellation for WaitingClient<'_, S> {
+    fn before_wait(&mut self) -> Result<(), CloseReason> {
+        let Some(client) = self.leg else { return Ok(()) };
+        // A plain client has not been read from yet, so the task would not be woken when the client leaves.
+        let watched = client.socket_mut().watch();
+        watched.map_err(|fault| CloseReason::fault(Step::Connect, Side::Client, &fault))
+    }
+
+    fn after_wait(&mut self) -> Result<(), CloseReason> {
+        check_phase(self.thread, Step::Connect)?;
+        let Some(client) = self.leg else { return Ok(()) };
+        let socket = client.socket_mut();
+        // A client that has ended only its own direction still waits for an answer.
+        if !socket.is_broken() {
+            return Ok(());
+        }
+        Err(match socket.check() {
+            Err(fault) => CloseReason::fault(Step::Connect, Side::Client, &fault),
+            Ok(()) => CloseReason::new(Step::Connect, Side::Client, Cause::CLOSED_EARLY),
+        })
     }
 }

@@ -18,7 +18,9 @@ use handfast_tls::buffer::Scratch;
 use handfast_wire::starttls::mysql::{self, Login, TlsSide};
 use handfast_wire::starttls::{Problem, Progress, Protocol, Server, second_greeting};
 
-use crate::path::connect::{self, Connected, Until, of_problem, read};
+use crate::backends::connector::read;
+use crate::backends::opening::of_problem;
+use crate::path::connect::{self, Connected, Until};
 use crate::path::connection::Connection;
 use crate::worker::services::Choice;
 use handfast_leg::runtime::Runtime;
@@ -90,14 +92,14 @@ pub(crate) async fn join<R: Runtime>(
         (None, None) => return Ok(connected),
         // Both have asked for it: packets have the same numbers on both sides.
         (Some(Protocol::MySql), Some(_)) => {
-            Box::pin(connect::secure_later(connection, choice, &mut connected)).await?;
+            connected = Box::pin(connect::secure_later(connection, choice, connected)).await?;
         }
         (Some(Protocol::MySql), None) => {
             let login = Login::new(TlsSide::Client);
             Box::pin(log_in(connection, login, first, &mut connected)).await?;
         }
         (None, Some(Protocol::MySql)) => {
-            Box::pin(log_in_by_tls(connection, choice, first, &mut connected)).await?;
+            connected = Box::pin(log_in_by_tls(connection, choice, first, connected)).await?;
         }
         (None, Some(protocol)) => greet_again(connection, protocol)?,
         // Connect has received its greeting, where it has one.
@@ -281,9 +283,9 @@ async fn log_in_by_tls<R: Runtime>(
     connection: &mut Connection<R>,
     choice: Choice,
     first: &mut Vec<u8>,
-    connected: &mut Connected<R::Socket>,
-) -> Result<(), CloseReason> {
-    let (words, refused) = match greeting_of(connected)? {
+    mut connected: Connected<R::Socket>,
+) -> Result<Connected<R::Socket>, CloseReason> {
+    let (words, refused) = match greeting_of(&mut connected)? {
         Ok(greeting) => (greeting.packet(false), None),
         Err((problem, words)) => (words, Some(problem)),
     };
@@ -306,8 +308,9 @@ async fn log_in_by_tls<R: Runtime>(
             None => wait_for_peer(connection, Side::Client, Step::Connect, "it did not log in").await?,
         }
     };
-    connect::secure_later(connection, choice, connected).await?;
-    log_in(connection, login, first, connected).await
+    connected = connect::secure_later(connection, choice, connected).await?;
+    log_in(connection, login, first, &mut connected).await?;
+    Ok(connected)
 }
 
 /// Reads once from a client that logs in, after sending what waits; what it said, if anything.

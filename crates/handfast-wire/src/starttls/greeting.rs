@@ -2,19 +2,24 @@
 //!
 //! After STARTTLS it is the client's turn (RFC 3207 §4.2: it sends EHLO; RFC 9051 §6.2.1, RFC 2595 §4, RFC 4642 §2.2.2 likewise
 //! have no second greeting). A server behind us that is spoken to in plain text, or in TLS from the first byte, knows nothing of the
-//! first one and greets. That is for us.
+//! first one and greets. That greeting is consumed here.
+//!
+//! A server of MySQL greets before TLS, and its client needs the greeting to log in: there it is passed on.
 
 use super::asking::reply_code;
 use super::inbox::Inbox;
+use super::mysql;
 use super::problem::Problem;
 use super::protocol::Protocol;
 
 /// Reads the greeting of a server, and keeps what came behind it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Greeting {
     protocol: Protocol,
+    /// The server must offer TLS in it.
+    needs_tls: bool,
     inbox: Inbox,
-    /// The lines so far.
+    /// The lines so far; of MySQL, the bytes.
     lines: Vec<u8>,
 }
 
@@ -23,7 +28,7 @@ pub struct Greeting {
 pub enum Greeted {
     /// It is not whole.
     More,
-    /// The server is ready. What it sent behind its greeting is the client's.
+    /// The server is ready. What it sent behind its greeting is the client's; of MySQL, the greeting itself.
     Ready(Vec<u8>),
     /// The server does not serve. Its words are the client's: they are as good an answer to what it asks first.
     Refused {
@@ -38,7 +43,12 @@ impl Greeting {
     /// `None` where the server does not greet before its client speaks, or does so as part of the way to TLS (MySQL).
     pub fn new(protocol: Protocol) -> Option<Self> {
         let greets = protocol.server_speaks_first() && protocol != Protocol::MySql;
-        greets.then(|| Self { protocol, inbox: Inbox::default(), lines: Vec::new() })
+        greets.then(|| Self { protocol, needs_tls: false, inbox: Inbox::default(), lines: Vec::new() })
+    }
+
+    /// The greeting of a MySQL server, which is passed on. `needs_tls`: TLS follows, so the server must offer it.
+    pub fn of_mysql(needs_tls: bool) -> Self {
+        Self { protocol: Protocol::MySql, needs_tls, inbox: Inbox::default(), lines: Vec::new() }
     }
 
     /// Takes in what the server said.
@@ -46,6 +56,9 @@ impl Greeting {
     /// **Errors**: what is no greeting of this protocol.
     /// **Cost**: linear in the bytes.
     pub fn take(&mut self, bytes: &[u8]) -> Result<Greeted, Problem> {
+        if self.protocol == Protocol::MySql {
+            return self.take_mysql(bytes);
+        }
         self.inbox.push(bytes);
         while let Some(line) = self.inbox.line()? {
             self.lines.extend_from_slice(&line);
@@ -72,6 +85,19 @@ impl Greeting {
             });
         }
         self.inbox.settle(super::Progress::More).map(|_| Greeted::More)
+    }
+
+    fn take_mysql(&mut self, bytes: &[u8]) -> Result<Greeted, Problem> {
+        self.lines.extend_from_slice(bytes);
+        match mysql::greeting(&self.lines) {
+            Ok(None) => Ok(Greeted::More),
+            Ok(Some(greeting)) if self.needs_tls && !greeting.offers_tls() => Err(Problem::NotOffered),
+            Ok(Some(_)) => Ok(Greeted::Ready(std::mem::take(&mut self.lines))),
+            Err(problem @ Problem::Refused { .. }) => {
+                Ok(Greeted::Refused { words: std::mem::take(&mut self.lines), problem })
+            }
+            Err(problem) => Err(problem),
+        }
     }
 }
 

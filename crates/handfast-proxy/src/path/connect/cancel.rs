@@ -8,7 +8,8 @@ use std::rc::Rc;
 use handfast_leg::{Leg, Socket as _};
 use handfast_net::engine::Woken;
 
-use super::{Ended, Until, Waiting, Wanted, begin, check_client, note_failure, read};
+use super::attempt::{Ended, Wanted, attempt, attempt_time, note_failure};
+use crate::backends::connector;
 use crate::backends::endpoint::{Attempt, Endpoint};
 use crate::backends::standing::State;
 use crate::backends::tls::Dialler;
@@ -55,19 +56,18 @@ async fn send<R: Runtime>(
     let begun = R::now();
     let service = Rc::clone(&connection.account.service);
     let (dialler, header) = (dialler.cloned(), proxy_header_out::header(connection));
-    let (until, tls_follows) = (Until::Ready, false);
-    let wanted = Wanted { service, dialler, header, first: request, until, tls_follows };
-    let attempt = Attempt::without_trial(endpoint);
-    let (mut leg, _) = match begin(connection, endpoint, &wanted).await {
-        Ok(reached) => reached,
+    let wanted = Wanted { service, dialler, header, first: request, greeting: None };
+    let picked = Attempt::without_trial(endpoint);
+    let mut leg = match attempt(connection, endpoint, &wanted).await {
+        Ok(connected) => connected.leg,
         Err(ended) => {
             if let Ended::Attempt(reason) = &ended {
-                attempt.failed(reason, note_failure(connection, endpoint, reason));
+                picked.failed(reason, note_failure(connection, endpoint, reason));
             }
             return Err(ended);
         }
     };
-    let _in_use = attempt.connected(R::now().since(begun), true);
+    let _in_use = picked.connected(R::now().since(begun), true);
     if leg.is_secured() {
         let thread = Rc::clone(&connection.account.thread);
         let records = &mut thread.scratch.borrow_mut().records;
@@ -84,17 +84,16 @@ async fn wait_for_its_end<R: Runtime>(
     connection: &mut Connection<R>,
     leg: &mut Leg<R::Socket>,
 ) -> Result<(), Ended> {
-    let until = Waiting::begin(connection).deadline;
+    let until = attempt_time(connection).deadline;
     loop {
         let thread = Rc::clone(&connection.account.thread);
-        match read(leg, &mut thread.scratch.borrow_mut()) {
+        match connector::read(leg, &mut thread.scratch.borrow_mut()) {
             Err(_) => return Ok(()),
             Ok(Some(_)) if R::now() < until => continue,
             Ok(_) => {}
         }
-        let woken = connection.wait(Step::Connect, until).await;
+        let woken = connection.wait_for_backend(until).await;
         let woken = woken.map_err(|reason| Ended::Connection(reason, None))?;
-        check_client(connection).map_err(|reason| Ended::Connection(reason, None))?;
         if woken == Woken::Deadline {
             return Ok(());
         }

@@ -1,0 +1,149 @@
+//! What an attempt to connect runs in: its time, the thread's buffers, what may cancel it, and how it can fail.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use handfast_leg::Broken;
+use handfast_leg::runtime::Runtime;
+use handfast_net::clock::Moment;
+use handfast_net::engine::Woken;
+use handfast_net::fault::{Cause as SocketCause, Fault};
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_tls::buffer::Scratch;
+
+/// A backend that has not answered for this duration fails, even when it is the client that does not wait any longer: the
+/// kernel has repeated its SYN by then (RFC 6298 §2.1). Otherwise clients with a shorter timeout than `limits.connect` would never find
+/// out that a backend is down.
+const UNANSWERED: Duration = Duration::from_secs(1);
+
+/// What may end an attempt early. For a client's connection: that the client has left, or that the program ends.
+pub(crate) trait Cancellation {
+    /// Is called before each wait, to arm what must wake the task.
+    ///
+    /// **Errors**: why the attempt ends.
+    fn before_wait(&mut self) -> Result<(), CloseReason>;
+
+    /// Is called after each wait.
+    ///
+    /// **Errors**: as [`Cancellation::before_wait`].
+    fn after_wait(&mut self) -> Result<(), CloseReason>;
+}
+
+/// What an attempt was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Dialling,
+    /// What is spoken before TLS, or to the proxy on the way.
+    Opening,
+    Handshake,
+    Greeting,
+}
+
+impl Stage {
+    /// The backend has not come to the end of it in time. Not for dialling: there the kernel may know more.
+    pub(super) fn late(self) -> CloseReason {
+        let detail = match self {
+            Self::Dialling => "while it was dialled",
+            Self::Opening => "in what is said before TLS, or to the proxy on the way",
+            Self::Handshake => "during the TLS handshake with it",
+            Self::Greeting => "it did not greet",
+        };
+        let cause = Cause::Socket(SocketCause::ConnectDeadline);
+        CloseReason::new(Step::Connect, Side::Backend, cause).because(detail)
+    }
+
+    pub(super) fn deadline(self) -> ConnectFailure {
+        ConnectFailure::Deadline { stage: self, until_now: self.late() }
+    }
+}
+
+/// Why an attempt failed.
+#[derive(Debug)]
+pub(crate) enum ConnectFailure {
+    /// Refused, reset, a failed conversation or handshake: another backend may be tried.
+    Attempt(CloseReason),
+    /// The deadline was reached; what the backend did until then.
+    Deadline {
+        #[expect(
+            dead_code,
+            reason = "connections name only what the backend did; health checks name the stage"
+        )]
+        stage: Stage,
+        until_now: CloseReason,
+    },
+    /// The [`Cancellation`] ended it. `until_now`: what the backend did, where it had time enough to answer.
+    Cancelled { by: CloseReason, until_now: Option<CloseReason> },
+}
+
+impl ConnectFailure {
+    /// The backend's socket failed, or could not be made.
+    #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+    pub(super) fn socket(fault: Fault) -> Self {
+        Self::Attempt(CloseReason::fault(Step::Connect, Side::Backend, &fault))
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+    pub(super) fn leg(broken: Broken) -> Self {
+        Self::Attempt(CloseReason::broken(Step::Connect, &broken))
+    }
+}
+
+/// When an attempt began, and when it must have succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AttemptTime {
+    pub(crate) begun: Moment,
+    pub(crate) deadline: Moment,
+}
+
+impl AttemptTime {
+    /// Whether the backend had enough time to answer, so that its silence counts as a failure.
+    pub(crate) fn was_enough<R: Runtime>(&self) -> bool {
+        R::now().since(self.begun) >= UNANSWERED
+    }
+}
+
+/// What an attempt runs in.
+pub(crate) struct ConnectContext<'a, C> {
+    pub(crate) time: AttemptTime,
+    /// The thread's; borrowed between waits only.
+    pub(crate) buffers: &'a RefCell<Scratch>,
+    pub(crate) cancellation: C,
+}
+
+impl<C: Cancellation> ConnectContext<'_, C> {
+    /// Waits for the backend's socket. Whether the deadline was reached.
+    pub(super) async fn wait<R: Runtime>(&mut self) -> Result<bool, Cancelled> {
+        self.cancellation.before_wait().map_err(|by| Cancelled { by, is_blamed: false })?;
+        let woken = R::wait(self.time.deadline).await;
+        self.cancellation.after_wait().map_err(|by| {
+            // A program that ends says nothing about the backend.
+            let is_blamed = by.side != Side::Operator && self.time.was_enough::<R>();
+            Cancelled { by, is_blamed }
+        })?;
+        Ok(woken == Woken::Deadline)
+    }
+
+    /// Whether the deadline has passed: a backend that always has something to send never lets an attempt wait.
+    pub(super) fn is_late<R: Runtime>(&self) -> bool {
+        R::now() >= self.time.deadline
+    }
+}
+
+/// The attempt was ended from outside.
+pub(super) struct Cancelled {
+    by: CloseReason,
+    /// The backend had enough time.
+    is_blamed: bool,
+}
+
+impl Cancelled {
+    pub(super) fn failure(self, until_now: impl FnOnce() -> Option<CloseReason>) -> ConnectFailure {
+        let until_now = if self.is_blamed { until_now() } else { None };
+        ConnectFailure::Cancelled { by: self.by, until_now }
+    }
+
+    pub(super) fn during(self, stage: Stage) -> ConnectFailure {
+        self.failure(|| Some(stage.late()))
+    }
+}

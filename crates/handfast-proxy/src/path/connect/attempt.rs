@@ -1,0 +1,188 @@
+//! One attempt at one backend, as a client's connection makes it: what the connector is to do, what it came to, and what that is called.
+
+use std::rc::Rc;
+
+use handfast_leg::runtime::Runtime;
+use handfast_net::clock::Moment;
+use handfast_tls::client::ClientSession;
+use handfast_tls::session::Failure;
+use handfast_wire::starttls::Greeting;
+
+use super::Connected;
+use crate::backends::connector::{
+    self, AttemptTime, ConnectContext, ConnectFailure, ConnectOutcome, ConnectPlan, TlsPlan,
+};
+use crate::backends::endpoint::Endpoint;
+use crate::backends::opening::Opening;
+use crate::backends::standing::FailurePolicy;
+use crate::backends::tls::Dialler;
+use crate::config::model::MissingCloseNotify;
+use crate::path::account::Account;
+use crate::path::connection::{Connection, WaitingClient};
+use crate::worker::services::{Choice, ThreadService};
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+
+/// What every attempt of a connection has to work with.
+pub(super) struct Wanted<'a> {
+    pub(super) service: Rc<ThreadService>,
+    /// TLS with the backends, from the beginning; `None`: plain text, or TLS that follows later.
+    pub(super) dialler: Option<Rc<Dialler>>,
+    /// The PROXY header that the backend gets before everything else; empty where none is sent.
+    pub(super) header: Vec<u8>,
+    /// The client's first bytes.
+    pub(super) first: &'a [u8],
+    /// The greeting that the backend must send first.
+    pub(super) greeting: Option<Greeting>,
+}
+
+impl Wanted<'_> {
+    /// What is spoken before TLS, or before the client's bytes.
+    fn opening(&self, endpoint: &Endpoint) -> Opening {
+        let way = (self.service.through.as_deref(), endpoint.behind.as_ref());
+        let tls = self.dialler.as_ref().map(|dialler| &dialler.settings().model);
+        Opening::towards(way, self.header.clone(), tls, || endpoint.host())
+    }
+}
+
+/// What an attempt that failed ended.
+pub(super) enum Ended {
+    /// Itself; another backend may be tried.
+    Attempt(CloseReason),
+    /// The whole connection; and what the backend did, if it had enough time to answer.
+    Connection(CloseReason, Option<CloseReason>),
+}
+
+impl Ended {
+    /// `deadline`: the connection's.
+    fn new<R: Runtime>(failure: ConnectFailure, time: AttemptTime, deadline: Moment) -> Self {
+        match failure {
+            ConnectFailure::Attempt(reason) => Self::Attempt(reason),
+            ConnectFailure::Cancelled { by, until_now } => Self::Connection(by, until_now),
+            ConnectFailure::Deadline { until_now, .. } if time.deadline != deadline => {
+                Self::Attempt(until_now)
+            }
+            ConnectFailure::Deadline { until_now, .. } => {
+                let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline);
+                let reason = CloseReason { detail: until_now.detail.clone(), ..reason };
+                Self::Connection(reason, time.was_enough::<R>().then_some(until_now))
+            }
+        }
+    }
+}
+
+/// The time that one attempt has, from now on.
+pub(super) fn attempt_time<R: Runtime>(connection: &Connection<R>) -> AttemptTime {
+    let begun = R::now();
+    let limit = connection.account.service.limits.connect;
+    AttemptTime { begun, deadline: connection.deadline.min(begun.deadline(limit)) }
+}
+
+/// One attempt at one backend.
+pub(super) async fn attempt<R: Runtime>(
+    connection: &mut Connection<R>,
+    endpoint: &Endpoint,
+    wanted: &Wanted<'_>,
+) -> Result<connector::Connected<R::Socket>, Ended> {
+    let time = attempt_time(connection);
+    let Account { thread, service, record, .. } = &connection.account;
+    let agreed = record.tls.alpn.as_deref();
+    let dialler = wanted.dialler.as_deref();
+    let session = dialler.map(|dialler| move |now| dialler.session(endpoint, agreed, now));
+    let plan = ConnectPlan {
+        source: service.source(record.client),
+        opening: wanted.opening(endpoint),
+        own_header: None,
+        tls: dialler.zip(session.as_ref()).map(|(dialler, session)| tls_plan(dialler, session)),
+        greeting: wanted.greeting.clone(),
+        first: wanted.first,
+    };
+    let cancellation = WaitingClient::new(&mut connection.client, thread);
+    let mut context = ConnectContext { time, buffers: &thread.scratch, cancellation };
+    let outcome = connector::connect::<R, _>(&endpoint.address, plan, &mut context).await;
+    conclude(connection, dialler, outcome, time)
+}
+
+fn tls_plan<'a>(
+    dialler: &Dialler,
+    session: &'a dyn Fn(Moment) -> Result<ClientSession, Failure>,
+) -> TlsPlan<'a> {
+    let is_lenient = dialler.settings().model.missing_close_notify == MissingCloseNotify::End;
+    TlsPlan { session, is_lenient }
+}
+
+/// Records what an attempt came to.
+fn conclude<R: Runtime>(
+    connection: &mut Connection<R>,
+    dialler: Option<&Dialler>,
+    outcome: ConnectOutcome<R::Socket>,
+    time: AttemptTime,
+) -> Result<connector::Connected<R::Socket>, Ended> {
+    let deadline = connection.deadline;
+    let mut result = outcome.result.map_err(|failure| Ended::new::<R>(failure, time, deadline));
+    let Some((tls, dialler)) = outcome.tls.zip(dialler) else { return result };
+    let Account { record, service, .. } = &mut connection.account;
+    if let (Ok(_), Some(agreed)) = (&result, &tls.agreed) {
+        match dialler.at_odds(record.tls.alpn.as_deref(), agreed.alpn.as_deref()) {
+            None => service.metrics.backend_handshake(agreed, tls.handshake, tls.crypto),
+            Some(detail) => {
+                let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::BackendProtocol);
+                result = Err(Ended::Attempt(reason.because(detail)));
+            }
+        }
+    }
+    // Of the last attempt alone.
+    let rare = record.details();
+    rare.backend_crypto = tls.crypto;
+    if tls.agreed.is_some() {
+        rare.backend_handshake = tls.handshake;
+    }
+    rare.backend_tls = tls.agreed;
+    result
+}
+
+/// Begins TLS with a backend that has sent something before (MySQL). The client has got that already: no other backend can be tried.
+pub(crate) async fn secure_later<R: Runtime>(
+    connection: &mut Connection<R>,
+    choice: Choice,
+    mut connected: Connected<R::Socket>,
+) -> Result<Connected<R::Socket>, CloseReason> {
+    let service = Rc::clone(&connection.account.service);
+    let Some(dialler) = service.dialler(choice) else { return Ok(connected) };
+    let time = attempt_time(connection);
+    let endpoint = Rc::clone(connected.in_use.endpoint());
+    let Account { thread, record, .. } = &connection.account;
+    let agreed = record.tls.alpn.as_deref();
+    let session = |now| dialler.session(&endpoint, agreed, now);
+    let cancellation = WaitingClient::new(&mut connection.client, thread);
+    let mut context = ConnectContext { time, buffers: &thread.scratch, cancellation };
+    let request = std::mem::take(&mut connected.request);
+    let plan = tls_plan(dialler, &session);
+    let outcome = connector::secure::<R, _>(connected.leg, &request, &plan, &mut context).await;
+    let (reason, failure) = match conclude(connection, Some(dialler), outcome, time) {
+        Ok(mut secured) => {
+            // What is left of the handshake goes with the next bytes, in front of them.
+            secured.leg.hold(R::now());
+            connected.in_use.is_good();
+            connected.spoken.extend_from_slice(&secured.spoken);
+            return Ok(Connected { leg: secured.leg, given: 0, ..connected });
+        }
+        Err(Ended::Attempt(reason)) => (reason.clone(), Some(reason)),
+        Err(Ended::Connection(reason, failure)) => (reason, failure),
+    };
+    if let Some(failure) = failure {
+        connected.in_use.failed(&failure, note_failure(connection, &endpoint, &failure));
+    }
+    Err(reason)
+}
+
+/// Notes that a backend failed this connection; how many failures it may have.
+pub(super) fn note_failure<R: Runtime>(
+    connection: &mut Connection<R>,
+    endpoint: &Endpoint,
+    reason: &CloseReason,
+) -> FailurePolicy {
+    connection.account.record.backend_failed(&endpoint.name, reason.cause);
+    let limits = &connection.account.service.limits;
+    FailurePolicy { failures: limits.backend_failures, pause: limits.backend_retry }
+}
