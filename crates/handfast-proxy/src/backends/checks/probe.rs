@@ -1,35 +1,38 @@
-//! One check of one backend, on a leg of its own: dial, ask, listen, close.
+//! One check of one backend, on a leg of its own: connect, ask, receive, close.
 //!
-//! In: where and what to ask. Out: that the answer was right, or what was wrong, within the check's time.
+//! In: where and what to ask. Out: that the answer was right, or what was wrong, within the check's time. Connecting is the
+//! connector's, as for clients: a check finds what connections would find.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use handfast_leg::{Broken, Leg, Side as LegSide, Socket as _};
+use handfast_leg::runtime::Engine;
+use handfast_leg::{Broken, Leg, Socket as _};
 use handfast_net::clock::Moment;
-use handfast_net::dial::Dialling;
 use handfast_net::engine::{self, Woken};
-use handfast_net::fault::Fault;
-use handfast_net::stream::Stream;
 use handfast_text::duration;
 use handfast_tls::buffer::Scratch;
+use handfast_tls::client::ClientSession;
 use handfast_tls::session::Failure;
 use handfast_wire::proxy_header::{Version, Writer, write_v1};
 
 use super::CheckPlan;
 use super::verdict::{self, Judged, Wrong};
+use crate::backends::connector::{
+    AttemptTime, Cancellation, ConnectContext, ConnectFailure, ConnectPlan, Stage, TlsPlan, connect,
+};
 use crate::backends::endpoint::is_ours;
 use crate::backends::opening::Opening;
-use crate::backends::tls::client_for;
+use crate::backends::tls::{DialTls, client_for};
 use crate::config::model::{Address, BackendAlpn, Check, CheckKind};
-use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_observe::reason::{CloseReason, Step};
 
 /// Most bytes of an answer that are looked at.
-const MOST_HEARD: usize = 16 * 1024;
-/// Most bytes that are read behind them, so that the backend is not cut off in the middle of what it says.
-const MOST_SKIPPED: u64 = 64 * 1024;
+const ANSWER_LIMIT: usize = 16 * 1024;
+/// Most bytes that are read behind the answer, so that the backend is not cut off while it sends.
+const SKIPPED_LIMIT: u64 = 64 * 1024;
 
 /// Why a check failed.
 #[derive(Debug)]
@@ -72,38 +75,97 @@ impl fmt::Display for Failed {
 
 /// Asks once. `sources` counts the turns of the service's source addresses.
 pub(super) async fn probe(
-    checked: &CheckPlan,
+    plan: &CheckPlan,
     sources: &Cell<usize>,
     scratch: &RefCell<Scratch>,
 ) -> Result<(), Failed> {
-    let Check { kind, timeout, .. } = &*checked.check;
-    let deadline = Moment::now().deadline(*timeout);
-    let stream = dial(checked, sources, deadline).await?;
-    let mut leg: Leg = Leg::plain(LegSide::Backend, stream).dialled(0);
-    let mut heard = open(&mut leg, checked, deadline, scratch).await?;
-    if matches!(kind, CheckKind::Tcp) {
-        leg.send_flight().map_err(of_leg)?;
-        leg.socket_mut().finish_at_drop();
-        return Ok(());
-    }
-    if checked.tls.is_some() {
-        secure(&mut leg, checked, deadline, scratch, &mut heard).await?;
-    }
+    let Check { kind, timeout, .. } = &*plan.check;
+    let begun = Moment::now();
+    let time = AttemptTime { begun, deadline: begun.deadline(*timeout) };
+    let (mut leg, mut received) = reach(plan, sources, time, scratch).await?;
+    // The last flight of the handshake.
+    leg.send_flight().map_err(of_leg)?;
     let verdict = match kind {
-        CheckKind::Tcp | CheckKind::Tls => Ok(()),
+        CheckKind::Tcp => {
+            leg.socket_mut().finish_at_drop();
+            return Ok(());
+        }
+        CheckKind::Tls => Ok(()),
         CheckKind::Http { path, host, status } => {
-            let host = host.as_ref().unwrap_or(&checked.host);
+            let host = host.as_ref().unwrap_or(&plan.host);
             let request = verdict::request(path, host);
-            let judge = |heard: &[u8]| verdict::of_http(heard, status);
-            ask(&mut leg, request.as_bytes(), judge, &mut heard, (deadline, *timeout), scratch).await?
+            let judge = |received: &[u8]| verdict::of_http(received, status);
+            ask(&mut leg, request.as_bytes(), judge, &mut received, (time.deadline, *timeout), scratch)
+                .await?
         }
         CheckKind::SendExpect { send, expect } => {
-            let judge = |heard: &[u8]| verdict::of_bytes(heard, expect);
-            ask(&mut leg, send, judge, &mut heard, (deadline, *timeout), scratch).await?
+            let judge = |received: &[u8]| verdict::of_bytes(received, expect);
+            ask(&mut leg, send, judge, &mut received, (time.deadline, *timeout), scratch).await?
         }
     };
-    end(&mut leg, kind, deadline, scratch).await;
+    end(&mut leg, kind, time.deadline, scratch).await;
     verdict.map_err(Failed::Wrong)
+}
+
+/// A check that is under way when its task is stopped ends as it would otherwise, and its outcome does not count: a connection that is
+/// cut off is a failure in the backend's log.
+struct NotCancelled;
+
+impl Cancellation for NotCancelled {
+    fn before_wait(&mut self) -> Result<(), CloseReason> {
+        Ok(())
+    }
+
+    fn after_wait(&mut self) -> Result<(), CloseReason> {
+        Ok(())
+    }
+}
+
+/// Connects as the plan says; the leg, and what the backend has sent already. The source is the service's, and never a client's address.
+async fn reach(
+    plan: &CheckPlan,
+    sources: &Cell<usize>,
+    time: AttemptTime,
+    scratch: &RefCell<Scratch>,
+) -> Result<(Leg, Vec<u8>), Failed> {
+    // That a connection can be opened is seen without asking for TLS on it.
+    let tls = plan.tls.as_ref().filter(|_| !matches!(plan.check.kind, CheckKind::Tcp));
+    let way = (plan.through.as_deref(), plan.behind.as_ref());
+    let host = || tls.and_then(|(_, host)| host.clone());
+    let opening = Opening::towards(way, Vec::new(), tls.map(|(tls, _)| &tls.model), host);
+    let own_header = plan.header.map(|version| move |local| header(version, local, &plan.address));
+    let is_http = matches!(plan.check.kind, CheckKind::Http { .. });
+    let session = tls.map(|(tls, host)| move |_: Moment| session(tls, host.clone(), is_http));
+    let connect_plan = ConnectPlan {
+        source: plan.source.next(None, sources),
+        opening,
+        own_header: own_header.as_ref().map(|own_header| own_header as _),
+        tls: session.as_ref().map(|session| TlsPlan { session, is_lenient: false }),
+        greeting: None,
+        first: &[],
+    };
+    let mut context = ConnectContext { time, buffers: scratch, cancellation: NotCancelled };
+    let outcome = connect::<Engine, _>(&plan.address, connect_plan, &mut context).await;
+    match outcome.result {
+        Ok(connected) => Ok((connected.leg, connected.spoken)),
+        Err(ConnectFailure::Deadline { stage, .. }) => {
+            Err(Failed::Late { answered: stage != Stage::Dialling, timeout: plan.check.timeout })
+        }
+        Err(ConnectFailure::Attempt(reason) | ConnectFailure::Cancelled { by: reason, .. }) => {
+            Err(Failed::Leg(reason))
+        }
+    }
+}
+
+/// A new session: one that resumes shows no certificate.
+fn session(tls: &DialTls, host: Option<String>, is_http: bool) -> Result<ClientSession, Failure> {
+    let client = client_for(&tls.model, &tls.client, host)?;
+    let offers = match &tls.model.alpn {
+        BackendAlpn::Client => true,
+        BackendAlpn::Own(protocols) => !protocols.is_empty(),
+    };
+    // What is spoken then is HTTP/1.1, whatever clients speak.
+    if offers && is_http { client.connect_with_alpn("http/1.1", false) } else { client.connect(false) }
 }
 
 /// The PROXY header of a check, whose connection is the proxy's own (`LOCAL`, section 2.2 of the specification). Version 1 has no such
@@ -121,121 +183,30 @@ fn header(version: Version, local: Option<SocketAddr>, backend: &Address) -> Vec
     line
 }
 
-/// Says what comes before TLS, or before the question; what the backend has said behind it.
-async fn open(
-    leg: &mut Leg,
-    checked: &CheckPlan,
-    deadline: Moment,
-    scratch: &RefCell<Scratch>,
-) -> Result<Vec<u8>, Failed> {
-    // That a connection can be opened is seen without asking for TLS on it.
-    let tls = checked.tls.as_ref().filter(|_| !matches!(checked.check.kind, CheckKind::Tcp));
-    let way = (checked.through.as_deref(), checked.behind.as_ref());
-    let host = || tls.and_then(|(_, host)| host.clone());
-    let model = tls.map(|(tls, _)| &tls.model);
-    let local = leg.socket_mut().local_address();
-    let header = checked.header.map(|version| header(version, local, &checked.address)).unwrap_or_default();
-    let mut opening = Opening::towards(way, header, model, host);
-    leg.keep(&opening.begin());
-    let mut over = false;
-    while !opening.is_over() {
-        leg.send_flight().map_err(of_leg)?;
-        let bytes = leg.read_flight(&mut scratch.borrow_mut()).map_err(of_leg)?;
-        if let Some(bytes) = bytes {
-            let mut words = Vec::new();
-            let outcome = opening.take(&scratch.borrow().received[..bytes], &mut words);
-            leg.keep(&words);
-            if let Err(refused) = outcome {
-                leg.socket_mut().finish_at_drop();
-                return Err(Failed::Leg(refused.reason()));
-            }
-        }
-        if over || Moment::now() >= deadline {
-            return Err(Failed::Late { answered: true, timeout: checked.check.timeout });
-        }
-        if bytes.is_none() {
-            over = engine::wait(deadline).await == Woken::Deadline;
-        }
-    }
-    opening.into_heard().map_err(Failed::Leg)
-}
-
-/// Shakes hands, in full: what is resumed shows no certificate.
-async fn secure(
-    leg: &mut Leg,
-    checked: &CheckPlan,
-    deadline: Moment,
-    scratch: &RefCell<Scratch>,
-    heard: &mut Vec<u8>,
-) -> Result<(), Failed> {
-    let Some((tls, host)) = &checked.tls else { return Ok(()) };
-    let client = client_for(&tls.model, &tls.client, host.clone()).map_err(of_session)?;
-    let offers = tls.model.alpn == BackendAlpn::Client
-        || matches!(&tls.model.alpn, BackendAlpn::Own(protocols) if !protocols.is_empty());
-    // What is spoken then is HTTP/1.1, whatever clients speak.
-    let is_http = matches!(checked.check.kind, CheckKind::Http { .. });
-    let session =
-        if offers && is_http { client.connect_with_alpn("http/1.1", false) } else { client.connect(false) };
-    let mut session = session.map_err(of_session)?;
-    {
-        let records = &mut scratch.borrow_mut().records;
-        records.clear();
-        session.start(records).map_err(of_session)?;
-        leg.secure(Box::new(session));
-        leg.keep(records.filled());
-    }
-    let late = || Failed::Late { answered: true, timeout: checked.check.timeout };
-    let mut over = false;
-    loop {
-        let bytes = leg.read_flight(&mut scratch.borrow_mut()).map_err(of_leg)?;
-        if let Some(bytes) = bytes {
-            let taken = leg.take_flight(bytes, &mut scratch.borrow_mut(), heard);
-            // Our flight, or our alert, which a reset would take from the backend's hands.
-            let sent = leg.send_flight();
-            if let Err(broken) = taken {
-                leg.socket_mut().finish_at_drop();
-                return Err(of_leg(broken));
-            }
-            sent.map_err(of_leg)?;
-            if leg.is_established() {
-                return Ok(());
-            }
-        }
-        // Whoever always has something to say never lets us wait.
-        if over || Moment::now() >= deadline {
-            return Err(late());
-        }
-        if bytes.is_none() {
-            over = engine::wait(deadline).await == Woken::Deadline;
-        }
-    }
-}
-
-/// Sends what is to be sent, and listens until that has an answer.
+/// Sends the question, and receives until it is answered.
 async fn ask(
     leg: &mut Leg,
     question: &[u8],
     judge: impl Fn(&[u8]) -> Judged,
-    heard: &mut Vec<u8>,
+    received: &mut Vec<u8>,
     (deadline, timeout): (Moment, Duration),
     scratch: &RefCell<Scratch>,
 ) -> Result<Result<(), Wrong>, Failed> {
-    leg.send_flight().map_err(of_leg)?;
     if !question.is_empty() {
         leg.write(question, &mut scratch.borrow_mut().records).map_err(of_leg)?;
     }
-    heard.truncate(MOST_HEARD);
+    received.truncate(ANSWER_LIMIT);
     loop {
-        if let Some(verdict) = judge(heard) {
+        if let Some(verdict) = judge(received) {
             return Ok(verdict);
         }
         if leg.has_ended() {
             return Err(Failed::Ended);
         }
-        if heard.len() >= MOST_HEARD {
-            return Ok(Err(verdict::never(heard)));
+        if received.len() >= ANSWER_LIMIT {
+            return Ok(Err(verdict::never(received)));
         }
-        hear(leg, heard, deadline, scratch).await.map_err(|failed| match failed {
+        receive(leg, received, deadline, scratch).await.map_err(|failed| match failed {
             None => Failed::Late { answered: true, timeout },
             Some(broken) => of_leg(broken),
         })?;
@@ -243,55 +214,28 @@ async fn ask(
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn of_fault(fault: Fault) -> Failed {
-    Failed::Leg(CloseReason::fault(Step::Connect, Side::Backend, &fault))
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn of_session(failure: Failure) -> Failed {
-    Failed::Leg(CloseReason::failure(Step::Connect, Side::Backend, &failure))
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn of_leg(broken: Broken) -> Failed {
     Failed::Leg(CloseReason::broken(Step::Connect, &broken))
 }
 
-/// From where the service's connections come; no client's address, since there is none.
-async fn dial(checked: &CheckPlan, sources: &Cell<usize>, deadline: Moment) -> Result<Stream, Failed> {
-    let source = checked.source.next(None, sources);
-    let mut dialling = Dialling::begin(&checked.address, source, false).map_err(of_fault)?;
-    let mut over = false;
-    loop {
-        // Also when it is over: the answer may have come while this thread was busy with others.
-        if dialling.advance(&[]).map_err(of_fault)?.is_some() {
-            return Ok(dialling.into_stream());
-        }
-        if over {
-            return Err(Failed::Late { answered: false, timeout: checked.check.timeout });
-        }
-        over = engine::wait(deadline).await == Woken::Deadline;
-    }
-}
-
-/// Waits until something more was heard, or the end. `Err(None)`: the time is over.
-async fn hear(
+/// Waits for more bytes, or the end. `Err(None)`: the time is over.
+async fn receive(
     leg: &mut Leg,
-    heard: &mut Vec<u8>,
+    received: &mut Vec<u8>,
     deadline: Moment,
     scratch: &RefCell<Scratch>,
 ) -> Result<(), Option<Broken>> {
     let mut over = false;
     loop {
-        // Whoever always has something to say never lets us wait.
+        // A backend that always has something to send never lets the check wait.
         over |= Moment::now() >= deadline;
         leg.flush()?;
         let got = {
             let scratch = &mut *scratch.borrow_mut();
             let got = leg.read(scratch, false)?;
             let plaintext = leg.plaintext(&scratch.received, &scratch.plaintext, got.length);
-            let room = MOST_HEARD - heard.len();
-            heard.extend_from_slice(&plaintext[..plaintext.len().min(room)]);
+            let room = ANSWER_LIMIT - received.len();
+            received.extend_from_slice(&plaintext[..plaintext.len().min(room)]);
             got
         };
         let answered = leg.answer(&mut scratch.borrow_mut(), got.failed.is_some());
@@ -309,9 +253,8 @@ async fn hear(
     }
 }
 
-/// Ends in order, after reading what an HTTP server still has to say, as far as it is little: closing earlier would reset it in the
-/// middle of its answer, which it may log as a failure; so would tickets of TLS that are left unread. What was found stands, whatever
-/// happens here.
+/// Ends cleanly, after reading what an HTTP server still sends, if it is little: closing earlier would reset it in the middle of its
+/// answer, which it may log as a failure; so would tickets of TLS that are left unread. The verdict does not depend on this.
 async fn end(leg: &mut Leg, kind: &CheckKind, deadline: Moment, scratch: &RefCell<Scratch>) {
     let mut rest = Vec::new();
     let is_http = matches!(kind, CheckKind::Http { .. });
@@ -320,9 +263,9 @@ async fn end(leg: &mut Leg, kind: &CheckKind, deadline: Moment, scratch: &RefCel
         leg.socket_mut().end_writing();
     }
     let waits = is_http || leg.is_secured();
-    while waits && !leg.has_ended() && leg.heard() < MOST_SKIPPED {
+    while waits && !leg.has_ended() && leg.heard() < SKIPPED_LIMIT {
         rest.clear();
-        if hear(leg, &mut rest, deadline, scratch).await.is_err() {
+        if receive(leg, &mut rest, deadline, scratch).await.is_err() {
             return;
         }
     }

@@ -64,14 +64,7 @@ pub(crate) enum ConnectFailure {
     /// Refused, reset, a failed conversation or handshake: another backend may be tried.
     Attempt(CloseReason),
     /// The deadline was reached; what the backend did until then.
-    Deadline {
-        #[expect(
-            dead_code,
-            reason = "connections name only what the backend did; health checks name the stage"
-        )]
-        stage: Stage,
-        until_now: CloseReason,
-    },
+    Deadline { stage: Stage, until_now: CloseReason },
     /// The [`Cancellation`] ended it. `until_now`: what the backend did, where it had time enough to answer.
     Cancelled { by: CloseReason, until_now: Option<CloseReason> },
 }
