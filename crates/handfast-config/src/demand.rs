@@ -50,7 +50,7 @@ impl From<&Config> for ResourceDemand {
 
 fn has_backend_tls(service: &Service) -> bool {
     service.backend_tls.is_some()
-        || service.names.iter().any(|rule| matches!(rule.backend_tls, Some(Some(_))))
+        || service.rules.iter().any(|rule| matches!(rule.backend_tls, Some(Some(_))))
 }
 
 fn paths(source: &CertificateSource) -> Vec<PathBuf> {
@@ -75,7 +75,7 @@ fn groups(service: &Service) -> Vec<GroupDemand> {
         sources: service.source.addresses().unwrap_or(1),
     };
     let name = format!("service {}", service.name);
-    let rules = service.names.iter().enumerate();
+    let rules = service.rules.iter().enumerate();
     let rules = rules.filter_map(|(place, rule)| {
         Some(group(format!("{name}, rule {}", place + 1), rule.backends.as_ref()?))
     });

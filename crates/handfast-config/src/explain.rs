@@ -14,8 +14,8 @@ use handfast_wire::starttls::Protocol;
 use super::file::defaults;
 use super::model::{
     AccessLog, Address, Admission, CertificateSource, Check, CheckKind, Clients, Config, ConnectThrough,
-    HandshakeRate, Limits, MissingCloseNotify, NameRule, PlainHttp, Process, ProxyProtocol, ProxySender,
-    SentCertificate, Service, Source, Starttls, Tickets, Tls, UnknownName,
+    HandshakeRate, Limits, MissingCloseNotify, PlainHttp, Process, ProxyProtocol, ProxySender,
+    SentCertificate, Service, ServiceRule, Source, Starttls, Tickets, Tls, UnknownName,
 };
 
 mod clients;
@@ -125,7 +125,7 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
     lines.extend(service.backend_tls.as_ref().filter(|_| !passes_through).map(backend_tls));
     lines.extend(source(&service.source));
     lines.extend(service.check.as_ref().map(check));
-    lines.extend(service.names.iter().map(rule));
+    lines.extend(service.rules.iter().map(rule));
     lines.extend(connections(service));
     lines.extend(admission(&service.admission));
     if service.missing_close_notify == MissingCloseNotify::End {
@@ -235,7 +235,7 @@ fn check(check: &Check) -> String {
     )
 }
 
-fn rule(rule: &NameRule) -> String {
+fn rule(rule: &ServiceRule) -> String {
     let mut parts = Vec::new();
     parts.extend(
         rule.backends.as_ref().map(|backends| format!("goes to {}", list(backends.iter().map(backend)))),

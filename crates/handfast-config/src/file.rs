@@ -21,8 +21,8 @@ use super::keys;
 use super::kind::{Written, values};
 use super::model::Places;
 use super::model::{
-    Address, Backend, BackendTls, CertificateSource, ClientCertificates, Clients, Config, Limits, NameRule,
-    Policy, Process, Service, Target, Tickets, Tls,
+    Address, Backend, BackendTls, CertificateSource, ClientCertificates, Clients, Config, Limits, Policy,
+    Process, Service, ServiceRule, Target, Tickets, Tls,
 };
 use super::policy;
 use super::problem::{Fault, Place, Problem};
@@ -230,25 +230,24 @@ fn service(
         backend_tls: backend_tls.as_ref().and_then(Option::as_ref),
     };
     around.check_backends(section);
-    let names = rules(section, &around);
-    let terminates = clients::terminate(clients, names.as_deref().unwrap_or_default());
+    let rules = rules(section, &around);
+    let written = rules.as_deref().unwrap_or_default();
+    let terminates = clients::terminate(clients, written);
     let mut tls = tls(section, policy.clone(), tickets_of_all, around.listen, terminates);
     let asked = starttls::starttls(section, clients);
     if let Some(Some(tls)) = &mut tls {
-        starttls::fit(section, asked.as_ref(), names.as_deref().unwrap_or_default(), tls);
+        starttls::fit(section, asked.as_ref(), written, tls);
     }
-    let fails_elsewhere =
-        asked_of_clients(tls.as_ref(), names.as_deref()).any(|rule| rule.failed_to().is_some());
-    let rules = names.as_deref().unwrap_or_default();
-    starttls::fit_backends(section, asked.as_ref(), around.backend_tls, rules, fails_elsewhere);
+    let fails_elsewhere = asked_of_clients(tls.as_ref(), written).any(|rule| rule.failed_to().is_some());
+    starttls::fit_backends(section, asked.as_ref(), around.backend_tls, written, fails_elsewhere);
     let listen_mode = section.optional(&keys::LISTEN_MODE);
     let balance = section.or_default(&keys::BALANCE);
     let slow_start = section.or_default(&keys::SLOW_START);
     let max_connections = section.optional(&keys::SERVICE_CONNECTIONS).map(count);
     let of_service = backends.as_deref().unwrap_or_default().iter().map(|backend| &backend.value);
-    let of_rules = names.as_deref().unwrap_or_default().iter();
+    let of_rules = written.iter();
     let of_rules = of_rules.flat_map(|rule| rule.backends.iter().flatten());
-    let failed = asked_of_clients(tls.as_ref(), names.as_deref());
+    let failed = asked_of_clients(tls.as_ref(), written);
     let failed = failed.filter_map(ClientCertificates::failed_to).flatten();
     let backends_of_all: Vec<&Backend> = of_service.chain(of_rules).chain(failed).collect();
     let connect_through =
@@ -261,13 +260,13 @@ fn service(
     let max_connections_per_address = section.optional(&keys::ADDRESS_CONNECTIONS).map(count);
 
     check::balance(section, backends.as_deref().unwrap_or_default(), balance, slow_start);
-    let asks = asked_of_clients(tls.as_ref(), names.as_deref()).any(|rule| rule.checks().is_some());
+    let asks = asked_of_clients(tls.as_ref(), written).any(|rule| rule.checks().is_some());
     let proxy_protocol = proxy_protocol(section, listen.as_deref().unwrap_or_default(), asks);
     let have_addresses = listen.as_ref().is_none_or(|listen| {
         check::have_addresses(listen.iter().map(|address| &address.value), &proxy_protocol)
     });
     let admission = admission::admission(section, have_addresses);
-    let of_rules = names.iter().flatten().filter_map(|rule| rule.backend_tls.as_ref());
+    let of_rules = written.iter().filter_map(|rule| rule.backend_tls.as_ref());
     let mut own_and_rules = of_rules.chain(backend_tls.iter().flatten().map(|tls| &tls.value));
     let checks = check_section::check(&section.inner(&keys::CHECK), own_and_rules.any(Option::is_some));
     if let Some(listen) = &listen {
@@ -285,7 +284,7 @@ fn service(
         tls: tls?,
         clients,
         plain_http: section.or_default(&keys::PLAIN_HTTP),
-        names: names?,
+        rules: rules?,
         backends: values(backends?),
         backend_tls: backend_tls?.and_then(|tls| tls.value),
         connect_through: connect_through?,
@@ -306,10 +305,10 @@ fn service(
 /// The requirements for certificates of a service's clients, and of each rule's clients.
 fn asked_of_clients<'m>(
     tls: Option<&'m Option<Tls>>,
-    rules: Option<&'m [NameRule]>,
+    rules: &'m [ServiceRule],
 ) -> impl Iterator<Item = &'m ClientCertificates> {
     let of_service = tls.and_then(Option::as_ref).map(|tls| &tls.client_certificates);
-    let of_rules = rules.unwrap_or_default().iter().filter_map(|rule| rule.client_certificates.as_ref());
+    let of_rules = rules.iter().filter_map(|rule| rule.client_certificates.as_ref());
     of_service.into_iter().chain(of_rules)
 }
 
@@ -447,16 +446,16 @@ fn certificates(section: &Table<'_>) -> Option<Vec<CertificateSource>> {
 }
 
 /// The rules for certain names and protocols.
-fn rules(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<NameRule>> {
+fn rules(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<ServiceRule>> {
     let sections = service.inner_list(&keys::RULE);
     clients::check_service(service, around.clients, &sections);
     let mut names = check::RuleNames::default();
-    let rules: Vec<Option<NameRule>> =
+    let rules: Vec<Option<ServiceRule>> =
         sections.iter().map(|section| rule(section, around, &mut names)).collect();
     rules.into_iter().collect()
 }
 
-fn rule(section: &Table<'_>, around: &Around<'_>, names: &mut check::RuleNames) -> Option<NameRule> {
+fn rule(section: &Table<'_>, around: &Around<'_>, names: &mut check::RuleNames) -> Option<ServiceRule> {
     let client_alpn = section.optional(&keys::RULE_CLIENT_ALPN).map(values).unwrap_or_default();
     let patterns = if section.written(&keys::RULE_CLIENT_ALPN).is_some() {
         Some(section.optional(&keys::RULE_NAMES).unwrap_or_default())
@@ -482,7 +481,7 @@ fn rule(section: &Table<'_>, around: &Around<'_>, names: &mut check::RuleNames) 
         let of_service = if tls_of_rule.is_some() { around.backends } else { &[] };
         backend_tls::check_names(section, tls, backends.as_deref().unwrap_or(of_service));
     }
-    Some(NameRule {
+    Some(ServiceRule {
         names: values(patterns?),
         client_alpn,
         pass_through,

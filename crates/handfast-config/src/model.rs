@@ -118,8 +118,8 @@ pub struct Service {
     pub clients: Clients,
     /// The answer to plain HTTP on a port for TLS.
     pub plain_http: PlainHttp,
-    /// Exceptions for certain names; the first that fits is used.
-    pub names: Vec<NameRule>,
+    /// Rules for certain names and protocols, in the order written.
+    pub rules: Vec<ServiceRule>,
     /// TLS towards the backends; `None`: they are plain.
     pub backend_tls: Option<BackendTls>,
     /// The proxy that they are reached through; `None`: they are dialled directly.
@@ -147,14 +147,14 @@ pub struct Service {
 impl Service {
     /// Every backend of clients whose certificate fails, those of rules too.
     pub fn failed_to(&self) -> impl Iterator<Item = &Backend> {
-        let rules = self.names.iter().filter_map(|rule| rule.client_certificates.as_ref());
+        let rules = self.rules.iter().filter_map(|rule| rule.client_certificates.as_ref());
         let own = self.tls.as_ref().map(|tls| &tls.client_certificates);
         own.into_iter().chain(rules).filter_map(ClientCertificates::failed_to).flatten()
     }
 
     /// Whether a certificate is requested from any of its clients.
     pub fn asks_for_certificates(&self) -> bool {
-        let rules = self.names.iter().filter_map(|rule| rule.client_certificates.as_ref());
+        let rules = self.rules.iter().filter_map(|rule| rule.client_certificates.as_ref());
         let own = self.tls.as_ref().map(|tls| &tls.client_certificates);
         own.into_iter().chain(rules).any(|rule| rule.checks().is_some())
     }
@@ -173,7 +173,7 @@ pub enum Clients {
 
 /// An exception for certain names (`[[service.rule]]`).
 #[derive(Clone, Debug, PartialEq)]
-pub struct NameRule {
+pub struct ServiceRule {
     /// Exact names and wildcards (`*.example.org`), in lower case; empty: every name, and none.
     pub names: Vec<String>,
     /// Application protocols, one of which a client must offer; empty: whatever it offers.

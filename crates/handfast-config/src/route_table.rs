@@ -6,7 +6,7 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use super::model::NameRule;
+use super::model::ServiceRule;
 
 /// The rules of a service, ready to be searched by the name and the protocols of a hello.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ impl<P: Ord> Candidates<P> {
 
 impl RouteTable {
     /// Builds the table. Where two rules match equally well, the first one decides.
-    pub fn new(rules: &[NameRule]) -> Self {
+    pub fn new(rules: &[ServiceRule]) -> Self {
         let mut table = Self::default();
         for (index, rule) in rules.iter().enumerate() {
             let candidate = |name: Option<&str>| {
@@ -107,8 +107,8 @@ impl RouteTable {
 mod tests {
     use super::*;
 
-    fn rule(names: &[&str], client_alpn: &[&str]) -> NameRule {
-        NameRule {
+    fn rule(names: &[&str], client_alpn: &[&str]) -> ServiceRule {
+        ServiceRule {
             names: names.iter().map(|name| (*name).into()).collect(),
             client_alpn: client_alpn.iter().map(|protocol| (*protocol).into()).collect(),
             pass_through: None,

@@ -108,7 +108,7 @@ impl ServiceState {
 
     /// The rules about client certificates that are in use, with the file and the demand that they were made of.
     fn authorities(&self) -> Vec<Authorities> {
-        let of_rules = self.model.names.iter().map(|rule| rule.client_certificates.as_ref());
+        let of_rules = self.model.rules.iter().map(|rule| rule.client_certificates.as_ref());
         let Some(tls) = &self.model.tls else { return Vec::new() };
         let demands: Vec<_> = std::iter::once(None)
             .chain(of_rules)
@@ -281,7 +281,7 @@ pub(crate) fn key_places(config: &Config) -> KeyPlaces {
                 CertificateSource::Throwaway { .. } => {}
             }
         }
-        let of_rules = service.names.iter().filter_map(|rule| rule.backend_tls.as_ref()?.as_ref());
+        let of_rules = service.rules.iter().filter_map(|rule| rule.backend_tls.as_ref()?.as_ref());
         for (certificate, key) in
             service.backend_tls.iter().chain(of_rules).filter_map(|tls| tls.identity.as_ref())
         {

@@ -5,8 +5,8 @@
 
 use crate::keys;
 use crate::model::{
-    Address, Backend, BackendAlpn, BackendTls, Balance, CertificateSource, Clients, Config, NameRule,
-    ProxyProtocol, ProxySender, Service, Source, Target, Tickets,
+    Address, Backend, BackendAlpn, BackendTls, Balance, CertificateSource, Clients, Config, ProxyProtocol,
+    ProxySender, Service, ServiceRule, Source, Target, Tickets,
 };
 use crate::problem::Fault;
 use crate::schema::{Entry, Section};
@@ -85,16 +85,16 @@ fn backends(section: &Table<'_>, service: &Service) {
         warn_no_effect(&check, &keys::CHECK_PORT, "backends that are unix sockets have no port");
     }
     let Some(tls) = &service.tls else { return };
-    let agrees = |rule: &NameRule| !rule.alpn.as_ref().unwrap_or(&tls.alpn).is_empty();
+    let agrees = |rule: &ServiceRule| !rule.alpn.as_ref().unwrap_or(&tls.alpn).is_empty();
     let is_clients = |tls: &BackendTls| tls.alpn == BackendAlpn::Client;
     let why = "Handfast agrees on no application protocol with clients, see `alpn`";
     if tls.alpn.is_empty()
-        && !service.names.iter().any(agrees)
+        && !service.rules.iter().any(agrees)
         && service.backend_tls.as_ref().is_some_and(is_clients)
     {
         warn_no_effect(&section.inner(&keys::BACKEND_TLS), &keys::BACKEND_ALPN, why);
     }
-    for (rule, section) in service.names.iter().zip(section.inner_list(&keys::RULE)) {
+    for (rule, section) in service.rules.iter().zip(section.inner_list(&keys::RULE)) {
         if !agrees(rule) && rule.backend_tls.iter().flatten().any(is_clients) {
             warn_no_effect(&section.inner(&keys::RULE_BACKEND_TLS), &keys::BACKEND_ALPN, why);
         }
@@ -119,7 +119,7 @@ fn limits(section: &Table<'_>, services: &[Service]) {
 
 /// Every backend of a service: its own, those of its rules, and those of clients whose certificate fails.
 fn all_backends(service: &Service) -> impl Iterator<Item = &Backend> {
-    let of_rules = service.names.iter().flat_map(|rule| rule.backends.iter().flatten());
+    let of_rules = service.rules.iter().flat_map(|rule| rule.backends.iter().flatten());
     service.backends.iter().chain(of_rules).chain(service.failed_to())
 }
 
@@ -188,7 +188,7 @@ fn process(section: &Table<'_>, config: &Config) {
         );
     }
     let ends_tls = || services.iter().filter_map(|service| service.tls.as_ref());
-    let of_rules = services.iter().flat_map(|service| &service.names);
+    let of_rules = services.iter().flat_map(|service| &service.rules);
     let of_rules = of_rules.filter_map(|rule| rule.backend_tls.as_ref()?.as_ref());
     let dials: Vec<&BackendTls> =
         services.iter().filter_map(|service| service.backend_tls.as_ref()).chain(of_rules).collect();

@@ -7,13 +7,13 @@ use super::phrases::{
     CertificateFact, backend_tls, backends, certificate_fact, list, place, policy, protocols,
 };
 use super::{clients, rule};
-use crate::model::{Clients, NameRule, Service, Tls, UnknownName};
+use crate::model::{Clients, Service, ServiceRule, Tls, UnknownName};
 use crate::route_table::RouteTable;
 
 /// Describes how one service treats a client that asks for `host`; `shown`: the certificates for the name, best first; none
 /// where no TLS ends.
 pub fn explain_host(service: &Service, host: &str, shown: &[CertificateFact]) -> String {
-    let table = RouteTable::new(&service.names);
+    let table = RouteTable::new(&service.rules);
     let choose = |alpn: &[&str]| {
         let alpn: Vec<Box<[u8]>> = alpn.iter().map(|protocol| protocol.as_bytes().into()).collect();
         let (route, reason) = table.choose(Some(host), &alpn);
@@ -29,7 +29,7 @@ pub fn explain_host(service: &Service, host: &str, shown: &[CertificateFact]) ->
     lines.extend(outcome(service, usual, reason.as_deref(), shown));
     // Rules may depend on what the client offers beside the name.
     let mut offers: Vec<&str> =
-        service.names.iter().flat_map(|rule| &rule.client_alpn).map(String::as_str).collect();
+        service.rules.iter().flat_map(|rule| &rule.client_alpn).map(String::as_str).collect();
     offers.sort_unstable();
     offers.dedup();
     for offer in offers {
@@ -44,7 +44,7 @@ pub fn explain_host(service: &Service, host: &str, shown: &[CertificateFact]) ->
 }
 
 fn outcome(service: &Service, route: usize, reason: Option<&str>, shown: &[CertificateFact]) -> Vec<String> {
-    let chosen: Option<&NameRule> = route.checked_sub(1).map(|rule| &service.names[rule]);
+    let chosen: Option<&ServiceRule> = route.checked_sub(1).map(|rule| &service.rules[rule]);
     let mut lines = vec![match reason {
         Some(reason) => format!("is decided by {reason}"),
         None => "no rule is about it: the service's own settings count".to_owned(),
@@ -68,8 +68,8 @@ fn outcome(service: &Service, route: usize, reason: Option<&str>, shown: &[Certi
 }
 
 /// What the rule inherits: requirements for clients, policy and protocols.
-fn of_service(tls: &Tls, chosen: Option<&NameRule>) -> Vec<String> {
-    let takes = |own: &dyn Fn(&NameRule) -> bool| chosen.is_none_or(|rule| !own(rule));
+fn of_service(tls: &Tls, chosen: Option<&ServiceRule>) -> Vec<String> {
+    let takes = |own: &dyn Fn(&ServiceRule) -> bool| chosen.is_none_or(|rule| !own(rule));
     let mut lines = Vec::new();
     if takes(&|rule| rule.client_certificates.is_some()) {
         lines.extend(clients::sentences(&tls.client_certificates));

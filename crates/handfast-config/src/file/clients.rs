@@ -2,7 +2,7 @@
 
 use crate::check::{no_effect, no_effect_of_section};
 use crate::keys;
-use crate::model::{Clients, NameRule};
+use crate::model::{Clients, ServiceRule};
 use crate::schema::{Entry, Section};
 use crate::table::Table;
 
@@ -45,7 +45,7 @@ pub(super) fn of(section: &Table<'_>) -> Clients {
 }
 
 /// Whether the TLS of some clients ends here.
-pub(super) fn terminate(clients: Clients, rules: &[NameRule]) -> bool {
+pub(super) fn terminate(clients: Clients, rules: &[ServiceRule]) -> bool {
     match clients {
         Clients::Plain => false,
         Clients::Tls => true,

@@ -4,7 +4,7 @@ use handfast_wire::starttls::Protocol;
 
 use super::super::keys;
 use super::super::kind::Written;
-use super::super::model::{BackendTls, Clients, NameRule, Starttls, Tls};
+use super::super::model::{BackendTls, Clients, ServiceRule, Starttls, Tls};
 use super::super::problem::Fault;
 use super::super::table::Table;
 
@@ -21,13 +21,13 @@ pub(super) fn starttls(section: &Table<'_>, clients: Clients) -> Option<Starttls
 }
 
 /// Checks the rest of a service against the protocol.
-pub(super) fn fit(section: &Table<'_>, starttls: Option<&Starttls>, names: &[NameRule], tls: &mut Tls) {
+pub(super) fn fit(section: &Table<'_>, starttls: Option<&Starttls>, rules: &[ServiceRule], tls: &mut Tls) {
     match starttls.map(|starttls| starttls.protocol) {
         // A client that begins at once insists on it (libpq's sslnegotiation=direct), and any other offers it or nothing.
         Some(Protocol::PostgreSql) if section.written(&keys::ALPN).is_none() => {
             tls.alpn = vec!["postgresql".into()];
         }
-        Some(Protocol::MySql) if names.iter().any(|rule| rule.backends.is_some()) => {
+        Some(Protocol::MySql) if rules.iter().any(|rule| rule.backends.is_some()) => {
             let fault = Fault::new(
                 "a rule cannot choose the backend of MySQL: its server speaks before a client has said which name it asks for",
             );
@@ -44,12 +44,12 @@ pub(super) fn fit_backends(
     section: &Table<'_>,
     starttls: Option<&Starttls>,
     of_service: Option<&Written<Option<BackendTls>>>,
-    names: &[NameRule],
+    rules: &[ServiceRule],
     fails_elsewhere: bool,
 ) {
     let Some(protocol) = starttls.map(|starttls| starttls.protocol) else { return };
     let error = |what: &str, hint: &str| section.error(&keys::STARTTLS, Fault::new(what).hint(hint));
-    let of_rules = names.iter().filter_map(|rule| rule.backend_tls.as_ref()?.as_ref());
+    let of_rules = rules.iter().filter_map(|rule| rule.backend_tls.as_ref()?.as_ref());
     let mut secured = of_service.iter().filter_map(|tls| tls.value.as_ref()).chain(of_rules.clone());
     let of_backend = |tls: &BackendTls| tls.starttls.as_ref().map(|starttls| starttls.protocol);
     if let Some(other) = secured.clone().find_map(of_backend).filter(|other| *other != protocol) {

@@ -111,7 +111,7 @@ fn rules_take_lists_of_the_service_unless_they_name_a_policy() {
         "{WEB}groups = [\"X25519\"]\nversions = [\"1.3\"]\n[[service.rule]]\nnames = \"a.example\"\nsuites = [\"TLS_AES_128_GCM_SHA256\"]\n\
          [[service.rule]]\nnames = \"b.example\"\npolicy = \"2026-11-modern\"\n[[service.rule]]\nnames = \"c.example\"\n"
     ));
-    let rules = &config.services[0].names;
+    let rules = &config.services[0].rules;
     let first = rules[0].policy.as_ref().expect("the first rule has a policy");
     assert_eq!(first.groups, Some(vec!["X25519".to_owned()]));
     assert_eq!(first.versions, Some(vec!["1.3".to_owned()]));
@@ -124,7 +124,7 @@ fn rules_take_lists_of_the_service_unless_they_name_a_policy() {
 #[test]
 fn a_wildcard_fits_exactly_one_label() {
     let config = good(&format!("{WEB}[[service.rule]]\nnames = [\"*.Example.org\", \"b.example\"]\n"));
-    let rule = &config.services[0].names[0];
+    let rule = &config.services[0].rules[0];
     for (name, fits) in [
         ("a.example.org", true),
         ("b.example", true),

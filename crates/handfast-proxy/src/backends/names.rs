@@ -259,7 +259,7 @@ fn list(addresses: &[SocketAddr]) -> String {
 fn wanted(config: &Config) -> HashMap<Wanted, Wish> {
     let mut wanted: HashMap<Wanted, Wish> = HashMap::new();
     for service in &config.services {
-        let exceptions = service.names.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
+        let exceptions = service.rules.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
         let backends = service.backends.iter().chain(exceptions).chain(service.failed_to());
         // Behind a proxy, only the proxy's own name is looked up.
         let through = service.connect_through.as_ref().map(|through| &through.proxy);

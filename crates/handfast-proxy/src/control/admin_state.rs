@@ -203,7 +203,7 @@ fn service_overview(service: &Service, listeners: &Listeners) -> ServiceOverview
         backends: service.backends.iter().map(|backend| backend.target.to_string()).collect(),
         balance: service.balance.name().into(),
         exceptions: service
-            .names
+            .rules
             .iter()
             .map(|rule| format!("{} has settings of its own", rule.names.join(", ")))
             .collect(),

@@ -270,7 +270,7 @@ impl Program {
 
 /// What the backends of a service may be called by an operator: as they are written, or as what names resolve to.
 fn names_of(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec<String> {
-    let rules = service.model.names.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
+    let rules = service.model.rules.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
     let all = service.model.backends.iter().chain(rules).chain(service.model.failed_to());
     let written = all.map(|backend| backend.target.to_string());
     let resolved = backends(state, service, addresses).into_iter().map(|backend| backend.name);
@@ -282,7 +282,7 @@ fn names_of(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec
 
 /// Every endpoint of a service by its name, those of its rules too, each once.
 fn backends(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec<ConfiguredBackend> {
-    let rules = service.model.names.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
+    let rules = service.model.rules.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
     let mut found = Vec::new();
     for model::Backend { target, weight, backup } in
         service.model.backends.iter().chain(rules).chain(service.model.failed_to())

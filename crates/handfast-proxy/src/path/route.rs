@@ -14,7 +14,7 @@ use handfast_leg::runtime::Runtime;
 /// Step 4 of a connection: by which rules it goes on. Why is noted for the access log.
 pub(crate) fn choose<R: Runtime>(connection: &mut Connection<R>, hello: &ClientHello) -> Choice {
     let account = &mut connection.account;
-    let (route, reason) = account.service.rules.choose(hello.server_name.as_deref(), &hello.alpn);
+    let (route, reason) = account.service.table.choose(hello.server_name.as_deref(), &hello.alpn);
     account.record.rule = reason.cloned();
     Choice { rule: route.checked_sub(1), failed: false }
 }

@@ -31,7 +31,7 @@ use crate::backends::standing::Standings;
 use crate::backends::tls::DialTls;
 use crate::backends::tunnel::Through;
 use crate::config::model::{
-    self, CertificateSource, ClientChecks, Clients, Config, NameRule, Places, Service,
+    self, CertificateSource, ClientChecks, Clients, Config, Places, Service, ServiceRule,
 };
 use handfast_process::privileges::ServiceUser;
 
@@ -263,15 +263,15 @@ impl Builder<'_, '_> {
         let ring = self.ring(&tls.tickets);
         // Rules that ask the same of clients share what is made for it. A ticket of one is then good for another: the rule is
         // chosen again for each connection, and what was asked is the same.
-        let rules = || std::iter::once(None).chain(model.names.iter().map(Some));
-        let asked = rules().map(|rule: Option<&NameRule>| {
+        let rules = || std::iter::once(None).chain(model.rules.iter().map(Some));
+        let asked = rules().map(|rule: Option<&ServiceRule>| {
             let policy = rule.and_then(|rule| rule.policy.as_ref()).unwrap_or(&tls.policy);
             let alpn = rule.and_then(|rule| rule.alpn.as_ref()).unwrap_or(&tls.alpn);
             let demand = rule.and_then(|rule| rule.client_certificates.as_ref());
             ((policy, alpn), demand.unwrap_or(&tls.client_certificates))
         });
         let settings = Distinct::new(asked, |place| {
-            let rule = place.checked_sub(1).map(|rule| &model.names[rule]);
+            let rule = place.checked_sub(1).map(|rule| &model.rules[rule]);
             self.settings(model, tls, rule, &resolver)
         });
         let settings = settings.whole()?;
@@ -303,7 +303,7 @@ impl Builder<'_, '_> {
         let before: Vec<_> =
             before.map(|before| before.dialling.iter().flatten().cloned().collect()).unwrap_or_default();
         let of_service = model.backend_tls.as_ref().filter(|_| model.clients != Clients::PassedThrough);
-        let of_rules = model.names.iter().map(|rule| {
+        let of_rules = model.rules.iter().map(|rule| {
             let passes = rule.pass_through.unwrap_or(model.clients == Clients::PassedThrough);
             rule.backend_tls.as_ref().map_or(model.backend_tls.as_ref(), Option::as_ref).filter(|_| !passes)
         });
@@ -444,7 +444,7 @@ impl Builder<'_, '_> {
         &mut self,
         model: &Service,
         tls: &model::Tls,
-        rule: Option<&NameRule>,
+        rule: Option<&ServiceRule>,
         resolver: &Arc<Resolver>,
     ) -> Option<ServerSettings> {
         let policy = self.policy(rule.and_then(|rule| rule.policy.as_ref()).unwrap_or(&tls.policy))?;

@@ -14,7 +14,7 @@ pub(crate) fn check_plans(state: &State, addresses: &Addresses) -> Vec<CheckPlan
     let mut plans: Vec<CheckPlan> = Vec::new();
     for service in &state.services {
         // Its own backends, then those of each rule, with the TLS that connections to them use.
-        let rules = service.model.names.iter().map(|rule| rule.backends.as_deref().unwrap_or_default());
+        let rules = service.model.rules.iter().map(|rule| rule.backends.as_deref().unwrap_or_default());
         let groups = std::iter::once(&service.model.backends[..]).chain(rules).zip(&service.dialling);
         let backends = groups.flat_map(|(backends, tls)| backends.iter().map(move |backend| (backend, tls)));
         let begin = plans.len();

@@ -29,7 +29,7 @@ use crate::backends::tunnel::{Place, Through, places};
 use crate::config::RouteTable;
 use crate::config::model::{
     self, Address, Backend, ClientCertificates, Clients, ConnectThrough, Limits, MissingCloseNotify,
-    NameRule, PlainHttp, Service, Source, Target,
+    PlainHttp, Service, ServiceRule, Source, Target,
 };
 use crate::state::{Distinct, RingId, ServiceState, State};
 use crate::worker::sent_header::SentHeader;
@@ -68,7 +68,7 @@ pub(crate) struct ThreadService {
     pub(crate) index: usize,
     pub(crate) name: Rc<str>,
     pub(crate) generation: u64,
-    pub(crate) rules: RouteTable,
+    pub(crate) table: RouteTable,
     pub(crate) limits: Limits,
     pub(crate) missing_close_notify: MissingCloseNotify,
     /// What clients speak before TLS.
@@ -215,7 +215,7 @@ impl ThreadService {
             index,
             name: model.name.as_str().into(),
             generation,
-            rules: RouteTable::new(&model.names),
+            table: RouteTable::new(&model.rules),
             limits: model.limits.clone(),
             missing_close_notify: model.missing_close_notify,
             starttls: model.starttls.as_ref().map(Starttls::new),
@@ -352,9 +352,9 @@ fn groups(model: &Service, thread: usize) -> Distinct<(Vec<Backend>, Group)> {
     let whole =
         |backends: &[Backend]| (backends.to_vec(), Group::new(model.balance, model.slow_start, thread));
     let of_service = model.tls.as_ref().map(|tls| &tls.client_certificates);
-    let places = || std::iter::once(None).chain(model.names.iter().map(Some));
+    let places = || std::iter::once(None).chain(model.rules.iter().map(Some));
     // Where the list is written is what tells one from another.
-    let own = places().map(|rule: Option<&NameRule>| {
+    let own = places().map(|rule: Option<&ServiceRule>| {
         rule.and_then(|rule| rule.backends.as_deref()).unwrap_or(&model.backends)
     });
     let failed = places().map(|rule| {
@@ -368,7 +368,7 @@ fn groups(model: &Service, thread: usize) -> Distinct<(Vec<Backend>, Group)> {
 /// For each rule, whether its clients are passed through.
 fn passes_through(model: &Service) -> Vec<bool> {
     let of_service = model.clients == Clients::PassedThrough;
-    model.names.iter().map(|rule| rule.pass_through.unwrap_or(of_service)).collect()
+    model.rules.iter().map(|rule| rule.pass_through.unwrap_or(of_service)).collect()
 }
 
 /// TLS towards the backends: the one that was used before, with its sessions, where nothing about it has changed.
