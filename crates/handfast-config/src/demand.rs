@@ -1,8 +1,9 @@
 //! What a configuration needs from a machine, as numbers, to examine whether it fits.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::model::{Address, Backend, CertificateSource, Config, Service, Target};
+use super::model::{Address, Backend, CertificateSource, Config, Service, Target, each_once};
 
 /// What a configuration needs from the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,15 +43,14 @@ impl From<&Config> for ResourceDemand {
             max_connections: config.process.max_connections,
             weak_keys: config.process.weak_keys.clone(),
             certificates: tls.flat_map(|tls| &tls.certificates).flat_map(paths).collect(),
-            backend_tls: config.services.iter().any(has_backend_tls),
+            backend_tls: config
+                .services
+                .iter()
+                .flat_map(Service::routes)
+                .any(|route| route.backends.tls.is_some()),
             groups: config.services.iter().flat_map(groups).collect(),
         }
     }
-}
-
-fn has_backend_tls(service: &Service) -> bool {
-    service.backend_tls.is_some()
-        || service.rules.iter().any(|rule| matches!(rule.backend_tls, Some(Some(_))))
 }
 
 fn paths(source: &CertificateSource) -> Vec<PathBuf> {
@@ -74,12 +74,14 @@ fn groups(service: &Service) -> Vec<GroupDemand> {
         },
         sources: service.source.addresses().unwrap_or(1),
     };
-    let name = format!("service {}", service.name);
-    let rules = service.rules.iter().enumerate();
-    let rules = rules.filter_map(|(place, rule)| {
-        Some(group(format!("{name}, rule {}", place + 1), rule.backends.as_ref()?))
-    });
-    std::iter::once(group(name.clone(), &service.backends)).chain(rules).collect()
+    let name = |index: usize| match index {
+        0 => format!("service {}", service.name),
+        rule => format!("service {}, rule {rule}", service.name),
+    };
+    let routes = service.routes();
+    let own = routes.iter().map(|route| &route.backends.backends).enumerate();
+    let own = each_once(own, |(_, backends)| Arc::as_ptr(backends));
+    own.map(|(index, backends)| group(name(index), backends)).collect()
 }
 
 fn over_tcp(backend: &Backend) -> Option<String> {

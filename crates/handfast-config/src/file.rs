@@ -246,9 +246,9 @@ fn service(
     let max_connections = section.optional(&keys::SERVICE_CONNECTIONS).map(count);
     let of_service = backends.as_deref().unwrap_or_default().iter().map(|backend| &backend.value);
     let of_rules = written.iter();
-    let of_rules = of_rules.flat_map(|rule| rule.backends.iter().flatten());
+    let of_rules = of_rules.filter_map(|rule| rule.backends.as_ref()).flat_map(|list| list.iter());
     let failed = asked_of_clients(tls.as_ref(), written);
-    let failed = failed.filter_map(ClientCertificates::failed_to).flatten();
+    let failed = failed.filter_map(ClientCertificates::failed_to).flat_map(|list| list.iter());
     let backends_of_all: Vec<&Backend> = of_service.chain(of_rules).chain(failed).collect();
     let connect_through =
         connect_through::connect_through(&section.inner(&keys::CONNECT_THROUGH), &backends_of_all);
@@ -285,7 +285,7 @@ fn service(
         clients,
         plain_http: section.or_default(&keys::PLAIN_HTTP),
         rules: rules?,
-        backends: values(backends?),
+        backends: values(backends?).into(),
         backend_tls: backend_tls?.and_then(|tls| tls.value),
         connect_through: connect_through?,
         balance,
@@ -488,7 +488,7 @@ fn rule(section: &Table<'_>, around: &Around<'_>, names: &mut check::RuleNames) 
         policy,
         client_certificates: client_certificates?,
         alpn,
-        backends: backends.map(values),
+        backends: backends.map(|backends| values(backends).into()),
         backend_tls: own_tls?.map(|tls| tls.value),
     })
 }

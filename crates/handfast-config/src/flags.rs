@@ -4,6 +4,7 @@
 //! written down as a small file, one value a line, and what is wrong with a line is wrong with its flag.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::file::{Parsed, parse, read};
@@ -141,7 +142,7 @@ impl Config {
         config.access_log = AccessLog::Stdout;
         config.places = Places::default();
         for service in &mut config.services {
-            service.backends = vec![Target::BuiltIn.into()];
+            service.backends = Arc::new([Target::BuiltIn.into()]);
             if let Some(tls) = &mut service.tls {
                 tls.certificates = vec![CertificateSource::Throwaway { ca_file: ca_file.clone() }];
             }

@@ -4,6 +4,7 @@
 //! checked without the machine.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use handfast_net::address::Address;
@@ -17,6 +18,7 @@ mod connect_through;
 mod limits;
 mod places;
 mod proxy_protocol;
+mod route;
 mod source;
 mod starttls;
 mod tls;
@@ -30,6 +32,7 @@ pub use connect_through::{ConnectThrough, TunnelKind};
 pub use limits::Limits;
 pub use places::Places;
 pub use proxy_protocol::{ProxyProtocol, ProxySender, SentCertificate};
+pub use route::{BackendSet, Route, RouteTls, backend_sets, each_once};
 pub use source::Source;
 pub use starttls::Starttls;
 pub use tls::{CertificateSource, MissingCloseNotify, PlainHttp, Policy, Tickets, Tls, UnknownName};
@@ -125,7 +128,7 @@ pub struct Service {
     /// The proxy that they are reached through; `None`: they are dialled directly.
     pub connect_through: Option<ConnectThrough>,
     /// Its backends; at least one.
-    pub backends: Vec<Backend>,
+    pub backends: Arc<[Backend]>,
     /// How a backend is picked.
     pub balance: Balance,
     /// Where connections to them come from.
@@ -142,22 +145,6 @@ pub struct Service {
     pub proxy_protocol: ProxyProtocol,
     /// Its limits in time and size.
     pub limits: Limits,
-}
-
-impl Service {
-    /// Every backend of clients whose certificate fails, those of rules too.
-    pub fn failed_to(&self) -> impl Iterator<Item = &Backend> {
-        let rules = self.rules.iter().filter_map(|rule| rule.client_certificates.as_ref());
-        let own = self.tls.as_ref().map(|tls| &tls.client_certificates);
-        own.into_iter().chain(rules).filter_map(ClientCertificates::failed_to).flatten()
-    }
-
-    /// Whether a certificate is requested from any of its clients.
-    pub fn asks_for_certificates(&self) -> bool {
-        let rules = self.rules.iter().filter_map(|rule| rule.client_certificates.as_ref());
-        let own = self.tls.as_ref().map(|tls| &tls.client_certificates);
-        own.into_iter().chain(rules).any(|rule| rule.checks().is_some())
-    }
 }
 
 /// How clients are served.
@@ -187,7 +174,7 @@ pub struct ServiceRule {
     /// Instead of the service's protocols.
     pub alpn: Option<Vec<String>>,
     /// Instead of the service's backends.
-    pub backends: Option<Vec<Backend>>,
+    pub backends: Option<Arc<[Backend]>>,
     /// Instead of the service's TLS towards them; the inner `None`: plain text.
     pub backend_tls: Option<Option<BackendTls>>,
 }

@@ -23,7 +23,9 @@ use crate::admission::Admission;
 use crate::admission::permits::{AddressLimit, Pool};
 use crate::backends::standing::Standings;
 use crate::backends::tunnel::Through;
-use crate::config::model::{Address, CertificateSource, ClientChecks, Config, Service};
+use crate::config::model::{
+    Address, Backend, CertificateSource, ClientChecks, Config, Route, Service, backend_sets, each_once,
+};
 use crate::config::source::{ConfigSource, ConvertedConfig};
 use crate::config::{CertificateFact, explain_host};
 use handfast_observe::metrics::{CertificateSnapshot, FileProblemSnapshot, RevocationListSnapshot};
@@ -68,6 +70,8 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub(crate) struct ServiceState {
     pub(crate) model: Service,
+    /// How its clients are served: the service itself, then each of its rules.
+    pub(crate) routes: Vec<Route>,
     /// Of the service's own clients, then of those of each of its rules; none where no TLS ends here.
     pub(crate) settings: Distinct<ServerSettings>,
     /// TLS towards the backends, in the same order; `None`: plain text.
@@ -93,6 +97,17 @@ pub(crate) struct ServiceState {
 type Authorities = (ClientChecks, Demand, ClientRule);
 
 impl ServiceState {
+    /// Every backend, those of rules and of clients whose certificate fails too. Lists that routes share come once.
+    pub(crate) fn backends(&self) -> impl Iterator<Item = &Backend> {
+        backend_sets(self.routes.iter()).flat_map(|set| set.backends.iter())
+    }
+
+    /// Whether a certificate is requested from any of its clients.
+    pub(crate) fn requests_certificates(&self) -> bool {
+        let mut tls = self.routes.iter().filter_map(|route| route.tls.as_ref());
+        tls.any(|tls| tls.client_certificates.checks().is_some())
+    }
+
     /// What people are told of one of its certificates.
     fn fact(&self, certificate: &Certificate, is_for_the_name: bool, now: SystemTime) -> CertificateFact {
         CertificateFact {
@@ -281,10 +296,10 @@ pub(crate) fn key_places(config: &Config) -> KeyPlaces {
                 CertificateSource::Throwaway { .. } => {}
             }
         }
-        let of_rules = service.rules.iter().filter_map(|rule| rule.backend_tls.as_ref()?.as_ref());
-        for (certificate, key) in
-            service.backend_tls.iter().chain(of_rules).filter_map(|tls| tls.identity.as_ref())
-        {
+        let routes = service.routes();
+        let backend_tls =
+            each_once(routes.iter().filter_map(|route| route.backends.tls.as_ref()), |tls| Arc::as_ptr(tls));
+        for (certificate, key) in backend_tls.filter_map(|tls| tls.identity.as_ref()) {
             add(certificate, key.as_ref());
         }
     }

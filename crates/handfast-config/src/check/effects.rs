@@ -5,8 +5,8 @@
 
 use crate::keys;
 use crate::model::{
-    Address, Backend, BackendAlpn, BackendTls, Balance, CertificateSource, Clients, Config, ProxyProtocol,
-    ProxySender, Service, ServiceRule, Source, Target, Tickets,
+    Address, BackendAlpn, BackendTls, Balance, CertificateSource, Clients, Config, ProxyProtocol,
+    ProxySender, Route, Service, Source, Target, Tickets,
 };
 use crate::problem::Fault;
 use crate::schema::{Entry, Section};
@@ -79,23 +79,24 @@ fn addresses(section: &Table<'_>, service: &Service) {
 }
 
 fn backends(section: &Table<'_>, service: &Service) {
-    let has_port = |backend: &Backend| !matches!(backend.target, Target::Address(Address::Unix(_)));
-    if service.check.is_some() && !all_backends(service).any(has_port) {
+    let has_port = |target: &Target| !matches!(target, Target::Address(Address::Unix(_)));
+    if service.check.is_some() && !all_targets(service).iter().any(has_port) {
         let check = section.inner(&keys::CHECK);
         warn_no_effect(&check, &keys::CHECK_PORT, "backends that are unix sockets have no port");
     }
-    let Some(tls) = &service.tls else { return };
-    let agrees = |rule: &ServiceRule| !rule.alpn.as_ref().unwrap_or(&tls.alpn).is_empty();
+    let routes = service.routes();
+    let agrees_on_none = |route: &Route| route.tls.as_ref().is_some_and(|tls| tls.alpn.is_empty());
     let is_clients = |tls: &BackendTls| tls.alpn == BackendAlpn::Client;
     let why = "Handfast agrees on no application protocol with clients, see `alpn`";
-    if tls.alpn.is_empty()
-        && !service.rules.iter().any(agrees)
+    if service.tls.is_some()
+        && routes.iter().all(|route| route.tls.is_none() || agrees_on_none(route))
         && service.backend_tls.as_ref().is_some_and(is_clients)
     {
         warn_no_effect(&section.inner(&keys::BACKEND_TLS), &keys::BACKEND_ALPN, why);
     }
-    for (rule, section) in service.rules.iter().zip(section.inner_list(&keys::RULE)) {
-        if !agrees(rule) && rule.backend_tls.iter().flatten().any(is_clients) {
+    let rules = service.rules.iter().zip(section.inner_list(&keys::RULE));
+    for ((rule, section), route) in rules.zip(&routes[1..]) {
+        if agrees_on_none(route) && rule.backend_tls.iter().flatten().any(is_clients) {
             warn_no_effect(&section.inner(&keys::RULE_BACKEND_TLS), &keys::BACKEND_ALPN, why);
         }
     }
@@ -118,16 +119,16 @@ fn limits(section: &Table<'_>, services: &[Service]) {
 }
 
 /// Every backend of a service: its own, those of its rules, and those of clients whose certificate fails.
-fn all_backends(service: &Service) -> impl Iterator<Item = &Backend> {
-    let of_rules = service.rules.iter().flat_map(|rule| rule.backends.iter().flatten());
-    service.backends.iter().chain(of_rules).chain(service.failed_to())
+fn all_targets(service: &Service) -> Vec<Target> {
+    let sets = service.backend_sets();
+    sets.iter().flat_map(|set| set.backends.iter()).map(|backend| backend.target.clone()).collect()
 }
 
 /// What a service dials: its backends, or the proxy in front of them.
-fn dialled(service: &Service) -> Vec<&Target> {
+fn dialled(service: &Service) -> Vec<Target> {
     match &service.connect_through {
-        Some(through) => vec![&through.proxy],
-        None => all_backends(service).map(|backend| &backend.target).collect(),
+        Some(through) => vec![through.proxy.clone()],
+        None => all_targets(service),
     }
 }
 
@@ -136,7 +137,7 @@ fn looks_up_names(service: &Service) -> bool {
 }
 
 fn uses_tcp(service: &Service) -> bool {
-    let is_unix = |target: &&Target| matches!(target, Target::Address(Address::Unix(_)));
+    let is_unix = |target: &Target| matches!(target, Target::Address(Address::Unix(_)));
     service.listen.iter().any(|address| matches!(address, Address::Ip(_)))
         || !dialled(service).iter().all(is_unix)
 }

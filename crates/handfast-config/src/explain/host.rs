@@ -3,11 +3,11 @@
 //! In: the model, the name, and the certificates that the store would show. Out: a text for `handfast check --explain HOST`. The
 //! rule is chosen by the same code that chooses it for connections.
 
+use super::clients;
 use super::phrases::{
     CertificateFact, backend_tls, backends, certificate_fact, list, place, policy, protocols,
 };
-use super::{clients, rule};
-use crate::model::{Clients, Service, ServiceRule, Tls, UnknownName};
+use crate::model::{Clients, Route, RouteTls, Service, ServiceRule, UnknownName};
 use crate::route_table::RouteTable;
 
 /// Describes how one service treats a client that asks for `host`; `shown`: the certificates for the name, best first; none
@@ -25,8 +25,13 @@ pub fn explain_host(service: &Service, host: &str, shown: &[CertificateFact]) ->
         lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
         return lines.join("\n  ") + "\n";
     }
+    let routes = service.routes();
+    let outcome = |index: usize, reason: Option<&str>| {
+        let rule = index.checked_sub(1).map(|rule| &service.rules[rule]);
+        outcome(service, &routes[index], rule, reason, shown)
+    };
     let (usual, reason) = choose(&[]);
-    lines.extend(outcome(service, usual, reason.as_deref(), shown));
+    lines.extend(outcome(usual, reason.as_deref()));
     // Rules may depend on what the client offers beside the name.
     let mut offers: Vec<&str> =
         service.rules.iter().flat_map(|rule| &rule.client_alpn).map(String::as_str).collect();
@@ -36,48 +41,51 @@ pub fn explain_host(service: &Service, host: &str, shown: &[CertificateFact]) ->
         let (route, reason) = choose(&[offer]);
         if route != usual {
             lines.push(format!("if the client offers {offer} (ALPN):"));
-            let of_offer = outcome(service, route, reason.as_deref(), shown);
+            let of_offer = outcome(route, reason.as_deref());
             lines.extend(of_offer.into_iter().map(|line| format!("  {line}")));
         }
     }
     lines.join("\n  ") + "\n"
 }
 
-fn outcome(service: &Service, route: usize, reason: Option<&str>, shown: &[CertificateFact]) -> Vec<String> {
-    let chosen: Option<&ServiceRule> = route.checked_sub(1).map(|rule| &service.rules[rule]);
+/// What a route does: what it inherits first, then what its rule sets.
+fn outcome(
+    service: &Service,
+    route: &Route,
+    rule: Option<&ServiceRule>,
+    reason: Option<&str>,
+    shown: &[CertificateFact],
+) -> Vec<String> {
     let mut lines = vec![match reason {
         Some(reason) => format!("is decided by {reason}"),
         None => "no rule is about it: the service's own settings count".to_owned(),
     }];
-    let passes =
-        chosen.and_then(|rule| rule.pass_through).unwrap_or(service.clients == Clients::PassedThrough);
-    if passes {
+    if route.clients == Clients::PassedThrough {
         lines.push("its TLS is passed on as it is: the backend shows its own certificate".to_owned());
     } else {
         lines.extend(certificates(service, shown));
-        lines.extend(service.tls.iter().flat_map(|tls| of_service(tls, chosen)));
+        lines.extend(route.tls.iter().flat_map(|tls| inherited(tls, rule)));
     }
-    lines.extend(chosen.map(rule));
-    if chosen.is_none_or(|rule| rule.backends.is_none()) {
-        lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
+    lines.extend(rule.map(super::rule));
+    if rule.is_none_or(|rule| rule.backends.is_none()) {
+        lines.push(format!("goes to {}", backends(&route.backends.backends, service.balance)));
     }
-    if !passes && chosen.is_none_or(|rule| rule.backend_tls.is_none()) {
-        lines.extend(service.backend_tls.as_ref().map(backend_tls));
+    if rule.is_none_or(|rule| rule.backend_tls.is_none()) {
+        lines.extend(route.backends.tls.as_deref().map(backend_tls));
     }
     lines
 }
 
-/// What the rule inherits: requirements for clients, policy and protocols.
-fn of_service(tls: &Tls, chosen: Option<&ServiceRule>) -> Vec<String> {
-    let takes = |own: &dyn Fn(&ServiceRule) -> bool| chosen.is_none_or(|rule| !own(rule));
+/// What a rule does not set: requirements for clients, policy and protocols.
+fn inherited(tls: &RouteTls, rule: Option<&ServiceRule>) -> Vec<String> {
     let mut lines = Vec::new();
-    if takes(&|rule| rule.client_certificates.is_some()) {
+    if rule.is_none_or(|rule| rule.client_certificates.is_none()) {
         lines.extend(clients::sentences(&tls.client_certificates));
     }
-    if takes(&|rule| rule.policy.is_some()) {
+    if rule.is_none_or(|rule| rule.policy.is_none()) {
         lines.push(format!("speaks TLS with {}", policy(&tls.policy)));
     }
-    if takes(&|rule| rule.alpn.is_some()) {
+    if rule.is_none_or(|rule| rule.alpn.is_none()) {
         lines.push(protocols(&tls.alpn));
     }
     lines

@@ -46,8 +46,8 @@ pub(super) fn client_certificates(
         allow: allow.map(values).unwrap_or_default(),
         refuse: refuse.map(values).unwrap_or_default(),
     };
-    let checks =
-        ClientChecks { ca, crl: crl.unwrap_or_default(), lenience, rules, failed_to: failed_to.map(values) };
+    let failed_to = failed_to.map(|backends| values(backends).into());
+    let checks = ClientChecks { ca, crl: crl.unwrap_or_default(), lenience, rules, failed_to };
     section.reading().named().authorities.push(checks.clone());
     if checks.crl.is_empty() {
         for key in [&keys::CRL_EXPIRED as &dyn Entry, &keys::CRL_MISSING] {

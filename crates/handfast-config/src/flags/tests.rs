@@ -80,7 +80,7 @@ fn the_embedded_configuration_stays_on_this_machine() {
         service.listen.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["127.0.0.1:8443", "[::1]:8443"]
     );
-    assert_eq!(service.backends, [Target::BuiltIn.into()]);
+    assert_eq!(*service.backends, [Target::BuiltIn.into()]);
     assert_eq!(
         service.tls.as_ref().expect("it has TLS").certificates,
         [CertificateSource::Throwaway { ca_file: "/tmp/ca.pem".into() }]

@@ -33,7 +33,7 @@ pub struct ClientChecks {
     /// Which clients with good certificates are admitted.
     pub rules: Rules,
     /// Backends of clients that fail; `None`: they are refused.
-    pub failed_to: Option<Vec<Backend>>,
+    pub failed_to: Option<Arc<[Backend]>>,
 }
 
 impl ClientCertificates {
@@ -47,8 +47,8 @@ impl ClientCertificates {
     }
 
     /// The backends of clients that fail; `None`: they are refused.
-    pub fn failed_to(&self) -> Option<&[Backend]> {
-        self.checks()?.1.failed_to.as_deref()
+    pub fn failed_to(&self) -> Option<&Arc<[Backend]>> {
+        self.checks()?.1.failed_to.as_ref()
     }
 }
 

@@ -259,8 +259,8 @@ fn list(addresses: &[SocketAddr]) -> String {
 fn wanted(config: &Config) -> HashMap<Wanted, Wish> {
     let mut wanted: HashMap<Wanted, Wish> = HashMap::new();
     for service in &config.services {
-        let exceptions = service.rules.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
-        let backends = service.backends.iter().chain(exceptions).chain(service.failed_to());
+        let sets = service.backend_sets();
+        let backends = sets.iter().flat_map(|set| set.backends.iter());
         // Behind a proxy, only the proxy's own name is looked up.
         let through = service.connect_through.as_ref().map(|through| &through.proxy);
         let direct = backends.map(|backend| &backend.target).filter(|_| through.is_none());

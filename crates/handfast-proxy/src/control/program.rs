@@ -100,7 +100,7 @@ impl Program {
             address_limit: service.model.max_connections_per_address.map(|limit| limit as u64),
             sources: service.model.source.addresses(),
             backends: backends(&self.state, service, &addresses),
-            asks_for_certificates: service.model.asks_for_certificates(),
+            asks_for_certificates: service.requests_certificates(),
         };
         self.checks.follow(check_plans(&self.state, &addresses));
         self.registry.set_configured(Configured {
@@ -270,9 +270,7 @@ impl Program {
 
 /// What the backends of a service may be called by an operator: as they are written, or as what names resolve to.
 fn names_of(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec<String> {
-    let rules = service.model.rules.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
-    let all = service.model.backends.iter().chain(rules).chain(service.model.failed_to());
-    let written = all.map(|backend| backend.target.to_string());
+    let written = service.backends().map(|backend| backend.target.to_string());
     let resolved = backends(state, service, addresses).into_iter().map(|backend| backend.name);
     let mut names: Vec<_> = written.chain(resolved).collect();
     names.sort();
@@ -282,11 +280,8 @@ fn names_of(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec
 
 /// Every endpoint of a service by its name, those of its rules too, each once.
 fn backends(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec<ConfiguredBackend> {
-    let rules = service.model.rules.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
     let mut found = Vec::new();
-    for model::Backend { target, weight, backup } in
-        service.model.backends.iter().chain(rules).chain(service.model.failed_to())
-    {
+    for model::Backend { target, weight, backup } in service.backends() {
         let backend = |name, status| ConfiguredBackend { name, weight: *weight, backup: *backup, status };
         let through = service.model.connect_through.as_ref();
         let places = places(target, through, state.built_in.as_ref(), addresses);

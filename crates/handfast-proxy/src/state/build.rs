@@ -193,6 +193,7 @@ impl Builder<'_, '_> {
             admission: Admission::new(&model.admission, before.and_then(|before| before.admission.as_ref())),
             standings: before
                 .map_or_else(|| Standings::new(&model.name), |before| Arc::clone(&before.standings)),
+            routes: model.routes(),
             model: model.clone(),
             settings,
             ring,

@@ -6,17 +6,18 @@ use super::State;
 use crate::backends::checks::CheckPlan;
 use crate::backends::names::Addresses;
 use crate::backends::tunnel::{Place, places};
-use crate::config::model::{Address, Target};
+use crate::config::model::{Address, Target, each_once};
 
 /// Everything that a state has to be checked, each backend of a service once, those of its rules too. What a service without
 /// checks has from one that had them is taken back.
 pub(crate) fn check_plans(state: &State, addresses: &Addresses) -> Vec<CheckPlan> {
     let mut plans: Vec<CheckPlan> = Vec::new();
     for service in &state.services {
-        // Its own backends, then those of each rule, with the TLS that connections to them use.
-        let rules = service.model.rules.iter().map(|rule| rule.backends.as_deref().unwrap_or_default());
-        let groups = std::iter::once(&service.model.backends[..]).chain(rules).zip(&service.dialling);
-        let backends = groups.flat_map(|(backends, tls)| backends.iter().map(move |backend| (backend, tls)));
+        // With the TLS that connections to them use.
+        let routes = service.routes.iter().zip(&service.dialling);
+        let sets = each_once(routes, |(route, _)| Arc::as_ptr(&route.backends.backends));
+        let backends =
+            sets.flat_map(|(route, tls)| route.backends.backends.iter().map(move |backend| (backend, tls)));
         let begin = plans.len();
         let check = service.model.check.as_ref().map(|check| Arc::new(check.clone()));
         let service_name: Arc<str> = service.model.name.as_str().into();

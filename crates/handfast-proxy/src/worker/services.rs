@@ -359,7 +359,7 @@ fn groups(model: &Service, thread: usize) -> Distinct<(Vec<Backend>, Group)> {
     });
     let failed = places().map(|rule| {
         let asked = rule.and_then(|rule| rule.client_certificates.as_ref()).or(of_service);
-        asked.and_then(ClientCertificates::failed_to).unwrap_or_default()
+        asked.and_then(ClientCertificates::failed_to).map(|list| &**list).unwrap_or_default()
     });
     let lists: Vec<&[Backend]> = own.chain(failed).collect();
     Distinct::new(lists.iter().map(|list| (list.as_ptr(), ())), |place| whole(lists[place]))

@@ -9,7 +9,7 @@ fn service(backends: &str, more: &str) -> String {
 }
 
 fn read_backends(backends: &str) -> Vec<Backend> {
-    good(&service(backends, "")).services[0].backends.clone()
+    good(&service(backends, "")).services[0].backends.to_vec()
 }
 
 /// What is said of the last lines, errors and warnings.

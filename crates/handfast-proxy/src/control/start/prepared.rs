@@ -13,7 +13,7 @@ use handfast_tls::load::FileStamp;
 use rustix::fs::OFlags;
 
 use crate::backends::checks;
-use crate::config::model::{Backend, Config, ServiceRule, Target};
+use crate::config::model::{Backend, Config, Service, Target};
 use crate::control::built_in_backend;
 use crate::control::error::Error;
 use crate::control::upgrade::Taking;
@@ -151,11 +151,8 @@ fn threads(config: &Config) -> usize {
 
 fn wants_built_in(config: &Config) -> bool {
     let is_built_in = |backend: &Backend| backend.target == Target::BuiltIn;
-    let of_rules = |rule: &ServiceRule| rule.backends.iter().flatten().any(is_built_in);
-    config.services.iter().any(|service| {
-        service.backends.iter().chain(service.failed_to()).any(is_built_in)
-            || service.rules.iter().any(of_rules)
-    })
+    let mut sets = config.services.iter().flat_map(Service::backend_sets);
+    sets.any(|set| set.backends.iter().any(is_built_in))
 }
 
 fn first_state(config: Config, carried: &mut CarriedOver, now: SystemTime) -> Result<State, Error> {
