@@ -18,14 +18,14 @@ pub struct ResourceDemand {
     pub certificates: Vec<PathBuf>,
     /// Whether there are backends with TLS.
     pub backend_tls: bool,
-    /// The backends of each service, and of each rule that has its own.
+    /// The backends of each service, of each rule that has its own, and of clients whose certificate fails.
     pub groups: Vec<GroupDemand>,
 }
 
 /// What a group of backends needs of the machine's source ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupDemand {
-    /// The service or the rule: `service web`, `service web, rule 2`.
+    /// The service or the rule, and whether it is for clients whose certificate fails: `service web`, `service web, rule 2, failed-to`.
     pub name: String,
     /// Connections of the service at once; `None`: only the process's limit.
     pub max_connections: Option<usize>,
@@ -79,9 +79,12 @@ fn groups(service: &Service) -> Vec<GroupDemand> {
         rule => format!("service {}, rule {rule}", service.name),
     };
     let routes = service.routes();
-    let own = routes.iter().map(|route| &route.backends.backends).enumerate();
-    let own = each_once(own, |(_, backends)| Arc::as_ptr(backends));
-    own.map(|(index, backends)| group(name(index), backends)).collect()
+    let own = routes.iter().enumerate().map(|(index, route)| (name(index), &route.backends));
+    let failed = routes.iter().enumerate().filter_map(|(index, route)| {
+        Some((format!("{}, failed-to", name(index)), route.failed_client_backends.as_ref()?))
+    });
+    let sets = each_once(own.chain(failed), |(_, set)| Arc::as_ptr(&set.backends));
+    sets.map(|(name, set)| group(name, &set.backends)).collect()
 }
 
 fn over_tcp(backend: &Backend) -> Option<String> {
@@ -95,18 +98,37 @@ fn over_tcp(backend: &Backend) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn demand(text: &str) -> ResourceDemand {
+        let parsed = crate::parse("/etc/handfast/handfast.toml", text, &|_| false);
+        let (config, _) = parsed.unwrap_or_else(|problems| panic!("{problems:?}"));
+        ResourceDemand::from(&config)
+    }
+
+    #[test]
+    fn backends_of_clients_whose_certificate_fails_are_counted_too() {
+        let demand = demand(
+            "[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:1\"\nbackend = \"10.0.0.1:80\"\ncertificate = \"web.pem\"\n\
+             client-certificates = { mode = \"request\", ca = \"ca.pem\", failed-to = \"10.0.0.2:80\" }\n\
+             [[service.rule]]\nnames = \"a.example\"\nbackend = \"10.0.0.3:80\"\n[[service.rule]]\nnames = \"b.example\"\n\
+             client-certificates = { mode = \"require\", ca = \"ca.pem\", failed-to = [\"10.0.0.4:80\", \"unix:/run/x.sock\"] }\n",
+        );
+        let found: Vec<_> =
+            demand.groups.iter().map(|group| (group.name.as_str(), group.destinations.join(" "))).collect();
+        let expected = [
+            ("service web", "10.0.0.1:80"),
+            ("service web, rule 1", "10.0.0.3:80"),
+            ("service web, failed-to", "10.0.0.2:80"),
+            ("service web, rule 2, failed-to", "10.0.0.4:80"),
+        ];
+        assert_eq!(found, expected.map(|(name, backends)| (name, backends.to_owned())));
+    }
+
     #[test]
     fn backends_over_tcp_are_counted_for_each_service_and_rule() {
         let text = "[process]\nthreads = 3\nmax-connections = 1000\n\n[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:1\"\n\
                     client-tls = false\nmax-connections = 900\nbackend = [\"10.0.0.1:80\", \"unix:/run/x.sock\", \"app.example.org:80\"]\n\
                     source = [\"10.0.0.8\", \"10.0.0.9\"]\n";
-        let folder = tempfile::tempdir().expect("the temporary folder is writable");
-        let path = folder.path().join("handfast.toml");
-        std::io::Write::write_all(&mut std::fs::File::create(&path).expect("it is ours"), text.as_bytes())
-            .expect("it has room");
-        let loaded = crate::load(&path).parsed;
-        let (config, _) = loaded.unwrap_or_else(|problems| panic!("{problems:?}"));
-        let demand = ResourceDemand::from(&config);
+        let demand = demand(text);
         assert_eq!((demand.threads, demand.max_connections), (Some(3), Some(1000)));
         assert!(!demand.backend_tls);
         let [group] = &demand.groups[..] else { panic!("{demand:?}") };

@@ -8,16 +8,18 @@ use crate::backends::names::Addresses;
 use crate::backends::tunnel::{Place, places};
 use crate::config::model::{Address, Target, each_once};
 
-/// Everything that a state has to be checked, each backend of a service once, those of its rules too. What a service without
+/// Everything that a state has to be checked, each backend of a service once, those of its rules and of clients whose certificate fails too. What a service without
 /// checks has from one that had them is taken back.
 pub(crate) fn check_plans(state: &State, addresses: &Addresses) -> Vec<CheckPlan> {
     let mut plans: Vec<CheckPlan> = Vec::new();
     for service in &state.services {
         // With the TLS that connections to them use.
-        let routes = service.routes.iter().zip(&service.dialling);
-        let sets = each_once(routes, |(route, _)| Arc::as_ptr(&route.backends.backends));
-        let backends =
-            sets.flat_map(|(route, tls)| route.backends.backends.iter().map(move |backend| (backend, tls)));
+        let own = service.routes.iter().zip(&service.dialling);
+        let own = own.map(|(route, tls)| (&route.backends.backends, tls.as_ref()));
+        let failed = service.routes.iter().filter_map(|route| route.failed_client_backends.as_ref());
+        let sets = own.chain(failed.map(|set| (&set.backends, None)));
+        let sets = each_once(sets, |(backends, _)| Arc::as_ptr(backends));
+        let backends = sets.flat_map(|(backends, tls)| backends.iter().map(move |backend| (backend, tls)));
         let begin = plans.len();
         let check = service.model.check.as_ref().map(|check| Arc::new(check.clone()));
         let service_name: Arc<str> = service.model.name.as_str().into();
@@ -37,7 +39,7 @@ pub(crate) fn check_plans(state: &State, addresses: &Addresses) -> Vec<CheckPlan
                     Target::Address(Address::Unix(_)) => "localhost".to_owned(),
                     target => target.to_string(),
                 };
-                let tls = tls.as_ref().filter(|_| !check.plain);
+                let tls = tls.filter(|_| !check.plain);
                 let tls = tls.map(|tls| (Arc::clone(tls), place.host()));
                 // Another port is another server.
                 let header = service.model.proxy_protocol.send.filter(|_| check.port.is_none());
@@ -59,4 +61,31 @@ pub(crate) fn check_plans(state: &State, addresses: &Addresses) -> Vec<CheckPlan
         }
     }
     plans
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::state::{CarriedOver, build};
+    use crate::testing::Folder;
+
+    /// A check over the service's TLS would always fail there: connections of such clients have none.
+    #[test]
+    fn backends_of_clients_whose_certificate_fails_are_checked_in_plain_text() {
+        let more = "client-certificates = { mode = \"request\", ca = \"web.pem\", failed-to = \"127.0.0.1:2\" }\n\
+                    backend-tls = { ca = \"web.pem\", name = \"localhost\" }\ncheck = { type = \"tcp\" }\n";
+        let service = format!(
+            "[admin]\nlisten = \"off\"\n[access-log]\nto = \"off\"\n[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:0\"\n\
+             backend = \"127.0.0.1:1\"\ncertificate = \"web.pem\"\n{more}"
+        );
+        let folder = Folder::new();
+        let (config, _) = folder.configure_as(&service, &[]).read(false).expect("it is right");
+        let built = build(config, 1, None, &mut CarriedOver::with_threads(1), SystemTime::now());
+        let state = built.state.unwrap_or_else(|| panic!("{:?}", built.report));
+        let plans = check_plans(&state, &Addresses::default());
+        let found: Vec<_> = plans.iter().map(|plan| (plan.name.as_str(), plan.tls.is_some())).collect();
+        assert_eq!(found, [("127.0.0.1:1", true), ("127.0.0.1:2", false)]);
+    }
 }
