@@ -55,11 +55,11 @@ fn an_import_of_a_higher_folder_is_seen() {
     let found = complaints(&[
         file("lib.rs", "mod backends;\nmod control;\nmod other;\nmod path;\n"),
         file("backends.rs", "pub(crate) mod group;\n"),
-        file("backends/group.rs", "use crate::path::connect;\npub(crate) struct Group;\n"),
+        file("backends/group.rs", "use crate::path::connect::Connect;\npub(crate) struct Group(Connect);\n"),
         file("path.rs", "pub(crate) mod connect;\n"),
-        file("path/connect.rs", "use crate::backends::group::Group;\npub(crate) fn connect(_: Group) {}\n"),
-        file("control.rs", "use crate::path::connect;\n"),
-        file("other.rs", "use crate::control;\n"),
+        file("path/connect.rs", "use crate::backends::group::Group;\npub(crate) struct Connect(Group);\n"),
+        file("control.rs", "use crate::path::connect::Connect;\npub(crate) struct Run(Connect);\n"),
+        file("other.rs", "use crate::control::Run;\npub(crate) struct Other(Run);\n"),
     ]);
     let found: Vec<(&str, usize)> = found.iter().map(|one| (one.path.as_str(), one.line)).collect();
     assert_eq!(
