@@ -11,18 +11,20 @@ mod connect;
 mod connection;
 mod handshake;
 mod hello;
+mod mysql;
+mod prelude;
 mod proxy_header_in;
 mod proxy_header_out;
 mod relay;
 mod route;
-mod starttls;
 #[cfg(test)]
 mod tests;
 
+use crate::backends::tls::BackendPrelude;
 use crate::config::model::Clients;
 use crate::path::connection::Connection;
 use crate::path::relay::Relay;
-use crate::worker::services::Choice;
+use crate::worker::services::{Choice, Prelude};
 use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;
 
@@ -54,39 +56,46 @@ async fn walk<R: Runtime>(connection: &mut Connection<R>) -> CloseReason {
 
 /// hello to connect; before that the PROXY header, where one must come.
 async fn open<R: Runtime>(connection: &mut Connection<R>) -> Result<Relay, CloseReason> {
-    let (asked, choice, mut first) = receive(connection).await?;
-    let connected = match asked {
-        Some(backend) => *backend,
-        None => {
-            let (words, until) = starttls::first_words(connection, choice, &first);
-            connect::dial(connection, choice, words, until).await?
-        }
+    let received = proxy_header_in::read(connection).await?;
+    if matches!(connection.account.service.prelude, Prelude::ServerFirst) {
+        return Box::pin(mysql::open(connection, received)).await;
+    }
+    let (choice, mut first) = receive(connection, received).await?;
+    let reached = if connection.account.service.backend_prelude(choice) == BackendPrelude::ServerFirst {
+        Box::pin(mysql::connect(connection, choice, &mut first)).await?
+    } else {
+        let approach = prelude::align_greetings(&connection.account.service, choice, &first);
+        let reached = connect::dial(connection, choice, approach).await?;
+        prelude::greet_client(connection, choice)?;
+        reached
     };
-    let connected = starttls::join(connection, choice, &mut first, connected).await?;
-    Relay::begin(connection, &first, connected)
+    Relay::begin(connection, &first, reached)
 }
 
-/// What the steps before connect have made: a backend that had to speak first, the rules, the first bytes for the backend.
-type Received<S> = (Option<Box<connect::Connected<S>>>, Choice, Vec<u8>);
-
-/// hello to handshake: by which rules the client goes on, and its first bytes for the backend.
-async fn receive<R: Runtime>(connection: &mut Connection<R>) -> Result<Received<R::Socket>, CloseReason> {
-    let came = proxy_header_in::read(connection).await?;
+/// Until the handshake is done: by which rules the client goes on, and its first bytes for the backend.
+async fn receive<R: Runtime>(
+    connection: &mut Connection<R>,
+    received: Vec<u8>,
+) -> Result<(Choice, Vec<u8>), CloseReason> {
     if connection.account.service.clients == Clients::Plain {
         connection.account.record.seconds.hello = R::now().since(connection.accepted);
-        return Ok((None, Choice::SERVICE, came));
+        return Ok((Choice::SERVICE, received));
     }
-    // Where clients speak another protocol before TLS; else nothing.
-    let asked = starttls::ask(connection, came).await?;
-    let heard = hello::read(connection, asked.received).await?;
+    let received = prelude::receive_prelude(connection, received).await?;
+    secure_client(connection, received).await
+}
+
+/// hello to handshake. `received`: what has come of the hello already.
+async fn secure_client<R: Runtime>(
+    connection: &mut Connection<R>,
+    received: Vec<u8>,
+) -> Result<(Choice, Vec<u8>), CloseReason> {
+    let heard = hello::read(connection, received).await?;
     // By the hello alone, and before the handshake, since its policy is part of the answer, and whether there is one.
     let choice = route::choose(connection, &heard.hello);
     if connection.account.service.passes_through(choice) {
-        return Ok((None, choice, handshake::pass_through(connection, heard)));
+        return Ok((choice, handshake::pass_through(&mut connection.account.record, heard)));
     }
     let first = handshake::finish(connection, heard, choice).await?;
-    let choice = route::after_handshake(choice, &connection.account.record.tls);
-    // Who fails is not for a backend that was connected before that was known.
-    let backend = asked.backend.filter(|_| !choice.failed);
-    Ok((backend, choice, first))
+    Ok((route::after_handshake(choice, &connection.account.record.tls), first))
 }

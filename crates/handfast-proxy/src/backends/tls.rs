@@ -23,6 +23,17 @@ use handfast_net::host_name::host_name;
 /// brings a new ticket each time: without an end, one that has expired or was replaced would never be noticed.
 const CHECKED_AGAIN: Duration = Duration::from_secs(3_600);
 
+/// What is spoken with a backend before TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BackendPrelude {
+    /// Nothing: TLS begins with the first byte, or there is none.
+    None,
+    /// A protocol in which the backend is asked for TLS as soon as it is connected.
+    Standard(Protocol),
+    /// MySQL: its server speaks first, and TLS begins when the client's part of the login is known.
+    ServerFirst,
+}
+
 /// Makes sessions with the endpoints of one route.
 #[derive(Debug)]
 pub(crate) struct Dialler {
@@ -70,6 +81,15 @@ impl Dialler {
         match (&self.settings.model.alpn, agreed) {
             (BackendAlpn::Client, Some(protocol)) => client.connect_with_alpn(protocol, resume),
             _ => client.connect(resume),
+        }
+    }
+
+    /// What is spoken with these backends before TLS.
+    pub(crate) fn prelude(&self) -> BackendPrelude {
+        match self.starttls() {
+            None => BackendPrelude::None,
+            Some(Protocol::MySql) => BackendPrelude::ServerFirst,
+            Some(protocol) => BackendPrelude::Standard(protocol),
         }
     }
 

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use crate::admission::permits::{AddressPermit, Permit};
+use crate::backends::endpoint::Endpoint;
+use crate::backends::standing::FailurePolicy;
 use crate::worker::context::Thread;
 use crate::worker::services::ThreadService;
 use handfast_observe::cause::Cause;
@@ -43,6 +45,13 @@ impl Account {
         let record = Record::new(named, service.generation, client);
         let (thread, service) = (Rc::clone(thread), Rc::clone(service));
         Self { thread, service, record, address_permit: None, closed: false, _permits: permits }
+    }
+
+    /// Records that a backend failed this connection; the number of failures that it may have.
+    pub(crate) fn backend_failed(&mut self, endpoint: &Endpoint, reason: &CloseReason) -> FailurePolicy {
+        self.record.backend_failed(&endpoint.name, reason.cause);
+        let limits = &self.service.limits;
+        FailurePolicy { failures: limits.backend_failures, pause: limits.backend_retry }
     }
 
     /// Its connection has ended.

@@ -1,25 +1,21 @@
 //! Step 5, connect: a backend that answers, or the reason why none does.
 //!
-//! In: a client that is served from here on. Out: a leg to a backend, secured where the service says so, and whatever belongs
+//! In: a client that is served from here on. Out: a leg to a backend, secured where the configuration requires it, and whatever belongs
 //! to it. How one backend is reached is in `backends/connector.rs`; here is which one, and what its failure means. A backend that refuses
 //! is counted, and the next one is tried; each at most once for a connection.
 
-mod attempt;
-mod cancel;
+pub(crate) mod attempt;
 
-pub(crate) use attempt::secure_later;
-pub(crate) use cancel::cancel;
+pub(crate) use attempt::secure;
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use handfast_leg::{Leg, Socket};
 use handfast_net::engine::Woken;
-use handfast_wire::starttls::{Greeting, Protocol};
+use handfast_wire::starttls::Greeting;
 
-use self::attempt::{Ended, Wanted, attempt, note_failure};
-use crate::backends::connector;
-use crate::backends::endpoint::{Endpoint, InUse, Pick};
+use self::attempt::{AttemptPlan, Ended, Reached, attempt};
+use crate::backends::endpoint::{Endpoint, Pick};
 use crate::backends::standing::State;
 use crate::path::connection::Connection;
 use crate::path::proxy_header_out;
@@ -28,53 +24,34 @@ use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
-/// A backend that answered.
+/// How a backend is brought to the point where the client's bytes can pass.
 #[derive(Debug)]
-pub(crate) struct Connected<S: Socket> {
-    pub(crate) leg: Leg<S>,
-    /// As [`connector::Connected`] has it.
-    pub(crate) given: usize,
-    /// The same.
-    pub(crate) spoken: Vec<u8>,
-    /// Counts the connection at its endpoint.
-    pub(crate) in_use: InUse,
-    /// What it is to get before TLS begins there (MySQL's request for TLS, which the client has made already).
-    pub(crate) request: Vec<u8>,
+pub(crate) struct Approach<'a> {
+    /// The client's first bytes, for a plain backend; empty where it must greet first.
+    pub(crate) first: &'a [u8],
+    /// The greeting to wait for.
+    pub(crate) greeting: Option<Greeting>,
+    /// TLS, where backends have it, begins only later, by [`secure`].
+    pub(crate) is_tls_later: bool,
 }
 
-/// How far a backend is brought before it counts as one that answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
-    /// The client's bytes can pass: TLS stands where it is wanted.
-    Ready,
-    /// The same, and it has greeted, which its client does not expect any more.
-    Greeted(Protocol),
-    /// It has greeted: TLS begins later, behind what it says to the client.
-    MySqlGreeting,
-}
-
-/// How often a connection looks for the outcome of another one's trial: soon at first, as most fail or succeed at once.
-const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
+/// The first and the longest pause between two looks at another connection's trial: short at first, as most fail or succeed at once.
+const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
 /// Dials backends until one answers.
 pub(crate) async fn dial<R: Runtime>(
     connection: &mut Connection<R>,
     choice: Choice,
-    first: &[u8],
-    until: Until,
-) -> Result<Connected<R::Socket>, CloseReason> {
+    approach: Approach<'_>,
+) -> Result<Reached<R::Socket>, CloseReason> {
     let begun = R::now();
     let service = Rc::clone(&connection.account.service);
-    let is_early = until == Until::MySqlGreeting;
-    let dialler = service.dialler(choice).filter(|_| !is_early).cloned();
-    let tls_follows = is_early && service.dialler(choice).is_some();
+    let Approach { first, greeting, is_tls_later } = approach;
+    let dialler = service.dialler(choice);
+    let tls_follows = is_tls_later && dialler.is_some();
+    let dialler = dialler.filter(|_| !is_tls_later).cloned();
     let header = proxy_header_out::header(connection);
-    let greeting = match until {
-        Until::Ready => None,
-        Until::Greeted(protocol) => Greeting::new(protocol),
-        Until::MySqlGreeting => Some(Greeting::of_mysql(tls_follows)),
-    };
-    let wanted = Wanted { service: Rc::clone(&service), dialler, header, first, greeting };
+    let plan = AttemptPlan { service: Rc::clone(&service), dialler, header, first, greeting };
     let group = service.group(choice);
     let client = connection.account.record.client.map(|client| client.ip());
     let mut tried: Vec<Rc<Endpoint>> = Vec::new();
@@ -95,19 +72,19 @@ pub(crate) async fn dial<R: Runtime>(
                 let endpoint = Rc::clone(&picked.endpoint);
                 // Named before it has answered: a connection that ends while it waits, waited for this one.
                 connection.account.record.backend = Some(Rc::clone(&endpoint.name));
-                match attempt(connection, &endpoint, &wanted).await {
-                    Ok(connector::Connected { leg, given, spoken }) => {
+                match attempt(connection, &endpoint, &plan).await {
+                    Ok(connected) => {
                         let in_use = picked.connected(R::now().since(begun), !tls_follows);
-                        break Ok(Connected { leg, given, spoken, in_use, request: Vec::new() });
+                        break Ok(Reached { connected, in_use });
                     }
                     Err(Ended::Connection(reason, failure)) => {
                         if let Some(failure) = failure {
-                            picked.failed(&failure, note_failure(connection, &endpoint, &failure));
+                            picked.failed(&failure, connection.account.backend_failed(&endpoint, &failure));
                         }
                         break Err(reason);
                     }
                     Err(Ended::Attempt(reason)) => {
-                        picked.failed(&reason, note_failure(connection, &endpoint, &reason));
+                        picked.failed(&reason, connection.account.backend_failed(&endpoint, &reason));
                         last = Some(reason);
                     }
                 }
@@ -127,11 +104,11 @@ async fn others_outcome<R: Runtime>(
 ) -> Result<Option<CloseReason>, CloseReason> {
     let standing = &endpoint.standing;
     let failures = standing.failures();
-    let mut look = LOOK.0;
+    let mut pause = POLL_INTERVALS.0;
     // Between two looks one trial may have failed and another begun.
     while standing.state() == State::OnTrial && standing.failures() == failures {
-        let again = connection.deadline.min(R::now() + look);
-        look = (look * 2).min(LOOK.1);
+        let again = connection.deadline.min(R::now() + pause);
+        pause = (pause * 2).min(POLL_INTERVALS.1);
         let woken = connection.wait_for_backend(again).await?;
         if woken == Woken::Deadline && again == connection.deadline {
             return Err(CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline));

@@ -6,7 +6,7 @@ use handfast_leg::{Leg, Socket};
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 
-use crate::backends::connector::Cancellation;
+use crate::backends::connector::{AttemptTime, Cancellation};
 use crate::path::account::Account;
 use crate::worker::context::{Phase, Thread};
 use handfast_leg::runtime::Runtime;
@@ -54,6 +54,27 @@ impl<R: Runtime> Connection<R> {
         let woken = R::wait(deadline).await;
         client.after_wait()?;
         Ok(woken)
+    }
+
+    /// Waits for either side, at most until the connection's deadline, which no conversation moves.
+    ///
+    /// **Errors**: as [`Connection::wait`]; at the deadline, `what` with the side that did not act.
+    pub(crate) async fn wait_for_peer(
+        &mut self,
+        side: Side,
+        step: Step,
+        what: &str,
+    ) -> Result<(), CloseReason> {
+        let is_over = R::now() >= self.deadline || self.wait(step, self.deadline).await? == Woken::Deadline;
+        let reason = || CloseReason::new(step, side, Cause::HandshakeDeadline).because(what);
+        if is_over { Err(reason()) } else { Ok(()) }
+    }
+
+    /// The time that one attempt to connect to a backend has, from now on.
+    pub(crate) fn attempt_time(&self) -> AttemptTime {
+        let begun = R::now();
+        let limit = self.account.service.limits.connect;
+        AttemptTime { begun, deadline: self.deadline.min(begun.deadline(limit)) }
     }
 }
 

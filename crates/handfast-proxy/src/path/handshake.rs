@@ -24,6 +24,7 @@ use crate::worker::signer::{Answered, Pending, Signer, Work};
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_observe::record::Record;
 
 /// The extension `encrypted_client_hello` (RFC 9849 §5).
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
@@ -32,8 +33,7 @@ const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 const SIGNER_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Leaves the handshake to the backend: the client's TLS is passed on as it is, its hello first.
-pub(crate) fn pass_through<R: Runtime>(connection: &mut Connection<R>, heard: Heard) -> Vec<u8> {
-    let record = &mut connection.account.record;
+pub(crate) fn pass_through(record: &mut Record, heard: Heard) -> Vec<u8> {
     record.server_name = heard.hello.server_name;
     let rare = record.details();
     rare.passed_through = true;

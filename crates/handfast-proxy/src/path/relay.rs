@@ -14,10 +14,11 @@ use handfast_leg::{Broken, Leg, Socket, Turn, relay};
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 
+use crate::backends::connector::Connected;
 use crate::backends::endpoint::InUse;
 use crate::config::model::MissingCloseNotify;
 use crate::path::account::Account;
-use crate::path::connect::Connected;
+use crate::path::connect::attempt::Reached;
 use crate::path::connection::Connection;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
@@ -63,10 +64,10 @@ impl Relay {
     pub(crate) fn begin<R: Runtime>(
         connection: &mut Connection<R>,
         first: &[u8],
-        connected: Connected<R::Socket>,
+        reached: Reached<R::Socket>,
     ) -> Result<Self, CloseReason> {
         let now = R::now();
-        let Connected { mut leg, given, spoken, in_use, request: _ } = connected;
+        let Reached { connected: Connected { mut leg, given, spoken }, in_use } = reached;
         let service = Rc::clone(&connection.account.service);
         let client = connection.client();
         client.hold(now + TICKET_DELAY);

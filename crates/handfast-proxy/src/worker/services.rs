@@ -24,7 +24,7 @@ use crate::admission::permits::{AddressLimit, Share};
 use crate::backends::endpoint::Endpoint;
 use crate::backends::group::Group;
 use crate::backends::standing::Standings;
-use crate::backends::tls::Dialler;
+use crate::backends::tls::{BackendPrelude, Dialler};
 use crate::backends::tunnel::{Place, Through, places};
 use crate::config::RouteTable;
 use crate::config::model::{
@@ -51,14 +51,25 @@ pub(crate) struct ThreadState {
 
 /// What clients of a service speak before TLS.
 #[derive(Debug)]
-pub(crate) struct Starttls {
-    pub(crate) protocol: Protocol,
-    pub(crate) name: Box<str>,
+pub(crate) enum Prelude {
+    /// Nothing: TLS, or plain text, begins with the first byte.
+    None,
+    /// A protocol in which they ask for TLS; `name` is what the proxy calls itself in it.
+    Standard { protocol: Protocol, name: Box<str> },
+    /// MySQL: its server speaks first, with what the client needs to log in.
+    ServerFirst,
 }
 
-impl Starttls {
-    fn new(model: &model::Starttls) -> Self {
-        Self { protocol: model.protocol, name: model.name.clone().unwrap_or_else(host_name).into() }
+impl Prelude {
+    fn new(model: Option<&model::Starttls>) -> Self {
+        match model {
+            None => Self::None,
+            Some(model) if model.protocol == Protocol::MySql => Self::ServerFirst,
+            Some(model) => Self::Standard {
+                protocol: model.protocol,
+                name: model.name.clone().unwrap_or_else(host_name).into(),
+            },
+        }
     }
 }
 
@@ -72,7 +83,7 @@ pub(crate) struct ThreadService {
     pub(crate) limits: Limits,
     pub(crate) missing_close_notify: MissingCloseNotify,
     /// What clients speak before TLS.
-    pub(crate) starttls: Option<Starttls>,
+    pub(crate) prelude: Prelude,
     pub(crate) metrics: Arc<ServiceMetrics>,
     /// Permits of this service, when it has a limit of its own.
     pub(crate) share: Option<Rc<Share>>,
@@ -218,7 +229,7 @@ impl ThreadService {
             table: RouteTable::new(&model.rules),
             limits: model.limits.clone(),
             missing_close_notify: model.missing_close_notify,
-            starttls: model.starttls.as_ref().map(Starttls::new),
+            prelude: Prelude::new(model.starttls.as_ref()),
             metrics: metrics.service(&model.name),
             share: service.pool.as_ref().map(Share::new),
             address_limit: service.address_limit.clone(),
@@ -251,7 +262,16 @@ impl ThreadService {
 
     /// The protocol in which clients ask for TLS.
     pub(crate) fn starttls_protocol(&self) -> Option<Protocol> {
-        self.starttls.as_ref().map(|starttls| starttls.protocol)
+        match self.prelude {
+            Prelude::None => None,
+            Prelude::Standard { protocol, .. } => Some(protocol),
+            Prelude::ServerFirst => Some(Protocol::MySql),
+        }
+    }
+
+    /// What is spoken with the backends of `choice` before TLS.
+    pub(crate) fn backend_prelude(&self, choice: Choice) -> BackendPrelude {
+        self.dialler(choice).map_or(BackendPrelude::None, |dialler| dialler.prelude())
     }
 
     /// The protocol in which backends are asked for TLS.

@@ -1,4 +1,4 @@
-//! One check of one backend, on a leg of its own: connect, ask, receive, close.
+//! One check of one backend, on a separate connection: connect, ask, receive, close.
 //!
 //! In: where and what to ask. Out: that the answer was right, or what was wrong, within the check's time. Connecting is the
 //! connector's, as for clients: a check finds what connections would find.

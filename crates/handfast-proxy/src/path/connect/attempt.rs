@@ -2,41 +2,48 @@
 
 use std::rc::Rc;
 
+use handfast_leg::Socket;
 use handfast_leg::runtime::Runtime;
 use handfast_net::clock::Moment;
 use handfast_tls::client::ClientSession;
 use handfast_tls::session::Failure;
 use handfast_wire::starttls::Greeting;
 
-use super::Connected;
 use crate::backends::connector::{
-    self, AttemptTime, ConnectContext, ConnectFailure, ConnectOutcome, ConnectPlan, TlsPlan,
+    self, AttemptTime, ConnectContext, ConnectFailure, ConnectOutcome, ConnectPlan, Connected, TlsPlan,
 };
-use crate::backends::endpoint::Endpoint;
+use crate::backends::endpoint::{Endpoint, InUse};
 use crate::backends::opening::Opening;
-use crate::backends::standing::FailurePolicy;
 use crate::backends::tls::Dialler;
 use crate::config::model::MissingCloseNotify;
 use crate::path::account::Account;
 use crate::path::connection::{Connection, WaitingClient};
-use crate::worker::services::{Choice, ThreadService};
+use crate::worker::services::ThreadService;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
-/// What every attempt of a connection has to work with.
-pub(super) struct Wanted<'a> {
-    pub(super) service: Rc<ThreadService>,
-    /// TLS with the backends, from the beginning; `None`: plain text, or TLS that follows later.
-    pub(super) dialler: Option<Rc<Dialler>>,
-    /// The PROXY header that the backend gets before everything else; empty where none is sent.
-    pub(super) header: Vec<u8>,
-    /// The client's first bytes.
-    pub(super) first: &'a [u8],
-    /// The greeting that the backend must send first.
-    pub(super) greeting: Option<Greeting>,
+/// A backend that answered.
+#[derive(Debug)]
+pub(crate) struct Reached<S: Socket> {
+    pub(crate) connected: Connected<S>,
+    /// Counts the connection at its endpoint.
+    pub(crate) in_use: InUse,
 }
 
-impl Wanted<'_> {
+/// What every attempt of a connection has to work with.
+pub(crate) struct AttemptPlan<'a> {
+    pub(crate) service: Rc<ThreadService>,
+    /// TLS with the backends, from the beginning; `None`: plain text, or TLS that follows later.
+    pub(crate) dialler: Option<Rc<Dialler>>,
+    /// The PROXY header that the backend gets before everything else; empty where none is sent.
+    pub(crate) header: Vec<u8>,
+    /// The client's first bytes.
+    pub(crate) first: &'a [u8],
+    /// The greeting that the backend must send first.
+    pub(crate) greeting: Option<Greeting>,
+}
+
+impl AttemptPlan<'_> {
     /// What is spoken before TLS, or before the client's bytes.
     fn opening(&self, endpoint: &Endpoint) -> Opening {
         let way = (self.service.through.as_deref(), endpoint.behind.as_ref());
@@ -46,7 +53,7 @@ impl Wanted<'_> {
 }
 
 /// What an attempt that failed ended.
-pub(super) enum Ended {
+pub(crate) enum Ended {
     /// Itself; another backend may be tried.
     Attempt(CloseReason),
     /// The whole connection; and what the backend did, if it had enough time to answer.
@@ -71,35 +78,28 @@ impl Ended {
     }
 }
 
-/// The time that one attempt has, from now on.
-pub(super) fn attempt_time<R: Runtime>(connection: &Connection<R>) -> AttemptTime {
-    let begun = R::now();
-    let limit = connection.account.service.limits.connect;
-    AttemptTime { begun, deadline: connection.deadline.min(begun.deadline(limit)) }
-}
-
 /// One attempt at one backend.
-pub(super) async fn attempt<R: Runtime>(
+pub(crate) async fn attempt<R: Runtime>(
     connection: &mut Connection<R>,
     endpoint: &Endpoint,
-    wanted: &Wanted<'_>,
-) -> Result<connector::Connected<R::Socket>, Ended> {
-    let time = attempt_time(connection);
+    plan: &AttemptPlan<'_>,
+) -> Result<Connected<R::Socket>, Ended> {
+    let time = connection.attempt_time();
     let Account { thread, service, record, .. } = &connection.account;
     let agreed = record.tls.alpn.as_deref();
-    let dialler = wanted.dialler.as_deref();
+    let dialler = plan.dialler.as_deref();
     let session = dialler.map(|dialler| move |now| dialler.session(endpoint, agreed, now));
-    let plan = ConnectPlan {
+    let connect_plan = ConnectPlan {
         source: service.source(record.client),
-        opening: wanted.opening(endpoint),
+        opening: plan.opening(endpoint),
         own_header: None,
         tls: dialler.zip(session.as_ref()).map(|(dialler, session)| tls_plan(dialler, session)),
-        greeting: wanted.greeting.clone(),
-        first: wanted.first,
+        greeting: plan.greeting.clone(),
+        first: plan.first,
     };
     let cancellation = WaitingClient::new(&mut connection.client, thread);
     let mut context = ConnectContext { time, buffers: &thread.scratch, cancellation };
-    let outcome = connector::connect::<R, _>(&endpoint.address, plan, &mut context).await;
+    let outcome = connector::connect::<R, _>(&endpoint.address, connect_plan, &mut context).await;
     conclude(connection, dialler, outcome, time)
 }
 
@@ -117,7 +117,7 @@ fn conclude<R: Runtime>(
     dialler: Option<&Dialler>,
     outcome: ConnectOutcome<R::Socket>,
     time: AttemptTime,
-) -> Result<connector::Connected<R::Socket>, Ended> {
+) -> Result<Connected<R::Socket>, Ended> {
     let deadline = connection.deadline;
     let mut result = outcome.result.map_err(|failure| Ended::new::<R>(failure, time, deadline));
     let Some((tls, dialler)) = outcome.tls.zip(dialler) else { return result };
@@ -141,48 +141,37 @@ fn conclude<R: Runtime>(
     result
 }
 
-/// Begins TLS with a backend that has sent something before (MySQL). The client has got that already: no other backend can be tried.
-pub(crate) async fn secure_later<R: Runtime>(
+/// Begins TLS with a backend that has been reached; `before` goes first, in the clear. The client has got something of this backend
+/// already: no other can be tried.
+pub(crate) async fn secure<R: Runtime>(
     connection: &mut Connection<R>,
-    choice: Choice,
-    mut connected: Connected<R::Socket>,
-) -> Result<Connected<R::Socket>, CloseReason> {
-    let service = Rc::clone(&connection.account.service);
-    let Some(dialler) = service.dialler(choice) else { return Ok(connected) };
-    let time = attempt_time(connection);
-    let endpoint = Rc::clone(connected.in_use.endpoint());
+    dialler: &Dialler,
+    reached: Reached<R::Socket>,
+    before: &[u8],
+) -> Result<Reached<R::Socket>, CloseReason> {
+    let time = connection.attempt_time();
+    let Reached { connected: Connected { leg, mut spoken, .. }, in_use } = reached;
     let Account { thread, record, .. } = &connection.account;
     let agreed = record.tls.alpn.as_deref();
-    let session = |now| dialler.session(&endpoint, agreed, now);
+    let session = |now| dialler.session(in_use.endpoint(), agreed, now);
     let cancellation = WaitingClient::new(&mut connection.client, thread);
     let mut context = ConnectContext { time, buffers: &thread.scratch, cancellation };
-    let request = std::mem::take(&mut connected.request);
     let plan = tls_plan(dialler, &session);
-    let outcome = connector::secure::<R, _>(connected.leg, &request, &plan, &mut context).await;
+    let outcome = connector::secure::<R, _>(leg, before, &plan, &mut context).await;
     let (reason, failure) = match conclude(connection, Some(dialler), outcome, time) {
-        Ok(mut secured) => {
+        Ok(mut connected) => {
             // What is left of the handshake goes with the next bytes, in front of them.
-            secured.leg.hold(R::now());
-            connected.in_use.is_good();
-            connected.spoken.extend_from_slice(&secured.spoken);
-            return Ok(Connected { leg: secured.leg, given: 0, ..connected });
+            connected.leg.hold(R::now());
+            in_use.is_good();
+            spoken.extend_from_slice(&connected.spoken);
+            return Ok(Reached { connected: Connected { spoken, ..connected }, in_use });
         }
         Err(Ended::Attempt(reason)) => (reason.clone(), Some(reason)),
         Err(Ended::Connection(reason, failure)) => (reason, failure),
     };
     if let Some(failure) = failure {
-        connected.in_use.failed(&failure, note_failure(connection, &endpoint, &failure));
+        let policy = connection.account.backend_failed(in_use.endpoint(), &failure);
+        in_use.failed(&failure, policy);
     }
     Err(reason)
-}
-
-/// Notes that a backend failed this connection; how many failures it may have.
-pub(super) fn note_failure<R: Runtime>(
-    connection: &mut Connection<R>,
-    endpoint: &Endpoint,
-    reason: &CloseReason,
-) -> FailurePolicy {
-    connection.account.record.backend_failed(&endpoint.name, reason.cause);
-    let limits = &connection.account.service.limits;
-    FailurePolicy { failures: limits.backend_failures, pause: limits.backend_retry }
 }

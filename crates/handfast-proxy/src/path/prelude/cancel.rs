@@ -8,11 +8,11 @@ use std::rc::Rc;
 use handfast_leg::{Leg, Socket as _};
 use handfast_net::engine::Woken;
 
-use super::attempt::{Ended, Wanted, attempt, attempt_time, note_failure};
 use crate::backends::connector;
 use crate::backends::endpoint::{Attempt, Endpoint};
 use crate::backends::standing::State;
 use crate::backends::tls::Dialler;
+use crate::path::connect::attempt::{AttemptPlan, Ended, attempt};
 use crate::path::connection::Connection;
 use crate::path::proxy_header_out;
 use crate::worker::services::Choice;
@@ -56,13 +56,13 @@ async fn send<R: Runtime>(
     let begun = R::now();
     let service = Rc::clone(&connection.account.service);
     let (dialler, header) = (dialler.cloned(), proxy_header_out::header(connection));
-    let wanted = Wanted { service, dialler, header, first: request, greeting: None };
+    let plan = AttemptPlan { service, dialler, header, first: request, greeting: None };
     let picked = Attempt::without_trial(endpoint);
-    let mut leg = match attempt(connection, endpoint, &wanted).await {
+    let mut leg = match attempt(connection, endpoint, &plan).await {
         Ok(connected) => connected.leg,
         Err(ended) => {
             if let Ended::Attempt(reason) = &ended {
-                picked.failed(reason, note_failure(connection, endpoint, reason));
+                picked.failed(reason, connection.account.backend_failed(endpoint, reason));
             }
             return Err(ended);
         }
@@ -84,7 +84,7 @@ async fn wait_for_its_end<R: Runtime>(
     connection: &mut Connection<R>,
     leg: &mut Leg<R::Socket>,
 ) -> Result<(), Ended> {
-    let until = attempt_time(connection).deadline;
+    let until = connection.attempt_time().deadline;
     loop {
         let thread = Rc::clone(&connection.account.thread);
         match connector::read(leg, &mut thread.scratch.borrow_mut()) {

@@ -1,0 +1,237 @@
+//! MySQL with TLS: the server speaks first, with what its client needs to log in.
+//!
+//! In: an accepted client that is to ask for TLS, or one behind its own handshake whose backend is to be asked for TLS. Out: both sides
+//! logged in, or a backend that is secured for the login. The backend is reached before the client has sent anything, TLS with it begins
+//! when the client's part of the login is known, and where only one side has TLS the login is renumbered by one packet, the request for
+//! it.
+
+use std::rc::Rc;
+
+use handfast_leg::runtime::Runtime;
+use handfast_leg::{Broken, Leg, Socket};
+use handfast_net::clock::Moment;
+use handfast_wire::starttls::mysql::{self, Login, TlsSide};
+use handfast_wire::starttls::{Greeting, Problem, Protocol};
+
+use crate::backends::connector::read;
+use crate::backends::opening::of_problem;
+use crate::path::connect::attempt::Reached;
+use crate::path::connect::{self, Approach};
+use crate::path::connection::Connection;
+use crate::path::prelude::{exchange, refuse, send, write};
+use crate::path::relay::Relay;
+use crate::worker::services::Choice;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+
+/// A client that is about to begin TLS, having been greeted by its backend.
+struct Upgrading<R: Runtime> {
+    reached: Reached<R::Socket>,
+    /// The client's request for TLS.
+    request: mysql::Request,
+}
+
+/// The steps of a client that asks for TLS: connect comes before hello here, and the login behind the handshake.
+pub(super) async fn open<R: Runtime>(
+    connection: &mut Connection<R>,
+    received: Vec<u8>,
+) -> Result<Relay, CloseReason> {
+    let outcome = upgrade(connection, &received).await;
+    connection.account.record.seconds.hello = R::now().since(connection.accepted);
+    let Upgrading { mut reached, request } = outcome?;
+    let (choice, mut first) = super::secure_client(connection, request.received).await?;
+    let begun = R::now();
+    let service = Rc::clone(&connection.account.service);
+    if let Some(dialler) = service.dialler(choice) {
+        // Both have asked for TLS: packets have the same numbers on both sides.
+        reached = connect::secure(connection, dialler, reached, &request.packet).await?;
+    } else {
+        log_in(connection, Login::new(TlsSide::Client), &mut first, &mut reached).await?;
+    }
+    connection.account.record.seconds.connect += R::now().since(begun);
+    Relay::begin(connection, &first, reached)
+}
+
+/// Reaches a backend that is asked for TLS, for a client that was not asked for it here (it has none, or had it from the first byte): the
+/// server's greeting, the client's login, and only then TLS with the server, whose request repeats the login. `first` is afterwards what
+/// the backend is to be given next.
+pub(super) async fn connect<R: Runtime>(
+    connection: &mut Connection<R>,
+    choice: Choice,
+    first: &mut Vec<u8>,
+) -> Result<Reached<R::Socket>, CloseReason> {
+    let mut reached = dial(connection, choice).await?;
+    let begun = R::now();
+    let (words, refused) = match greeting_of(&mut reached)? {
+        Ok(greeting) => (greeting.packet(false), None),
+        Err((problem, words)) => (words, Some(problem)),
+    };
+    {
+        let thread = Rc::clone(&connection.account.thread);
+        write::<R>(connection.client(), &words, &mut thread.scratch.borrow_mut())?;
+    }
+    if let Some(problem) = refused {
+        return Err(of_problem(&problem));
+    }
+    let mut login = Login::new(TlsSide::Backend);
+    login.hear_client(first).map_err(|problem| of_login(Side::Client, &problem))?;
+    first.clear();
+    let request = loop {
+        if let Some(request) = login.request() {
+            break request;
+        }
+        match receive_login(connection)? {
+            Some(words) => login.hear_client(&words).map_err(|problem| of_login(Side::Client, &problem))?,
+            None => connection.wait_for_peer(Side::Client, Step::Connect, "it did not log in").await?,
+        }
+    };
+    let service = Rc::clone(&connection.account.service);
+    if let Some(dialler) = service.dialler(choice) {
+        reached = connect::secure(connection, dialler, reached, &request).await?;
+    }
+    log_in(connection, login, first, &mut reached).await?;
+    connection.account.record.seconds.connect += R::now().since(begun);
+    Ok(reached)
+}
+
+/// Reaches a backend up to its greeting; TLS begins later.
+async fn dial<R: Runtime>(
+    connection: &mut Connection<R>,
+    choice: Choice,
+) -> Result<Reached<R::Socket>, CloseReason> {
+    let has_tls = connection.account.service.dialler(choice).is_some();
+    let greeting = Some(Greeting::of_mysql(has_tls));
+    connect::dial(connection, choice, Approach { first: &[], greeting, is_tls_later: true }).await
+}
+
+/// Passes a server's greeting on to the client, and reads the client's request for TLS. `came` is what it sent behind a PROXY header.
+async fn upgrade<R: Runtime>(
+    connection: &mut Connection<R>,
+    came: &[u8],
+) -> Result<Upgrading<R>, CloseReason> {
+    // Its client sends nothing before it was greeted.
+    if !came.is_empty() {
+        let reason = CloseReason::new(Step::Hello, Side::Client, Cause::Starttls);
+        return Err(reason.because("it spoke before it was greeted"));
+    }
+    let mut reached = dial(connection, Choice::SERVICE).await?;
+    let greeting = match greeting_of(&mut reached)? {
+        // A server's refusal is meant for its client, who can read it.
+        Err((problem, words)) => {
+            send(connection, &words).await?;
+            return Err(of_problem(&problem));
+        }
+        Ok(greeting) => greeting,
+    };
+    let mut answer = greeting.packet(true);
+    let mut received = Vec::new();
+    loop {
+        let bytes = exchange(connection, answer).await?;
+        answer = Vec::new();
+        let thread = Rc::clone(&connection.account.thread);
+        received.extend_from_slice(&thread.scratch.borrow().received[..bytes]);
+        match mysql::Greeting::request(&received, &mut answer) {
+            Ok(None) => {}
+            Ok(Some(request)) => {
+                connection.account.record.starttls = Some(Protocol::MySql);
+                return Ok(Upgrading { reached, request });
+            }
+            Err(problem) => return Err(refuse(connection, &answer, &problem)),
+        }
+    }
+}
+
+/// A server's greeting; or what its refusal means, and its words.
+type MySqlGreeting = Result<mysql::Greeting, (Problem, Vec<u8>)>;
+
+/// The greeting that connect has waited for.
+fn greeting_of<S: Socket>(reached: &mut Reached<S>) -> Result<MySqlGreeting, CloseReason> {
+    let received = std::mem::take(&mut reached.connected.spoken);
+    match mysql::greeting(&received) {
+        Ok(Some(greeting)) => Ok(Ok(greeting)),
+        Ok(None) => Err(CloseReason::new(Step::Connect, Side::Local, Cause::Internal)),
+        Err(problem @ Problem::Refused { .. }) => Ok(Err((problem, received))),
+        Err(problem) => Err(of_problem(&problem)),
+    }
+}
+
+/// Reads once from a client that logs in, after sending what waits; what it sent, if anything.
+fn receive_login<R: Runtime>(connection: &mut Connection<R>) -> Result<Option<Vec<u8>>, CloseReason> {
+    let thread = Rc::clone(&connection.account.thread);
+    let scratch = &mut *thread.scratch.borrow_mut();
+    let client = connection.client();
+    let broken = |broken: Broken| CloseReason::broken(Step::Connect, &broken);
+    while client.flush().map_err(broken)? {}
+    if client.unsent() > 0 {
+        return Ok(None);
+    }
+    let got = client.read(scratch, false).map_err(broken)?;
+    client.answer(scratch, got.failed.is_some()).map_err(broken)?;
+    if let Some(failed) = got.failed {
+        return Err(broken(failed));
+    }
+    if client.has_ended() {
+        return Err(CloseReason::new(Step::Connect, Side::Client, Cause::CLOSED_EARLY));
+    }
+    let words = client.plaintext(&scratch.received, &scratch.plaintext, got.length).to_vec();
+    Ok(got.moved.then_some(words))
+}
+
+/// Relays a login between a side with TLS and one without, until the server has let the client in or not.
+async fn log_in<R: Runtime>(
+    connection: &mut Connection<R>,
+    mut login: Login,
+    first: &mut Vec<u8>,
+    reached: &mut Reached<R::Socket>,
+) -> Result<(), CloseReason> {
+    let mut carried = Vec::new();
+    login.carry_client(first, &mut carried).map_err(|problem| of_login(Side::Client, &problem))?;
+    while !login.is_decided() {
+        if !step(connection, &mut login, &mut carried, &mut reached.connected.leg)? {
+            let has_spoken = reached.connected.leg.sent() > 0;
+            let side = if has_spoken { Side::Backend } else { Side::Client };
+            connection.wait_for_peer(side, Step::Connect, "the login was not over").await?;
+        }
+    }
+    // What the relay takes over.
+    carried.extend_from_slice(&login.into_rest());
+    *first = carried;
+    Ok(())
+}
+
+/// One look at both sides; whether anything moved.
+fn step<R: Runtime>(
+    connection: &mut Connection<R>,
+    login: &mut Login,
+    carried: &mut Vec<u8>,
+    backend: &mut Leg<R::Socket>,
+) -> Result<bool, CloseReason> {
+    let mut moved = false;
+    if let Some(words) = receive_login(connection)? {
+        moved = true;
+        login.carry_client(&words, carried).map_err(|problem| of_login(Side::Client, &problem))?;
+    }
+    let thread = Rc::clone(&connection.account.thread);
+    let scratch = &mut *thread.scratch.borrow_mut();
+    let broken = |broken: Broken| CloseReason::broken(Step::Connect, &broken);
+    let client = connection.client();
+    // Behind what the backend has not taken yet nothing is written, or it would overtake that.
+    let is_free = backend.unsent() == 0 || backend.held_until() != Moment::NEVER;
+    if !carried.is_empty() && is_free {
+        moved = true;
+        backend.write(&std::mem::take(carried), &mut scratch.records).map_err(broken)?;
+    }
+    if let Some(received) = read(backend, scratch)? {
+        let mut words = Vec::new();
+        login.carry_backend(&received, &mut words).map_err(|problem| of_login(Side::Backend, &problem))?;
+        if !words.is_empty() {
+            write::<R>(client, &words, scratch)?;
+        }
+        moved = true;
+    }
+    Ok(moved)
+}
+
+fn of_login(side: Side, problem: &Problem) -> CloseReason {
+    CloseReason::new(Step::Connect, side, Cause::Starttls).because(problem.to_string())
+}

@@ -1,0 +1,169 @@
+//! What comes between accept and hello where clients ask for TLS inside another protocol (`starttls`), and the greetings that this takes
+//! from one side or leaves to the other.
+//!
+//! In: an accepted client. Out: one that begins TLS with its next byte, having been answered in its own protocol by
+//! `handfast_wire::starttls`; nothing that it sent before has an effect or is kept. A backend whose greeting the client does not
+//! expect any more is received here, and a client whose backend has greeted before its own TLS (`backend-tls.starttls`) is greeted here.
+//! The exception is MySQL, where the server speaks first: `mysql.rs`.
+
+mod cancel;
+
+use std::rc::Rc;
+
+use handfast_leg::runtime::Runtime;
+use handfast_leg::{Broken, Leg, Why};
+use handfast_net::host_name::host_name;
+use handfast_tls::buffer::Scratch;
+use handfast_wire::starttls::{Greeting, Problem, Progress, Server, second_greeting};
+
+use crate::backends::tls::BackendPrelude;
+use crate::path::connect::Approach;
+use crate::path::connection::Connection;
+use crate::worker::services::{Choice, Prelude, ThreadService};
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+
+/// Answers a client until it begins TLS; at once done where TLS begins with the first byte. `received` is what it sent behind a PROXY
+/// header. Out: the beginning of its hello, where that has come already.
+pub(crate) async fn receive_prelude<R: Runtime>(
+    connection: &mut Connection<R>,
+    received: Vec<u8>,
+) -> Result<Vec<u8>, CloseReason> {
+    let service = Rc::clone(&connection.account.service);
+    let Prelude::Standard { protocol, name } = &service.prelude else { return Ok(received) };
+    let outcome = Box::pin(converse(connection, Server::new(*protocol, name), received)).await;
+    connection.account.record.seconds.hello = R::now().since(connection.accepted);
+    outcome
+}
+
+/// How a backend is reached so that it has greeted as often as the client expects. `first`: the client's first bytes.
+pub(crate) fn align_greetings<'a>(service: &ThreadService, choice: Choice, first: &'a [u8]) -> Approach<'a> {
+    let (first, greeting) = match (&service.prelude, service.backend_prelude(choice)) {
+        (Prelude::Standard { protocol, .. }, before_tls) if protocol.server_speaks_first() => {
+            // A backend that is asked for TLS greets before it, and not again.
+            let greets = before_tls == BackendPrelude::None;
+            (&[][..], Greeting::new(*protocol).filter(|_| greets))
+        }
+        _ => (first, None),
+    };
+    Approach { first, greeting, is_tls_later: false }
+}
+
+/// Greets a client that waits for a greeting, when the backend's own came before its TLS.
+pub(crate) fn greet_client<R: Runtime>(
+    connection: &mut Connection<R>,
+    choice: Choice,
+) -> Result<(), CloseReason> {
+    let service = &connection.account.service;
+    let (Prelude::None, BackendPrelude::Standard(protocol)) =
+        (&service.prelude, service.backend_prelude(choice))
+    else {
+        return Ok(());
+    };
+    let words = second_greeting(protocol, &host_name());
+    if words.is_empty() {
+        return Ok(());
+    }
+    let thread = Rc::clone(&connection.account.thread);
+    let scratch = &mut *thread.scratch.borrow_mut();
+    write::<R>(connection.client(), &words, scratch)
+}
+
+async fn converse<R: Runtime>(
+    connection: &mut Connection<R>,
+    mut server: Server,
+    mut received: Vec<u8>,
+) -> Result<Vec<u8>, CloseReason> {
+    let mut answer = Vec::new();
+    server.begin(&mut answer);
+    loop {
+        let progress = if received.is_empty() {
+            let bytes = exchange(connection, answer).await?;
+            answer = Vec::new();
+            let thread = Rc::clone(&connection.account.thread);
+            server.take(&thread.scratch.borrow().received[..bytes], &mut answer)
+        } else {
+            server.take(&std::mem::take(&mut received), &mut answer)
+        };
+        match progress {
+            Ok(Progress::More) => {}
+            Ok(Progress::Ready) => {
+                send(connection, &answer).await?;
+                connection.account.record.starttls = connection.account.service.starttls_protocol();
+                return Ok(Vec::new());
+            }
+            Ok(Progress::Cancel) => {
+                connection.account.record.starttls = connection.account.service.starttls_protocol();
+                return Err(cancel::cancel(connection, &server.into_received()).await);
+            }
+            Ok(Progress::Direct) => return Ok(server.into_received()),
+            Err(problem) => return Err(refuse(connection, &answer, &problem)),
+        }
+    }
+}
+
+/// Keeps the last words to a client, which the close sends; why it ends.
+pub(super) fn refuse<R: Runtime>(
+    connection: &mut Connection<R>,
+    answer: &[u8],
+    problem: &Problem,
+) -> CloseReason {
+    connection.client().keep(answer);
+    let cause = match problem {
+        Problem::Injected { .. } => Cause::PlaintextInjected,
+        Problem::Left { .. } => Cause::CLOSED_EARLY,
+        _ => Cause::Starttls,
+    };
+    CloseReason::new(Step::Hello, Side::Client, cause).because(problem.to_string())
+}
+
+/// Sends `answer`, and waits for what the client sends then; the number of bytes in the thread's buffer.
+pub(super) async fn exchange<R: Runtime>(
+    connection: &mut Connection<R>,
+    answer: Vec<u8>,
+) -> Result<usize, CloseReason> {
+    connection.client().keep(&answer);
+    loop {
+        let thread = Rc::clone(&connection.account.thread);
+        let received =
+            connection.client().read_flight(&mut thread.scratch.borrow_mut()).map_err(of_client)?;
+        if let Some(bytes) = received {
+            return Ok(bytes);
+        }
+        connection.wait_for_peer(Side::Client, Step::Hello, "it did not ask for TLS").await?;
+    }
+}
+
+/// Sends `answer`, and waits until the kernel has it.
+pub(super) async fn send<R: Runtime>(
+    connection: &mut Connection<R>,
+    answer: &[u8],
+) -> Result<(), CloseReason> {
+    connection.client().keep(answer);
+    loop {
+        connection.client().send_flight().map_err(of_client)?;
+        if connection.client().unsent() == 0 {
+            return Ok(());
+        }
+        connection.wait_for_peer(Side::Client, Step::Hello, "it did not take the answer").await?;
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn of_client(broken: Broken) -> CloseReason {
+    match broken.why {
+        Why::Truncated => CloseReason::new(Step::Hello, Side::Client, Cause::CLOSED_EARLY)
+            .because("before it asked for TLS"),
+        _ => CloseReason::broken(Step::Hello, &broken),
+    }
+}
+
+/// Sends something to a client behind its handshake. Tickets may still wait to be sent: their records were made first, and go first.
+pub(super) fn write<R: Runtime>(
+    client: &mut Leg<R::Socket>,
+    words: &[u8],
+    scratch: &mut Scratch,
+) -> Result<(), CloseReason> {
+    client.hold(R::now());
+    client.write(words, &mut scratch.records).map_err(|broken| CloseReason::broken(Step::Connect, &broken))
+}
