@@ -26,8 +26,10 @@ pub(crate) struct TlsPlan<'a> {
 /// What became of TLS with a backend.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TlsOutcome {
-    /// What was agreed, so far as the handshake came; `None`: it did not begin.
+    /// What was agreed until it ended; `None`: the handshake did not begin.
     pub(crate) agreed: Option<Agreed>,
+    /// Whether the handshake succeeded.
+    pub(crate) is_done: bool,
     /// The duration of the handshake without dialling …
     pub(crate) handshake: Duration,
     /// … and the part of it that was computing.
@@ -80,6 +82,7 @@ impl Handshake {
         let hello = outcome.crypto;
         let result = exchange::<R, C>(leg, context, &mut outcome.crypto).await;
         outcome.agreed = Some(leg.session().map(|session| session.agreed()).unwrap_or_default());
+        outcome.is_done = result.is_ok();
         outcome.handshake = R::now().since(begun) + hello;
         result
     }

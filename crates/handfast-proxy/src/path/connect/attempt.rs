@@ -122,9 +122,11 @@ fn conclude<R: Runtime>(
     let mut result = outcome.result.map_err(|failure| Ended::new::<R>(failure, time, deadline));
     let Some((tls, dialler)) = outcome.tls.zip(dialler) else { return result };
     let Account { record, service, .. } = &mut connection.account;
-    if let (Ok(_), Some(agreed)) = (&result, &tls.agreed) {
+    // Also where it has not greeted then.
+    if let Some(agreed) = tls.agreed.as_ref().filter(|_| tls.is_done) {
         match dialler.at_odds(record.tls.alpn.as_deref(), agreed.alpn.as_deref()) {
             None => service.metrics.backend_handshake(agreed, tls.handshake, tls.crypto),
+            Some(_) if matches!(result, Err(Ended::Connection(..))) => {}
             Some(detail) => {
                 let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::BackendProtocol);
                 result = Err(Ended::Attempt(reason.because(detail)));
