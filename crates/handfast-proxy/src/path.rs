@@ -24,7 +24,7 @@ use crate::backends::tls::BackendPrelude;
 use crate::config::model::Clients;
 use crate::path::connection::Connection;
 use crate::path::relay::Relay;
-use crate::worker::services::{Choice, Prelude};
+use crate::worker::services::{Chosen, Prelude};
 use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;
 
@@ -60,13 +60,13 @@ async fn open<R: Runtime>(connection: &mut Connection<R>) -> Result<Relay, Close
     if matches!(connection.account.service.prelude, Prelude::ServerFirst) {
         return Box::pin(mysql::open(connection, received)).await;
     }
-    let (choice, mut first) = receive(connection, received).await?;
-    let reached = if connection.account.service.backend_prelude(choice) == BackendPrelude::ServerFirst {
-        Box::pin(mysql::connect(connection, choice, &mut first)).await?
+    let (chosen, mut first) = receive(connection, received).await?;
+    let reached = if connection.account.service.backend_prelude(chosen) == BackendPrelude::ServerFirst {
+        Box::pin(mysql::connect(connection, chosen, &mut first)).await?
     } else {
-        let approach = prelude::align_greetings(&connection.account.service, choice, &first);
-        let reached = connect::dial(connection, choice, approach).await?;
-        prelude::greet_client(connection, choice)?;
+        let approach = prelude::align_greetings(&connection.account.service, chosen, &first);
+        let reached = connect::dial(connection, chosen, approach).await?;
+        prelude::greet_client(connection, chosen)?;
         reached
     };
     Relay::begin(connection, &first, reached)
@@ -76,10 +76,10 @@ async fn open<R: Runtime>(connection: &mut Connection<R>) -> Result<Relay, Close
 async fn receive<R: Runtime>(
     connection: &mut Connection<R>,
     received: Vec<u8>,
-) -> Result<(Choice, Vec<u8>), CloseReason> {
+) -> Result<(Chosen, Vec<u8>), CloseReason> {
     if connection.account.service.clients == Clients::Plain {
         connection.account.record.seconds.hello = R::now().since(connection.accepted);
-        return Ok((Choice::SERVICE, received));
+        return Ok((Chosen::SERVICE, received));
     }
     let received = prelude::receive_prelude(connection, received).await?;
     secure_client(connection, received).await
@@ -89,13 +89,13 @@ async fn receive<R: Runtime>(
 async fn secure_client<R: Runtime>(
     connection: &mut Connection<R>,
     received: Vec<u8>,
-) -> Result<(Choice, Vec<u8>), CloseReason> {
+) -> Result<(Chosen, Vec<u8>), CloseReason> {
     let heard = hello::read(connection, received).await?;
     // By the hello alone, and before the handshake, since its policy is part of the answer, and whether there is one.
-    let choice = route::choose(connection, &heard.hello);
-    if connection.account.service.passes_through(choice) {
-        return Ok((choice, handshake::pass_through(&mut connection.account.record, heard)));
+    let chosen = route::choose(connection, &heard.hello);
+    if connection.account.service.passes_through(chosen) {
+        return Ok((chosen, handshake::pass_through(&mut connection.account.record, heard)));
     }
-    let first = handshake::finish(connection, heard, choice).await?;
-    Ok((route::after_handshake(choice, &connection.account.record.tls), first))
+    let first = handshake::finish(connection, heard, chosen).await?;
+    Ok((route::after_handshake(chosen, &connection.account.record.tls), first))
 }

@@ -35,7 +35,6 @@ mod build;
 mod carried;
 mod checks;
 mod dialling;
-mod distinct;
 mod report;
 mod rings;
 mod words;
@@ -43,7 +42,6 @@ mod words;
 pub(crate) use build::{Built, build};
 pub(crate) use carried::{CarriedOver, SharedCarriedOver, ThrowawayError, make_throwaway, throwaway};
 pub(crate) use checks::check_plans;
-pub(crate) use distinct::Distinct;
 pub(crate) use report::Report;
 pub(crate) use rings::{GivenKeys, KeyRings, RingId};
 
@@ -71,11 +69,7 @@ pub(crate) struct State {
 pub(crate) struct ServiceState {
     pub(crate) model: Service,
     /// How its clients are served: the service itself, then each of its rules.
-    pub(crate) routes: Vec<Route>,
-    /// Of the service's own clients, then of those of each of its rules; none where no TLS ends here.
-    pub(crate) settings: Distinct<ServerSettings>,
-    /// TLS towards the backends, in the same order; `None`: plain text.
-    pub(crate) dialling: Vec<Option<Arc<DialTls>>>,
+    pub(crate) routes: Vec<RouteState>,
     /// The proxy on the way to them.
     pub(crate) through: Option<Arc<Through>>,
     /// `None` where no TLS ends here.
@@ -93,18 +87,28 @@ pub(crate) struct ServiceState {
     pub(crate) problems: Vec<FileProblem>,
 }
 
+/// One route of a service, with what its files hold. Routes with equal settings share one value.
+#[derive(Debug)]
+pub(crate) struct RouteState {
+    pub(crate) route: Route,
+    /// TLS with its clients; `None` where it does not end here.
+    pub(crate) server: Option<Arc<ServerSettings>>,
+    /// TLS towards its backends; `None`: plain text.
+    pub(crate) backend_tls: Option<Arc<DialTls>>,
+}
+
 /// A rule about client certificates, and what it was made of.
 type Authorities = (ClientChecks, Demand, ClientRule);
 
 impl ServiceState {
     /// Every backend, those of rules and of clients whose certificate fails too. Lists that routes share come once.
     pub(crate) fn backends(&self) -> impl Iterator<Item = &Backend> {
-        backend_sets(self.routes.iter()).flat_map(|set| set.backends.iter())
+        backend_sets(self.routes.iter().map(|route| &route.route)).flat_map(|set| set.backends.iter())
     }
 
     /// Whether a certificate is requested from any of its clients.
     pub(crate) fn requests_certificates(&self) -> bool {
-        let mut tls = self.routes.iter().filter_map(|route| route.tls.as_ref());
+        let mut tls = self.routes.iter().filter_map(|route| route.route.tls.as_ref());
         tls.any(|tls| tls.client_certificates.checks().is_some())
     }
 
@@ -121,17 +125,33 @@ impl ServiceState {
         }
     }
 
-    /// The rules about client certificates that are in use, with the file and the demand that they were made of.
+    /// The settings of TLS towards backends, each once.
+    fn backend_tls(&self) -> impl Iterator<Item = &Arc<DialTls>> {
+        let of_routes = self.routes.iter().filter_map(|route| route.backend_tls.as_ref());
+        each_once(of_routes, |settings| Arc::as_ptr(settings))
+    }
+
+    /// The routes whose clients' TLS ends here, the first one of each settings.
+    fn terminating(&self) -> impl Iterator<Item = (&Route, &Arc<ServerSettings>)> {
+        let routes = self.routes.iter().filter_map(|route| Some((&route.route, route.server.as_ref()?)));
+        each_once(routes, |(_, server)| Arc::as_ptr(server))
+    }
+
+    /// The settings of TLS with its clients, each once.
+    pub(crate) fn server_settings(&self) -> impl Iterator<Item = &Arc<ServerSettings>> {
+        self.terminating().map(|(_, server)| server)
+    }
+
+    /// The rules about client certificates that are in use.
+    fn client_rules(&self) -> impl Iterator<Item = &ClientRule> {
+        self.server_settings().filter_map(|server| server.client_certificates.as_ref())
+    }
+
+    /// The same, with the file and the demand that they were made of.
     fn authorities(&self) -> Vec<Authorities> {
-        let of_rules = self.model.rules.iter().map(|rule| rule.client_certificates.as_ref());
-        let Some(tls) = &self.model.tls else { return Vec::new() };
-        let demands: Vec<_> = std::iter::once(None)
-            .chain(of_rules)
-            .map(|own| own.unwrap_or(&tls.client_certificates))
-            .collect();
-        let made = self.settings.with_first_places().filter_map(|(place, settings)| {
-            let rule = settings.client_certificates.clone()?;
-            demands[place].checks().map(|(demand, checks)| (checks.clone(), demand, rule))
+        let made = self.terminating().filter_map(|(route, server)| {
+            let (demand, checks) = route.tls.as_ref()?.client_certificates.checks()?;
+            Some((checks.clone(), demand, server.client_certificates.clone()?))
         });
         made.collect()
     }
@@ -142,7 +162,7 @@ impl State {
     pub(crate) fn needs_keys(&self, carried: &CarriedOver) {
         let Some(keys) = &carried.keys else { return };
         let served = self.services.iter().flat_map(|service| service.store.certificates());
-        let shown = self.services.iter().flat_map(|service| service.dialling.iter().flatten());
+        let shown = self.services.iter().flat_map(|service| service.backend_tls());
         let shown = shown.filter_map(|dialling| dialling.identity());
         keys.set_needed(&served.chain(shown).filter_map(|certificate| certificate.key_id()).collect());
     }
@@ -186,9 +206,7 @@ impl State {
         let time =
             |seconds: i64| SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         for service in &self.services {
-            let rules =
-                service.settings.values().iter().filter_map(|settings| settings.client_certificates.as_ref());
-            for fact in rules.flat_map(ClientRule::list_facts) {
+            for fact in service.client_rules().flat_map(ClientRule::list_facts) {
                 let list = RevocationListSnapshot {
                     service: service.model.name.clone(),
                     issuer: fact.issuer.into(),
@@ -236,10 +254,8 @@ impl State {
     /// The revocation lists that are in memory, for the next state.
     fn known_lists(&self) -> KnownLists {
         let mut known = KnownLists::default();
-        let rules = self.services.iter().flat_map(|service| service.settings.values());
-        rules
-            .filter_map(|settings| settings.client_certificates.as_ref())
-            .for_each(|rule| known.add(rule.lists()));
+        let rules = self.services.iter().flat_map(ServiceState::client_rules);
+        rules.for_each(|rule| known.add(rule.lists()));
         known
     }
 
@@ -252,9 +268,7 @@ impl State {
             problem.kind == ProblemKind::Removed && problem.since.saturating_add(keep) <= seconds(now)
         };
         let due = |service: &ServiceState| {
-            let of_lists = service.settings.values().iter().filter_map(|settings| {
-                settings.client_certificates.as_ref().and_then(ClientRule::attention_at)
-            });
+            let of_lists = service.client_rules().filter_map(ClientRule::attention_at);
             service.store.rebuild_at().into_iter().chain(of_lists).any(|at| at <= seconds(now))
                 || service.problems.iter().any(is_over)
         };

@@ -19,7 +19,7 @@ use crate::backends::endpoint::{Endpoint, Pick};
 use crate::backends::standing::State;
 use crate::path::connection::Connection;
 use crate::path::proxy_header_out;
-use crate::worker::services::Choice;
+use crate::worker::services::Chosen;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
@@ -41,24 +41,24 @@ const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(1), Duration
 /// Dials backends until one answers.
 pub(crate) async fn dial<R: Runtime>(
     connection: &mut Connection<R>,
-    choice: Choice,
+    chosen: Chosen,
     approach: Approach<'_>,
 ) -> Result<Reached<R::Socket>, CloseReason> {
     let begun = R::now();
     let service = Rc::clone(&connection.account.service);
     let Approach { first, greeting, is_tls_later } = approach;
-    let dialler = service.dialler(choice);
+    let dialler = service.dialler(chosen);
     let tls_follows = is_tls_later && dialler.is_some();
     let dialler = dialler.filter(|_| !is_tls_later).cloned();
     let header = proxy_header_out::header(connection);
     let plan = AttemptPlan { service: Rc::clone(&service), dialler, header, first, greeting };
-    let group = service.group(choice);
+    let group = service.group(chosen);
     let client = connection.account.record.client.map(|client| client.ip());
     let mut tried: Vec<Rc<Endpoint>> = Vec::new();
     let mut last = None;
     let outcome = loop {
         let endpoint = match group.pick(R::now(), &tried, client) {
-            Pick::Nothing => break Err(last.unwrap_or_else(|| service.no_backend(choice))),
+            Pick::Nothing => break Err(last.unwrap_or_else(|| service.no_backend(chosen))),
             Pick::Wait(endpoint) => {
                 connection.account.record.backend = Some(Rc::clone(&endpoint.name));
                 match others_outcome(connection, &endpoint).await {

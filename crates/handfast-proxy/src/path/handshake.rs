@@ -19,7 +19,7 @@ use handfast_wire::{Alert, AlertDescription, ClientHello};
 use crate::path::connection::Connection;
 use crate::path::hello::Heard;
 use crate::worker::context::Thread;
-use crate::worker::services::Choice;
+use crate::worker::services::Chosen;
 use crate::worker::signer::{Answered, Pending, Signer, Work};
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
@@ -47,11 +47,11 @@ pub(crate) fn pass_through(record: &mut Record, heard: Heard) -> Vec<u8> {
 pub(crate) async fn finish<R: Runtime>(
     connection: &mut Connection<R>,
     heard: Heard,
-    choice: Choice,
+    chosen: Chosen,
 ) -> Result<Vec<u8>, CloseReason> {
     let begun = R::now();
     let mut queued = Duration::ZERO;
-    let outcome = exchange(connection, heard, choice, &mut queued).await;
+    let outcome = exchange(connection, heard, chosen, &mut queued).await;
     let account = &mut connection.account;
     let seconds = &mut account.record.seconds;
     seconds.handshake = R::now().since(begun);
@@ -71,12 +71,12 @@ pub(crate) async fn finish<R: Runtime>(
 async fn exchange<R: Runtime>(
     connection: &mut Connection<R>,
     mut heard: Heard,
-    choice: Choice,
+    chosen: Chosen,
     queued: &mut Duration,
 ) -> Result<Vec<u8>, CloseReason> {
     let mut first = Vec::new();
     let thread = Rc::clone(&connection.account.thread);
-    let (session, signer) = begin(connection, &thread, &heard.hello, choice)?;
+    let (session, signer) = begin(connection, &thread, &heard.hello, chosen)?;
     if let Some(signer) = signer {
         let work = Work { session, hello: heard.received };
         answer_elsewhere(connection, signer, work, &mut first).await?;
@@ -168,11 +168,11 @@ fn begin<'t, R: Runtime>(
     connection: &mut Connection<R>,
     thread: &'t Thread,
     hello: &ClientHello,
-    choice: Choice,
+    chosen: Chosen,
 ) -> Result<(ServerSession, Option<&'t Signer>), CloseReason> {
     connection.account.record.server_name = hello.server_name.clone();
     let service = Rc::clone(&connection.account.service);
-    let server = service.server(choice);
+    let server = service.server(chosen);
     let client = connection.client();
     let mut refuse = |alert, reason| {
         client.keep(&Alert::fatal(alert).to_record());

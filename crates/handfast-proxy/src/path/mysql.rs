@@ -20,7 +20,7 @@ use crate::path::connect::{self, Approach};
 use crate::path::connection::Connection;
 use crate::path::prelude::{exchange, refuse, send, write};
 use crate::path::relay::Relay;
-use crate::worker::services::Choice;
+use crate::worker::services::Chosen;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
@@ -39,10 +39,10 @@ pub(super) async fn open<R: Runtime>(
     let outcome = upgrade(connection, &received).await;
     connection.account.record.seconds.hello = R::now().since(connection.accepted);
     let Upgrading { mut reached, request } = outcome?;
-    let (choice, mut first) = super::secure_client(connection, request.received).await?;
+    let (chosen, mut first) = super::secure_client(connection, request.received).await?;
     let begun = R::now();
     let service = Rc::clone(&connection.account.service);
-    if let Some(dialler) = service.dialler(choice) {
+    if let Some(dialler) = service.dialler(chosen) {
         // Both have asked for TLS: packets have the same numbers on both sides.
         reached = connect::secure(connection, dialler, reached, &request.packet).await?;
     } else {
@@ -57,10 +57,10 @@ pub(super) async fn open<R: Runtime>(
 /// the backend is to be given next.
 pub(super) async fn connect<R: Runtime>(
     connection: &mut Connection<R>,
-    choice: Choice,
+    chosen: Chosen,
     first: &mut Vec<u8>,
 ) -> Result<Reached<R::Socket>, CloseReason> {
-    let mut reached = dial(connection, choice).await?;
+    let mut reached = dial(connection, chosen).await?;
     let begun = R::now();
     let (words, refused) = match greeting_of(&mut reached)? {
         Ok(greeting) => (greeting.packet(false), None),
@@ -86,7 +86,7 @@ pub(super) async fn connect<R: Runtime>(
         }
     };
     let service = Rc::clone(&connection.account.service);
-    if let Some(dialler) = service.dialler(choice) {
+    if let Some(dialler) = service.dialler(chosen) {
         reached = connect::secure(connection, dialler, reached, &request).await?;
     }
     log_in(connection, login, first, &mut reached).await?;
@@ -97,11 +97,11 @@ pub(super) async fn connect<R: Runtime>(
 /// Reaches a backend up to its greeting; TLS begins later.
 async fn dial<R: Runtime>(
     connection: &mut Connection<R>,
-    choice: Choice,
+    chosen: Chosen,
 ) -> Result<Reached<R::Socket>, CloseReason> {
-    let has_tls = connection.account.service.dialler(choice).is_some();
+    let has_tls = connection.account.service.dialler(chosen).is_some();
     let greeting = Some(Greeting::of_mysql(has_tls));
-    connect::dial(connection, choice, Approach { first: &[], greeting, is_tls_later: true }).await
+    connect::dial(connection, chosen, Approach { first: &[], greeting, is_tls_later: true }).await
 }
 
 /// Passes a server's greeting on to the client, and reads the client's request for TLS. `came` is what it sent behind a PROXY header.
@@ -114,7 +114,7 @@ async fn upgrade<R: Runtime>(
         let reason = CloseReason::new(Step::Hello, Side::Client, Cause::Starttls);
         return Err(reason.because("it spoke before it was greeted"));
     }
-    let mut reached = dial(connection, Choice::SERVICE).await?;
+    let mut reached = dial(connection, Chosen::SERVICE).await?;
     let greeting = match greeting_of(&mut reached)? {
         // A server's refusal is meant for its client, who can read it.
         Err((problem, words)) => {

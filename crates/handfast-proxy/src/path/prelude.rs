@@ -19,7 +19,7 @@ use handfast_wire::starttls::{Greeting, Problem, Progress, Server, second_greeti
 use crate::backends::tls::BackendPrelude;
 use crate::path::connect::Approach;
 use crate::path::connection::Connection;
-use crate::worker::services::{Choice, Prelude, ThreadService};
+use crate::worker::services::{Chosen, Prelude, ThreadService};
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
@@ -37,8 +37,8 @@ pub(crate) async fn receive_prelude<R: Runtime>(
 }
 
 /// How a backend is reached so that it has greeted as often as the client expects. `first`: the client's first bytes.
-pub(crate) fn align_greetings<'a>(service: &ThreadService, choice: Choice, first: &'a [u8]) -> Approach<'a> {
-    let (first, greeting) = match (&service.prelude, service.backend_prelude(choice)) {
+pub(crate) fn align_greetings<'a>(service: &ThreadService, chosen: Chosen, first: &'a [u8]) -> Approach<'a> {
+    let (first, greeting) = match (&service.prelude, service.backend_prelude(chosen)) {
         (Prelude::Standard { protocol, .. }, before_tls) if protocol.server_speaks_first() => {
             // A backend that is asked for TLS greets before it, and not again.
             let greets = before_tls == BackendPrelude::None;
@@ -52,11 +52,11 @@ pub(crate) fn align_greetings<'a>(service: &ThreadService, choice: Choice, first
 /// Greets a client that waits for a greeting, when the backend's own came before its TLS.
 pub(crate) fn greet_client<R: Runtime>(
     connection: &mut Connection<R>,
-    choice: Choice,
+    chosen: Chosen,
 ) -> Result<(), CloseReason> {
     let service = &connection.account.service;
     let (Prelude::None, BackendPrelude::Standard(protocol)) =
-        (&service.prelude, service.backend_prelude(choice))
+        (&service.prelude, service.backend_prelude(chosen))
     else {
         return Ok(());
     };

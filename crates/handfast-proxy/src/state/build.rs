@@ -2,6 +2,7 @@
 //!
 //! In: a configuration, the state before, what is carried over. Out: [`Built`]. Nothing that serves is touched.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -21,24 +22,21 @@ use handfast_tls::weak::{self, Lists};
 use handfast_tls::{Finding, Severity};
 
 use super::carried::CarriedOver;
-use super::distinct::Distinct;
 use super::report::Report;
 use super::rings::RingId;
-use super::{Authorities, ServiceState, State, seconds, words};
+use super::{Authorities, RouteState, ServiceState, State, seconds, words};
 use crate::admission::Admission;
 use crate::admission::permits::{AddressLimit, Pool};
 use crate::backends::standing::Standings;
-use crate::backends::tls::DialTls;
 use crate::backends::tunnel::Through;
 use crate::config::model::{
-    self, CertificateSource, ClientChecks, Clients, Config, Places, Service, ServiceRule,
+    self, CertificateSource, ClientChecks, Config, Places, RouteTls, Service, each_once,
 };
 use handfast_process::privileges::ServiceUser;
 
 /// What a service needs where TLS ends here; nothing where it does not.
 #[derive(Debug, Default)]
 struct Termination {
-    settings: Distinct<ServerSettings>,
     ring: Option<(RingId, Arc<KeySet>)>,
     store: Arc<CertificateStore>,
     sources: Vec<Source>,
@@ -173,8 +171,10 @@ impl Builder<'_, '_> {
         let before =
             previous.and_then(|state| state.services.iter().find(|service| service.model.name == model.name));
         self.authorities = before.map(ServiceState::authorities).unwrap_or_default();
-        let tls = model.tls.as_ref().map(|tls| self.termination(model, tls, before));
-        let dialling = self.diallings(model, before);
+        let state = |route| RouteState { route, server: None, backend_tls: None };
+        let mut routes: Vec<RouteState> = model.routes().into_iter().map(state).collect();
+        let tls = model.tls.as_ref().map(|tls| self.termination(model, tls, &mut routes, before));
+        let has_backend_tls = self.backend_tls(model, &mut routes, before);
         let through = self.through(model, before);
         let mut late = Vec::new();
         for problem in self.authority_problems.drain(..) {
@@ -182,7 +182,8 @@ impl Builder<'_, '_> {
             late.push(problem);
         }
         self.source(model);
-        let Termination { settings, ring, store, sources, mut problems } = match tls {
+        has_backend_tls?;
+        let Termination { ring, store, sources, mut problems } = match tls {
             Some(tls) => tls?,
             None => Termination::default(),
         };
@@ -193,14 +194,12 @@ impl Builder<'_, '_> {
             admission: Admission::new(&model.admission, before.and_then(|before| before.admission.as_ref())),
             standings: before
                 .map_or_else(|| Standings::new(&model.name), |before| Arc::clone(&before.standings)),
-            routes: model.routes(),
             model: model.clone(),
-            settings,
+            routes,
             ring,
             store,
             sources,
             problems,
-            dialling: dialling?,
             through: through?,
         })
     }
@@ -248,11 +247,12 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// What a service needs where TLS ends here.
+    /// What a service needs where TLS ends here; the settings go to the routes.
     fn termination(
         &mut self,
         model: &Service,
         tls: &model::Tls,
+        routes: &mut [RouteState],
         before: Option<&ServiceState>,
     ) -> Option<Termination> {
         // Without a certificate the rest is looked at all the same: everything that is wrong is said at once, and what the report
@@ -262,24 +262,21 @@ impl Builder<'_, '_> {
         let (store, sources, problems) = self.store(model, tls, before).unwrap_or_else(nothing);
         let resolver = Arc::new(Resolver::new(Arc::clone(&store), tls.unknown_name.into()));
         let ring = self.ring(&tls.tickets);
-        // Rules that ask the same of clients share what is made for it. A ticket of one is then good for another: the rule is
+        // Routes that ask the same of clients share what is made for it. A ticket of one is then good for another: the route is
         // chosen again for each connection, and what was asked is the same.
-        let rules = || std::iter::once(None).chain(model.rules.iter().map(Some));
-        let asked = rules().map(|rule: Option<&ServiceRule>| {
-            let policy = rule.and_then(|rule| rule.policy.as_ref()).unwrap_or(&tls.policy);
-            let alpn = rule.and_then(|rule| rule.alpn.as_ref()).unwrap_or(&tls.alpn);
-            let demand = rule.and_then(|rule| rule.client_certificates.as_ref());
-            ((policy, alpn), demand.unwrap_or(&tls.client_certificates))
-        });
-        let settings = Distinct::new(asked, |place| {
-            let rule = place.checked_sub(1).map(|rule| &model.rules[rule]);
-            self.settings(model, tls, rule, &resolver)
-        });
-        let settings = settings.whole()?;
+        let mut made = HashMap::new();
+        for RouteState { route, server, .. } in routes.iter_mut() {
+            let Some(settings) = &route.tls else { continue };
+            let make = || self.settings(model, tls, settings, &resolver).map(Arc::new);
+            server.clone_from(made.entry(Arc::as_ptr(settings)).or_insert_with(make));
+        }
+        if made.values().any(Option::is_none) {
+            return None;
+        }
         // Ticket keys as they are now; threads get newer ones as they come.
         let ring = ring?;
-        self.try_out(settings.values(), ring.1.clone());
-        Some(Termination { settings, ring: Some(ring), store, sources, problems })
+        self.try_out(routes, &ring.1);
+        Some(Termination { ring: Some(ring), store, sources, problems })
     }
 
     fn ring(&mut self, tickets: &model::Tickets) -> Option<(RingId, Arc<KeySet>)> {
@@ -295,36 +292,22 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// TLS towards the backends: the service's own, then one for each rule.
-    fn diallings(
+    /// TLS towards the backends of each route; `None` where it cannot be made.
+    fn backend_tls(
         &mut self,
         model: &Service,
+        routes: &mut [RouteState],
         before: Option<&ServiceState>,
-    ) -> Option<Vec<Option<Arc<DialTls>>>> {
-        let before: Vec<_> =
-            before.map(|before| before.dialling.iter().flatten().cloned().collect()).unwrap_or_default();
-        let of_service = model.backend_tls.as_ref().filter(|_| model.clients != Clients::PassedThrough);
-        let of_rules = model.rules.iter().map(|rule| {
-            let passes = rule.pass_through.unwrap_or(model.clients == Clients::PassedThrough);
-            rule.backend_tls.as_ref().map_or(model.backend_tls.as_ref(), Option::as_ref).filter(|_| !passes)
-        });
-        let all: Vec<_> = std::iter::once(of_service).chain(of_rules).collect();
-        let mut made: Vec<Option<Arc<DialTls>>> = Vec::new();
-        let mut is_whole = true;
-        for (place, tls) in all.iter().enumerate() {
-            // Rules that take the service's share what was made for it, and with it the sessions.
-            let twin = all[..place].iter().position(|known| known.is_some() && known == tls);
-            made.push(match (tls, twin) {
-                (None, _) => None,
-                (Some(_), Some(twin)) => made[twin].clone(),
-                (Some(tls), None) => {
-                    let dialling = self.dialling(&model.name, tls, &before);
-                    is_whole &= dialling.is_some();
-                    dialling
-                }
-            });
+    ) -> Option<()> {
+        let before: Vec<_> = before.iter().flat_map(|before| before.backend_tls()).cloned().collect();
+        // Routes with the same settings share what is made for them, and with it the sessions.
+        let mut made = HashMap::new();
+        for RouteState { route, backend_tls, .. } in routes {
+            let Some(settings) = &route.backends.tls else { continue };
+            let make = || self.dialling(&model.name, settings, &before);
+            backend_tls.clone_from(made.entry(Arc::as_ptr(settings)).or_insert_with(make));
         }
-        is_whole.then_some(made)
+        made.values().all(Option::is_some).then_some(())
     }
 
     /// Reads the certificates of a service. Those that it served `before` are kept as they are in memory, and go on being
@@ -440,37 +423,38 @@ impl Builder<'_, '_> {
         problems
     }
 
-    /// The TLS settings of a service, or of one of its rules.
+    /// TLS with the clients of routes that have these `settings`.
     fn settings(
         &mut self,
         model: &Service,
         tls: &model::Tls,
-        rule: Option<&ServiceRule>,
+        settings: &RouteTls,
         resolver: &Arc<Resolver>,
     ) -> Option<ServerSettings> {
-        let policy = self.policy(rule.and_then(|rule| rule.policy.as_ref()).unwrap_or(&tls.policy))?;
-        let demand =
-            rule.and_then(|rule| rule.client_certificates.as_ref()).unwrap_or(&tls.client_certificates);
-        let client_certificates = match demand.checks() {
+        let policy = self.policy(&settings.policy)?;
+        let client_certificates = match settings.client_certificates.checks() {
             None => None,
             Some((demand, checks)) => Some(self.client_rule(checks, demand)?),
         };
+        let rule = settings.first_route.checked_sub(1).map(|rule| &model.rules[rule]);
         let names = rule.map(|rule| rule.names.join(" ")).unwrap_or_default();
         Some(ServerSettings {
             policy,
             resolver: Arc::clone(resolver),
             client_certificates,
-            alpn: rule.and_then(|rule| rule.alpn.clone()).unwrap_or_else(|| tls.alpn.clone()),
+            alpn: settings.alpn.clone(),
             tickets_per_handshake: tls.tickets.per_handshake,
             ticket_lifetime: tls.tickets.lifetime,
+            // Part of what binds tickets, over upgrades too: its text must stay as it is.
             scope: format!("{} {names}", model.name),
         })
     }
 
     /// Makes a TLS server of each settings, as the threads will, so that none of them can fail later.
-    fn try_out(&mut self, settings: &[ServerSettings], keys: Arc<KeySet>) {
-        for settings in settings {
-            if let Err(failure) = Server::new(settings.clone(), Arc::clone(&keys)) {
+    fn try_out(&mut self, routes: &[RouteState], keys: &Arc<KeySet>) {
+        let settings = routes.iter().filter_map(|route| route.server.as_ref());
+        for settings in each_once(settings, |settings| Arc::as_ptr(settings)) {
+            if let Err(failure) = Server::new((**settings).clone(), Arc::clone(keys)) {
                 self.report.error(format!("service {}: {failure}", settings.scope));
             }
         }

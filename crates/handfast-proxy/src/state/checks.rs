@@ -14,9 +14,9 @@ pub(crate) fn check_plans(state: &State, addresses: &Addresses) -> Vec<CheckPlan
     let mut plans: Vec<CheckPlan> = Vec::new();
     for service in &state.services {
         // With the TLS that connections to them use.
-        let own = service.routes.iter().zip(&service.dialling);
-        let own = own.map(|(route, tls)| (&route.backends.backends, tls.as_ref()));
-        let failed = service.routes.iter().filter_map(|route| route.failed_client_backends.as_ref());
+        let routes = service.routes.iter();
+        let own = routes.clone().map(|route| (&route.route.backends.backends, route.backend_tls.as_ref()));
+        let failed = routes.filter_map(|route| route.route.failed_client_backends.as_ref());
         let sets = own.chain(failed.map(|set| (&set.backends, None)));
         let sets = each_once(sets, |(backends, _)| Arc::as_ptr(backends));
         let backends = sets.flat_map(|(backends, tls)| backends.iter().map(move |backend| (backend, tls)));

@@ -24,14 +24,14 @@ use crate::admission::permits::{AddressLimit, Share};
 use crate::backends::endpoint::Endpoint;
 use crate::backends::group::Group;
 use crate::backends::standing::Standings;
-use crate::backends::tls::{BackendPrelude, Dialler};
+use crate::backends::tls::{BackendPrelude, DialTls, Dialler};
 use crate::backends::tunnel::{Place, Through, places};
 use crate::config::RouteTable;
 use crate::config::model::{
-    self, Address, Backend, ClientCertificates, Clients, ConnectThrough, Limits, MissingCloseNotify,
-    PlainHttp, Service, ServiceRule, Source, Target,
+    self, Address, Backend, Clients, ConnectThrough, Limits, MissingCloseNotify, PlainHttp, Source, Target,
+    each_once,
 };
-use crate::state::{Distinct, RingId, ServiceState, State};
+use crate::state::{RingId, RouteState, ServiceState, State};
 use crate::worker::sent_header::SentHeader;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{ServiceMetrics, ThreadMetrics};
@@ -93,10 +93,8 @@ pub(crate) struct ThreadService {
     pub(crate) proxy_senders: Option<TrustedSenders>,
     /// What backends are told in one.
     pub(crate) proxy_out: Option<SentHeader>,
-    /// What becomes of clients that no rule is about …
+    /// How clients are served that match no rule.
     pub(crate) clients: Clients,
-    /// … and for each rule, whether its clients are passed through.
-    passes_through: Vec<bool>,
     pub(crate) plain_http: PlainHttp,
     ring: Option<RingId>,
     source: Source,
@@ -106,13 +104,29 @@ pub(crate) struct ThreadService {
     turn: Cell<usize>,
     /// How its backends do, for all threads.
     standings: Arc<Standings>,
-    /// For the service's own clients, then for those of each rule; none where no TLS ends here.
-    servers: Distinct<Server>,
-    /// The same for backends, and again for those of clients whose certificate failed.
-    groups: Distinct<(Vec<Backend>, Group)>,
-    /// TLS towards these; `None`: plain text. Not where clients go whose certificate failed: they are not for our own
-    /// certificate, nor known by the name of the others.
-    diallers: Vec<Option<Rc<Dialler>>>,
+    /// The service itself, then each of its rules.
+    routes: Vec<ThreadRoute>,
+}
+
+/// One route of a service. Routes with equal settings share what is made of these.
+#[derive(Debug)]
+struct ThreadRoute {
+    /// `None` where the TLS of its clients does not end here.
+    server: Option<Rc<Server>>,
+    backends: Rc<ThreadBackends>,
+    /// Of clients whose certificate failed. There are none where such clients are refused.
+    failed_client_backends: Rc<ThreadBackends>,
+    /// TLS towards `backends`; `None`: plain text. Not for failed clients: their backends are not for our own certificate, nor known
+    /// by the name of the others.
+    dialler: Option<Rc<Dialler>>,
+    passes_through: bool,
+}
+
+/// A list of backends, and the endpoints that it stands for.
+#[derive(Debug)]
+struct ThreadBackends {
+    list: Arc<[Backend]>,
+    group: Group,
 }
 
 impl ThreadState {
@@ -158,7 +172,7 @@ impl ThreadState {
     /// TLS towards the backends of a service, with the sessions that it has.
     fn diallers_of(&self, service: &str) -> Vec<Rc<Dialler>> {
         let service = self.services.iter().find(|known| *known.name == *service);
-        service.iter().flat_map(|service| service.diallers.iter().flatten().cloned()).collect()
+        service.iter().flat_map(|service| service.diallers()).cloned().collect()
     }
 
     /// Gives every group the endpoints that its targets stand for now. Endpoints of `before` stay in use.
@@ -168,17 +182,15 @@ impl ThreadState {
             .iter()
             .flat_map(|service| {
                 service
-                    .groups
-                    .values()
-                    .iter()
-                    .flat_map(|(_, group)| group.endpoints())
+                    .backends()
+                    .flat_map(|backends| backends.group.endpoints())
                     .map(|endpoint| ((Rc::clone(&service.name), endpoint.name.to_string()), endpoint))
             })
             .collect();
         for service in &self.services {
-            for (backends, group) in service.groups.values() {
+            for ThreadBackends { list, group } in service.backends().map(|backends| &**backends) {
                 let (mut endpoints, mut nameless) = (Vec::new(), Vec::new());
-                for Backend { target, weight, backup } in backends {
+                for Backend { target, weight, backup } in list.iter() {
                     let built_in = self.shared.built_in.as_ref();
                     let found = places(target, service.connect_through(), built_in, addresses);
                     if found.is_empty() {
@@ -189,19 +201,17 @@ impl ThreadState {
                 }
                 group.set(endpoints, nameless);
             }
-            // Rules may share their service's TLS and have other backends: what any of them dials is kept.
+            // Routes may have the same TLS and other backends: what any of them dials is kept.
             let endpoints: Vec<_> =
-                service.groups.values().iter().flat_map(|(_, group)| group.endpoints()).collect();
-            service.diallers.iter().flatten().for_each(|dialler| dialler.keep_only(&endpoints));
+                service.backends().flat_map(|backends| backends.group.endpoints()).collect();
+            service.diallers().for_each(|dialler| dialler.keep_only(&endpoints));
         }
     }
 
     /// Takes new ticket keys for the services that use this ring.
     pub(crate) fn update_keys(&self, ring: RingId, keys: &Arc<KeySet>) {
         for service in self.services.iter().filter(|service| service.ring == Some(ring)) {
-            for server in service.servers.values() {
-                server.update_keys(Arc::clone(keys));
-            }
+            service.servers().for_each(|server| server.update_keys(Arc::clone(keys)));
         }
     }
 }
@@ -216,12 +226,6 @@ impl ThreadService {
         known: &[Rc<Dialler>],
     ) -> Result<Self, Failure> {
         let model = &service.model;
-        let servers = match &service.ring {
-            Some((_, keys)) => {
-                service.settings.try_map(|settings| Server::new(settings.clone(), Arc::clone(keys)))?
-            }
-            None => Distinct::default(),
-        };
         Ok(Self {
             index,
             name: model.name.as_str().into(),
@@ -237,22 +241,19 @@ impl ThreadService {
             proxy_senders: TrustedSenders::new(&model.proxy_protocol.accept_from),
             proxy_out: SentHeader::new(&model.proxy_protocol),
             clients: model.clients,
-            passes_through: passes_through(model),
             plain_http: model.plain_http,
             ring: service.ring.as_ref().map(|ring| ring.0),
             source: model.source.clone(),
             through: service.through.clone(),
             turn: Cell::new(thread),
             standings: Arc::clone(&service.standings),
-            servers,
-            groups: groups(model, thread),
-            diallers: diallers(service, known),
+            routes: routes(service, thread, known)?,
         })
     }
 
-    /// The TLS server for clients that `choice` decides about.
-    pub(crate) fn server(&self, choice: Choice) -> &Server {
-        self.servers.at(place(choice))
+    /// The TLS server for the clients of a route whose TLS ends here.
+    pub(crate) fn server(&self, chosen: Chosen) -> &Server {
+        self.routes[chosen.route].server.as_ref().expect("the TLS of its clients ends here")
     }
 
     /// Where the next connection to a backend comes from; `client` is whose it is.
@@ -269,29 +270,51 @@ impl ThreadService {
         }
     }
 
-    /// What is spoken with the backends of `choice` before TLS.
-    pub(crate) fn backend_prelude(&self, choice: Choice) -> BackendPrelude {
-        self.dialler(choice).map_or(BackendPrelude::None, |dialler| dialler.prelude())
+    /// What is spoken with the backends of a route before TLS.
+    pub(crate) fn backend_prelude(&self, chosen: Chosen) -> BackendPrelude {
+        self.dialler(chosen).map_or(BackendPrelude::None, |dialler| dialler.prelude())
     }
 
     /// The protocol in which backends are asked for TLS.
     pub(crate) fn starttls_of_backends(&self) -> Option<Protocol> {
-        self.diallers.iter().flatten().find_map(|dialler| dialler.starttls())
+        self.diallers().find_map(|dialler| dialler.starttls())
     }
 
-    /// The backends for them.
-    pub(crate) fn group(&self, choice: Choice) -> &Group {
-        &self.groups.at(self.group_place(choice)).1
+    /// The endpoints for a client.
+    pub(crate) fn group(&self, chosen: Chosen) -> &Group {
+        &self.backends_of(chosen).group
     }
 
-    /// Whether their TLS is passed on as it is.
-    pub(crate) fn passes_through(&self, choice: Choice) -> bool {
-        choice.rule.map_or(self.clients == Clients::PassedThrough, |rule| self.passes_through[rule])
+    /// Whether its TLS is passed on as it is.
+    pub(crate) fn passes_through(&self, chosen: Chosen) -> bool {
+        self.routes[chosen.route].passes_through
     }
 
-    /// TLS towards the backends of `choice`; `None`: plain text.
-    pub(crate) fn dialler(&self, choice: Choice) -> Option<&Rc<Dialler>> {
-        self.diallers[place(choice)].as_ref().filter(|_| !choice.failed)
+    /// TLS towards its backends; `None`: plain text.
+    pub(crate) fn dialler(&self, chosen: Chosen) -> Option<&Rc<Dialler>> {
+        self.routes[chosen.route].dialler.as_ref().filter(|_| !chosen.failed)
+    }
+
+    fn backends_of(&self, chosen: Chosen) -> &ThreadBackends {
+        let route = &self.routes[chosen.route];
+        if chosen.failed { &route.failed_client_backends } else { &route.backends }
+    }
+
+    fn servers(&self) -> impl Iterator<Item = &Rc<Server>> {
+        let servers = self.routes.iter().filter_map(|route| route.server.as_ref());
+        each_once(servers, |server| Rc::as_ptr(server))
+    }
+
+    /// Every list of backends; those of clients whose certificate fails come last.
+    fn backends(&self) -> impl Iterator<Item = &Rc<ThreadBackends>> {
+        let own = self.routes.iter().map(|route| &route.backends);
+        let all = own.chain(self.routes.iter().map(|route| &route.failed_client_backends));
+        each_once(all, |backends| Rc::as_ptr(backends))
+    }
+
+    fn diallers(&self) -> impl Iterator<Item = &Rc<Dialler>> {
+        let diallers = self.routes.iter().filter_map(|route| route.dialler.as_ref());
+        each_once(diallers, |dialler| Rc::as_ptr(dialler))
     }
 
     /// Backends of the service and of its rules that are wanted, each once, with TLS towards it; the first `most` of them.
@@ -301,15 +324,14 @@ impl ThreadService {
         most: usize,
     ) -> Vec<(Rc<Endpoint>, Option<Rc<Dialler>>)> {
         let mut all: Vec<(Rc<Endpoint>, Option<Rc<Dialler>>)> = Vec::new();
-        // Behind these places are the backends of failed clients.
-        let groups = self.groups.with_first_places().filter(|(place, _)| *place < self.diallers.len());
-        for (place, (_, group)) in groups {
-            for endpoint in group.endpoints().into_iter().filter(|endpoint| is_wanted(endpoint)) {
+        for route in each_once(self.routes.iter(), |route| Rc::as_ptr(&route.backends)) {
+            let endpoints = route.backends.group.endpoints();
+            for endpoint in endpoints.into_iter().filter(|endpoint| is_wanted(endpoint)) {
                 if all.len() == most {
                     return all;
                 }
                 if all.iter().all(|(known, _)| known.name != endpoint.name) {
-                    all.push((endpoint, self.diallers[place].clone()));
+                    all.push((endpoint, route.dialler.clone()));
                 }
             }
         }
@@ -317,13 +339,13 @@ impl ThreadService {
     }
 
     /// Why there is no backend to try; counted.
-    pub(crate) fn no_backend(&self, choice: Choice) -> CloseReason {
-        let (backends, group) = self.groups.at(self.group_place(choice));
+    pub(crate) fn no_backend(&self, chosen: Chosen) -> CloseReason {
+        let ThreadBackends { list, group } = self.backends_of(chosen);
         group.nothing_to_try();
         // Behind a proxy, only the proxy's own name is looked up.
         let looked_up: Vec<&Target> = match self.connect_through() {
             Some(through) => vec![&through.proxy],
-            None => backends.iter().map(|backend| &backend.target).collect(),
+            None => list.iter().map(|backend| &backend.target).collect(),
         };
         let names = looked_up.into_iter().filter_map(|target| match target {
             Target::Name(name, _) => Some(name.as_str()),
@@ -344,10 +366,6 @@ impl ThreadService {
         self.through.as_ref().map(|through| &through.model)
     }
 
-    fn group_place(&self, choice: Choice) -> usize {
-        place(choice) + if choice.failed { self.diallers.len() } else { 0 }
-    }
-
     fn endpoint(&self, Place { name, address, behind }: Place, known: &Endpoints) -> Rc<Endpoint> {
         let key = (Rc::clone(&self.name), name);
         match known.get(&key) {
@@ -361,62 +379,53 @@ impl ThreadService {
     }
 }
 
-/// The service's own settings come first, then the rules'.
-fn place(choice: Choice) -> usize {
-    choice.rule.map_or(0, |rule| rule + 1)
-}
-
-/// The backends of the service and of each rule, and again of their clients whose certificate failed. Rules without backends of
-/// their own share those of the service.
-fn groups(model: &Service, thread: usize) -> Distinct<(Vec<Backend>, Group)> {
-    let whole =
-        |backends: &[Backend]| (backends.to_vec(), Group::new(model.balance, model.slow_start, thread));
-    let of_service = model.tls.as_ref().map(|tls| &tls.client_certificates);
-    let places = || std::iter::once(None).chain(model.rules.iter().map(Some));
-    // Where the list is written is what tells one from another.
-    let own = places().map(|rule: Option<&ServiceRule>| {
-        rule.and_then(|rule| rule.backends.as_deref()).unwrap_or(&model.backends)
-    });
-    let failed = places().map(|rule| {
-        let asked = rule.and_then(|rule| rule.client_certificates.as_ref()).or(of_service);
-        asked.and_then(ClientCertificates::failed_to).map(|list| &**list).unwrap_or_default()
-    });
-    let lists: Vec<&[Backend]> = own.chain(failed).collect();
-    Distinct::new(lists.iter().map(|list| (list.as_ptr(), ())), |place| whole(lists[place]))
-}
-
-/// For each rule, whether its clients are passed through.
-fn passes_through(model: &Service) -> Vec<bool> {
-    let of_service = model.clients == Clients::PassedThrough;
-    model.rules.iter().map(|rule| rule.pass_through.unwrap_or(of_service)).collect()
-}
-
-/// TLS towards the backends: the one that was used before, with its sessions, where nothing about it has changed.
-fn diallers(service: &ServiceState, known: &[Rc<Dialler>]) -> Vec<Option<Rc<Dialler>>> {
-    let mut made: Vec<Option<Rc<Dialler>>> = Vec::new();
-    for settings in &service.dialling {
-        let dialler = settings.as_ref().map(|settings| {
-            let same = |dialler: &&Rc<Dialler>| Arc::ptr_eq(dialler.settings(), settings);
-            let twin = made.iter().flatten().find(same).or_else(|| known.iter().find(same));
-            twin.map_or_else(|| Rc::new(Dialler::new(Arc::clone(settings))), Rc::clone)
-        });
-        made.push(dialler);
+/// Makes the routes of a service. `known`: the diallers of before, which are kept with their sessions where nothing about them has changed.
+fn routes(service: &ServiceState, thread: usize, known: &[Rc<Dialler>]) -> Result<Vec<ThreadRoute>, Failure> {
+    let model = &service.model;
+    let (mut servers, mut diallers, mut made) = (HashMap::new(), HashMap::new(), HashMap::new());
+    if let Some((_, keys)) = &service.ring {
+        for settings in service.server_settings() {
+            let server = Server::new((**settings).clone(), Arc::clone(keys))?;
+            servers.insert(Arc::as_ptr(settings), Rc::new(server));
+        }
     }
-    made
+    let dialler = |settings: &Arc<DialTls>| {
+        let same = known.iter().find(|known| Arc::ptr_eq(known.settings(), settings));
+        same.map_or_else(|| Rc::new(Dialler::new(Arc::clone(settings))), Rc::clone)
+    };
+    // Routes share the backends that they inherit, and their turns.
+    let mut backends = |list: &Arc<[Backend]>| {
+        let group = || Group::new(model.balance, model.slow_start, thread);
+        let make = || Rc::new(ThreadBackends { list: Arc::clone(list), group: group() });
+        Rc::clone(made.entry(Arc::as_ptr(list)).or_insert_with(make))
+    };
+    let none: Arc<[Backend]> = Arc::default();
+    let route = |RouteState { route, server, backend_tls }: &RouteState| ThreadRoute {
+        server: server.as_ref().and_then(|settings| servers.get(&Arc::as_ptr(settings)).cloned()),
+        backends: backends(&route.backends.backends),
+        failed_client_backends: backends(
+            route.failed_client_backends.as_ref().map_or(&none, |set| &set.backends),
+        ),
+        dialler: backend_tls.as_ref().map(|settings| {
+            Rc::clone(diallers.entry(Arc::as_ptr(settings)).or_insert_with(|| dialler(settings)))
+        }),
+        passes_through: route.clients == Clients::PassedThrough,
+    };
+    Ok(service.routes.iter().map(route).collect())
 }
 
-/// The answer.
+/// Which settings of its service a client is served by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Choice {
-    /// Place of the rule among the service's exceptions; `None`: the service's own settings.
-    pub(crate) rule: Option<usize>,
+pub(crate) struct Chosen {
+    /// The index of its route; 0: the service itself.
+    pub(crate) route: usize,
     /// Whether the client's certificate failed, and the backends are those of such clients (`failed-to`).
     pub(crate) failed: bool,
 }
 
-impl Choice {
+impl Chosen {
     /// Nothing but the service itself decides.
-    pub(crate) const SERVICE: Self = Self { rule: None, failed: false };
+    pub(crate) const SERVICE: Self = Self { route: 0, failed: false };
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::backends::group::Group;
 use crate::backends::names::Addresses;
 use crate::state::{self, CarriedOver};
 use crate::testing::Folder;
-use crate::worker::services::Choice;
+use crate::worker::services::Chosen;
 use crate::worker::services::ThreadState;
 use handfast_observe::metrics::Registry;
 
@@ -28,8 +28,8 @@ fn dialler(backend: &str, backend_tls: &str) -> (Folder, Rc<Dialler>, Vec<Rc<End
     let metrics = Registry::new().thread("worker-0");
     let state = ThreadState::new(shared, None, &metrics, &Addresses::default(), 0).expect("TLS is set up");
     let service = &state.services[0];
-    let dialler = Rc::clone(service.dialler(Choice::SERVICE).expect("it has one"));
-    let endpoints = Group::endpoints(service.group(Choice::SERVICE));
+    let dialler = Rc::clone(service.dialler(Chosen::SERVICE).expect("it has one"));
+    let endpoints = Group::endpoints(service.group(Chosen::SERVICE));
     (folder, dialler, endpoints)
 }
 

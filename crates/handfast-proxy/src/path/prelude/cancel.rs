@@ -15,7 +15,7 @@ use crate::backends::tls::Dialler;
 use crate::path::connect::attempt::{AttemptPlan, Ended, attempt};
 use crate::path::connection::Connection;
 use crate::path::proxy_header_out;
-use crate::worker::services::Choice;
+use crate::worker::services::Chosen;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
@@ -40,7 +40,7 @@ pub(crate) async fn cancel<R: Runtime>(connection: &mut Connection<R>, request: 
         }
     }
     if reached == 0 {
-        return last.unwrap_or_else(|| service.no_backend(Choice::SERVICE));
+        return last.unwrap_or_else(|| service.no_backend(Chosen::SERVICE));
     }
     let detail = format!("a request to cancel a query, passed on to {reached} of {}", backends.len());
     CloseReason::new(Step::Relay, Side::Client, Cause::Finished).because(detail)

@@ -106,7 +106,8 @@ impl Scene {
         let shared = Arc::new(built.state.expect("it can serve"));
         let service = &shared.services[1];
         let keys = &service.ring.as_ref().expect("it has tickets").1;
-        let server = Server::new(service.settings.at(0).clone(), Arc::clone(keys)).expect("it can serve");
+        let settings = service.routes[0].server.as_deref().expect("TLS ends here");
+        let server = Server::new(settings.clone(), Arc::clone(keys)).expect("it can serve");
         let server = mode.backend_tls.then(|| Rc::new(server));
         let registry = Registry::new();
         let metrics = registry.thread("worker-0");

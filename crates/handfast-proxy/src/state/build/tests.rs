@@ -175,7 +175,15 @@ fn authorities_that_broke_keep_no_certificate_from_being_renewed() {
     let (now, before) = (&made(&built).services[0], process.before(0));
     assert!(!Arc::ptr_eq(&now.store, &before.store), "the new certificate is served");
     let rule = |service: &ServiceState| {
-        service.settings.at(0).client_certificates.as_ref().expect("they are required").fingerprint().to_vec()
+        service.routes[0]
+            .server
+            .as_ref()
+            .expect("TLS ends here")
+            .client_certificates
+            .as_ref()
+            .expect("they are required")
+            .fingerprint()
+            .to_vec()
     };
     assert_eq!(rule(now), rule(before), "and clients are held against the authorities of before");
     assert_eq!(built.report.left_out.len(), 1, "{:?}", built.report);
@@ -203,7 +211,8 @@ fn a_broken_file_keeps_whom_to_trust_and_not_what_is_asked() {
         format!("{mail}\nbackend-tls = {{ ca = \"ca.pem\", verify = {verify:?}, name = \"mail.example\" }}")
     };
     let verification = |built: &Built| {
-        let dialling = made(built).services[1].dialling[0].as_ref().expect("TLS towards its backend");
+        let dialling =
+            made(built).services[1].routes[0].backend_tls.as_ref().expect("TLS towards its backend");
         dialling.client.verification.clone()
     };
     process.configure(mail, &asking("full"));

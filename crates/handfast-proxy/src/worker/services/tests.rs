@@ -29,14 +29,11 @@ fn sessions_with_addresses_of_long_ago_are_forgotten() {
     let metrics = Registry::new().thread("worker-0");
     let state = ThreadState::new(shared, None, &metrics, &addresses(0), 0).expect("TLS is set up");
     let service = &state.services[0];
-    let dialler = service.dialler(Choice::SERVICE).expect("TLS towards the backends");
-    assert!(Rc::ptr_eq(
-        dialler,
-        service.dialler(Choice { rule: Some(0), failed: false }).expect("the same TLS")
-    ));
+    let dialler = service.dialler(Chosen::SERVICE).expect("TLS towards the backends");
+    assert!(Rc::ptr_eq(dialler, service.dialler(Chosen { route: 1, failed: false }).expect("the same TLS")));
     for last in 1..20 {
-        for (_, group) in service.groups.values() {
-            for endpoint in group.endpoints() {
+        for backends in service.backends() {
+            for endpoint in backends.group.endpoints() {
                 dialler.session(&endpoint, None, Moment::now()).expect("it can begin");
             }
         }

@@ -64,7 +64,8 @@ fn work() -> Work {
     let state = built.state.expect("it can serve");
     let service = &state.services[0];
     let keys = Arc::clone(&service.ring.as_ref().expect("it has tickets").1);
-    let server = Server::new(service.settings.at(0).clone(), keys).expect("it can serve");
+    let settings = service.routes[0].server.as_deref().expect("TLS ends here");
+    let server = Server::new(settings.clone(), keys).expect("it can serve");
     let settings = ClientSettings {
         server_name: Some("localhost".to_owned()),
         verification: Verification::Off,

@@ -15,7 +15,7 @@ use crate::backends::endpoint::Endpoint;
 use crate::backends::standing::{FailurePolicy, State, Trial};
 use crate::testing::on_engine;
 use crate::worker::context::Phase;
-use crate::worker::services::Choice;
+use crate::worker::services::Chosen;
 use handfast_observe::cause::Cause;
 
 /// Plain text on both sides: nothing but the dialling.
@@ -35,7 +35,7 @@ const ONE: &str = "\"127.0.0.1:1\"";
 const THREE: &str = "[\"127.0.0.1:11\", \"127.0.0.1:12\", \"127.0.0.1:13\"]";
 
 fn endpoint(scene: &Scene) -> Rc<Endpoint> {
-    scene.thread().state().services[0].group(Choice::SERVICE).endpoints().swap_remove(0)
+    scene.thread().state().services[0].group(Chosen::SERVICE).endpoints().swap_remove(0)
 }
 
 /// How often dialling a backend has failed, by cause.

@@ -15,7 +15,7 @@ use super::super::world::world;
 use super::play::{Play, SECOND};
 use super::starttls::greeting;
 use crate::backends::standing::State;
-use crate::worker::services::Choice;
+use crate::worker::services::Chosen;
 
 /// What a backend does before the client's bytes can pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +162,7 @@ fn a_backend_that_fails_before_tls_is_counted_and_the_other_one_is_tried() {
                 fail(&mut play, protocol, fault);
                 let known = &scene.snapshot().services[0].backends;
                 assert_eq!(known[0].failed(), 1, "{case}: it is counted");
-                let endpoints = scene.thread().state().services[0].group(Choice::SERVICE).endpoints();
+                let endpoints = scene.thread().state().services[0].group(Chosen::SERVICE).endpoints();
                 assert!(matches!(endpoints[0].standing.state(), State::Down(_)), "{case}: it is marked down");
                 let addresses: Vec<_> = play.dialled().into_iter().map(|(address, _)| address).collect();
                 assert_eq!(addresses, ["127.0.0.1:11", "127.0.0.1:12"], "{case}: the other one is tried");

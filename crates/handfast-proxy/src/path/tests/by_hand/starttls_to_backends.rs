@@ -7,7 +7,7 @@ use super::play::{Play, SECOND};
 use super::secured::Secured;
 use super::starttls::{greeting, login, packet, request};
 use crate::backends::standing::State;
-use crate::worker::services::Choice;
+use crate::worker::services::Chosen;
 
 /// `clients`: how they are served.
 fn scene(clients: &str, protocol: &str) -> Scene {
@@ -90,7 +90,7 @@ fn a_mysql_server_that_offers_no_tls_is_not_passed_on() {
 fn a_mysql_server_is_good_only_when_its_tls_stands() {
     let scene = scene(ASKING, "mysql");
     let standing = || {
-        let endpoint = scene.thread().state().services[0].group(Choice::SERVICE).endpoints().swap_remove(0);
+        let endpoint = scene.thread().state().services[0].group(Chosen::SERVICE).endpoints().swap_remove(0);
         (endpoint.standing.state(), endpoint.standing.failures())
     };
     let fail = || {
@@ -117,7 +117,7 @@ fn a_mysql_server_is_good_only_when_its_tls_stands() {
 fn a_backend_is_good_as_soon_as_its_tls_stands() {
     let mode = Mode { client_tls: false, backend_tls: true };
     let scene = Scene::with(mode, "");
-    let endpoint = scene.thread().state().services[0].group(Choice::SERVICE).endpoints().swap_remove(0);
+    let endpoint = scene.thread().state().services[0].group(Chosen::SERVICE).endpoints().swap_remove(0);
     let mut play = Play::new(&scene, "1.3");
     play.wake();
     play.backend_says(b"no TLS record");
