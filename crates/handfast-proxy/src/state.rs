@@ -37,6 +37,7 @@ mod checks;
 mod dialling;
 mod report;
 mod rings;
+mod service;
 mod words;
 
 pub(crate) use build::{Built, build};
