@@ -10,7 +10,7 @@ use std::sync::Arc;
 use handfast_net::clock::Moment;
 use handfast_net::prefix::{Prefix, PrefixSet};
 
-use crate::config::model;
+use handfast_config::model;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::Limit;
 

@@ -20,9 +20,6 @@ mod worker;
 #[cfg(test)]
 mod testing;
 
-use handfast_config as config;
-use handfast_config::source;
-
 pub use control::check::check;
 pub use control::error::Outcome;
 pub use control::run::run;

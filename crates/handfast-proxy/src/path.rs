@@ -21,10 +21,10 @@ mod route;
 mod tests;
 
 use crate::backends::tls::BackendPrelude;
-use crate::config::model::Clients;
 use crate::path::connection::Connection;
 use crate::path::relay::Relay;
 use crate::worker::services::{Chosen, Prelude};
+use handfast_config::model::Clients;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;
 

@@ -3,7 +3,7 @@
 //! In: a [`Config`] that has been checked, and the files that it names. Out: a [`State`] with everything loaded, or
 //! everything that is wrong with it (`state/build.rs`). Nothing that serves is touched before the state is whole.
 
-use crate::backends::tls::DialTls;
+use crate::backends::tls::BackendTlsSettings;
 use handfast_process::key_process::KeyPlaces;
 use handfast_process::sandbox::Reach;
 use handfast_process::writable_files::own_files;
@@ -22,12 +22,12 @@ use handfast_tls::weak::Lists;
 use crate::admission::Admission;
 use crate::admission::permits::{AddressLimit, Pool};
 use crate::backends::standing::Standings;
-use crate::backends::tunnel::Through;
-use crate::config::model::{
+use crate::backends::tunnel::ProxyHop;
+use handfast_config::model::{
     Address, Backend, CertificateSource, ClientChecks, Config, Route, Service, backend_sets, each_once,
 };
-use crate::config::source::{ConfigSource, ConvertedConfig};
-use crate::config::{CertificateFact, explain_host};
+use handfast_config::source::{ConfigSource, ConvertedConfig};
+use handfast_config::{CertificateFact, explain_host};
 use handfast_observe::metrics::{CertificateSnapshot, FileProblemSnapshot, RevocationListSnapshot};
 use handfast_process::key_process::{KeyProcess, KeyProcessHealth};
 
@@ -72,7 +72,7 @@ pub(crate) struct ServiceState {
     /// How its clients are served: the service itself, then each of its rules.
     pub(crate) routes: Vec<RouteState>,
     /// The proxy on the way to them.
-    pub(crate) through: Option<Arc<Through>>,
+    pub(crate) through: Option<Arc<ProxyHop>>,
     /// `None` where no TLS ends here.
     pub(crate) ring: Option<(RingId, Arc<KeySet>)>,
     pub(crate) pool: Option<Arc<Pool>>,
@@ -95,7 +95,7 @@ pub(crate) struct RouteState {
     /// TLS with its clients; `None` where it does not end here.
     pub(crate) server: Option<Arc<ServerSettings>>,
     /// TLS towards its backends; `None`: plain text.
-    pub(crate) backend_tls: Option<Arc<DialTls>>,
+    pub(crate) backend_tls: Option<Arc<BackendTlsSettings>>,
 }
 
 /// A rule about client certificates, and what it was made of.
@@ -127,7 +127,7 @@ impl ServiceState {
     }
 
     /// The settings of TLS towards backends, each once.
-    fn backend_tls(&self) -> impl Iterator<Item = &Arc<DialTls>> {
+    fn backend_tls(&self) -> impl Iterator<Item = &Arc<BackendTlsSettings>> {
         let of_routes = self.routes.iter().filter_map(|route| route.backend_tls.as_ref());
         each_once(of_routes, |settings| Arc::as_ptr(settings))
     }

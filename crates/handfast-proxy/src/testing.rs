@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
-use crate::source::ConfigSource;
+use handfast_config::source::ConfigSource;
 
 /// A folder with a configuration.
 pub(crate) struct Folder(TempDir);

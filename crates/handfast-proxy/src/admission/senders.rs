@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use handfast_net::prefix::{Prefix, PrefixSet};
 
-use crate::config::model::ProxySender;
+use handfast_config::model::ProxySender;
 
 /// Who must send a header.
 #[derive(Debug, Default)]

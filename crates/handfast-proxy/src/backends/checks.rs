@@ -16,9 +16,9 @@ use handfast_tls::buffer::Scratch;
 use handfast_wire::proxy_header::Version;
 
 use crate::backends::standing::Standing;
-use crate::backends::tls::DialTls;
-use crate::backends::tunnel::{Behind, Through};
-use crate::config::model::{Address, Check, Source};
+use crate::backends::tls::BackendTlsSettings;
+use crate::backends::tunnel::{ProxyHop, TunnelDestination};
+use handfast_config::model::{Address, Check, Source};
 use handfast_observe::operator_state::OperatorState;
 use handfast_process::sandbox;
 
@@ -43,14 +43,14 @@ pub(crate) struct CheckPlan {
     /// Where it is asked.
     pub(crate) address: Address,
     /// Whom the proxy that answers there is asked for, and how; `None`: it is the backend itself.
-    pub(crate) behind: Option<Behind>,
-    pub(crate) through: Option<Arc<Through>>,
+    pub(crate) behind: Option<TunnelDestination>,
+    pub(crate) through: Option<Arc<ProxyHop>>,
     /// The `Host` of a check over HTTP.
     pub(crate) host: String,
     /// The form of the PROXY header that it expects; `None` where backends get none.
     pub(crate) header: Option<Version>,
     /// How TLS is spoken with it, and the name that its certificate must have; `None`: it is asked in the clear.
-    pub(crate) tls: Option<(Arc<DialTls>, Option<String>)>,
+    pub(crate) tls: Option<(Arc<BackendTlsSettings>, Option<String>)>,
     pub(crate) check: Arc<Check>,
     /// Where it is asked from: what keeps connections from a backend by their source keeps its checks from it too.
     pub(crate) source: Arc<Source>,
@@ -123,7 +123,7 @@ fn start() -> std::io::Result<Sender<Vec<CheckPlan>>> {
 
 /// What the tasks of the thread share.
 #[derive(Debug)]
-struct Shared {
+struct CheckQueue {
     scratch: RefCell<Scratch>,
     under_way: Cell<u32>,
     /// Tasks that wait for one to end.
@@ -131,7 +131,7 @@ struct Shared {
     lots: Cell<u64>,
 }
 
-impl Shared {
+impl CheckQueue {
     /// A duration below `most`, by lot.
     fn lot(&self, most: Duration) -> Duration {
         // SplitMix64's step and finalizer; it only has to spread.
@@ -143,7 +143,7 @@ impl Shared {
     }
 
     /// Waits for a turn.
-    async fn turn(&self) -> Turn<'_> {
+    async fn turn(&self) -> CheckPermit<'_> {
         while self.under_way.get() >= SLOTS {
             let task = engine::current();
             self.waiting.borrow_mut().push_back(task);
@@ -152,14 +152,14 @@ impl Shared {
             self.waiting.borrow_mut().retain(|waiting| *waiting != task);
         }
         self.under_way.set(self.under_way.get() + 1);
-        Turn(self)
+        CheckPermit(self)
     }
 }
 
 /// One of the checks that are under way.
-struct Turn<'a>(&'a Shared);
+struct CheckPermit<'a>(&'a CheckQueue);
 
-impl Drop for Turn<'_> {
+impl Drop for CheckPermit<'_> {
     fn drop(&mut self) {
         self.0.under_way.set(self.0.under_way.get() - 1);
         let next = self.0.waiting.borrow_mut().pop_front();
@@ -201,7 +201,7 @@ impl Stop {
 
 /// Starts and stops checks as it is told.
 async fn follow(mut orders: Mailbox<Vec<CheckPlan>>) {
-    let shared = Rc::new(Shared {
+    let shared = Rc::new(CheckQueue {
         scratch: RefCell::new(Scratch::new(handfast_leg::READ)),
         under_way: Cell::new(0),
         waiting: RefCell::default(),
@@ -233,7 +233,7 @@ async fn follow(mut orders: Mailbox<Vec<CheckPlan>>) {
     }
 }
 
-fn begin(checked: CheckPlan, shared: &Rc<Shared>) -> Running {
+fn begin(checked: CheckPlan, shared: &Rc<CheckQueue>) -> Running {
     let running = Running { checked: Rc::new(checked), stop: Rc::default() };
     spawn(
         Priority::Handshake,
@@ -243,7 +243,7 @@ fn begin(checked: CheckPlan, shared: &Rc<Shared>) -> Running {
 }
 
 /// Checks one backend until it is told to stop.
-async fn watch(checked: Rc<CheckPlan>, stop: Rc<Stop>, shared: Rc<Shared>) {
+async fn watch(checked: Rc<CheckPlan>, stop: Rc<Stop>, shared: Rc<CheckQueue>) {
     stop.task.set(Some(engine::current()));
     let Check { interval, rise, fall, .. } = *checked.check;
     // Each backend has its own turns: every source is asked from, also where several backends are asked in step.

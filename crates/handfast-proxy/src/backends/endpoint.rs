@@ -14,8 +14,8 @@ use std::time::Duration;
 use handfast_net::fault::Cause as SocketCause;
 
 use crate::backends::standing::{FailurePolicy, Standing, Trial};
-use crate::backends::tunnel::Behind;
-use crate::config::model::Address;
+use crate::backends::tunnel::TunnelDestination;
+use handfast_config::model::Address;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::BackendMetrics;
 use handfast_observe::reason::CloseReason;
@@ -26,7 +26,7 @@ pub(crate) struct Endpoint {
     pub(crate) name: Rc<str>,
     pub(crate) address: Address,
     /// Whom the proxy that answers there is asked for; `None`: it is the backend itself.
-    pub(crate) behind: Option<Behind>,
+    pub(crate) behind: Option<TunnelDestination>,
     pub(crate) standing: Arc<Standing>,
     metrics: Arc<BackendMetrics>,
     pub(super) connections: Cell<u32>,
@@ -36,7 +36,7 @@ impl Endpoint {
     pub(crate) fn new(
         name: &str,
         address: Address,
-        behind: Option<Behind>,
+        behind: Option<TunnelDestination>,
         standing: Arc<Standing>,
         metrics: Arc<BackendMetrics>,
     ) -> Rc<Self> {

@@ -11,7 +11,7 @@ use handfast_net::clock::Moment;
 use super::balance::{self, Candidate, Member, WHOLE};
 use super::endpoint::{Attempt, Endpoint, Pick};
 use crate::backends::standing::State;
-use crate::config::model::Balance;
+use handfast_config::model::Balance;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::BackendMetrics;
 

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::config::model::{Config, Target};
+use handfast_config::model::{Config, Target};
 use handfast_observe::metrics::NameSnapshot;
 
 mod trial;
@@ -35,11 +35,11 @@ const ADDRESSES: usize = 256;
 const WITHOUT_TTL: Duration = Duration::from_secs(30);
 
 /// A name and port as written.
-type Wanted = (String, u16);
+type NameKey = (String, u16);
 
 /// How often to ask for it (zero: by its TTL), and for whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wish {
+struct LookupSchedule {
     interval: Duration,
     services: Vec<String>,
 }
@@ -83,7 +83,7 @@ impl std::error::Error for Unresolved {}
 /// What one question brought.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    name: Wanted,
+    name: NameKey,
     outcome: Result<Vec<SocketAddr>, Unresolved>,
     /// When it is asked for again.
     again: Duration,
@@ -106,9 +106,9 @@ struct Progress {
 #[derive(Debug)]
 pub(crate) struct Names {
     resolver: Option<Rc<TokioResolver>>,
-    asking: HashMap<Wanted, (Duration, AbortHandle)>,
-    known: HashMap<Wanted, Vec<SocketAddr>>,
-    progress: BTreeMap<Wanted, Progress>,
+    asking: HashMap<NameKey, (Duration, AbortHandle)>,
+    known: HashMap<NameKey, Vec<SocketAddr>>,
+    progress: BTreeMap<NameKey, Progress>,
     answers: Sender<Answer>,
 }
 
@@ -141,7 +141,7 @@ impl Names {
         });
         self.known.retain(|name, _| wanted.contains_key(name));
         self.progress.retain(|name, _| wanted.contains_key(name));
-        for (name, Wish { interval, services }) in wanted {
+        for (name, LookupSchedule { interval, services }) in wanted {
             self.progress.entry(name.clone()).or_default().services = services;
             let same = self.asking.get(&name).is_some_and(|(known, _)| *known == interval);
             if same {
@@ -165,7 +165,7 @@ impl Names {
     /// without an outcome, and those without which a service has no backend at all. `without`: these services. A name that does
     /// not exist is waited for only where no service has a backend (`all`): one dead name must not keep the others from being served.
     pub(crate) fn needed(&self, without: &[String], all: bool) -> Vec<String> {
-        let is_needed = |name: &Wanted, progress: &Progress| {
+        let is_needed = |name: &NameKey, progress: &Progress| {
             let is_missed = progress.services.iter().any(|service| without.contains(service));
             !self.known.contains_key(name) && is_missed && (all || !progress.is_answered)
         };
@@ -226,7 +226,7 @@ impl Names {
 
     /// How asking goes, for metrics and the status page.
     pub(crate) fn snapshots(&self) -> Vec<NameSnapshot> {
-        let snapshot = |(name, progress): (&Wanted, &Progress)| NameSnapshot {
+        let snapshot = |(name, progress): (&NameKey, &Progress)| NameSnapshot {
             name: written(name),
             services: progress.services.clone(),
             addresses: self.known.get(name).map_or_else(Vec::new, |addresses| {
@@ -247,7 +247,7 @@ impl Names {
 }
 
 /// A name as it is written in a configuration.
-fn written(name: &Wanted) -> String {
+fn written(name: &NameKey) -> String {
     format!("{}:{}", name.0, name.1)
 }
 
@@ -256,8 +256,8 @@ fn list(addresses: &[SocketAddr]) -> String {
 }
 
 /// The names of a configuration; of two services that want the same one, the more eager counts.
-fn wanted(config: &Config) -> HashMap<Wanted, Wish> {
-    let mut wanted: HashMap<Wanted, Wish> = HashMap::new();
+fn wanted(config: &Config) -> HashMap<NameKey, LookupSchedule> {
+    let mut wanted: HashMap<NameKey, LookupSchedule> = HashMap::new();
     for service in &config.services {
         let sets = service.backend_sets();
         let backends = sets.iter().flat_map(|set| set.backends.iter());
@@ -268,7 +268,7 @@ fn wanted(config: &Config) -> HashMap<Wanted, Wish> {
             if let Target::Name(name, port) = target {
                 let interval = service.limits.resolve;
                 let wish = wanted.entry((name.clone(), *port));
-                let wish = wish.or_insert_with(|| Wish { interval, services: Vec::new() });
+                let wish = wish.or_insert_with(|| LookupSchedule { interval, services: Vec::new() });
                 wish.interval = wish.interval.min(interval);
                 if !wish.services.contains(&service.name) {
                     wish.services.push(service.name.clone());
@@ -281,7 +281,7 @@ fn wanted(config: &Config) -> HashMap<Wanted, Wish> {
 
 async fn ask_for_ever(
     resolver: Option<Rc<TokioResolver>>,
-    name: Wanted,
+    name: NameKey,
     interval: Duration,
     answers: Sender<Answer>,
 ) {
@@ -317,7 +317,7 @@ fn usable(found: &mut Vec<IpAddr>) {
 /// One question; the addresses in a stable order, and how long they hold.
 async fn ask(
     resolver: Option<&TokioResolver>,
-    name: &Wanted,
+    name: &NameKey,
 ) -> Result<(Vec<SocketAddr>, Duration), Unresolved> {
     let (mut found, ttl): (Vec<IpAddr>, _) = match resolver {
         Some(resolver) => {
@@ -402,7 +402,7 @@ mod tests {
     #[test]
     fn a_name_keeps_its_addresses_while_it_cannot_be_resolved() {
         let (answers, _receiver) = tokio::sync::mpsc::channel(1);
-        let name: Wanted = ("db.example".into(), 5_432);
+        let name: NameKey = ("db.example".into(), 5_432);
         let mut names = Names {
             resolver: None,
             asking: HashMap::new(),

@@ -9,8 +9,8 @@ use std::fmt;
 use handfast_wire::starttls::{Client, Problem, Progress, Tunnel};
 
 use crate::backends::tls::asking;
-use crate::backends::tunnel::{Behind, Through};
-use crate::config::model::BackendTls;
+use crate::backends::tunnel::{ProxyHop, TunnelDestination};
+use handfast_config::model::BackendTls;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
@@ -72,7 +72,7 @@ impl Opening {
     /// backend: it goes through the tunnel, in front of everything else. `tls`: what is spoken then.
     /// `host`: the backend's name, which is made only where it is said.
     pub(crate) fn towards(
-        (through, behind): (Option<&Through>, Option<&Behind>),
+        (through, behind): (Option<&ProxyHop>, Option<&TunnelDestination>),
         header: Vec<u8>,
         tls: Option<&BackendTls>,
         host: impl FnOnce() -> Option<String>,

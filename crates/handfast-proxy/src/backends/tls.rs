@@ -16,7 +16,7 @@ use handfast_tls::session::Failure;
 use handfast_wire::starttls::{Client as Asking, Protocol};
 
 use crate::backends::endpoint::Endpoint;
-use crate::config::model::{BackendAlpn, BackendTls, SentName};
+use handfast_config::model::{BackendAlpn, BackendTls, SentName};
 use handfast_net::host_name::host_name;
 
 /// How long sessions are resumed before the backend has to show its certificate again. A resumed session checks none, and
@@ -36,8 +36,8 @@ pub(crate) enum BackendPrelude {
 
 /// Makes sessions with the endpoints of one route.
 #[derive(Debug)]
-pub(crate) struct Dialler {
-    settings: Arc<DialTls>,
+pub(crate) struct BackendTlsClient {
+    settings: Arc<BackendTlsSettings>,
     /// By the endpoint's name; made when it is dialled first.
     clients: RefCell<HashMap<Rc<str>, Made>>,
 }
@@ -48,14 +48,14 @@ struct Made {
     at: Moment,
 }
 
-impl Dialler {
+impl BackendTlsClient {
     /// For one thread. **Cost**: nothing until it dials.
-    pub(crate) fn new(settings: Arc<DialTls>) -> Self {
+    pub(crate) fn new(settings: Arc<BackendTlsSettings>) -> Self {
         Self { settings, clients: RefCell::default() }
     }
 
     /// What it was made of.
-    pub(crate) fn settings(&self) -> &Arc<DialTls> {
+    pub(crate) fn settings(&self) -> &Arc<BackendTlsSettings> {
         &self.settings
     }
 
@@ -158,12 +158,12 @@ pub(crate) fn client_for(
 
 /// TLS towards backends, ready to dial with but for the backend's name.
 #[derive(Debug)]
-pub(crate) struct DialTls {
+pub(crate) struct BackendTlsSettings {
     pub(crate) model: BackendTls,
     pub(crate) client: ClientSettings,
 }
 
-impl DialTls {
+impl BackendTlsSettings {
     pub(crate) fn trust(&self) -> Option<&Trust> {
         match &self.client.verification {
             Verification::Trust(trust) => Some(trust),

@@ -9,7 +9,7 @@ use std::path::Path;
 use handfast_wire::starttls::{Credentials, Tunnel};
 
 use crate::backends::names::Addresses;
-use crate::config::model::{Address, ConnectThrough, Target, TunnelKind};
+use handfast_config::model::{Address, ConnectThrough, Target, TunnelKind};
 use handfast_process::privileges::ServiceUser;
 
 /// Longest password with its line end; SOCKS5 has room for 255 bytes.
@@ -17,23 +17,23 @@ const MOST_PASSWORD: u64 = 1_024;
 
 /// Whom a proxy on the way is asked for. A name is told as it is: the proxy may know it where this machine does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Behind {
+pub(crate) struct TunnelDestination {
     host: Box<str>,
     port: u16,
 }
 
 /// An address that a target stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct DialAddress {
     /// As it is called in logs and metrics.
     pub(crate) name: String,
     /// What is dialled.
     pub(crate) address: Address,
     /// Whom whoever answers there is asked for; `None`: it is the backend itself.
-    pub(crate) behind: Option<Behind>,
+    pub(crate) behind: Option<TunnelDestination>,
 }
 
-impl Behind {
+impl TunnelDestination {
     fn of(target: &Target) -> Option<Self> {
         let (host, port) = match target {
             Target::Name(name, port) => (name.clone(), *port),
@@ -49,7 +49,7 @@ impl Behind {
     }
 }
 
-impl Place {
+impl DialAddress {
     /// The same with another port of the backend's; a proxy on the way keeps its own. A unix socket has none.
     pub(crate) fn at(mut self, port: Option<u16>) -> Self {
         match (&mut self.behind, &mut self.address, port) {
@@ -67,16 +67,16 @@ impl Place {
 }
 
 /// The addresses that a target stands for now; none when its name, or that of the proxy on the way, has no address.
-pub(crate) fn places(
+pub(crate) fn dial_addresses(
     target: &Target,
     through: Option<&ConnectThrough>,
     built_in: Option<&Address>,
     addresses: &Addresses,
-) -> Vec<Place> {
-    let Some((through, behind)) = through.zip(Behind::of(target)) else {
+) -> Vec<DialAddress> {
+    let Some((through, behind)) = through.zip(TunnelDestination::of(target)) else {
         return direct(target, built_in, addresses);
     };
-    let via = |proxy: Place| Place {
+    let via = |proxy: DialAddress| DialAddress {
         name: format!("{target} via {}", proxy.address),
         address: proxy.address,
         behind: Some(behind.clone()),
@@ -84,8 +84,9 @@ pub(crate) fn places(
     direct(&through.proxy, None, addresses).into_iter().map(via).collect()
 }
 
-fn direct(target: &Target, built_in: Option<&Address>, addresses: &Addresses) -> Vec<Place> {
-    let place = |name: String, address: &Address| Place { name, address: address.clone(), behind: None };
+fn direct(target: &Target, built_in: Option<&Address>, addresses: &Addresses) -> Vec<DialAddress> {
+    let place =
+        |name: String, address: &Address| DialAddress { name, address: address.clone(), behind: None };
     match target {
         Target::Address(address) => vec![place(address.to_string(), address)],
         Target::BuiltIn => built_in.iter().map(|address| place("built-in".into(), address)).collect(),
@@ -108,13 +109,13 @@ fn password(file: &Path) -> Result<String, String> {
 
 /// How a proxy on the way is asked.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Through {
+pub(crate) struct ProxyHop {
     /// As it is written.
     pub(crate) model: ConnectThrough,
     credentials: Option<Credentials>,
 }
 
-impl Through {
+impl ProxyHop {
     /// Reads the password, where there is one; `user` serves.
     ///
     /// **Errors**: a file that cannot be read, or holds no password.
@@ -133,7 +134,7 @@ impl Through {
     }
 
     /// What is to be said to it; `None` for a host that cannot be said, which no configuration has.
-    pub(crate) fn tunnel(&self, behind: &Behind) -> Option<Tunnel> {
+    pub(crate) fn tunnel(&self, behind: &TunnelDestination) -> Option<Tunnel> {
         let credentials = self.credentials.clone();
         match self.model.kind {
             TunnelKind::Http => Tunnel::http(&behind.host, behind.port, credentials),
@@ -144,7 +145,7 @@ impl Through {
 
 /// What the certificate of an endpoint with this name and address must be for, as long as nobody says otherwise: the name
 /// that it was found under, or its IP address. `None` for a unix socket.
-pub(crate) fn host_of(name: &str, address: &Address, behind: Option<&Behind>) -> Option<String> {
+pub(crate) fn host_of(name: &str, address: &Address, behind: Option<&TunnelDestination>) -> Option<String> {
     if let Some(behind) = behind {
         return Some(behind.host().to_owned());
     }
@@ -175,18 +176,18 @@ mod tests {
         )];
         let addresses = Arc::new(HashMap::from(known));
         let through = ConnectThrough { kind: TunnelKind::Http, proxy: name("proxy", 3128), login: None };
-        let found = places(&name("db", 5432), Some(&through), None, &addresses);
+        let found = dial_addresses(&name("db", 5432), Some(&through), None, &addresses);
         let names: Vec<_> = found.iter().map(|place| place.name.as_str()).collect();
         assert_eq!(names, ["db:5432 via 10.0.0.2:3128", "db:5432 via [::1]:3128"]);
-        assert_eq!(found[1].behind, Some(Behind { host: "db".into(), port: 5432 }));
+        assert_eq!(found[1].behind, Some(TunnelDestination { host: "db".into(), port: 5432 }));
         // Another port is the backend's; the proxy's stays.
         let other = found[1].clone().at(Some(9));
-        assert_eq!(other.behind, Some(Behind { host: "db".into(), port: 9 }));
+        assert_eq!(other.behind, Some(TunnelDestination { host: "db".into(), port: 9 }));
         assert_eq!(other.address, found[1].address);
         // Without an address of the proxy there is no way.
-        assert_eq!(places(&name("db", 5432), Some(&through), None, &Arc::default()), []);
+        assert_eq!(dial_addresses(&name("db", 5432), Some(&through), None, &Arc::default()), []);
         // And directly the name is nothing that is known.
-        assert_eq!(places(&name("db", 5432), None, None, &addresses), []);
+        assert_eq!(dial_addresses(&name("db", 5432), None, None, &addresses), []);
     }
 
     #[test]
@@ -195,11 +196,11 @@ mod tests {
         let addresses = Arc::new(HashMap::from([at("db", "10.0.0.7:1"), at("proxy", "10.0.0.2:1")]));
         let through = ConnectThrough { kind: TunnelKind::Http, proxy: name("proxy", 1), login: None };
         for through in [None, Some(&through)] {
-            let found = places(&name("db", 1), through, None, &addresses);
+            let found = dial_addresses(&name("db", 1), through, None, &addresses);
             assert_eq!(found[0].host().as_deref(), Some("db"));
         }
         // Checked at another port, it is the same backend.
-        let other = places(&name("db", 1), None, None, &addresses)[0].clone().at(Some(9));
+        let other = dial_addresses(&name("db", 1), None, None, &addresses)[0].clone().at(Some(9));
         assert_eq!(other.address, Address::Ip("10.0.0.7:9".parse().unwrap()));
     }
 
@@ -212,7 +213,7 @@ mod tests {
         let read = |content: &[u8]| {
             let mut open = fs::File::create(&file).unwrap();
             std::io::Write::write_all(&mut open, content).unwrap();
-            Through::read(&model, &ServiceUser::default())
+            ProxyHop::read(&model, &ServiceUser::default())
         };
         let credentials = read(b"s3cret\r\n").unwrap().credentials.unwrap();
         assert_eq!(&*credentials.password, "s3cret");
@@ -228,6 +229,8 @@ mod tests {
             assert!(problem.contains(word) && problem.contains("password:"), "{problem}");
         }
         fs::remove_file(&file).unwrap();
-        assert!(Through::read(&model, &ServiceUser::default()).expect_err("gone").contains("cannot be read"));
+        assert!(
+            ProxyHop::read(&model, &ServiceUser::default()).expect_err("gone").contains("cannot be read")
+        );
     }
 }

@@ -9,12 +9,12 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
-use crate::config::model::{ClientCertificates, Clients, Config, Service, name_fits};
 use handfast_admin::AdminSocket;
 use handfast_admin::{
     BackendOutcome, BackendRefusal, Control, NotReady, Overview, ReloadOutcome, ReloadRefusal,
     ServiceOverview, StillServing,
 };
+use handfast_config::model::{ClientCertificates, Clients, Config, Service, name_fits};
 use handfast_net::file_id::FileId;
 use handfast_observe::metrics::{FailureSnapshot, Registry, ServiceSnapshot, Snapshot};
 use handfast_observe::operator_state::OperatorState;
@@ -46,7 +46,7 @@ const ASKED: Duration = Duration::from_secs(3);
 
 /// How far the program is.
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+enum Readiness {
     Starting,
     Serving,
     /// Still accepts, and says that it is not ready.
@@ -56,12 +56,12 @@ enum Phase {
 
 /// Shared by the program and the admin listener, on one thread.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct AdminState {
     registry: Arc<Registry>,
     requests: Sender<Request>,
     /// Of the process that holds the private keys, where it is another one.
     key_process: Option<Arc<KeyProcessHealth>>,
-    phase: RefCell<Phase>,
+    phase: RefCell<Readiness>,
     /// Names of backends that have had no address since the start, and are needed (`Names::needed`).
     waiting_for: RefCell<Vec<String>>,
     overview: RefCell<Overview>,
@@ -79,7 +79,7 @@ pub(crate) struct Shared {
     asked_for_admin: Cell<Option<(Instant, u32)>>,
 }
 
-impl Shared {
+impl AdminState {
     pub(crate) fn new(
         registry: Arc<Registry>,
         requests: Sender<Request>,
@@ -89,7 +89,7 @@ impl Shared {
             registry,
             requests,
             key_process,
-            phase: RefCell::new(Phase::Starting),
+            phase: RefCell::new(Readiness::Starting),
             waiting_for: RefCell::default(),
             overview: RefCell::default(),
             hosts: RefCell::default(),
@@ -103,7 +103,7 @@ impl Shared {
 
     /// Connections are accepted from now on.
     pub(crate) fn serves(&self) {
-        *self.phase.borrow_mut() = Phase::Serving;
+        *self.phase.borrow_mut() = Readiness::Serving;
     }
 
     /// … but a load balancer that chooses between this process and another one should wait until these names have an address or are not needed:
@@ -168,12 +168,12 @@ impl Shared {
 
     /// Connections are still accepted, but should no longer be sent here.
     pub(crate) fn leaves(&self) {
-        *self.phase.borrow_mut() = Phase::Leaving;
+        *self.phase.borrow_mut() = Readiness::Leaving;
     }
 
     /// … and no more.
     pub(crate) fn drains(&self) {
-        *self.phase.borrow_mut() = Phase::Draining;
+        *self.phase.borrow_mut() = Readiness::Draining;
     }
 
     /// Describes what is served from now on.
@@ -210,13 +210,13 @@ fn service_overview(service: &Service, listeners: &Listeners) -> ServiceOverview
     }
 }
 
-impl Control for Shared {
+impl Control for AdminState {
     fn ready(&self) -> Result<(), NotReady> {
         match *self.phase.borrow() {
-            Phase::Starting => Err(NotReady::Starting),
-            Phase::Serving => self.can_serve(),
-            Phase::Leaving => Err(NotReady::Leaving),
-            Phase::Draining => {
+            Readiness::Starting => Err(NotReady::Starting),
+            Readiness::Serving => self.can_serve(),
+            Readiness::Leaving => Err(NotReady::Leaving),
+            Readiness::Draining => {
                 let services = self.registry.snapshot().services;
                 let connections = services.iter().map(ServiceSnapshot::connections).sum();
                 Err(NotReady::Draining { connections })
@@ -231,14 +231,14 @@ impl Control for Shared {
     fn hand_over(&self, threads: u32) -> Result<(), StillServing> {
         self.asked_for_admin.set(Some((Instant::now(), threads)));
         match *self.phase.borrow() {
-            Phase::Draining => {
+            Readiness::Draining => {
                 self.admin_socket.replace(None);
                 if self.has_admin.replace(false) {
                     tracing::info!("admin: handed over to the process that replaces this one");
                 }
                 Ok(())
             }
-            Phase::Starting | Phase::Serving | Phase::Leaving => Err(StillServing),
+            Readiness::Starting | Readiness::Serving | Readiness::Leaving => Err(StillServing),
         }
     }
 
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn a_start_is_ready_when_every_name_has_had_an_answer() {
         let (sender, _requests) = tokio::sync::mpsc::channel(1);
-        let shared = Shared::new(Registry::new(), sender, None);
+        let shared = AdminState::new(Registry::new(), sender, None);
         assert_eq!(shared.ready(), Err(NotReady::Starting));
         shared.serves();
         shared.waits_for(vec!["db.example:5432".into(), "web.example:80".into()]);

@@ -3,11 +3,11 @@
 use std::time::SystemTime;
 
 use crate::backends::names;
-use crate::config::explain;
-use crate::config::model::{CertificateSource, Config};
 use crate::control::preflight;
-use crate::source::ConfigSource;
 use crate::state::{self, Built, CarriedOver, KeyRings};
+use handfast_config::explain;
+use handfast_config::model::{CertificateSource, Config};
+use handfast_config::source::ConfigSource;
 
 /// What a check found.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use crate::control::admin_state::Request;
 use crate::control::error::Outcome;
 use crate::control::program::Program;
 use crate::control::worker::{Event, Order};
-use crate::worker::context::After;
+use crate::worker::context::Successor;
 use handfast_admin::{self, ReloadRefusal};
 use handfast_observe::access_log::AccessLogHandle;
 use handfast_process::signals::SignalRequest;
@@ -34,12 +34,12 @@ impl Draining {
     /// A drain that was asked for over the admin listener is the same stop: the first signal after it (a service manager
     /// sends one when its pre-stop hook has asked for the drain) changes nothing.
     pub(crate) fn begin(program: Program, by_signal: bool) -> Self {
-        let after = program.shared.successor().map_or(After::Nobody, After::Beside);
+        let after = program.shared.successor().map_or(Successor::Nobody, Successor::Beside);
         Self::followed_by(program, after, by_signal)
     }
 
     /// Stops accepting; `after` says who serves from now on.
-    pub(crate) fn followed_by(mut program: Program, after: After, by_signal: bool) -> Self {
+    pub(crate) fn followed_by(mut program: Program, after: Successor, by_signal: bool) -> Self {
         let drain = program.state.config.process.drain;
         program.shared.drains();
         tracing::info!("stopping: no new connections; open connections have {drain:?} to end");

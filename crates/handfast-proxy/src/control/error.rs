@@ -11,9 +11,9 @@ use std::time::Duration;
 use handfast_net::address::Address;
 use handfast_tls::session::Failure;
 
-use crate::config::ReadError;
-use crate::config::accounts::AccountError;
 use crate::state::ThrowawayError;
+use handfast_config::ReadError;
+use handfast_config::accounts::AccountError;
 use handfast_process::error::Error as ProcessError;
 
 /// How the program ended; the exit codes of every verb.

@@ -13,7 +13,7 @@ use handfast_net::listen;
 use rustix::fs::{Access, access};
 
 use crate::backends::checks;
-use crate::config::model::{AccessLog, Address, CertificateSource, Config};
+use handfast_config::model::{AccessLog, Address, CertificateSource, Config};
 use handfast_process::error::Error as ProcessError;
 use handfast_process::limits::max_connections;
 use handfast_process::privileges::ServiceUser;
@@ -22,7 +22,7 @@ use handfast_process::writable_files::unreadable;
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct PreflightReport {
     /// Why a start would fail.
     pub(crate) errors: Vec<String>,
     /// What would work now, and hardly as meant.
@@ -30,8 +30,8 @@ pub(crate) struct Found {
 }
 
 /// Checks everything that a start needs of the machine. `files` are those that a reload will want to read again.
-pub(crate) fn look(config: &Config, files: &[PathBuf]) -> Found {
-    let mut found = Found::default();
+pub(crate) fn look(config: &Config, files: &[PathBuf]) -> PreflightReport {
+    let mut found = PreflightReport::default();
     limits(config, &mut found);
     let process = &config.process;
     let user = ServiceUser::from(process);
@@ -40,7 +40,7 @@ pub(crate) fn look(config: &Config, files: &[PathBuf]) -> Found {
     addresses(config, &known, &mut found);
     made_before_the_user_is_changed(config, &known, &mut found);
     let as_user = user.act(|| {
-        let mut found = Found::default();
+        let mut found = PreflightReport::default();
         access_log(config, process.user.is_some(), &mut found);
         if process.user.is_some() {
             found.warnings.extend(unreadable(config, files));
@@ -61,7 +61,7 @@ pub(crate) fn look(config: &Config, files: &[PathBuf]) -> Found {
     found
 }
 
-fn limits(config: &Config, found: &mut Found) {
+fn limits(config: &Config, found: &mut PreflightReport) {
     let limit = match raise_file_limit() {
         Ok(limit) => limit,
         Err(error) => return found.errors.push(format!("raise the limit on open files: {error}")),
@@ -70,7 +70,7 @@ fn limits(config: &Config, found: &mut Found) {
 }
 
 /// Whether each address can be listened on. One that is in use is a warning: it may be in use by what is to be replaced.
-fn addresses(config: &Config, user: &ServiceUser, found: &mut Found) {
+fn addresses(config: &Config, user: &ServiceUser, found: &mut PreflightReport) {
     // It is the very program that this configuration is for.
     let runs = config.admin.as_ref().is_some_and(|address| handfast_admin::neighbour(address).is_some());
     let services = config.services.iter().flat_map(|service| {
@@ -115,7 +115,7 @@ fn unix(path: &Path) -> io::Result<()> {
 }
 
 /// Files that are made with the rights of the user that starts the program.
-fn made_before_the_user_is_changed(config: &Config, user: &ServiceUser, found: &mut Found) {
+fn made_before_the_user_is_changed(config: &Config, user: &ServiceUser, found: &mut PreflightReport) {
     for tls in config.services.iter().filter_map(|service| service.tls.as_ref()) {
         if let Some(file) = tls.tickets.key_file.as_deref().filter(|file| !file.exists())
             && let Err(error) = on(user, file, || writable(folder_of(file)))
@@ -134,7 +134,7 @@ fn made_before_the_user_is_changed(config: &Config, user: &ServiceUser, found: &
 }
 
 /// Whether the access log can be opened. As root one that is there, and that only root can replace, is handed over to the user first.
-fn access_log(config: &Config, has_user: bool, found: &mut Found) {
+fn access_log(config: &Config, has_user: bool, found: &mut PreflightReport) {
     let path = match &config.access_log {
         AccessLog::File(path) => path,
         AccessLog::Syslog(path) | AccessLog::Journald(path) => {

@@ -15,18 +15,18 @@ use crate::backends::checks::Checks;
 use crate::backends::names::Addresses;
 use crate::backends::names::{Answer, Names};
 use crate::backends::standing::{self};
-use crate::backends::tunnel::{Place, places};
-use crate::config::model;
-use crate::control::admin_state::{Request, Shared};
+use crate::backends::tunnel::{DialAddress, dial_addresses};
+use crate::control::admin_state::{AdminState, Request};
 use crate::control::error::Error;
 use crate::control::reload::Present;
 use crate::control::upgrade::Upgrades;
 use crate::control::watch::Watch;
 use crate::control::worker::Order;
 use crate::control::workers::Workers;
-use crate::source::ConfigSource;
 use crate::state::{ServiceState, SharedCarriedOver, State};
 use handfast_admin::BackendRefusal;
+use handfast_config::model;
+use handfast_config::source::ConfigSource;
 use handfast_observe::access_log::AccessLogHandle;
 use handfast_observe::metrics::{BackendStatus, Configured, ConfiguredBackend, ConfiguredService, Registry};
 use handfast_observe::operator_state::OperatorState;
@@ -56,7 +56,7 @@ pub(crate) struct Program {
     pub(crate) max_connections: usize,
     pub(crate) registry: Arc<Registry>,
     pub(crate) log: AccessLogHandle,
-    pub(crate) shared: Rc<Shared>,
+    pub(crate) shared: Rc<AdminState>,
     pub(crate) checks: Checks,
     pub(crate) notifier: Notifier,
     pub(crate) upgrades: Upgrades,
@@ -284,11 +284,11 @@ fn backends(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec
     for model::Backend { target, weight, backup } in service.backends() {
         let backend = |name, status| ConfiguredBackend { name, weight: *weight, backup: *backup, status };
         let through = service.model.connect_through.as_ref();
-        let places = places(target, through, state.built_in.as_ref(), addresses);
+        let places = dial_addresses(target, through, state.built_in.as_ref(), addresses);
         if places.is_empty() {
             found.push(backend(target.to_string(), None));
         }
-        let standing = |place: Place| {
+        let standing = |place: DialAddress| {
             let status: Arc<dyn BackendStatus> = service.standings.of(&place.name);
             backend(place.name, Some(status))
         };

@@ -12,10 +12,10 @@ use std::time::{Duration, SystemTime};
 
 use handfast_tls::load::FileStamp;
 
-use crate::config::model::Config;
 use crate::control::error::Error;
-use crate::source::ConfigSource;
 use crate::state::{self, Built, Report, SharedCarriedOver, State};
+use handfast_config::model::Config;
+use handfast_config::source::ConfigSource;
 use handfast_process::listeners::{ListenPlan, ListenerSnapshot};
 use handfast_process::sandbox::Sandbox;
 
@@ -55,13 +55,13 @@ pub(crate) struct Reloaded {
     pub(crate) state: Arc<State>,
     /// Sockets for addresses that are new; dropping it closes them.
     pub(crate) plan: ListenPlan,
-    pub(crate) found: Found,
+    pub(crate) found: ReloadNotes,
     scope: Scope,
 }
 
 /// What was found on the way.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct ReloadNotes {
     /// What an operator wants to know.
     pub(crate) warnings: Vec<String>,
     /// Certificate files that had to be left out, a line for each; empty when there is none.
@@ -128,7 +128,7 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
     warnings.insert(0, odd);
     warnings.extend(beyond);
     let at_a_restart_only = at_a_restart_only(&before.config, &state.config);
-    let found = Found { warnings, left_out, at_a_restart_only };
+    let found = ReloadNotes { warnings, left_out, at_a_restart_only };
     Ok(Reloaded { state: Arc::new(state), plan, found, scope })
 }
 

@@ -13,7 +13,7 @@ use crate::control::error::{Error, Outcome};
 use crate::control::serving::Serving;
 use crate::control::start::{Passed, Prepared};
 use crate::control::upgrade::Taking;
-use crate::source::ConfigSource;
+use handfast_config::source::ConfigSource;
 use handfast_process::log_lines::without_severity;
 use handfast_process::sandbox;
 use handfast_process::service_manager::ServiceManager;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::config::model::Address;
 use crate::control::admin_state::Request;
 use crate::control::draining::Draining;
 use crate::control::error::{Error, Outcome};
@@ -18,6 +17,7 @@ use crate::control::upgrade::Taking;
 use crate::control::watch::Watch;
 use crate::control::worker::Event;
 use handfast_admin::ReloadRefusal;
+use handfast_config::model::Address;
 use handfast_process::listeners::ListenPlan;
 use handfast_process::log_lines::{log_refusal, log_warnings};
 use handfast_process::signals::SignalRequest;

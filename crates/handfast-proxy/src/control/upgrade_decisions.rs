@@ -7,17 +7,17 @@ use handfast_text::units::counted;
 
 use super::upgrade::giver::{Offered, UpgradeEvent, refuse};
 use super::upgrade::protocol::{Answer, Keys, Offer, PROTOCOL, Role, ServiceStandings, Socket, send};
-use crate::config::model::Address;
 use crate::control::program::Program;
 use crate::control::worker::Order;
-use crate::worker::context::After;
+use crate::worker::context::Successor;
+use handfast_config::model::Address;
 use handfast_observe::metrics::ServiceSnapshot;
 
 impl Program {
     /// Carries out a request. `Some`: another process serves by now, and this one has to drain.
     ///
     /// `leaving`: a stop has begun, so there is nothing to take over.
-    pub(crate) fn on_upgrade_event(&mut self, event: UpgradeEvent, leaving: bool) -> Option<After> {
+    pub(crate) fn on_upgrade_event(&mut self, event: UpgradeEvent, leaving: bool) -> Option<Successor> {
         match event {
             UpgradeEvent::Start { asker, .. } if leaving => refuse(&asker, "it is stopping"),
             UpgradeEvent::Start { program, asker } => {
@@ -84,7 +84,7 @@ impl Program {
     }
 
     /// Lets go of everything that the other process has.
-    fn is_followed_by(&mut self, process: u32, addresses: &[Address]) -> After {
+    fn is_followed_by(&mut self, process: u32, addresses: &[Address]) -> Successor {
         self.notifier.disconnect();
         let listeners = self.listeners.hand_over(addresses);
         if self.shared.admin_socket().is_some_and(|admin| addresses.contains(&admin.address)) {
@@ -100,7 +100,7 @@ impl Program {
         self.upgrades.done(text);
         let has_socket = self.upgrades.address().is_some_and(|address| addresses.contains(&address));
         self.upgrades.close(has_socket);
-        After::HandedOver(Arc::new(listeners))
+        Successor::HandedOver(Arc::new(listeners))
     }
 
     /// Everything that another process needs; `None` while files are read.

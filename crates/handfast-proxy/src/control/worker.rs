@@ -19,7 +19,7 @@ use crate::backends::names::Addresses;
 use crate::control::error::Error;
 use crate::path::accept::accept;
 use crate::state::{RingId, State};
-use crate::worker::context::{After, Phase, Thread};
+use crate::worker::context::{Successor, WorkerContext, WorkerPhase};
 use crate::worker::services::ThreadState;
 use crate::worker::signer::Signer;
 use handfast_observe::access_log::ThreadLog;
@@ -46,7 +46,7 @@ pub(crate) enum Order {
     /// Confirm that the event loop is running.
     Heartbeat(u64),
     /// Accept nothing more; who serves the same addresses.
-    Drain(After),
+    Drain(Successor),
     /// End what is left, and then the thread.
     End,
 }
@@ -107,7 +107,8 @@ impl Worker {
         let signer = Signer::start(self.number).ok();
         let key_process = state.shared.key_process_health();
         let share = Share::new(&self.pool);
-        let thread = Thread::new(Arc::clone(&metrics), self.log, share, Rc::new(state), signer, key_process);
+        let thread =
+            WorkerContext::new(Arc::clone(&metrics), self.log, share, Rc::new(state), signer, key_process);
         let orders = OrderTask {
             thread: Rc::clone(&thread),
             mailbox: self.letterbox.open(),
@@ -129,7 +130,7 @@ impl Worker {
 
 /// Counts the loop's turns, and hands over what was gathered when the thread ends.
 struct Watch {
-    thread: Rc<Thread>,
+    thread: Rc<WorkerContext>,
     metrics: Arc<ThreadMetrics>,
 }
 
@@ -141,7 +142,7 @@ impl Observer for Watch {
     }
 
     fn before_sleep(&mut self) {
-        if self.thread.phase() == Phase::Ending {
+        if self.thread.phase() == WorkerPhase::Ending {
             self.thread.flush_log();
         }
     }
@@ -153,7 +154,7 @@ impl Observer for Watch {
 
 /// The task that carries out the control thread's orders.
 struct OrderTask {
-    thread: Rc<Thread>,
+    thread: Rc<WorkerContext>,
     mailbox: Mailbox<Order>,
     events: Sender<Event>,
     addresses: Addresses,
@@ -208,7 +209,7 @@ impl OrderTask {
             Order::Heartbeat(number) => self.heartbeat_seen.store(number, Ordering::Relaxed),
             Order::Drain(after) => {
                 self.thread.is_followed_by(after);
-                self.thread.enter(Phase::Draining);
+                self.thread.enter(WorkerPhase::Draining);
                 let (thread, events) = (Rc::clone(&self.thread), self.events.clone());
                 spawn(Priority::Flow, async move {
                     // Listeners empty their queues first; they are awake already.
@@ -237,7 +238,7 @@ impl OrderTask {
 
     async fn end(self) {
         let cut = self.thread.connections();
-        self.thread.enter(Phase::Ending);
+        self.thread.enter(WorkerPhase::Ending);
         let deadline = engine::now() + ENDING_TIMEOUT;
         while self.thread.connections() > 0 && engine::now() < deadline {
             sleep(Duration::from_millis(5)).await;

@@ -20,7 +20,7 @@ use handfast_net::stream::Stream;
 use crate::path;
 use crate::path::account::{Account, Permits};
 use crate::path::connection::Connection;
-use crate::worker::context::{Phase, Thread};
+use crate::worker::context::{WorkerContext, WorkerPhase};
 use crate::worker::services::ThreadService;
 use handfast_leg::runtime::Engine;
 use handfast_observe::metrics::{Limit, ServiceMetrics};
@@ -45,12 +45,12 @@ const TURN: Duration = Duration::from_millis(5);
 const AT_LIMIT: Duration = Duration::from_millis(100);
 
 /// Accepts until the listener's service is gone or the program stops.
-pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Thread>) {
+pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<WorkerContext>) {
     let mut back_off = BackOff::default();
     let mut batch = 1;
     thread.acceptor_began();
     loop {
-        let service = thread.state().service_of(&id).filter(|_| thread.phase() == Phase::Serving);
+        let service = thread.state().service_of(&id).filter(|_| thread.phase() == WorkerPhase::Serving);
         let Some(service) = service else { break };
         match take(&mut listener, &thread, &service, batch) {
             // As many as were asked for: there may be more, so the next turn asks for more.
@@ -100,7 +100,12 @@ enum Taken {
     Failed(Fault, usize),
 }
 
-fn take(listener: &mut Listener, thread: &Rc<Thread>, service: &Rc<ThreadService>, batch: usize) -> Taken {
+fn take(
+    listener: &mut Listener,
+    thread: &Rc<WorkerContext>,
+    service: &Rc<ThreadService>,
+    batch: usize,
+) -> Taken {
     for count in 0..batch {
         let Some(permit) = thread.share.take() else { return Taken::AtLimit(Limit::Process) };
         let service_permit = match &service.share {
@@ -123,7 +128,7 @@ fn take(listener: &mut Listener, thread: &Rc<Thread>, service: &Rc<ThreadService
 
 /// Starts a connection's task.
 fn begin(
-    thread: &Rc<Thread>,
+    thread: &Rc<WorkerContext>,
     service: &Rc<ThreadService>,
     client: Stream,
     peer: Option<SocketAddr>,
@@ -150,7 +155,7 @@ fn begin(
 }
 
 /// Waits for a permit: one of this thread's connections ends, or a moment passes in which another's may have.
-async fn at_limit(listener: &mut Listener, thread: &Thread) {
+async fn at_limit(listener: &mut Listener, thread: &WorkerContext) {
     listener.pause();
     thread.wake_at_end();
     wait(engine::now() + AT_LIMIT).await;
@@ -158,7 +163,7 @@ async fn at_limit(listener: &mut Listener, thread: &Thread) {
 
 /// Takes what still waits in the queue of a listener that is about to close: closing would reset it. When another process
 /// serves the address from now on, clients in the middle of their TCP handshake are waited for too.
-async fn finish(listener: &mut Listener, thread: &Rc<Thread>, id: &ListenerId) {
+async fn finish(listener: &mut Listener, thread: &Rc<WorkerContext>, id: &ListenerId) {
     let state = thread.state();
     // A reload may have moved the service to another address; whoever came by this one is its client all the same.
     let service = state
@@ -183,7 +188,7 @@ async fn finish(listener: &mut Listener, thread: &Rc<Thread>, id: &ListenerId) {
     let others = thread.successor().unwrap_or(0);
     if others > 0 && listener.give_way(others) {
         let until = engine::now() + IN_FLIGHT;
-        while thread.phase() == Phase::Draining && (engine::now() < until || !listener.may_close()) {
+        while thread.phase() == WorkerPhase::Draining && (engine::now() < until || !listener.may_close()) {
             match take(listener, thread, &service, BATCH) {
                 Taken::All => engine::yield_now().await,
                 Taken::Some(_) => drop(listener.ready(engine::now() + TURN).await),
@@ -193,7 +198,7 @@ async fn finish(listener: &mut Listener, thread: &Rc<Thread>, id: &ListenerId) {
         // Of ours some are closed by now, so the others have other places.
         listener.give_way(others);
     }
-    while thread.phase() != Phase::Ending {
+    while thread.phase() != WorkerPhase::Ending {
         match take(listener, thread, &service, BATCH) {
             Taken::All => {}
             _ => return,
@@ -243,7 +248,7 @@ fn act(id: &ListenerId) -> String {
 
 impl BackOff {
     /// How long to pause.
-    fn failed(&mut self, thread: &Thread, listener: &ListenerId, fault: &Fault) -> Duration {
+    fn failed(&mut self, thread: &WorkerContext, listener: &ListenerId, fault: &Fault) -> Duration {
         thread.metrics.accept_failed(fault.cause.into());
         let now = Moment::now();
         thread.metrics.backing_off(true);
@@ -288,7 +293,7 @@ impl BackOff {
         self.waiting.get_or_insert_with(begin).count(listener.waiting());
     }
 
-    fn over(&mut self, thread: &Thread, id: &ListenerId, listener: &Listener) {
+    fn over(&mut self, thread: &WorkerContext, id: &ListenerId, listener: &Listener) {
         self.pause = None;
         self.limit_may_be_over(id, listener);
         let Some(last) = self.last else { return };

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use crate::admission::permits::{AddressPermit, Permit};
 use crate::backends::endpoint::Endpoint;
 use crate::backends::standing::FailurePolicy;
-use crate::worker::context::Thread;
+use crate::worker::context::WorkerContext;
 use crate::worker::services::ThreadService;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
@@ -18,7 +18,7 @@ use handfast_observe::record::Record;
 /// A connection in the books: counted when it is opened and when it ends, each once, with its permits between the two.
 #[derive(Debug)]
 pub(crate) struct Account {
-    pub(crate) thread: Rc<Thread>,
+    pub(crate) thread: Rc<WorkerContext>,
     /// With the state it was accepted with, to its end.
     pub(crate) service: Rc<ThreadService>,
     pub(crate) record: Record,
@@ -34,7 +34,7 @@ pub(crate) type Permits = (Permit, Option<Permit>);
 impl Account {
     /// A client has been accepted.
     pub(crate) fn open(
-        thread: &Rc<Thread>,
+        thread: &Rc<WorkerContext>,
         service: &Rc<ThreadService>,
         client: Option<SocketAddr>,
         permits: Permits,

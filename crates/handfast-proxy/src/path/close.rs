@@ -19,7 +19,7 @@ use handfast_tls::buffer::Scratch;
 use handfast_wire::starttls::Protocol;
 
 use crate::path::connection::Connection;
-use crate::worker::context::Phase;
+use crate::worker::context::WorkerPhase;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
@@ -87,7 +87,7 @@ fn step<R: Runtime>(
 
 /// Whether the program is ending, and waits for nobody any more.
 fn is_hurried<R: Runtime>(connection: &Connection<R>) -> bool {
-    connection.account.thread.phase() == Phase::Ending
+    connection.account.thread.phase() == WorkerPhase::Ending
 }
 
 /// How the client's leg ends, and how the backend's. `delivers`: peers still get what was on its way to them, which they

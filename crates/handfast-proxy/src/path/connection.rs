@@ -8,7 +8,7 @@ use handfast_net::engine::Woken;
 
 use crate::backends::connector::{AttemptTime, Cancellation};
 use crate::path::account::Account;
-use crate::worker::context::{Phase, Thread};
+use crate::worker::context::{WorkerContext, WorkerPhase};
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
@@ -78,9 +78,9 @@ impl<R: Runtime> Connection<R> {
     }
 }
 
-fn check_phase(thread: &Thread, step: Step) -> Result<(), CloseReason> {
+fn check_phase(thread: &WorkerContext, step: Step) -> Result<(), CloseReason> {
     match thread.phase() {
-        Phase::Ending => Err(CloseReason::new(step, Side::Operator, Cause::Stopped)),
+        WorkerPhase::Ending => Err(CloseReason::new(step, Side::Operator, Cause::Stopped)),
         _ => Ok(()),
     }
 }
@@ -88,11 +88,11 @@ fn check_phase(thread: &Thread, step: Step) -> Result<(), CloseReason> {
 /// A client that waits for its backend: the attempt to connect ends when the client leaves, or the program ends.
 pub(crate) struct WaitingClient<'a, S> {
     leg: &'a mut Option<Leg<S>>,
-    thread: &'a Thread,
+    thread: &'a WorkerContext,
 }
 
 impl<'a, S: Socket> WaitingClient<'a, S> {
-    pub(crate) fn new(leg: &'a mut Option<Leg<S>>, thread: &'a Thread) -> Self {
+    pub(crate) fn new(leg: &'a mut Option<Leg<S>>, thread: &'a WorkerContext) -> Self {
         Self { leg, thread }
     }
 }

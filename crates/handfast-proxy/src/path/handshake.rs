@@ -18,7 +18,7 @@ use handfast_wire::{Alert, AlertDescription, ClientHello};
 
 use crate::path::connection::Connection;
 use crate::path::hello::Heard;
-use crate::worker::context::Thread;
+use crate::worker::context::WorkerContext;
 use crate::worker::services::Chosen;
 use crate::worker::signer::{Answered, Pending, Signer, Work};
 use handfast_leg::runtime::Runtime;
@@ -166,7 +166,7 @@ fn left() -> CloseReason {
 /// Begins a session by the rules for this client; and who is to answer its hello, if not this thread.
 fn begin<'t, R: Runtime>(
     connection: &mut Connection<R>,
-    thread: &'t Thread,
+    thread: &'t WorkerContext,
     hello: &ClientHello,
     chosen: Chosen,
 ) -> Result<(ServerSession, Option<&'t Signer>), CloseReason> {
@@ -198,7 +198,7 @@ fn begin<'t, R: Runtime>(
 
 /// The thread's signer, where it is to answer this hello. That costs a fifth of the handshakes that a processor can make. So it is only used
 /// while other handshakes wait and would delay connections that carry bytes, and only for an expensive signature; that is computed last.
-fn signer<R: Runtime>(thread: &Thread, is_expensive: impl FnOnce() -> bool) -> Option<&Signer> {
+fn signer<R: Runtime>(thread: &WorkerContext, is_expensive: impl FnOnce() -> bool) -> Option<&Signer> {
     let signer = thread.signer()?;
     let rule = |handshakes_wait: bool| {
         // This thread must not wait for an unresponsive key process.

@@ -13,9 +13,9 @@ use handfast_text::units::counted;
 use handfast_tls::buffer::Scratch;
 use handfast_wire::{Alert, AlertDescription, ClientHello, Foreign, Peek, peek};
 
-use crate::config::model::PlainHttp;
 use crate::path::connection::Connection;
 use crate::path::proxy_header_in;
+use handfast_config::model::PlainHttp;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::HeaderOutcome;

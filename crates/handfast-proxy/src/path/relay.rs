@@ -16,10 +16,10 @@ use handfast_net::engine::Woken;
 
 use crate::backends::connector::Connected;
 use crate::backends::endpoint::InUse;
-use crate::config::model::MissingCloseNotify;
 use crate::path::account::Account;
 use crate::path::connect::attempt::Reached;
 use crate::path::connection::Connection;
+use handfast_config::model::MissingCloseNotify;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};

@@ -22,7 +22,7 @@ use super::report::Report;
 use super::rings::RingId;
 use super::service::ServiceBuilder;
 use super::{ServiceState, State, words};
-use crate::config::model::{self, Config, Places};
+use handfast_config::model::{self, Config, Places};
 use handfast_process::privileges::ServiceUser;
 
 /// What came of making a state.

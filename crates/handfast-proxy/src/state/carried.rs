@@ -16,7 +16,7 @@ use handfast_tls::certificate::Certificate;
 use handfast_tls::throwaway::{self, Throwaway};
 
 use super::rings::KeyRings;
-use crate::config::model::{Address, CertificateSource, Config};
+use handfast_config::model::{Address, CertificateSource, Config};
 use handfast_process::key_process::KeyProcess;
 use handfast_process::privileges::ServiceUser;
 

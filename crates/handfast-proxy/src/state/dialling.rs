@@ -1,6 +1,6 @@
 //! The files that TLS towards backends needs: trusted authorities and our certificate. Read once for all threads.
 
-use crate::backends::tls::DialTls;
+use crate::backends::tls::BackendTlsSettings;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use handfast_tls::{Finding, Severity};
 
 use super::service::ServiceBuilder;
 use crate::backends::tls::client_for;
-use crate::config::model::{BackendAlpn, BackendTls, BackendVerification};
+use handfast_config::model::{BackendAlpn, BackendTls, BackendVerification};
 
 impl<'b> ServiceBuilder<'b, '_, '_> {
     /// Reads what `model` names. What the service dialled with until now is kept where a file cannot be used, and where nothing
     /// has changed.
-    pub(super) fn dialling(&mut self, model: &BackendTls) -> Option<Arc<DialTls>> {
+    pub(super) fn dialling(&mut self, model: &BackendTls) -> Option<Arc<BackendTlsSettings>> {
         let policy = self.context.policy(&model.policy);
         let verification = self.verification(model);
         let identity = self.identity(model);
@@ -36,13 +36,13 @@ impl<'b> ServiceBuilder<'b, '_, '_> {
                 .error(format!("service {}: TLS towards the backends: {failure}", self.model.name));
             return None;
         }
-        let made = DialTls { model: model.clone(), client };
+        let made = BackendTlsSettings { model: model.clone(), client };
         let known = self.known(|known| known.is_same_as(&made));
         Some(known.map_or_else(|| Arc::new(made), Arc::clone))
     }
 
     /// What the service dialled with until now.
-    fn known(&self, is_it: impl Fn(&DialTls) -> bool) -> Option<&'b Arc<DialTls>> {
+    fn known(&self, is_it: impl Fn(&BackendTlsSettings) -> bool) -> Option<&'b Arc<BackendTlsSettings>> {
         self.before?.backend_tls().find(|known| is_it(known))
     }
 

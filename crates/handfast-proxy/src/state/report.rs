@@ -2,7 +2,7 @@
 
 use handfast_tls::{Finding, Severity};
 
-use crate::config::model::Places;
+use handfast_config::model::Places;
 
 /// Everything noticed while a state was made, errors first.
 #[derive(Debug, Default)]

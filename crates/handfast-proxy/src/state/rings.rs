@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use handfast_tls::ticket::{KeySet, KeyText, TicketKeys, TicketSettings};
 
-use crate::config::model::Tickets;
+use handfast_config::model::Tickets;
 use handfast_process::privileges::ServiceUser;
 
 /// Which set of ticket keys a service uses.

@@ -21,8 +21,8 @@ use super::{Authorities, RouteState, ServiceState, State, seconds, words};
 use crate::admission::Admission;
 use crate::admission::permits::{AddressLimit, Pool};
 use crate::backends::standing::Standings;
-use crate::backends::tunnel::Through;
-use crate::config::model::{self, CertificateSource, ClientChecks, RouteTls, Service, each_once};
+use crate::backends::tunnel::ProxyHop;
+use handfast_config::model::{self, CertificateSource, ClientChecks, RouteTls, Service, each_once};
 
 /// What a service needs where TLS ends here; nothing where it does not.
 #[derive(Debug, Default)]
@@ -95,9 +95,9 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
     }
 
     /// The proxy on the way to the backends; the inner `None`: there is none.
-    fn through(&mut self) -> Option<Option<Arc<Through>>> {
+    fn through(&mut self) -> Option<Option<Arc<ProxyHop>>> {
         let Some(through) = &self.model.connect_through else { return Some(None) };
-        match Through::read(through, &self.context.user) {
+        match ProxyHop::read(through, &self.context.user) {
             Ok(through) => {
                 let known = self
                     .before

@@ -26,7 +26,7 @@ use handfast_process::listeners::ListenerId;
 
 /// Who serves the addresses of a process that stops.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum After {
+pub(crate) enum Successor {
     /// Nobody.
     #[default]
     Nobody,
@@ -38,7 +38,7 @@ pub(crate) enum After {
 
 /// How far a stop has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum WorkerPhase {
     /// Connections are accepted.
     Serving,
     /// None are accepted; those that stand go on.
@@ -56,7 +56,7 @@ const TICK_NANOS: u64 = 100_000_000;
 
 /// One worker thread.
 #[derive(Debug)]
-pub(crate) struct Thread {
+pub(crate) struct WorkerContext {
     pub(crate) metrics: Arc<ThreadMetrics>,
     log: RefCell<ThreadLog>,
     /// The task that hands the log over a moment after its first line.
@@ -73,9 +73,9 @@ pub(crate) struct Thread {
     /// Permits of the whole process.
     pub(crate) share: Rc<Share>,
     state: RefCell<Rc<ThreadState>>,
-    phase: Cell<Phase>,
+    phase: Cell<WorkerPhase>,
     /// Who serves the same addresses, now that this one stops.
-    after: RefCell<After>,
+    after: RefCell<Successor>,
     /// Acceptors that are still to be told that no other process gives way to this one any more.
     stands_alone: Cell<usize>,
     connections: Cell<usize>,
@@ -85,7 +85,7 @@ pub(crate) struct Thread {
     acceptors: RefCell<Vec<TaskHandle>>,
 }
 
-impl Thread {
+impl WorkerContext {
     pub(crate) fn new(
         metrics: Arc<ThreadMetrics>,
         log: ThreadLog,
@@ -105,7 +105,7 @@ impl Thread {
             key_process,
             share,
             state: RefCell::new(state),
-            phase: Cell::new(Phase::Serving),
+            phase: Cell::new(WorkerPhase::Serving),
             after: RefCell::default(),
             stands_alone: Cell::new(0),
             connections: Cell::new(0),
@@ -164,23 +164,23 @@ impl Thread {
     }
 
     /// Who serves the same addresses from now on.
-    pub(crate) fn is_followed_by(&self, after: After) {
+    pub(crate) fn is_followed_by(&self, after: Successor) {
         self.after.replace(after);
     }
 
     /// The threads of another process that listens on the same addresses too.
     pub(crate) fn successor(&self) -> Option<u32> {
         match &*self.after.borrow() {
-            After::Beside(threads) => Some(*threads),
-            After::Nobody | After::HandedOver(_) => None,
+            Successor::Beside(threads) => Some(*threads),
+            Successor::Nobody | Successor::HandedOver(_) => None,
         }
     }
 
     /// Whether another process has the very sockets of this listener.
     pub(crate) fn is_handed_over(&self, listener: &ListenerId) -> bool {
         match &*self.after.borrow() {
-            After::HandedOver(listeners) => listeners.contains(listener),
-            After::Nobody | After::Beside(_) => false,
+            Successor::HandedOver(listeners) => listeners.contains(listener),
+            Successor::Nobody | Successor::Beside(_) => false,
         }
     }
 
@@ -197,11 +197,11 @@ impl Thread {
         left > 0
     }
 
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> WorkerPhase {
         self.phase.get()
     }
 
-    pub(crate) fn enter(&self, phase: Phase) {
+    pub(crate) fn enter(&self, phase: WorkerPhase) {
         self.phase.set(phase);
         engine::wake_all();
     }

@@ -2,7 +2,7 @@
 
 use handfast_wire::proxy_header::Version;
 
-use crate::config::model::{ProxyProtocol, SentCertificate};
+use handfast_config::model::{ProxyProtocol, SentCertificate};
 
 /// What is sent.
 #[derive(Clone, Copy, Debug)]

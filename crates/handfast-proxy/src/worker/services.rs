@@ -24,15 +24,15 @@ use crate::admission::permits::{AddressLimit, Share};
 use crate::backends::endpoint::Endpoint;
 use crate::backends::group::Group;
 use crate::backends::standing::Standings;
-use crate::backends::tls::{BackendPrelude, DialTls, Dialler};
-use crate::backends::tunnel::{Place, Through, places};
-use crate::config::RouteTable;
-use crate::config::model::{
+use crate::backends::tls::{BackendPrelude, BackendTlsClient, BackendTlsSettings};
+use crate::backends::tunnel::{DialAddress, ProxyHop, dial_addresses};
+use crate::state::{RingId, RouteState, ServiceState, State};
+use crate::worker::sent_header::SentHeader;
+use handfast_config::RouteTable;
+use handfast_config::model::{
     self, Address, Backend, Clients, ConnectThrough, Limits, MissingCloseNotify, PlainHttp, Source, Target,
     each_once,
 };
-use crate::state::{RingId, RouteState, ServiceState, State};
-use crate::worker::sent_header::SentHeader;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{ServiceMetrics, ThreadMetrics};
 use handfast_observe::reason::{CloseReason, Side, Step};
@@ -99,7 +99,7 @@ pub(crate) struct ThreadService {
     ring: Option<RingId>,
     source: Source,
     /// The proxy on the way to its backends.
-    pub(crate) through: Option<Arc<Through>>,
+    pub(crate) through: Option<Arc<ProxyHop>>,
     /// Counts its connections to backends, so that each source address has its turn.
     turn: Cell<usize>,
     /// How its backends do, for all threads.
@@ -118,7 +118,7 @@ struct ThreadRoute {
     failed_client_backends: Rc<ThreadBackends>,
     /// TLS towards `backends`; `None`: plain text. Not for failed clients: their backends are not for our own certificate, nor known
     /// by the name of the others.
-    dialler: Option<Rc<Dialler>>,
+    dialler: Option<Rc<BackendTlsClient>>,
     passes_through: bool,
 }
 
@@ -170,7 +170,7 @@ impl ThreadState {
     }
 
     /// TLS towards the backends of a service, with the sessions that it has.
-    fn diallers_of(&self, service: &str) -> Vec<Rc<Dialler>> {
+    fn diallers_of(&self, service: &str) -> Vec<Rc<BackendTlsClient>> {
         let service = self.services.iter().find(|known| *known.name == *service);
         service.iter().flat_map(|service| service.diallers()).cloned().collect()
     }
@@ -192,11 +192,11 @@ impl ThreadState {
                 let (mut endpoints, mut nameless) = (Vec::new(), Vec::new());
                 for Backend { target, weight, backup } in list.iter() {
                     let built_in = self.shared.built_in.as_ref();
-                    let found = places(target, service.connect_through(), built_in, addresses);
+                    let found = dial_addresses(target, service.connect_through(), built_in, addresses);
                     if found.is_empty() {
                         nameless.push(service.metrics.backend(&target.to_string(), false));
                     }
-                    let endpoint = |place: Place| (service.endpoint(place, &known), *weight, *backup);
+                    let endpoint = |place: DialAddress| (service.endpoint(place, &known), *weight, *backup);
                     endpoints.extend(found.into_iter().map(endpoint));
                 }
                 group.set(endpoints, nameless);
@@ -223,7 +223,7 @@ impl ThreadService {
         generation: u64,
         metrics: &ThreadMetrics,
         thread: usize,
-        known: &[Rc<Dialler>],
+        known: &[Rc<BackendTlsClient>],
     ) -> Result<Self, Failure> {
         let model = &service.model;
         Ok(Self {
@@ -291,7 +291,7 @@ impl ThreadService {
     }
 
     /// TLS towards its backends; `None`: plain text.
-    pub(crate) fn dialler(&self, chosen: Chosen) -> Option<&Rc<Dialler>> {
+    pub(crate) fn dialler(&self, chosen: Chosen) -> Option<&Rc<BackendTlsClient>> {
         self.routes[chosen.route].dialler.as_ref().filter(|_| !chosen.failed)
     }
 
@@ -312,7 +312,7 @@ impl ThreadService {
         each_once(all, |backends| Rc::as_ptr(backends))
     }
 
-    fn diallers(&self) -> impl Iterator<Item = &Rc<Dialler>> {
+    fn diallers(&self) -> impl Iterator<Item = &Rc<BackendTlsClient>> {
         let diallers = self.routes.iter().filter_map(|route| route.dialler.as_ref());
         each_once(diallers, |dialler| Rc::as_ptr(dialler))
     }
@@ -322,8 +322,8 @@ impl ThreadService {
         &self,
         is_wanted: impl Fn(&Endpoint) -> bool,
         most: usize,
-    ) -> Vec<(Rc<Endpoint>, Option<Rc<Dialler>>)> {
-        let mut all: Vec<(Rc<Endpoint>, Option<Rc<Dialler>>)> = Vec::new();
+    ) -> Vec<(Rc<Endpoint>, Option<Rc<BackendTlsClient>>)> {
+        let mut all: Vec<(Rc<Endpoint>, Option<Rc<BackendTlsClient>>)> = Vec::new();
         for route in each_once(self.routes.iter(), |route| Rc::as_ptr(&route.backends)) {
             let endpoints = route.backends.group.endpoints();
             for endpoint in endpoints.into_iter().filter(|endpoint| is_wanted(endpoint)) {
@@ -366,7 +366,11 @@ impl ThreadService {
         self.through.as_ref().map(|through| &through.model)
     }
 
-    fn endpoint(&self, Place { name, address, behind }: Place, known: &Endpoints) -> Rc<Endpoint> {
+    fn endpoint(
+        &self,
+        DialAddress { name, address, behind }: DialAddress,
+        known: &Endpoints,
+    ) -> Rc<Endpoint> {
         let key = (Rc::clone(&self.name), name);
         match known.get(&key) {
             Some(endpoint) => Rc::clone(endpoint),
@@ -380,7 +384,11 @@ impl ThreadService {
 }
 
 /// Makes the routes of a service. `known`: the diallers of before, which are kept with their sessions where nothing about them has changed.
-fn routes(service: &ServiceState, thread: usize, known: &[Rc<Dialler>]) -> Result<Vec<ThreadRoute>, Failure> {
+fn routes(
+    service: &ServiceState,
+    thread: usize,
+    known: &[Rc<BackendTlsClient>],
+) -> Result<Vec<ThreadRoute>, Failure> {
     let model = &service.model;
     let (mut servers, mut diallers, mut made) = (HashMap::new(), HashMap::new(), HashMap::new());
     if let Some((_, keys)) = &service.ring {
@@ -389,9 +397,9 @@ fn routes(service: &ServiceState, thread: usize, known: &[Rc<Dialler>]) -> Resul
             servers.insert(Arc::as_ptr(settings), Rc::new(server));
         }
     }
-    let dialler = |settings: &Arc<DialTls>| {
+    let dialler = |settings: &Arc<BackendTlsSettings>| {
         let same = known.iter().find(|known| Arc::ptr_eq(known.settings(), settings));
-        same.map_or_else(|| Rc::new(Dialler::new(Arc::clone(settings))), Rc::clone)
+        same.map_or_else(|| Rc::new(BackendTlsClient::new(Arc::clone(settings))), Rc::clone)
     };
     // Routes share the backends that they inherit, and their turns.
     let mut backends = |list: &Arc<[Backend]>| {

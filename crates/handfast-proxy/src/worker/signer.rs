@@ -64,7 +64,7 @@ impl Work {
 }
 
 /// What has become of some work.
-enum State {
+enum JobState {
     Waits(Box<Work>),
     /// Begun, taken back or handed out.
     Away,
@@ -73,19 +73,19 @@ enum State {
 }
 
 struct Slot {
-    state: Mutex<State>,
+    state: Mutex<JobState>,
     task: Waker,
 }
 
 impl Slot {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, JobState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what is there if `wanted` says so, for who must not wait; `None` also while the signer is at it.
-    fn take_if(&self, wanted: impl FnOnce(&State) -> bool) -> Option<State> {
+    fn take_if(&self, wanted: impl FnOnce(&JobState) -> bool) -> Option<JobState> {
         let mut state = tried(&self.state)?;
-        wanted(&state).then(|| std::mem::replace(&mut *state, State::Away))
+        wanted(&state).then(|| std::mem::replace(&mut *state, JobState::Away))
     }
 }
 
@@ -100,7 +100,7 @@ fn tried<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 
 /// What the worker and its signer share.
 #[derive(Default)]
-struct Shared {
+struct JobQueue {
     queue: Mutex<Queue>,
     filled: Condvar,
     /// Work that was given and is not done.
@@ -116,7 +116,7 @@ struct Queue {
     ends: bool,
 }
 
-impl Shared {
+impl JobQueue {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,11 +131,11 @@ impl Shared {
 
     /// Whether there is an answer now.
     fn work_on(&self, slot: &Slot) -> bool {
-        let found = std::mem::replace(&mut *slot.state(), State::Away);
-        let waited = if let State::Waits(work) = found {
+        let found = std::mem::replace(&mut *slot.state(), JobState::Away);
+        let waited = if let JobState::Waits(work) = found {
             let outcome = match catch_unwind(AssertUnwindSafe(|| work.answer())) {
-                Ok(answered) => State::Answered(Box::new(answered)),
-                Err(panic) => State::Panicked(panic),
+                Ok(answered) => JobState::Answered(Box::new(answered)),
+                Err(panic) => JobState::Panicked(panic),
             };
             *slot.state() = outcome;
             true
@@ -180,7 +180,7 @@ impl Shared {
 
 /// A worker's signer. Dropping it ends its thread.
 pub(crate) struct Signer {
-    shared: Arc<Shared>,
+    shared: Arc<JobQueue>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -195,7 +195,7 @@ impl Signer {
     ///
     /// **Errors**: thread creation (pthread_create(3)).
     pub(crate) fn start(number: usize) -> io::Result<Self> {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<JobQueue>::default();
         let its = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name(format!("signer-{number}")).spawn(move || its.run())?;
         Ok(Self { shared, thread: Some(thread) })
@@ -227,7 +227,7 @@ impl Signer {
     pub(crate) fn give(&self, work: Work, task: Waker) -> Result<Pending, Box<Work>> {
         let work = Box::new(work);
         let Some(mut queue) = tried(&self.shared.queue) else { return Err(work) };
-        let slot = Arc::new(Slot { state: Mutex::new(State::Waits(work)), task });
+        let slot = Arc::new(Slot { state: Mutex::new(JobState::Waits(work)), task });
         self.shared.open.fetch_add(1, Ordering::Relaxed);
         queue.slots.push_back(Arc::clone(&slot));
         drop(queue);
@@ -251,7 +251,7 @@ impl Drop for Signer {
 /// Work that was given to a signer. Dropping it takes it back if it was not begun.
 pub(crate) struct Pending {
     slot: Arc<Slot>,
-    shared: Arc<Shared>,
+    shared: Arc<JobQueue>,
     /// The signer's turns when it was last looked whether it works.
     turns: u64,
 }
@@ -261,10 +261,10 @@ impl Pending {
     ///
     /// **Panics** when computing it has, as if it had been computed here.
     pub(crate) fn take(&self) -> Option<Answered> {
-        match self.slot.take_if(|state| matches!(state, State::Answered(_) | State::Panicked(_)))? {
-            State::Answered(answered) => Some(*answered),
-            State::Panicked(panic) => resume_unwind(panic),
-            State::Waits(_) | State::Away => None,
+        match self.slot.take_if(|state| matches!(state, JobState::Answered(_) | JobState::Panicked(_)))? {
+            JobState::Answered(answered) => Some(*answered),
+            JobState::Panicked(panic) => resume_unwind(panic),
+            JobState::Waits(_) | JobState::Away => None,
         }
     }
 
@@ -274,8 +274,8 @@ impl Pending {
         if std::mem::replace(&mut self.turns, turns) != turns {
             return None;
         }
-        match self.slot.take_if(|state| matches!(state, State::Waits(_)))? {
-            State::Waits(work) => Some(*work),
+        match self.slot.take_if(|state| matches!(state, JobState::Waits(_)))? {
+            JobState::Waits(work) => Some(*work),
             _ => None,
         }
     }

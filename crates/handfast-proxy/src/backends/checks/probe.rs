@@ -25,8 +25,8 @@ use crate::backends::connector::{
 };
 use crate::backends::endpoint::is_ours;
 use crate::backends::opening::Opening;
-use crate::backends::tls::{DialTls, client_for};
-use crate::config::model::{Address, BackendAlpn, Check, CheckKind};
+use crate::backends::tls::{BackendTlsSettings, client_for};
+use handfast_config::model::{Address, BackendAlpn, Check, CheckKind};
 use handfast_observe::reason::{CloseReason, Step};
 
 /// Most bytes of an answer that are looked at.
@@ -158,7 +158,7 @@ async fn reach(
 }
 
 /// A new session: one that resumes shows no certificate.
-fn session(tls: &DialTls, host: Option<String>, is_http: bool) -> Result<ClientSession, Failure> {
+fn session(tls: &BackendTlsSettings, host: Option<String>, is_http: bool) -> Result<ClientSession, Failure> {
     let client = client_for(&tls.model, &tls.client, host)?;
     let offers = match &tls.model.alpn {
         BackendAlpn::Client => true,

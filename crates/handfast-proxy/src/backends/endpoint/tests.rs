@@ -9,7 +9,7 @@ use handfast_net::clock::Moment;
 
 use super::*;
 use crate::backends::standing::{Standings, State};
-use crate::config::model::Balance;
+use handfast_config::model::Balance;
 use handfast_observe::metrics::Registry;
 use handfast_observe::reason::{Side, Step};
 

@@ -8,8 +8,8 @@ use hickory_resolver::TokioResolver;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Unresolved, Wanted, Wish, ask, wanted};
-use crate::config::model::Config;
+use super::{LookupSchedule, NameKey, Unresolved, ask, wanted};
+use handfast_config::model::Config;
 
 /// How long all questions together may take. A resolver that does not answer is asked twice within it.
 const TRIAL: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ const MOST_LISTED: usize = 20;
 ///
 /// **Cost**: blocks until each name has an answer, at most [`TRIAL`]; all are asked for at the same time.
 pub(crate) fn unresolvable(config: &Config) -> Vec<String> {
-    let mut names: Vec<(Wanted, Wish)> = wanted(config).into_iter().collect();
+    let mut names: Vec<(NameKey, LookupSchedule)> = wanted(config).into_iter().collect();
     names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
     if names.is_empty() {
         return Vec::new();
@@ -37,7 +37,7 @@ pub(crate) fn unresolvable(config: &Config) -> Vec<String> {
     };
     let lines: Vec<String> = names
         .iter()
-        .filter_map(|(name, Wish { services, .. })| {
+        .filter_map(|(name, LookupSchedule { services, .. })| {
             let (_, problem) = outcomes.iter().find(|(known, _)| known == name)?;
             Some(format!("resolve {} (service {}): {problem}", name.0, services.join(", ")))
         })
@@ -54,7 +54,7 @@ pub(crate) fn unresolvable(config: &Config) -> Vec<String> {
 }
 
 /// Asks for each name; those without an address, and why.
-fn ask_all(names: impl Iterator<Item = Wanted>) -> Vec<(Wanted, Unresolved)> {
+fn ask_all(names: impl Iterator<Item = NameKey>) -> Vec<(NameKey, Unresolved)> {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return Vec::new();
     };
@@ -80,7 +80,7 @@ fn ask_all(names: impl Iterator<Item = Wanted>) -> Vec<(Wanted, Unresolved)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::parse;
+    use handfast_config::parse;
 
     /// The name is reserved for having no address (RFC 6761 §6.4), whatever this machine resolves names with.
     #[test]

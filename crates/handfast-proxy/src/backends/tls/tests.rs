@@ -14,7 +14,7 @@ use crate::worker::services::ThreadState;
 use handfast_observe::metrics::Registry;
 
 /// A dialler as a service with this `backend-tls` has it, and its backends.
-fn dialler(backend: &str, backend_tls: &str) -> (Folder, Rc<Dialler>, Vec<Rc<Endpoint>>) {
+fn dialler(backend: &str, backend_tls: &str) -> (Folder, Rc<BackendTlsClient>, Vec<Rc<Endpoint>>) {
     let folder = Folder::new();
     let text = format!(
         "[admin]\nlisten = \"off\"\n[access-log]\nto = \"off\"\n[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:2\"\n\
@@ -34,7 +34,11 @@ fn dialler(backend: &str, backend_tls: &str) -> (Folder, Rc<Dialler>, Vec<Rc<End
 }
 
 /// The hello that a backend would get.
-fn hello(dialler: &Dialler, endpoint: &Endpoint, agreed: Option<&str>) -> handfast_wire::ClientHello {
+fn hello(
+    dialler: &BackendTlsClient,
+    endpoint: &Endpoint,
+    agreed: Option<&str>,
+) -> handfast_wire::ClientHello {
     let mut session = dialler.session(endpoint, agreed, Moment::now()).expect("it can begin");
     let mut records = handfast_tls::buffer::Buffer::default();
     session.start(&mut records).expect("it can begin");

@@ -5,7 +5,7 @@
 use std::fs;
 
 use super::*;
-use crate::config::parse;
+use handfast_config::parse;
 
 /// A configuration that nothing is wrong with, but for what `more` says.
 fn config(folder: &Path, listen: &str, more: &str) -> Config {

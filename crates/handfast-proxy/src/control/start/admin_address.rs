@@ -6,10 +6,10 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::config::model::{Address, Config};
-use crate::control::admin_state::Shared;
+use crate::control::admin_state::AdminState;
 use crate::control::error::Error;
 use handfast_admin::{self, AdminListener, Neighbour};
+use handfast_config::model::{Address, Config};
 use handfast_process::error::Error as ProcessError;
 use handfast_process::listeners::PassedSocket;
 use handfast_process::privileges::ServiceUser;
@@ -74,7 +74,7 @@ impl AdminAddress {
     /// Serves on it in a separate task, once it is free.
     ///
     /// **Errors**: a socket that does not know its own address.
-    pub(super) fn open(self, threads: usize, shared: &Rc<Shared>) -> io::Result<()> {
+    pub(super) fn open(self, threads: usize, shared: &Rc<AdminState>) -> io::Result<()> {
         match self {
             Self::Off => {}
             Self::Bound(listener) => {
@@ -109,7 +109,7 @@ fn say_neighbour(address: &Address, Neighbour { process }: Neighbour) {
     );
 }
 
-async fn serve(mut listener: AdminListener, shared: Rc<Shared>) {
+async fn serve(mut listener: AdminListener, shared: Rc<AdminState>) {
     loop {
         let Ok(address) = listener.address() else { return };
         // Without a second descriptor a process that takes over binds the address again.
@@ -142,7 +142,7 @@ async fn bound_again(address: &Address) -> AdminListener {
 }
 
 /// Asks for the admin address until this process has it. Nothing else waits for that.
-async fn wait_for(address: Address, threads: usize, shared: Rc<Shared>) {
+async fn wait_for(address: Address, threads: usize, shared: Rc<AdminState>) {
     let mut said = None;
     loop {
         match handfast_admin::bind(&address) {

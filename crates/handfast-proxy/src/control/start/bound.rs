@@ -16,14 +16,14 @@ use super::admin_address::AdminAddress;
 use super::prepared::Prepared;
 use crate::backends::checks::Checks;
 use crate::backends::names::{Answer, Names};
-use crate::config::model::{AccessLog, Config};
-use crate::control::admin_state::Shared;
+use crate::control::admin_state::AdminState;
 use crate::control::error::Error;
 use crate::control::program::Program;
 use crate::control::serving::Serving;
 use crate::control::upgrade::Upgrades;
 use crate::control::workers::{Equipment, Workers};
 use crate::state::{SharedCarriedOver, State};
+use handfast_config::model::{AccessLog, Config};
 use handfast_observe::access_log::{self, AccessLogHandle};
 use handfast_observe::metrics::Registry;
 use handfast_process::key_process::KeyProcess;
@@ -128,7 +128,7 @@ impl Bound {
         let workers = Workers::start(&equipment).map_err(Error::system("start a worker"))?;
         log_limits(limit, max_connections, threads);
         let (request_sender, requests) = channel(CHANNEL);
-        let shared = Rc::new(Shared::new(Arc::clone(&registry), request_sender, key_process));
+        let shared = Rc::new(AdminState::new(Arc::clone(&registry), request_sender, key_process));
         let carried = SharedCarriedOver::new(carried);
         let program = Program {
             source,

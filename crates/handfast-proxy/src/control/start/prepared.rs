@@ -13,12 +13,12 @@ use handfast_tls::load::FileStamp;
 use rustix::fs::OFlags;
 
 use crate::backends::checks;
-use crate::config::model::{Backend, Config, Service, Target};
 use crate::control::built_in_backend;
 use crate::control::error::Error;
 use crate::control::upgrade::Taking;
-use crate::source::ConfigSource;
 use crate::state::{self, Built, CarriedOver, KeyRings, State};
+use handfast_config::model::{Backend, Config, Service, Target};
+use handfast_config::source::ConfigSource;
 use handfast_process::key_process::KeyProcess;
 use handfast_process::limits::max_connections;
 use handfast_process::listeners::PassedSockets;

@@ -21,7 +21,7 @@ use super::protocol::{
     Answer, MESSAGE_TIMEOUT, Opening, READY_TIMEOUT, UpgradeRequest, describe, receive, send, set_timeout,
 };
 use super::successor::{FLAG, own_program};
-use crate::source::ConfigSource;
+use handfast_config::source::ConfigSource;
 use handfast_net::descriptors::receive_descriptors;
 use handfast_process::trusted_path::{self, Untrusted};
 

@@ -27,8 +27,8 @@ use super::protocol::{
     UpgradeRequest, check_peer, describe, receive, send, set_timeout,
 };
 use super::successor::{arguments, in_thread, launch, own_program, watch};
-use crate::config::model::{Address, Config};
 use crate::control::error::Error;
+use handfast_config::model::{Address, Config};
 use handfast_net::descriptors::send_descriptors;
 use handfast_observe::metrics::Registry;
 use handfast_process::error::Error as ProcessError;

@@ -14,7 +14,7 @@ use rustix::net::sockopt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::config::model::Address;
+use handfast_config::model::Address;
 
 /// The version of all this.
 pub(in crate::control) const PROTOCOL: u32 = 1;

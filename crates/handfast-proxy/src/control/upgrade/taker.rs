@@ -14,9 +14,9 @@ use super::protocol::{
     UpgradeRequest, describe, receive, send, set_timeout,
 };
 use crate::backends::standing::Kept;
-use crate::config::model::Address;
 use crate::control::error::Error;
 use crate::state::{GivenKeys, State};
+use handfast_config::model::Address;
 use handfast_net::descriptors::receive_descriptors;
 use handfast_observe::metrics::Registry;
 use handfast_observe::operator_state::OperatorState;

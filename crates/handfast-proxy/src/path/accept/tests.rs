@@ -13,11 +13,11 @@ use rustix::net::{Shutdown, shutdown};
 use super::*;
 use crate::admission::permits::{Pool, Share};
 use crate::backends::names::Addresses;
-use crate::config::model::AccessLog;
 use crate::state::{self, CarriedOver};
 use crate::testing::{Folder, on_engine, said};
-use crate::worker::context::After;
+use crate::worker::context::Successor;
 use crate::worker::services::ThreadState;
+use handfast_config::model::AccessLog;
 use handfast_observe::access_log;
 use handfast_observe::metrics::{Registry, ServiceSnapshot, ThreadSnapshot};
 
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A worker in miniature: one service, one listener on a port of its own.
 struct Door {
-    thread: Rc<Thread>,
+    thread: Rc<WorkerContext>,
     registry: Arc<Registry>,
     pool: Arc<Pool>,
     id: ListenerId,
@@ -48,7 +48,7 @@ impl Door {
         let Address::Ip(bound) = address else { panic!("it is TCP") };
         let log = access_log::start(&AccessLog::Off).expect("nothing to open").for_thread();
         let pool = Pool::new(permits, 1);
-        let thread = Thread::new(metrics, log, Share::new(&pool), state, None, None);
+        let thread = WorkerContext::new(metrics, log, Share::new(&pool), state, None, None);
         let id = ListenerId::new("web", &Address::Ip((Ipv4Addr::LOCALHOST, 1).into()));
         Self { thread, registry, pool, id, port: bound.port(), socket: sockets.pop(), folder }
     }
@@ -183,7 +183,7 @@ fn a_listener_that_closes_takes_everybody_who_waits_in_its_queue() {
         door.until("it accepts", |door| door.thread.accepts()).await;
         let _clients = door.clients(3 * BATCH);
         // The acceptor runs after this task: it finds the phase changed and its queue full.
-        door.thread.enter(Phase::Draining);
+        door.thread.enter(WorkerPhase::Draining);
         door.until("it closes", |door| !door.thread.accepts()).await;
         assert_eq!(door.service().accepted, 3 * BATCH as u64);
         let refused = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, door.port).into(), PATIENCE);
@@ -197,7 +197,7 @@ fn a_program_that_ends_takes_nobody_any_more() {
         let door = Door::new(1_000, "").opened();
         door.until("it accepts", |door| door.thread.accepts()).await;
         let _client = door.client();
-        door.thread.enter(Phase::Ending);
+        door.thread.enter(WorkerPhase::Ending);
         door.until("it closes", |door| !door.thread.accepts()).await;
         assert_eq!(door.service().accepted, 0);
     });
@@ -222,9 +222,9 @@ fn while_it_gives_way_it_takes_who_had_begun_to_connect() {
     on_engine(|| async {
         let door = Door::new(1_000, "").opened();
         door.until("it accepts", |door| door.thread.accepts()).await;
-        door.thread.is_followed_by(After::Beside(2));
+        door.thread.is_followed_by(Successor::Beside(2));
         let begun = engine::now();
-        door.thread.enter(Phase::Draining);
+        door.thread.enter(WorkerPhase::Draining);
         // Its turn, and then a client whose connection is complete only now.
         engine::yield_now().await;
         let _client = door.client();
@@ -239,11 +239,11 @@ fn a_program_that_ends_gives_way_to_nobody_for_long() {
     on_engine(|| async {
         let door = Door::new(1_000, "").opened();
         door.until("it accepts", |door| door.thread.accepts()).await;
-        door.thread.is_followed_by(After::Beside(2));
+        door.thread.is_followed_by(Successor::Beside(2));
         let begun = engine::now();
-        door.thread.enter(Phase::Draining);
+        door.thread.enter(WorkerPhase::Draining);
         engine::yield_now().await;
-        door.thread.enter(Phase::Ending);
+        door.thread.enter(WorkerPhase::Ending);
         door.until("it closes", |door| !door.thread.accepts()).await;
         assert!(Moment::now().since(begun) < IN_FLIGHT, "it is told to end, and does");
     });

@@ -14,11 +14,11 @@ use crate::backends::connector::{
 };
 use crate::backends::endpoint::{Endpoint, InUse};
 use crate::backends::opening::Opening;
-use crate::backends::tls::Dialler;
-use crate::config::model::MissingCloseNotify;
+use crate::backends::tls::BackendTlsClient;
 use crate::path::account::Account;
 use crate::path::connection::{Connection, WaitingClient};
 use crate::worker::services::ThreadService;
+use handfast_config::model::MissingCloseNotify;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
@@ -34,7 +34,7 @@ pub(crate) struct Reached<S: Socket> {
 pub(crate) struct AttemptPlan<'a> {
     pub(crate) service: Rc<ThreadService>,
     /// TLS with the backends, from the beginning; `None`: plain text, or TLS that follows later.
-    pub(crate) dialler: Option<Rc<Dialler>>,
+    pub(crate) dialler: Option<Rc<BackendTlsClient>>,
     /// The PROXY header that the backend gets before everything else; empty where none is sent.
     pub(crate) header: Vec<u8>,
     /// The client's first bytes.
@@ -104,7 +104,7 @@ pub(crate) async fn attempt<R: Runtime>(
 }
 
 fn tls_plan<'a>(
-    dialler: &Dialler,
+    dialler: &BackendTlsClient,
     session: &'a dyn Fn(Moment) -> Result<ClientSession, Failure>,
 ) -> TlsPlan<'a> {
     let is_lenient = dialler.settings().model.missing_close_notify == MissingCloseNotify::End;
@@ -114,7 +114,7 @@ fn tls_plan<'a>(
 /// Records what an attempt came to.
 fn conclude<R: Runtime>(
     connection: &mut Connection<R>,
-    dialler: Option<&Dialler>,
+    dialler: Option<&BackendTlsClient>,
     outcome: ConnectOutcome<R::Socket>,
     time: AttemptTime,
 ) -> Result<Connected<R::Socket>, Ended> {
@@ -147,7 +147,7 @@ fn conclude<R: Runtime>(
 /// already: no other can be tried.
 pub(crate) async fn secure<R: Runtime>(
     connection: &mut Connection<R>,
-    dialler: &Dialler,
+    dialler: &BackendTlsClient,
     reached: Reached<R::Socket>,
     before: &[u8],
 ) -> Result<Reached<R::Socket>, CloseReason> {

@@ -3,7 +3,7 @@
 //! In: the bytes of its request so far. Out: an answer, 400 or a redirect. Nothing of the request is written into the answer
 //! that could end a line.
 
-use crate::config::model::PlainHttp;
+use handfast_config::model::PlainHttp;
 
 /// What a browser shows.
 const REFUSED: &str = "This port speaks TLS: use https:// instead of http:// to connect.\n";

@@ -11,7 +11,7 @@ use handfast_net::engine::Woken;
 use crate::backends::connector;
 use crate::backends::endpoint::{Attempt, Endpoint};
 use crate::backends::standing::State;
-use crate::backends::tls::Dialler;
+use crate::backends::tls::BackendTlsClient;
 use crate::path::connect::attempt::{AttemptPlan, Ended, attempt};
 use crate::path::connection::Connection;
 use crate::path::proxy_header_out;
@@ -50,7 +50,7 @@ pub(crate) async fn cancel<R: Runtime>(connection: &mut Connection<R>, request: 
 async fn send<R: Runtime>(
     connection: &mut Connection<R>,
     endpoint: &Rc<Endpoint>,
-    dialler: Option<&Rc<Dialler>>,
+    dialler: Option<&Rc<BackendTlsClient>>,
     request: &[u8],
 ) -> Result<(), Ended> {
     let begun = R::now();

@@ -23,15 +23,15 @@ use super::judge::Outcome;
 use super::world::{self, Simulated, World, world};
 use crate::admission::permits::{Pool, Share};
 use crate::backends::names::Addresses;
-use crate::config::model::AccessLog;
 use crate::path;
 use crate::path::account::Account;
 use crate::path::connection::Connection;
 use crate::state::{self, CarriedOver};
 use crate::testing::Folder;
-use crate::worker::context::Thread;
+use crate::worker::context::WorkerContext;
 use crate::worker::services::ThreadState;
 use crate::worker::signer::Signer;
+use handfast_config::model::AccessLog;
 use handfast_observe::access_log::{self, AccessLogHandle};
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{Registry, Snapshot};
@@ -68,7 +68,7 @@ impl Mode {
 }
 
 pub(super) struct Scene {
-    thread: Rc<Thread>,
+    thread: Rc<WorkerContext>,
     mode: Mode,
     /// What the backend answers by, where it speaks TLS.
     server: Option<Rc<Server>>,
@@ -118,7 +118,7 @@ impl Scene {
         // One permit: a connection that does not give it back is the last one.
         let share = Share::new(&Pool::new(1, 1));
         let signer = Some(Signer::by_hand());
-        let thread = Thread::new(metrics, log.for_thread(), share, Rc::new(state), signer, None);
+        let thread = WorkerContext::new(metrics, log.for_thread(), share, Rc::new(state), signer, None);
         let (seen, log) = (RefCell::default(), RefCell::new(Some(log)));
         Self { thread, mode, server, registry, seen, log, folder }
     }
@@ -252,7 +252,7 @@ impl Scene {
         assert!(client.tickets() > 0, "the tickets were never sent");
     }
 
-    pub(super) fn thread(&self) -> &Rc<Thread> {
+    pub(super) fn thread(&self) -> &Rc<WorkerContext> {
         &self.thread
     }
 

@@ -15,7 +15,7 @@ use handfast_net::fault::{Cause, Fault, Operation};
 use handfast_stats::random::Random;
 
 use super::backend::Dial;
-use crate::config::model::Address;
+use handfast_config::model::Address;
 use handfast_leg::runtime::{Dialling, Runtime};
 
 /// What the functions of [`Simulated`] look at; set up again for each schedule.

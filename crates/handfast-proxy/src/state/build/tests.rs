@@ -1,8 +1,8 @@
 //! States made one after the other: what is kept, what is read again, what is refused.
 
 use super::*;
-use crate::source::ConfigSource;
 use crate::testing::Folder;
+use handfast_config::source::ConfigSource;
 
 /// Two services with a certificate each, clients' certificates at the first one, and limits.
 const SERVICES: &str = r#"

@@ -25,7 +25,7 @@ impl Wake for Bell {
 
 /// Notes how many answers there were when it was woken; the last of so many wakes ends the signer.
 struct Tally {
-    shared: Weak<Shared>,
+    shared: Weak<JobQueue>,
     woken_at: Mutex<Vec<u64>>,
     last: usize,
 }
@@ -105,12 +105,12 @@ fn what_waits_is_busy_and_what_nobody_wants_is_not_computed() {
     let unwanted = signer.give(work(), Waker::noop().clone()).ok().expect("it takes it");
     let slot = Arc::clone(&unwanted.slot);
     drop(unwanted);
-    assert!(matches!(*slot.state(), State::Away), "its session is gone with whom it was for");
+    assert!(matches!(*slot.state(), JobState::Away), "its session is gone with whom it was for");
     assert!(signer.is_busy());
     assert!(wanted.take().is_none(), "not yet");
     while signer.work_once() {}
     assert!(!signer.is_busy());
-    assert!(matches!(*slot.state(), State::Away));
+    assert!(matches!(*slot.state(), JobState::Away));
     is_an_answer(&wanted.take().expect("done"));
 }
 
@@ -153,7 +153,7 @@ fn the_worker_hears_of_several_answers_at_once() {
 fn a_panic_is_that_of_whom_it_was_for() {
     let signer = Signer::by_hand();
     let pending = signer.give(work(), Waker::noop().clone()).ok().expect("it takes it");
-    *pending.slot.state() = State::Panicked(Box::new("on purpose"));
+    *pending.slot.state() = JobState::Panicked(Box::new("on purpose"));
     pending.take();
 }
 

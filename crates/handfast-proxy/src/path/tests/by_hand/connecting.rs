@@ -14,7 +14,7 @@ use super::secured::Secured;
 use crate::backends::endpoint::Endpoint;
 use crate::backends::standing::{FailurePolicy, State, Trial};
 use crate::testing::on_engine;
-use crate::worker::context::Phase;
+use crate::worker::context::WorkerPhase;
 use crate::worker::services::Chosen;
 use handfast_observe::cause::Cause;
 
@@ -175,7 +175,7 @@ fn a_program_that_ends_waits_for_no_backend() {
         let mut play = Play::new(&scene, "1.3").dials(&[Dial::Never]);
         play.wake();
         assert_eq!(play.end(), None);
-        scene.thread().enter(Phase::Ending);
+        scene.thread().enter(WorkerPhase::Ending);
         assert_eq!(play.end(), Some(("connect", "operator", "stopped")));
         assert!(failures(&scene, 0).is_empty());
     });

@@ -9,7 +9,7 @@ use super::super::scene::{Mode, Scene};
 use super::super::world::world;
 use super::play::{Play, SECOND};
 use crate::testing::on_engine;
-use crate::worker::context::Phase;
+use crate::worker::context::WorkerPhase;
 
 const DEADLINE: &str = "[service.limits]\nhandshake = \"3s\"";
 
@@ -126,7 +126,7 @@ fn a_program_that_ends_waits_for_no_client() {
             let hello = play.hello();
             play.send(&hello[..sent.min(hello.len())]);
             play.wake();
-            scene.thread().enter(Phase::Ending);
+            scene.thread().enter(WorkerPhase::Ending);
             let step = if sent > hello.len() { "handshake" } else { "hello" };
             assert_eq!(play.end(), Some((step, "operator", "stopped")));
         });

@@ -10,7 +10,7 @@ use super::super::scene::{Mode, Scene};
 use super::super::world::world;
 use super::play::{Play, SECOND};
 use crate::testing::on_engine;
-use crate::worker::context::Phase;
+use crate::worker::context::WorkerPhase;
 
 const PLAIN: Mode = Mode { client_tls: false, backend_tls: false };
 
@@ -215,18 +215,18 @@ fn a_program_that_ends_cuts_what_is_carried_and_waits_for_nobody() {
         let mut play = Play::established(&scene, "1.3");
         play.wake();
         play.backend_says(b"on its way");
-        scene.thread().enter(Phase::Ending);
+        scene.thread().enter(WorkerPhase::Ending);
         assert_eq!(play.end(), Some(("relay", "operator", "stopped")), "at once");
         assert_eq!(play.client.borrow().leg_closed, Some(Closed::Reset));
         assert_eq!(play.backend.borrow().leg_closed, Some(Closed::Reset));
         // One that is being cut, and waits for its last bytes to arrive.
-        scene.thread().enter(Phase::Serving);
+        scene.thread().enter(WorkerPhase::Serving);
         let mut play = Play::established(&scene, "1.3");
         play.wake();
         play.backend_says(b"on its way");
         play.backend.borrow_mut().peer_reset = true;
         assert_eq!(play.end(), None, "the client is to have it");
-        scene.thread().enter(Phase::Ending);
+        scene.thread().enter(WorkerPhase::Ending);
         assert_eq!(play.end(), Some(("relay", "backend", "reset")));
     });
 }
