@@ -32,7 +32,7 @@ impl Member {
         Self { endpoint, weight, backup, key, credit: Cell::new(0) }
     }
 
-    /// Goes on where a member that stands for the same backend was.
+    /// Goes on where a member of the same backend was.
     pub(super) fn follows(&self, before: &Self) {
         self.credit.set(before.credit.get());
     }
@@ -73,8 +73,8 @@ pub(super) fn emptiest<'a>(candidates: impl Iterator<Item = Candidate<'a>> + Clo
     take_turns(candidates.filter(|other| Member::is_emptier(*other, least).is_eq()))
 }
 
-/// Of two drawn by lot, by weight, the emptier one; the first when they are equal. (Mitzenmacher, "The power of two
-/// choices in randomized load balancing", 2001.) Nobody runs after the one that is empty at the moment.
+/// Of two drawn at random, by weight, the emptier one; the first when they are equal. (Mitzenmacher, "The power of two
+/// choices in randomized load balancing", 2001.) Not every client goes to the one that is empty at the moment.
 pub(super) fn emptier_of_two<'a>(
     candidates: impl Iterator<Item = Candidate<'a>> + Clone,
     lots: &Cell<u64>,
@@ -100,7 +100,7 @@ fn draw<'a>(
 }
 
 /// The one that fits a client best: the same one whatever others there are, so that one that goes or comes moves only
-/// clients of its own. (Rendezvous hashing with weights: Schindelhauer and Schomaker, 2005.)
+/// its clients. (Rendezvous hashing with weights: Schindelhauer and Schomaker, 2005.)
 pub(super) fn best_for<'a>(
     candidates: impl Iterator<Item = Candidate<'a>>,
     client: IpAddr,

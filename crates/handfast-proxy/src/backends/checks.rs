@@ -1,7 +1,7 @@
 //! Active checks of backends: one thread asks all of them, and tells their standings what it found.
 //!
 //! In: what is to be checked, from the control thread, whenever a state or the addresses of a name change. Out:
-//! [`Standing::check_passed`] and [`Standing::check_failed`], which all worker threads see. The thread has an engine of its own,
+//! [`Standing::check_passed`] and [`Standing::check_failed`], which all worker threads see. The thread has a separate engine,
 //! and is there from the first service with checks on.
 
 use std::cell::{Cell, RefCell};
@@ -29,7 +29,7 @@ mod verdict;
 /// leaves free (`limits.rs`).
 pub(crate) const SLOTS: u32 = 64;
 
-/// Within which time checks begin that nobody has waited for yet: that of a start with many backends, spread.
+/// New checks begin at random times within this period, so that a start with many backends is spread.
 const BEGIN: Duration = Duration::from_secs(1);
 
 /// Orders that may wait; a newer one takes the place of an older one.
@@ -42,7 +42,7 @@ pub(crate) struct CheckPlan {
     pub(crate) name: String,
     /// Where it is asked.
     pub(crate) address: Address,
-    /// Whom the proxy that answers there is asked for, and how; `None`: it is the backend itself.
+    /// The tunnel destination to request from the proxy at this address, and how; `None`: it is the backend itself.
     pub(crate) behind: Option<TunnelDestination>,
     pub(crate) through: Option<Arc<ProxyHop>>,
     /// The `Host` of a check over HTTP.
@@ -132,7 +132,7 @@ struct CheckQueue {
 }
 
 impl CheckQueue {
-    /// A duration below `most`, by lot.
+    /// A random duration below `most`.
     fn lot(&self, most: Duration) -> Duration {
         // SplitMix64's step and finalizer; it only has to spread.
         self.lots.set(self.lots.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
@@ -148,7 +148,7 @@ impl CheckQueue {
             let task = engine::current();
             self.waiting.borrow_mut().push_back(task);
             engine::wait(Moment::NEVER).await;
-            // Nobody stands there twice: a turn that is given to a task that has ended would be lost.
+            // No task waits twice: a permit for a task that has ended would be lost.
             self.waiting.borrow_mut().retain(|waiting| *waiting != task);
         }
         self.under_way.set(self.under_way.get() + 1);
@@ -199,7 +199,7 @@ impl Stop {
     }
 }
 
-/// Starts and stops checks as it is told.
+/// Starts and stops checks by the control thread's orders.
 async fn follow(mut orders: Mailbox<Vec<CheckPlan>>) {
     let shared = Rc::new(CheckQueue {
         scratch: RefCell::new(Scratch::new(handfast_leg::READ)),
@@ -242,7 +242,7 @@ fn begin(checked: CheckPlan, shared: &Rc<CheckQueue>) -> Running {
     running
 }
 
-/// Checks one backend until it is told to stop.
+/// Checks one backend until it is stopped.
 async fn watch(checked: Rc<CheckPlan>, stop: Rc<Stop>, shared: Rc<CheckQueue>) {
     stop.task.set(Some(engine::current()));
     let Check { interval, rise, fall, .. } = *checked.check;
@@ -251,7 +251,7 @@ async fn watch(checked: Rc<CheckPlan>, stop: Rc<Stop>, shared: Rc<CheckQueue>) {
     stop.wait(engine::now() + shared.lot(interval.min(BEGIN))).await;
     while !stop.asked.get() {
         let begun = engine::now();
-        // Nobody asks what an operator has switched off.
+        // A backend that an operator has switched off is not checked.
         if checked.standing.operator_state() != Some(OperatorState::Down) {
             let turn = shared.turn().await;
             if stop.asked.get() {

@@ -25,7 +25,7 @@ use handfast_observe::reason::CloseReason;
 pub(crate) struct Endpoint {
     pub(crate) name: Rc<str>,
     pub(crate) address: Address,
-    /// Whom the proxy that answers there is asked for; `None`: it is the backend itself.
+    /// The tunnel destination to request from the proxy at this address; `None`: it is the backend itself.
     pub(crate) behind: Option<TunnelDestination>,
     pub(crate) standing: Arc<Standing>,
     metrics: Arc<BackendMetrics>,
@@ -43,7 +43,7 @@ impl Endpoint {
         Rc::new(Self { name: name.into(), address, behind, standing, metrics, connections: Cell::new(0) })
     }
 
-    /// What its certificate must be for, as long as nobody says otherwise.
+    /// The name that its certificate must have, unless the configuration names another one.
     pub(crate) fn host(&self) -> Option<String> {
         host_of(&self.name, &self.address, self.behind.as_ref())
     }

@@ -51,7 +51,7 @@ impl Group {
         }
     }
 
-    /// Replaces the endpoints, and the names that stand for none. Whoever stays keeps his place in the turns.
+    /// Replaces the endpoints, and the names without an address. An endpoint that stays keeps its place in the rotation.
     pub(crate) fn set(&self, endpoints: Vec<Weighted>, nameless: Vec<Arc<BackendMetrics>>) {
         let members: Vec<_> = endpoints
             .into_iter()
@@ -139,7 +139,7 @@ impl Group {
     ) -> Option<Attempt> {
         let is_due = move |member: &&Member| matches!(member.endpoint.standing.state(), State::Down(until) if until <= now);
         if let (Balance::SourceHash, Some(client)) = (self.balance, client) {
-            // Whose pause has ended is tried by one of its own clients, so that no other one changes its backend.
+            // A backend whose pause has ended is tried by one of its clients, so that no other one changes its backend.
             let mine = tier().filter(|member| is_due(member) || is_up(member));
             let best = balance::best_for(mine.map(|member| (member, self.share(member, now))), client)?;
             if let Some(attempt) = try_out(best) {
@@ -179,7 +179,7 @@ impl Group {
         if age >= self.slow_start {
             return whole;
         }
-        // Never nothing: one that nobody tries would not be warm at the end either.
+        // Never zero: a backend without clients would not be warm at the end either.
         ((whole as f64 * age.div_duration_f64(self.slow_start)) as u64).max(1)
     }
 }

@@ -37,7 +37,7 @@ const WITHOUT_TTL: Duration = Duration::from_secs(30);
 /// A name and port as written.
 type NameKey = (String, u16);
 
-/// How often to ask for it (zero: by its TTL), and for whom.
+/// How often to resolve it (zero: by its TTL), and for which services.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LookupSchedule {
     interval: Duration,

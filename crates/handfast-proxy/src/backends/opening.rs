@@ -14,7 +14,7 @@ use handfast_config::model::BackendTls;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
-/// What is still to be said and heard.
+/// What is still to be sent and received.
 #[derive(Debug)]
 pub(crate) struct Opening {
     header: Vec<u8>,
@@ -68,7 +68,7 @@ pub(crate) fn of_problem(problem: &Problem) -> CloseReason {
 }
 
 impl Opening {
-    /// Towards a backend. `through`: the proxy on the way, and whom it is asked for. `header`: the PROXY header, which is for the
+    /// Towards a backend. `through`: the proxy on the way, and the destination to request. `header`: the PROXY header, which is for the
     /// backend: it goes through the tunnel, in front of everything else. `tls`: what is spoken then.
     /// `host`: the backend's name, which is made only where it is said.
     pub(crate) fn towards(
@@ -212,12 +212,12 @@ mod tests {
         let mut opening = Opening::new(tunnel(), Vec::new(), Some(Client::new(Protocol::Smtp, "a.example")));
         opening.take(&spoken, &mut words).expect("so far");
         assert_eq!(words, b"EHLO a.example\r\n");
-        // Where nobody of ours has to be greeted, it is the client's.
+        // Where no client of ours waits for it, it is the client's.
         let mut opening = Opening::new(tunnel(), Vec::new(), None);
         opening.take(&spoken, &mut Vec::new()).expect("it stands");
         assert!(opening.is_over());
         assert_eq!(opening.into_heard().expect("all of it"), b"220 mx.example ESMTP\r\n");
-        // Where TLS has to begin, it is nobody's.
+        // Where TLS has to begin, it is dropped.
         let mut opening = Opening { is_secured: true, ..Opening::new(tunnel(), Vec::new(), None) };
         opening.take(&spoken, &mut Vec::new()).expect("it stands");
         assert_eq!(opening.into_heard().expect_err("no TLS").cause, Cause::NotTls);

@@ -43,13 +43,13 @@ const OUT: u64 = 1 << 62;
 /// Whether a backend is to be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// By everybody.
+    /// By every connection.
     Up,
-    /// By nobody before then, unless there is no other; then by one connection.
+    /// By no connection before then, unless there is no other backend; then by one.
     Down(Moment),
-    /// By nobody: one connection does, and its outcome decides.
+    /// By no other connection: one tries it, and its outcome decides.
     OnTrial,
-    /// By nobody: checks find it down, or an operator has taken it out.
+    /// By no connection: checks find it down, or an operator has taken it out.
     Out,
 }
 
@@ -162,11 +162,11 @@ impl Standing {
         }
     }
 
-    /// An attempt failed, that of the trial or another one. Whoever marks it down says so, and nobody else.
+    /// An attempt failed, that of the trial or another one. The caller that marks it down logs it, and no other.
     ///
     /// Attempts that were under way when it was marked down change nothing more: neither does the pause grow with each
     /// of them, nor do they end a trial.
-    #[must_use = "somebody must say so: Standing::say_down"]
+    #[must_use = "the caller must log it: Standing::say_down"]
     pub(crate) fn failed(
         &self,
         cause: Cause,
@@ -239,7 +239,7 @@ impl Standing {
 /// What is larger is an errno without a word.
 const ERRNO: u32 = 1_000;
 
-/// A cause as a number that fits into an atomic one. Zero stands for none.
+/// A cause as a number that fits into an atomic one. Zero is none.
 fn code(cause: Cause) -> u32 {
     match cause {
         Cause::Socket(Socket::Errno(number)) => u32::try_from(number).unwrap_or(0).saturating_add(ERRNO),

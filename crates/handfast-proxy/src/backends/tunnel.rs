@@ -1,7 +1,7 @@
 //! Where a backend is dialled, and the proxy on the way to it (`connect-through`).
 //!
 //! In: a target as written, what names resolve to. Out: the addresses to dial; with a proxy on the way those are its own, and each
-//! says whom it is to be asked for.
+//! has the destination to request.
 
 use std::fs;
 use std::path::Path;
@@ -15,21 +15,21 @@ use handfast_process::privileges::ServiceUser;
 /// Longest password with its line end; SOCKS5 has room for 255 bytes.
 const MOST_PASSWORD: u64 = 1_024;
 
-/// Whom a proxy on the way is asked for. A name is told as it is: the proxy may know it where this machine does not.
+/// The destination to request from a proxy on the way. A name is sent as it is: the proxy may resolve it where this machine cannot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TunnelDestination {
     host: Box<str>,
     port: u16,
 }
 
-/// An address that a target stands for.
+/// An address of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DialAddress {
     /// As it is called in logs and metrics.
     pub(crate) name: String,
     /// What is dialled.
     pub(crate) address: Address,
-    /// Whom whoever answers there is asked for; `None`: it is the backend itself.
+    /// The tunnel destination to request from the proxy at this address; `None`: it is the backend itself.
     pub(crate) behind: Option<TunnelDestination>,
 }
 
@@ -43,7 +43,7 @@ impl TunnelDestination {
         Some(Self { host: host.into(), port })
     }
 
-    /// What the backend's certificate must be for, as long as nobody says otherwise.
+    /// The name that the backend's certificate must have, unless the configuration names another one.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
@@ -60,13 +60,13 @@ impl DialAddress {
         self
     }
 
-    /// What the backend's certificate must be for, as long as nobody says otherwise.
+    /// The name that the backend's certificate must have, unless the configuration names another one.
     pub(crate) fn host(&self) -> Option<String> {
         host_of(&self.name, &self.address, self.behind.as_ref())
     }
 }
 
-/// The addresses that a target stands for now; none when its name, or that of the proxy on the way, has no address.
+/// The addresses of a target now; none when its name, or that of the proxy on the way, has no address.
 pub(crate) fn dial_addresses(
     target: &Target,
     through: Option<&ConnectThrough>,
@@ -143,7 +143,7 @@ impl ProxyHop {
     }
 }
 
-/// What the certificate of an endpoint with this name and address must be for, as long as nobody says otherwise: the name
+/// What the certificate of an endpoint with this name and address must have, unless the configuration names another one: the name
 /// that it was found under, or its IP address. `None` for a unix socket.
 pub(crate) fn host_of(name: &str, address: &Address, behind: Option<&TunnelDestination>) -> Option<String> {
     if let Some(behind) = behind {

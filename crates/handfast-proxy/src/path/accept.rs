@@ -37,7 +37,7 @@ const CALM: Duration = Duration::from_secs(1);
 /// For clients whose TCP handshake had begun when another process took over: a round trip, and a segment that was lost and
 /// is sent again after a second.
 const IN_FLIGHT: Duration = Duration::from_secs(2);
-/// Batches that are taken from a queue which another process has by now: it is told of whoever comes meanwhile.
+/// Batches that are taken from a queue which another process has by now: the kernel wakes it for clients that come meanwhile.
 const LAST_LOOKS: usize = 64;
 /// How often a listener looks whether it is its turn to be closed.
 const TURN: Duration = Duration::from_millis(5);
@@ -116,7 +116,7 @@ fn take(
             None => None,
         };
         // The permits come first: a client that was accepted and has none could only be reset, and in the kernel's queue it
-        // waits for the next one. They give themselves back when nobody is there to use them.
+        // waits for the next one. They are given back when no task uses them.
         match listener.try_accept() {
             Ok(Some((client, peer))) => begin(thread, service, client, peer, (permit, service_permit)),
             Ok(None) => return Taken::Some(count),
@@ -135,9 +135,9 @@ fn begin(
     permits: Permits,
 ) {
     let accepted = Moment::now();
-    // In the books before it is asked whether it may come in: who may not has its line and its count too.
+    // Counted before it is admitted: a refused client has a log line and a count too.
     let mut account = Account::open(thread, service, peer, permits);
-    // A proxy in front is let in to say whom it speaks for; then it is asked about that one.
+    // A proxy in front is admitted to send its header; then the client that the header names is checked.
     let speaks_for_others = service.proxy_senders.as_ref().is_some_and(|senders| senders.has(peer));
     if !speaks_for_others && let Err(reason) = admit(&mut account, accepted) {
         account.close(&reason);
@@ -165,13 +165,13 @@ async fn at_limit(listener: &mut Listener, thread: &WorkerContext) {
 /// serves the address from now on, clients in the middle of their TCP handshake are waited for too.
 async fn finish(listener: &mut Listener, thread: &Rc<WorkerContext>, id: &ListenerId) {
     let state = thread.state();
-    // A reload may have moved the service to another address; whoever came by this one is its client all the same.
+    // A reload may have moved the service to another address; a client that came by this one is still its client.
     let service = state
         .service_of(id)
         .or_else(|| state.services.iter().find(|known| *known.name == *id.service).cloned());
     let Some(service) = service else { return };
     if thread.is_handed_over(id) {
-        // The kernel wakes one of all that accept from a socket. Whom it woke us for is ours; from now on it wakes the others.
+        // The kernel wakes one of all that accept from a socket. A client that it woke us for is ours; from now on it wakes the others.
         listener.pause();
         for _ in 0..LAST_LOOKS {
             match take(listener, thread, &service, BATCH) {

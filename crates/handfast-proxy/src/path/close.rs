@@ -37,11 +37,11 @@ pub(crate) async fn end<R: Runtime>(connection: &mut Connection<R>, reason: Clos
     finish(connection, client, backend).await;
     let account = &mut connection.account;
     account.record.seconds.close = R::now().since(begun);
-    // In the books before its last socket is closed: whoever sees that end finds its line.
+    // Counted before its last socket is closed: a peer that sees the end finds the log line.
     account.close(&reason);
 }
 
-/// Waits until both legs have come to their ends. Neither waits for the other: whoever is done first is closed at once.
+/// Waits until both legs have come to their ends. Neither waits for the other: the one that is done first is closed at once.
 async fn finish<R: Runtime>(
     connection: &mut Connection<R>,
     mut client: Option<Ending>,
@@ -85,7 +85,7 @@ fn step<R: Runtime>(
     until.unwrap_or(Moment::NEVER)
 }
 
-/// Whether the program is ending, and waits for nobody any more.
+/// Whether the program is ending, and waits for no peer any more.
 fn is_hurried<R: Runtime>(connection: &Connection<R>) -> bool {
     connection.account.thread.phase() == WorkerPhase::Ending
 }
@@ -102,11 +102,11 @@ fn ways(reason: &CloseReason, delivers: bool, told: bool) -> (Way, Way) {
         (Step::Accept, _, _) => (Way::AtOnce, Way::AtOnce),
         // The TLS stream has not begun, so a FIN cannot be mistaken for its end.
         (Step::Hello | Step::Handshake, _, _) => (Way::Alert, abort),
-        // Our own alert is on its way to who caused it. For the other side it is somebody else's fault, and an abort: an
+        // Our own alert is on its way to the peer that caused it. For the other side it is another peer's fault, and an abort: an
         // alert and a FIN would tell it that everything had arrived.
         (_, Cause::Tls | Cause::ClientCertificate, Side::Backend) => (abort, Way::Alert),
         (_, Cause::Tls | Cause::ClientCertificate, _) => (Way::Alert, abort),
-        // A backend that refuses MySQL's client before TLS: its words are on their way. Other clients have heard nothing, and to one
+        // A backend that refuses MySQL's client before TLS: its answer is on its way. Other clients have received nothing, and to one
         // without TLS a FIN would be a whole answer.
         (Step::Connect, Cause::StarttlsRefused, _) if told => (Way::Alert, abort),
         // Without a backend nothing was on its way to the client but tickets.
@@ -123,7 +123,7 @@ mod tests {
         ways(&CloseReason::new(step, side, cause), true, false)
     }
 
-    /// RFC 9846 §6.1 from both sides: whoever sees a clean end was told by the other side that there is no more.
+    /// RFC 9846 §6.1 from both sides: a clean end means that the other side has sent everything.
     #[test]
     fn only_an_end_in_order_is_a_clean_end_for_both() {
         for (step, side) in Step::ALL.into_iter().flat_map(|step| Side::ALL.map(|side| (step, side))) {

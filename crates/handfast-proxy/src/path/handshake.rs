@@ -1,7 +1,7 @@
 //! Step 3, handshake: from the hello to a session both sides agree on.
 //!
 //! In: a client that has said hello, and the rules for it. Out: its leg, secured, and what it sent behind its last flight.
-//! How long it took is told apart: our own computing, waiting for the client, and for a thread that was busy with others.
+//! The time it took is split: our own computing, waiting for the client, and for a thread that was busy with others.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -86,7 +86,7 @@ async fn exchange<R: Runtime>(
         drop(heard);
     }
     while !connection.client().is_established() {
-        // Whoever always has something to say never lets us wait, and the deadline is not for waiting alone.
+        // A client that always sends never lets us wait, and the deadline also holds then.
         if R::now() >= connection.deadline {
             return Err(reason(Side::Client, Cause::HandshakeDeadline));
         }

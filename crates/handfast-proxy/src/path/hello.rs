@@ -96,7 +96,7 @@ fn take<S: Socket>(
     }
 }
 
-/// What the bytes so far are; `Some` when the hello is whole.
+/// What the received bytes are; `Some` when the hello is whole.
 fn look<S: Socket>(
     client: &mut Leg<S>,
     received: &[u8],

@@ -129,7 +129,7 @@ fn take<R: Runtime>(
     }
 }
 
-/// The client's address, as sockets tell it: IPv4 is IPv4.
+/// The client's address, as sockets report it: IPv4 is IPv4.
 fn client(header: &Header<'_>) -> Option<SocketAddr> {
     header.tcp().map(|(source, _)| canonical(source))
 }

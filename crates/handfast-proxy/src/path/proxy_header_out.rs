@@ -214,12 +214,12 @@ mod tests {
         assert_eq!((values.len(), &values[4]), (5, &(tlv::SSL_CN, "Grüße".as_bytes().to_vec())));
         let (_, _, values) = told(SentCertificate::Der);
         assert_eq!((values.len(), &values[5]), (6, &(tlv::SSL_CLIENT_CERT, der.clone())));
-        // One that was found wanting is told as that, for backends that serve such clients.
+        // A failed certificate is reported as such, for backends that serve such clients.
         let words = "revoked".into();
         let verdict = Verdict::Failed { fault: CertificateFault::Revoked, words };
         let failed = Agreed { verdict: Some(Box::new(verdict)), ..agreed() };
         assert_eq!(read(&failed, Some(&der), SentCertificate::Off).1, 1);
-        // Of one that was shown in an earlier connection that is told.
+        // A certificate of an earlier connection is reported as that.
         let resumed = Agreed { resumed: Some(true), ..agreed() };
         assert_eq!(read(&resumed, Some(&der), SentCertificate::Off).0, 5);
         // One that no header has room for is left out, and nothing else.

@@ -162,7 +162,7 @@ impl Relay {
             }
             if rounds == ROUNDS {
                 R::yield_now().await;
-                // It woke itself: if nothing moves then, that is nobody's wake in vain.
+                // It woke itself: if nothing moves then, that is no spurious wake.
                 woken = false;
                 continue;
             }
@@ -222,7 +222,7 @@ impl Relay {
         }
     }
 
-    /// Both directions have ended in order; which side first.
+    /// Both directions have ended cleanly; which side first.
     fn finished<R: Runtime>(&self, connection: &mut Connection<R>) -> CloseReason {
         let side = if self.backend_first { Side::Backend } else { Side::Client };
         let reason = CloseReason::new(Step::Relay, side, Cause::Finished);

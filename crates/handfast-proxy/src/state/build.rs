@@ -105,7 +105,7 @@ pub(super) struct BuildContext<'a, 'p> {
     pub(super) may_be_half_written: bool,
     /// Files that cannot be used, and could when the state before was made.
     pub(super) has_new_problems: bool,
-    /// Whom this machine trusts, once that has been asked for.
+    /// The authorities that this machine trusts, once they were needed.
     pub(super) system: Option<Result<Trust, Failure>>,
     /// Revocation lists that need not be read again.
     pub(super) lists: KnownLists,
@@ -134,7 +134,7 @@ impl BuildContext<'_, '_> {
         self.known_keys = loaded.lists;
     }
 
-    /// Of all services together: their owners may not know of each other.
+    /// Of all services together: their owners might not know of each other.
     fn compare_keys(&mut self, services: &[ServiceState], previous: Option<&State>) {
         let all = |services: &[ServiceState]| -> Vec<Arc<Certificate>> {
             services.iter().flat_map(|service| service.store.certificates()).cloned().collect()

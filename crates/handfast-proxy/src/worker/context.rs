@@ -27,7 +27,7 @@ use handfast_process::listeners::ListenerId;
 /// Who serves the addresses of a process that stops.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Successor {
-    /// Nobody.
+    /// No process.
     #[default]
     Nobody,
     /// Another process that listens there too, with so many threads.
@@ -47,7 +47,7 @@ pub(crate) enum WorkerPhase {
     Ending,
 }
 
-/// Who has been open for so long is there, and not one of the newcomers; who carried bytes so lately uses it.
+/// A connection of this age is no newcomer; one that carried bytes within this time is in use.
 const A_WHILE: Duration = Duration::from_millis(100);
 /// So often what sessions compute with is looked at.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ pub(crate) struct WorkerContext {
     pub(crate) scratch: RefCell<Scratch>,
     /// When a connection that has been open for a while carried bytes last.
     carried: Cell<Option<Moment>>,
-    /// Who signs for it in a crowd; nobody where there was no thread left for that.
+    /// The signer for a crowd; `None` where no thread could be started for it.
     signer: Option<Signer>,
     /// Of the process that holds the private keys, where it is another one.
     key_process: Option<Arc<KeyProcessHealth>>,
@@ -76,7 +76,7 @@ pub(crate) struct WorkerContext {
     phase: Cell<WorkerPhase>,
     /// Who serves the same addresses, now that this one stops.
     after: RefCell<Successor>,
-    /// Acceptors that are still to be told that no other process gives way to this one any more.
+    /// Acceptors that have not yet been notified that the previous process has closed its listeners.
     stands_alone: Cell<usize>,
     connections: Cell<usize>,
     /// Tasks that wait for a connection to end.
@@ -121,7 +121,7 @@ impl WorkerContext {
         }
     }
 
-    /// Whether one that has been open for a while carried bytes a moment ago: somebody whom newcomers may delay.
+    /// Whether an older connection carried bytes a moment ago: new handshakes may delay it.
     pub(crate) fn has_carried(&self, now: Moment) -> bool {
         self.carried.get().is_some_and(|last| now.since(last) < A_WHILE)
     }
@@ -190,7 +190,7 @@ impl WorkerContext {
         self.acceptors.borrow().iter().for_each(|task| task.wake());
     }
 
-    /// Whether the present acceptor has to be told that; once for each.
+    /// Whether the present acceptor has to be notified of that; once for each.
     pub(crate) fn stands_alone(&self) -> bool {
         let left = self.stands_alone.get();
         self.stands_alone.set(left.saturating_sub(1));

@@ -85,13 +85,13 @@ pub(crate) struct ThreadService {
     /// What clients speak before TLS.
     pub(crate) prelude: Prelude,
     pub(crate) metrics: Arc<ServiceMetrics>,
-    /// Permits of this service, when it has a limit of its own.
+    /// Permits of this service, when it has a limit.
     pub(crate) share: Option<Rc<Share>>,
     pub(crate) address_limit: Option<Arc<AddressLimit>>,
     pub(crate) admission: Option<Arc<Admission>>,
     /// Who must begin with a PROXY header.
     pub(crate) proxy_senders: Option<TrustedSenders>,
-    /// What backends are told in one.
+    /// The PROXY header that backends get.
     pub(crate) proxy_out: Option<SentHeader>,
     /// How clients are served that match no rule.
     pub(crate) clients: Clients,
@@ -122,7 +122,7 @@ struct ThreadRoute {
     passes_through: bool,
 }
 
-/// A list of backends, and the endpoints that it stands for.
+/// A list of backends, and its endpoints.
 #[derive(Debug)]
 struct ThreadBackends {
     list: Arc<[Backend]>,
@@ -175,7 +175,7 @@ impl ThreadState {
         service.iter().flat_map(|service| service.diallers()).cloned().collect()
     }
 
-    /// Gives every group the endpoints that its targets stand for now. Endpoints of `before` stay in use.
+    /// Gives every group the endpoints that its targets resolve to now. Endpoints of `before` stay in use.
     pub(crate) fn resolve(&self, before: &Self, addresses: &Addresses) {
         let known: Endpoints = before
             .services

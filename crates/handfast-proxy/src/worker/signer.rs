@@ -1,6 +1,6 @@
 //! A thread that answers hellos for a worker, when a crowd of newcomers would delay the connections that carry bytes.
 //!
-//! In: a session that has heard nothing yet, and its client's hello. Out: the session with its answer, computed: the signature is
+//! In: a session that has received nothing yet, and its client's hello. Out: the session with its answer, computed: the signature is
 //! in it, and with RSA that is nearly all that a handshake costs (0.6 ms with 2048 bits, 4 ms with 4096).
 //!
 //! A worker has one. It runs while nothing else wants its processor (`SCHED_IDLE`), so that the worker, which relays, goes first wherever both
@@ -35,7 +35,7 @@ use handfast_process::sandbox;
 const LOWEST: i32 = 19;
 /// Room for a usual first flight: a chain of two or three certificates.
 const FLIGHT: usize = 4096;
-/// The worker hears of so many answers at once: each time it is woken it takes the processor away from the signer, and back.
+/// The worker is woken for this number of answers at once: each time it is woken it takes the processor away from the signer, and back.
 const AT_ONCE: usize = 8;
 /// No answer waits longer for those that follow it.
 const HELD_BACK: Duration = Duration::from_millis(2);
@@ -82,7 +82,7 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what is there if `wanted` says so, for who must not wait; `None` also while the signer is at it.
+    /// Takes the state if `wanted` accepts it, without waiting; `None` also while the signer is at it.
     fn take_if(&self, wanted: impl FnOnce(&JobState) -> bool) -> Option<JobState> {
         let mut state = tried(&self.state)?;
         wanted(&state).then(|| std::mem::replace(&mut *state, JobState::Away))
@@ -218,7 +218,7 @@ impl Signer {
         true
     }
 
-    /// Whether it has something to do: who comes now had better stand in line behind that.
+    /// Whether it has something to do: new work had better wait behind that.
     pub(crate) fn is_busy(&self) -> bool {
         self.shared.open.load(Ordering::Relaxed) > 0
     }

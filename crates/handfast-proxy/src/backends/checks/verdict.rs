@@ -58,7 +58,7 @@ pub(super) fn request(path: &str, host: &str) -> String {
     )
 }
 
-/// What a status line says (RFC 9112 §4): `HTTP/1.1 200 OK`. An interim status (RFC 9110 §15.2) is one that nobody asked for.
+/// What a status line says (RFC 9112 §4): `HTTP/1.1 200 OK`. An interim status (RFC 9110 §15.2) was not requested.
 pub(super) fn of_http(heard: &[u8], expected: &[RangeInclusive<u16>]) -> Judged {
     const BEGIN: &[u8] = b"HTTP/1.";
     /// `HTTP/1.1 200` and what follows.

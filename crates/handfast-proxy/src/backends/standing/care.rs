@@ -5,7 +5,7 @@
 //!
 //! A backend is used when no operator has taken it out, its last checks do not say that it is down, and it is in no pause
 //! after failed connections. The three are kept apart, so that none undoes what another one found out. Coming back into use it
-//! begins anew: failures of connections before that are forgotten, and it is in no pause.
+//! starts over: failures of connections before that are forgotten, and it is in no pause.
 
 use std::fmt;
 use std::sync::PoisonError;
@@ -147,7 +147,7 @@ impl Standing {
         self.care(|care| care.checked = None);
     }
 
-    /// What an operator wants of it; `None`: nobody has said anything.
+    /// What an operator has requested for it; `None`: nothing.
     pub(crate) fn operator_state(&self) -> Option<OperatorState> {
         self.care.lock().unwrap_or_else(PoisonError::into_inner).requested.map(|(requested, _)| requested)
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{OUT, Standing, Standings, State, code};
 use handfast_observe::cause::Cause;
 
-/// A backend that is not up, and why; what an operator wants of it is told apart.
+/// A backend that is not up, and why; what an operator has requested is separate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Handed {
     pub(crate) name: String,
@@ -47,7 +47,7 @@ impl Standing {
             State::Down(until) => {
                 Some(handed(self.down_since(), Some(milliseconds(until.since(Moment::now())))))
             }
-            // Whoever tries it out may be cut: the next process tries it again at once.
+            // The connection that tries it may be cut: the next process tries it again at once.
             State::OnTrial => Some(handed(self.down_since(), Some(0))),
         }
     }

@@ -21,7 +21,7 @@ struct Known {
     by_name: HashMap<Box<str>, Weak<Standing>>,
     /// With so many, those of long ago are looked for.
     full: usize,
-    /// By a backend's name, or by the name in the configuration that stands for several.
+    /// By a backend's name, or by the name in the configuration that resolves to several.
     requested_states: BTreeMap<Box<str>, OperatorState>,
 }
 
@@ -33,7 +33,7 @@ impl Known {
     }
 }
 
-/// `db.example:5432` of `db.example=10.0.0.9:5432`: what stands in the configuration.
+/// `db.example:5432` of `db.example=10.0.0.9:5432`: as written in the configuration.
 fn resolved_from(name: &str) -> Option<Box<str>> {
     let (source, address) = name.split_once('=')?;
     let (_, port) = address.rsplit_once(':')?;
@@ -45,7 +45,7 @@ impl Standings {
         Arc::new(Self { service: service.into(), known: Mutex::default() })
     }
 
-    /// The standing of a backend, made when nobody has it.
+    /// The standing of a backend, made when there is none yet.
     ///
     /// For when a state is taken over or a name resolves to something else: it takes a lock.
     pub(crate) fn of(&self, name: &str) -> Arc<Standing> {
@@ -63,7 +63,7 @@ impl Standings {
         standing
     }
 
-    /// Takes an operator's word about a backend, or about all that a name of the configuration stands for, now and later.
+    /// Sets the state that an operator requests for a backend, or for all that a name of the configuration resolves to, now and later.
     pub(crate) fn set_operator_state(&self, name: &str, requested: OperatorState) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         // Said of all, it counts for each, whatever was said of that one before.

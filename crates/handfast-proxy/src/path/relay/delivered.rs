@@ -26,7 +26,7 @@ const FIN: usize = 1;
 pub(super) const WAITING: u64 = u64::MAX;
 
 impl Relay {
-    /// Notes that the client has ended. `heard`: the number of bytes that the backend had sent by then.
+    /// Notes that the client has ended. `heard`: bytes that the backend had sent by then.
     pub(super) fn client_ended<R: Runtime>(&mut self, connection: &mut Connection<R>, heard: u64) {
         let waits = self.is_unanswered() && !ends_unanswered(&connection.account);
         self.heard_at_end = if waits { WAITING } else { heard };
