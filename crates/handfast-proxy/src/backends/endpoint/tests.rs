@@ -113,7 +113,7 @@ fn a_retry_is_one_connection_until_it_has_an_outcome() {
         }
     }
     drop(trial.connected(Duration::ZERO, true));
-    assert!(names(&picks(&other, later, 2)).contains(&"a"), "it is up for everybody");
+    assert!(names(&picks(&other, later, 2)).contains(&"a"), "it is up for every connection");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn lots_fall_by_weight_and_the_emptier_of_two_is_picked() {
     let group = alone(Balance::TwoChoices, &[("a", 3, false), ("b", 1, false)]);
     let a = share_of("a", &group, now, 4_000);
     // Sixteen standard deviations: once in more runs than there will be.
-    assert!(a.abs_diff(3_000) < 440, "{a} of 4000, while nobody has any connection");
+    assert!(a.abs_diff(3_000) < 440, "{a} of 4000, while no endpoint has any connection");
     let mut drawn = picks(&group, now, 100).into_iter();
     let busy = drawn.find(|attempt| &*attempt.endpoint.name == "a").expect("three quarters of them");
     let _busy = busy.connected(Duration::ZERO, true);
@@ -234,7 +234,7 @@ fn a_client_comes_to_the_same_backend_and_a_loss_moves_only_its_own() {
         }
     }
     assert!(moved_to[0] > moved_to[1] && moved_to[1] > 400, "by weight, to both: {moved_to:?}");
-    // One of its own clients tries it when the pause is over, and then they come back.
+    // One of its clients tries it when the pause is over, and then they come back.
     let later = now + Duration::from_secs(11);
     let stranger = (0..).zip(&before).find(|(_, backend)| *backend == "a").expect("half of them").0;
     assert_eq!(of_client(&one, later, client(stranger)), "a");

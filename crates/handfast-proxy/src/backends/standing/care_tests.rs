@@ -35,7 +35,7 @@ fn checks_take_a_backend_out_after_fall_and_back_after_rise() {
     fail(&standing, 2);
     assert_eq!(standing.state(), State::Up, "never three in a row");
     fail(&standing, 1);
-    assert_eq!((standing.state(), standing.try_out()), (State::Out, None), "nobody tries it");
+    assert_eq!((standing.state(), standing.try_out()), (State::Out, None), "no connection tries it");
     standing.connected();
     assert_eq!(standing.state(), State::Out, "a connection of before changes nothing");
     pass(&standing, 1);
@@ -62,7 +62,7 @@ fn one_that_never_passed_is_out_with_its_first_failure() {
     assert!(standing.checked().is_none());
 }
 
-/// Once for each change, in the words of whoever reads it at night.
+/// Once for each change, in words for an operator at night.
 #[test]
 fn what_checks_find_is_said_when_it_changes() {
     let standings = Standings::new("web");
@@ -107,7 +107,7 @@ fn connections_that_fail_and_checks_that_pass_are_two_things() {
     standing.give_back(trial);
     assert_eq!(standing.state(), State::Out);
     pass(&standing, 2);
-    assert_eq!((standing.state(), standing.failures()), (State::Up, 0), "it begins anew");
+    assert_eq!((standing.state(), standing.failures()), (State::Up, 0), "it starts over");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn failures_of_all_threads_count_together() {
     for (number, thread) in threads.iter().enumerate() {
         assert_eq!(thread.state(), State::Up, "after {number} failures");
         let marked = thread.failed(REFUSED, None, PATIENCE);
-        assert_eq!(marked.is_some(), number == 2, "who marks it down says so, and nobody else");
+        assert_eq!(marked.is_some(), number == 2, "the caller that marks it down logs it, and no other");
     }
     assert_eq!(other.failed(REFUSED, None, PATIENCE), None, "it is another backend");
     assert_eq!(threads[0].failed(REFUSED, None, PATIENCE), None, "it is down already");
@@ -88,7 +88,7 @@ fn attempts_of_before_change_nothing_more() {
     assert_eq!(standing.state(), until, "the pause does not grow");
     let trial = standing.try_out().expect("it is down");
     let _ = standing.failed(REFUSED, None, PATIENCE);
-    assert_eq!(standing.state(), State::OnTrial, "the trial is somebody else's");
+    assert_eq!(standing.state(), State::OnTrial, "the trial is another connection's");
     // Another connection that had begun earlier succeeded; the trial then fails as any attempt does.
     standing.connected();
     let _ = standing.failed(REFUSED, Some(trial), PATIENCE);
@@ -115,7 +115,7 @@ fn what_nobody_uses_is_forgotten() {
     }
     assert!(matches!(standings.of("10.0.0.7:80").state(), State::Down(_)), "somebody uses it: {kept:?}");
     let known = standings.count();
-    assert!(known <= 20, "{known} of 10,000 are kept, though nobody uses them");
+    assert!(known <= 20, "{known} of 10,000 are kept, though none is used");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn an_outage_tells_since_when_and_for_how_long() {
     // Kept in milliseconds.
     let since = outage.since + Duration::from_millis(1);
     assert!(since >= before && outage.since <= SystemTime::now());
-    let left = outage.pause_left.expect("nobody tries it");
+    let left = outage.pause_left.expect("no connection tries it");
     assert!(left <= PATIENCE.pause && left > PATIENCE.pause / 2, "{left:?}");
     let standing = down(NO_PAUSE);
     standing.try_out().expect("its pause is over");

@@ -24,7 +24,7 @@ use handfast_observe::metrics::{Registry, ServiceSnapshot, ThreadSnapshot};
 /// Long enough for a busy machine; nothing waits for it when all is well.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A worker in miniature: one service, one listener on a port of its own.
+/// A worker in miniature: one service, one listener on a free port.
 struct Door {
     thread: Rc<WorkerContext>,
     registry: Arc<Registry>,
@@ -36,7 +36,7 @@ struct Door {
 }
 
 impl Door {
-    /// With so many permits for the process, and `more` in the service's section; nobody accepts yet.
+    /// With so many permits for the process, and `more` in the service's section; no task accepts yet.
     fn new(permits: usize, more: &str) -> Self {
         let (registry, folder) = (Registry::new(), Folder::new());
         let metrics = registry.thread("worker-0");
@@ -65,10 +65,10 @@ impl Door {
         self.thread.install(state_of(&self.folder, &self.thread.metrics, name, listen, ""));
     }
 
-    /// A client: its connection stands in the kernel's queue when this returns.
+    /// A client: its connection is in the kernel's queue when this returns.
     fn client(&self) -> TcpStream {
         let stream = TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, self.port).into(), PATIENCE);
-        let stream = stream.expect("somebody listens");
+        let stream = stream.expect("there is a listener");
         stream.set_nonblocking(true).expect("it is a socket");
         stream
     }
@@ -121,7 +121,7 @@ fn state_of(
 fn ended(client: &mut TcpStream) -> Option<ErrorKind> {
     match client.read(&mut [0; 16]) {
         Ok(0) => Some(ErrorKind::UnexpectedEof),
-        Ok(_) => panic!("nobody speaks before the client"),
+        Ok(_) => panic!("no side speaks before the client"),
         Err(error) if error.kind() == ErrorKind::WouldBlock => None,
         Err(error) => Some(error.kind()),
     }
@@ -157,7 +157,7 @@ fn at_a_limit_clients_wait_and_each_end_makes_room_for_one() {
             }
             // However many times it was reached in one go.
             assert_eq!(door.service().refused[limit.name()], 1);
-            assert!(clients.iter_mut().all(|client| ended(client).is_none()), "nobody was turned away");
+            assert!(clients.iter_mut().all(|client| ended(client).is_none()), "no client was refused");
         });
     }
 }
@@ -245,7 +245,7 @@ fn a_program_that_ends_gives_way_to_nobody_for_long() {
         engine::yield_now().await;
         door.thread.enter(WorkerPhase::Ending);
         door.until("it closes", |door| !door.thread.accepts()).await;
-        assert!(Moment::now().since(begun) < IN_FLIGHT, "it is told to end, and does");
+        assert!(Moment::now().since(begun) < IN_FLIGHT, "it is asked to end, and does");
     });
 }
 
@@ -270,7 +270,7 @@ fn who_is_refused_by_address_is_reset_and_gives_its_permit_back() {
     });
 }
 
-/// It is asked about whoever it speaks for, once that is known.
+/// The client that the header names is checked, once it is known.
 #[test]
 fn a_proxy_in_front_is_not_refused_for_its_own_address() {
     on_engine(|| async {
@@ -286,7 +286,7 @@ fn a_proxy_in_front_is_not_refused_for_its_own_address() {
 fn a_kernel_that_refuses_is_asked_again_until_it_works() {
     on_engine(|| async {
         let door = Door::new(10, "");
-        let socket = door.socket.as_ref().expect("nobody accepts yet").descriptor();
+        let socket = door.socket.as_ref().expect("no task accepts yet").descriptor();
         // accept(2) fails from here on, until it listens again.
         shutdown(&socket, Shutdown::Both).expect("it listens");
         let door = door.opened();
@@ -295,7 +295,7 @@ fn a_kernel_that_refuses_is_asked_again_until_it_works() {
         door.until("it has failed four times", |door| failures(door) >= 4).await;
         assert!(begun.elapsed() >= PAUSES.0 * 6, "ever more seldom: 50, 100 and 200 ms lie between them");
         assert!(door.worker().backing_off);
-        rustix::net::listen(&socket, 16).expect("nobody else has its address");
+        rustix::net::listen(&socket, 16).expect("no other has its address");
         // The kernel has chosen another port.
         let address = rustix::net::getsockname(&socket).expect("it is bound").try_into().expect("to TCP");
         let _client = TcpStream::connect_timeout(&address, PATIENCE).expect("it listens again");
@@ -325,7 +325,7 @@ fn a_failure_is_said_once_and_is_over_when_it_has_not_come_back_for_a_while() {
     let fault = Fault::own(Operation::Accept, SocketCause::OutOfFiles);
     assert_eq!(act(&door.id), "accept on 127.0.0.1:1 (service web)", "what the lines begin with");
     let mut back_off = BackOff::default();
-    let listener = door.socket.expect("nobody accepts").open();
+    let listener = door.socket.expect("no task accepts").open();
     assert_eq!(back_off.failed(&door.thread, &door.id, &fault), PAUSES.0);
     let worker = || door.registry.snapshot().threads.swap_remove(0);
     assert!(worker().backing_off);
@@ -351,7 +351,7 @@ fn a_failure_is_said_once_and_is_over_when_it_has_not_come_back_for_a_while() {
 #[test]
 fn a_limit_is_over_when_it_was_not_reached_for_a_while() {
     let door = Door::new(1, "");
-    let listener = door.socket.expect("nobody accepts").open();
+    let listener = door.socket.expect("no task accepts").open();
     let service = Rc::clone(&door.thread.state().services[0]);
     let client =
         || TcpStream::connect_timeout(&(Ipv4Addr::LOCALHOST, door.port).into(), PATIENCE).expect("it waits");
@@ -360,7 +360,7 @@ fn a_limit_is_over_when_it_was_not_reached_for_a_while() {
     let _first = client();
     back_off.at_limit(&door.id, &listener, Limit::Process, &service);
     assert_eq!(waiting(Limit::Process), 1);
-    // Whoever waits, waits for one of them.
+    // A task that waits, waits for one of them.
     let _second = client();
     back_off.at_limit(&door.id, &listener, Limit::Service, &service);
     assert_eq!((waiting(Limit::Process), waiting(Limit::Service)), (0, 2));
@@ -376,7 +376,7 @@ fn a_limit_is_over_when_it_was_not_reached_for_a_while() {
 #[test]
 fn what_stands_in_the_way_is_said_when_it_begins_and_when_it_is_over() {
     let door = Door::new(1, "");
-    let listener = door.socket.expect("nobody accepts").open();
+    let listener = door.socket.expect("no task accepts").open();
     let service = Rc::clone(&door.thread.state().services[0]);
     let begin = "accept on 127.0.0.1:1 (service web): ";
     let is = |expected: &[&str], lines: Vec<String>| {

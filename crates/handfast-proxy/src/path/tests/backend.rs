@@ -37,7 +37,7 @@ pub(super) struct Backend {
     pub(super) dial: Dial,
     pub(super) end: End,
     tls: Option<Tls>,
-    /// It ends as it means to when it has heard so much of a hello, and not later.
+    /// It ends as it means to when it has received this much of a hello, and not later.
     pub(super) breaks_early: bool,
     /// It answers only when the client has ended.
     patient: bool,
@@ -88,7 +88,7 @@ impl Backend {
         }
     }
 
-    /// One that answers everything, says nothing by itself and ends only when it is told of an end.
+    /// One that answers everything, says nothing by itself and ends only when it receives an end.
     pub(super) fn willing(link: Rc<RefCell<Link>>, server: &Rc<Server>) -> Self {
         let backend = Self::new(link, Random::stream(1, 2), Some(server));
         Self { end: End::Silent, patient: true, means: 0, breaks_early: false, ..backend }
@@ -99,12 +99,12 @@ impl Backend {
         matches!(self.dial, Dial::Stands { .. }) && self.end == End::Silent && self.means == 0
     }
 
-    /// Whether it goes through with everything and ends in order.
+    /// Whether it completes everything and ends cleanly.
     pub(super) fn is_good(&self) -> bool {
         matches!(self.dial, Dial::Stands { .. }) && self.end == End::InOrder && !self.breaks_early
     }
 
-    /// Whether it has been told that the client has nothing more to say.
+    /// Whether it has received the client's end.
     pub(super) fn saw_clean_end(&self) -> bool {
         if self.tls.is_some() { self.saw_close_notify } else { self.wire.saw_fin() }
     }

@@ -120,7 +120,7 @@ fn a_fin_without_close_notify_is_called_what_it_may_have_cut() {
     let mut play = Play::established(&scene, "1.3");
     play.wake();
     play.listen();
-    fin(play, NOTHING, "nobody has spoken: tickets that wait are nobody's data");
+    fin(play, NOTHING, "no side has sent: tickets that wait are no data");
 
     let mut play = answered();
     play.listen();

@@ -113,13 +113,13 @@ impl Client {
         self.session.as_ref().map_or(0, ClientSession::tickets_received)
     }
 
-    /// Whether it goes through with everything and ends in order; a FIN is an end where there is no TLS.
+    /// Whether it completes everything and ends cleanly; a FIN is an end where there is no TLS.
     pub(super) fn is_good(&self) -> bool {
         let in_order = self.end == End::InOrder || (self.session.is_none() && self.end == End::Fin);
         self.reach == Reach::Data && in_order
     }
 
-    /// Whether it has been told that the backend has nothing more to say.
+    /// Whether it has received the backend's end.
     pub(super) fn saw_clean_end(&self) -> bool {
         if self.session.is_some() { self.saw_close_notify } else { self.wire.saw_fin() }
     }

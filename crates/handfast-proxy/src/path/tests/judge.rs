@@ -8,7 +8,7 @@ use super::peers::End;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{Side, Step};
 
-/// What came of a schedule, and of whom.
+/// The outcome of a schedule for each side.
 pub(super) struct Outcome<'a> {
     pub(super) client: &'a Client,
     pub(super) backend: &'a Backend,
@@ -42,18 +42,18 @@ impl Outcome<'_> {
         }
     }
 
-    /// Invariant 6. Whoever saw a clean end has all that the other one said, and that one meant it to end.
+    /// Invariant 6. A peer that saw a clean end has all that the other one sent, and that one meant to end.
     fn an_abort_stays_an_abort(&self) {
         let Self { client, backend, .. } = self;
         assert!(backend.heard <= client.means, "more than the client said");
         assert!(client.heard <= backend.means, "more than the backend said");
-        // One that has reset the connection itself hears nothing more.
+        // One that has reset the connection itself receives nothing more.
         let hears = self.stands && !backend.wire.link.borrow().peer_reset;
         if hears && backend.saw_clean_end() {
             assert!(client.closed, "the backend saw an end that the client never said");
             assert_eq!(backend.heard, client.means, "the backend saw an end before the last byte");
         }
-        // What ends before a backend was found is told by a reset, an alert, or an answer to plain HTTP.
+        // An end before a backend was found is a reset, an alert, or an answer to plain HTTP.
         if client.saw_clean_end() && self.step >= Step::Relay {
             assert!(backend.has_ended_cleanly(), "a clean end for a backend's abort");
             assert_eq!(client.heard, backend.means, "a clean end before the last byte");
@@ -77,7 +77,7 @@ impl Outcome<'_> {
                 assert!(limit, "the operator is blamed for {cause}");
                 assert!(
                     client.end == End::Silent || backend.end == End::Silent,
-                    "nobody was silent: {cause}"
+                    "no peer was silent: {cause}"
                 );
             }
             Side::Local => {}

@@ -15,11 +15,11 @@ pub(super) enum End {
     /// FIN alone, which is no end where there is TLS.
     Fin,
     Reset,
-    /// It never says another word, and closes only when it is told of an end.
+    /// It sends nothing more, and closes only when it receives an end.
     Silent,
 }
 
-/// Byte number `index` of a stream: whoever hears another one has lost or doubled some.
+/// Byte number `index` of a stream: a peer that receives another one has lost or doubled some.
 pub(super) fn byte(tag: u8, index: usize) -> u8 {
     (index as u8).wrapping_mul(31) ^ (index >> 8) as u8 ^ tag
 }
@@ -60,7 +60,7 @@ impl Wire {
         [!link.to_leg.is_empty(), link.to_peer.len() < link.room, link.peer_ended, link.peer_reset]
     }
 
-    /// Whether something has come that nobody has looked at.
+    /// Whether something has come that was not read.
     pub(super) fn has_unread(&self) -> bool {
         !self.link.borrow().to_peer.is_empty()
     }

@@ -39,7 +39,7 @@ use handfast_observe::reason::{Side, Step};
 
 /// No schedule has so many events.
 const EVENTS: usize = 20_000;
-/// Looks in a row without a change after which nobody is going to do anything by himself.
+/// Looks in a row without a change after which no side is going to act by itself.
 const QUIET: u32 = 8;
 
 /// How a connection ended, in the words of the metrics.
@@ -58,7 +58,7 @@ impl Mode {
     /// As a service has it.
     pub(super) fn service(self) -> String {
         let client = if self.client_tls { "certificate = \"web.pem\"" } else { "client-tls = false" };
-        // Who the backend is, is not what is tried here; its certificate names nobody at 127.0.0.1.
+        // The backend's identity is not tested here; its certificate is not for 127.0.0.1.
         let backend =
             if self.backend_tls { "backend-tls = { ca = \"web.pem\", name = \"localhost\" }" } else { "" };
         format!(
@@ -184,7 +184,7 @@ impl Scene {
                 5 => backend.listen(settles),
                 6 => {
                     let now = (client.progress(), backend.progress());
-                    // Whoever has something to read is going to do something.
+                    // A side with something to read is going to act.
                     let unread = client.wire.has_unread() || backend.wire.has_unread();
                     quiet = if settles && now == moved && !unread { quiet + 1 } else { 0 };
                     moved = now;
@@ -216,7 +216,7 @@ impl Scene {
         self.judge(&client, &backend, &before, began, loud);
     }
 
-    /// The signer works when it comes to it, and wakes whom it worked for.
+    /// The signer works when it comes to it, and wakes the task that it worked for.
     fn sign(&self, random: &mut Random) {
         let signer = self.thread.signer().expect("it has one");
         if signer.is_busy() && random.next().is_multiple_of(8) && signer.work_once() {
@@ -224,7 +224,7 @@ impl Scene {
         }
     }
 
-    /// Tickets wait for company, but not for ever: on a connection on which nobody speaks they go alone.
+    /// Tickets wait for company, but not for ever: on a silent connection they go alone.
     pub(super) fn tickets_go_alone(&self) {
         let link = || Rc::new(RefCell::new(Link { room: 100_000, ..Link::default() }));
         let (to_client, to_backend) = (link(), link());
@@ -244,7 +244,7 @@ impl Scene {
         let mut context = Context::from_waker(Waker::noop());
         for _ in 0..40 {
             client.act(false);
-            assert!(task.as_mut().poll(&mut context).is_pending(), "nobody has ended it");
+            assert!(task.as_mut().poll(&mut context).is_pending(), "no side has ended it");
             client.listen(true);
             world(|world| world.now = world.now + Duration::from_millis(100));
         }
@@ -380,7 +380,7 @@ pub(super) fn client(version: &str) -> TlsClient {
     TlsClient::new(&settings, "localhost").expect("these settings work")
 }
 
-/// Some milliseconds; as far as the connection waits, when nobody else does anything any more.
+/// Some milliseconds; as far as the connection waits, when no other side acts any more.
 fn pass_time(random: &mut Random, far: bool) {
     world(|world| {
         let some = Duration::from_micros(random.next() % 3_000);
@@ -388,7 +388,7 @@ fn pass_time(random: &mut Random, far: bool) {
     });
 }
 
-/// For whoever replays a schedule.
+/// For replaying a schedule.
 fn say(line: &str) {
     eprintln!("{line}");
 }

@@ -1,4 +1,4 @@
-//! The world of a simulated connection: a clock that stands still until it is moved, and dials that do what was planned.
+//! The world of a simulated connection: a clock that moves only when a test moves it, and dials that do what was planned.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

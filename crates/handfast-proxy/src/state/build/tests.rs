@@ -191,7 +191,7 @@ fn authorities_that_broke_keep_no_certificate_from_being_renewed() {
     assert_eq!(made(&built).file_problems()[0].broken, 1);
 }
 
-/// With another demand the rule of before would let clients in, or keep them out, whom nobody meant.
+/// With another demand the rule of before would admit or refuse clients against the intention.
 #[test]
 fn authorities_that_broke_are_not_used_for_another_demand() {
     let mut process = Process::new();

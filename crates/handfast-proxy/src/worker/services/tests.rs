@@ -15,7 +15,7 @@ fn addresses(last: u8) -> Addresses {
     Arc::new(HashMap::from([(("backend.example".to_owned(), 443), found)]))
 }
 
-/// A name that resolves to ever new addresses must not make a thread keep sessions with all of them, whoever shares these.
+/// A name that resolves to ever new addresses must not make a thread keep sessions with all of them, also where routes share them.
 #[test]
 fn sessions_with_addresses_of_long_ago_are_forgotten() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! Work is done once, by whoever has it, and whatever becomes of those who wait for it.
+//! Work is done once, by the thread that has it, whatever happens to those that wait for it.
 
 use std::sync::Weak;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -33,7 +33,7 @@ struct Tally {
 impl Wake for Tally {
     fn wake(self: Arc<Self>) {
         let shared = self.shared.upgrade().expect("the signer is there");
-        let mut woken_at = self.woken_at.lock().expect("nobody panicked");
+        let mut woken_at = self.woken_at.lock().expect("no thread panicked");
         woken_at.push(shared.turns.load(Ordering::Relaxed));
         if woken_at.len() == self.last {
             shared.queue().ends = true;
@@ -51,10 +51,10 @@ fn woken_at(works: usize, step: Duration) -> Vec<u64> {
     let (begin, looks) = (Instant::now(), AtomicU64::new(0));
     signer.shared.serve(|| begin + step * looks.fetch_add(1, Ordering::Relaxed) as u32);
     assert!(pending.iter().all(|pending| pending.take().is_some()), "each was answered");
-    std::mem::take(&mut *tally.woken_at.lock().expect("nobody panicked"))
+    std::mem::take(&mut *tally.woken_at.lock().expect("no thread panicked"))
 }
 
-/// A client's hello, and the session that is to hear it.
+/// A client's hello, and the session for it.
 fn work() -> Work {
     let folder = Folder::new();
     folder.dear_certificate("web.pem");
@@ -77,7 +77,7 @@ fn work() -> Work {
     assert!(client.receive(&mut [], &mut nothing, &mut hello).failure.is_none());
     let hello = hello.filled().to_vec();
     let read = ClientHello::parse(&hello[9..]).expect("a hello in one record");
-    assert!(server.needs_expensive_signature(&read), "or nobody would give it away");
+    assert!(server.needs_expensive_signature(&read), "or it would not be given away");
     Work { session: server.accept(&read).expect("a session"), hello }
 }
 
@@ -105,7 +105,7 @@ fn what_waits_is_busy_and_what_nobody_wants_is_not_computed() {
     let unwanted = signer.give(work(), Waker::noop().clone()).ok().expect("it takes it");
     let slot = Arc::clone(&unwanted.slot);
     drop(unwanted);
-    assert!(matches!(*slot.state(), JobState::Away), "its session is gone with whom it was for");
+    assert!(matches!(*slot.state(), JobState::Away), "its session is gone with its connection");
     assert!(signer.is_busy());
     assert!(wanted.take().is_none(), "not yet");
     while signer.work_once() {}
@@ -144,7 +144,7 @@ fn the_worker_hears_of_several_answers_at_once() {
     assert_eq!(woken_at(10, Duration::ZERO), [8, 8, 8, 8, 8, 8, 8, 8, 10, 10]);
     // Each answer takes 1 ms: the first of them waits for 2 ms, and no longer.
     assert_eq!(woken_at(5, Duration::from_millis(1)), [2, 2, 4, 4, 5]);
-    // Nobody waits for company that does not come.
+    // No answer waits for others that do not come.
     assert_eq!(woken_at(1, Duration::ZERO), [1]);
 }
 

@@ -1,4 +1,4 @@
-//! Step 5: who is dialled, in which order, how long each is waited for, and what is held against whom.
+//! Step 5: which backend is dialled, in which order, with which timeout, and which failures count against it.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -158,7 +158,7 @@ fn who_leaves_while_a_backend_is_dialled_is_not_waited_for() {
     assert_eq!(play.end(), Some(("connect", "client", "closed-early")));
 }
 
-/// The engine tells nobody of a socket that nobody has read from yet.
+/// The engine wakes no task for a socket that was not read from yet.
 #[test]
 fn a_plain_client_is_watched_while_its_backend_is_dialled() {
     let scene = plain(ONE, "");
@@ -187,7 +187,7 @@ fn on_trial(scene: &Scene) -> (Rc<Endpoint>, Trial) {
     let policy = FailurePolicy { failures: 1, pause: SECOND };
     let refused = Cause::Socket(SocketCause::Refused);
     assert!(endpoint.standing.failed(refused, None, policy).is_some(), "it is marked down");
-    let trial = endpoint.standing.try_out().expect("nobody tries it");
+    let trial = endpoint.standing.try_out().expect("no connection tries it");
     (endpoint, trial)
 }
 
@@ -264,7 +264,7 @@ fn nobody_waits_for_anothers_trial_for_ever() {
     assert_eq!(play.end(), Some(("connect", "client", "reset")));
 }
 
-/// The kernel is told, because it holds back the last packet of TCP's handshake for it.
+/// The kernel is informed, because it holds back the last packet of TCP's handshake for it.
 #[test]
 fn who_has_something_to_say_says_so_before_it_stands() {
     let header = "[service.proxy-protocol]\nsend = \"v1\"";

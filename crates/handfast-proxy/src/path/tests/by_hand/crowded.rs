@@ -1,4 +1,4 @@
-//! A newcomer for whom another thread signs, because others wait for this one.
+//! A handshake that another thread signs, because others wait for this one.
 
 use std::time::Duration;
 

@@ -89,13 +89,13 @@ fn a_conversation_that_fails_has_its_cause() {
         play.client.borrow_mut().peer_ended = true;
         play.pass(SECOND);
         assert_eq!(play.end(), Some(("connect", "backend", end)), "{words:?}");
-        assert_eq!(play.client_hears(), b"", "the client hears nothing of it");
+        assert_eq!(play.client_hears(), b"", "the client receives nothing of it");
         let line = scene.lines().swap_remove(0);
         assert!(line["reason"]["detail"].as_str().unwrap_or_default().contains(detail), "{line}");
     }
 }
 
-/// Somebody who is asked and says no is not reset: the no was in order.
+/// A backend that refuses is not reset: the refusal was valid.
 #[test]
 fn who_says_no_is_ended_in_order() {
     let scene = through();

@@ -1,4 +1,4 @@
-//! Between accept and hello: whose client a connection is, as a proxy in front says; and what the backend is told of it.
+//! Between accept and hello: the client that a proxy in front names, and the header that the backend gets.
 
 use std::net::SocketAddr;
 
@@ -138,7 +138,7 @@ fn who_must_send_a_header_and_does_not_is_refused() {
     assert_eq!(play.end(), Some(("hello", "client", "reset")));
 }
 
-/// Whoever may send a header may claim any address.
+/// A proxy that is trusted to send a header can claim any address.
 #[test]
 fn who_must_not_send_a_header_and_does_is_refused() {
     let scene = Scene::with(TERMINATES, BOTH);

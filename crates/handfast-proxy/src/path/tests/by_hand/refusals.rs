@@ -1,4 +1,4 @@
-//! hello and handshake: who is not served, what they are told, and what is written down of those who are.
+//! hello and handshake: which clients are refused, the alerts that they get, and the record of the others.
 
 use std::time::Duration;
 

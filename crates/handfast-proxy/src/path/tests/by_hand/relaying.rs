@@ -39,7 +39,7 @@ fn each_step_has_its_seconds() {
     let scene = Scene::with(TERMINATES, "");
     let mut play = Play::established(&scene, "1.3");
     play.pass(7 * SECOND);
-    // A byte that nobody takes is waited for before a reset overtakes it.
+    // A byte that the peer does not take is waited for before a reset overtakes it.
     play.backend_says(b"x");
     play.reset();
     play.wake();
@@ -100,7 +100,7 @@ fn a_connection_that_lasts_gets_the_options_of_one() {
     assert!(until > 10 * SECOND, "once is enough: {until:?}");
 }
 
-/// Nobody reads from a client that has ended, so nobody would learn that it is gone.
+/// Nothing reads from a client that has ended, so its loss would not be noticed.
 #[test]
 fn a_peer_that_is_gone_is_noticed_though_nobody_reads_from_it() {
     let scene = Scene::with(TERMINATES, "");
@@ -129,7 +129,7 @@ fn a_peer_that_is_gone_is_noticed_though_nobody_reads_from_it() {
 
 const LIMITS: &str = "[service.limits]\nidle = \"100s\"\nhalf-closed = \"20s\"\nbackend-ended = \"3s\"";
 
-/// The backend has ended behind an answer; the client has been told.
+/// The backend has ended behind an answer; the client has been notified.
 fn ended_by_the_backend<'a>(scene: &'a Scene) -> Play<'a> {
     let mut play = Play::established(scene, "1.3");
     play.pass(Duration::from_millis(10));
@@ -149,7 +149,7 @@ fn a_client_that_still_receives_is_waited_for() {
     play.pass(3 * SECOND - Duration::from_millis(1));
     assert_eq!(play.end(), None);
     play.pass(Duration::from_millis(1));
-    // It is told, and may still say something for a moment.
+    // It is notified, and may still send for a moment.
     play.pass(SECOND);
     assert_eq!(play.end(), Some(("relay", "backend", "backend-ended")));
     assert!(play.saw_close_notify);
@@ -231,7 +231,7 @@ fn a_program_that_ends_cuts_what_is_carried_and_waits_for_nobody() {
     });
 }
 
-/// Neither waits for the other: whoever is done first is closed at once.
+/// Neither waits for the other: the one that is done first is closed at once.
 #[test]
 fn a_slow_reader_does_not_keep_the_other_side_open() {
     let scene = Scene::with(TERMINATES, "");

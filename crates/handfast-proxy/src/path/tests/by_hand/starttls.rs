@@ -107,7 +107,7 @@ fn what_a_client_does_before_tls_has_its_cause() {
     assert_eq!(play.end(), Some(("hello", "client", "reset")));
 }
 
-/// Who is told why reads it: the answer is not taken from its hands by a reset.
+/// A refused client can read the answer: no reset discards it.
 #[test]
 fn the_last_words_before_tls_arrive() {
     let scene = scene("smtp");
@@ -120,7 +120,7 @@ fn the_last_words_before_tls_arrive() {
     assert_eq!(play.client.borrow().leg_closed, Some(Closed::InOrder));
 }
 
-/// A client that does not read holds nobody up for longer than the one deadline.
+/// A client that does not read delays the end by no more than the one deadline.
 #[test]
 fn a_client_that_does_not_take_the_answer_is_not_waited_for() {
     let scene = scene("smtp");
