@@ -8,8 +8,8 @@ use crate::backends::names::Addresses;
 use crate::backends::tunnel::{DialAddress, dial_addresses};
 use handfast_config::model::{Address, Target, each_once};
 
-/// Everything that a state has to be checked, each backend of a service once, those of its rules and of clients whose certificate fails too. What a service without
-/// checks has from one that had them is taken back.
+/// The checks of a state: each backend of a service once, those of its rules and of clients whose certificate fails too. In a service without
+/// checks, what earlier checks found is forgotten.
 pub(crate) fn check_plans(state: &State, addresses: &Addresses) -> Vec<CheckPlan> {
     let mut plans: Vec<CheckPlan> = Vec::new();
     for service in &state.services {
