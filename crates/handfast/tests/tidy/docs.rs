@@ -15,7 +15,7 @@ struct Figure {
 const FIGURES: [Figure; 5] = [
     Figure {
         source: "crates/handfast-process/src/limits.rs",
-        constant: "const RESERVED_FILES: (u64, u64) = (40, 128);",
+        constant: "const RESERVED_FILES: RangeInclusive<u64> = 40..=128;",
         told: &[
             (
                 "docs/guide.md",
