@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use super::support::crowd::Crowd;
 use super::support::deadline::wait_until_seeing;
 use super::support::folder::Folder;
-use super::support::key_process::{both, has_ended};
+use super::support::key_process::{both, has_ended, stop};
 use super::support::secrets::{found_in, of_ec, of_rsa};
 use super::support::skip::{needs, skipped};
 use super::support::*;
@@ -153,7 +153,7 @@ fn one_that_stands_still_stops_handshakes_by_name_and_no_tunnel() {
     let proxy = start(&folder, &backend);
     let mut tunnel = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());
     let (_, keys) = both(proxy.process());
-    keys.signal(Signal::STOP);
+    stop(keys);
     assert!(!tries(&proxy));
     let record = proxy.record_of("handshake/local/key-process");
     // The thread was blocked for this duration, and no longer.
@@ -187,7 +187,7 @@ fn a_stall_ends_for_clients_when_it_ends_for_the_key_process() {
     wait_until("it to be ready", || (ready().0 == 200).then_some(()));
     let (_, keys) = both(proxy.process());
     let begun = Instant::now();
-    keys.signal(Signal::STOP);
+    stop(keys);
     let because = wait_until("it not to be ready", || Some(ready()).filter(|(status, _)| *status == 503)).1;
     assert!(because.contains("the key process has not answered for"), "{because}");
     proxy.talk.containing("the key process has not answered for");
@@ -206,7 +206,7 @@ fn a_stall_ends_for_clients_when_it_ends_for_the_key_process() {
         "{stalls:?}"
     );
     // Also when no client is there to find out.
-    keys.signal(Signal::STOP);
+    stop(keys);
     wait_until("it not to be ready", || (ready().0 == 503).then_some(()));
     keys.signal(Signal::CONT);
     wait_until("it to be ready", || (ready().0 == 200).then_some(()));

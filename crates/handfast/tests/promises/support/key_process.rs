@@ -4,6 +4,7 @@ use std::fs;
 
 use super::deadline::wait_until;
 use super::process::Process;
+use rustix::process::Signal;
 
 /// The child of a process that has this name.
 pub(crate) fn child(parent: Process, name: &str) -> Option<Process> {
@@ -21,6 +22,19 @@ pub(crate) fn child(parent: Process, name: &str) -> Option<Process> {
 pub(crate) fn both(proxy: Process) -> (Process, Process) {
     let supervisor = wait_until("a supervisor", || child(proxy, "key-supervisor"));
     (supervisor, wait_until("a key process", || child(supervisor, "key-process")))
+}
+
+/// Stops it, and waits until every thread of it is stopped: the kernel begins that on its main thread, and meanwhile another one could sign.
+pub(crate) fn stop(process: Process) {
+    process.signal(Signal::STOP);
+    wait_until("every thread to be stopped", || {
+        let tasks = fs::read_dir(format!("/proc/{}/task", process.0)).ok()?;
+        let is_stopped = |task: std::io::Result<fs::DirEntry>| {
+            let status = task.and_then(|task| fs::read_to_string(task.path().join("status")));
+            status.is_ok_and(|status| status.lines().any(|line| line.starts_with("State:\tT")))
+        };
+        tasks.into_iter().all(is_stopped).then_some(())
+    });
 }
 
 /// Whether it has ended; a zombie counts as ended.
