@@ -149,12 +149,10 @@ impl KeyProcess {
 
     /// Drops the keys that have not been needed for long enough.
     pub fn drop_expired(&self) {
+        // While a file is being read they stay in the index, and the next call drops them.
+        let Ok(mut channel) = self.file_channel.try_lock() else { return };
         let expired: Vec<u8> = lock(&self.index).take_expired().into_iter().flat_map(|key| key.0).collect();
-        if expired.is_empty() {
-            return;
-        }
-        // Not while a file is being read. Then the keys are kept, which costs memory and nothing else.
-        if let Ok(mut channel) = self.file_channel.try_lock() {
+        if !expired.is_empty() {
             channel.send_unanswered(Request::Forget, &expired);
         }
     }

@@ -2,7 +2,7 @@
 //! backend is, is verified before anything is said to it.
 //!
 //! The backend with TLS is another Handfast in front of a scripted peer, so every end goes through two proxies and must leave
-//! the second as it entered the first. `path_tests` of the proxy plays orders of events that are rare by chance.
+//! the second as it entered the first. `path/tests` of the proxy plays orders of events that are rare by chance.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
