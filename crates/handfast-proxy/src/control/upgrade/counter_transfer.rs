@@ -20,7 +20,7 @@ use handfast_observe::metrics::{ProcessCounts, Registry};
 
 /// How often changed counters are sent.
 const SEND_INTERVAL: Duration = Duration::from_secs(1);
-/// … or less often: computing them takes at most one part in so many of a thread's time.
+/// … or less often: computing them takes at most this fraction (1/20) of a thread's time.
 const SHARE: u32 = 20;
 /// … or less often, by at most this number of doublings, after sending failed.
 const DOUBLINGS: u32 = 6;
