@@ -12,6 +12,7 @@
 //! | tell HTTP or SSH from TLS | `foreign.rs` |
 //! | see every way a hello can be wrong | `invalid.rs` |
 //! | read or make a PROXY header | `proxy_header.rs` |
+//! | read and write HTTP/1 heads and bodies | `http1.rs` |
 //! | get from plain text to TLS, as a client or a server | `starttls.rs` |
 //! | read what a server chose | `server_hello.rs` |
 //! | read a packet, a frame, a capture; write a capture | `packet.rs`, `link.rs`, `capture.rs`, `pcapng.rs` |
@@ -33,6 +34,8 @@ pub mod invalid;
 pub mod proxy_header;
 // … and from a client that is to ask for TLS first.
 pub mod starttls;
+// What it carries.
+pub mod http1;
 // What carries it, as captures have it.
 pub mod capture;
 pub mod link;

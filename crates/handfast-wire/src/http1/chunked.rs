@@ -1,0 +1,231 @@
+//! Chunked bodies: a decoder that takes pieces of any size, and the parts of an encoder.
+//!
+//! In: bytes as they arrive. Out: where the data is in them, in place. Chunk-size lines are consumed byte by byte; a trailer section is
+//! left in the caller's buffer until it is whole. Extensions are checked and never forwarded.
+//!
+//! **Source**: RFC 9112 §7.1, without its optional blanks.
+
+use super::body::Piece;
+use super::error::{HeadError, Rule};
+use super::field::Field;
+use super::framing::Facts;
+use super::head::{HeadLimits, HeadProgress, Stop, run};
+use super::scan::{TOKEN, class};
+use super::write::write_fields;
+
+/// Most digits of a chunk size.
+const SIZE_DIGITS: u8 = 16;
+/// Most bytes of one extension with its semicolon.
+const EXTENSION_LIMIT: u32 = 256;
+/// Most bytes of all extensions of a message: they are work without data.
+const EXTENSIONS_LIMIT: u32 = 16_384;
+/// Most bytes of a chunk's first line as [`chunk_head`] writes it.
+pub const CHUNK_HEAD_LIMIT: usize = 18;
+/// The end of a chunked body without trailers.
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// Fields that decide about rights or how content is read; a server that merges trailers into the head would take them from there
+/// (RFC 9110 §6.5.1). Names that frame, route or belong to a connection are known by their [`Kind`](super::Kind).
+const NEVER_TRAILERS: [&[u8]; 8] = [
+    b"authorization",
+    b"cookie",
+    b"set-cookie",
+    b"content-encoding",
+    b"content-type",
+    b"content-range",
+    b"cache-control",
+    b"trailer",
+];
+
+/// Where in the grammar the next byte is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Size { digits: u8 },
+    ExtensionName { is_empty: bool },
+    ExtensionValue { is_empty: bool },
+    Quoted,
+    Escaped,
+    QuoteEnded,
+    SizeLineFeed,
+    Data,
+    DataReturn,
+    DataLineFeed,
+    Trailers,
+    Ended,
+}
+
+/// A decoder for one chunked body.
+#[derive(Clone, Debug)]
+pub struct ChunkedReader {
+    state: State,
+    /// Bytes of data to come in this chunk.
+    left: u64,
+    /// Bytes of this extension, and of all.
+    extension: u32,
+    extensions: u32,
+    is_response: bool,
+    limits: HeadLimits,
+    progress: HeadProgress,
+}
+
+impl ChunkedReader {
+    /// A decoder for the bytes behind a head. The trailer section has the limits of a head.
+    pub fn new(limits: &HeadLimits, is_response: bool) -> Self {
+        Self {
+            state: State::Size { digits: 0 },
+            left: 0,
+            extension: 0,
+            extensions: 0,
+            is_response,
+            limits: *limits,
+            progress: HeadProgress::default(),
+        }
+    }
+
+    /// Takes the next piece out of these bytes; see [`Piece`]. At the end, `trailers` has the trailer fields.
+    pub fn next(&mut self, received: &[u8], trailers: &mut Vec<Field>) -> Result<Piece, HeadError> {
+        let mut at = 0;
+        loop {
+            match self.state {
+                State::Data => {
+                    let there = received.len() - at;
+                    let length = usize::try_from(self.left).map_or(there, |left| left.min(there));
+                    if length == 0 {
+                        return Ok(Piece::More { consumed: at });
+                    }
+                    self.left -= length as u64;
+                    if self.left == 0 {
+                        self.state = State::DataReturn;
+                    }
+                    return Ok(Piece::Data(at..at + length));
+                }
+                State::Trailers => return self.trailers(received, at, trailers),
+                State::Ended => {
+                    trailers.clear();
+                    return Ok(Piece::End { consumed: at, trailers: at..at });
+                }
+                _ => {}
+            }
+            let Some(byte) = received.get(at) else { return Ok(Piece::More { consumed: at }) };
+            self.state =
+                self.after(*byte).map_err(|rule| HeadError::new(rule, self.is_response, received, at))?;
+            at += 1;
+        }
+    }
+
+    /// The state behind a byte that is not data.
+    fn after(&mut self, byte: u8) -> Result<State, Rule> {
+        let is_text = |byte: u8| byte == b'\t' || !byte.is_ascii_control();
+        match (self.state, byte) {
+            (State::Size { digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') if digits < SIZE_DIGITS => {
+                let digit = (byte as char).to_digit(16).unwrap_or(0);
+                self.left = self.left << 4 | u64::from(digit);
+                Ok(State::Size { digits: digits + 1 })
+            }
+            (State::SizeLineFeed, b'\n') if self.left == 0 => Ok(State::Trailers),
+            (State::SizeLineFeed, b'\n') => Ok(State::Data),
+            (State::DataReturn, b'\r') => Ok(State::DataLineFeed),
+            (State::DataLineFeed, b'\n') => Ok(State::Size { digits: 0 }),
+            (State::DataReturn | State::DataLineFeed, _) => Err(Rule::ChunkEnd),
+            (State::SizeLineFeed, _) | (_, b'\n') => Err(Rule::LineEnd),
+            (State::Size { digits: 1.. }, b'\r') => Ok(State::SizeLineFeed),
+            (State::Size { digits: 1.. }, b';') => self.extension_starts(),
+            (State::Size { .. }, _) => Err(Rule::ChunkSize),
+            _ => {
+                self.extension += 1;
+                self.extensions += 1;
+                if self.extension > EXTENSION_LIMIT {
+                    return Err(Rule::ChunkExtensionTooLong);
+                }
+                if self.extensions > EXTENSIONS_LIMIT {
+                    return Err(Rule::ChunkExtensionsTooLarge);
+                }
+                match (self.state, byte) {
+                    (State::ExtensionName { is_empty: false }, b'=') => {
+                        Ok(State::ExtensionValue { is_empty: true })
+                    }
+                    (State::ExtensionValue { is_empty: true }, b'"') => Ok(State::Quoted),
+                    (
+                        State::ExtensionName { is_empty: false }
+                        | State::ExtensionValue { is_empty: false }
+                        | State::QuoteEnded,
+                        b'\r' | b';',
+                    ) => {
+                        if byte == b'\r' {
+                            Ok(State::SizeLineFeed)
+                        } else {
+                            self.extension_starts()
+                        }
+                    }
+                    (State::ExtensionName { .. }, _) if class(byte) & TOKEN != 0 => {
+                        Ok(State::ExtensionName { is_empty: false })
+                    }
+                    (State::ExtensionValue { .. }, _) if class(byte) & TOKEN != 0 => {
+                        Ok(State::ExtensionValue { is_empty: false })
+                    }
+                    (State::Quoted, b'"') => Ok(State::QuoteEnded),
+                    (State::Quoted, b'\\') => Ok(State::Escaped),
+                    (State::Quoted | State::Escaped, _) if is_text(byte) => Ok(State::Quoted),
+                    _ => Err(Rule::ChunkExtension),
+                }
+            }
+        }
+    }
+
+    fn extension_starts(&mut self) -> Result<State, Rule> {
+        self.extension = 1;
+        self.extensions += 1;
+        Ok(State::ExtensionName { is_empty: true })
+    }
+
+    fn trailers(
+        &mut self,
+        received: &[u8],
+        start: usize,
+        trailers: &mut Vec<Field>,
+    ) -> Result<Piece, HeadError> {
+        let text = &received[start..];
+        let mut facts = Facts { is_trailer: true, is_response: self.is_response, ..Facts::default() };
+        let length = run(text, &mut self.progress, &self.limits, self.is_response, |lines| {
+            lines.start_trailers();
+            lines.fields(trailers, &mut facts)?;
+            let is_forbidden = |field: &&Field| {
+                NEVER_TRAILERS.iter().any(|name| field.name(text).eq_ignore_ascii_case(name))
+            };
+            match trailers.iter().find(is_forbidden) {
+                Some(field) => Err(Stop::Final(Rule::Trailer, field.name_start as usize)),
+                None => Ok(lines.at),
+            }
+        })?;
+        let Some(length) = length else { return Ok(Piece::More { consumed: start }) };
+        self.state = State::Ended;
+        Ok(Piece::End { consumed: start + length, trailers: start..start + length })
+    }
+}
+
+/// Writes the first line of a chunk; its data and CRLF follow. A length of 0 would end the body.
+pub fn chunk_head(length: usize, line: &mut [u8; CHUNK_HEAD_LIMIT]) -> &[u8] {
+    let mut start = CHUNK_HEAD_LIMIT - 2;
+    line[start..].copy_from_slice(b"\r\n");
+    let mut left = length;
+    loop {
+        start -= 1;
+        line[start] = b"0123456789abcdef"[left & 15];
+        left >>= 4;
+        if left == 0 {
+            return &line[start..];
+        }
+    }
+}
+
+/// Ends a chunked body with these trailers, as [`Piece::End`] gives them; `drops` as for [`write_fields`].
+pub fn write_last_chunk(
+    out: &mut Vec<u8>,
+    text: &[u8],
+    trailers: &[Field],
+    drops: impl FnMut(&Field) -> bool,
+) {
+    out.extend_from_slice(b"0\r\n");
+    write_fields(out, text, trailers, drops);
+    out.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,115 @@
+//! A field of a head, and what its name means for a proxy.
+//!
+//! In: a name. Out: its [`Kind`], which decides whether it is forwarded. A field has positions in the bytes of the head, no references.
+
+use super::scan::is_blank;
+
+/// What a field's name means for the proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Any other: forwarded.
+    Other,
+    /// `Host`: forwarded.
+    Host,
+    /// `Expect`: forwarded, except from HTTP/1.0.
+    Expect,
+    /// `Forwarded`, `X-Forwarded-…`, `X-Real-IP`: forwarded unless the caller writes its own.
+    Forwarding,
+    /// `Content-Length`: written again by the proxy.
+    ContentLength,
+    /// `Transfer-Encoding`: written again by the proxy.
+    TransferEncoding,
+    /// `Connection`: ends here.
+    Connection,
+    /// `Upgrade`: ends here, written again if the protocol may change.
+    Upgrade,
+    /// `TE`: ends here, written again as `trailers`.
+    Te,
+    /// `Keep-Alive`, `HTTP2-Settings`, `Proxy-…`: these belong to one connection. `Proxy` would set `HTTP_PROXY` in CGI programs (httpoxy).
+    HopByHop,
+    /// Listed in `Connection`, or an `Expect` that HTTP/1.0 does not have.
+    Nominated,
+    /// A name with an underscore, which CGI and WSGI take for the same name with `-`.
+    Underscore,
+}
+
+impl Kind {
+    pub(super) fn of(name: &[u8]) -> Self {
+        let Some(first) = name.first() else { return Self::Other };
+        let begins =
+            |prefix: &[u8]| name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+        let (known, kind): (&[u8], _) = match (name.len(), first | 0x20) {
+            (2, b't') => (b"te", Self::Te),
+            (4, b'h') => (b"host", Self::Host),
+            (5, b'p') => (b"proxy", Self::HopByHop),
+            (6, b'e') => (b"expect", Self::Expect),
+            (7, b'u') => (b"upgrade", Self::Upgrade),
+            (9, b'f') => (b"forwarded", Self::Forwarding),
+            (9, b'x') => (b"x-real-ip", Self::Forwarding),
+            (10, b'c') => (b"connection", Self::Connection),
+            (10, b'k') => (b"keep-alive", Self::HopByHop),
+            (14, b'c') => (b"content-length", Self::ContentLength),
+            (14, b'h') => (b"http2-settings", Self::HopByHop),
+            (17, b't') => (b"transfer-encoding", Self::TransferEncoding),
+            (_, b'x') if begins(b"x-forwarded-") => return Self::Forwarding,
+            (_, b'p') if begins(b"proxy-") => return Self::HopByHop,
+            _ => return Self::Other,
+        };
+        if name.eq_ignore_ascii_case(known) { kind } else { Self::Other }
+    }
+
+    /// Whether such a field goes to the other side.
+    pub const fn is_forwarded(self) -> bool {
+        matches!(self, Self::Other | Self::Host | Self::Expect | Self::Forwarding)
+    }
+}
+
+/// One field line: positions in the bytes that were parsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    pub(super) name_start: u32,
+    pub(super) name_end: u32,
+    pub(super) value_start: u32,
+    pub(super) value_end: u32,
+    pub(super) kind: Kind,
+    /// Exactly one space behind the colon and none behind the value: the line can be copied as it is.
+    pub(super) is_plain: bool,
+}
+
+impl Field {
+    /// Its name, as it was written. `text` must be the bytes that were parsed.
+    pub fn name<'a>(&self, text: &'a [u8]) -> &'a [u8] {
+        &text[self.name_start as usize..self.name_end as usize]
+    }
+
+    /// Its value without blanks around it.
+    pub fn value<'a>(&self, text: &'a [u8]) -> &'a [u8] {
+        &text[self.value_start as usize..self.value_end as usize]
+    }
+
+    /// What its name means.
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
+/// The elements of a list value, without blanks around them; empty ones are left out.
+pub fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| *byte == b',').map(trim).filter(|token| !token.is_empty())
+}
+
+/// Without spaces and tabs at both ends.
+fn trim(mut text: &[u8]) -> &[u8] {
+    while let [first, rest @ ..] = text
+        && is_blank(*first)
+    {
+        text = rest;
+    }
+    while let [rest @ .., last] = text
+        && is_blank(*last)
+    {
+        text = rest;
+    }
+    text
+}

@@ -1,0 +1,155 @@
+//! Where a body ends, and what else the fields say about the message and its connection.
+//!
+//! In: fields as they are parsed. Out: [`Facts`], from which requests and responses derive their [`Framing`].
+
+use super::error::Rule;
+use super::field::{Field, Kind, tokens};
+use super::head::{Lines, Stop, Underscores};
+use super::host::Host;
+
+/// Where the body of a message ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// There is none.
+    None,
+    /// After this number of bytes.
+    Length(u64),
+    /// With the last chunk and the trailer section behind it.
+    Chunked,
+    /// With the connection; only a response can have it.
+    UntilClose,
+}
+
+impl Framing {
+    /// How a body is sent to a client of this version: what ends by closing becomes chunked, and HTTP/1.0 has no chunks.
+    pub fn for_client(self, version: super::Version) -> Self {
+        match (self, version) {
+            (Self::UntilClose, super::Version::Http11) => Self::Chunked,
+            (Self::Chunked, super::Version::Http10) => Self::UntilClose,
+            _ => self,
+        }
+    }
+}
+
+/// What `Transfer-Encoding` is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Coding {
+    #[default]
+    None,
+    Chunked,
+    Other,
+}
+
+/// What the fields of one head say.
+#[derive(Default)]
+pub(super) struct Facts<'a> {
+    pub(super) is_response: bool,
+    pub(super) is_trailer: bool,
+    pub(super) is_old: bool,
+    pub(super) host: Option<Host<'a>>,
+    pub(super) length: Option<u64>,
+    pub(super) coding: Coding,
+    /// Where the field is that an error about framing refers to.
+    pub(super) framing_at: usize,
+    pub(super) says_close: bool,
+    pub(super) says_keep_alive: bool,
+    pub(super) says_upgrade: bool,
+    pub(super) has_nominations: bool,
+    pub(super) expects_continue: bool,
+    pub(super) accepts_trailers: bool,
+    pub(super) upgrade: Option<&'a [u8]>,
+    pub(super) has_upgrade: bool,
+}
+
+impl<'a> Facts<'a> {
+    /// Takes in a field that means something to the proxy.
+    pub(super) fn note(&mut self, field: &mut Field, lines: &Lines<'a>) -> Result<(), Stop> {
+        let value = field.value(lines.text);
+        let at = field.name_start as usize;
+        let broken = |rule| Err(Stop::Broken(rule, at));
+        match field.kind {
+            Kind::Underscore => match lines.limits.underscores {
+                Underscores::Drop => {}
+                Underscores::Refuse => return broken(Rule::Underscore),
+                Underscores::Forward => field.kind = Kind::Other,
+            },
+            _ if self.is_trailer => return broken(Rule::Trailer),
+            Kind::Host if !self.is_response => match Host::parse(value) {
+                _ if self.host.is_some() => return broken(Rule::HostRepeated),
+                None => return broken(Rule::HostSyntax),
+                host => self.host = host,
+            },
+            Kind::ContentLength => {
+                self.framing_at = at;
+                match number(value) {
+                    _ if self.length.is_some() => return broken(Rule::LengthRepeated),
+                    None => return broken(Rule::LengthSyntax),
+                    length => self.length = length,
+                }
+            }
+            Kind::TransferEncoding => {
+                self.framing_at = at;
+                let is_chunked = self.coding == Coding::None && value.eq_ignore_ascii_case(b"chunked");
+                self.coding = if is_chunked { Coding::Chunked } else { Coding::Other };
+            }
+            Kind::Connection => self.note_connection(value),
+            Kind::Expect if !self.is_response => {
+                if !value.eq_ignore_ascii_case(b"100-continue") || self.expects_continue {
+                    return broken(Rule::Expect);
+                }
+                // HTTP/1.0 has no interim responses (RFC 9110 §10.1.1).
+                self.expects_continue = !self.is_old;
+                if self.is_old {
+                    field.kind = Kind::Nominated;
+                }
+            }
+            Kind::Te => {
+                let is_trailers = |token: &[u8]| token.eq_ignore_ascii_case(b"trailers");
+                self.accepts_trailers |= !self.is_old && tokens(value).any(is_trailers);
+            }
+            Kind::Upgrade => {
+                // Two lists would have to be joined; nothing sends them, and ignoring the request is permitted (RFC 9110 §7.8).
+                self.upgrade = (!self.has_upgrade).then_some(value);
+                self.has_upgrade = true;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn note_connection(&mut self, value: &[u8]) {
+        for token in tokens(value) {
+            let is = |option: &[u8]| token.eq_ignore_ascii_case(option);
+            if is(b"close") {
+                self.says_close = true;
+            } else if is(b"keep-alive") {
+                self.says_keep_alive = true;
+            } else if is(b"upgrade") {
+                self.says_upgrade = true;
+            } else {
+                self.has_nominations = true;
+            }
+        }
+    }
+
+    /// Whether the sender keeps the connection open after this message.
+    pub(super) fn keeps_open(&self) -> bool {
+        !self.says_close && (!self.is_old || self.says_keep_alive)
+    }
+
+    /// The protocols to change to, if both fields say so. `h2c` is never forwarded: the connection would escape all rules.
+    pub(super) fn upgrade(&self) -> Option<&'a [u8]> {
+        let is_h2c = |token: &[u8]| token.eq_ignore_ascii_case(b"h2c");
+        self.upgrade
+            .filter(|list| self.says_upgrade && !self.is_old && !list.is_empty() && !tokens(list).any(is_h2c))
+    }
+}
+
+/// A length of 1 to 19 digits, all of which fit.
+fn number(text: &[u8]) -> Option<u64> {
+    if !(1..=19).contains(&text.len()) {
+        return None;
+    }
+    text.iter()
+        .try_fold(0, |number: u64, byte| byte.is_ascii_digit().then(|| number * 10 + u64::from(byte - b'0')))
+}

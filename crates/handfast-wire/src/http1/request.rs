@@ -1,0 +1,213 @@
+//! Heads of requests.
+//!
+//! In: bytes from a client. Out: a [`RequestHead`], the wait for more, or the rule that was broken.
+
+use super::Version;
+use super::error::{HeadError, Rule};
+use super::field::Field;
+use super::framing::{Coding, Facts, Framing};
+use super::head::{HeadLimits, HeadProgress, Lines, Stop, run};
+use super::host::Host;
+use super::scan::{TOKEN, class};
+
+/// What a request asks for. Methods are case-sensitive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "names of methods")]
+pub enum Method<'a> {
+    Get,
+    Head,
+    Post,
+    Put,
+    Delete,
+    Options,
+    Trace,
+    Patch,
+    /// Any other.
+    Other(&'a [u8]),
+}
+
+impl<'a> Method<'a> {
+    fn of(text: &'a [u8]) -> Self {
+        match text {
+            b"GET" => Self::Get,
+            b"HEAD" => Self::Head,
+            b"POST" => Self::Post,
+            b"PUT" => Self::Put,
+            b"DELETE" => Self::Delete,
+            b"OPTIONS" => Self::Options,
+            b"TRACE" => Self::Trace,
+            b"PATCH" => Self::Patch,
+            other => Self::Other(other),
+        }
+    }
+
+    /// As it is written.
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        match self {
+            Self::Get => b"GET",
+            Self::Head => b"HEAD",
+            Self::Post => b"POST",
+            Self::Put => b"PUT",
+            Self::Delete => b"DELETE",
+            Self::Options => b"OPTIONS",
+            Self::Trace => b"TRACE",
+            Self::Patch => b"PATCH",
+            Self::Other(other) => other,
+        }
+    }
+
+    /// Whether doing it twice has the effect of doing it once (RFC 9110 §9.2.2).
+    pub const fn is_idempotent(&self) -> bool {
+        !matches!(self, Self::Post | Self::Patch | Self::Other(_))
+    }
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// A path with its query, as it was sent.
+    Origin(&'a [u8]),
+    /// A whole URL; its authority is that of `Host`.
+    Absolute {
+        /// Name and port.
+        authority: &'a [u8],
+        /// What follows the authority: empty, or it starts with `/` or `?`.
+        path: &'a [u8],
+    },
+    /// The server itself, with OPTIONS.
+    Asterisk,
+}
+
+/// The head of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestHead<'a> {
+    /// The bytes that were parsed; fields refer to them.
+    pub text: &'a [u8],
+    /// Bytes of the head, an empty line before it included: the body follows.
+    pub length: usize,
+    /// The method.
+    pub method: Method<'a>,
+    /// The target.
+    pub target: Target<'a>,
+    /// The version of the client.
+    pub version: Version,
+    /// All fields, in their order.
+    pub fields: &'a [Field],
+    /// The only `Host`.
+    pub host: Host<'a>,
+    /// Where the body ends; never [`Framing::UntilClose`].
+    pub framing: Framing,
+    /// Whether the client sends another request on this connection if it can.
+    pub keeps_open: bool,
+    /// Whether the client waits for 100 before it sends the body.
+    pub expects_continue: bool,
+    /// Whether the client reads trailers (`TE: trailers`).
+    pub accepts_trailers: bool,
+    /// The protocols that the client wants to change to. A request with a body has none.
+    pub upgrade: Option<&'a [u8]>,
+}
+
+impl<'a> RequestHead<'a> {
+    /// The values of all fields with this name; the case does not matter.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+        values(self.text, self.fields, name)
+    }
+}
+
+pub(super) fn values<'a>(text: &'a [u8], fields: &'a [Field], name: &str) -> impl Iterator<Item = &'a [u8]> {
+    let has_name = move |field: &&Field| field.name(text).eq_ignore_ascii_case(name.as_bytes());
+    fields.iter().filter(has_name).map(move |field| field.value(text))
+}
+
+/// Reads the head of a request from its first byte on; `None` waits for more, with the same `progress` and all bytes again.
+///
+/// **Cost**: one pass, and no allocation once `fields` has room.
+/// **Source**: RFC 9112 §2 to §6; RFC 9110 §7.6.1 and RFC 9110 §10.1.1.
+pub fn parse_request<'a>(
+    received: &'a [u8],
+    progress: &mut HeadProgress,
+    fields: &'a mut Vec<Field>,
+    limits: &HeadLimits,
+) -> Result<Option<RequestHead<'a>>, HeadError> {
+    run(received, progress, limits, false, |lines| parse(lines, fields))
+}
+
+fn parse<'a>(lines: &mut Lines<'a>, fields: &'a mut Vec<Field>) -> Result<RequestHead<'a>, Stop> {
+    lines.first_byte(|byte| class(byte) & TOKEN != 0 || byte == b'\r')?;
+    lines.skip_empty_line()?;
+    let method = Method::of(lines.method()?);
+    let target_at = lines.at;
+    let target = lines.target()?;
+    let version_at = lines.at;
+    let version = match lines.rest_of_start_line()? {
+        b"HTTP/1.1" => Version::Http11,
+        b"HTTP/1.0" => Version::Http10,
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            return Err(Stop::Final(Rule::Version, version_at));
+        }
+        _ => return Err(Stop::Final(Rule::VersionSyntax, version_at)),
+    };
+    let target = classify(method, target).map_err(|rule| Stop::Final(rule, target_at))?;
+
+    let mut facts = Facts { is_old: version == Version::Http10, ..Facts::default() };
+    lines.fields(fields, &mut facts)?;
+    let Some(host) = facts.host else { return Err(Stop::Final(Rule::HostMissing, 0)) };
+    if let Target::Absolute { authority, .. } = target
+        && !authority.eq_ignore_ascii_case(host.text)
+    {
+        return Err(Stop::Final(Rule::HostMismatch, target_at));
+    }
+    let framing = framing(method, &facts).map_err(|rule| Stop::Final(rule, facts.framing_at))?;
+    let has_body = !matches!(framing, Framing::None | Framing::Length(0));
+    Ok(RequestHead {
+        text: lines.text,
+        length: lines.at,
+        method,
+        target,
+        version,
+        fields,
+        host,
+        framing,
+        keeps_open: facts.keeps_open(),
+        expects_continue: facts.expects_continue,
+        accepts_trailers: facts.accepts_trailers,
+        upgrade: facts.upgrade().filter(|_| !has_body),
+    })
+}
+
+fn classify<'a>(method: Method<'_>, target: &'a [u8]) -> Result<Target<'a>, Rule> {
+    match (method, target) {
+        (Method::Other(b"CONNECT"), _) => return Err(Rule::Connect),
+        (_, [b'/', ..]) => return Ok(Target::Origin(target)),
+        (Method::Options, b"*") => return Ok(Target::Asterisk),
+        _ => {}
+    }
+    let after = |scheme: &[u8]| {
+        let (start, rest) = target.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(rest)
+    };
+    let rest = after(b"http://").or_else(|| after(b"https://")).ok_or(Rule::TargetForm)?;
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    Ok(Target::Absolute { authority, path })
+}
+
+/// RFC 9112 §6.3, where what it leaves open is refused.
+fn framing(method: Method<'_>, facts: &Facts<'_>) -> Result<Framing, Rule> {
+    let framing = match (facts.coding, facts.length) {
+        (Coding::None, None) => Framing::None,
+        (Coding::None, Some(length)) => Framing::Length(length),
+        (_, Some(_)) => return Err(Rule::LengthWithCoding),
+        _ if facts.is_old => return Err(Rule::CodingInOldVersion),
+        (Coding::Chunked, None) => Framing::Chunked,
+        (Coding::Other, None) => return Err(Rule::Coding),
+    };
+    // Servers of that time do not read such a body and take it for the next request.
+    let has_body = !matches!(framing, Framing::None | Framing::Length(0));
+    if facts.is_old && has_body && matches!(method, Method::Get | Method::Head | Method::Delete) {
+        return Err(Rule::BodyInOldVersion);
+    }
+    Ok(framing)
+}

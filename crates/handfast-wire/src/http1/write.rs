@@ -1,0 +1,154 @@
+//! Writing heads: first line, the fields that stay, then our framing and connection fields.
+//!
+//! In: a parsed head. Out: bytes appended to the caller's buffer. Fields keep their case and order. A line without unusual blanks is copied
+//! together with its neighbours; all others are written from their parts.
+
+use super::field::Field;
+use super::framing::Framing;
+use super::request::{Method, RequestHead, Target};
+use super::response::ResponseHead;
+use super::scan::{TOKEN, class};
+
+/// What the proxy writes behind the last field.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadEnd<'a> {
+    /// Where the body ends.
+    pub framing: Framing,
+    /// The length of a body that does not follow; see [`ResponseHead::announced_length`].
+    pub announced_length: Option<u64>,
+    /// Whether the connection ends after this message.
+    pub close: bool,
+    /// Whether HTTP/1.0 is to keep the connection open.
+    pub keep_alive: bool,
+    /// The protocols to change to.
+    pub upgrade: Option<&'a [u8]>,
+    /// Whether trailers are read, for a request.
+    pub accepts_trailers: bool,
+}
+
+impl HeadEnd<'_> {
+    /// Framing alone, on a connection that stays open by default.
+    pub const fn new(framing: Framing) -> Self {
+        Self {
+            framing,
+            announced_length: None,
+            close: false,
+            keep_alive: false,
+            upgrade: None,
+            accepts_trailers: false,
+        }
+    }
+}
+
+/// Writes the request line in origin form (or `*`), in HTTP/1.1.
+pub fn write_request_line(out: &mut Vec<u8>, head: &RequestHead<'_>) {
+    out.extend_from_slice(head.method.as_bytes());
+    out.push(b' ');
+    match (head.target, head.method) {
+        (Target::Origin(path), _) => out.extend_from_slice(path),
+        // RFC 9112 §3.2.4.
+        (Target::Asterisk, _) | (Target::Absolute { path: [], .. }, Method::Options) => out.push(b'*'),
+        (Target::Absolute { path, .. }, _) => {
+            if path.first() != Some(&b'/') {
+                out.push(b'/');
+            }
+            out.extend_from_slice(path);
+        }
+    }
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+}
+
+/// Writes the status line, in HTTP/1.1.
+pub fn write_status_line(out: &mut Vec<u8>, head: &ResponseHead<'_>) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    push_number(out, u64::from(head.status));
+    out.push(b' ');
+    out.extend_from_slice(head.reason);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes the fields that are forwarded by their [kind](super::Kind) and that `drops` does not name; `text` is what they were parsed from.
+pub fn write_fields(out: &mut Vec<u8>, text: &[u8], fields: &[Field], mut drops: impl FnMut(&Field) -> bool) {
+    // Lines that follow each other and stay as they are.
+    let (mut start, mut end) = (0, 0);
+    for field in fields {
+        if !field.kind.is_forwarded() || drops(field) {
+            continue;
+        }
+        let is_next = field.is_plain && field.name_start as usize == end;
+        if !is_next {
+            out.extend_from_slice(&text[start..end]);
+            start = field.name_start as usize;
+            end = start;
+        }
+        if field.is_plain {
+            end = field.value_end as usize + 2;
+        } else {
+            push_line(out, field.name(text), field.value(text));
+        }
+    }
+    out.extend_from_slice(&text[start..end]);
+}
+
+/// Writes a field of the proxy's own; `false`, and nothing written, where the name is not a token or the value has a control byte.
+#[must_use]
+pub fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) -> bool {
+    let is_name = !name.is_empty() && name.bytes().all(|byte| class(byte) & TOKEN != 0);
+    let is_valid = is_name && !value.iter().any(u8::is_ascii_control);
+    if is_valid {
+        push_line(out, name.as_bytes(), value);
+    }
+    is_valid
+}
+
+/// Writes the framing and connection fields and the empty line.
+pub fn end_head(out: &mut Vec<u8>, end: &HeadEnd<'_>) {
+    match (end.framing, end.announced_length) {
+        (Framing::Length(length), _) | (Framing::None, Some(length)) => {
+            out.extend_from_slice(b"Content-Length: ");
+            push_number(out, length);
+            out.extend_from_slice(b"\r\n");
+        }
+        (Framing::Chunked, _) => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        (Framing::None | Framing::UntilClose, _) => {}
+    }
+    if let Some(protocols) = end.upgrade {
+        push_line(out, b"Upgrade", protocols);
+    }
+    if end.accepts_trailers {
+        out.extend_from_slice(b"TE: trailers\r\n");
+    }
+    let options: [(bool, &[u8]); 4] = [
+        (end.close, b"close"),
+        (end.keep_alive && !end.close, b"keep-alive"),
+        (end.upgrade.is_some(), b"Upgrade"),
+        (end.accepts_trailers, b"TE"),
+    ];
+    let mut separator: &[u8] = b"Connection: ";
+    for (_, option) in options.iter().filter(|(is_listed, _)| *is_listed) {
+        out.extend_from_slice(separator);
+        out.extend_from_slice(option);
+        separator = b", ";
+    }
+    out.extend_from_slice(if separator == b", " { b"\r\n\r\n" } else { b"\r\n" });
+}
+
+fn push_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn push_number(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return out.extend_from_slice(&digits[start..]);
+        }
+    }
+}
