@@ -187,7 +187,6 @@ impl ChunkedReader {
         let text = &received[start..];
         let mut facts = Facts { is_trailer: true, is_response: self.is_response, ..Facts::default() };
         let length = run(text, &mut self.progress, &self.limits, self.is_response, |lines| {
-            lines.start_trailers();
             lines.fields(trailers, &mut facts)?;
             let is_forbidden = |field: &&Field| {
                 NEVER_TRAILERS.iter().any(|name| field.name(text).eq_ignore_ascii_case(name))

@@ -2,7 +2,7 @@
 //!
 //! In: a name. Out: its [`Kind`], which decides whether it is forwarded. A field has positions in the bytes of the head, no references.
 
-use super::scan::is_blank;
+use super::scan::{is_blank, is_text};
 
 /// What a field's name means for the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,28 +35,30 @@ pub enum Kind {
 }
 
 impl Kind {
+    #[inline]
     pub(super) fn of(name: &[u8]) -> Self {
-        let Some(first) = name.first() else { return Self::Other };
         let begins =
             |prefix: &[u8]| name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
-        let (known, kind): (&[u8], _) = match (name.len(), first | 0x20) {
-            (2, b't') => (b"te", Self::Te),
-            (4, b'h') => (b"host", Self::Host),
-            (5, b'p') => (b"proxy", Self::HopByHop),
-            (6, b'e') => (b"expect", Self::Expect),
-            (7, b'u') => (b"upgrade", Self::Upgrade),
-            (9, b'f') => (b"forwarded", Self::Forwarding),
-            (9, b'x') => (b"x-real-ip", Self::Forwarding),
-            (10, b'c') => (b"connection", Self::Connection),
-            (10, b'k') => (b"keep-alive", Self::HopByHop),
-            (14, b'c') => (b"content-length", Self::ContentLength),
-            (14, b'h') => (b"http2-settings", Self::HopByHop),
-            (17, b't') => (b"transfer-encoding", Self::TransferEncoding),
-            (_, b'x') if begins(b"x-forwarded-") => return Self::Forwarding,
-            (_, b'p') if begins(b"proxy-") => return Self::HopByHop,
+        let Some(first) = name.first() else { return Self::Other };
+        // By the first letter, because most names share it with none of these.
+        let (known, kind): (&[u8], _) = match (first | 0x20, name.len()) {
+            (b'c', 10) => (b"connection", Self::Connection),
+            (b'c', 14) => (b"content-length", Self::ContentLength),
+            (b'e', 6) => (b"expect", Self::Expect),
+            (b'f', 9) => (b"forwarded", Self::Forwarding),
+            (b'h', 4) => (b"host", Self::Host),
+            (b'h', 14) => (b"http2-settings", Self::HopByHop),
+            (b'k', 10) => (b"keep-alive", Self::HopByHop),
+            (b'p', 5) => (b"proxy", Self::HopByHop),
+            (b'p', _) if begins(b"proxy-") => return Self::HopByHop,
+            (b't', 2) => (b"te", Self::Te),
+            (b't', 17) => (b"transfer-encoding", Self::TransferEncoding),
+            (b'u', 7) => (b"upgrade", Self::Upgrade),
+            (b'x', 9) => (b"x-real-ip", Self::Forwarding),
+            (b'x', _) if begins(b"x-forwarded-") => return Self::Forwarding,
             _ => return Self::Other,
         };
-        if name.eq_ignore_ascii_case(known) { kind } else { Self::Other }
+        if is_text(name, known) { kind } else { Self::Other }
     }
 
     /// Whether such a field goes to the other side.

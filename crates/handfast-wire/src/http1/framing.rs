@@ -6,6 +6,7 @@ use super::error::Rule;
 use super::field::{Field, Kind, tokens};
 use super::head::{Lines, Stop, Underscores};
 use super::host::Host;
+use super::scan::is_text;
 
 /// Where the body of a message ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,12 +90,12 @@ impl<'a> Facts<'a> {
             }
             Kind::TransferEncoding => {
                 self.framing_at = at;
-                let is_chunked = self.coding == Coding::None && value.eq_ignore_ascii_case(b"chunked");
+                let is_chunked = self.coding == Coding::None && is_text(value, b"chunked");
                 self.coding = if is_chunked { Coding::Chunked } else { Coding::Other };
             }
             Kind::Connection => self.note_connection(value),
             Kind::Expect if !self.is_response => {
-                if !value.eq_ignore_ascii_case(b"100-continue") || self.expects_continue {
+                if !is_text(value, b"100-continue") || self.expects_continue {
                     return broken(Rule::Expect);
                 }
                 // HTTP/1.0 has no interim responses (RFC 9110 §10.1.1).
@@ -104,7 +105,7 @@ impl<'a> Facts<'a> {
                 }
             }
             Kind::Te => {
-                let is_trailers = |token: &[u8]| token.eq_ignore_ascii_case(b"trailers");
+                let is_trailers = |token: &[u8]| is_text(token, b"trailers");
                 self.accepts_trailers |= !self.is_old && tokens(value).any(is_trailers);
             }
             Kind::Upgrade => {
@@ -119,7 +120,7 @@ impl<'a> Facts<'a> {
 
     fn note_connection(&mut self, value: &[u8]) {
         for token in tokens(value) {
-            let is = |option: &[u8]| token.eq_ignore_ascii_case(option);
+            let is = |option: &[u8]| is_text(token, option);
             if is(b"close") {
                 self.says_close = true;
             } else if is(b"keep-alive") {
@@ -139,7 +140,7 @@ impl<'a> Facts<'a> {
 
     /// The protocols to change to, if both fields say so. `h2c` is never forwarded: the connection would escape all rules.
     pub(super) fn upgrade(&self) -> Option<&'a [u8]> {
-        let is_h2c = |token: &[u8]| token.eq_ignore_ascii_case(b"h2c");
+        let is_h2c = |token: &[u8]| is_text(token, b"h2c");
         self.upgrade
             .filter(|list| self.says_upgrade && !self.is_old && !list.is_empty() && !tokens(list).any(is_h2c))
     }

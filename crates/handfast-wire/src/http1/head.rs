@@ -6,7 +6,7 @@
 use super::error::{HeadError, Rule};
 use super::field::{Field, Kind, tokens};
 use super::framing::Facts;
-use super::scan::{TARGET, TOKEN, UNDERSCORE, class, is_blank, next_control};
+use super::scan::{TOKEN, class, is_blank, letters_end, next_control, target_end};
 
 /// Most field names that `Connection` may list.
 const NOMINATION_LIMIT: usize = 32;
@@ -167,132 +167,86 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    /// Here a trailer section starts: it has no first line.
-    pub(super) fn start_trailers(&mut self) {
-        self.line_limit = usize::MAX;
-    }
-
-    /// A run of bytes of one class with the byte behind it, and all classes that were in it.
-    #[inline]
-    fn run_of(&mut self, wanted: u8) -> Result<(&'a [u8], u8, u8), Stop> {
-        let rest = &self.text[self.at..];
-        let mut seen = 0;
-        for (index, byte) in rest.iter().enumerate() {
-            let class = class(*byte);
-            if class & wanted == 0 {
-                self.at += index;
-                return Ok((&rest[..index], *byte, seen));
-            }
-            seen |= class;
-        }
-        Err(Stop::Incomplete)
-    }
-
-    /// A run of bytes of one class that is not empty, and one space.
-    fn word(&mut self, wanted: u8, rule: Rule) -> Result<&'a [u8], Stop> {
-        let (word, next, _) = self.run_of(wanted)?;
-        if word.is_empty() || next != b' ' {
-            return Err(Stop::Broken(rule, self.at));
-        }
-        self.at += 1;
-        Ok(word)
-    }
-
     /// The method and its space.
     pub(super) fn method(&mut self) -> Result<&'a [u8], Stop> {
-        self.word(TOKEN, Rule::Method)
+        let rest = &self.text[self.at..];
+        let length = rest.iter().position(|byte| class(*byte) & TOKEN == 0);
+        self.word(length.map(|length| self.at + length), Rule::Method)
     }
 
     /// The target and its space.
     pub(super) fn target(&mut self) -> Result<&'a [u8], Stop> {
-        self.word(TARGET, Rule::Target)
+        self.word(target_end(self.text, self.at), Rule::Target)
+    }
+
+    /// What ends here, if it is not empty and one space is behind it.
+    #[inline(always)]
+    fn word(&mut self, end: Option<usize>, rule: Rule) -> Result<&'a [u8], Stop> {
+        let end = end.ok_or(Stop::Incomplete)?;
+        let word = &self.text[self.at..end];
+        self.at = end + 1;
+        if word.is_empty() || self.text[end] != b' ' { Err(Stop::Broken(rule, end)) } else { Ok(word) }
     }
 
     /// The rest of the first line, without its end.
     pub(super) fn rest_of_start_line(&mut self) -> Result<&'a [u8], Stop> {
         let start = self.at;
-        let end = self.line_end(Rule::LineEnd)?;
+        let end = content_end(self.text, start, Rule::LineEnd)?;
+        self.at = end + 2;
         self.next_line()?;
         Ok(&self.text[start..end])
     }
 
-    /// Where this line's content ends; goes behind its CRLF.
-    fn line_end(&mut self, control: Rule) -> Result<usize, Stop> {
-        loop {
-            let at = next_control(self.text, self.at).ok_or(Stop::Incomplete)?;
-            match (self.text[at], self.text.get(at + 1)) {
-                (b'\t', _) => self.at = at + 1,
-                (b'\r', Some(b'\n')) => {
-                    self.at = at + 2;
-                    return Ok(at);
-                }
-                (b'\r', None) => return Err(Stop::Incomplete),
-                (b'\r' | b'\n', _) => return Err(Stop::Broken(Rule::LineEnd, at)),
-                _ => return Err(Stop::Broken(control, at)),
-            }
-        }
-    }
-
     /// All field lines up to the empty one.
     pub(super) fn fields(&mut self, fields: &mut Vec<Field>, facts: &mut Facts<'a>) -> Result<(), Stop> {
+        let text = self.text;
+        self.line_limit = usize::MAX;
+        let head_end = self.line_end_limit();
         fields.clear();
-        while let Some(mut field) = self.field()? {
+        loop {
+            let name_start = self.line;
+            let mut name_end = letters_end(text, name_start).ok_or(Stop::Incomplete)?;
+            let mut has_underscore = false;
+            if text[name_end] != b':' || name_end == name_start {
+                if text[name_start] == b'\r' {
+                    break;
+                }
+                (name_end, has_underscore) = rare_name(text, name_start, name_end)?;
+            }
+            let (value_start, starts_plain) = value_start(text, name_end + 1);
+            let line_end = content_end(text, value_start, Rule::FieldValue)?;
+            let mut value_end = line_end;
+            while value_end > value_start && is_blank(text[value_end - 1]) {
+                value_end -= 1;
+            }
             if fields.len() >= self.limits.fields {
-                return Err(Stop::Broken(Rule::TooManyFields, self.line));
+                return Err(Stop::Broken(Rule::TooManyFields, name_start));
             }
-            if field.kind != Kind::Other {
-                facts.note(&mut field, self)?;
+            let kind = if has_underscore { Kind::Underscore } else { Kind::of(&text[name_start..name_end]) };
+            fields.push(Field {
+                name_start: name_start as u32,
+                name_end: name_end as u32,
+                value_start: value_start as u32,
+                value_end: value_end as u32,
+                kind,
+                is_plain: starts_plain && value_end == line_end,
+            });
+            if kind != Kind::Other
+                && let Some(field) = fields.last_mut()
+            {
+                facts.note(field, self)?;
             }
-            fields.push(field);
-            self.next_line()?;
+            if line_end + 2 > head_end {
+                return Err(self.too_long());
+            }
+            self.line = line_end + 2;
         }
+        self.at = content_end(text, self.line, Rule::LineEnd)? + 2;
         self.next_line()?;
         if facts.has_nominations {
             self.nominate(fields)?;
         }
         Ok(())
-    }
-
-    #[inline]
-    fn field(&mut self) -> Result<Option<Field>, Stop> {
-        let name_start = self.at;
-        let (name, next, classes) = self.run_of(TOKEN)?;
-        if name.is_empty() || next != b':' {
-            return self.no_field(name, next);
-        }
-        let name_end = self.at;
-        self.at += 1;
-        while let Some(byte) = self.text.get(self.at)
-            && is_blank(*byte)
-        {
-            self.at += 1;
-        }
-        let value_start = self.at;
-        let content_end = self.line_end(Rule::FieldValue)?;
-        let mut value_end = content_end;
-        while value_end > value_start && is_blank(self.text[value_end - 1]) {
-            value_end -= 1;
-        }
-        let is_plain =
-            content_end == value_end && value_start == name_end + 2 && self.text[name_end + 1] == b' ';
-        let kind = if classes & UNDERSCORE == 0 { Kind::of(name) } else { Kind::Underscore };
-        let [name_start, name_end, value_start, value_end] =
-            [name_start, name_end, value_start, value_end].map(|at| at as u32);
-        Ok(Some(Field { name_start, name_end, value_start, value_end, kind, is_plain }))
-    }
-
-    /// What a line is that does not start with a name and a colon.
-    #[cold]
-    fn no_field(&mut self, name: &[u8], next: u8) -> Result<Option<Field>, Stop> {
-        let rule = match (name, next) {
-            ([], b'\r') => {
-                return self.line_end(Rule::LineEnd).map(|_| None);
-            }
-            (_, b'\r' | b'\n') => Rule::LineEnd,
-            ([], b' ' | b'\t') => Rule::Folded,
-            _ => Rule::FieldName,
-        };
-        Err(Stop::Broken(rule, self.at))
     }
 
     /// Marks the fields that `Connection` lists.
@@ -319,4 +273,45 @@ impl<'a> Lines<'a> {
         }
         Ok(())
     }
+}
+
+/// Where a value starts, and whether one space is in front of it.
+#[inline(always)]
+fn value_start(text: &[u8], from: usize) -> (usize, bool) {
+    if let Some([b' ', b'!'..=u8::MAX, ..]) = text.get(from..) {
+        return (from + 1, true);
+    }
+    let blanks = text[from..].iter().take_while(|byte| is_blank(**byte)).count();
+    (from + blanks, text[from..].first() == Some(&b' ') && blanks == 1)
+}
+
+/// Where the content of a line ends, which is where its CRLF starts.
+#[inline(always)]
+fn content_end(text: &[u8], mut from: usize, control: Rule) -> Result<usize, Stop> {
+    loop {
+        let at = next_control(text, from).ok_or(Stop::Incomplete)?;
+        if let Some([b'\r', b'\n', ..]) = text.get(at..) {
+            return Ok(at);
+        }
+        match (text[at], text.get(at + 1)) {
+            (b'\t', _) => from = at + 1,
+            (b'\r', None) => return Err(Stop::Incomplete),
+            (b'\r' | b'\n', _) => return Err(Stop::Broken(Rule::LineEnd, at)),
+            _ => return Err(Stop::Broken(control, at)),
+        }
+    }
+}
+
+/// The end of a name that is not of letters and `-` alone, and whether it has an underscore.
+#[cold]
+fn rare_name(text: &[u8], start: usize, from: usize) -> Result<(usize, bool), Stop> {
+    let length = text[from..].iter().position(|byte| class(*byte) & TOKEN == 0);
+    let end = from + length.ok_or(Stop::Incomplete)?;
+    let rule = match text[end] {
+        b':' if end > start => return Ok((end, text[start..end].contains(&b'_'))),
+        b' ' | b'\t' if end == start => Rule::Folded,
+        b'\r' | b'\n' => Rule::LineEnd,
+        _ => Rule::FieldName,
+    };
+    Err(Stop::Broken(rule, end))
 }

@@ -4,6 +4,8 @@
 
 use std::net::Ipv6Addr;
 
+use super::scan::{HOST, class};
+
 /// A host as a client named it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Host<'a> {
@@ -22,9 +24,7 @@ impl<'a> Host<'a> {
             str::from_utf8(&text[1..end]).ok()?.parse::<Ipv6Addr>().ok()?;
             end + 1
         } else {
-            let is_name =
-                |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
-            text.iter().position(|byte| !is_name(byte)).unwrap_or(text.len())
+            text.iter().position(|byte| class(*byte) & HOST == 0).unwrap_or(text.len())
         };
         let (name, rest) = text.split_at(end);
         let port = match rest {

@@ -6,8 +6,8 @@
 pub(super) const TOKEN: u8 = 1;
 /// A byte of a request target: visible ASCII without `#`.
 pub(super) const TARGET: u8 = 2;
-/// The underscore, which gateways such as CGI do not distinguish from `-`.
-pub(super) const UNDERSCORE: u8 = 4;
+/// A byte of a host name.
+pub(super) const HOST: u8 = 4;
 
 const CLASSES: [u8; 256] = {
     let mut classes = [0; 256];
@@ -21,8 +21,8 @@ const CLASSES: [u8; 256] = {
         if byte != b'#' {
             class |= TARGET;
         }
-        if byte == b'_' {
-            class |= UNDERSCORE;
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            class |= HOST;
         }
         classes[byte as usize] = class;
         byte += 1;
@@ -35,28 +35,63 @@ pub(super) const fn class(byte: u8) -> u8 {
     CLASSES[byte as usize]
 }
 
+/// Whether a text is this one, which has no capital letters. Only for text without control bytes: CR would be taken for `-`.
+pub(super) fn is_text(text: &[u8], lower: &[u8]) -> bool {
+    text.len() == lower.len() && text.iter().zip(lower).all(|(byte, lower)| byte | 0x20 == *lower)
+}
+
 /// Whether this is a space or a tab.
 pub(super) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// Where the next control byte is, from this position on; the tab is one too.
-pub(super) fn next_control(text: &[u8], from: usize) -> Option<usize> {
-    let (words, rest) = text[from..].as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        let controls = controls(u64::from_le_bytes(*word));
-        if controls != 0 {
-            return Some(from + index * 8 + controls.trailing_zeros() as usize / 8);
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = ONES << 7;
+const LOW: u64 = !HIGH;
+
+/// Where the first byte is that is marked, from this position on. `words` marks bytes by their highest bit, as `byte` does one by one.
+#[inline(always)]
+fn find(text: &[u8], from: usize, words: impl Fn(u64) -> u64, byte: impl Fn(u8) -> bool) -> Option<usize> {
+    let (chunks, rest) = text.get(from..)?.as_chunks::<8>();
+    let mut at = from;
+    for chunk in chunks {
+        let marks = words(u64::from_le_bytes(*chunk));
+        if marks != 0 {
+            return Some(at + marks.trailing_zeros() as usize / 8);
         }
+        at += 8;
     }
-    let found = rest.iter().position(u8::is_ascii_control)?;
-    Some(from + words.len() * 8 + found)
+    rest.iter().position(|found| byte(*found)).map(|index| at + index)
 }
 
-/// Marks control bytes by their highest bit. A borrow can also mark bytes above the lowest marked one, so only that one counts.
-const fn controls(word: u64) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = ONES << 7;
-    let deletes = word ^ (ONES * 0x7F);
-    ((word.wrapping_sub(ONES * 0x20) & !word) | (deletes.wrapping_sub(ONES) & !deletes)) & HIGH
+/// Where the next control byte is; the tab is one too.
+#[inline(always)]
+pub(super) fn next_control(text: &[u8], from: usize) -> Option<usize> {
+    // One more than 0x7F is 0 in seven bits, so that one comparison finds both kinds.
+    let words = |word: u64| !(((((word & LOW) + ONES) | HIGH) - ONES * 0x21) | word) & HIGH;
+    find(text, from, words, |byte| byte.is_ascii_control())
+}
+
+/// Where the next byte is that is not visible ASCII, or `#`.
+#[inline(always)]
+pub(super) fn target_end(text: &[u8], from: usize) -> Option<usize> {
+    let words = |word: u64| {
+        let is_visible = (((word & LOW) + ONES) | HIGH) - ONES * 0x22;
+        let is_not_hash = ((word & LOW) ^ (ONES * b'#' as u64)) + LOW;
+        (!(is_visible & is_not_hash) | word) & HIGH
+    };
+    find(text, from, words, |byte| class(byte) & TARGET == 0)
+}
+
+/// Where the next byte is that is neither a letter nor `-`: names seldom have another.
+#[inline(always)]
+pub(super) fn letters_end(text: &[u8], from: usize) -> Option<usize> {
+    let words = |word: u64| {
+        let low = word & LOW;
+        let lower = low | (ONES * 0x20);
+        let is_letter = (lower + ONES * (0x80 - b'a' as u64)) & !(lower + ONES * (0x7F - b'z' as u64));
+        let is_not_dash = (low ^ (ONES * b'-' as u64)) + LOW;
+        !((is_letter | !is_not_dash) & !word) & HIGH
+    };
+    find(text, from, words, |byte| !byte.is_ascii_alphabetic() && byte != b'-')
 }
