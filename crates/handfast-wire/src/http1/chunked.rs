@@ -115,7 +115,6 @@ impl ChunkedReader {
 
     /// The state behind a byte that is not data.
     fn after(&mut self, byte: u8) -> Result<State, Rule> {
-        let is_text = |byte: u8| byte == b'\t' || !byte.is_ascii_control();
         match (self.state, byte) {
             (State::Size { digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') if digits < SIZE_DIGITS => {
                 let digit = (byte as char).to_digit(16).unwrap_or(0);
@@ -131,44 +130,43 @@ impl ChunkedReader {
             (State::Size { digits: 1.. }, b'\r') => Ok(State::SizeLineFeed),
             (State::Size { digits: 1.. }, b';') => self.extension_starts(),
             (State::Size { .. }, _) => Err(Rule::ChunkSize),
-            _ => {
-                self.extension += 1;
-                self.extensions += 1;
-                if self.extension > EXTENSION_LIMIT {
-                    return Err(Rule::ChunkExtensionTooLong);
-                }
-                if self.extensions > EXTENSIONS_LIMIT {
-                    return Err(Rule::ChunkExtensionsTooLarge);
-                }
-                match (self.state, byte) {
-                    (State::ExtensionName { is_empty: false }, b'=') => {
-                        Ok(State::ExtensionValue { is_empty: true })
-                    }
-                    (State::ExtensionValue { is_empty: true }, b'"') => Ok(State::Quoted),
-                    (
-                        State::ExtensionName { is_empty: false }
-                        | State::ExtensionValue { is_empty: false }
-                        | State::QuoteEnded,
-                        b'\r' | b';',
-                    ) => {
-                        if byte == b'\r' {
-                            Ok(State::SizeLineFeed)
-                        } else {
-                            self.extension_starts()
-                        }
-                    }
-                    (State::ExtensionName { .. }, _) if class(byte) & TOKEN != 0 => {
-                        Ok(State::ExtensionName { is_empty: false })
-                    }
-                    (State::ExtensionValue { .. }, _) if class(byte) & TOKEN != 0 => {
-                        Ok(State::ExtensionValue { is_empty: false })
-                    }
-                    (State::Quoted, b'"') => Ok(State::QuoteEnded),
-                    (State::Quoted, b'\\') => Ok(State::Escaped),
-                    (State::Quoted | State::Escaped, _) if is_text(byte) => Ok(State::Quoted),
-                    _ => Err(Rule::ChunkExtension),
+            (
+                State::ExtensionName { is_empty: false }
+                | State::ExtensionValue { is_empty: false }
+                | State::QuoteEnded,
+                b'\r' | b';',
+            ) => {
+                if byte == b'\r' {
+                    Ok(State::SizeLineFeed)
+                } else {
+                    self.extension_starts()
                 }
             }
+            _ => self.after_in_extension(byte),
+        }
+    }
+
+    fn after_in_extension(&mut self, byte: u8) -> Result<State, Rule> {
+        self.extension += 1;
+        self.extensions += 1;
+        if self.extension > EXTENSION_LIMIT {
+            return Err(Rule::ChunkExtensionTooLong);
+        }
+        if self.extensions > EXTENSIONS_LIMIT {
+            return Err(Rule::ChunkExtensionsTooLarge);
+        }
+        let is_token = class(byte) & TOKEN != 0;
+        match (self.state, byte) {
+            (State::ExtensionName { is_empty: false }, b'=') => Ok(State::ExtensionValue { is_empty: true }),
+            (State::ExtensionName { .. }, _) if is_token => Ok(State::ExtensionName { is_empty: false }),
+            (State::ExtensionValue { is_empty: true }, b'"') => Ok(State::Quoted),
+            (State::ExtensionValue { .. }, _) if is_token => Ok(State::ExtensionValue { is_empty: false }),
+            (State::Quoted, b'"') => Ok(State::QuoteEnded),
+            (State::Quoted, b'\\') => Ok(State::Escaped),
+            (State::Quoted | State::Escaped, _) if byte == b'\t' || !byte.is_ascii_control() => {
+                Ok(State::Quoted)
+            }
+            _ => Err(Rule::ChunkExtension),
         }
     }
 
