@@ -48,7 +48,7 @@ pub(crate) fn limits(section: &Table<'_>, limits: &Limits) {
             let value = duration::written(first_value);
             Fault::new(format!(
                 "`{}` is never reached: `{first}` ends the connection after {value}",
-                key.name()
+                key.name
             ))
         });
     };

@@ -32,7 +32,7 @@ fn elsewhere(word: &str, section: &'static Section) -> Option<(&'static Section,
     let by_name =
         |other: &&'static Section| other.names().find(|name| *name == word).map(|name| (*other, name));
     let by_other_word = |other: &&'static Section| {
-        other.keys.iter().find(|key| key.is_called(word)).map(|key| (*other, key.name()))
+        other.keys.iter().find(|key| key.is_called(word)).map(|key| (*other, key.name))
     };
     others.iter().find_map(by_name).or_else(|| others.iter().find_map(by_other_word))
 }

@@ -70,17 +70,14 @@ fn wrong_type(kind: &impl ValueKind, item: &Item<'_>) -> Fault {
     Fault::new(format!("expected a {}, found {}", kind.form(), item.kind_name()))
 }
 
-/// A text that is handed on as it is.
-pub(crate) struct Text {
-    /// What it is, with an example.
-    pub(crate) form: &'static str,
-}
+/// A text that is passed on as it is: what it is, with an example.
+pub(crate) struct Text(pub(crate) &'static str);
 
 impl ValueKind for Text {
     type Value = String;
 
     fn form(&self) -> String {
-        self.form.to_owned()
+        self.0.to_owned()
     }
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
@@ -261,6 +258,13 @@ pub(crate) struct List<K> {
     pub(crate) least: usize,
     /// Whether the same item twice is an error.
     pub(crate) unique: bool,
+}
+
+impl<K> List<K> {
+    /// One item or several, each once.
+    pub(crate) const fn of(item: K) -> Self {
+        Self { item, bare: true, least: 1, unique: true }
+    }
 }
 
 impl<K: ValueKind<Value: PartialEq>> ValueKind for List<K> {

@@ -65,7 +65,7 @@ fn check(section: &Table<'_>, policy: &Policy) {
             Field::Groups => &keys::GROUPS,
         };
         let span = place(section, key, problem.index);
-        section.reading().error(&span, fault(&problem, key.name()));
+        section.reading().error(&span, fault(&problem, key.name));
     }
 }
 

@@ -70,12 +70,12 @@ fn anchor(heading: &str) -> String {
 
 /// One key.
 fn entry(key: &dyn Entry) -> String {
-    let mut text = format!("\n### `{}`\n\n{}\n\n- Type: {}\n", key.name(), key.doc(), key.form());
+    let mut text = format!("\n### `{}`\n\n{}\n\n- Type: {}\n", key.name, key.doc, key.form());
     if !key.allowed().is_empty() {
         text.push_str(&format!("- Allowed: {}\n", key.allowed()));
     }
-    let because = if key.why().is_empty() { String::new() } else { format!(". Why: {}", key.why()) };
-    match key.default() {
+    let because = if key.why.is_empty() { String::new() } else { format!(". Why: {}", key.why) };
+    match key.default {
         Default::Required => text.push_str("- Must be written\n"),
         Default::Value(value) => text.push_str(&format!("- Default: `{value}`{because}\n")),
         Default::Absent(clause) => text.push_str(&format!("- When it is not written: {clause}{because}\n")),

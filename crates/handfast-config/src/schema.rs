@@ -2,6 +2,8 @@
 //!
 //! The descriptions themselves are in `keys.rs`, the types of values in `kind.rs`.
 
+use std::ops::Deref;
+
 use handfast_text::suggest;
 
 use super::reading::{Item, Reading};
@@ -41,43 +43,48 @@ pub(crate) enum Default {
     Absent(&'static str),
 }
 
-/// A key whose values are of kind `K`.
-pub(crate) struct Key<K: 'static> {
+/// What is said about a key, whatever the kind of its values.
+pub(crate) struct About {
     /// Its name, in kebab-case.
     pub(crate) name: &'static str,
-    /// The type and range of its values.
-    pub(crate) kind: K,
-    /// What holds when it is not written.
-    pub(crate) default: Default,
     /// What it does, in one or two sentences.
     pub(crate) doc: &'static str,
+    /// What holds when it is not written.
+    pub(crate) default: Default,
     /// Why the default is what it is; may be empty for required keys.
     pub(crate) why: &'static str,
     /// A value that is not the default, as it would be written in the file.
     pub(crate) example: &'static str,
-    /// What others call it; used for hints.
-    pub(crate) elsewhere: &'static [&'static str],
+    /// What others call it, separated by spaces; used for hints.
+    pub(crate) elsewhere: &'static str,
+}
+
+impl About {
+    /// Whether other programs use this word for it; case is ignored, and `_` equals `-`.
+    pub(crate) fn is_called(&self, word: &str) -> bool {
+        let word = suggest::plain(word);
+        self.elsewhere.split(' ').any(|other| other == word)
+    }
+}
+
+/// A key whose values are of kind `K`.
+pub(crate) struct Key<K: 'static> {
+    /// What is said about it.
+    pub(crate) about: About,
+    /// The type and range of its values.
+    pub(crate) kind: K,
+}
+
+impl<K> Deref for Key<K> {
+    type Target = About;
+
+    fn deref(&self) -> &About {
+        &self.about
+    }
 }
 
 /// A key of any kind.
-pub(crate) trait Entry: Sync {
-    /// Its name, in kebab-case.
-    fn name(&self) -> &'static str;
-    /// What it does.
-    fn doc(&self) -> &'static str;
-    /// Why the default is what it is.
-    fn why(&self) -> &'static str;
-    /// A value that is not the default.
-    #[cfg(test)]
-    fn example(&self) -> &'static str;
-    /// What others call it.
-    fn elsewhere(&self) -> &'static [&'static str];
-    /// Whether other programs use this word for it; case is ignored, and `_` equals `-`.
-    fn is_called(&self, word: &str) -> bool {
-        self.elsewhere().contains(&suggest::plain(word).as_str())
-    }
-    /// What holds when it is not written.
-    fn default(&self) -> Default;
+pub(crate) trait Entry: Sync + Deref<Target = About> {
     /// The type of its values, with an example.
     fn form(&self) -> String;
     /// The range of its values; empty where the form is enough.
@@ -85,31 +92,6 @@ pub(crate) trait Entry: Sync {
 }
 
 impl<K: ValueKind> Entry for Key<K> {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn doc(&self) -> &'static str {
-        self.doc
-    }
-
-    fn why(&self) -> &'static str {
-        self.why
-    }
-
-    #[cfg(test)]
-    fn example(&self) -> &'static str {
-        self.example
-    }
-
-    fn elsewhere(&self) -> &'static [&'static str] {
-        self.elsewhere
-    }
-
-    fn default(&self) -> Default {
-        self.default
-    }
-
     fn form(&self) -> String {
         self.kind.form()
     }
@@ -136,7 +118,7 @@ pub(crate) struct Section {
 impl Section {
     /// The names that it can contain: of keys, then of sections.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
-        self.keys.iter().map(|key| key.name()).chain(self.sections.iter().map(|section| section.name))
+        self.keys.iter().map(|key| key.name).chain(self.sections.iter().map(|section| section.name))
     }
 
     /// Itself and every section inside it, in the order of the reference page.
@@ -148,6 +130,58 @@ impl Section {
         all
     }
 }
+
+/// A section with its keys, in the order of the reference page. What stands before each as a comment is its description.
+///
+/// `with`: the sections inside it. `use`: keys that another section describes. `keys of`: all keys of another section.
+macro_rules! section {
+    ($(#[doc = $doc:literal])* $section:ident = $name:literal, $header:literal, keys of $other:ident;) => {
+        section!(@static $section $name $header [$($doc)*] [] $other.keys);
+    };
+    ($(#[doc = $doc:literal])* $section:ident = $name:literal, $header:literal $(, with $($inner:ident),+)?; $($keys:tt)*) => {
+        section!(@keys [$section $name $header [$($doc)*] [$($($inner)+)?]] [] $($keys)*);
+    };
+    (@keys $section:tt [$($key:ident)*] use $($known:ident),+; $($rest:tt)*) => {
+        section!(@keys $section [$($key)* $($known)+] $($rest)*);
+    };
+    (@keys $section:tt [$($key:ident)*]
+        $(#[doc = $doc:literal])*
+        $new:ident: $of:ty = $name:literal, $kind:expr,
+            $(default $value:expr,)? $(absent $meaning:expr,)? $(why $why:expr,)?
+            example $example:expr, elsewhere $elsewhere:expr;
+        $($rest:tt)*
+    ) => {
+        pub(crate) static $new: $crate::schema::Key<$of> = {
+            use $crate::schema::{About, Default, Key};
+            let about = About {
+                name: $name,
+                doc: concat!($($doc),*).trim_ascii_start(),
+                default: Default::Required,
+                why: "",
+                example: $example,
+                elsewhere: $elsewhere,
+            };
+            $(let about = About { default: Default::Value($value), ..about };)?
+            $(let about = About { default: Default::Absent($meaning), ..about };)?
+            $(let about = About { why: $why, ..about };)?
+            Key { about, kind: $kind }
+        };
+        section!(@keys $section [$($key)* $new] $($rest)*);
+    };
+    (@keys [$section:ident $name:literal $header:literal $doc:tt $inner:tt] [$($key:ident)*]) => {
+        section!(@static $section $name $header $doc $inner &[$(&$key),*]);
+    };
+    (@static $section:ident $name:literal $header:literal [$($doc:literal)*] [$($inner:ident)*] $keys:expr) => {
+        pub(crate) static $section: $crate::schema::Section = $crate::schema::Section {
+            name: $name,
+            header: $header,
+            doc: concat!($($doc),*).trim_ascii_start(),
+            keys: $keys,
+            sections: &[$(&$inner),*],
+        };
+    };
+}
+pub(crate) use section;
 
 /// Hints that need to know the other sections of a file.
 #[derive(Clone, Copy)]

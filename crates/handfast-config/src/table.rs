@@ -79,7 +79,7 @@ impl<'t> Table<'t> {
 
     /// The place of a key's value, if it is written.
     pub(crate) fn written(&self, key: &dyn Entry) -> Option<Range<usize>> {
-        self.entry(key.name()).map(|value| value.span())
+        self.entry(key.name).map(|value| value.span())
     }
 
     /// The value of a key that must be written.
@@ -100,7 +100,7 @@ impl<'t> Table<'t> {
 
     /// The value of a key as written in the file.
     pub(crate) fn item(&self, key: &dyn Entry) -> Option<Item<'t>> {
-        self.entry(key.name()).map(Item::new)
+        self.entry(key.name).map(Item::new)
     }
 
     /// The value of a key, or else `otherwise`, or else its default.
@@ -176,7 +176,7 @@ impl<'t> Table<'t> {
             .flat_map(|entries| entries.iter())
             .map(|(name, _)| name.get_ref().as_ref());
         words.any(|word| {
-            self.section.names().all(|known| known != word) && meant(word, self.section) == Some(key.name())
+            self.section.names().all(|known| known != word) && meant(word, self.section) == Some(key.name)
         })
     }
 
@@ -212,7 +212,7 @@ pub(crate) fn default_of<K: ValueKind>(key: &Key<K>) -> K::Value {
 
 /// The key or section of this section that a word was probably meant to be.
 fn meant(word: &str, section: &'static Section) -> Option<&'static str> {
-    let other_word = || section.keys.iter().find(|key| key.is_called(word)).map(|key| key.name());
+    let other_word = || section.keys.iter().find(|key| key.is_called(word)).map(|key| key.name);
     suggest::closest(word, section.names()).or_else(other_word)
 }
 

@@ -16,7 +16,7 @@ use crate::table::Table;
 pub(crate) fn no_effect<'k>(section: &Table<'_>, keys: impl IntoIterator<Item = &'k dyn Entry>, why: &str) {
     for key in keys {
         if let Some(span) = section.written(key) {
-            let fault = Fault::new(format!("`{}` has no effect: {why}", key.name()));
+            let fault = Fault::new(format!("`{}` has no effect: {why}", key.name));
             section.reading().error(&span, fault.hint("remove it, or change what the reason names"));
         }
     }
@@ -31,7 +31,7 @@ pub(crate) fn no_effect_of_section(section: &Table<'_>, inner: &Section, why: &s
 }
 
 fn warn_no_effect(section: &Table<'_>, key: &dyn Entry, why: &str) {
-    section.warn(key, || Fault::new(format!("`{}` has no effect: {why}", key.name())));
+    section.warn(key, || Fault::new(format!("`{}` has no effect: {why}", key.name)));
 }
 
 /// Whether some clients of a service have an address: that of a socket, or that in a PROXY header.

@@ -2,7 +2,7 @@
 
 use super::check::no_effect;
 use super::policy;
-use crate::keys::{self, BackendMode};
+use crate::keys;
 use crate::kind::Written;
 use crate::model::{Backend, BackendAlpn, BackendTls, BackendVerification, SentName, Starttls, Target};
 use crate::problem::Fault;
@@ -15,15 +15,15 @@ pub(super) fn read(section: &Table<'_>) -> Option<Option<Written<Option<BackendT
     if !section.is_written() {
         return Some(None);
     }
-    let mode = section.or_default(&keys::BACKEND_MODE);
+    let is_on = section.or_default(&keys::BACKEND_MODE);
     let verify = section.or_default(&keys::BACKEND_VERIFY);
     let ca = section.optional(&keys::BACKEND_CA);
     let pins = section.optional(&keys::BACKEND_PINS);
     let certificate = section.optional(&keys::BACKEND_CERTIFICATE);
     let key = section.optional(&keys::BACKEND_CERTIFICATE_KEY);
     section.reading().named().trusted.extend(ca.clone());
-    if mode == BackendMode::Off {
-        let others = section.entries().filter(|key| key.name() != keys::BACKEND_MODE.name);
+    if !is_on {
+        let others = section.entries().filter(|key| key.name != keys::BACKEND_MODE.name);
         no_effect(section, others, "backends are spoken to in plain text (`mode = \"off\"`)");
         return Some(Some(Written { value: None, span: section.span().clone() }));
     }
@@ -69,7 +69,7 @@ fn starttls(section: &Table<'_>) -> Option<Starttls> {
 fn check_verification(section: &Table<'_>, verify: BackendVerification) {
     let has_no_effect = |key: &dyn Entry, what: &str| {
         if let Some(span) = section.written(key) {
-            let fault = Fault::new(format!("`{}` has no effect: {what}", key.name()));
+            let fault = Fault::new(format!("`{}` has no effect: {what}", key.name));
             section.reading().error(&span, fault.hint("remove it, or change `verify`"));
         }
     };

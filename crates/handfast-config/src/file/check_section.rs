@@ -41,7 +41,7 @@ pub(super) fn check(section: &Table<'_>, has_tls: bool) -> Option<Option<Check>>
     let foreign = |keys: &[&'static dyn Entry], of: &str| {
         for key in keys {
             if let Some(span) = section.written(*key) {
-                let fault = Fault::new(format!("`{}` belongs to a check of type `{of}`", key.name()));
+                let fault = Fault::new(format!("`{}` belongs to a check of type `{of}`", key.name));
                 reading.error(&span, fault.hint(format!("remove it, or write `type = \"{of}\"`")));
             }
         }

@@ -2,10 +2,10 @@
 //!
 //! In: the section. Out: the rule, or problems noted in the reading.
 
-use handfast_tls::client_certificates::{Lenience, Rules};
+use handfast_tls::client_certificates::{Demand, Lenience, Rules};
 
 use crate::check;
-use crate::keys::{self, ClientMode};
+use crate::keys;
 use crate::kind::{Written, values};
 use crate::model::{Address, ClientCertificates, ClientChecks};
 use crate::problem::Fault;
@@ -31,7 +31,7 @@ pub(super) fn client_certificates(
     let failed_to = section.optional(&keys::CLIENT_FAILED_TO);
     check::backends(section, &keys::CLIENT_FAILED_TO, listen, failed_to.as_deref().unwrap_or_default());
     contradictions(section, allow.as_deref(), refuse.as_deref());
-    if mode == Some(ClientMode::Off) {
+    if mode == Some(None) {
         return without_use(section).then_some(Some(ClientCertificates::Off));
     }
     let Some(ca) = ca else {
@@ -52,25 +52,25 @@ pub(super) fn client_certificates(
     if checks.crl.is_empty() {
         for key in [&keys::CRL_EXPIRED as &dyn Entry, &keys::CRL_MISSING] {
             if let Some(span) = section.written(key) {
-                let what = format!("`{}` has no effect without `crl`", key.name());
+                let what = format!("`{}` has no effect without `crl`", key.name);
                 section.reading().error(&span, Fault::new(what).hint("add `crl`, or remove it"));
             }
         }
     }
     let checks = Box::new(checks);
     Some(Some(match mode? {
-        ClientMode::Off => ClientCertificates::Off,
-        ClientMode::Request => ClientCertificates::Request(checks),
-        ClientMode::Require => ClientCertificates::Require(checks),
+        None => ClientCertificates::Off,
+        Some(Demand::Request) => ClientCertificates::Request(checks),
+        Some(Demand::Require) => ClientCertificates::Require(checks),
     }))
 }
 
 /// Reports keys without effect where no certificates are requested; whether there is none.
 fn without_use(section: &Table<'_>) -> bool {
     let mut is_good = true;
-    for key in section.entries().filter(|key| key.name() != keys::CLIENT_MODE.name) {
+    for key in section.entries().filter(|key| key.name != keys::CLIENT_MODE.name) {
         if let Some(span) = section.written(key) {
-            let name = key.name();
+            let name = key.name;
             let fault = Fault::new(format!("client certificates are off, so `{name}` has no effect"));
             section.reading().error(&span, fault.hint(format!("remove `{name}`, or set the mode")));
             is_good = false;

@@ -1,335 +1,300 @@
-//! The keys of a service and of what is inside it; the second half of `keys.rs`.
+//! The keys of a service, of a rule, and of what is inside their lists.
 
-use super::pair::{CERTIFICATE_WORDS, KEY_WORDS};
-use super::{ALLOW_CLIENTS, BACKEND_TLS, HANDSHAKE_RATE, REFUSE_CLIENTS, RULE_BACKEND_TLS};
-use super::{
-    BACKEND, BALANCE, CHECK, PROXY_PROTOCOL, RULE_BACKEND, SERVICE_LIMITS, SERVICE_TICKETS, SLOW_START,
-    SOURCE,
-};
-use super::{CLIENT_CERTIFICATES, CONNECT_THROUGH, RULE_CLIENT_CERTIFICATES};
-use crate::kind::{Certificates, ListenAddress, NamePattern, Protocol, ServiceName};
-use crate::kind::{Choice, Count, FilePath, List, Mode, Switch, Text};
-use crate::model::{MissingCloseNotify, PlainHttp, UnknownName};
-use crate::schema::{Default, Key, Section};
+use super::*;
 
-/// `[[service]]`
-pub(crate) static SERVICE: Section = Section {
-    name: "service",
-    header: "[[service]]",
-    doc: "One service: where it listens, how it serves TLS, and where its connections go. There is at least one.",
-    keys: &[
-        &NAME,
-        &LISTEN,
-        &LISTEN_MODE,
-        &super::STARTTLS,
-        &super::STARTTLS_NAME,
-        &BACKEND,
-        &BALANCE,
-        &SOURCE,
-        &SLOW_START,
-        &CLIENT_TLS,
-        &PASS_THROUGH,
-        &PLAIN_HTTP,
-        &CERTIFICATE,
-        &CERTIFICATE_KEY,
-        &UNKNOWN_NAME,
-        &POLICY,
-        &VERSIONS,
-        &SUITES,
-        &GROUPS,
-        &ALPN,
-        &SERVICE_CONNECTIONS,
-        &ADDRESS_CONNECTIONS,
-        &ALLOW_CLIENTS,
-        &REFUSE_CLIENTS,
-        &MISSING_CLOSE_NOTIFY,
-    ],
-    sections: &[
-        &CLIENT_CERTIFICATES,
-        &BACKEND_TLS,
-        &CONNECT_THROUGH,
-        &CHECK,
-        &HANDSHAKE_RATE,
-        &PROXY_PROTOCOL,
-        &SERVICE_LIMITS,
-        &SERVICE_TICKETS,
-        &RULE,
-    ],
-};
+section! {
+    /// One service: where it listens, how it serves TLS, and where its connections go. There is at least one.
+    SERVICE = "service", "[[service]]", with CLIENT_CERTIFICATES, BACKEND_TLS, CONNECT_THROUGH, CHECK,
+        HANDSHAKE_RATE, PROXY_PROTOCOL, SERVICE_LIMITS, SERVICE_TICKETS, RULE;
 
-pub(crate) static NAME: Key<ServiceName> = Key {
-    name: "name",
-    kind: ServiceName,
-    default: Default::Required,
-    doc: "Its name in logs and metrics.",
-    why: "",
-    example: "\"web\"",
-    elsewhere: &["service", "id", "label"],
-};
+    /// Its name in logs and metrics.
+    NAME: ServiceName = "name", ServiceName,
+        example "\"web\"", elsewhere "service id label";
 
-pub(crate) static LISTEN: Key<List<ListenAddress>> = Key {
-    name: "listen",
-    kind: List { item: ListenAddress, bare: true, least: 1, unique: false },
-    default: Default::Required,
-    doc: "Where it listens. `*:8443` and `[::]:8443` take IPv6 and IPv4. Port 0 lets the kernel choose.",
-    why: "",
-    example: "\"127.0.0.1:8443\"",
-    elsewhere: &["bind", "accept", "frontend", "address", "port", "addr", "local"],
-};
+    /// Where it listens. `*:8443` and `[::]:8443` take IPv6 and IPv4. Port 0 lets the kernel choose.
+    LISTEN: List<ListenAddress> = "listen", List { unique: false, ..List::of(ListenAddress) },
+        example "\"127.0.0.1:8443\"", elsewhere "bind accept frontend address port addr local";
 
-pub(crate) static LISTEN_MODE: Key<Mode> = Key {
-    name: "listen-mode",
-    kind: Mode,
-    default: Default::Value("\"0660\""),
-    doc: "Mode of the unix sockets it listens on. Who may write may connect.",
-    why: "the owner and the group, and no other user by accident",
-    example: "\"0666\"",
-    elsewhere: &["mode", "socket-mode"],
-};
+    /// Mode of the unix sockets it listens on. Who may write may connect.
+    LISTEN_MODE: Mode = "listen-mode", Mode,
+        default "\"0660\"",
+        why "the owner and the group, and no other user by accident",
+        example "\"0666\"", elsewhere "mode socket-mode";
 
-pub(crate) static CLIENT_TLS: Key<Switch> = Key {
-    name: "client-tls",
-    kind: Switch,
-    default: Default::Value("true"),
-    doc: "Whether clients speak TLS. `false`: in plain text, so that programs without TLS reach backends that have it (with \
-          `backend-tls`), or a plain TCP proxy (without).",
-    why: "plain text is only ever right on purpose",
-    example: "false",
-    elsewhere: &["client", "client-mode", "ssl", "plain", "tls-enabled"],
-};
+    /// What clients speak before they ask for TLS on the same connection. Handfast answers in that protocol, lets nothing
+    /// through but the request for TLS, and takes the backend's own greeting for itself. The backend is spoken to as without
+    /// it. Clients of `ldap`, `postgresql` and `xmpp` may also begin TLS at once; `postgresql` answers ALPN for them.
+    STARTTLS: StarttlsProtocol = "starttls", StarttlsProtocol,
+        absent "clients speak TLS from the first byte",
+        why "TLS from the first byte is simpler and safer (RFC 8314); this is for clients that cannot do it",
+        example "\"smtp\"", elsewhere "protocol start-tls stls upgrade opportunistic-tls";
 
-pub(crate) static PASS_THROUGH: Key<Switch> = Key {
-    name: "pass-through",
-    kind: Switch,
-    default: Default::Value("false"),
-    doc: "Whether the TLS of clients that no rule is about is passed on to the backend as it is: the ClientHello is read for \
-          its name, nothing is decrypted, and no certificate is needed for them.",
-    why: "a proxy that terminates TLS is the usual case",
-    example: "true",
-    elsewhere: &["passthrough", "ssl-preread", "no-decrypt", "sni-passthrough", "forward"],
-};
+    /// What Handfast calls itself in greetings before TLS; with `xmpp`, the domain where the client does not say one.
+    STARTTLS_NAME: AnnouncedName = "starttls-name", AnnouncedName,
+        absent "the machine's name",
+        why "mail clients expect the server's name there",
+        example "\"mail.example.org\"", elsewhere "server-name hostname myhostname greeting";
 
-pub(crate) static PLAIN_HTTP: Key<Choice<PlainHttp>> = Key {
-    name: "plain-http",
-    kind: Choice(&[("refuse", PlainHttp::Refuse), ("redirect", PlainHttp::Redirect)]),
-    default: Default::Value("\"refuse\""),
-    doc: "What a client gets that speaks plain HTTP on this port. `refuse`: status 400 and a sentence that says why. \
-          `redirect`: status 308 to the same host, port and path by `https://`, if the request names its host; else 400.",
-    why: "a request in plain text has already shown what it asked for: who sends it should learn that",
-    example: "\"redirect\"",
-    elsewhere: &["redirect", "https-redirect", "error-page-497", "redirect-scheme", "force-ssl"],
-};
+    /// Where its connections go, in plain text. Names are looked up again and again, see `resolve`. In a table, a backend has
+    /// a `weight` from 0 to 256 (else 1): its share in proportion to the others', and 0 for no new connections; each address
+    /// of a name has it for itself. `backup = true`: it is used only while no other one is up.
+    BACKEND: List<BackendEntry> = "backend", List::of(BackendEntry),
+        example "\"127.0.0.1:8080\"", elsewhere "connect upstream target server servers proxy-pass to forward remote";
 
-pub(crate) static CERTIFICATE: Key<Certificates> = Key {
-    name: "certificate",
-    kind: Certificates,
-    default: Default::Absent("it must be written, unless clients are plain or all passed through"),
-    doc: "Its certificates: PEM files that hold the chain and its key, pairs of files, and folders, each file of which is \
-          checked. The name a client asks for decides; for one name there may be an RSA and an ECDSA certificate. A path \
-          that ends in `/` is a folder in any case. Changed files are taken up without a reload.",
-    why: "which names are served is never guessed",
-    example: "\"web.pem\"",
-    elsewhere: CERTIFICATE_WORDS,
-};
+    /// How one of several backends is picked, by weight. `round-robin`: one after the other. `least-connections`: the one with
+    /// the fewest connections from the same worker thread. `two-choices`: of two drawn by lot, the one with fewer.
+    /// `source-hash`: by the client's address, so that a client comes to the same backend each time, also through another
+    /// Handfast with the same backends; when a backend is lost, only its own clients go elsewhere. Clients of unix sockets
+    /// have no address; they take turns.
+    BALANCE: Choice<Balance> = "balance", Choice(&Balance::WORDS),
+        default "\"round-robin\"",
+        why "even and predictable; `least-connections` is better when connections differ much in length, `two-choices` when \
+             there are many backends too",
+        example "\"least-connections\"", elsewhere "load-balancing lb failover policy-balance algorithm";
 
-pub(crate) static CERTIFICATE_KEY: Key<FilePath> = Key {
-    name: "key",
-    kind: FilePath,
-    default: Default::Absent("the key is in the certificate's file"),
-    doc: "The key of the certificate, when there is exactly one and its key is in a separate file.",
-    why: "one file cannot be half replaced",
-    example: "\"web.key\"",
-    elsewhere: KEY_WORDS,
-};
+    /// Addresses of this machine that connections to backends come from, in turn. Each has its own source ports: when one has
+    /// none left towards a backend, the next one is tried. At most 16. `"client"`: the client's own address, which needs
+    /// CAP_NET_ADMIN, and routes that bring the answers back to this machine; see the guide.
+    SOURCE: List<SourceAddress> = "source", List::of(SourceAddress),
+        absent "the address that the kernel chooses by the route",
+        why "one address has 28,232 ports towards each backend by Linux's default, which is enough for most",
+        example "[\"10.0.0.5\", \"10.0.0.6\"]",
+        elsewhere "local bind-source source-address proxy-bind outgoing transparent usesrc";
 
-pub(crate) static UNKNOWN_NAME: Key<Choice<UnknownName>> = Key {
-    name: "unknown-name",
-    kind: Choice(&[("first", UnknownName::First), ("refuse", UnknownName::Refuse)]),
-    default: Default::Value("\"first\""),
-    doc: "What a client gets that asks for a name no certificate covers: the first certificate, or the alert \
-          `unrecognized_name`. A client that asks for no name gets the first certificate in both cases.",
-    why: "the client then sees which name the certificate has, which explains the mistake best",
-    example: "\"refuse\"",
-    elsewhere: &["sni-nomatch-abort", "strict-sni", "default-certificate", "sni-strict"],
-};
+    /// How long a backend that was down, and came up again, takes to get its whole share: it begins with next to nothing, and
+    /// grows evenly. While no other backend is up it gets everything at once.
+    SLOW_START: Span = "slow-start", Span { range: seconds(1)..=seconds(86_400), zero: Some("off") },
+        default "\"off\"",
+        why "most backends are as fast in their first second as later",
+        example "\"30s\"", elsewhere "slowstart warm-up ramp-up";
 
-const POLICY_WHY: &str = "safe with every client of the last ten years";
+    /// Whether clients speak TLS. `false`: in plain text, so that programs without TLS reach backends that have it (with
+    /// `backend-tls`), or a plain TCP proxy (without).
+    CLIENT_TLS: Switch = "client-tls", Switch,
+        default "true",
+        why "plain text is only ever right on purpose",
+        example "false", elsewhere "client client-mode ssl plain tls-enabled";
 
-pub(crate) static POLICY: Key<Text> = Key {
-    name: "policy",
-    kind: Text { form: "text" },
-    default: Default::Value("\"2026-11\""),
-    doc: "Versions, suites and groups as a named policy. A policy never changes after its date; see the list at the end.",
-    why: POLICY_WHY,
-    example: "\"2026-11-modern\"",
-    elsewhere: &["tls-policy", "security-policy", "security-level", "profile"],
-};
+    /// Whether the TLS of clients that no rule is about is passed on to the backend as it is: the ClientHello is read for its
+    /// name, nothing is decrypted, and no certificate is needed for them.
+    PASS_THROUGH: Switch = "pass-through", Switch,
+        default "false",
+        why "a proxy that terminates TLS is the usual case",
+        example "true", elsewhere "passthrough ssl-preread no-decrypt sni-passthrough forward";
 
-pub(crate) static VERSIONS: Key<List<Text>> = Key {
-    name: "versions",
-    kind: List { item: Text { form: "text, such as `\"1.3\"`" }, bare: false, least: 1, unique: false },
-    default: Default::Absent("those of the policy"),
-    doc: "TLS versions, instead of the policy's.",
-    why: "the policy decides",
-    example: "[\"1.3\"]",
-    elsewhere: &["tls-versions", "tls-protos", "ssl-protocols", "ssl-version", "min-version", "protocols"],
-};
+    /// What a client gets that speaks plain HTTP on this port. `refuse`: status 400 and a sentence that says why. `redirect`:
+    /// status 308 to the same host, port and path by `https://`, if the request names its host; else 400.
+    PLAIN_HTTP: Choice<PlainHttp> = "plain-http", Choice(&[("refuse", PlainHttp::Refuse), ("redirect", PlainHttp::Redirect)]),
+        default "\"refuse\"",
+        why "a request in plain text has already shown what it asked for: who sends it should learn that",
+        example "\"redirect\"", elsewhere "redirect https-redirect error-page-497 redirect-scheme force-ssl";
 
-pub(crate) static SUITES: Key<List<Text>> = Key {
-    name: "suites",
-    kind: List {
-        item: Text { form: "text, such as `\"TLS_AES_128_GCM_SHA256\"`" },
-        bare: false,
-        least: 1,
-        unique: false,
-    },
-    default: Default::Absent("those of the policy"),
-    doc: "Cipher suites by their IANA names, best first, instead of the policy's.",
-    why: "the policy decides",
-    example: "[\"TLS_AES_256_GCM_SHA384\", \"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384\"]",
-    elsewhere: &["ciphers", "ciphersuites", "cipher-suites", "ssl-ciphers"],
-};
+    /// Its certificates: PEM files that hold the chain and its key, pairs of files, and folders, each file of which is
+    /// checked. The name a client asks for decides; for one name there may be an RSA and an ECDSA certificate. A path that
+    /// ends in `/` is a folder in any case. Changed files are taken up without a reload.
+    CERTIFICATE: Certificates = "certificate", Certificates,
+        absent "it must be written, unless clients are plain or all passed through",
+        why "which names are served is never guessed",
+        example "\"web.pem\"", elsewhere "cert certs crt pem-file pem-dir pem ssl-certificate tls certificate-file chain";
 
-pub(crate) static GROUPS: Key<List<Text>> = Key {
-    name: "groups",
-    kind: List { item: Text { form: "text, such as `\"X25519\"`" }, bare: false, least: 1, unique: false },
-    default: Default::Absent("those of the policy"),
-    doc: "Key exchange groups by their IANA names, best first, instead of the policy's.",
-    why: "the policy decides",
-    example: "[\"X25519\", \"secp256r1\"]",
-    elsewhere: &["curves", "ecdh-curve", "ssl-ecdh-curve", "curve"],
-};
+    /// The key of the certificate, when there is exactly one and its key is in a separate file.
+    CERTIFICATE_KEY: FilePath = "key", FilePath,
+        absent "the key is in the certificate's file",
+        why "one file cannot be half replaced",
+        example "\"web.key\"", elsewhere "private-key ssl-certificate-key certificate-key keyfile key-file";
 
-pub(crate) static ALPN: Key<List<Protocol>> = Key {
-    name: "alpn",
-    kind: List { item: Protocol, bare: false, least: 0, unique: true },
-    default: Default::Value("[]"),
-    doc: "Application protocols the backend speaks, best first. Empty: what the client offers is not answered.",
-    why: "only the operator knows what the backend speaks",
-    example: "[\"h2\", \"http/1.1\"]",
-    elsewhere: &["protocols", "alpn-protos", "npn", "alpn-protocols"],
-};
+    /// What a client gets that asks for a name no certificate covers: the first certificate, or the alert `unrecognized_name`.
+    /// A client that asks for no name gets the first certificate in both cases.
+    UNKNOWN_NAME: Choice<UnknownName> = "unknown-name",
+        Choice(&[("first", UnknownName::First), ("refuse", UnknownName::Refuse)]),
+        default "\"first\"",
+        why "the client then sees which name the certificate has, which explains the mistake best",
+        example "\"refuse\"", elsewhere "sni-nomatch-abort strict-sni default-certificate sni-strict";
 
-pub(crate) static SERVICE_CONNECTIONS: Key<Count> = Key {
-    name: "max-connections",
-    kind: Count(1..=10_000_000),
-    default: Default::Absent("only the process's limit"),
-    doc: "Connections of this service served at once.",
-    why: "one service alone may use the whole process",
-    example: "5000",
-    elsewhere: &["maxconn", "max-conns"],
-};
+    /// Versions, suites and groups as a named policy. A policy never changes after its date; see the list at the end.
+    POLICY: Text = "policy", Text("text"),
+        default "\"2026-11\"",
+        why "safe with every client of the last ten years",
+        example "\"2026-11-modern\"", elsewhere "tls-policy security-policy security-level profile";
 
-pub(crate) static ADDRESS_CONNECTIONS: Key<Count> = Key {
-    name: "max-connections-per-address",
-    kind: Count(1..=10_000_000),
-    default: Default::Absent("no limit"),
-    doc: "Connections of this service served at once for one client address. Those beyond it are closed at once.",
-    why: "many clients may share one address behind a translator or another proxy",
-    example: "100",
-    elsewhere: &["max-connections-per-ip", "limit-conn", "per-address"],
-};
+    /// TLS versions, instead of the policy's.
+    VERSIONS: List<Text> = "versions", List { bare: false, unique: false, ..List::of(Text("text, such as `\"1.3\"`")) },
+        absent "those of the policy",
+        why "the policy decides",
+        example "[\"1.3\"]", elsewhere "tls-versions tls-protos ssl-protocols ssl-version min-version protocols";
 
-pub(crate) static MISSING_CLOSE_NOTIFY: Key<Choice<MissingCloseNotify>> = Key {
-    name: "missing-close-notify",
-    kind: Choice(&[("abort", MissingCloseNotify::Abort), ("end", MissingCloseNotify::End)]),
-    default: Default::Value("\"abort\""),
-    doc: "What a client's FIN without close_notify is. `abort`: the backend is reset, and an answer that is still to come is \
-          lost. `end`: it is passed on as an end in order, and the answer is delivered; but then anyone on the network path can cut \
-          a client's upload short, and the backend takes the part for the whole, unless its protocol says by itself where \
-          a message ends. A FIN in the middle of a TLS record is an abort in both cases.",
-    why: "only close_notify proves that the stream was not cut (RFC 9846 §6.1), and a proxy does not know the protocol",
-    example: "\"end\"",
-    elsewhere: &[
-        "close-notify",
-        "ignore-unexpected-eof",
-        "unexpected-eof",
-        "ssl-unclean-shutdown",
-        "tls-eof",
-    ],
-};
+    /// Cipher suites by their IANA names, best first, instead of the policy's.
+    SUITES: List<Text> = "suites",
+        List { bare: false, unique: false, ..List::of(Text("text, such as `\"TLS_AES_128_GCM_SHA256\"`")) },
+        absent "those of the policy",
+        why "the policy decides",
+        example "[\"TLS_AES_256_GCM_SHA384\", \"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384\"]",
+        elsewhere "ciphers ciphersuites cipher-suites ssl-ciphers";
 
-/// `[[service.rule]]`
-pub(crate) static RULE: Section = Section {
-    name: "rule",
-    header: "[[service.rule]]",
-    doc: "An exception for certain server names or application protocols: another backend, policy, or rule about client \
-          certificates, or TLS that is passed through. A rule with the very name comes before one with a wildcard, and \
-          that before one without names; of several, the first one that fits. Keys that are not written are taken from \
-          the service.",
-    keys: &[
-        &RULE_NAMES,
-        &RULE_CLIENT_ALPN,
-        &RULE_PASS_THROUGH,
-        &RULE_BACKEND,
-        &RULE_POLICY,
-        &VERSIONS,
-        &SUITES,
-        &GROUPS,
-        &RULE_ALPN,
-    ],
-    sections: &[&RULE_CLIENT_CERTIFICATES, &RULE_BACKEND_TLS],
-};
+    /// Key exchange groups by their IANA names, best first, instead of the policy's.
+    GROUPS: List<Text> = "groups", List { bare: false, unique: false, ..List::of(Text("text, such as `\"X25519\"`")) },
+        absent "those of the policy",
+        why "the policy decides",
+        example "[\"X25519\", \"secp256r1\"]", elsewhere "curves ecdh-curve ssl-ecdh-curve curve";
 
-pub(crate) static RULE_NAMES: Key<List<NamePattern>> = Key {
-    name: "names",
-    kind: List { item: NamePattern, bare: true, least: 1, unique: true },
-    default: Default::Absent("any name, and none; then `client-alpn` must be written"),
-    doc: "Server names. A wildcard matches exactly one part: `*.example.org` has `a.example.org`, but neither \
-          `example.org` nor `a.b.example.org`.",
-    why: "a rule for every client is the service itself",
-    example: "[\"a.example.org\", \"*.b.example.org\"]",
-    elsewhere: &[
-        "match",
-        "name",
-        "sni",
-        "host",
-        "hosts",
-        "server-name",
-        "server-names",
-        "match-sni-wildcard",
-    ],
-};
+    /// Application protocols the backend speaks, best first. Empty: what the client offers is not answered.
+    ALPN: List<Protocol> = "alpn", List { bare: false, least: 0, ..List::of(Protocol) },
+        default "[]",
+        why "only the operator knows what the backend speaks",
+        example "[\"h2\", \"http/1.1\"]", elsewhere "protocols alpn-protos npn alpn-protocols";
 
-pub(crate) static RULE_CLIENT_ALPN: Key<List<Protocol>> = Key {
-    name: "client-alpn",
-    kind: List { item: Protocol, bare: true, least: 1, unique: true },
-    default: Default::Absent("whatever the client offers"),
-    doc: "Application protocols, one of which the client must offer (ALPN) for the rule to fit. The first 64 that it offers are \
-          looked at.",
-    why: "the name decides for most",
-    example: "[\"acme-tls/1\"]",
-    elsewhere: &["match-alpn", "ssl-alpn", "alpn-match", "offers"],
-};
+    /// Connections of this service served at once.
+    SERVICE_CONNECTIONS: Count = "max-connections", Count(1..=10_000_000),
+        absent "only the process's limit",
+        why "one service alone may use the whole process",
+        example "5000", elsewhere "maxconn max-conns";
 
-pub(crate) static RULE_PASS_THROUGH: Key<Switch> = Key {
-    name: "pass-through",
-    kind: Switch,
-    default: Default::Absent("that of the service"),
-    doc: "Whether the TLS of these clients is passed on as it is, without being decrypted, on the same port.",
-    why: "the service decides",
-    example: "true",
-    elsewhere: PASS_THROUGH.elsewhere,
-};
+    /// Connections of this service served at once for one client address. Those beyond it are closed at once.
+    ADDRESS_CONNECTIONS: Count = "max-connections-per-address", Count(1..=10_000_000),
+        absent "no limit",
+        why "many clients may share one address behind a translator or another proxy",
+        example "100", elsewhere "max-connections-per-ip limit-conn per-address";
 
-pub(crate) static RULE_POLICY: Key<Text> = Key {
-    name: "policy",
-    kind: Text { form: "text" },
-    default: Default::Absent("that of the service"),
-    doc: "Policy for these names. With it, `versions`, `suites` and `groups` of the service do not count; without it they do.",
-    why: "the service decides",
-    example: "\"2026-11-modern\"",
-    elsewhere: POLICY.elsewhere,
-};
+    /// Addresses from which clients are served; all others are reset at once, with cause `client-refused` in the access log.
+    /// Clients of unix sockets are always let in: their mode decides.
+    ALLOW_CLIENTS: List<AddressPrefix> = "allow-clients", List::of(AddressPrefix),
+        absent "clients from everywhere",
+        why "a firewall may decide it already",
+        example "[\"10.0.0.0/8\", \"2001:db8::/32\"]",
+        elsewhere "allow allow-from whitelist allowlist allowed-ips source-ranges trusted";
 
-pub(crate) static RULE_ALPN: Key<List<Protocol>> = Key {
-    name: "alpn",
-    kind: List { item: Protocol, bare: false, least: 0, unique: true },
-    default: Default::Absent("those of the service"),
-    doc: "Application protocols for these names.",
-    why: "the service decides",
-    example: "[\"http/1.1\"]",
-    elsewhere: ALPN.elsewhere,
-};
+    /// Addresses from which clients are reset at once. It wins over `allow-clients`, whichever prefix is longer: who is
+    /// refused here never comes in.
+    REFUSE_CLIENTS: List<AddressPrefix> = "refuse-clients", List::of(AddressPrefix),
+        absent "no client is refused for its address",
+        why "a firewall may decide it already",
+        example "\"203.0.113.0/24\"", elsewhere "deny deny-from blacklist blocklist denylist deny-clients block reject";
 
-// ── inside the list of `certificate` ──
+    /// What a client's FIN without close_notify is. `abort`: the backend is reset, and an answer that is still to come is
+    /// lost. `end`: it is passed on as an end in order, and the answer is delivered; but then anyone on the network path can
+    /// cut a client's upload short, and the backend takes the part for the whole, unless its protocol says by itself where a
+    /// message ends. A FIN in the middle of a TLS record is an abort in both cases.
+    MISSING_CLOSE_NOTIFY: Choice<MissingCloseNotify> = "missing-close-notify",
+        Choice(&[("abort", MissingCloseNotify::Abort), ("end", MissingCloseNotify::End)]),
+        default "\"abort\"",
+        why "only close_notify proves that the stream was not cut (RFC 9846 §6.1), and a proxy does not know the protocol",
+        example "\"end\"", elsewhere "close-notify ignore-unexpected-eof unexpected-eof ssl-unclean-shutdown tls-eof";
+}
+
+section! {
+    /// An exception for certain server names or application protocols: another backend, policy, or rule about client
+    /// certificates, or TLS that is passed through. A rule with the very name comes before one with a wildcard, and that
+    /// before one without names; of several, the first one that fits. Keys that are not written are taken from the service.
+    RULE = "rule", "[[service.rule]]", with RULE_CLIENT_CERTIFICATES, RULE_BACKEND_TLS;
+
+    /// Server names. A wildcard matches exactly one part: `*.example.org` has `a.example.org`, but neither `example.org` nor
+    /// `a.b.example.org`.
+    RULE_NAMES: List<NamePattern> = "names", List::of(NamePattern),
+        absent "any name, and none; then `client-alpn` must be written",
+        why "a rule for every client is the service itself",
+        example "[\"a.example.org\", \"*.b.example.org\"]",
+        elsewhere "match name sni host hosts server-name server-names match-sni-wildcard";
+
+    /// Application protocols, one of which the client must offer (ALPN) for the rule to fit. The first 64 that it offers are
+    /// looked at.
+    RULE_CLIENT_ALPN: List<Protocol> = "client-alpn", List::of(Protocol),
+        absent "whatever the client offers",
+        why "the name decides for most",
+        example "[\"acme-tls/1\"]", elsewhere "match-alpn ssl-alpn alpn-match offers";
+
+    /// Whether the TLS of these clients is passed on as it is, without being decrypted, on the same port.
+    RULE_PASS_THROUGH: Switch = "pass-through", Switch,
+        absent "that of the service",
+        why "the service decides",
+        example "true", elsewhere PASS_THROUGH.about.elsewhere;
+
+    /// Where connections for these names go.
+    RULE_BACKEND: List<BackendEntry> = "backend", List::of(BackendEntry),
+        absent "those of the service",
+        why "the service decides",
+        example "\"10.0.0.3:8080\"", elsewhere BACKEND.about.elsewhere;
+
+    /// Policy for these names. With it, `versions`, `suites` and `groups` of the service do not count; without it they do.
+    RULE_POLICY: Text = "policy", Text("text"),
+        absent "that of the service",
+        why "the service decides",
+        example "\"2026-11-modern\"", elsewhere POLICY.about.elsewhere;
+
+    use VERSIONS, SUITES, GROUPS;
+
+    /// Application protocols for these names.
+    RULE_ALPN: List<Protocol> = "alpn", List { bare: false, least: 0, ..List::of(Protocol) },
+        absent "those of the service",
+        why "the service decides",
+        example "[\"http/1.1\"]", elsewhere ALPN.about.elsewhere;
+}
+
+section! {
+    /// One certificate whose key is in a separate file.
+    CERTIFICATE_PAIR = "certificate", "{ certificate = …, key = …, ocsp = … }";
+
+    /// PEM file of the chain.
+    PAIR_CERTIFICATE: FilePath = "certificate", FilePath,
+        example "\"web.pem\"", elsewhere CERTIFICATE.about.elsewhere;
+
+    /// PEM file of the key.
+    PAIR_KEY: FilePath = "key", FilePath,
+        example "\"web.key\"", elsewhere CERTIFICATE_KEY.about.elsewhere;
+
+    /// OCSP response to staple, DER or PEM. It is checked against the certificate, read again when it changes, and not stapled
+    /// any more when its time is over. Nothing is fetched.
+    PAIR_OCSP: FilePath = "ocsp", FilePath,
+        absent "the file beside the certificate with `.ocsp` behind its name, if it is there",
+        example "\"web.pem.ocsp\"", elsewhere "ssl_stapling_file";
+}
+
+section! {
+    /// One backend with its share.
+    BACKEND_TABLE = "backend", "{ address = …, weight = … }";
+
+    /// Where it is.
+    BACKEND_ADDRESS: Backend = "address", Backend,
+        example "\"10.0.0.2:80\"", elsewhere BACKEND.about.elsewhere;
+
+    /// Its share of new connections, in proportion to the others'; 0: none.
+    WEIGHT: Count = "weight", Count(0..=256),
+        default "1",
+        why "all backends are equal by default",
+        example "3", elsewhere "share priority w";
+
+    /// Whether it is used only while no other one is up.
+    BACKUP: Switch = "backup", Switch,
+        default "false",
+        why "a backend that is written is meant to be used",
+        example "true", elsewhere "fallback spare standby";
+}
+
+section! {
+    /// How fast clients of one address may begin handshakes, full or resumed. Those beyond it are reset before they have cost
+    /// anything, with cause `handshake-rate`. Also in one line: `handshake-rate = { per-second = 10, burst = 50 }`. It takes
+    /// 512 KiB of memory for the service, however many clients there are. Without it, there is no limit.
+    HANDSHAKE_RATE = "handshake-rate", "[service.handshake-rate]";
+
+    /// New handshakes a second that one address may begin in the long run.
+    PER_SECOND: Count = "per-second", Count(1..=1_000_000),
+        example "10", elsewhere "rate rps limit average fill-rate";
+
+    /// New handshakes that one address may begin at once after a pause.
+    BURST: Count = "burst", Count(1..=1_000_000),
+        absent "as many as `per-second`",
+        why "a browser opens six connections at once, a pool of a service all of its connections: with a small `per-second` \
+             it should be written",
+        example "50", elsewhere "bucket bucket-size max-tokens capacity";
+
+    /// IPv4 clients whose addresses share so many bits are counted together.
+    PREFIX_V4: Count = "prefix-v4", Count(0..=32),
+        default "32",
+        why "each address by itself",
+        example "24", elsewhere "v4-prefix ipv4-prefix ipv4-mask mask-v4 netmask";
+
+    /// The same for IPv6 clients.
+    PREFIX_V6: Count = "prefix-v6", Count(0..=128),
+        default "64",
+        why "one machine has a whole /64, and changes its address in it when it likes",
+        example "56", elsewhere "v6-prefix ipv6-prefix ipv6-mask mask-v6";
+}

@@ -81,7 +81,7 @@ impl ValueKind for PublicKeyPin {
 pub(crate) struct BackendProtocols;
 
 impl BackendProtocols {
-    const LIST: List<Protocol> = List { item: Protocol, bare: false, least: 0, unique: true };
+    const LIST: List<Protocol> = List { bare: false, least: 0, ..List::of(Protocol) };
 }
 
 impl ValueKind for BackendProtocols {

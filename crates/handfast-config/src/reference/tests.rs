@@ -18,7 +18,7 @@ fn every_key_is_on_the_page_under_its_section() {
     for section in named_sections() {
         assert!(page.contains(&format!("\n## `{}`\n", section.header)), "{}", section.header);
         for key in section.keys {
-            assert!(page.contains(&format!("\n### `{}`\n\n{}\n", key.name(), key.doc())), "{}", key.name());
+            assert!(page.contains(&format!("\n### `{}`\n\n{}\n", key.name, key.doc)), "{}", key.name);
         }
     }
 }

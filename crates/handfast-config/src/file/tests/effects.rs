@@ -457,15 +457,15 @@ fn every_key_has_an_effect_in_every_mode_or_is_said_to_have_none() {
     let sections = keys::FILE.all().into_iter().chain(INSIDE.iter().map(|(inside, _)| *inside));
     for section in sections {
         for key in section.keys {
-            let name = (section.header, key.name());
+            let name = (section.header, key.name);
             let rows: Vec<_> = ROWS.iter().filter(|row| (row.section, row.key) == name).collect();
             let [known] = rows[..] else {
                 let _ = writeln!(wrong, "{name:?}: {} rows", rows.len());
-                report(&row(section.header, key.name(), ""), key.example(), &mut wrong);
+                report(&row(section.header, key.name, ""), key.example, &mut wrong);
                 continue;
             };
-            report(known, key.example(), &mut wrong);
-            if let Default::Value(value) = key.default()
+            report(known, key.example, &mut wrong);
+            if let Default::Value(value) = key.default
                 && known.line.is_empty()
             {
                 let (found, text) = outcome(&MODES[0], known, value);
