@@ -10,9 +10,10 @@ use std::ops::Range;
 use handfast_text::duration;
 
 use super::keys;
-use super::kind::{Written, is_local};
+use super::kind::is_local;
 use super::model::{Address, Limits, Process, Service};
 use super::problem::Fault;
+use super::reading::Written;
 use super::schema::Entry;
 use super::table::Table;
 

@@ -18,7 +18,6 @@ use super::files::Named;
 use super::foreign;
 use super::hints::HINTS;
 use super::keys;
-use super::kind::{Written, values};
 use super::model::Places;
 use super::model::{
     Address, Backend, BackendTls, CertificateSource, ClientCertificates, Clients, Config, Limits, Policy,
@@ -27,7 +26,7 @@ use super::model::{
 use super::policy;
 use super::problem::{Fault, Place, Problem};
 use super::reading::Reading;
-use super::schema::Key;
+use super::reading::{Written, values};
 use super::syntax;
 use super::table::{Table, default_of};
 use client_certificates::client_certificates;
@@ -158,18 +157,17 @@ fn config(root: &Table<'_>) -> Option<Config> {
     let access_log = root.inner(&keys::ACCESS_LOG).or_default(&keys::LOG_TO);
     let admin_section = root.inner(&keys::ADMIN);
     let admin = admin_section.or_default(&keys::ADMIN_LISTEN);
-    let admin_hosts = admin_section.optional(&keys::ADMIN_HOSTS).map(values).unwrap_or_default();
-    let limits = limits(&root.inner(&keys::LIMITS), None);
-    let tickets = tickets(&root.inner(&keys::TICKETS), None);
+    let admin_hosts = admin_section.list(&keys::ADMIN_HOSTS);
+    // Also where each service has its own: problems of these sections are reported in any case.
+    limits(&root.inner(&keys::LIMITS));
+    tickets(&root.inner(&keys::TICKETS));
 
     let mut listeners = Listeners::default();
     listeners.admin(&admin_section, admin.as_ref());
     let sections = root.inner_list(&keys::SERVICE);
     check::service_names(&sections);
-    let services: Vec<Option<Service>> = sections
-        .iter()
-        .map(|section| service(section, &limits, &tickets, &process, &mut listeners))
-        .collect();
+    let services: Vec<Option<Service>> =
+        sections.iter().map(|section| service(section, root, &process, &mut listeners)).collect();
     if services.is_empty() && !root.has(&keys::SERVICE) {
         let cure = "write [[service]] with `name`, `listen`, `backend` and `certificate`";
         root.reading().missing(root.span(), Fault::new("there is no service").hint(cure));
@@ -182,19 +180,19 @@ fn config(root: &Table<'_>) -> Option<Config> {
 
 fn process(section: &Table<'_>) -> Process {
     let process = Process {
-        threads: section.optional(&keys::THREADS).map(count),
+        threads: section.optional(&keys::THREADS),
         user: section.optional(&keys::USER),
         group: section.optional(&keys::GROUP),
-        max_connections: section.optional(&keys::PROCESS_CONNECTIONS).map(count),
+        max_connections: section.optional(&keys::PROCESS_CONNECTIONS),
         drain_delay: section.or_default(&keys::DRAIN_DELAY),
         drain: section.or_default(&keys::DRAIN),
         watch_interval: section.or_default(&keys::WATCH_INTERVAL),
         keep_removed_certificates: section.or_default(&keys::KEEP_REMOVED),
-        weak_keys: section.optional(&keys::WEAK_KEYS).map(values).unwrap_or_default(),
+        weak_keys: section.list(&keys::WEAK_KEYS),
         upgrade_socket: section.optional(&keys::UPGRADE_SOCKET),
         private_keys_apart: section.or_default(&keys::PRIVATE_KEYS),
         sandbox: section.or_default(&keys::SANDBOX),
-        sandbox_folders: section.optional(&keys::SANDBOX_FOLDERS).map(values).unwrap_or_default(),
+        sandbox_folders: section.list(&keys::SANDBOX_FOLDERS),
     };
     section.reading().named().weak_keys.extend_from_slice(&process.weak_keys);
     section.reading().names_user(process.user.as_ref(), section.written(&keys::USER), false);
@@ -203,22 +201,16 @@ fn process(section: &Table<'_>) -> Process {
     process
 }
 
-/// A count as an index: the ranges in `keys.rs` fit.
-fn count(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
-}
-
 fn service(
     section: &Table<'_>,
-    limits_of_all: &Limits,
-    tickets_of_all: &Tickets,
+    root: &Table<'_>,
     process: &Process,
     listeners: &mut Listeners,
 ) -> Option<Service> {
     let name = section.required(&keys::NAME);
     let listen = section.required(&keys::LISTEN);
     let backends = section.required(&keys::BACKEND);
-    let limits = limits(&section.inner(&keys::SERVICE_LIMITS), Some(limits_of_all));
+    let limits = limits(&section.inner(&keys::SERVICE_LIMITS).inheriting(&root.inner(&keys::LIMITS)));
     let policy = policy::of_service(section);
     let clients = clients::of(section);
     let backend_tls = backend_tls::read(&section.inner(&keys::BACKEND_TLS));
@@ -232,54 +224,49 @@ fn service(
     around.check_backends(section);
     let rules = rules(section, &around);
     let written = rules.as_deref().unwrap_or_default();
-    let terminates = clients::terminate(clients, written);
-    let mut tls = tls(section, policy.clone(), tickets_of_all, around.listen, terminates);
+    let mut tls = tls(section, root, &around, clients::terminate(clients, written));
     let asked = starttls::starttls(section, clients);
     if let Some(Some(tls)) = &mut tls {
         starttls::fit(section, asked.as_ref(), written, tls);
     }
-    let fails_elsewhere = asked_of_clients(tls.as_ref(), written).any(|rule| rule.failed_to().is_some());
+    let asked_of_clients = || {
+        let of_service = tls.iter().flatten().map(|tls| &tls.client_certificates);
+        of_service.chain(written.iter().filter_map(|rule| rule.client_certificates.as_ref()))
+    };
+    let fails_elsewhere = asked_of_clients().any(|asked| asked.failed_to().is_some());
     starttls::fit_backends(section, asked.as_ref(), around.backend_tls, written, fails_elsewhere);
     let listen_mode = section.optional(&keys::LISTEN_MODE);
     let balance = section.or_default(&keys::BALANCE);
     let slow_start = section.or_default(&keys::SLOW_START);
-    let max_connections = section.optional(&keys::SERVICE_CONNECTIONS).map(count);
-    let of_service = backends.as_deref().unwrap_or_default().iter().map(|backend| &backend.value);
-    let of_rules = written.iter();
-    let of_rules = of_rules.filter_map(|rule| rule.backends.as_ref()).flat_map(|list| list.iter());
-    let failed = asked_of_clients(tls.as_ref(), written);
-    let failed = failed.filter_map(ClientCertificates::failed_to).flat_map(|list| list.iter());
-    let backends_of_all: Vec<&Backend> = of_service.chain(of_rules).chain(failed).collect();
-    let connect_through =
-        connect_through::connect_through(&section.inner(&keys::CONNECT_THROUGH), &backends_of_all);
-    let dialled: Vec<&Target> = match connect_through.as_ref().and_then(Option::as_ref) {
-        Some(through) => vec![&through.proxy],
-        None => backends_of_all.iter().map(|backend| &backend.target).collect(),
-    };
+    let of_rules = written.iter().filter_map(|rule| rule.backends.as_ref());
+    let others = of_rules.chain(asked_of_clients().filter_map(ClientCertificates::failed_to));
+    let of_service = around.backends.iter().map(|backend| &backend.value);
+    let targets: Vec<&Target> =
+        of_service.chain(others.flat_map(|list| list.iter())).map(|backend| &backend.target).collect();
+    let connect_through = connect_through::connect_through(&section.inner(&keys::CONNECT_THROUGH), &targets);
+    let dialled = connect_through.iter().flatten().next().map_or(targets, |through| vec![&through.proxy]);
     let source = source::source(section, &dialled, process.user.as_deref());
-    let max_connections_per_address = section.optional(&keys::ADDRESS_CONNECTIONS).map(count);
 
-    check::balance(section, backends.as_deref().unwrap_or_default(), balance, slow_start);
-    let asks = asked_of_clients(tls.as_ref(), written).any(|rule| rule.checks().is_some());
-    let proxy_protocol = proxy_protocol(section, listen.as_deref().unwrap_or_default(), asks);
-    let have_addresses = listen.as_ref().is_none_or(|listen| {
-        check::have_addresses(listen.iter().map(|address| &address.value), &proxy_protocol)
-    });
+    check::balance(section, around.backends, balance, slow_start);
+    let asks = asked_of_clients().any(|asked| asked.checks().is_some());
+    let proxy_protocol = proxy_protocol(section, around.listen, asks);
+    let have_addresses = listen.is_none()
+        || check::have_addresses(around.listen.iter().map(|address| &address.value), &proxy_protocol);
     let admission = admission::admission(section, have_addresses);
     let of_rules = written.iter().filter_map(|rule| rule.backend_tls.as_ref());
-    let mut own_and_rules = of_rules.chain(backend_tls.iter().flatten().map(|tls| &tls.value));
+    let mut own_and_rules = of_rules.chain(around.backend_tls.map(|tls| &tls.value));
     let checks = check_section::check(&section.inner(&keys::CHECK), own_and_rules.any(Option::is_some));
-    if let Some(listen) = &listen {
-        check::backends(section, &keys::BACKEND, listen, backends.as_deref().unwrap_or_default());
-        listeners.service(section, listen);
-        check::listen_mode(section, listen_mode, listen);
+    if listen.is_some() {
+        check::backends(section, &keys::BACKEND, around.listen, around.backends);
+        listeners.service(section, around.listen);
+        check::listen_mode(section, listen_mode, around.listen);
     }
     let service = Service {
         name: name?,
         listen: values(listen?),
         listen_mode: listen_mode.unwrap_or_else(|| default_of(&keys::LISTEN_MODE)),
-        max_connections,
-        max_connections_per_address,
+        max_connections: section.optional(&keys::SERVICE_CONNECTIONS),
+        max_connections_per_address: section.optional(&keys::ADDRESS_CONNECTIONS),
         admission: admission?,
         tls: tls?,
         clients,
@@ -302,16 +289,6 @@ fn service(
     Some(service)
 }
 
-/// The requirements for certificates of a service's clients, and of each rule's clients.
-fn asked_of_clients<'m>(
-    tls: Option<&'m Option<Tls>>,
-    rules: &'m [ServiceRule],
-) -> impl Iterator<Item = &'m ClientCertificates> {
-    let of_service = tls.and_then(Option::as_ref).map(|tls| &tls.client_certificates);
-    let of_rules = rules.iter().filter_map(|rule| rule.client_certificates.as_ref());
-    of_service.into_iter().chain(of_rules)
-}
-
 /// What a rule inherits from its service.
 struct Around<'a> {
     policy: &'a Policy,
@@ -331,79 +308,57 @@ impl Around<'_> {
     }
 }
 
-/// Limits: what is written, else those of all services, else the defaults.
-fn limits(section: &Table<'_>, of_all: Option<&Limits>) -> Limits {
-    let span = |key: &Key<_>, of_all: Option<_>| section.or(key, of_all);
+/// Limits; those of a service inherit `[limits]`.
+fn limits(section: &Table<'_>) -> Limits {
     let limits = Limits {
-        handshake: span(&keys::HANDSHAKE, of_all.map(|all| all.handshake)),
-        hello_bytes: section
-            .optional(&keys::HELLO_BYTES)
-            .map(bytes)
-            .or(of_all.map(|all| all.hello_bytes))
-            .unwrap_or_else(|| bytes(default_of(&keys::HELLO_BYTES))),
-        connect: span(&keys::CONNECT, of_all.map(|all| all.connect)),
-        idle: span(&keys::IDLE, of_all.map(|all| all.idle)),
-        half_closed: span(&keys::HALF_CLOSED, of_all.map(|all| all.half_closed)),
-        backend_ended: span(&keys::BACKEND_ENDED, of_all.map(|all| all.backend_ended)),
-        lifetime: span(&keys::LIFETIME, of_all.map(|all| all.lifetime)),
-        unacknowledged: span(&keys::UNACKNOWLEDGED, of_all.map(|all| all.unacknowledged)),
-        keepalive: span(&keys::KEEPALIVE, of_all.map(|all| all.keepalive)),
-        resolve: span(&keys::RESOLVE, of_all.map(|all| all.resolve)),
-        backend_failures: section.or(&keys::BACKEND_FAILURES, of_all.map(|all| all.backend_failures)),
-        backend_retry: span(&keys::BACKEND_RETRY, of_all.map(|all| all.backend_retry)),
+        handshake: section.or_default(&keys::HANDSHAKE),
+        hello_bytes: section.or_default(&keys::HELLO_BYTES),
+        connect: section.or_default(&keys::CONNECT),
+        idle: section.or_default(&keys::IDLE),
+        half_closed: section.or_default(&keys::HALF_CLOSED),
+        backend_ended: section.or_default(&keys::BACKEND_ENDED),
+        lifetime: section.or_default(&keys::LIFETIME),
+        unacknowledged: section.or_default(&keys::UNACKNOWLEDGED),
+        keepalive: section.or_default(&keys::KEEPALIVE),
+        resolve: section.or_default(&keys::RESOLVE),
+        backend_failures: section.or_default(&keys::BACKEND_FAILURES),
+        backend_retry: section.or_default(&keys::BACKEND_RETRY),
     };
     check::limits(section, &limits);
     limits
 }
 
-/// A size as a length: the range in `keys.rs` fits.
-fn bytes(size: u64) -> usize {
-    usize::try_from(size).unwrap_or(usize::MAX)
+/// Tickets; those of a service inherit `[tickets]`.
+fn tickets(section: &Table<'_>) -> Tickets {
+    Tickets {
+        per_handshake: section.or_default(&keys::PER_HANDSHAKE),
+        key_file: section.optional(&keys::KEY_FILE),
+        rotate: section.or_default(&keys::ROTATE),
+        lifetime: section.or_default(&keys::TICKET_LIFETIME),
+    }
 }
 
 /// The limits and tickets of an empty configuration; `explain.rs` names what differs.
 pub(crate) fn defaults() -> (Limits, Tickets) {
     let reading = Reading::new("", "", &|_| false);
     let nothing = Table::absent(&keys::FILE, &reading);
-    (limits(&nothing, None), tickets(&nothing, None))
-}
-
-fn tickets(section: &Table<'_>, of_all: Option<&Tickets>) -> Tickets {
-    let per_handshake =
-        section.optional(&keys::PER_HANDSHAKE).map(|number| u8::try_from(number).unwrap_or(u8::MAX));
-    Tickets {
-        per_handshake: per_handshake
-            .or(of_all.map(|all| all.per_handshake))
-            .unwrap_or_else(|| u8::try_from(default_of(&keys::PER_HANDSHAKE)).unwrap_or(u8::MAX)),
-        key_file: section.optional(&keys::KEY_FILE).or_else(|| of_all.and_then(|all| all.key_file.clone())),
-        rotate: section.or(&keys::ROTATE, of_all.map(|all| all.rotate)),
-        lifetime: section.or(&keys::TICKET_LIFETIME, of_all.map(|all| all.lifetime)),
-    }
+    (limits(&nothing), tickets(&nothing))
 }
 
 /// TLS towards clients; the inner `None`: no client's TLS ends here, and no certificate is needed.
-fn tls(
-    section: &Table<'_>,
-    policy: Policy,
-    tickets_of_all: &Tickets,
-    listen: &[Written<Address>],
-    terminates: bool,
-) -> Option<Option<Tls>> {
+fn tls(section: &Table<'_>, root: &Table<'_>, around: &Around<'_>, terminates: bool) -> Option<Option<Tls>> {
     if !terminates && section.written(&keys::CERTIFICATE).is_none() {
         return Some(None);
     }
     let certificates = certificates(section);
-    let unknown_name = section.or_default(&keys::UNKNOWN_NAME);
-    let alpn = values(section.or_default(&keys::ALPN));
-    let client_certificates = client_certificates(&section.inner(&keys::CLIENT_CERTIFICATES), listen);
-    let tickets = tickets(&section.inner(&keys::SERVICE_TICKETS), Some(tickets_of_all));
+    let client_certificates = client_certificates(&section.inner(&keys::CLIENT_CERTIFICATES), around.listen);
     Some(Some(Tls {
+        unknown_name: section.or_default(&keys::UNKNOWN_NAME),
+        policy: around.policy.clone(),
+        alpn: values(section.or_default(&keys::ALPN)),
+        tickets: tickets(&section.inner(&keys::SERVICE_TICKETS).inheriting(&root.inner(&keys::TICKETS))),
         certificates: certificates?,
-        unknown_name,
-        policy,
-        alpn,
         client_certificates: client_certificates?.unwrap_or(ClientCertificates::Off),
-        tickets,
     }))
 }
 
@@ -456,7 +411,7 @@ fn rules(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<ServiceRule>> {
 }
 
 fn rule(section: &Table<'_>, around: &Around<'_>, names: &mut check::RuleNames) -> Option<ServiceRule> {
-    let client_alpn = section.optional(&keys::RULE_CLIENT_ALPN).map(values).unwrap_or_default();
+    let client_alpn = section.list(&keys::RULE_CLIENT_ALPN);
     let patterns = if section.written(&keys::RULE_CLIENT_ALPN).is_some() {
         Some(section.optional(&keys::RULE_NAMES).unwrap_or_default())
     } else {

@@ -49,7 +49,7 @@ section! {
     PROCESS = "process", "[process]";
 
     /// Worker threads. Each has its own listeners, connections and buffers.
-    THREADS: Count = "threads", Count(1..=1024),
+    THREADS: Count<usize> = "threads", Count(1..=1024),
         absent "one for each CPU the process may run on",
         why "a thread never waits for another one, so more of them than CPUs only cost memory",
         example "4", elsewhere "workers worker-processes nbthread nthreads";
@@ -67,7 +67,7 @@ section! {
         example "\"ssl-cert\"", elsewhere "setgid gid";
 
     /// Connections served at once by the whole process. When they are all in use, new ones wait in the kernel's queue.
-    PROCESS_CONNECTIONS: Count = "max-connections", Count(1..=10_000_000),
+    PROCESS_CONNECTIONS: Count<usize> = "max-connections", Count(1..=10_000_000),
         absent "what the limit of open files allows",
         why "the limit of open files is raised as far as allowed at start, and what it allows is said then",
         example "10000", elsewhere "maxconn worker-connections";
@@ -253,7 +253,7 @@ section! {
         example "\"30s\"", elsewhere "resolve-interval refresh backend-refresh resolvers dns";
 
     /// Failures to connect in a row, over all worker threads, after which a backend is marked down.
-    BACKEND_FAILURES: Count = "backend-failures", Count(1..=1000),
+    BACKEND_FAILURES: Count<u32> = "backend-failures", Count(1..=1000),
         default "3",
         why "one may be chance; three in a row rarely are",
         example "5", elsewhere "max-fails fall";
@@ -278,7 +278,7 @@ section! {
     TICKETS = "tickets", "[tickets]";
 
     /// Tickets sent after a full TLS 1.3 handshake. 0 turns resumption off, in TLS 1.2 too.
-    PER_HANDSHAKE: Count = "per-handshake", Count(0..=8),
+    PER_HANDSHAKE: Count<u8> = "per-handshake", Count(0..=8),
         default "1",
         why "most clients use one; each further one costs about 250 bytes and some CPU in every handshake",
         example "2", elsewhere "num-tickets tickets count enabled";

@@ -3,7 +3,8 @@
 //! In: one value of the parsed tree. Out: the typed value, or a problem noted in the [`Reading`]. Texts
 //! are parsed by `scalar.rs`.
 
-use std::ops::{Range, RangeInclusive};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use handfast_text::suggest::{did_you_mean, one_of};
@@ -11,64 +12,24 @@ use handfast_text::{duration, size};
 use toml::de::DeValue;
 
 use super::problem::{Fault, shortened};
-use super::reading::{Item, Reading};
+use super::reading::{Item, Reading, Written};
 use super::scalar;
 use super::schema::ValueKind;
 
 mod address;
-mod backend;
-mod certificates;
-mod dialling;
 mod check;
-mod identity;
 mod path;
 mod starttls;
-mod proxy_sender;
+mod tls;
 
 pub(crate) use address::{
-    AddressPrefix, AdminAddress, Backend, ListenAddress, NamePattern, Protocol, SourceAddress, SourceItem,
-    is_local,
+    AddressPrefix, AdminAddress, Backend, BackendEntry, ListenAddress, NamePattern, Protocol, ProxySenders,
+    SourceAddress, SourceItem, is_local,
 };
-pub(crate) use backend::{BackendEntry, Switch};
-pub(crate) use certificates::Certificates;
 pub(crate) use check::{Bytes, StatusRange};
-pub(crate) use dialling::{BackendProtocols, HostName, PublicKeyPin, SentServerName};
-pub(crate) use identity::{FileOrFolder, Identity};
-pub(crate) use path::{FilePath, LogTarget};
-pub(crate) use proxy_sender::ProxySenders;
+pub(crate) use path::{Certificates, FileOrFolder, FilePath, LogTarget};
 pub(crate) use starttls::{AnnouncedName, StarttlsProtocol};
-
-/// A value and its place.
-#[derive(Clone, Debug)]
-pub(crate) struct Written<T> {
-    /// The value.
-    pub(crate) value: T,
-    /// Its bytes.
-    pub(crate) span: Range<usize>,
-}
-
-/// Without the places.
-pub(crate) fn values<T>(written: Vec<Written<T>>) -> Vec<T> {
-    written.into_iter().map(|item| item.value).collect()
-}
-
-/// The text of an item, run through `parse`; another type of value is refused with a hint made of what is there.
-fn text<T>(
-    kind: &impl ValueKind,
-    item: &Item<'_>,
-    reading: &Reading<'_>,
-    parse: impl FnOnce(&str) -> Result<T, Fault>,
-) -> Option<T> {
-    let result = match item.value {
-        DeValue::String(text) => parse(text),
-        _ => Err(wrong_type(kind, item)),
-    };
-    result.map_err(|fault| reading.error(&item.span, fault)).ok()
-}
-
-fn wrong_type(kind: &impl ValueKind, item: &Item<'_>) -> Fault {
-    Fault::new(format!("expected a {}, found {}", kind.form(), item.kind_name()))
-}
+pub(crate) use tls::{BackendProtocols, HostName, Identity, PublicKeyPin, SentServerName};
 
 /// A text that is passed on as it is: what it is, with an example.
 pub(crate) struct Text(pub(crate) &'static str);
@@ -80,10 +41,11 @@ impl ValueKind for Text {
         self.0.to_owned()
     }
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
-        text(self, item, reading, |text| {
-            if text.is_empty() { Err(Fault::new("the text is empty")) } else { Ok(text.to_owned()) }
-        })
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<String, Fault> {
+        match self.text(item)? {
+            "" => Err(Fault::new("the text is empty")),
+            text => Ok(text.to_owned()),
+        }
     }
 }
 
@@ -95,15 +57,13 @@ impl ValueKind for ServiceName {
     const FORM: &'static str = "text, such as `\"web\"`";
     const ALLOWED: &'static str = "1 to 64 letters, digits, `-`, `_` and `.`";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
-        text(self, item, reading, |text| {
-            let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-            if (1..=64).contains(&text.len()) && text.bytes().all(good) {
-                return Ok(text.to_owned());
-            }
-            Err(Fault::new(format!("`{}` cannot be a service's name", shortened(text)))
-                .allowed(self.allowed()))
-        })
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<String, Fault> {
+        let text = self.text(item)?;
+        let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if (1..=64).contains(&text.len()) && text.bytes().all(good) {
+            return Ok(text.to_owned());
+        }
+        Err(Fault::new(format!("`{}` cannot be a service's name", shortened(text))).allowed(self.allowed()))
     }
 }
 
@@ -118,41 +78,51 @@ impl<T: Copy + Sync> ValueKind for Choice<T> {
         one_of(self.0.iter().map(|(word, _)| *word))
     }
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<T> {
-        text(self, item, reading, |text| {
-            let words = || self.0.iter().map(|(word, _)| *word);
-            self.0.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
-                Fault::new(format!("`{}` is not one of the possible values", shortened(text)))
-                    .allowed(self.allowed())
-                    .maybe_hint(did_you_mean(text, words()))
-            })
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<T, Fault> {
+        let text = self.text(item)?;
+        self.0.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
+            Fault::new(format!("`{}` is not one of the possible values", shortened(text)))
+                .allowed(self.allowed())
+                .maybe_hint(did_you_mean(text, self.0.iter().map(|(word, _)| *word)))
         })
     }
 }
 
-/// A whole number in a range.
-pub(crate) struct Count(pub(crate) RangeInclusive<u32>);
+/// Yes or no.
+pub(crate) struct Switch;
 
-impl ValueKind for Count {
-    type Value = u32;
+impl ValueKind for Switch {
+    type Value = bool;
+    const FORM: &'static str = "`true` or `false`";
+
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<bool, Fault> {
+        item.value.as_bool().ok_or_else(|| self.wrong_type(item))
+    }
+}
+
+/// A whole number in a range.
+pub(crate) struct Count<T>(pub(crate) RangeInclusive<T>);
+
+impl<T: TryFrom<u64> + PartialOrd + Display + Sync> ValueKind for Count<T> {
+    type Value = T;
     const FORM: &'static str = "whole number";
 
     fn allowed(&self) -> String {
         format!("{} to {}", self.0.start(), self.0.end())
     }
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<u32> {
-        let result = match item.value {
-            DeValue::Integer(number) => u32::from_str_radix(number.as_str(), number.radix())
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<T, Fault> {
+        match item.value {
+            DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix())
                 .ok()
+                .and_then(|number| T::try_from(number).ok())
                 .filter(|number| self.0.contains(number))
                 .ok_or_else(|| Fault::new(format!("{number} is out of range")).allowed(self.allowed())),
             DeValue::String(text) if text.parse::<u32>().is_ok() => {
-                Err(wrong_type(self, item).hint(format!("write `{text}` without quotes")))
+                Err(self.wrong_type(item).hint(format!("write `{text}` without quotes")))
             }
-            _ => Err(wrong_type(self, item)),
-        };
-        result.map_err(|fault| reading.error(&item.span, fault)).ok()
+            _ => Err(self.wrong_type(item)),
+        }
     }
 }
 
@@ -162,27 +132,6 @@ pub(crate) struct Span {
     pub(crate) range: RangeInclusive<Duration>,
     /// The word for zero, if zero is allowed.
     pub(crate) zero: Option<&'static str>,
-}
-
-impl Span {
-    fn parse(&self, text: &str) -> Result<Duration, Fault> {
-        if self.zero == Some(text) {
-            return Ok(Duration::ZERO);
-        }
-        let allowed = |fault: Fault| match self.zero {
-            Some(word) if fault.hint.is_none() => fault.maybe_hint(did_you_mean(text, [word])),
-            _ => fault,
-        };
-        let duration = scalar::duration(text).map_err(allowed)?;
-        if self.range.contains(&duration) {
-            return Ok(duration);
-        }
-        let fault = Fault::new(format!("{text} is out of range")).allowed(self.allowed());
-        Err(match self.zero {
-            Some(word) if duration.is_zero() => fault.hint(format!("write `\"{word}\"`")),
-            _ => fault,
-        })
-    }
 }
 
 impl ValueKind for Span {
@@ -195,37 +144,49 @@ impl ValueKind for Span {
         format!("{least} to {most}{word}")
     }
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Duration> {
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<Duration, Fault> {
         if let DeValue::Integer(number) = item.value {
-            let hint = format!("give a unit: `\"{number}s\"`");
-            reading.error(&item.span, wrong_type(self, item).hint(hint));
-            return None;
+            return Err(self.wrong_type(item).hint(format!("give a unit: `\"{number}s\"`")));
         }
-        text(self, item, reading, |text| self.parse(text))
+        let text = self.text(item)?;
+        if self.zero == Some(text) {
+            return Ok(Duration::ZERO);
+        }
+        let duration = scalar::duration(text).map_err(|fault| match self.zero {
+            Some(word) if fault.hint.is_none() => fault.maybe_hint(did_you_mean(text, [word])),
+            _ => fault,
+        })?;
+        if self.range.contains(&duration) {
+            return Ok(duration);
+        }
+        let fault = Fault::new(format!("{text} is out of range")).allowed(self.allowed());
+        Err(match self.zero {
+            Some(word) if duration.is_zero() => fault.hint(format!("write `\"{word}\"`")),
+            _ => fault,
+        })
     }
 }
 
 /// A size in bytes, in a range.
-pub(crate) struct Size(pub(crate) RangeInclusive<u64>);
+pub(crate) struct Size(pub(crate) RangeInclusive<usize>);
 
 impl ValueKind for Size {
-    type Value = u64;
+    type Value = usize;
     const FORM: &'static str = "size, such as `\"16KiB\"`";
 
     fn allowed(&self) -> String {
-        format!("{} to {}", size::written(*self.0.start()), size::written(*self.0.end()))
+        format!("{} to {}", size::written(*self.0.start() as u64), size::written(*self.0.end() as u64))
     }
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<u64> {
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<usize, Fault> {
         if let DeValue::Integer(number) = item.value {
-            let hint = format!("give a unit: `\"{number}B\"`");
-            reading.error(&item.span, wrong_type(self, item).hint(hint));
-            return None;
+            return Err(self.wrong_type(item).hint(format!("give a unit: `\"{number}B\"`")));
         }
-        text(self, item, reading, |text| match scalar::size(text)? {
-            size if self.0.contains(&size) => Ok(size),
-            _ => Err(Fault::new(format!("{text} is out of range")).allowed(self.allowed())),
-        })
+        let text = self.text(item)?;
+        usize::try_from(scalar::size(text)?)
+            .ok()
+            .filter(|size| self.0.contains(size))
+            .ok_or_else(|| Fault::new(format!("{text} is out of range")).allowed(self.allowed()))
     }
 }
 
@@ -237,14 +198,13 @@ impl ValueKind for Mode {
     const FORM: &'static str = "text of octal digits, such as `\"0660\"`";
     const ALLOWED: &'static str = "`0000` to `0777`";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<u32> {
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<u32, Fault> {
         if let DeValue::Integer(number) = item.value {
             let digits = number.as_str();
             let hint = format!("write it as text, as chmod takes it: `\"{digits:0>4}\"`");
-            reading.error(&item.span, wrong_type(self, item).hint(hint));
-            return None;
+            return Err(self.wrong_type(item).hint(hint));
         }
-        text(self, item, reading, scalar::mode)
+        scalar::mode(self.text(item)?)
     }
 }
 
@@ -288,9 +248,8 @@ impl<K: ValueKind<Value: PartialEq>> ValueKind for List<K> {
             if self.bare {
                 return one(item).map(|item| vec![item]);
             }
-            let fault = wrong_type(self, item);
-            let source = reading.text().get(item.span.clone()).unwrap_or_default();
-            reading.error(&item.span, fault.hint(format!("write `[{}]`", shortened(source))));
+            let hint = format!("write `[{}]`", shortened(reading.source(item)));
+            reading.error(&item.span, self.wrong_type(item).hint(hint));
             return None;
         };
         if list.len() < self.least {
@@ -316,12 +275,6 @@ fn no_twins<T: PartialEq>(items: &[Written<T>], reading: &Reading<'_>) {
                 Fault::new("written twice in this list").see(first.span.clone(), "first here"),
             );
         }
-    }
-}
-
-impl<T: PartialEq> PartialEq for Written<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.value == other.value
     }
 }
 

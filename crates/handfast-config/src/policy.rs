@@ -9,10 +9,10 @@ use handfast_text::suggest::{did_you_mean, one_of};
 use handfast_tls::policy::{self, Field, PolicyProblem};
 
 use super::keys;
-use super::kind::values;
 use super::model::Policy;
 use super::problem::{Fault, shortened};
 use super::reading::Item;
+use super::reading::values;
 use super::schema::Entry;
 use super::table::{Table, default_of};
 

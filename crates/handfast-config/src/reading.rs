@@ -80,6 +80,11 @@ impl<'r> Reading<'r> {
         self.text
     }
 
+    /// A value as it is written in the file.
+    pub(crate) fn source(&self, item: &Item<'_>) -> &'r str {
+        self.text.get(item.span.clone()).unwrap_or_default()
+    }
+
     /// The folder that relative paths start from.
     pub(crate) fn folder(&self) -> &'r Path {
         self.folder
@@ -198,5 +203,25 @@ impl<'t> Item<'t> {
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a section",
         }
+    }
+}
+
+/// A value that was read, and its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Written<T> {
+    /// The value.
+    pub(crate) value: T,
+    /// Its bytes.
+    pub(crate) span: Range<usize>,
+}
+
+/// Without the places.
+pub(crate) fn values<T>(written: Vec<Written<T>>) -> Vec<T> {
+    written.into_iter().map(|item| item.value).collect()
+}
+
+impl<T: PartialEq> PartialEq for Written<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
     }
 }

@@ -6,6 +6,7 @@ use std::ops::Deref;
 
 use handfast_text::suggest;
 
+use super::problem::Fault;
 use super::reading::{Item, Reading};
 
 /// A type of values.
@@ -28,8 +29,27 @@ pub(crate) trait ValueKind: Sync {
         Self::ALLOWED.to_owned()
     }
 
+    /// Reads one value. `reading` is for what is noted beside it.
+    ///
+    /// A kind that notes its own errors, since it is made of several values, has [`read`](Self::read) instead.
+    fn parse(&self, item: &Item<'_>, _reading: &Reading<'_>) -> Result<Self::Value, Fault> {
+        Err(self.wrong_type(item))
+    }
+
     /// Reads one value; `None` when it is wrong, which is then noted.
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value>;
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
+        self.parse(item, reading).map_err(|fault| reading.error(&item.span, fault)).ok()
+    }
+
+    /// The text of a value that must be one.
+    fn text<'t>(&self, item: &Item<'t>) -> Result<&'t str, Fault> {
+        item.value.as_str().ok_or_else(|| self.wrong_type(item))
+    }
+
+    /// The fault of a value of another type.
+    fn wrong_type(&self, item: &Item<'_>) -> Fault {
+        Fault::new(format!("expected a {}, found {}", self.form(), item.kind_name()))
+    }
 }
 
 /// What holds when a key is not written.

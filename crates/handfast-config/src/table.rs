@@ -12,13 +12,15 @@ use toml::de::{DeTable, DeValue};
 
 use super::foreign_keys;
 use super::problem::{Fault, shortened};
-use super::reading::{Item, Reading};
+use super::reading::{Item, Reading, Written, values};
 use super::schema::{Default, Entry, Hints, Key, Section, ValueKind};
 
 /// A section of the file; a section that is not written is an empty one.
 pub(crate) struct Table<'t> {
     section: &'static Section,
     entries: Option<&'t DeTable<'t>>,
+    /// What holds for keys that are not written here.
+    around: Option<&'t DeTable<'t>>,
     span: Range<usize>,
     reading: &'t Reading<'t>,
 }
@@ -37,12 +39,17 @@ impl<'t> Table<'t> {
                 reading.error(&name.span(), unknown(word, section, reading.hints()));
             }
         }
-        Self { section, entries: Some(entries), span, reading }
+        Self { section, entries: Some(entries), around: None, span, reading }
     }
 
     /// A section that is not written.
     pub(crate) fn absent(section: &'static Section, reading: &'t Reading<'t>) -> Self {
-        Self { section, entries: None, span: 0..0, reading }
+        Self { section, entries: None, around: None, span: 0..0, reading }
+    }
+
+    /// The same, with the values of another section for the keys that are not written in this one.
+    pub(crate) fn inheriting(self, around: &Self) -> Self {
+        Self { around: around.entries, ..self }
     }
 
     /// The reading it belongs to.
@@ -94,8 +101,13 @@ impl<'t> Table<'t> {
 
     /// The value of a key, if it is written and right.
     pub(crate) fn optional<K: ValueKind>(&self, key: &Key<K>) -> Option<K::Value> {
-        let value = self.entry(key.name)?;
+        let value = self.entry(key.name).or_else(|| self.around?.get(key.name))?;
         key.kind.read(&Item::new(value), self.reading)
+    }
+
+    /// The values of a list, without their places; none when it is not written.
+    pub(crate) fn list<K: ValueKind<Value = Vec<Written<T>>>, T>(&self, key: &Key<K>) -> Vec<T> {
+        self.optional(key).map(values).unwrap_or_default()
     }
 
     /// The value of a key as written in the file.
@@ -103,14 +115,9 @@ impl<'t> Table<'t> {
         self.entry(key.name).map(Item::new)
     }
 
-    /// The value of a key, or else `otherwise`, or else its default.
-    pub(crate) fn or<K: ValueKind>(&self, key: &Key<K>, otherwise: Option<K::Value>) -> K::Value {
-        self.optional(key).or(otherwise).unwrap_or_else(|| default_of(key))
-    }
-
     /// The value of a key, or its default.
     pub(crate) fn or_default<K: ValueKind>(&self, key: &Key<K>) -> K::Value {
-        self.or(key, None)
+        self.optional(key).unwrap_or_else(|| default_of(key))
     }
 
     /// Whether a section inside this one is written.
@@ -125,7 +132,7 @@ impl<'t> Table<'t> {
 
     /// The section inside this one.
     pub(crate) fn inner(&self, section: &'static Section) -> Table<'t> {
-        let absent = Table { section, entries: None, span: self.span.clone(), reading: self.reading };
+        let absent = Table { span: self.span.clone(), ..Table::absent(section, self.reading) };
         let Some(value) = self.entry(section.name) else { return absent };
         match value.get_ref() {
             DeValue::Table(entries) => Table::open(section, entries, value.span(), self.reading),

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crate::keys;
-use crate::kind::{Written, is_local};
+use crate::kind::is_local;
 use crate::model::{Address, Backend, Balance, Target};
 use crate::problem::Fault;
+use crate::reading::Written;
 use crate::schema::Entry;
 use crate::table::Table;
 

@@ -4,9 +4,9 @@ use handfast_net::prefix::Prefix;
 
 use crate::check;
 use crate::keys;
-use crate::kind::{Written, values};
 use crate::model::{Admission, HandshakeRate};
 use crate::problem::Fault;
+use crate::reading::{Written, values};
 use crate::schema::Entry;
 use crate::table::Table;
 
@@ -38,8 +38,7 @@ fn rate(section: &Table<'_>) -> Option<Option<HandshakeRate>> {
     }
     let per_second = section.required(&keys::PER_SECOND);
     let burst = section.optional(&keys::BURST);
-    let length = |key| u8::try_from(section.or_default(key)).unwrap_or(u8::MAX);
-    let (prefix_v4, prefix_v6) = (length(&keys::PREFIX_V4), length(&keys::PREFIX_V6));
+    let (prefix_v4, prefix_v6) = (section.or_default(&keys::PREFIX_V4), section.or_default(&keys::PREFIX_V6));
     let per_second = per_second?;
     Some(Some(HandshakeRate { per_second, burst: burst.unwrap_or(per_second), prefix_v4, prefix_v6 }))
 }

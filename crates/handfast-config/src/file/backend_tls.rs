@@ -3,9 +3,9 @@
 use super::check::no_effect;
 use super::policy;
 use crate::keys;
-use crate::kind::Written;
 use crate::model::{Backend, BackendAlpn, BackendTls, BackendVerification, SentName, Starttls, Target};
 use crate::problem::Fault;
+use crate::reading::Written;
 use crate::schema::Entry;
 use crate::table::Table;
 use handfast_wire::starttls::Protocol;

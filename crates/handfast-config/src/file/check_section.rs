@@ -1,9 +1,9 @@
 //! `[service.check]`: which keys go together.
 
 use crate::keys::{self, CheckWord};
-use crate::kind::values;
 use crate::model::{Check, CheckKind};
 use crate::problem::Fault;
+use crate::reading::values;
 use crate::schema::Entry;
 use crate::table::Table;
 
@@ -19,7 +19,7 @@ pub(super) fn check(section: &Table<'_>, has_tls: bool) -> Option<Option<Check>>
     let timeout = section.or_default(&keys::CHECK_TIMEOUT);
     let rise = section.or_default(&keys::CHECK_RISE);
     let fall = section.or_default(&keys::CHECK_FALL);
-    let port = section.optional(&keys::CHECK_PORT).and_then(|port| u16::try_from(port).ok());
+    let port = section.optional(&keys::CHECK_PORT);
     let tls = section.optional(&keys::CHECK_TLS);
     let path = section.optional(&keys::CHECK_PATH);
     let host = section.optional(&keys::CHECK_HOST);

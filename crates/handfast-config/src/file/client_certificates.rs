@@ -6,9 +6,9 @@ use handfast_tls::client_certificates::{Demand, Lenience, Rules};
 
 use crate::check;
 use crate::keys;
-use crate::kind::{Written, values};
 use crate::model::{Address, ClientCertificates, ClientChecks};
 use crate::problem::Fault;
+use crate::reading::{Written, values};
 use crate::schema::Entry;
 use crate::table::Table;
 

@@ -1,12 +1,12 @@
 //! `[service.connect-through]`: read, and checked against what is around it.
 
 use crate::keys;
-use crate::model::{Address, Backend, ConnectThrough, Target};
+use crate::model::{Address, ConnectThrough, Target};
 use crate::problem::Fault;
 use crate::table::Table;
 
 /// The section; the outer `None`: something is wrong with it; the inner one: it is not written.
-pub(super) fn connect_through(section: &Table<'_>, backends: &[&Backend]) -> Option<Option<ConnectThrough>> {
+pub(super) fn connect_through(section: &Table<'_>, backends: &[&Target]) -> Option<Option<ConnectThrough>> {
     if !section.is_written() {
         return Some(None);
     }
@@ -38,13 +38,10 @@ pub(super) fn connect_through(section: &Table<'_>, backends: &[&Backend]) -> Opt
             return None;
         }
     };
-    let is_near =
-        |backend: &&&Backend| matches!(backend.target, Target::Address(Address::Unix(_)) | Target::BuiltIn);
+    let is_near = |target: &&&Target| matches!(target, Target::Address(Address::Unix(_)) | Target::BuiltIn);
     if let Some(near) = backends.iter().find(is_near) {
-        let fault = Fault::new(format!(
-            "no proxy can connect to the backend `{}`: it is on this machine alone",
-            near.target
-        ));
+        let fault =
+            Fault::new(format!("no proxy can connect to the backend `{near}`: it is on this machine alone"));
         let fault = fault.hint("give the backend an address, or a separate service");
         section.reading().error(section.span(), fault);
         return None;

@@ -1,9 +1,9 @@
 //! From `[service.proxy-protocol]` to the model, with what contradicts what is around it.
 
 use crate::keys;
-use crate::kind::{Written, values};
 use crate::model::{Address, ProxyProtocol, ProxySender, SentCertificate};
 use crate::problem::Fault;
+use crate::reading::{Written, values};
 use crate::table::Table;
 use handfast_wire::proxy_header::Version;
 

@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 
 use crate::keys;
-use crate::kind::{SourceItem, Written};
+use crate::kind::SourceItem;
 use crate::model::{Address, Source, Target};
 use crate::problem::Fault;
+use crate::reading::Written;
 use crate::table::Table;
 
 /// Each that has no port left costs a whole search of the kernel's before the next one is tried.

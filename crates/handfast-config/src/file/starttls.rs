@@ -3,9 +3,9 @@
 use handfast_wire::starttls::Protocol;
 
 use super::super::keys;
-use super::super::kind::Written;
 use super::super::model::{BackendTls, Clients, ServiceRule, Starttls, Tls};
 use super::super::problem::Fault;
+use super::super::reading::Written;
 use super::super::table::Table;
 
 /// What clients of a service speak before TLS.

@@ -41,20 +41,20 @@ section! {
         example "\"500ms\"", elsewhere "timeout-check check-timeout";
 
     /// Checks in a row that must pass before a backend that is down is used again.
-    CHECK_RISE: Count = "rise", Count(1..=1000),
+    CHECK_RISE: Count<u32> = "rise", Count(1..=1000),
         default "2",
         why "one that has just started may answer once and fail again",
         example "3", elsewhere "passes healthy-threshold up-after";
 
     /// Checks in a row that must fail before a backend is out of use. One that has never passed a check is out with the first
     /// that fails.
-    CHECK_FALL: Count = "fall", Count(1..=1000),
+    CHECK_FALL: Count<u32> = "fall", Count(1..=1000),
         default "3",
         why "one answer that is late is no failure of a backend",
         example "2", elsewhere "fails unhealthy-threshold down-after max-fails";
 
     /// The port that is asked. Backends that are unix sockets have none.
-    CHECK_PORT: Count = "port", Count(1..=65_535),
+    CHECK_PORT: Count<u16> = "port", Count(1..=65_535),
         absent "the backend's own",
         why "what serves is best asked itself",
         example "8081", elsewhere "check-port";

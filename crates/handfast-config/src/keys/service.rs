@@ -144,13 +144,13 @@ section! {
         example "[\"h2\", \"http/1.1\"]", elsewhere "protocols alpn-protos npn alpn-protocols";
 
     /// Connections of this service served at once.
-    SERVICE_CONNECTIONS: Count = "max-connections", Count(1..=10_000_000),
+    SERVICE_CONNECTIONS: Count<usize> = "max-connections", Count(1..=10_000_000),
         absent "only the process's limit",
         why "one service alone may use the whole process",
         example "5000", elsewhere "maxconn max-conns";
 
     /// Connections of this service served at once for one client address. Those beyond it are closed at once.
-    ADDRESS_CONNECTIONS: Count = "max-connections-per-address", Count(1..=10_000_000),
+    ADDRESS_CONNECTIONS: Count<usize> = "max-connections-per-address", Count(1..=10_000_000),
         absent "no limit",
         why "many clients may share one address behind a translator or another proxy",
         example "100", elsewhere "max-connections-per-ip limit-conn per-address";
@@ -257,7 +257,7 @@ section! {
         example "\"10.0.0.2:80\"", elsewhere BACKEND.about.elsewhere;
 
     /// Its share of new connections, in proportion to the others'; 0: none.
-    WEIGHT: Count = "weight", Count(0..=256),
+    WEIGHT: Count<u32> = "weight", Count(0..=256),
         default "1",
         why "all backends are equal by default",
         example "3", elsewhere "share priority w";
@@ -276,24 +276,24 @@ section! {
     HANDSHAKE_RATE = "handshake-rate", "[service.handshake-rate]";
 
     /// New handshakes a second that one address may begin in the long run.
-    PER_SECOND: Count = "per-second", Count(1..=1_000_000),
+    PER_SECOND: Count<u32> = "per-second", Count(1..=1_000_000),
         example "10", elsewhere "rate rps limit average fill-rate";
 
     /// New handshakes that one address may begin at once after a pause.
-    BURST: Count = "burst", Count(1..=1_000_000),
+    BURST: Count<u32> = "burst", Count(1..=1_000_000),
         absent "as many as `per-second`",
         why "a browser opens six connections at once, a pool of a service all of its connections: with a small `per-second` \
              it should be written",
         example "50", elsewhere "bucket bucket-size max-tokens capacity";
 
     /// IPv4 clients whose addresses share so many bits are counted together.
-    PREFIX_V4: Count = "prefix-v4", Count(0..=32),
+    PREFIX_V4: Count<u8> = "prefix-v4", Count(0..=32),
         default "32",
         why "each address by itself",
         example "24", elsewhere "v4-prefix ipv4-prefix ipv4-mask mask-v4 netmask";
 
     /// The same for IPv6 clients.
-    PREFIX_V6: Count = "prefix-v6", Count(0..=128),
+    PREFIX_V6: Count<u8> = "prefix-v6", Count(0..=128),
         default "64",
         why "one machine has a whole /64, and changes its address in it when it likes",
         example "56", elsewhere "v6-prefix ipv6-prefix ipv6-mask mask-v6";

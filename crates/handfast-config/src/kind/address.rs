@@ -5,15 +5,16 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use handfast_net::prefix::Prefix;
+use handfast_net::prefix::{Prefix, PrefixError};
 use toml::de::DeValue;
 
-use super::{text, wrong_type};
-use crate::model::{Address, Target};
+use crate::keys;
+use crate::model::{self, Address, ProxySender, Target};
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading};
 use crate::scalar;
 use crate::schema::ValueKind;
+use crate::table::Table;
 
 /// An address to listen on.
 pub(crate) struct ListenAddress;
@@ -24,17 +25,16 @@ impl ValueKind for ListenAddress {
     const ALLOWED: &'static str =
         "`127.0.0.1:8443`, `[::1]:8443`, `*:8443` (IPv6 and IPv4), `unix:/run/x.sock`";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Address> {
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<Address, Fault> {
         listen(self, item, reading)
     }
 }
 
-fn listen(kind: &impl ValueKind, item: &Item<'_>, reading: &Reading<'_>) -> Option<Address> {
+fn listen(kind: &impl ValueKind, item: &Item<'_>, reading: &Reading<'_>) -> Result<Address, Fault> {
     if let DeValue::Integer(port) = item.value {
-        reading.error(&item.span, wrong_type(kind, item).hint(format!("write `\"*:{port}\"`")));
-        return None;
+        return Err(kind.wrong_type(item).hint(format!("write `\"*:{port}\"`")));
     }
-    text(kind, item, reading, |text| scalar::listen_address(text, reading.folder()))
+    scalar::listen_address(kind.text(item)?, reading.folder())
 }
 
 /// An address to listen on, or `off`.
@@ -45,11 +45,8 @@ impl ValueKind for AdminAddress {
     const FORM: &'static str = "text";
     const ALLOWED: &'static str = "an address as for a service's `listen`, or `off`";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Option<Address>> {
-        if matches!(item.value, DeValue::String(text) if text == "off") {
-            return Some(None);
-        }
-        listen(self, item, reading).map(Some)
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<Option<Address>, Fault> {
+        if item.value.as_str() == Some("off") { Ok(None) } else { listen(self, item, reading).map(Some) }
     }
 }
 
@@ -62,8 +59,27 @@ impl ValueKind for Backend {
     const ALLOWED: &'static str =
         "`127.0.0.1:8080`, `[::1]:8080`, `backend.example:8080`, `unix:/run/x.sock`";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Target> {
-        text(self, item, reading, |text| scalar::target(text, reading.folder()))
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<Target, Fault> {
+        scalar::target(self.text(item)?, reading.folder())
+    }
+}
+
+/// A backend, or a table with more about it.
+pub(crate) struct BackendEntry;
+
+impl ValueKind for BackendEntry {
+    type Value = model::Backend;
+    const FORM: &'static str = "text, such as `\"127.0.0.1:8080\"`, or `{ address = \"127.0.0.1:8080\", weight = 3, backup = true }`";
+    const ALLOWED: &'static str = Backend::ALLOWED;
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::Backend> {
+        let DeValue::Table(entries) = item.value else {
+            return Backend.read(item, reading).map(model::Backend::from);
+        };
+        let table = Table::open(&keys::BACKEND_TABLE, entries, item.span.clone(), reading);
+        let target = table.required(&keys::BACKEND_ADDRESS);
+        let (weight, backup) = (table.or_default(&keys::WEIGHT), table.or_default(&keys::BACKUP));
+        Some(model::Backend { target: target?, weight, backup })
     }
 }
 
@@ -75,11 +91,27 @@ impl ValueKind for AddressPrefix {
     const FORM: &'static str = "text, such as `\"10.0.0.0/8\"`";
     const ALLOWED: &'static str = "`10.0.0.0/8`, `2001:db8::/32`, or one address such as `192.0.2.7`";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Prefix> {
-        text(self, item, reading, |text| {
-            text.parse::<Prefix>()
-                .map_err(|error| Fault::new(error.what()).allowed(error.expected()).maybe_hint(error.hint()))
-        })
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<Prefix, Fault> {
+        let fault =
+            |error: PrefixError| Fault::new(error.what()).allowed(error.expected()).maybe_hint(error.hint());
+        self.text(item)?.parse::<Prefix>().map_err(fault)
+    }
+}
+
+/// A sender of PROXY headers: an address, a prefix, or `unix`.
+pub(crate) struct ProxySenders;
+
+impl ValueKind for ProxySenders {
+    type Value = ProxySender;
+    const FORM: &'static str = AddressPrefix::FORM;
+    const ALLOWED: &'static str = "`10.0.0.0/8`, `192.0.2.7`, `2001:db8::/32`, or `unix`";
+
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<ProxySender, Fault> {
+        if item.value.as_str() == Some("unix") {
+            return Ok(ProxySender::Unix);
+        }
+        let prefix = AddressPrefix.parse(item, reading).map(ProxySender::Prefix);
+        prefix.map_err(|fault| fault.allowed(self.allowed()))
     }
 }
 
@@ -100,26 +132,24 @@ impl ValueKind for SourceAddress {
     const FORM: &'static str = "text, such as `\"10.0.0.5\"`";
     const ALLOWED: &'static str = "addresses of this machine, without a port; or `client` alone";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<SourceItem> {
-        text(self, item, reading, |text| {
-            if text == "client" {
-                return Ok(SourceItem::Client);
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<SourceItem, Fault> {
+        let text = self.text(item)?;
+        if text == "client" {
+            return Ok(SourceItem::Client);
+        }
+        let wrong = |what: &str| Fault::new(format!("`{}` {what}", shortened(text))).allowed(self.allowed());
+        match text.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+            Ok(ip) if ip.is_unspecified() => Err(wrong("is every address, and a connection has one")
+                .hint("leave `source` away to let the kernel choose")),
+            Ok(ip) if ip.is_multicast() => Err(wrong("cannot be the source of a connection")),
+            Ok(ip) => Ok(SourceItem::Own(ip)),
+            Err(_) => {
+                let without_port = text.parse::<SocketAddr>().ok().map(|address| address.ip());
+                let without_length = text.split_once('/').and_then(|(ip, _)| ip.parse::<IpAddr>().ok());
+                let cure = without_port.or(without_length).map(|ip| format!("write `{ip}`"));
+                Err(wrong("is no source address").maybe_hint(cure))
             }
-            let wrong =
-                |what: &str| Fault::new(format!("`{}` {what}", shortened(text))).allowed(self.allowed());
-            match text.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
-                Ok(ip) if ip.is_unspecified() => Err(wrong("is every address, and a connection has one")
-                    .hint("leave `source` away to let the kernel choose")),
-                Ok(ip) if ip.is_multicast() => Err(wrong("cannot be the source of a connection")),
-                Ok(ip) => Ok(SourceItem::Own(ip)),
-                Err(_) => {
-                    let without_port = text.parse::<SocketAddr>().ok().map(|address| address.ip());
-                    let without_length = text.split_once('/').and_then(|(ip, _)| ip.parse::<IpAddr>().ok());
-                    let cure = without_port.or(without_length).map(|ip| format!("write `{ip}`"));
-                    Err(wrong("is no source address").maybe_hint(cure))
-                }
-            }
-        })
+        }
     }
 }
 
@@ -131,8 +161,8 @@ impl ValueKind for NamePattern {
     const FORM: &'static str = "text, such as `\"www.example.org\"`";
     const ALLOWED: &'static str = "a name, or a wildcard such as `*.example.org`";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
-        text(self, item, reading, scalar::name_pattern)
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<String, Fault> {
+        scalar::name_pattern(self.text(item)?)
     }
 }
 
@@ -144,14 +174,12 @@ impl ValueKind for Protocol {
     const FORM: &'static str = "text, such as `\"http/1.1\"`";
     const ALLOWED: &'static str = "protocols as in IANA's list of ALPN protocol IDs";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
-        text(self, item, reading, |text| {
-            let protocol = scalar::protocol(text)?;
-            if let Some(odd) = scalar::odd_protocol(text) {
-                reading.warning(&item.span, odd);
-            }
-            Ok(protocol)
-        })
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<String, Fault> {
+        let protocol = scalar::protocol(self.text(item)?)?;
+        if let Some(odd) = scalar::odd_protocol(&protocol) {
+            reading.warning(&item.span, odd);
+        }
+        Ok(protocol)
     }
 }
 

@@ -4,7 +4,6 @@ use std::ops::RangeInclusive;
 
 use toml::de::DeValue;
 
-use super::wrong_type;
 use crate::keys;
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading};
@@ -22,28 +21,19 @@ impl ValueKind for StatusRange {
     const FORM: &'static str = "whole number, such as `200`, or a range, such as `\"200-399\"`";
     const ALLOWED: &'static str = "100 to 599";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
-        let status = |text: &str| text.parse().ok().filter(|status| (100..=599).contains(status));
-        let range = match item.value {
-            DeValue::Integer(number) => status(number.as_str()).map(|status| status..=status),
-            DeValue::String(text) => match text.split_once('-') {
-                Some((first, last)) => status(first.trim()).zip(status(last.trim())),
-                None => status(text).map(|status| (status, status)),
-            }
-            .map(|(first, last)| first..=last)
-            .filter(|range| !range.is_empty()),
-            _ => {
-                reading.error(&item.span, wrong_type(self, item));
-                return None;
-            }
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<Self::Value, Fault> {
+        let status = |text: &str| text.trim().parse().ok().filter(|status| (100..=599).contains(status));
+        let text = match item.value {
+            DeValue::Integer(number) => number.as_str(),
+            _ => self.text(item)?,
         };
-        if range.is_none() {
-            let written = reading.text().get(item.span.clone()).unwrap_or_default();
-            let fault =
-                Fault::new(format!("{} is no status of HTTP, and no range of them", shortened(written)));
-            reading.error(&item.span, fault.allowed(self.allowed()));
-        }
-        range
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let range = status(first).zip(status(last)).map(|(first, last)| first..=last);
+        range.filter(|range| !range.is_empty()).ok_or_else(|| {
+            let written = shortened(reading.source(item));
+            Fault::new(format!("{written} is no status of HTTP, and no range of them"))
+                .allowed(self.allowed())
+        })
     }
 }
 
@@ -56,31 +46,23 @@ impl ValueKind for Bytes {
     const ALLOWED: &'static str = "1 to 4096 bytes";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Vec<u8>> {
+        let error = |fault| reading.error(&item.span, fault);
         let bytes = match item.value {
-            DeValue::String(text) => text.as_bytes().to_vec(),
             DeValue::Table(entries) => {
                 let table = Table::open(&keys::HEX_TABLE, entries, item.span.clone(), reading);
                 let digits = table.required(&keys::HEX)?;
-                let Some(bytes) = from_hex(&digits) else {
-                    let fault =
-                        Fault::new(format!("`{}` is not pairs of hexadecimal digits", shortened(&digits)));
-                    reading
-                        .error(&item.span, fault.hint("write `{ hex = \"0d0a\" }` for the bytes 13 and 10"));
-                    return None;
-                };
-                bytes
+                from_hex(&digits).ok_or_else(|| {
+                    Fault::new(format!("`{}` is not pairs of hexadecimal digits", shortened(&digits)))
+                        .hint("write `{ hex = \"0d0a\" }` for the bytes 13 and 10")
+                })
             }
-            _ => {
-                reading.error(&item.span, wrong_type(self, item));
-                return None;
-            }
+            _ => self.text(item).map(|text| text.as_bytes().to_vec()),
         };
-        if (1..=MOST_BYTES).contains(&bytes.len()) {
-            return Some(bytes);
-        }
-        let fault = Fault::new(format!("these are {} bytes", bytes.len()));
-        reading.error(&item.span, fault.allowed(self.allowed()));
-        None
+        let bytes = bytes.and_then(|bytes| match bytes.len() {
+            1..=MOST_BYTES => Ok(bytes),
+            other => Err(Fault::new(format!("these are {other} bytes")).allowed(self.allowed())),
+        });
+        bytes.map_err(error).ok()
     }
 }
 

@@ -6,12 +6,15 @@
 use std::path::PathBuf;
 
 use handfast_text::suggest::did_you_mean;
+use toml::de::DeValue;
 
-use super::text;
-use crate::model::AccessLog;
+use super::no_twins;
+use crate::keys;
+use crate::model::{AccessLog, CertificateSource};
 use crate::problem::{Fault, shortened};
-use crate::reading::{Item, Reading};
+use crate::reading::{Item, Reading, Written};
 use crate::schema::ValueKind;
+use crate::table::Table;
 
 /// The path of a file.
 pub(crate) struct FilePath;
@@ -20,17 +23,29 @@ impl ValueKind for FilePath {
     type Value = PathBuf;
     const FORM: &'static str = "path";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<PathBuf> {
-        text(self, item, reading, |text| match path(text, reading)? {
-            (_, true) => Err(Fault::new(format!("`{text}` is a folder; a file is needed"))),
-            (path, false) => Ok(path),
-        })
-        .inspect(|path| reading.names(path, &item.span))
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<PathBuf, Fault> {
+        let path = no_folder(self.text(item)?, "a file", reading)?;
+        reading.names(&path, &item.span);
+        Ok(path)
+    }
+}
+
+/// The path of a file or of a folder.
+pub(crate) struct FileOrFolder;
+
+impl ValueKind for FileOrFolder {
+    type Value = PathBuf;
+    const FORM: &'static str = "path of a file or of a folder";
+
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<PathBuf, Fault> {
+        let (path, _) = path(self.text(item)?, reading)?;
+        reading.names(&path, &item.span);
+        Ok(path)
     }
 }
 
 /// A path, and whether it is a folder.
-pub(super) fn path(text: &str, reading: &Reading<'_>) -> Result<(PathBuf, bool), Fault> {
+fn path(text: &str, reading: &Reading<'_>) -> Result<(PathBuf, bool), Fault> {
     if text.is_empty() {
         return Err(Fault::new("the path is empty"));
     }
@@ -43,19 +58,18 @@ pub(super) fn path(text: &str, reading: &Reading<'_>) -> Result<(PathBuf, bool),
     Ok(reading.path(text))
 }
 
+/// The path of what is no folder; `needed`: what it must be.
+fn no_folder(text: &str, needed: &str, reading: &Reading<'_>) -> Result<PathBuf, Fault> {
+    match path(text, reading)? {
+        (_, true) => Err(Fault::new(format!("`{text}` is a folder; {needed} is needed"))),
+        (path, false) => Ok(path),
+    }
+}
+
 /// Where the machine's syslog daemon listens, whichever it is.
 const SYSLOG: &str = "/dev/log";
 /// Where systemd's journal takes entries in its own form (systemd.journal-fields(7)).
 const JOURNAL: &str = "/run/systemd/journal/socket";
-
-/// The path behind `syslog:` or `journald:`.
-fn socket(text: &str, reading: &Reading<'_>) -> Result<PathBuf, Fault> {
-    let (_, behind) = text.split_once(':').unwrap_or_default();
-    match path(behind, reading)? {
-        (_, true) => Err(Fault::new(format!("`{behind}` is a folder; a unix socket is needed"))),
-        (path, false) => Ok(path),
-    }
-}
 
 /// Where the access log goes.
 pub(crate) struct LogTarget;
@@ -65,30 +79,81 @@ impl ValueKind for LogTarget {
     const FORM: &'static str = "text";
     const ALLOWED: &'static str = "`stdout`, `off`, `syslog`, `journald`, or a path that contains a `/`";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<AccessLog> {
-        text(self, item, reading, |text| match text {
-            "stdout" => Ok(AccessLog::Stdout),
-            "off" => Ok(AccessLog::Off),
-            "syslog" => Ok(AccessLog::Syslog(SYSLOG.into())),
-            "journald" => Ok(AccessLog::Journald(JOURNAL.into())),
-            _ if text.starts_with("syslog:") => socket(text, reading).map(AccessLog::Syslog),
-            _ if text.starts_with("journald:") => socket(text, reading).map(AccessLog::Journald),
-            // A path is known by its slash, so that a misspelt `stdout` does not become a file's name.
-            _ if text.contains('/') => match path(text, reading)? {
-                (_, true) => Err(Fault::new(format!("`{text}` is a folder; a file is needed"))),
-                (path, false) => Ok(AccessLog::File(path)),
-            },
-            _ => Err(Fault::new(format!("`{}` is not a place for a log", shortened(text)))
-                .allowed(self.allowed())
-                .hint(
-                    did_you_mean(text, ["stdout", "off", "syslog", "journald"])
-                        .unwrap_or_else(|| format!("a file here is `./{text}`")),
-                )),
-        })
-        .inspect(|target| {
-            if let AccessLog::File(path) = target {
-                reading.names(path, &item.span);
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<AccessLog, Fault> {
+        let text = self.text(item)?;
+        match (text, text.split_once(':')) {
+            ("stdout", _) => Ok(AccessLog::Stdout),
+            ("off", _) => Ok(AccessLog::Off),
+            ("syslog", _) => Ok(AccessLog::Syslog(SYSLOG.into())),
+            ("journald", _) => Ok(AccessLog::Journald(JOURNAL.into())),
+            (_, Some(("syslog", path))) => no_folder(path, "a unix socket", reading).map(AccessLog::Syslog),
+            (_, Some(("journald", path))) => {
+                no_folder(path, "a unix socket", reading).map(AccessLog::Journald)
             }
-        })
+            // A path is known by its slash, so that a misspelt `stdout` does not become a file's name.
+            _ if text.contains('/') => {
+                let path = no_folder(text, "a file", reading)?;
+                reading.names(&path, &item.span);
+                Ok(AccessLog::File(path))
+            }
+            _ => {
+                let meant = did_you_mean(text, ["stdout", "off", "syslog", "journald"]);
+                let hint = meant.unwrap_or_else(|| format!("a file here is `./{text}`"));
+                let fault = Fault::new(format!("`{}` is not a place for a log", shortened(text)));
+                Err(fault.allowed(self.allowed()).hint(hint))
+            }
+        }
+    }
+}
+
+/// Certificates: files, folders, and pairs of files.
+pub(crate) struct Certificates;
+
+impl ValueKind for Certificates {
+    type Value = Vec<Written<CertificateSource>>;
+    const FORM: &'static str = "path of a PEM file or of a folder; or a list of such and of `{ certificate = \"chain.pem\", key = \"key.pem\", ocsp = \"response.der\" }`";
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
+        let DeValue::Array(list) = item.value else {
+            return Certificate.read(item, reading).map(|source| vec![source]);
+        };
+        if list.is_empty() {
+            reading.error(&item.span, Fault::new("the list is empty").allowed("at least one certificate"));
+            return None;
+        }
+        let sources: Vec<_> =
+            list.iter().filter_map(|item| Certificate.read(&Item::new(item), reading)).collect();
+        no_twins(&sources, reading);
+        Some(sources)
+    }
+}
+
+/// One of them.
+struct Certificate;
+
+impl ValueKind for Certificate {
+    type Value = Written<CertificateSource>;
+    const FORM: &'static str = Certificates::FORM;
+
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<Self::Value, Fault> {
+        let (path, is_folder) = path(self.text(item)?, reading)?;
+        reading.names(&path, &item.span);
+        let value = if is_folder {
+            CertificateSource::Folder(path)
+        } else {
+            CertificateSource::File { certificate: path, key: None, ocsp: None }
+        };
+        Ok(Written { value, span: item.span.clone() })
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
+        let DeValue::Table(entries) = item.value else {
+            return self.parse(item, reading).map_err(|fault| reading.error(&item.span, fault)).ok();
+        };
+        let pair = Table::open(&keys::CERTIFICATE_PAIR, entries, item.span.clone(), reading);
+        let (certificate, key) = (pair.required(&keys::PAIR_CERTIFICATE), pair.required(&keys::PAIR_KEY));
+        let ocsp = pair.optional(&keys::PAIR_OCSP);
+        let value = CertificateSource::File { certificate: certificate?, key: Some(key?), ocsp };
+        Some(Written { value, span: item.span.clone() })
     }
 }

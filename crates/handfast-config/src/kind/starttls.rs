@@ -3,7 +3,6 @@
 use handfast_text::suggest::{did_you_mean, one_of};
 use handfast_wire::starttls::{Protocol, is_safe_name};
 
-use super::text;
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading};
 use crate::schema::ValueKind;
@@ -30,23 +29,21 @@ impl ValueKind for StarttlsProtocol {
         one_of(Protocol::ALL.into_iter().map(Protocol::name))
     }
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Protocol> {
-        text(self, item, reading, |text| {
-            Protocol::named(text).ok_or_else(|| {
-                if matches!(text, "ftp" | "ftps") {
-                    return Fault::new(
-                        "FTP cannot be served: its files go over connections of their own, whose ports are told inside the \
-                         encrypted one",
-                    )
-                    .hint("let the FTP server speak TLS itself, or use SFTP (SSH)");
-                }
-                let words = Protocol::ALL.into_iter().map(Protocol::name);
-                let known = ALSO.iter().find(|(also, _)| *also == text);
-                let hint = known.map(|(_, word)| format!("write `\"{word}\"`"));
-                Fault::new(format!("`{}` is not one of the possible values", shortened(text)))
-                    .allowed(self.allowed())
-                    .maybe_hint(hint.or_else(|| did_you_mean(text, words)))
-            })
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<Protocol, Fault> {
+        let text = self.text(item)?;
+        if matches!(text, "ftp" | "ftps") {
+            let what = "FTP cannot be served: its files go over connections of their own, whose ports are told inside the \
+                        encrypted one";
+            return Err(Fault::new(what).hint("let the FTP server speak TLS itself, or use SFTP (SSH)"));
+        }
+        Protocol::named(text).ok_or_else(|| {
+            let known = ALSO.iter().find(|(also, _)| *also == text);
+            let hint = known.map(|(_, word)| format!("write `\"{word}\"`"));
+            Fault::new(format!("`{}` is not one of the possible values", shortened(text)))
+                .allowed(self.allowed())
+                .maybe_hint(
+                    hint.or_else(|| did_you_mean(text, Protocol::ALL.into_iter().map(Protocol::name))),
+                )
         })
     }
 }
@@ -59,13 +56,11 @@ impl ValueKind for AnnouncedName {
     const FORM: &'static str = "text, such as `\"mail.example.org\"`";
     const ALLOWED: &'static str = "1 to 255 letters, digits and `.-_:[]`";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
-        text(self, item, reading, |text| {
-            if is_safe_name(text) {
-                return Ok(text.to_owned());
-            }
-            Err(Fault::new(format!("`{}` cannot be a name in a greeting", shortened(text)))
-                .allowed(self.allowed()))
-        })
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<String, Fault> {
+        match self.text(item)? {
+            text if is_safe_name(text) => Ok(text.to_owned()),
+            text => Err(Fault::new(format!("`{}` cannot be a name in a greeting", shortened(text)))
+                .allowed(self.allowed())),
+        }
     }
 }

@@ -1,15 +1,16 @@
-//! The types of values for TLS towards backends: host names, pins, protocols.
+//! The types of values for certificates and TLS towards backends: names, pins, protocols.
 
 use std::net::IpAddr;
 
 use handfast_tls::Pin;
+use handfast_tls::client_certificates::{FORMS, Rule};
 use toml::de::DeValue;
 
+use super::List;
 use super::address::Protocol;
-use super::{List, text, values, wrong_type};
 use crate::model::{BackendAlpn, SentName};
 use crate::problem::{Fault, shortened};
-use crate::reading::{Item, Reading};
+use crate::reading::{Item, Reading, values};
 use crate::scalar;
 use crate::schema::ValueKind;
 
@@ -21,14 +22,13 @@ impl ValueKind for HostName {
     const FORM: &'static str = "text, such as `\"backend.example.org\"`";
     const ALLOWED: &'static str = "a DNS name or an IP address, without a port";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
-        text(self, item, reading, |text| {
-            let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-            match bare.parse::<IpAddr>() {
-                Ok(address) => Ok(address.to_string()),
-                Err(_) => dns_name(text).map_err(|fault| fault.allowed(self.allowed())),
-            }
-        })
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<String, Fault> {
+        let text = self.text(item)?;
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        match bare.parse::<IpAddr>() {
+            Ok(address) => Ok(address.to_string()),
+            Err(_) => dns_name(text).map_err(|fault| fault.allowed(self.allowed())),
+        }
     }
 }
 
@@ -48,15 +48,15 @@ impl ValueKind for SentServerName {
     const FORM: &'static str = "text, such as `\"tenant.example.org\"`";
     const ALLOWED: &'static str = "a DNS name, or `none`";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<SentName> {
-        text(self, item, reading, |text| match text {
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<SentName, Fault> {
+        match self.text(item)? {
             "none" => Ok(SentName::Nothing),
-            _ if text.parse::<IpAddr>().is_ok() => {
+            text if text.parse::<IpAddr>().is_ok() => {
                 Err(Fault::new(format!("`{text}` is an IP address, which SNI cannot hold (RFC 6066 §3)"))
                     .allowed(self.allowed()))
             }
-            _ => dns_name(text).map(SentName::Name),
-        })
+            text => dns_name(text).map(SentName::Name),
+        }
     }
 }
 
@@ -68,12 +68,24 @@ impl ValueKind for PublicKeyPin {
     const FORM: &'static str = "text, such as `\"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\"`";
     const ALLOWED: &'static str = "`sha256/` and 44 characters of base64";
 
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Pin> {
-        text(self, item, reading, |text| {
-            text.parse::<Pin>().map_err(|error| {
-                Fault::new(format!("`{}` is not the pin of a public key: {error}", shortened(text)))
-            })
-        })
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<Pin, Fault> {
+        let text = self.text(item)?;
+        let fault =
+            |error| Fault::new(format!("`{}` is not the pin of a public key: {error}", shortened(text)));
+        text.parse::<Pin>().map_err(fault)
+    }
+}
+
+/// A rule about clients' names and keys.
+pub(crate) struct Identity;
+
+impl ValueKind for Identity {
+    type Value = Rule;
+    const FORM: &'static str = "text, such as `\"dns:*.example.org\"`";
+    const ALLOWED: &'static str = FORMS;
+
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<Rule, Fault> {
+        Rule::parse(self.text(item)?).map_err(Fault::new)
     }
 }
 
@@ -100,7 +112,7 @@ impl ValueKind for BackendProtocols {
             DeValue::String(text) if text == "client" => Some(BackendAlpn::Client),
             DeValue::String(text) => {
                 let hint = format!("write `[\"{text}\"]`, or `\"client\"` for what the client agreed to");
-                reading.error(&item.span, wrong_type(&Self::LIST, item).hint(hint));
+                reading.error(&item.span, Self::LIST.wrong_type(item).hint(hint));
                 None
             }
             _ => Self::LIST.read(item, reading).map(|list| BackendAlpn::Own(values(list))),
