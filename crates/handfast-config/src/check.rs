@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::time::Duration;
 
 use handfast_text::duration;
 
@@ -21,39 +22,33 @@ mod backends;
 mod effects;
 
 pub(crate) use backends::{backends, balance};
-pub(crate) use effects::{have_addresses, no_effect, no_effect_of_section, of_file, of_service};
+pub(crate) use effects::{
+    have_addresses, no_effect, no_effect_of_section, of_file, of_service, warn_no_effect,
+};
 
 /// The number of addresses of one port that are compared with each other; this bounds the cost.
 const MOST_COMPARED: usize = 500;
 
 /// `[process]`
 pub(crate) fn process(section: &Table<'_>, process: &Process) {
-    if process.user.is_none()
-        && let Some(span) = section.written(&keys::GROUP)
-    {
+    if process.user.is_none() {
         let fault = Fault::new("a `group` without a `user`: the process would keep its user's rights");
-        section.reading().error(&span, fault.hint("add `user`, or remove `group`"));
+        section.error(&keys::GROUP, fault.hint("add `user`, or remove `group`"));
     }
     if process.user.as_deref() == Some("root") {
-        section.warn(&keys::USER, || {
-            Fault::new("`root` may do everything, which a proxy need not")
-                .hint("name a user made for this service")
-        });
+        let fault = Fault::new("`root` may do everything, which a proxy need not");
+        section.warn(&keys::USER, fault.hint("name a user made for this service"));
     }
 }
 
 /// `[limits]` and `[service.limits]`: limits that another limit always reaches first.
 pub(crate) fn limits(section: &Table<'_>, limits: &Limits) {
     let never = |key: &dyn Entry, first: &str, first_value| {
-        section.warn(key, || {
-            let value = duration::written(first_value);
-            Fault::new(format!(
-                "`{}` is never reached: `{first}` ends the connection after {value}",
-                key.name
-            ))
-        });
+        let (name, value) = (key.name, duration::written(first_value));
+        let what = format!("`{name}` is never reached: `{first}` ends the connection after {value}");
+        section.warn(key, Fault::new(what));
     };
-    let limited = |limit: std::time::Duration| !limit.is_zero();
+    let limited = |limit: Duration| !limit.is_zero();
     if limits.connect > limits.handshake {
         never(&keys::CONNECT, "handshake", limits.handshake);
     }
@@ -66,19 +61,15 @@ pub(crate) fn limits(section: &Table<'_>, limits: &Limits) {
     if limited(limits.lifetime) && limits.idle > limits.lifetime {
         never(&keys::IDLE, "lifetime", limits.lifetime);
     }
-    if limits.keepalive.subsec_millis() != 0
-        && let Some(span) = section.written(&keys::KEEPALIVE)
-    {
-        section.reading().error(&span, Fault::new("the kernel counts this limit in whole seconds"));
+    if limits.keepalive.subsec_millis() != 0 {
+        section.error(&keys::KEEPALIVE, Fault::new("the kernel counts this limit in whole seconds"));
     }
 }
 
 /// A mode without a unix socket to have it.
 pub(crate) fn listen_mode(section: &Table<'_>, mode: Option<u32>, listen: &[Written<Address>]) {
     if mode.is_some() && !listen.iter().any(|address| matches!(address.value, Address::Unix(_))) {
-        section.warn(&keys::LISTEN_MODE, || {
-            Fault::new("`listen-mode` has no effect: no listener is a unix socket")
-        });
+        warn_no_effect(section, &keys::LISTEN_MODE, "no listener is a unix socket");
     }
 }
 
@@ -88,15 +79,13 @@ pub(crate) fn connections(section: &Table<'_>, service: &Service, process: &Proc
         limit.zip(other).is_some_and(|(limit, other)| limit > other)
     };
     if below(service.max_connections, process.max_connections) {
-        section.warn(&keys::SERVICE_CONNECTIONS, || {
-            Fault::new("`max-connections` is never reached: the whole process has fewer, see [process]")
-        });
+        let what = "`max-connections` is never reached: the whole process has fewer, see [process]";
+        section.warn(&keys::SERVICE_CONNECTIONS, Fault::new(what));
     }
     let whole = service.max_connections.or(process.max_connections);
     if below(service.max_connections_per_address, whole) {
-        section.warn(&keys::ADDRESS_CONNECTIONS, || {
-            Fault::new("`max-connections-per-address` is never reached: the whole service has fewer")
-        });
+        let what = "`max-connections-per-address` is never reached: the whole service has fewer";
+        section.warn(&keys::ADDRESS_CONNECTIONS, Fault::new(what));
     }
 }
 

@@ -4,7 +4,6 @@
 //! --explain`. Limits are named where they differ from the defaults.
 
 use std::fmt::Write as _;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use handfast_text::units::counted;
@@ -18,14 +17,14 @@ use super::model::{
     SentCertificate, Service, ServiceRule, Source, Starttls, Tickets, Tls, UnknownName,
 };
 
-mod clients;
 mod host;
 mod phrases;
 
 pub use host::explain_host;
 pub use phrases::CertificateFact;
 use phrases::{
-    backend, backend_tls, backends, certificate_fact, list, place, policy, prefixes, protocols, target,
+    backend, backend_tls, backends, certificate_fact, client_certificates, list, place, policy, prefixes,
+    protocols, target,
 };
 
 /// Describes in sentences what a configuration does; `facts` adds the contents of the certificates' files.
@@ -47,7 +46,7 @@ pub fn explain(config: &Config, facts: &[CertificateFact]) -> String {
     });
     let _ = writeln!(text, "{admin}\n{log}");
     if !config.process.weak_keys.is_empty() {
-        let files = list(config.process.weak_keys.iter().map(|file| file.display().to_string()));
+        let files = list(config.process.weak_keys.iter().map(|file| file.display()));
         let _ = writeln!(text, "Keys that are on the lists {files} are refused, on both sides.");
     }
     if config.process.private_keys_apart {
@@ -145,7 +144,7 @@ fn termination(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: &
     });
     lines.push(format!("speaks TLS with {}", policy(&tls.policy)));
     lines.push(protocols(&tls.alpn));
-    lines.extend(clients::sentences(&tls.client_certificates));
+    lines.extend(client_certificates(&tls.client_certificates));
     lines.push(tickets(&tls.tickets));
 }
 
@@ -240,7 +239,7 @@ fn rule(rule: &ServiceRule) -> String {
     parts.extend(
         rule.backends.as_ref().map(|backends| format!("goes to {}", list(backends.iter().map(backend)))),
     );
-    parts.extend(rule.client_certificates.iter().flat_map(clients::sentences));
+    parts.extend(rule.client_certificates.iter().flat_map(client_certificates));
     parts.extend(rule.policy.as_ref().map(|rule| format!("speaks TLS with {}", policy(rule))));
     parts.extend(rule.alpn.as_deref().map(protocols));
     parts.extend(rule.pass_through.map(|passes| {
@@ -253,11 +252,11 @@ fn rule(rule: &ServiceRule) -> String {
     if parts.is_empty() {
         parts.push("does the same as the service, whatever later rules say".to_owned());
     }
-    let protocols = list(rule.client_alpn.iter().cloned());
+    let (names, protocols) = (list(&rule.names), list(&rule.client_alpn));
     let who = match (rule.names.is_empty(), rule.client_alpn.is_empty()) {
-        (false, true) => list(rule.names.iter().cloned()),
+        (false, true) => names,
         (true, _) => format!("clients that offer {protocols}"),
-        (false, false) => format!("{} if the client offers {protocols}", list(rule.names.iter().cloned())),
+        (false, false) => format!("{names} if the client offers {protocols}"),
     };
     format!("for {who} it {}", parts.join("; it "))
 }
@@ -284,21 +283,18 @@ fn proxy_headers(headers: &ProxyProtocol) -> Vec<String> {
 }
 
 fn connections(service: &Service) -> Vec<String> {
-    let whole =
-        service.max_connections.map(|most| format!("serves at most {}", counted(most as u64, "connection")));
-    let each = service
-        .max_connections_per_address
-        .map(|most| format!("serves at most {} for one address", counted(most as u64, "connection")));
-    whole.into_iter().chain(each).collect()
+    let limits = [(service.max_connections, ""), (service.max_connections_per_address, " for one address")];
+    let sentence = |(most, of): (Option<usize>, &str)| {
+        Some(format!("serves at most {}{of}", counted(most? as u64, "connection")))
+    };
+    limits.into_iter().filter_map(sentence).collect()
 }
 
 /// Where connections to backends come from.
 fn source(source: &Source) -> Option<String> {
     match source {
         Source::Route => None,
-        Source::Own(own) => {
-            Some(format!("dials them from {}, in turn", list(own.iter().map(IpAddr::to_string))))
-        }
+        Source::Own(own) => Some(format!("dials them from {}, in turn", list(own))),
         Source::Client => Some("dials them from the client's own address (transparent)".to_owned()),
     }
 }
@@ -330,30 +326,29 @@ fn admission(admission: &Admission) -> Vec<String> {
 /// The limits that differ from the defaults.
 fn limits(limits: &Limits) -> Option<String> {
     let (normal, _) = defaults();
-    let span = |name: &str, value: Duration, normal: Duration, zero: &str| {
-        let shown = if value.is_zero() { zero.to_owned() } else { duration::written(value) };
-        (value != normal).then(|| format!("{name} {shown}"))
-    };
-    let hello = size::written(u64::try_from(limits.hello_bytes).unwrap_or(u64::MAX));
-    let different: Vec<String> = [
-        span("handshake", limits.handshake, normal.handshake, "none"),
-        (limits.hello_bytes != normal.hello_bytes).then(|| format!("hello {hello}")),
-        span("connect", limits.connect, normal.connect, "none"),
-        span("idle", limits.idle, normal.idle, "none"),
-        span("half-closed", limits.half_closed, normal.half_closed, "none"),
-        span("backend-ended", limits.backend_ended, normal.backend_ended, "none"),
-        span("lifetime", limits.lifetime, normal.lifetime, "none"),
-        span("unacknowledged", limits.unacknowledged, normal.unacknowledged, "none"),
-        span("keepalive", limits.keepalive, normal.keepalive, "none"),
-        span("resolve", limits.resolve, normal.resolve, "ttl"),
-        (limits.backend_failures != normal.backend_failures)
-            .then(|| format!("backend-failures {}", limits.backend_failures)),
-        span("backend-retry", limits.backend_retry, normal.backend_retry, "none"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let pairs = in_words(limits).into_iter().zip(in_words(&normal)).filter(|(limit, normal)| limit != normal);
+    let different: Vec<String> = pairs.map(|((name, value), _)| format!("{name} {value}")).collect();
     (!different.is_empty()).then(|| format!("has its own limits: {}", different.join(", ")))
+}
+
+fn in_words(limits: &Limits) -> [(&'static str, String); 12] {
+    let span = |value: Duration, zero: &str| {
+        if value.is_zero() { zero.to_owned() } else { duration::written(value) }
+    };
+    [
+        ("handshake", span(limits.handshake, "none")),
+        ("hello", size::written(limits.hello_bytes as u64)),
+        ("connect", span(limits.connect, "none")),
+        ("idle", span(limits.idle, "none")),
+        ("half-closed", span(limits.half_closed, "none")),
+        ("backend-ended", span(limits.backend_ended, "none")),
+        ("lifetime", span(limits.lifetime, "none")),
+        ("unacknowledged", span(limits.unacknowledged, "none")),
+        ("keepalive", span(limits.keepalive, "none")),
+        ("resolve", span(limits.resolve, "ttl")),
+        ("backend-failures", limits.backend_failures.to_string()),
+        ("backend-retry", span(limits.backend_retry, "none")),
+    ]
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@
 //! The order is that of the file: each section is read by its description (`keys.rs`), then checked against what
 //! is around it (`check.rs`).
 
-use std::fmt;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -67,7 +66,7 @@ pub fn load(path: &Path) -> Loaded {
         Ok(text) => load_text(path, text),
         Err(reason) => {
             let name = path.display().to_string();
-            let problem = Problem::error(Place::File { file: name }, reason.to_string());
+            let problem = Problem::error(Place::File { file: name }, reason);
             Loaded { text: String::new(), parsed: Err(vec![problem]) }
         }
     }
@@ -81,40 +80,18 @@ pub fn load_text(path: &Path, text: String) -> Loaded {
     Loaded { parsed, text }
 }
 
-/// Why a file has no text to read a configuration from.
-enum NoText {
-    /// The system refused.
-    Unreadable(io::Error),
-    /// It is larger than [`MOST_BYTES`].
-    TooLarge,
-    /// It is not UTF-8 in this line, from 1.
-    NotUtf8 { line: usize },
-}
-
-impl fmt::Display for NoText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(error) => write!(f, "cannot read the file: {error}"),
-            Self::TooLarge => f.write_str("the file is larger than 16 MiB, which no configuration is"),
-            Self::NotUtf8 { line } => write!(f, "line {line} is not UTF-8 text"),
-        }
-    }
-}
-
-fn text_of(path: &Path) -> Result<String, NoText> {
+/// The text of a file; otherwise why there is none.
+fn text_of(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(NoText::Unreadable)?;
+        .map_err(|error| format!("cannot read the file: {error}"))?;
     if bytes.len() as u64 > MOST_BYTES {
-        return Err(NoText::TooLarge);
+        return Err("the file is larger than 16 MiB, which no configuration is".to_owned());
     }
     String::from_utf8(bytes).map_err(|error| {
-        let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
-            .iter()
-            .filter(|byte| **byte == b'\n')
-            .count();
-        NoText::NotUtf8 { line: line + 1 }
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        format!("line {} is not UTF-8 text", good.iter().filter(|byte| **byte == b'\n').count() + 1)
     })
 }
 
@@ -170,7 +147,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
         sections.iter().map(|section| service(section, root, &process, &mut listeners)).collect();
     if services.is_empty() && !root.has(&keys::SERVICE) {
         let cure = "write [[service]] with `name`, `listen`, `backend` and `certificate`";
-        root.reading().missing(root.span(), Fault::new("there is no service").hint(cure));
+        root.missing(Fault::new("there is no service").hint(cure));
     }
     let services = services.into_iter().collect::<Option<Vec<_>>>()?;
     let config = Config { process, access_log, admin, admin_hosts, services, places: Places::default() };

@@ -71,9 +71,15 @@ type Line = Option<(&'static str, String)>;
 
 /// The flags as a file, and the flag of each line.
 fn as_file(input: &FlagInput) -> (String, Vec<Line>) {
-    let mut text = "[[service]]\nname = \"main\"\n".to_owned();
-    let mut lines: Vec<Line> = vec![None, None];
+    let (mut text, mut lines) = (String::new(), Vec::new());
+    let mut add = |line: &str, of: Line| {
+        text.push_str(line);
+        text.push('\n');
+        lines.push(of);
+    };
     let quoted = |value: &str| toml::Value::String(one_line(value)).to_string();
+    add("[[service]]", None);
+    add("name = \"main\"", None);
     for (flag, key, values) in [
         ("--listen", "listen", &input.listen),
         ("--backend", "backend", &input.backend),
@@ -83,27 +89,22 @@ fn as_file(input: &FlagInput) -> (String, Vec<Line>) {
             continue;
         }
         // A line for each value and each bracket.
-        text.push_str(&format!("{key} = [\n"));
-        lines.push(None);
+        add(&format!("{key} = ["), None);
         for value in values {
-            text.push_str(&format!("{},\n", quoted(value)));
-            lines.push(Some((flag, value.clone())));
+            add(&format!("{},", quoted(value)), Some((flag, value.clone())));
         }
-        text.push_str("]\n");
-        lines.push(None);
-    }
-    if let Some(key) = &input.key {
-        text.push_str(&format!("key = {}\n", quoted(key)));
-        lines.push(Some(("--key", key.clone())));
+        add("]", None);
     }
     for (flag, section, key, value) in [
-        ("--admin", "admin", "listen", &input.admin),
-        ("--access-log", "access-log", "to", &input.access_log),
+        ("--key", None, "key", &input.key),
+        ("--admin", Some("[admin]"), "listen", &input.admin),
+        ("--access-log", Some("[access-log]"), "to", &input.access_log),
     ] {
-        if let Some(value) = value {
-            text.push_str(&format!("[{section}]\n{key} = {}\n", quoted(value)));
-            lines.extend([None, Some((flag, value.clone()))]);
+        let Some(value) = value else { continue };
+        if let Some(header) = section {
+            add(header, None);
         }
+        add(&format!("{key} = {}", quoted(value)), Some((flag, value.clone())));
     }
     (text, lines)
 }

@@ -2,6 +2,7 @@
 //!
 //! In: a text that cannot be read, or an unknown key. Out: the program it is for, and its words in this program.
 
+use super::foreign_keys::has_word;
 use super::problem::{Fault, Problem};
 use super::reading::Reading;
 
@@ -88,25 +89,12 @@ fn is_nginx(line: &str) -> bool {
 }
 
 fn is_haproxy(line: &str) -> bool {
-    const WORDS: [&str; 13] = [
-        "frontend",
-        "backend",
-        "listen",
-        "bind",
-        "server",
-        "default_backend",
-        "use_backend",
-        "mode",
-        "timeout",
-        "option",
-        "maxconn",
-        "log",
-        "acl",
-    ];
+    const WORDS: &str =
+        "frontend backend listen bind server default_backend use_backend mode timeout option maxconn log acl";
     let alone = ["global", "defaults", "daemon"].contains(&line);
     let word = first_word(line);
     let rest = line[word.len()..].trim_start();
-    let says = WORDS.contains(&word)
+    let says = has_word(WORDS, word)
         && !rest.is_empty()
         && !rest.starts_with(['=', '{'])
         && !line.ends_with([';', '{']);
@@ -120,39 +108,17 @@ fn assignment(line: &str) -> Option<(String, &str)> {
 }
 
 fn is_stunnel(line: &str) -> bool {
-    const WORDS: [&str; 12] = [
-        "accept",
-        "connect",
-        "cert",
-        "key",
-        "cafile",
-        "capath",
-        "client",
-        "sslversion",
-        "verifychain",
-        "verifypeer",
-        "foreground",
-        "pid",
-    ];
+    const WORDS: &str =
+        "accept connect cert key cafile capath client sslversion verifychain verifypeer foreground pid";
     assignment(line).is_some_and(|(key, value)| {
-        WORDS.contains(&key.as_str()) && !value.is_empty() && !value.starts_with(['"', '\'', '[', '{'])
+        has_word(WORDS, &key) && !value.is_empty() && !value.starts_with(['"', '\'', '[', '{'])
     })
 }
 
 fn is_hitch(line: &str) -> bool {
-    const WORDS: [&str; 9] = [
-        "frontend",
-        "pem-file",
-        "pem-dir",
-        "alpn-protos",
-        "tls-protos",
-        "write-proxy-v2",
-        "prefer-server-ciphers",
-        "workers",
-        "ciphers",
-    ];
+    const WORDS: &str = "frontend pem-file pem-dir alpn-protos tls-protos write-proxy-v2 prefer-server-ciphers workers ciphers";
     assignment(line).is_some_and(|(key, value)| {
-        WORDS.contains(&key.as_str()) || (key == "backend" && value.trim_start_matches('"').starts_with('['))
+        has_word(WORDS, &key) || (key == "backend" && value.trim_start_matches('"').starts_with('['))
     })
 }
 

@@ -3,41 +3,35 @@
 /// The hint for a key of another program.
 pub(crate) fn hint(word: &str) -> Option<&'static str> {
     let word = handfast_text::suggest::plain(word);
-    KEYS.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, hint)| *hint)
+    KEYS.iter().find(|(words, _)| has_word(words, &word)).map(|(_, hint)| *hint)
 }
 
-const KEYS: [(&[&str], &str); 6] = [
+/// Whether `words`, separated by spaces, have this one.
+pub(crate) fn has_word(words: &str, word: &str) -> bool {
+    words.split(' ').any(|known| known == word)
+}
+
+/// Words, and the hint for each.
+const KEYS: [(&str, &str); 6] = [
     (
-        &[
-            "send-proxy",
-            "send-proxy-v2",
-            "accept-proxy",
-            "write-proxy",
-            "write-proxy-v1",
-            "write-proxy-v2",
-            "read-proxy",
-            "proxy-proxy",
-        ],
+        "send-proxy send-proxy-v2 accept-proxy write-proxy write-proxy-v1 write-proxy-v2 read-proxy proxy-proxy",
         "PROXY headers have their own section: [service.proxy-protocol] with `accept-from` and `send`",
     ),
     (
-        &["client"],
+        "client",
         "for clients in plain text and TLS towards the backends, write `client-tls = false` and `backend-tls = {}` in [[service]]",
     ),
     (
-        &["tls-backend", "ssl-backend", "proxy-ssl", "backend-ca", "verify-backend"],
+        "tls-backend ssl-backend proxy-ssl backend-ca verify-backend",
         "TLS towards backends has a separate section: [service.backend-tls] with `ca`, `name` and others",
     ),
     (
-        &["ocsp", "ocsp-stapling", "ssl-stapling"],
+        "ocsp ocsp-stapling ssl-stapling",
         "an OCSP response is stapled from the file beside the certificate that has `.ocsp` behind its name; nothing is fetched",
     ),
+    ("crl crl-file crlfile ssl-crl", "revocation lists are `crl` in [service.client-certificates]"),
     (
-        &["crl", "crl-file", "crlfile", "ssl-crl"],
-        "revocation lists are `crl` in [service.client-certificates]",
-    ),
-    (
-        &["acme", "letsencrypt", "lets-encrypt"],
+        "acme letsencrypt lets-encrypt",
         "Handfast does not fetch certificates: let certbot do it, and name its folder in `certificate`; the guide says how",
     ),
 ];

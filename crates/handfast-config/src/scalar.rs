@@ -3,7 +3,6 @@
 //! In: the text between the quotes. Out: the value, or a [`Fault`]: what is wrong, what is allowed and
 //! what was probably meant. Pure: relative paths are joined to the folder that is handed in, no file is looked at.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use handfast_text::duration::DurationError;
 use handfast_text::size::{SizeError, Spelling};
 use handfast_text::suggest::closest;
 
+use super::foreign_keys::has_word;
 use super::model::{Address, Target};
 use super::problem::Fault;
 
@@ -95,7 +95,7 @@ pub(crate) fn target(text: &str, folder: &Path) -> Result<Target, Fault> {
     let Some((name, port)) = text.rsplit_once(':').filter(|_| !text.contains("://")) else {
         return Err(not_one(address_hint(text, "8080")));
     };
-    host_name(name).map_err(|reason| not_one(address_hint(text, "8080").or(Some(reason.to_string()))))?;
+    host_name(name).map_err(|reason| not_one(address_hint(text, "8080").or(Some(reason))))?;
     let port = port_number(port, 1).map_err(wrong)?;
     Ok(Target::Name(name.to_lowercase(), port))
 }
@@ -167,71 +167,35 @@ fn address_hint(text: &str, port: &str) -> Option<String> {
         .then(|| "listen on an address of this machine, or on `*` for all of them".to_owned())
 }
 
-/// Why a text is no name of DNS.
-enum NotAName {
-    /// Its last part is a number, as in an IPv4 address.
-    EndsInNumber,
-    /// It has so many bytes.
-    TooLong(usize),
-    /// Two dots follow each other, or one is at an end.
-    EmptyLabel,
-    /// A part of it is too long.
-    LabelTooLong(String),
-    /// It has a character that no name has; whether that is ASCII.
-    Character { ascii: bool },
-    /// A part begins or ends with `-`.
-    Hyphen(String),
-}
-
-impl fmt::Display for NotAName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::EndsInNumber => f.write_str("the last part of a name is not a number"),
-            Self::TooLong(bytes) => write!(f, "a name has at most 253 bytes; this one has {bytes}"),
-            Self::EmptyLabel => {
-                f.write_str("a name has no empty parts: one dot between two parts, none at the ends")
-            }
-            Self::LabelTooLong(label) => {
-                write!(f, "a part of a name has at most 63 bytes; `{label}` has {}", label.len())
-            }
-            Self::Character { ascii } => {
-                let cure = if *ascii { "" } else { "; names in other scripts are written as `xn--…`" };
-                write!(f, "names consist of letters, digits, `-` and `_`{cure}")
-            }
-            Self::Hyphen(label) => {
-                write!(f, "a part of a name neither begins nor ends with `-`, as `{label}` does")
-            }
-        }
-    }
-}
-
 /// Whether `name` can be looked up; otherwise why not.
-fn host_name(name: &str) -> Result<(), NotAName> {
+fn host_name(name: &str) -> Result<(), String> {
     let name = name.strip_suffix('.').unwrap_or(name);
     if name.split('.').next_back().is_none_or(|last| last.bytes().all(|byte| byte.is_ascii_digit())) {
-        return Err(NotAName::EndsInNumber);
+        return Err("the last part of a name is not a number".to_owned());
     }
     labels(name)
 }
 
 /// Whether `name` consists of labels as DNS has them (RFC 1035 §2.3.1, with `_`, which is in use); otherwise why not.
-fn labels(name: &str) -> Result<(), NotAName> {
+fn labels(name: &str) -> Result<(), String> {
     if name.len() > 253 {
-        return Err(NotAName::TooLong(name.len()));
+        return Err(format!("a name has at most 253 bytes; this one has {}", name.len()));
     }
     for label in name.split('.') {
         if label.is_empty() {
-            return Err(NotAName::EmptyLabel);
+            return Err("a name has no empty parts: one dot between two parts, none at the ends".to_owned());
         }
         if label.len() > 63 {
-            return Err(NotAName::LabelTooLong(label.into()));
+            return Err(format!("a part of a name has at most 63 bytes; `{label}` has {}", label.len()));
         }
         let is_strange = |character: &char| !character.is_ascii_alphanumeric() && !"-_".contains(*character);
         if let Some(strange) = label.chars().find(is_strange) {
-            return Err(NotAName::Character { ascii: strange.is_ascii() });
+            let cure =
+                if strange.is_ascii() { "" } else { "; names in other scripts are written as `xn--…`" };
+            return Err(format!("names consist of letters, digits, `-` and `_`{cure}"));
         }
         if label.starts_with('-') || label.ends_with('-') {
-            return Err(NotAName::Hyphen(label.into()));
+            return Err(format!("a part of a name neither begins nor ends with `-`, as `{label}` does"));
         }
     }
     Ok(())
@@ -263,28 +227,13 @@ pub(crate) fn name_pattern(text: &str) -> Result<String, Fault> {
     }
     match labels(fixed) {
         Ok(()) => Ok(name),
-        Err(reason) => Err(wrong.hint(reason.to_string())),
+        Err(reason) => Err(wrong.hint(reason)),
     }
 }
 
 /// Application protocols in common use (IANA's "TLS ALPN Protocol IDs"), to notice misspelt ones.
-const KNOWN_PROTOCOLS: [&str; 15] = [
-    "h2",
-    "http/1.1",
-    "http/1.0",
-    "h3",
-    "acme-tls/1",
-    "imap",
-    "pop3",
-    "managesieve",
-    "ftp",
-    "mqtt",
-    "dot",
-    "ntske/1",
-    "postgresql",
-    "xmpp-client",
-    "xmpp-server",
-];
+const KNOWN_PROTOCOLS: &str = "h2 http/1.1 http/1.0 h3 acme-tls/1 imap pop3 managesieve ftp mqtt dot ntske/1 postgresql \
+                               xmpp-client xmpp-server";
 
 /// An application protocol: 1 to 255 bytes (RFC 7301 §3.1).
 pub(crate) fn protocol(text: &str) -> Result<String, Fault> {
@@ -296,14 +245,14 @@ pub(crate) fn protocol(text: &str) -> Result<String, Fault> {
 
 /// What is odd about a well-formed application protocol, if anything.
 pub(crate) fn odd_protocol(text: &str) -> Option<Fault> {
-    if KNOWN_PROTOCOLS.contains(&text) {
+    if has_word(KNOWN_PROTOCOLS, text) {
         return (text == "h3").then(|| Fault::new("`h3` is HTTP over QUIC: no client asks for it over TCP"));
     }
     let lower = text.to_lowercase();
     let meant = match lower.as_str() {
         "http2" | "http/2" | "http/2.0" | "h2c" => Some("h2"),
         "http" | "http1" | "http1.1" | "http/1" | "h1" => Some("http/1.1"),
-        _ => closest(&lower, KNOWN_PROTOCOLS),
+        _ => closest(&lower, KNOWN_PROTOCOLS.split(' ')),
     };
     meant.map(|meant| {
         Fault::new(format!("no client is known to ask for the protocol `{text}`"))

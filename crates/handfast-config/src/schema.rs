@@ -6,6 +6,7 @@ use std::ops::Deref;
 
 use handfast_text::suggest;
 
+use super::foreign_keys::has_word;
 use super::problem::Fault;
 use super::reading::{Item, Reading};
 
@@ -82,8 +83,7 @@ pub(crate) struct About {
 impl About {
     /// Whether other programs use this word for it; case is ignored, and `_` equals `-`.
     pub(crate) fn is_called(&self, word: &str) -> bool {
-        let word = suggest::plain(word);
-        self.elsewhere.split(' ').any(|other| other == word)
+        has_word(self.elsewhere, &suggest::plain(word))
     }
 }
 

@@ -57,16 +57,23 @@ impl<'t> Table<'t> {
         self.reading
     }
 
-    /// Notes an error at the value of `key`.
+    /// Notes an error at the value of `key`, if it is written in this very section.
     pub(crate) fn error(&self, key: &dyn Entry, fault: Fault) {
-        self.reading.error(&self.written(key).unwrap_or_default(), fault);
+        if let Some(span) = self.written(key) {
+            self.reading.error(&span, fault);
+        }
     }
 
     /// Warns at the value of `key`, if it is written in this very section.
-    pub(crate) fn warn(&self, key: &dyn Entry, fault: impl FnOnce() -> Fault) {
+    pub(crate) fn warn(&self, key: &dyn Entry, fault: Fault) {
         if let Some(span) = self.written(key) {
-            self.reading.warning(&span, fault());
+            self.reading.warning(&span, fault);
         }
+    }
+
+    /// Notes that something is missing in the section.
+    pub(crate) fn missing(&self, fault: Fault) {
+        self.reading.missing(&self.span, fault);
     }
 
     /// Every key that it may have.
@@ -94,7 +101,7 @@ impl<'t> Table<'t> {
         if self.entry(key.name).is_none() && !self.is_misspelt(key) {
             let what = format!("{} has no `{}`", self.section.header, key.name);
             let hint = format!("add a line such as `{} = {}`", key.name, key.example);
-            self.reading.missing(&self.span, Fault::new(what).hint(hint));
+            self.missing(Fault::new(what).hint(hint));
         }
         self.optional(key)
     }
@@ -188,12 +195,8 @@ impl<'t> Table<'t> {
     }
 
     fn not_a_section(&self, section: &Section, item: &Item<'_>) -> Fault {
-        Fault::new(format!("`{}` is a section, not {}", section.name, item.kind_name())).hint((self
-            .reading
-            .hints()
-            .form_of)(
-            section
-        ))
+        let hint = (self.reading.hints().form_of)(section);
+        Fault::new(format!("`{}` is a section, not {}", section.name, item.kind_name())).hint(hint)
     }
 
     fn entry(&self, name: &str) -> Option<&'t Spanned<DeValue<'t>>> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::warn_no_effect;
 use crate::keys;
 use crate::kind::is_local;
 use crate::model::{Address, Backend, Balance, Target};
@@ -38,13 +39,15 @@ pub(crate) fn backends(
         let fault = Fault::new("`weight` has no effect: there is one backend, which gets everything");
         section.reading().warning(&alone.span, fault);
     }
-    let Some(span) = section.written(key).filter(|_| !backends.is_empty()) else { return };
+    if backends.is_empty() {
+        return;
+    }
     if backends.iter().all(|backend| backend.value.weight == 0) {
         let fault = Fault::new("every backend has weight 0, so no connection could be served");
-        section.reading().error(&span, fault.hint("give at least one a weight from 1 to 256"));
+        section.error(key, fault.hint("give at least one a weight from 1 to 256"));
     } else if backends.iter().all(|backend| backend.value.backup) {
         let fault = Fault::new("every backend is a backup, so `backup` has no effect");
-        section.reading().warning(&span, fault.hint("remove `backup = true` from those to be used first"));
+        section.warn(key, fault.hint("remove `backup = true` from those to be used first"));
     }
 }
 
@@ -59,12 +62,10 @@ pub(crate) fn balance(
     let alone = backends.len() == 1 && matches!(backends[0].value.target, Target::Address(_));
     let has_rules = section.has(&keys::RULE);
     if alone && !has_rules && balance != Balance::RoundRobin {
-        section.warn(&keys::BALANCE, || Fault::new("`balance` has no effect: there is one backend"));
+        warn_no_effect(section, &keys::BALANCE, "there is one backend");
     }
     if alone && !has_rules && !slow_start.is_zero() {
-        section.warn(&keys::SLOW_START, || {
-            Fault::new("`slow-start` has no effect: there is one backend, which gets everything")
-        });
+        warn_no_effect(section, &keys::SLOW_START, "there is one backend, which gets everything");
     }
 }
 

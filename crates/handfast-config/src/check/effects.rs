@@ -15,23 +15,26 @@ use crate::table::Table;
 /// Reports each of these keys as an error where it is written; `why` it has no effect.
 pub(crate) fn no_effect<'k>(section: &Table<'_>, keys: impl IntoIterator<Item = &'k dyn Entry>, why: &str) {
     for key in keys {
-        if let Some(span) = section.written(key) {
-            let fault = Fault::new(format!("`{}` has no effect: {why}", key.name));
-            section.reading().error(&span, fault.hint("remove it, or change what the reason names"));
-        }
+        section.error(key, without_effect(key.name, why).hint(REMOVE));
     }
 }
 
 /// The same for a section inside of `section`, as a whole.
 pub(crate) fn no_effect_of_section(section: &Table<'_>, inner: &Section, why: &str) {
     if let Some(span) = section.span_of(inner) {
-        let fault = Fault::new(format!("`{}` has no effect: {why}", inner.name));
-        section.reading().error(&span, fault.hint("remove it, or change what the reason names"));
+        section.reading().error(&span, without_effect(inner.name, why).hint(REMOVE));
     }
 }
 
-fn warn_no_effect(section: &Table<'_>, key: &dyn Entry, why: &str) {
-    section.warn(key, || Fault::new(format!("`{}` has no effect: {why}", key.name)));
+/// Warns of a key that is written and has no effect.
+pub(crate) fn warn_no_effect(section: &Table<'_>, key: &dyn Entry, why: &str) {
+    section.warn(key, without_effect(key.name, why));
+}
+
+const REMOVE: &str = "remove it, or change what the reason names";
+
+fn without_effect(name: &str, why: &str) -> Fault {
+    Fault::new(format!("`{name}` has no effect: {why}"))
 }
 
 /// Whether some clients of a service have an address: that of a socket, or that in a PROXY header.
@@ -45,19 +48,15 @@ pub(crate) fn have_addresses<'a>(
 
 /// What has no effect in a service, once it has been read.
 pub(crate) fn of_service(section: &Table<'_>, service: &Service) {
-    clients(section, service);
+    if let Some(starttls) = &service.starttls {
+        let why = format!("clients speak {} before TLS, see `starttls`", starttls.protocol);
+        warn_no_effect(section, &keys::PLAIN_HTTP, &why);
+    }
     addresses(section, service);
     backends(section, service);
     limits(&section.inner(&keys::SERVICE_LIMITS), std::slice::from_ref(service));
     if let Some(tls) = &service.tls {
         tickets(&section.inner(&keys::SERVICE_TICKETS), std::iter::once(&tls.tickets));
-    }
-}
-
-fn clients(section: &Table<'_>, service: &Service) {
-    if let Some(starttls) = &service.starttls {
-        let why = format!("clients speak {} before TLS, see `starttls`", starttls.protocol);
-        warn_no_effect(section, &keys::PLAIN_HTTP, &why);
     }
 }
 
@@ -67,11 +66,8 @@ fn addresses(section: &Table<'_>, service: &Service) {
         return;
     }
     if service.balance == Balance::SourceHash {
-        warn_no_effect(
-            section,
-            &keys::BALANCE,
-            "clients of unix sockets have no address, so backends take turns",
-        );
+        let why = "clients of unix sockets have no address, so backends take turns";
+        warn_no_effect(section, &keys::BALANCE, why);
     }
     if service.source == Source::Client {
         warn_no_effect(section, &keys::SOURCE, "clients of unix sockets have no address");
@@ -168,11 +164,8 @@ pub(crate) fn of_file(root: &Table<'_>, config: &Config) {
     match &config.admin {
         None => warn_no_effect(&admin, &keys::ADMIN_HOSTS, "the admin listener is off"),
         Some(Address::Unix(_)) => {
-            warn_no_effect(
-                &admin,
-                &keys::ADMIN_HOSTS,
-                "requests at a unix socket are answered under any name",
-            );
+            let why = "requests at a unix socket are answered under any name";
+            warn_no_effect(&admin, &keys::ADMIN_HOSTS, why);
         }
         Some(Address::Ip(_)) => {}
     }
@@ -182,22 +175,17 @@ pub(crate) fn of_file(root: &Table<'_>, config: &Config) {
 fn process(section: &Table<'_>, config: &Config) {
     let (process, services) = (&config.process, &config.services);
     if !process.sandbox {
-        warn_no_effect(
-            section,
-            &keys::SANDBOX_FOLDERS,
-            "there is no sandbox, and a reload reads files anywhere",
-        );
+        let why = "there is no sandbox, and a reload reads files anywhere";
+        warn_no_effect(section, &keys::SANDBOX_FOLDERS, why);
     }
     let ends_tls = || services.iter().filter_map(|service| service.tls.as_ref());
-    let of_rules = services.iter().flat_map(|service| &service.rules);
-    let of_rules = of_rules.filter_map(|rule| rule.backend_tls.as_ref()?.as_ref());
-    let dials: Vec<&BackendTls> =
-        services.iter().filter_map(|service| service.backend_tls.as_ref()).chain(of_rules).collect();
+    let routes = services.iter().flat_map(Service::routes);
+    let dials: Vec<_> = routes.filter_map(|route| route.backends.tls).collect();
     if ends_tls().next().is_none() && dials.is_empty() {
         let why = "no service has TLS that ends here, or TLS towards its backends";
         no_effect(section, [&keys::WEAK_KEYS as &dyn Entry], why);
-        let reads_files = services.iter().filter_map(|service| service.connect_through.as_ref());
-        if !reads_files.into_iter().any(|through| through.login.is_some()) {
+        let mut proxies = services.iter().filter_map(|service| service.connect_through.as_ref());
+        if !proxies.any(|through| through.login.is_some()) {
             warn_no_effect(section, &keys::WATCH_INTERVAL, "no file is read that could change");
         }
     }
@@ -205,11 +193,8 @@ fn process(section: &Table<'_>, config: &Config) {
         && ends_tls().next().is_none()
         && dials.iter().all(|tls| tls.identity.is_none())
     {
-        warn_no_effect(
-            section,
-            &keys::PRIVATE_KEYS,
-            "no certificate of this configuration has a private key",
-        );
+        let why = "no certificate of this configuration has a private key";
+        warn_no_effect(section, &keys::PRIVATE_KEYS, why);
     }
     let mut certificates = ends_tls().flat_map(|tls| &tls.certificates);
     if !certificates.any(|source| matches!(source, CertificateSource::Folder(_))) {

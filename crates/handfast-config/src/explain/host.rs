@@ -3,9 +3,9 @@
 //! In: the model, the name, and the certificates that the store would show. Out: a text for `handfast check --explain HOST`. The
 //! rule is chosen by the same code that chooses it for connections.
 
-use super::clients;
 use super::phrases::{
-    CertificateFact, backend_tls, backends, certificate_fact, list, place, policy, protocols,
+    CertificateFact, backend_tls, backends, certificate_fact, client_certificates, list, place, policy,
+    protocols,
 };
 use crate::model::{Clients, Route, RouteTls, Service, ServiceRule, UnknownName};
 use crate::route_table::RouteTable;
@@ -80,7 +80,7 @@ fn outcome(
 fn inherited(tls: &RouteTls, rule: Option<&ServiceRule>) -> Vec<String> {
     let mut lines = Vec::new();
     if rule.is_none_or(|rule| rule.client_certificates.is_none()) {
-        lines.extend(clients::sentences(&tls.client_certificates));
+        lines.extend(client_certificates(&tls.client_certificates));
     }
     if rule.is_none_or(|rule| rule.policy.is_none()) {
         lines.push(format!("speaks TLS with {}", policy(&tls.policy)));

@@ -1,13 +1,17 @@
 //! Parts of sentences about a configuration: addresses, backends, policies, certificates.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::path::Path;
 
 use handfast_net::prefix::Prefix;
 use handfast_text::calendar::Utc;
 use handfast_text::units::counted;
+use handfast_tls::client_certificates::{Demand, Rule};
 
-use crate::model::{Address, Backend, BackendAlpn, BackendTls, BackendVerification, Balance, Policy, Target};
+use crate::model::{
+    Address, Backend, BackendAlpn, BackendTls, BackendVerification, Balance, ClientCertificates,
+    ClientChecks, Policy, Target,
+};
 use crate::policy::is_default;
 
 /// Facts about one loaded certificate.
@@ -47,8 +51,8 @@ pub(super) fn unix(path: &Path) -> String {
 }
 
 /// Items as people write them: "a, b and c".
-pub(super) fn list(items: impl Iterator<Item = String>) -> String {
-    let items: Vec<String> = items.collect();
+pub(super) fn list(items: impl IntoIterator<Item = impl Display>) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     match items.as_slice() {
         [] => String::new(),
         [only] => only.clone(),
@@ -114,7 +118,7 @@ pub(super) fn backend_tls(tls: &BackendTls) -> String {
     match &tls.alpn {
         BackendAlpn::Own(protocols) if protocols.is_empty() => {}
         BackendAlpn::Own(protocols) => {
-            parts.push(format!("offers the application protocols {}", list(protocols.iter().cloned())));
+            parts.push(format!("offers the application protocols {}", list(protocols)));
         }
         BackendAlpn::Client => parts.push("offers the application protocol of the client".to_owned()),
     }
@@ -129,7 +133,7 @@ pub(super) fn certificate_fact(fact: &CertificateFact) -> String {
         days if days < 0 => format!("EXPIRED {} ago", counted(days.unsigned_abs(), "day")),
         days => format!("good for {}", counted(days.unsigned_abs(), "more day")),
     };
-    let names = if fact.names.is_empty() { "no names".to_owned() } else { list(fact.names.iter().cloned()) };
+    let names = if fact.names.is_empty() { "no names".to_owned() } else { list(&fact.names) };
     let staple = fact
         .staple_until
         .map(|until| format!(", OCSP response stapled until {}", Utc::of_seconds(until).for_people()));
@@ -146,7 +150,7 @@ pub(super) fn policy(policy: &Policy) -> String {
         [("versions", &policy.versions), ("suites", &policy.suites), ("groups", &policy.groups)]
     {
         if let Some(names) = names {
-            let _ = write!(text, ", but only the {what} {}", list(names.iter().cloned()));
+            let _ = write!(text, ", but only the {what} {}", list(names));
         }
     }
     text
@@ -155,9 +159,7 @@ pub(super) fn policy(policy: &Policy) -> String {
 pub(super) fn protocols(alpn: &[String]) -> String {
     match alpn {
         [] => "does not answer what application protocols a client offers (ALPN)".to_owned(),
-        protocols => {
-            format!("agrees on the application protocols {}, in this order", list(protocols.iter().cloned()))
-        }
+        protocols => format!("agrees on the application protocols {}, in this order", list(protocols)),
     }
 }
 
@@ -169,4 +171,50 @@ pub(super) fn prefixes(prefixes: &[Prefix]) -> String {
     let more = prefixes.len().saturating_sub(NAMED);
     let more = (more > 0).then(|| format!("{more} more"));
     list(named.chain(more))
+}
+
+/// Which clients a service admits: a sentence for each requirement.
+pub(super) fn client_certificates(rule: &ClientCertificates) -> Vec<String> {
+    let Some((demand, checks)) = rule.checks() else { return vec!["lets every client in".to_owned()] };
+    let ca = checks.ca.display();
+    let whom = match demand {
+        Demand::Request => {
+            format!("lets in clients without a certificate, and those with one signed by {ca}")
+        }
+        Demand::Require => format!("lets in only clients with a certificate signed by {ca}"),
+    };
+    let mut sentences = vec![whom];
+    sentences.extend(revocation(checks));
+    if !checks.rules.refuse.is_empty() {
+        sentences.push(format!("refuses clients with {}", rules(&checks.rules.refuse)));
+    }
+    if !checks.rules.allow.is_empty() {
+        sentences.push(format!(
+            "lets in, of clients with a certificate, only those with {}",
+            rules(&checks.rules.allow)
+        ));
+    }
+    if let Some(backends) = &checks.failed_to {
+        let backends = list(backends.iter().map(backend));
+        sentences.push(format!(
+            "serves clients whose certificate fails from {backends}, instead of refusing them"
+        ));
+    }
+    sentences
+}
+
+fn revocation(checks: &ClientChecks) -> Option<String> {
+    let lenience = match (checks.lenience.accept_expired, checks.lenience.accept_missing) {
+        (false, false) => ", and those whose CA has no list, or an expired one",
+        (false, true) => ", and those whose CA has an expired list",
+        (true, false) => ", and those whose CA has no list",
+        (true, true) => "",
+    };
+    let places = list(checks.crl.iter().map(|path| path.display()));
+    (!checks.crl.is_empty())
+        .then(|| format!("refuses certificates that the revocation lists of {places} name{lenience}"))
+}
+
+fn rules(rules: &[Rule]) -> String {
+    rules.iter().map(Rule::to_string).collect::<Vec<_>>().join(" or ")
 }

@@ -1,6 +1,6 @@
 //! TLS towards the backends, from its section to the model.
 
-use super::check::no_effect;
+use super::check::{no_effect, warn_no_effect};
 use super::policy;
 use crate::keys;
 use crate::model::{Backend, BackendAlpn, BackendTls, BackendVerification, SentName, Starttls, Target};
@@ -56,11 +56,8 @@ fn starttls(section: &Table<'_>) -> Option<Starttls> {
     let protocol = section.optional(&keys::BACKEND_STARTTLS);
     let name = section.optional(&keys::BACKEND_STARTTLS_NAME);
     if section.written(&keys::BACKEND_STARTTLS).is_none() {
-        section.warn(&keys::BACKEND_STARTTLS_NAME, || {
-            Fault::new(
-                "`starttls-name` has no effect: the backend speaks TLS from the first byte, see `starttls`",
-            )
-        });
+        let why = "the backend speaks TLS from the first byte, see `starttls`";
+        warn_no_effect(section, &keys::BACKEND_STARTTLS_NAME, why);
     }
     Some(Starttls { protocol: protocol?, name })
 }
@@ -68,10 +65,8 @@ fn starttls(section: &Table<'_>) -> Option<Starttls> {
 /// Keys that contradict `verify`.
 fn check_verification(section: &Table<'_>, verify: BackendVerification) {
     let has_no_effect = |key: &dyn Entry, what: &str| {
-        if let Some(span) = section.written(key) {
-            let fault = Fault::new(format!("`{}` has no effect: {what}", key.name));
-            section.reading().error(&span, fault.hint("remove it, or change `verify`"));
-        }
+        let fault = Fault::new(format!("`{}` has no effect: {what}", key.name));
+        section.error(key, fault.hint("remove it, or change `verify`"));
     };
     match verify {
         BackendVerification::Full | BackendVerification::AnyName => {}
@@ -79,7 +74,7 @@ fn check_verification(section: &Table<'_>, verify: BackendVerification) {
             has_no_effect(&keys::BACKEND_CA, "the pins alone decide");
             if section.written(&keys::BACKEND_PINS).is_none() {
                 let fault = Fault::new("the pins alone are to decide, but there are none");
-                section.reading().missing(section.span(), fault.hint("add `pins = [\"sha256/…\"]`"));
+                section.missing(fault.hint("add `pins = [\"sha256/…\"]`"));
             }
         }
         BackendVerification::Nothing => {
@@ -88,10 +83,8 @@ fn check_verification(section: &Table<'_>, verify: BackendVerification) {
         }
     }
     if matches!(verify, BackendVerification::AnyName | BackendVerification::Nothing) {
-        section.warn(&keys::BACKEND_VERIFY, || {
-            Fault::new("an attacker on the network path can impersonate the backend")
-                .hint("give `ca` the backend's own certificate instead")
-        });
+        let fault = Fault::new("an attacker on the network path can impersonate the backend");
+        section.warn(&keys::BACKEND_VERIFY, fault.hint("give `ca` the backend's own certificate instead"));
     }
 }
 
@@ -116,11 +109,7 @@ pub(super) fn check_names(
     backends: &[Written<Backend>],
 ) {
     let Some(settings) = &tls.value else { return };
-    let is_named = settings.name.is_some()
-        || matches!(
-            settings.verify,
-            BackendVerification::Pins | BackendVerification::AnyName | BackendVerification::Nothing
-        );
+    let is_named = settings.name.is_some() || settings.verify != BackendVerification::Full;
     for backend in backends {
         match &backend.value.target {
             Target::BuiltIn => {

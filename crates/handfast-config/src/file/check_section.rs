@@ -1,5 +1,6 @@
 //! `[service.check]`: which keys go together.
 
+use crate::check::warn_no_effect;
 use crate::keys::{self, CheckWord};
 use crate::model::{Check, CheckKind};
 use crate::problem::Fault;
@@ -26,24 +27,17 @@ pub(super) fn check(section: &Table<'_>, has_tls: bool) -> Option<Option<Check>>
     let status = section.optional(&keys::CHECK_STATUS).map(values);
     let send = section.optional(&keys::CHECK_SEND);
     let expect = section.optional(&keys::CHECK_EXPECT);
-    let reading = section.reading();
 
     if timeout > interval {
-        let span = section.written(&keys::CHECK_TIMEOUT).or_else(|| section.written(&keys::CHECK_INTERVAL));
-        let fault = Fault::new(
-            "`timeout` is longer than `interval`: one check would begin before the last one ended",
-        );
-        reading.error(
-            &span.unwrap_or_else(|| section.span().clone()),
-            fault.hint("make `interval` longer, or `timeout` shorter"),
-        );
+        let what = "`timeout` is longer than `interval`: one check would begin before the last one ended";
+        let written = section.written(&keys::CHECK_TIMEOUT).is_some();
+        let key: &dyn Entry = if written { &keys::CHECK_TIMEOUT } else { &keys::CHECK_INTERVAL };
+        section.error(key, Fault::new(what).hint("make `interval` longer, or `timeout` shorter"));
     }
     let foreign = |keys: &[&'static dyn Entry], of: &str| {
         for key in keys {
-            if let Some(span) = section.written(*key) {
-                let fault = Fault::new(format!("`{}` belongs to a check of type `{of}`", key.name));
-                reading.error(&span, fault.hint(format!("remove it, or write `type = \"{of}\"`")));
-            }
+            let fault = Fault::new(format!("`{}` belongs to a check of type `{of}`", key.name));
+            section.error(*key, fault.hint(format!("remove it, or write `type = \"{of}\"`")));
         }
     };
     let word = word?;
@@ -60,9 +54,7 @@ pub(super) fn check(section: &Table<'_>, has_tls: bool) -> Option<Option<Check>>
         section.error(key, fault.hint(hint));
     }
     if !has_tls && tls == Some(false) && matches!(word, CheckWord::Http | CheckWord::SendExpect) {
-        section.warn(&keys::CHECK_TLS, || {
-            Fault::new("`tls` has no effect: connections to the backends are in plain text")
-        });
+        warn_no_effect(section, &keys::CHECK_TLS, "connections to the backends are in plain text");
     }
     if tls.is_some() && matches!(word, CheckWord::Tcp | CheckWord::Tls) {
         let fault = Fault::new("`tls` is for the types `http` and `send-expect`");
@@ -72,10 +64,8 @@ pub(super) fn check(section: &Table<'_>, has_tls: bool) -> Option<Option<Check>>
     let is_plain = |text: &String| text.bytes().all(|byte| byte.is_ascii_graphic());
     let path = path.unwrap_or_else(|| "/".to_owned());
     if !path.starts_with('/') || !is_plain(&path) {
-        let fault = Fault::new(
-            "a path begins with `/` and has no spaces, control characters or letters beyond ASCII",
-        );
-        section.error(&keys::CHECK_PATH, fault.hint("write `%20` for a space"));
+        let what = "a path begins with `/` and has no spaces, control characters or letters beyond ASCII";
+        section.error(&keys::CHECK_PATH, Fault::new(what).hint("write `%20` for a space"));
     }
     if host.as_ref().is_some_and(|host| !is_plain(host)) {
         let fault = Fault::new("a host has no spaces, control characters or letters beyond ASCII");
@@ -88,7 +78,7 @@ pub(super) fn check(section: &Table<'_>, has_tls: bool) -> Option<Option<Check>>
         CheckWord::SendExpect => {
             if section.written(&keys::CHECK_EXPECT).is_none() {
                 let fault = Fault::new("a check of type `send-expect` has no `expect`");
-                reading.missing(section.span(), fault.hint("add a line such as `expect = \"+PONG\"`"));
+                section.missing(fault.hint("add a line such as `expect = \"+PONG\"`"));
             }
             CheckKind::SendExpect { send: send.unwrap_or_default(), expect: expect? }
         }

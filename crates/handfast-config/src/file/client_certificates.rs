@@ -1,8 +1,6 @@
 //! Reads `[service.client-certificates]`.
-//!
-//! In: the section. Out: the rule, or problems noted in the reading.
 
-use handfast_tls::client_certificates::{Demand, Lenience, Rules};
+use handfast_tls::client_certificates::{Demand, Lenience, Rule, Rules};
 
 use crate::check;
 use crate::keys;
@@ -21,16 +19,16 @@ pub(super) fn client_certificates(
         return Some(None);
     }
     let (mode, ca) = (section.required(&keys::CLIENT_MODE), section.optional(&keys::CLIENT_CA));
-    let crl = section.optional(&keys::CLIENT_CRL).map(values);
+    let crl = section.list(&keys::CLIENT_CRL);
     let lenience = Lenience {
         accept_expired: section.or_default(&keys::CRL_EXPIRED),
         accept_missing: section.or_default(&keys::CRL_MISSING),
     };
-    let allow = section.optional(&keys::CLIENT_ALLOW);
-    let refuse = section.optional(&keys::CLIENT_REFUSE);
+    let allow = section.optional(&keys::CLIENT_ALLOW).unwrap_or_default();
+    let refuse = section.optional(&keys::CLIENT_REFUSE).unwrap_or_default();
     let failed_to = section.optional(&keys::CLIENT_FAILED_TO);
     check::backends(section, &keys::CLIENT_FAILED_TO, listen, failed_to.as_deref().unwrap_or_default());
-    contradictions(section, allow.as_deref(), refuse.as_deref());
+    contradictions(section, &allow, &refuse);
     if mode == Some(None) {
         return without_use(section).then_some(Some(ClientCertificates::Off));
     }
@@ -38,23 +36,18 @@ pub(super) fn client_certificates(
         if section.written(&keys::CLIENT_CA).is_none() && mode.is_some() {
             let fault = Fault::new("client certificates are asked for, but no `ca` says whose are good")
                 .hint("add `ca = \"clients-ca.pem\"`, the authorities that sign your clients' certificates");
-            section.reading().missing(section.span(), fault);
+            section.missing(fault);
         }
         return None;
     };
-    let rules = Rules {
-        allow: allow.map(values).unwrap_or_default(),
-        refuse: refuse.map(values).unwrap_or_default(),
-    };
+    let rules = Rules { allow: values(allow), refuse: values(refuse) };
     let failed_to = failed_to.map(|backends| values(backends).into());
-    let checks = ClientChecks { ca, crl: crl.unwrap_or_default(), lenience, rules, failed_to };
+    let checks = ClientChecks { ca, crl, lenience, rules, failed_to };
     section.reading().named().authorities.push(checks.clone());
     if checks.crl.is_empty() {
         for key in [&keys::CRL_EXPIRED as &dyn Entry, &keys::CRL_MISSING] {
-            if let Some(span) = section.written(key) {
-                let what = format!("`{}` has no effect without `crl`", key.name);
-                section.reading().error(&span, Fault::new(what).hint("add `crl`, or remove it"));
-            }
+            let what = format!("`{}` has no effect without `crl`", key.name);
+            section.error(key, Fault::new(what).hint("add `crl`, or remove it"));
         }
     }
     let checks = Box::new(checks);
@@ -80,14 +73,9 @@ fn without_use(section: &Table<'_>) -> bool {
 }
 
 /// Rules that others make useless.
-fn contradictions(
-    section: &Table<'_>,
-    allow: Option<&[Written<handfast_tls::client_certificates::Rule>]>,
-    refuse: Option<&[Written<handfast_tls::client_certificates::Rule>]>,
-) {
-    for rule in allow.unwrap_or_default() {
-        let same = refuse.unwrap_or_default().iter().find(|other| other.value == rule.value);
-        if let Some(same) = same {
+fn contradictions(section: &Table<'_>, allow: &[Written<Rule>], refuse: &[Written<Rule>]) {
+    for rule in allow {
+        if let Some(same) = refuse.iter().find(|other| other.value == rule.value) {
             let fault = Fault::new("the same is refused, and `refuse` wins").see(same.span.clone(), "here");
             section.reading().error(&rule.span, fault.hint("remove one of them"));
         }

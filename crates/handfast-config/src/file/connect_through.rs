@@ -17,11 +17,9 @@ pub(super) fn connect_through(section: &Table<'_>, backends: &[&Target]) -> Opti
     if let Some(user) = &user
         && (user.is_empty() || user.len() > 255 || user.contains(':') || user.chars().any(char::is_control))
     {
-        let fault = Fault::new("this cannot be a user's name for a proxy");
-        section.error(
-            &keys::THROUGH_USER,
-            fault.allowed("1 to 255 bytes without a colon or control characters (RFC 7617 §2)"),
-        );
+        let allowed = "1 to 255 bytes without a colon or control characters (RFC 7617 §2)";
+        let fault = Fault::new("this cannot be a user's name for a proxy").allowed(allowed);
+        section.error(&keys::THROUGH_USER, fault);
         return None;
     }
     let login = match (user, password) {

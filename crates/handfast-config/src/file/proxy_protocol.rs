@@ -52,15 +52,15 @@ fn check_senders(section: &Table<'_>, senders: &[Written<ProxySender>], listen: 
 
 /// Reports a client certificate that cannot be sent, or that no client is requested to show.
 fn check_certificate(section: &Table<'_>, read: &ProxyProtocol, asks: bool) {
-    let Some(span) = section.written(&keys::SEND_CLIENT_CERTIFICATE) else { return };
     if read.client_certificate == SentCertificate::Off {
         return;
     }
+    let key = &keys::SEND_CLIENT_CERTIFICATE;
     if read.send != Some(Version::V2) {
         let fault = Fault::new("only headers of version 2 can say something of the client's certificate");
-        section.reading().error(&span, fault.hint("add `send = \"v2\"`, or remove `client-certificate`"));
+        section.error(key, fault.hint("add `send = \"v2\"`, or remove `client-certificate`"));
     } else if !asks {
         let fault = Fault::new("`client-certificate` has no effect: clients are not asked for certificates");
-        section.reading().warning(&span, fault.hint("add [service.client-certificates]"));
+        section.warn(key, fault.hint("add [service.client-certificates]"));
     }
 }

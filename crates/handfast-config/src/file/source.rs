@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use crate::check::warn_no_effect;
 use crate::keys;
 use crate::kind::SourceItem;
 use crate::model::{Address, Source, Target};
@@ -16,36 +17,36 @@ const MOST: usize = 16;
 ///
 /// `dialled`: the backends, or the proxy in front of them.
 pub(super) fn source(section: &Table<'_>, dialled: &[&Target], user: Option<&str>) -> Option<Source> {
-    let (Some(items), Some(span)) = (section.optional(&keys::SOURCE), section.written(&keys::SOURCE)) else {
+    let Some(items) = section.optional(&keys::SOURCE) else {
         return section.written(&keys::SOURCE).is_none().then_some(Source::Route);
     };
-    let error = |fault: Fault| section.reading().error(&span, fault);
+    let refuse = |fault: Fault| {
+        section.error(&keys::SOURCE, fault);
+        None
+    };
     let is_unix = |target: &&Target| matches!(target, Target::Address(Address::Unix(_)));
     if !dialled.is_empty() && dialled.iter().all(is_unix) {
-        let what = "`source` has no effect: no backend is reached by an address";
-        section.reading().warning(&span, Fault::new(what));
+        warn_no_effect(section, &keys::SOURCE, "no backend is reached by an address");
     }
     if items.iter().any(|item| item.value == SourceItem::Client) {
         if items.len() > 1 {
-            error(
-                Fault::new("`client` cannot be combined with addresses: a connection has one source")
-                    .hint("write `\"client\"`"),
-            );
-            return None;
+            let what = "`client` cannot be combined with addresses: a connection has one source";
+            return refuse(Fault::new(what).hint("write `\"client\"`"));
         }
         if let Some(user) = user.filter(|user| *user != "root") {
             let what = format!("as user `{user}` it cannot use its clients' addresses (CAP_NET_ADMIN)");
-            error(Fault::new(what).hint(
-                "leave `process.user` away, and let systemd set it: `User=` with `AmbientCapabilities=CAP_NET_ADMIN`",
-            ));
-            return None;
+            let hint = "leave `process.user` away, and let systemd set it: `User=` with `AmbientCapabilities=CAP_NET_ADMIN`";
+            return refuse(Fault::new(what).hint(hint));
         }
         return Some(Source::Client);
     }
     if items.len() > MOST {
-        error(Fault::new(format!("at most {MOST} source addresses are tried in turn")));
-        return None;
+        return refuse(Fault::new(format!("at most {MOST} source addresses are tried in turn")));
     }
+    let own = |item: &Written<SourceItem>| match item.value {
+        SourceItem::Own(own) => Some(own),
+        SourceItem::Client => None,
+    };
     let own: Vec<IpAddr> = items.iter().filter_map(own).collect();
     let unreachable = dialled.iter().filter_map(|target| match target {
         Target::Address(Address::Ip(to)) => Some(*to),
@@ -55,15 +56,7 @@ pub(super) fn source(section: &Table<'_>, dialled: &[&Target], user: Option<&str
     let mut wrong = unreachable.filter(|to| own.iter().all(|own| own.is_ipv4() != to.is_ipv4()));
     if let Some(to) = wrong.next() {
         let family = if to.is_ipv4() { "IPv4" } else { "IPv6" };
-        error(Fault::new(format!("no source address is an {family} one, as the backend `{to}` is")));
-        return None;
+        return refuse(Fault::new(format!("no source address is an {family} one, as the backend `{to}` is")));
     }
     Some(Source::Own(own))
-}
-
-fn own(item: &Written<SourceItem>) -> Option<IpAddr> {
-    match item.value {
-        SourceItem::Own(own) => Some(own),
-        SourceItem::Client => None,
-    }
 }

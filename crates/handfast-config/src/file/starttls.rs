@@ -2,20 +2,20 @@
 
 use handfast_wire::starttls::Protocol;
 
-use super::super::keys;
-use super::super::model::{BackendTls, Clients, ServiceRule, Starttls, Tls};
-use super::super::problem::Fault;
-use super::super::reading::Written;
-use super::super::table::Table;
+use crate::check::warn_no_effect;
+use crate::keys;
+use crate::model::{BackendTls, Clients, ServiceRule, Starttls, Tls};
+use crate::problem::Fault;
+use crate::reading::Written;
+use crate::table::Table;
 
 /// What clients of a service speak before TLS.
 pub(super) fn starttls(section: &Table<'_>, clients: Clients) -> Option<Starttls> {
     let protocol = section.optional(&keys::STARTTLS);
     let name = section.optional(&keys::STARTTLS_NAME);
     if section.written(&keys::STARTTLS).is_none() && clients == Clients::Tls {
-        section.warn(&keys::STARTTLS_NAME, || {
-            Fault::new("`starttls-name` has no effect: clients speak TLS from the first byte, see `starttls`")
-        });
+        let why = "clients speak TLS from the first byte, see `starttls`";
+        warn_no_effect(section, &keys::STARTTLS_NAME, why);
     }
     Some(Starttls { protocol: protocol?, name })
 }
