@@ -1,8 +1,7 @@
 //! Why connections end: the words and the sentences.
 //!
-//! In: what a step found. Out: a word for logs, labels and the runbook, and a sentence for people. A socket's causes come
-//! from `handfast-net` with their words; the others are the proxy's own. Each cause is in two places: the list
-//! below has its word, [`Cause::sentence`] its sentence.
+//! In: what a step found. Out: a word for logs, labels and the runbook, and a sentence for people. The causes and words of a socket come
+//! from `handfast-net`; the others are the proxy's own: one row has all of a cause.
 
 use std::fmt;
 
@@ -10,13 +9,13 @@ use handfast_net::fault::Cause as Socket;
 
 use crate::steps::Side;
 
-/// Declares the proxy's own causes once: the variants, their words, and the list of them all.
+/// Declares the proxy's own causes: variant, word, and sentence, in which `{who}` is the side. The sentence is also the documentation.
 macro_rules! causes {
-    ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
+    ($($(#[$doc:meta])* $name:ident = $word:literal, $sentence:literal;)*) => {
         /// Why a connection, or an attempt at one, ended. One word per way; the sentence is [`Cause::sentence`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Cause {
-            $($(#[$doc])* $name,)*
+            $(#[doc = $sentence] $(#[$doc])* $name,)*
             /// A socket failed, or ended when it should not have.
             Socket(Socket),
         }
@@ -32,79 +31,68 @@ macro_rules! causes {
                     Self::Socket(cause) => cause.name(),
                 }
             }
+
+            /// What happened, as the rest of a sentence: `the client reset the connection`.
+            pub fn sentence(self, side: Side) -> String {
+                let sentence = match self {
+                    $(Self::$name => $sentence,)*
+                    Self::Socket(cause) => socket_sentence(cause),
+                };
+                sentence.replace("{who}", side.in_words())
+            }
         }
     };
 }
 
 causes! {
-    /// Both directions were closed cleanly.
-    Finished = "finished",
-    /// The backend closed its direction, the client had received everything and sent nothing more: the connection was closed cleanly.
+    Finished = "finished", "both directions ended in order";
     BackendEnded = "backend-ended",
-    /// The peer's stream ended without the end mark its protocol demands (FIN without close_notify), and something may have
-    /// been in flight.
+        "the backend ended, and the client, which had everything, said nothing more";
     Truncated = "truncated",
-    /// The same, when nothing was in flight: the other side had sent last, and the peer had acknowledged it; or the peer is a backend
-    /// whose client had ended with its answer.
+        "{who} ended its stream without the end mark of TLS (close_notify), and something may have been in flight";
+    /// The other side had sent last, and the peer had acknowledged it; or the peer is a backend whose client had ended with its answer.
     NoCloseNotify = "no-close-notify",
-    /// The peer reset the connection when a side had ended cleanly and everything had been delivered.
-    ResetAtEnd = "reset-at-end",
-    /// A proxy in front checked whether the service listens: a PROXY header with the command LOCAL, and no data after it.
-    Checked = "checked",
-    /// The peer sent a fatal TLS alert.
-    Alert = "alert",
-    /// The peer broke the TLS protocol, or offered nothing that our policy allows.
-    Tls = "tls",
-    /// What arrived is not TLS.
-    NotTls = "not-tls",
-    /// In the protocol before TLS, the peer did not get to TLS.
-    Starttls = "starttls",
-    /// … because it does not offer TLS, or refused.
-    StarttlsRefused = "starttls-refused",
-    /// The peer sent plain text after the request for TLS, or after its acceptance.
+        "{who} ended its stream without the end mark of TLS (close_notify); nothing was in flight";
+    ResetAtEnd = "reset-at-end", "{who} reset the connection at its end; everything had been delivered";
+    /// A PROXY header with the command LOCAL, and no data after it.
+    Checked = "checked", "a proxy in front checked whether this service listens, and sent nothing";
+    Alert = "alert", "{who} sent a fatal TLS alert";
+    Tls = "tls", "{who} broke the TLS protocol, or offered nothing that the policy allows";
+    NotTls = "not-tls", "{who} spoke something that is not TLS";
+    Starttls = "starttls", "{who} did not get to TLS in the protocol before it (STARTTLS)";
+    StarttlsRefused = "starttls-refused", "{who} refused to begin TLS, or to serve at all";
+    /// After the request for TLS, or after its acceptance.
     PlaintextInjected = "plaintext-injected",
-    /// The proxy on the way to a backend did not open a tunnel.
-    Tunnel = "tunnel",
-    /// A proxy in front sent no PROXY header, which it must.
+        "plain text came from {who} where TLS has to begin: somebody may have put it there";
+    Tunnel = "tunnel", "the proxy in connect-through did not open a connection to the backend";
     ProxyHeaderMissing = "proxy-header-missing",
-    /// A proxy in front sent an invalid PROXY header.
-    ProxyHeaderInvalid = "proxy-header-invalid",
-    /// A PROXY header arrived from an address that must not send one.
+        "{who} is in accept-from of [service.proxy-protocol], but sent no PROXY header";
+    ProxyHeaderInvalid = "proxy-header-invalid", "{who} sent a PROXY header that is broken";
     ProxyHeaderUnexpected = "proxy-header-unexpected",
-    /// No certificate covers the requested name.
-    UnknownName = "unknown-name",
-    /// The client's certificate was missing or refused.
-    ClientCertificate = "client-certificate",
-    /// The backend's certificate was refused.
-    BackendCertificate = "backend-certificate",
-    /// The backend chose another application protocol than the one agreed on with the client.
+        "{who} sent a PROXY header, but is not in accept-from of [service.proxy-protocol]";
+    UnknownName = "unknown-name", "{who} asked for a name that no certificate covers";
+    ClientCertificate = "client-certificate", "the client's certificate was missing or refused";
+    BackendCertificate = "backend-certificate", "the backend's certificate was refused";
     BackendProtocol = "backend-protocol",
+        "the backend chose another application protocol (ALPN) than the client agreed to";
     /// The deadline from accept to relay passed.
-    HandshakeDeadline = "handshake-deadline",
-    /// The ClientHello was larger than the limit.
-    HelloTooLarge = "hello-too-large",
-    /// Nothing moved for the idle limit.
-    Idle = "idle",
-    /// One direction had ended and the other did not move for the half-closed limit.
-    HalfClosedIdle = "half-closed-idle",
-    /// The connection reached its maximum age.
-    Lifetime = "lifetime",
-    /// The limit on connections from one client address.
-    AddressLimit = "address-limit",
-    /// The address lists of the service refuse this client.
+    HandshakeDeadline = "handshake-deadline", "{who} was not done by the deadline for the whole handshake";
+    HelloTooLarge = "hello-too-large", "{who} sent a ClientHello larger than the limit";
+    Idle = "idle", "nothing moved for as long as the idle limit";
+    HalfClosedIdle = "half-closed-idle", "one direction had ended and the other did not move for its limit";
+    Lifetime = "lifetime", "the limit on a connection's age was reached";
+    AddressLimit = "address-limit", "the limit on connections from one address was reached";
     ClientRefused = "client-refused",
-    /// The limit on new handshakes for one prefix of client addresses.
-    HandshakeRate = "handshake-rate",
+        "clients from this address are not let in (allow-clients, refuse-clients)";
+    /// The limit is of one prefix of client addresses.
+    HandshakeRate = "handshake-rate", "the limit on new handshakes from one address was reached";
     /// The drain deadline of a stop passed, or a second signal came.
-    Stopped = "stopped",
-    /// No backend is configured, known or healthy.
-    NoBackend = "no-backend",
-    /// The backend's name could not be resolved.
-    NameNotResolved = "name-not-resolved",
-    /// The process that holds the private keys did not sign.
-    KeyProcess = "key-process",
-    /// A bug of ours: the connection's task panicked or broke an invariant.
-    Internal = "internal",
+    Stopped = "stopped", "the operator's stop cut it";
+    NoBackend = "no-backend", "no backend was configured, known or healthy";
+    NameNotResolved = "name-not-resolved", "the backend's name could not be resolved";
+    KeyProcess = "key-process", "the process that holds the private keys made no signature";
+    /// The connection's task panicked or broke an invariant.
+    Internal = "internal", "a fault of Handfast's own; please report it with the log";
 }
 
 impl From<Socket> for Cause {
@@ -155,98 +143,32 @@ impl Cause {
     pub fn named(word: &str) -> Option<Self> {
         Self::all().find(|cause| cause.name() == word)
     }
-
-    /// What happened, as the rest of a sentence: `the client reset the connection`.
-    pub fn sentence(self, side: Side) -> String {
-        let who = side.in_words();
-        match self {
-            Self::Finished => "both directions ended in order".into(),
-            Self::BackendEnded => {
-                "the backend ended, and the client, which had everything, said nothing more".into()
-            }
-            Self::Truncated => format!(
-                "{who} ended its stream without the end mark of TLS (close_notify), and something may have been in flight"
-            ),
-            Self::NoCloseNotify => {
-                format!(
-                    "{who} ended its stream without the end mark of TLS (close_notify); nothing was in flight"
-                )
-            }
-            Self::ResetAtEnd => {
-                format!("{who} reset the connection at its end; everything had been delivered")
-            }
-            Self::Checked => "a proxy in front checked whether this service listens, and sent nothing".into(),
-            Self::Alert => format!("{who} sent a fatal TLS alert"),
-            Self::Tls => format!("{who} broke the TLS protocol, or offered nothing that the policy allows"),
-            Self::NotTls => format!("{who} spoke something that is not TLS"),
-            Self::Starttls => format!("{who} did not get to TLS in the protocol before it (STARTTLS)"),
-            Self::StarttlsRefused => format!("{who} refused to begin TLS, or to serve at all"),
-            Self::PlaintextInjected => {
-                format!("plain text came from {who} where TLS has to begin: somebody may have put it there")
-            }
-            Self::Tunnel => "the proxy in connect-through did not open a connection to the backend".into(),
-            Self::ProxyHeaderMissing => {
-                format!("{who} is in accept-from of [service.proxy-protocol], but sent no PROXY header")
-            }
-            Self::ProxyHeaderInvalid => format!("{who} sent a PROXY header that is broken"),
-            Self::ProxyHeaderUnexpected => {
-                format!("{who} sent a PROXY header, but is not in accept-from of [service.proxy-protocol]")
-            }
-            Self::UnknownName => format!("{who} asked for a name that no certificate covers"),
-            Self::ClientCertificate => "the client's certificate was missing or refused".into(),
-            Self::BackendCertificate => "the backend's certificate was refused".into(),
-            Self::BackendProtocol => {
-                "the backend chose another application protocol (ALPN) than the client agreed to".into()
-            }
-            Self::HandshakeDeadline => format!("{who} was not done by the deadline for the whole handshake"),
-            Self::HelloTooLarge => format!("{who} sent a ClientHello larger than the limit"),
-            Self::Idle => "nothing moved for as long as the idle limit".into(),
-            Self::HalfClosedIdle => "one direction had ended and the other did not move for its limit".into(),
-            Self::Lifetime => "the limit on a connection's age was reached".into(),
-            Self::AddressLimit => "the limit on connections from one address was reached".into(),
-            Self::ClientRefused => {
-                "clients from this address are not let in (allow-clients, refuse-clients)".into()
-            }
-            Self::HandshakeRate => "the limit on new handshakes from one address was reached".into(),
-            Self::Stopped => "the operator's stop cut it".into(),
-            Self::NoBackend => "no backend was configured, known or healthy".into(),
-            Self::NameNotResolved => "the backend's name could not be resolved".into(),
-            Self::KeyProcess => "the process that holds the private keys made no signature".into(),
-            Self::Internal => "a fault of Handfast's own; please report it with the log".into(),
-            Self::Socket(cause) => socket_sentence(cause, who),
-        }
-    }
 }
 
-fn socket_sentence(cause: Socket, who: &str) -> String {
+/// As [`Cause::sentence`], with `{who}`.
+fn socket_sentence(cause: Socket) -> &'static str {
     match cause {
-        Socket::Reset => format!("{who} reset the connection"),
-        Socket::ClosedEarly => format!("{who} closed before the step was done"),
-        Socket::Refused => "nobody listened at the backend's address (connection refused)".into(),
-        Socket::Unacknowledged => format!("{who} stopped acknowledging what was sent"),
-        Socket::ZeroWindow => format!("{who} took nothing more: its window stayed closed"),
-        Socket::KeepaliveUnanswered => format!("{who} did not answer keep-alive probes"),
-        Socket::ConnectTimedOut => format!("{who} did not answer the connection request (SYN)"),
-        Socket::ConnectDeadline => "the deadline for connecting passed".into(),
-        Socket::HostUnreachable => format!("there was no route to the host of {who}"),
-        Socket::NetworkUnreachable => format!("there was no route to the network of {who}"),
-        Socket::Prohibited => {
-            format!("a router or firewall on the way to {who} said that this is prohibited")
-        }
-        Socket::PortUnreachable => format!("the host of {who} said that the port is unreachable"),
-        Socket::OutOfFiles => "this machine was out of file descriptors".into(),
-        Socket::OutOfPorts => "this machine was out of source ports towards the backend".into(),
-        Socket::ForeignAddress => "the source address is none of this machine's".into(),
-        Socket::OutOfMemory => "this machine was out of memory or socket buffers".into(),
-        Socket::Destroyed => {
-            "the socket was destroyed on this machine (ss -K, or its address removed)".into()
-        }
-        Socket::Permission => "this machine did not permit it".into(),
-        Socket::PathMissing => "the unix socket's path was not there".into(),
-        Socket::BacklogFull => "the queue of the unix socket was full".into(),
-        Socket::Errno(_) => {
-            "the kernel gave an error without a word here; its number is in the access log".into()
-        }
+        Socket::Reset => "{who} reset the connection",
+        Socket::ClosedEarly => "{who} closed before the step was done",
+        Socket::Refused => "nobody listened at the backend's address (connection refused)",
+        Socket::Unacknowledged => "{who} stopped acknowledging what was sent",
+        Socket::ZeroWindow => "{who} took nothing more: its window stayed closed",
+        Socket::KeepaliveUnanswered => "{who} did not answer keep-alive probes",
+        Socket::ConnectTimedOut => "{who} did not answer the connection request (SYN)",
+        Socket::ConnectDeadline => "the deadline for connecting passed",
+        Socket::HostUnreachable => "there was no route to the host of {who}",
+        Socket::NetworkUnreachable => "there was no route to the network of {who}",
+        Socket::Prohibited => "a router or firewall on the way to {who} said that this is prohibited",
+        Socket::PortUnreachable => "the host of {who} said that the port is unreachable",
+        Socket::OutOfFiles => "this machine was out of file descriptors",
+        Socket::OutOfPorts => "this machine was out of source ports towards the backend",
+        Socket::ForeignAddress => "the source address is none of this machine's",
+        Socket::OutOfMemory => "this machine was out of memory or socket buffers",
+        Socket::Destroyed => "the socket was destroyed on this machine (ss -K, or its address removed)",
+        Socket::Permission => "this machine did not permit it",
+        Socket::PathMissing => "the unix socket's path was not there",
+        Socket::BacklogFull => "the queue of the unix socket was full",
+        Socket::Errno(_) => "the kernel gave an error without a word here; its number is in the access log",
     }
 }
 

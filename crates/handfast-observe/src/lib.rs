@@ -21,3 +21,4 @@ pub mod proxied;
 pub mod reason;
 pub mod record;
 pub mod steps;
+mod words;

@@ -21,74 +21,44 @@ use super::transfer::{Counts, Transfer};
 use crate::cell::Cell;
 use crate::reason::CloseReason;
 use crate::record::{Record, StepTimes};
+use crate::words::words;
 
 /// Backends of one service that are counted apart on one thread; further ones are counted as `other`.
 ///
 /// Configurations are far below; a name that resolves to ever new addresses would not be.
 const BACKENDS: usize = 256;
 
-/// A limit of the configuration that keeps a client out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// Connections of the whole process.
-    Process,
-    /// Connections of one service.
-    Service,
-    /// Connections of one client address.
-    Address,
-    /// New handshakes of one prefix of client addresses.
-    Rate,
-    /// Addresses that are let in.
-    Prefix,
-}
-
-impl Limit {
-    /// Clients wait at the first two; at the others they are turned away.
-    pub(super) const ALL: [Self; 5] = [Self::Process, Self::Service, Self::Address, Self::Rate, Self::Prefix];
-
-    /// The word used in labels.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Process => "process",
-            Self::Service => "service",
-            Self::Address => "address",
-            Self::Rate => "handshake-rate",
-            Self::Prefix => "client-prefix",
-        }
+words! {
+    /// A limit of the configuration that keeps a client out. Clients wait at the first two; at the others they are turned away.
+    Limit {
+        /// Connections of the whole process.
+        Process = "process";
+        /// Connections of one service.
+        Service = "service";
+        /// Connections of one client address.
+        Address = "address";
+        /// New handshakes of one prefix of client addresses.
+        Rate = "handshake-rate";
+        /// Addresses that are let in.
+        Prefix = "client-prefix";
     }
 }
 
-/// The outcome of a PROXY header, or of a connection that should have begun with one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeaderOutcome {
-    /// It named a client.
-    Proxied,
-    /// The proxy in front sent it for itself (LOCAL).
-    Local,
-    /// It named no client with an internet address: the proxy's own counts.
-    Unknown,
-    /// None came, where one is required.
-    Missing,
-    /// It was broken.
-    Invalid,
-    /// It came from an address that must not send one.
-    Unexpected,
-}
-
-impl HeaderOutcome {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Proxied, Self::Local, Self::Unknown, Self::Missing, Self::Invalid, Self::Unexpected];
-
-    /// The word used in labels.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Proxied => "proxied",
-            Self::Local => "local",
-            Self::Unknown => "unknown",
-            Self::Missing => "missing",
-            Self::Invalid => "invalid",
-            Self::Unexpected => "unexpected",
-        }
+words! {
+    /// The outcome of a PROXY header, or of a connection that should have begun with one.
+    HeaderOutcome {
+        /// It named a client.
+        Proxied = "proxied";
+        /// The proxy in front sent it for itself (LOCAL).
+        Local = "local";
+        /// It named no client with an internet address: the proxy's own counts.
+        Unknown = "unknown";
+        /// None came, where one is required.
+        Missing = "missing";
+        /// It was broken.
+        Invalid = "invalid";
+        /// It came from an address that must not send one.
+        Unexpected = "unexpected";
     }
 }
 
