@@ -5,18 +5,19 @@
 //! close the string, or speak to a terminal.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::{self, Write};
-use std::net::SocketAddr;
-use std::time::SystemTime;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
 
 use handfast_net::fault::Cause as SocketCause;
 use handfast_text::calendar::Utc;
-use handfast_tls::session::{Agreed, ShownCertificate, Verdict};
-use serde::{Serialize, Serializer};
+use handfast_tls::session::{Agreed, Verdict};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 use serde_json::ser::Formatter;
 
 use crate::cause::Cause;
-use crate::proxied::ProxiedBy;
 use crate::reason::CloseReason;
 use crate::record::{Record, RecordDetails, StepTimes};
 
@@ -26,23 +27,182 @@ const TEXT_BYTES: usize = 512;
 
 /// Appends the line, with its end.
 pub(super) fn append(buffer: &mut Vec<u8>, record: &Record, reason: &CloseReason) {
-    append_json(buffer, &Line::of(record, reason));
+    append_json(buffer, &Line(record, reason));
 }
 
 /// Appends the line that says how many lines are missing at this place, and why.
 pub(super) fn append_loss(buffer: &mut Vec<u8>, now: SystemTime, dropped_lines: u64, because: &str) {
     #[derive(Serialize)]
     struct Loss<'a> {
-        #[serde(serialize_with = "shown")]
-        time: Utc,
+        time: fmt::Arguments<'a>,
         dropped_lines: u64,
         because: &'a str,
     }
-    append_json(buffer, &Loss { time: Utc::of(now), dropped_lines, because: shortened(because) });
+    let because = shortened(because);
+    append_json(buffer, &Loss { time: format_args!("{}", Utc::of(now)), dropped_lines, because });
 }
 
-fn proxied_by<S: Serializer>(by: &Option<ProxiedBy>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(by.as_ref().expect("left out where there is none"))
+fn append_json(buffer: &mut Vec<u8>, value: &impl Serialize) {
+    let mut serializer = serde_json::Serializer::with_formatter(&mut *buffer, PlainAscii);
+    // Writing to memory cannot fail, and neither can the types below.
+    let _ = value.serialize(&mut serializer);
+    buffer.push(b'\n');
+}
+
+/// An object that is being written.
+struct Object<M>(M);
+
+impl<M: SerializeMap> Object<M> {
+    fn is(&mut self, name: &'static str, value: impl Serialize) -> Result<(), M::Error> {
+        self.0.serialize_entry(name, &value)
+    }
+
+    /// Left out when it is not known.
+    fn known(&mut self, name: &'static str, value: Option<impl Serialize>) -> Result<(), M::Error> {
+        value.map_or(Ok(()), |value| self.is(name, value))
+    }
+
+    /// Left out when it is not so.
+    fn flag(&mut self, name: &'static str, value: bool) -> Result<(), M::Error> {
+        self.known(name, value.then_some(true))
+    }
+
+    fn seconds(&mut self, name: &'static str, time: Duration) -> Result<(), M::Error> {
+        self.is(name, time.as_secs_f64())
+    }
+
+    /// What TLS agreed on with one side.
+    fn tls(&mut self, tls: &Agreed) -> Result<(), M::Error> {
+        self.known("alpn", tls.alpn.as_deref())?;
+        self.known("version", tls.version)?;
+        self.known("suite", tls.suite)?;
+        self.known("group", tls.group)?;
+        self.known("signature", tls.signature)?;
+        self.known("resumed", tls.resumed)?;
+        self.flag("hello_retry", tls.hello_retry)
+    }
+}
+
+/// The fields in the order they are written; those that are not known are left out.
+struct Line<'a>(&'a Record, &'a CloseReason);
+
+impl Serialize for Line<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(record, reason) = self;
+        let (tls, proxied, details) = (&record.tls, record.proxied(), record.details.as_deref());
+        let mut line = Object(serializer.serialize_map(None)?);
+        line.is("time", format_args!("{}", Utc::of(record.accepted_at)))?;
+        line.is("service", &*record.service)?;
+        line.known("client", record.client)?;
+        if let Some(proxied) = proxied {
+            line.is("proxied_by", format_args!("{}", proxied.by))?;
+            line.known("proxied_authority", proxied.authority.as_deref())?;
+            line.known("proxied_alpn", proxied.alpn.as_deref().map(String::from_utf8_lossy))?;
+        }
+        line.known("unique_id", record.unique_id().map(readable))?;
+        line.known("starttls", record.starttls.map(handfast_wire::starttls::Protocol::name))?;
+        line.known("sni", record.server_name.as_deref())?;
+        line.known("rule", record.rule.as_deref())?;
+        line.flag("passed_through", details.is_some_and(|details| details.passed_through))?;
+        line.flag("encrypted_hello", details.is_some_and(|details| details.encrypted_hello))?;
+        line.tls(tls)?;
+        if let Some(certificate) = tls.client_certificate.as_deref() {
+            for (name, text) in [
+                ("client_subject", &certificate.subject),
+                ("client_serial", &certificate.serial),
+                ("client_fingerprint", &certificate.fingerprint),
+            ] {
+                line.known(name, Some(shortened(text)).filter(|text| !text.is_empty()))?;
+            }
+        }
+        match tls.verdict.as_deref() {
+            None => {}
+            Some(Verdict::Allowed(rule)) => line.is("client_rule", shortened(rule))?,
+            Some(Verdict::Failed { fault, words }) => {
+                line.is("client_fault", fault.name())?;
+                // Where it was refused for that, the reason's detail has the words.
+                if reason.cause != Cause::ClientCertificate {
+                    line.is("client_failed", shortened(words))?;
+                }
+            }
+        }
+        line.is("seconds", Seconds(&record.seconds))?;
+        line.is("bytes_to_backend", record.bytes_to_backend)?;
+        line.is("bytes_to_client", record.bytes_to_client)?;
+        line.known("backend", record.backend.as_deref())?;
+        line.known("backends_failed", Some(record.backends_failed).filter(|failed| *failed > 0))?;
+        line.known(
+            "backend_tls",
+            details.and_then(|details| Some(BackendTls(details, details.backend_tls.as_ref()?))),
+        )?;
+        if !record.backend_failures.is_empty() {
+            line.is("backend_failures", BackendFailures(&record.backend_failures))?;
+        }
+        line.is("reason", Reason(reason))?;
+        line.is("generation", record.generation)?;
+        line.0.end()
+    }
+}
+
+/// Seconds by step, to the microsecond.
+struct Seconds<'a>(&'a StepTimes);
+
+impl Serialize for Seconds<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seconds = Object(serializer.serialize_map(None)?);
+        seconds.seconds("hello", self.0.hello)?;
+        seconds.seconds("handshake", self.0.handshake)?;
+        seconds.seconds("handshake_crypto", self.0.handshake_crypto)?;
+        seconds.seconds("handshake_wait", self.0.handshake_wait)?;
+        seconds.seconds("connect", self.0.connect)?;
+        seconds.seconds("relay", self.0.relay)?;
+        seconds.seconds("close", self.0.close)?;
+        seconds.0.end()
+    }
+}
+
+/// What TLS with the backend agreed on; times as in [`Seconds`].
+struct BackendTls<'a>(&'a RecordDetails, &'a Agreed);
+
+impl Serialize for BackendTls<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut backend = Object(serializer.serialize_map(None)?);
+        backend.tls(self.1)?;
+        backend.seconds("handshake", self.0.backend_handshake)?;
+        backend.seconds("crypto", self.0.backend_crypto)?;
+        backend.0.end()
+    }
+}
+
+/// Backends that did not answer, and why.
+struct BackendFailures<'a>(&'a [(Rc<str>, Cause)]);
+
+impl Serialize for BackendFailures<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Failure<'a> {
+            backend: &'a str,
+            cause: &'static str,
+        }
+        serializer.collect_seq(self.0.iter().map(|(backend, cause)| Failure { backend, cause: cause.name() }))
+    }
+}
+
+struct Reason<'a>(&'a CloseReason);
+
+impl Serialize for Reason<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut reason = Object(serializer.serialize_map(None)?);
+        reason.is("step", self.0.step.name())?;
+        reason.is("side", self.0.side.name())?;
+        reason.is("cause", self.0.cause.name())?;
+        reason.flag("failed", self.0.cause.is_failure())?;
+        if let Cause::Socket(SocketCause::Errno(number)) = self.0.cause {
+            reason.is("errno", number)?;
+        }
+        reason.known("detail", self.0.detail.as_deref().map(shortened))?;
+        reason.0.end()
+    }
 }
 
 /// A name that a proxy chose: as text if it is printable, else as digits.
@@ -51,245 +211,6 @@ fn readable(id: &[u8]) -> Cow<'_, str> {
         Ok(text) if id.iter().all(u8::is_ascii_graphic) => Cow::Borrowed(text),
         _ => Cow::Owned(id.iter().map(|byte| format!("{byte:02x}")).collect()),
     }
-}
-
-fn shown<S: Serializer>(time: &Utc, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(time)
-}
-
-fn append_json(buffer: &mut Vec<u8>, value: &impl Serialize) {
-    let mut serializer = serde_json::Serializer::with_formatter(&mut *buffer, PlainAscii);
-    // Writing to memory cannot fail, and neither can the types above.
-    let _ = value.serialize(&mut serializer);
-    buffer.push(b'\n');
-}
-
-/// The fields in the order they are written; those that are not known are left out.
-#[derive(Serialize)]
-struct Line<'a> {
-    #[serde(serialize_with = "shown")]
-    time: Utc,
-    service: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client: Option<SocketAddr>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "proxied_by")]
-    proxied_by: Option<ProxiedBy>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    proxied_authority: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    proxied_alpn: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unique_id: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    starttls: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sni: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rule: Option<&'a str>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    passed_through: bool,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    encrypted_hello: bool,
-    #[serde(flatten)]
-    tls: Tls<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client_subject: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client_serial: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client_fingerprint: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client_rule: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client_fault: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client_failed: Option<&'a str>,
-    seconds: Seconds,
-    bytes_to_backend: u64,
-    bytes_to_client: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    backend: Option<&'a str>,
-    #[serde(skip_serializing_if = "is_zero")]
-    backends_failed: u8,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    backend_tls: Option<BackendTls<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    backend_failures: Vec<BackendFailure<'a>>,
-    reason: Reason<'a>,
-    generation: u64,
-}
-
-/// What TLS agreed on with either side.
-#[derive(Serialize)]
-struct Tls<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    alpn: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    suite: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    signature: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resumed: Option<bool>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    hello_retry: bool,
-}
-
-impl<'a> Tls<'a> {
-    fn of(tls: &'a Agreed) -> Self {
-        Self {
-            alpn: tls.alpn.as_deref(),
-            version: tls.version,
-            suite: tls.suite,
-            group: tls.group,
-            signature: tls.signature,
-            resumed: tls.resumed,
-            hello_retry: tls.hello_retry,
-        }
-    }
-}
-
-/// What TLS with the backend agreed on; times as in [`Seconds`].
-#[derive(Serialize)]
-struct BackendTls<'a> {
-    #[serde(flatten)]
-    tls: Tls<'a>,
-    handshake: f64,
-    crypto: f64,
-}
-
-impl<'a> BackendTls<'a> {
-    fn of(details: &'a RecordDetails) -> Option<Self> {
-        let tls = details.backend_tls.as_ref()?;
-        Some(Self {
-            tls: Tls::of(tls),
-            handshake: details.backend_handshake.as_secs_f64(),
-            crypto: details.backend_crypto.as_secs_f64(),
-        })
-    }
-}
-
-/// A backend that did not answer, and why.
-#[derive(Serialize)]
-struct BackendFailure<'a> {
-    backend: &'a str,
-    cause: &'static str,
-}
-
-/// Seconds by step, to the microsecond.
-#[derive(Serialize)]
-struct Seconds {
-    hello: f64,
-    handshake: f64,
-    handshake_crypto: f64,
-    handshake_wait: f64,
-    connect: f64,
-    relay: f64,
-    close: f64,
-}
-
-#[derive(Serialize)]
-struct Reason<'a> {
-    step: &'static str,
-    side: &'static str,
-    cause: &'static str,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    failed: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    errno: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<&'a str>,
-}
-
-impl<'a> Line<'a> {
-    fn of(record: &'a Record, reason: &'a CloseReason) -> Self {
-        let (tls, proxied) = (&record.tls, record.proxied());
-        let (client_rule, client_fault, client_failed) = match tls.verdict.as_deref() {
-            None => (None, None, None),
-            Some(Verdict::Allowed(rule)) => (Some(shortened(rule)), None, None),
-            // Where it was refused for that, the reason's detail has the words.
-            Some(Verdict::Failed { fault, .. }) if reason.cause == Cause::ClientCertificate => {
-                (None, Some(fault.name()), None)
-            }
-            Some(Verdict::Failed { fault, words }) => (None, Some(fault.name()), Some(shortened(words))),
-        };
-        let shown = |part: fn(&ShownCertificate) -> &str| {
-            let text = shortened(part(tls.client_certificate.as_deref()?));
-            (!text.is_empty()).then_some(text)
-        };
-        Self {
-            time: Utc::of(record.accepted_at),
-            service: &record.service,
-            client: record.client,
-            starttls: record.starttls.map(handfast_wire::starttls::Protocol::name),
-            proxied_by: proxied.map(|proxied| proxied.by),
-            proxied_authority: proxied.and_then(|proxied| proxied.authority.as_deref()),
-            proxied_alpn: proxied.and_then(|proxied| proxied.alpn.as_deref()).map(String::from_utf8_lossy),
-            unique_id: record.unique_id().map(readable),
-            sni: record.server_name.as_deref(),
-            rule: record.rule.as_deref(),
-            passed_through: record.details.as_ref().is_some_and(|details| details.passed_through),
-            encrypted_hello: record.details.as_ref().is_some_and(|details| details.encrypted_hello),
-            tls: Tls::of(tls),
-            client_subject: shown(|own| &own.subject),
-            client_serial: shown(|own| &own.serial),
-            client_fingerprint: shown(|own| &own.fingerprint),
-            client_rule,
-            client_fault,
-            client_failed,
-            seconds: Seconds::of(&record.seconds),
-            bytes_to_backend: record.bytes_to_backend,
-            bytes_to_client: record.bytes_to_client,
-            backend: record.backend.as_deref(),
-            backends_failed: record.backends_failed,
-            backend_tls: record.details.as_deref().and_then(BackendTls::of),
-            backend_failures: record
-                .backend_failures
-                .iter()
-                .map(|(backend, cause)| BackendFailure { backend, cause: cause.name() })
-                .collect(),
-            reason: Reason::of(reason),
-            generation: record.generation,
-        }
-    }
-}
-
-impl Seconds {
-    fn of(times: &StepTimes) -> Self {
-        Self {
-            hello: times.hello.as_secs_f64(),
-            handshake: times.handshake.as_secs_f64(),
-            handshake_crypto: times.handshake_crypto.as_secs_f64(),
-            handshake_wait: times.handshake_wait.as_secs_f64(),
-            connect: times.connect.as_secs_f64(),
-            relay: times.relay.as_secs_f64(),
-            close: times.close.as_secs_f64(),
-        }
-    }
-}
-
-impl<'a> Reason<'a> {
-    fn of(reason: &'a CloseReason) -> Self {
-        let errno = match reason.cause {
-            Cause::Socket(SocketCause::Errno(number)) => Some(number),
-            _ => None,
-        };
-        Self {
-            step: reason.step.name(),
-            side: reason.side.name(),
-            cause: reason.cause.name(),
-            failed: reason.cause.is_failure(),
-            errno,
-            detail: reason.detail.as_deref().map(shortened),
-        }
-    }
-}
-
-fn is_zero(number: &u8) -> bool {
-    *number == 0
 }
 
 fn shortened(text: &str) -> &str {
