@@ -1,5 +1,6 @@
 //! How families of metrics are written.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,8 +12,53 @@ use prometheus_client::registry::Unit;
 
 use crate::metrics::histogram::Distribution;
 
+/// Writes families in their order: `type name, help => rows;`, where a name may be one with its unit.
+macro_rules! families {
+    ($to:ident: $($kind:ident $name:expr, $help:expr => $rows:expr;)*) => {{
+        $($to.$kind($name, $help, $rows)?;)*
+        Ok(())
+    }};
+}
+pub(super) use families;
+
 /// No labels at all.
 pub(super) const NONE: [(&str, &str); 0] = [];
+
+/// Names and values of labels.
+pub(super) type Labels<'s> = Vec<(&'static str, &'s str)>;
+
+/// A row for each item.
+pub(super) fn rows<'s, T, V>(
+    items: impl IntoIterator<Item = (Labels<'s>, T)>,
+    value: impl Fn(T) -> V,
+) -> impl Iterator<Item = (Labels<'s>, V)> {
+    items.into_iter().map(move |(labels, item)| (labels, value(item)))
+}
+
+/// A row for each item that has this value.
+pub(super) fn known<'s, T, V>(
+    items: impl IntoIterator<Item = (Labels<'s>, T)>,
+    value: impl Fn(T) -> Option<V>,
+) -> impl Iterator<Item = (Labels<'s>, V)> {
+    items.into_iter().filter_map(move |(labels, item)| Some((labels, value(item)?)))
+}
+
+/// A row for each item and value of a further label.
+pub(super) fn split<'s, T, V, R: IntoIterator<Item = (&'s str, V)>>(
+    items: impl IntoIterator<Item = (Labels<'s>, T)>,
+    label: &'static str,
+    values: impl Fn(T) -> R,
+) -> impl Iterator<Item = (Labels<'s>, V)> {
+    items.into_iter().flat_map(move |(labels, item)| {
+        let row = move |(word, value)| ([&labels[..], &[(label, word)]].concat(), value);
+        values(item).into_iter().map(row)
+    })
+}
+
+/// The words and counts of a label.
+pub(super) fn words<'s>(counts: &'s BTreeMap<&'static str, u64>) -> impl Iterator<Item = (&'s str, u64)> {
+    counts.iter().map(|(word, count)| (*word, *count))
+}
 
 /// The name of a family and its unit.
 pub(super) struct Name<'n>(&'n str, Option<Unit>);
@@ -30,27 +76,20 @@ impl<'n> From<(&'n str, Unit)> for Name<'n> {
 }
 
 /// Writes families, each with its help, its type and its rows.
-pub(super) struct Families<'a>(DescriptorEncoder<'a>);
+pub(super) struct Families<'a>(pub(super) DescriptorEncoder<'a>);
 
-impl<'a> Families<'a> {
-    pub(super) fn new(encoder: DescriptorEncoder<'a>) -> Self {
-        Self(encoder)
-    }
-
-    /// A family of any type.
-    pub(super) fn family<L: EncodeLabelSet, V>(
+impl Families<'_> {
+    fn family<'n, L: EncodeLabelSet, V>(
         &mut self,
-        Name(name, unit): Name<'_>,
+        name: impl Into<Name<'n>>,
         help: &str,
         kind: MetricType,
         rows: impl IntoIterator<Item = (L, V)>,
         write: impl Fn(MetricEncoder<'_>, V) -> fmt::Result,
     ) -> fmt::Result {
+        let Name(name, unit) = name.into();
         let mut encoder = self.0.encode_descriptor(name, help, unit.as_ref(), kind)?;
-        for (labels, value) in rows {
-            write(encoder.encode_family(&labels)?, value)?;
-        }
-        Ok(())
+        rows.into_iter().try_for_each(|(labels, value)| write(encoder.encode_family(&labels)?, value))
     }
 
     /// A counter.
@@ -60,7 +99,7 @@ impl<'a> Families<'a> {
         help: &str,
         rows: impl IntoIterator<Item = (L, V)>,
     ) -> fmt::Result {
-        self.family(name.into(), help, MetricType::Counter, rows, |mut encoder, value| {
+        self.family(name, help, MetricType::Counter, rows, |mut encoder, value| {
             encoder.encode_counter::<NoLabelSet, _, f64>(&value, None)
         })
     }
@@ -72,9 +111,18 @@ impl<'a> Families<'a> {
         help: &str,
         rows: impl IntoIterator<Item = (L, V)>,
     ) -> fmt::Result {
-        self.family(name.into(), help, MetricType::Gauge, rows, |mut encoder, value| {
-            encoder.encode_gauge(&value)
-        })
+        self.family(name, help, MetricType::Gauge, rows, |mut encoder, value| encoder.encode_gauge(&value))
+    }
+
+    /// Facts, each a row of labels.
+    pub(super) fn info<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = L>,
+    ) -> fmt::Result {
+        let rows = rows.into_iter().map(|facts| (NONE, facts));
+        self.family(name, help, MetricType::Info, rows, |mut encoder, facts| encoder.encode_info(&facts))
     }
 
     /// Histograms, but for those that have counted nothing: they would be nine tenths of the text of a proxy that has just started.
@@ -85,16 +133,9 @@ impl<'a> Families<'a> {
         rows: impl IntoIterator<Item = (L, &'d Distribution)>,
     ) -> fmt::Result {
         let counted = rows.into_iter().filter(|(_, times)| times.count() > 0);
-        self.family(
-            (name, Unit::Seconds).into(),
-            help,
-            MetricType::Histogram,
-            counted,
-            |mut encoder, times| {
-                let buckets = times.buckets();
-                encoder.encode_histogram::<NoLabelSet>(times.sum_seconds(), times.count(), &buckets, None)
-            },
-        )
+        self.family((name, Unit::Seconds), help, MetricType::Histogram, counted, |mut encoder, times| {
+            encoder.encode_histogram::<NoLabelSet>(times.sum_seconds(), times.count(), &times.buckets(), None)
+        })
     }
 }
 
