@@ -10,7 +10,7 @@ use handfast_net::clock::Moment;
 
 use super::balance::{self, Candidate, Member, WHOLE};
 use super::endpoint::{Attempt, Endpoint, Pick};
-use crate::backends::standing::State;
+use crate::backends::standing::Availability;
 use handfast_config::model::Balance;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::BackendMetrics;
@@ -94,7 +94,8 @@ impl Group {
     pub(crate) fn is_all_out(&self) -> bool {
         let members = self.members.borrow();
         let mut used = members.iter().filter(|member| member.weight > 0).peekable();
-        used.peek().is_some() && used.all(|member| member.endpoint.standing.state() == State::Out)
+        used.peek().is_some()
+            && used.all(|member| member.endpoint.standing.availability() == Availability::Out)
     }
 
     /// What to do next, other than with those that were tried.
@@ -124,7 +125,7 @@ impl Group {
             None => backups_last()
                 .into_iter()
                 .flatten()
-                .find(|member| member.endpoint.standing.state() != State::Out)
+                .find(|member| member.endpoint.standing.availability() != Availability::Out)
                 .map_or(Pick::Nothing, |member| Pick::Wait(Rc::clone(&member.endpoint))),
         }
     }
@@ -137,7 +138,7 @@ impl Group {
         now: Moment,
         client: Option<IpAddr>,
     ) -> Option<Attempt> {
-        let is_due = move |member: &&Member| matches!(member.endpoint.standing.state(), State::Down(until) if until <= now);
+        let is_due = move |member: &&Member| matches!(member.endpoint.standing.availability(), Availability::Down(until) if until <= now);
         if let (Balance::SourceHash, Some(client)) = (self.balance, client) {
             // A backend whose pause has ended is tried by one of its clients, so that no other one changes its backend.
             let mine = tier().filter(|member| is_due(member) || is_up(member));
@@ -185,7 +186,7 @@ impl Group {
 }
 
 fn is_up(member: &&Member) -> bool {
-    member.endpoint.standing.state() == State::Up
+    member.endpoint.standing.availability() == Availability::Up
 }
 
 /// The trial of a backend, if it is to be had.

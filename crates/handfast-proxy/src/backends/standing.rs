@@ -42,7 +42,7 @@ const OUT: u64 = 1 << 62;
 
 /// Whether a backend is to be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum Availability {
     /// By every connection.
     Up,
     /// By no connection before then, unless there is no other backend; then by one.
@@ -116,12 +116,12 @@ impl Standing {
     }
 
     /// Whether it is to be tried. **Cost**: one load of memory that is rarely written.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn availability(&self) -> Availability {
         match self.state.load(Ordering::Relaxed) {
-            UP => State::Up,
-            OUT => State::Out,
-            trial if trial & TRIAL != 0 => State::OnTrial,
-            until => State::Down(Moment::from_nanos(until)),
+            UP => Availability::Up,
+            OUT => Availability::Out,
+            trial if trial & TRIAL != 0 => Availability::OnTrial,
+            until => Availability::Down(Moment::from_nanos(until)),
         }
     }
 
@@ -219,10 +219,10 @@ impl Standing {
 
     /// What is wrong with it; `None` while it is up.
     pub(crate) fn outage(&self) -> Option<Outage> {
-        let pause_left = match self.state() {
-            State::Up => return None,
-            State::Down(until) => Some(until.since(Moment::now())),
-            State::OnTrial | State::Out => None,
+        let pause_left = match self.availability() {
+            Availability::Up => return None,
+            Availability::Down(until) => Some(until.since(Moment::now())),
+            Availability::OnTrial | Availability::Out => None,
         };
         Some(Outage { since: self.down_since(), pause_left })
     }

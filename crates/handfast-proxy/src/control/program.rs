@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::backends::checks::Checks;
 use crate::backends::names::Addresses;
 use crate::backends::names::{Answer, Names};
-use crate::backends::standing::{self};
+use crate::backends::standing::Availability;
 use crate::backends::tunnel::{DialAddress, dial_addresses};
 use crate::control::admin_state::{AdminState, Request};
 use crate::control::error::Error;
@@ -148,7 +148,9 @@ impl Program {
             requested.name(),
             requested.in_words()
         );
-        if standings.peek().is_some() && standings.all(|standing| standing.state() == standing::State::Out) {
+        if standings.peek().is_some()
+            && standings.all(|standing| standing.availability() == Availability::Out)
+        {
             text.push_str("; no backend of this service is in use now, so its clients are refused");
         }
         tracing::info!("{text}");

@@ -16,7 +16,7 @@ use handfast_wire::starttls::Greeting;
 
 use self::attempt::{AttemptPlan, Ended, Reached, attempt};
 use crate::backends::endpoint::{Endpoint, Pick};
-use crate::backends::standing::State;
+use crate::backends::standing::Availability;
 use crate::path::connection::Connection;
 use crate::path::proxy_header_out;
 use crate::worker::services::Chosen;
@@ -106,7 +106,7 @@ async fn others_outcome<R: Runtime>(
     let failures = standing.failures();
     let mut pause = POLL_INTERVALS.0;
     // Between two looks one trial may have failed and another begun.
-    while standing.state() == State::OnTrial && standing.failures() == failures {
+    while standing.availability() == Availability::OnTrial && standing.failures() == failures {
         let again = connection.deadline.min(R::now() + pause);
         pause = (pause * 2).min(POLL_INTERVALS.1);
         let woken = connection.wait_for_backend(again).await?;
@@ -114,7 +114,7 @@ async fn others_outcome<R: Runtime>(
             return Err(CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline));
         }
     }
-    if standing.state() == State::Up || standing.failures() == failures {
+    if standing.availability() == Availability::Up || standing.failures() == failures {
         return Ok(None);
     }
     let cause = standing.cause().unwrap_or(Cause::NoBackend);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use handfast_net::clock::Moment;
 
 use super::*;
-use crate::backends::standing::{Standings, State};
+use crate::backends::standing::{Availability, Standings};
 use handfast_config::model::Balance;
 use handfast_observe::metrics::Registry;
 use handfast_observe::reason::{Side, Step};
@@ -356,10 +356,10 @@ fn what_this_machine_lacks_is_not_held_against_a_backend() {
             let reason = CloseReason::new(Step::Connect, Side::Local, cause);
             dial(&group, now, &[]).failed(&reason, PATIENCE);
         }
-        assert_eq!(group.endpoints()[0].standing.state(), State::Up, "{cause:?}");
+        assert_eq!(group.endpoints()[0].standing.availability(), Availability::Up, "{cause:?}");
     }
     fail(&group, "a", 3);
-    assert!(matches!(group.endpoints()[0].standing.state(), State::Down(_)));
+    assert!(matches!(group.endpoints()[0].standing.availability(), Availability::Down(_)));
 }
 
 /// Where it is so, the reason says it, and clients are not told that none is configured.
@@ -386,6 +386,6 @@ fn a_backend_that_answered_and_failed_later_counts_as_one_that_fails() {
     let group = group(Balance::RoundRobin, &["a"]);
     let in_use = dial(&group, Moment::now(), &[]).connected(Duration::ZERO, true);
     in_use.failed(&refused(), FailurePolicy { failures: 1, ..PATIENCE });
-    assert!(matches!(in_use.endpoint().standing.state(), State::Down(_)));
+    assert!(matches!(in_use.endpoint().standing.availability(), Availability::Down(_)));
     assert_eq!(in_use.endpoint().standing.cause(), Some(Cause::Socket(SocketCause::Refused)));
 }

@@ -1,7 +1,7 @@
 //! What takes a backend out of use, whatever connections find: its checks, and an operator's word.
 //!
 //! In: outcomes of checks, from the checks' thread; words, from the control thread. Out: whether the backend is out, in the
-//! one number that connections look at ([`Standing::state`]), and for those who look in, why.
+//! one number that connections look at ([`Standing::availability`]), and for those who look in, why.
 //!
 //! A backend is used when no operator has taken it out, its last checks do not say that it is down, and it is in no pause
 //! after failed connections. The three are kept apart, so that none undoes what another one found out. Coming back into use it

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use handfast_net::fault::Cause as Socket;
 
-use super::{FailurePolicy, Standings, State};
+use super::{Availability, FailurePolicy, Standings};
 use crate::testing::said;
 use handfast_observe::cause::Cause;
 use handfast_observe::operator_state::OperatorState;
@@ -33,17 +33,21 @@ fn checks_take_a_backend_out_after_fall_and_back_after_rise() {
     fail(&standing, 2);
     pass(&standing, 1);
     fail(&standing, 2);
-    assert_eq!(standing.state(), State::Up, "never three in a row");
+    assert_eq!(standing.availability(), Availability::Up, "never three in a row");
     fail(&standing, 1);
-    assert_eq!((standing.state(), standing.try_out()), (State::Out, None), "no connection tries it");
+    assert_eq!(
+        (standing.availability(), standing.try_out()),
+        (Availability::Out, None),
+        "no connection tries it"
+    );
     standing.connected();
-    assert_eq!(standing.state(), State::Out, "a connection of before changes nothing");
+    assert_eq!(standing.availability(), Availability::Out, "a connection of before changes nothing");
     pass(&standing, 1);
     fail(&standing, 1);
     pass(&standing, 1);
-    assert_eq!(standing.state(), State::Out, "never two in a row");
+    assert_eq!(standing.availability(), Availability::Out, "never two in a row");
     pass(&standing, 1);
-    assert_eq!(standing.state(), State::Up);
+    assert_eq!(standing.availability(), Availability::Up);
     assert!(standing.came_up().is_some(), "its share begins to grow");
     let seen = standing.checked().expect("it is checked");
     assert_eq!((seen.up, seen.passed, seen.failed, seen.in_a_row), (true, 5, 6, 2));
@@ -53,12 +57,12 @@ fn checks_take_a_backend_out_after_fall_and_back_after_rise() {
 #[test]
 fn one_that_never_passed_is_out_with_its_first_failure() {
     let standing = Standings::new("web").of("10.0.0.7:80");
-    assert_eq!(standing.state(), State::Up, "before anything is known");
+    assert_eq!(standing.availability(), Availability::Up, "before anything is known");
     fail(&standing, 1);
-    assert_eq!(standing.state(), State::Out);
+    assert_eq!(standing.availability(), Availability::Out);
     assert_eq!(standing.checked().and_then(|seen| seen.last_failure).as_deref(), Some("status 503"));
     standing.is_not_checked();
-    assert_eq!(standing.state(), State::Up, "a reload took the checks away");
+    assert_eq!(standing.availability(), Availability::Up, "a reload took the checks away");
     assert!(standing.checked().is_none());
 }
 
@@ -100,14 +104,14 @@ fn connections_that_fail_and_checks_that_pass_are_two_things() {
     pass(&standing, 1);
     refused(&standing);
     pass(&standing, 5);
-    assert!(matches!(standing.state(), State::Down(_)), "its pause goes on: {standing:?}");
+    assert!(matches!(standing.availability(), Availability::Down(_)), "its pause goes on: {standing:?}");
     let trial = standing.try_out().expect("the trial is to be had");
     fail(&standing, 3);
-    assert_eq!(standing.state(), State::Out, "in the middle of a trial");
+    assert_eq!(standing.availability(), Availability::Out, "in the middle of a trial");
     standing.give_back(trial);
-    assert_eq!(standing.state(), State::Out);
+    assert_eq!(standing.availability(), Availability::Out);
     pass(&standing, 2);
-    assert_eq!((standing.state(), standing.failures()), (State::Up, 0), "it starts over");
+    assert_eq!((standing.availability(), standing.failures()), (Availability::Up, 0), "it starts over");
 }
 
 #[test]
@@ -118,14 +122,14 @@ fn an_operators_word_counts_whatever_checks_find() {
         standings.set_operator_state("10.0.0.7:80", requested);
         pass(&standing, 5);
         standing.connected();
-        assert_eq!((standing.state(), standing.try_out()), (State::Out, None));
+        assert_eq!((standing.availability(), standing.try_out()), (Availability::Out, None));
         assert_eq!(standing.taken_out().map(|(requested, _)| requested), Some(requested));
     }
     fail(&standing, 3);
     standings.set_operator_state("10.0.0.7:80", OperatorState::Up);
-    assert_eq!(standing.state(), State::Out, "its checks still find it down");
+    assert_eq!(standing.availability(), Availability::Out, "its checks still find it down");
     pass(&standing, 2);
-    assert_eq!(standing.state(), State::Up);
+    assert_eq!(standing.availability(), Availability::Up);
 }
 
 #[test]
@@ -134,18 +138,29 @@ fn a_word_about_a_name_counts_for_what_it_stands_for_now_and_later() {
     let [one, two] = ["db.example=10.0.0.1:80", "db.example=10.0.0.2:80"].map(|name| standings.of(name));
     let other = standings.of("db.example=10.0.0.1:81");
     standings.set_operator_state("db.example:80", OperatorState::Drain);
-    assert_eq!([&one, &two, &other].map(|known| known.state()), [State::Out, State::Out, State::Up]);
+    assert_eq!(
+        [&one, &two, &other].map(|known| known.availability()),
+        [Availability::Out, Availability::Out, Availability::Up]
+    );
     let later = standings.of("db.example=10.0.0.3:80");
-    assert_eq!(later.state(), State::Out, "an address that came later");
+    assert_eq!(later.availability(), Availability::Out, "an address that came later");
     standings.set_operator_state("db.example=10.0.0.2:80", OperatorState::Up);
-    assert_eq!([&one, &two].map(|known| known.state()), [State::Out, State::Up], "one of them apart");
+    assert_eq!(
+        [&one, &two].map(|known| known.availability()),
+        [Availability::Out, Availability::Up],
+        "one of them apart"
+    );
     drop(two);
-    assert_eq!(standings.of("db.example=10.0.0.2:80").state(), State::Up, "also when it went and came back");
+    assert_eq!(
+        standings.of("db.example=10.0.0.2:80").availability(),
+        Availability::Up,
+        "also when it went and came back"
+    );
     let kept = standings.retain_operator_states(|name| name == "db.example:80");
     assert_eq!(kept.len(), 2, "{kept:?}");
     standings.set_operator_state("db.example:80", OperatorState::Up);
     assert!(standings.retain_operator_states(|_| true).is_empty(), "nothing is left of it");
-    assert_eq!([&one, &later].map(|known| known.state()), [State::Up, State::Up]);
+    assert_eq!([&one, &later].map(|known| known.availability()), [Availability::Up, Availability::Up]);
     standings.set_operator_state("db.example:80", OperatorState::Down);
     assert!(
         standings.retain_operator_states(|name| name == "10.0.0.9:80").is_empty(),
@@ -178,11 +193,11 @@ fn in_whatever_order_things_happen_no_backend_is_lost_or_used_when_it_is_out() {
                 }
             }
             let is_out = requested != OperatorState::Up || standing.checked().is_some_and(|seen| !seen.up);
-            assert_eq!(standing.state() == State::Out, is_out, "{standing:?}");
+            assert_eq!(standing.availability() == Availability::Out, is_out, "{standing:?}");
         }
         standings.set_operator_state("10.0.0.7:80", OperatorState::Up);
         pass(&standing, 2);
         standing.connected();
-        assert_eq!(standing.state(), State::Up, "{standing:?}");
+        assert_eq!(standing.availability(), Availability::Up, "{standing:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use handfast_net::clock::Moment;
 use serde::{Deserialize, Serialize};
 
-use super::{OUT, Standing, Standings, State, code};
+use super::{Availability, OUT, Standing, Standings, code};
 use handfast_observe::cause::Cause;
 
 /// A backend that is not up, and why; what an operator has requested is separate.
@@ -42,13 +42,13 @@ impl Standing {
         if let Some(since) = self.checked().filter(|checked| !checked.up).and_then(|checked| checked.since) {
             return Some(handed(since, None));
         }
-        match self.state() {
-            State::Up | State::Out => None,
-            State::Down(until) => {
+        match self.availability() {
+            Availability::Up | Availability::Out => None,
+            Availability::Down(until) => {
                 Some(handed(self.down_since(), Some(milliseconds(until.since(Moment::now())))))
             }
             // The connection that tries it may be cut: the next process tries it again at once.
-            State::OnTrial => Some(handed(self.down_since(), Some(0))),
+            Availability::OnTrial => Some(handed(self.down_since(), Some(0))),
         }
     }
 
@@ -109,13 +109,14 @@ mod tests {
         for (name, before) in [("down", &down), ("checked", &checked), ("drained", &drained), ("fine", &fine)]
         {
             let after = after.of(name);
-            let same_kind = std::mem::discriminant(&before.state()) == std::mem::discriminant(&after.state());
-            assert!(same_kind, "{name}: {:?} and {:?}", before.state(), after.state());
+            let same_kind = std::mem::discriminant(&before.availability())
+                == std::mem::discriminant(&after.availability());
+            assert!(same_kind, "{name}: {:?} and {:?}", before.availability(), after.availability());
             assert_eq!((after.failures(), after.cause()), (before.failures(), before.cause()), "{name}");
         }
         let left = after.of("down").outage().and_then(|outage| outage.pause_left).expect("it is in a pause");
         assert!(left > Duration::from_secs(3_000), "{left:?}");
         after.of("checked").check_passed(Duration::ZERO, 1);
-        assert_eq!(after.of("checked").state(), State::Up, "a check that passes ends it");
+        assert_eq!(after.of("checked").availability(), Availability::Up, "a check that passes ends it");
     }
 }

@@ -1,6 +1,6 @@
 //! What metrics and the status page report of a backend's standing.
 
-use super::{Standing, State};
+use super::{Availability, Standing};
 use handfast_observe::metrics::{BackendSnapshot, BackendState, BackendStatus};
 
 impl BackendStatus for Standing {
@@ -14,14 +14,14 @@ impl BackendStatus for Standing {
         let outage = self.outage();
         to.down_since = outage.map(|outage| outage.since);
         to.pause_left_seconds = outage.and_then(|outage| outage.pause_left).map(|left| left.as_secs_f64());
-        to.state = match (outage, self.state()) {
-            (Some(_), State::Out) => match to.operator {
+        to.state = match (outage, self.availability()) {
+            (Some(_), Availability::Out) => match to.operator {
                 Some("drain") => BackendState::Drained,
                 Some(_) => BackendState::TakenDown,
                 None => BackendState::CheckFailed,
             },
             (None, _) => BackendState::Up,
-            (Some(_), State::OnTrial) => BackendState::OnTrial,
+            (Some(_), Availability::OnTrial) => BackendState::OnTrial,
             (Some(_), _) => BackendState::Down,
         };
     }

@@ -25,17 +25,19 @@ fn failures_of_all_threads_count_together() {
     let threads = [standings.of("10.0.0.7:80"), standings.of("10.0.0.7:80"), standings.of("10.0.0.7:80")];
     let other = standings.of("10.0.0.8:80");
     for (number, thread) in threads.iter().enumerate() {
-        assert_eq!(thread.state(), State::Up, "after {number} failures");
+        assert_eq!(thread.availability(), Availability::Up, "after {number} failures");
         let marked = thread.failed(REFUSED, None, PATIENCE);
         assert_eq!(marked.is_some(), number == 2, "the caller that marks it down logs it, and no other");
     }
     assert_eq!(other.failed(REFUSED, None, PATIENCE), None, "it is another backend");
     assert_eq!(threads[0].failed(REFUSED, None, PATIENCE), None, "it is down already");
-    assert!(threads.iter().all(|thread| matches!(thread.state(), State::Down(_))));
+    assert!(threads.iter().all(|thread| matches!(thread.availability(), Availability::Down(_))));
     assert_eq!((threads[0].cause(), threads[0].failures()), (Some(REFUSED), 4));
-    assert_eq!(other.state(), State::Up);
+    assert_eq!(other.availability(), Availability::Up);
     threads[1].connected();
-    assert!(threads.iter().all(|thread| thread.state() == State::Up && thread.outage().is_none()));
+    assert!(
+        threads.iter().all(|thread| thread.availability() == Availability::Up && thread.outage().is_none())
+    );
 }
 
 #[test]
@@ -45,7 +47,7 @@ fn a_success_in_between_begins_anew() {
         (0..2).for_each(|_| drop(standing.failed(REFUSED, None, PATIENCE)));
         standing.connected();
     }
-    assert_eq!(standing.state(), State::Up);
+    assert_eq!(standing.availability(), Availability::Up);
 }
 
 #[test]
@@ -57,7 +59,7 @@ fn of_many_threads_one_has_the_trial() {
             threads.into_iter().filter_map(|thread| thread.join().expect("it does not panic")).collect()
         });
         assert_eq!(trials.len(), 1, "{trials:?}");
-        assert_eq!((standing.state(), standing.try_out()), (State::OnTrial, None));
+        assert_eq!((standing.availability(), standing.try_out()), (Availability::OnTrial, None));
     }
 }
 
@@ -66,33 +68,42 @@ fn a_trial_has_an_outcome_or_is_given_back() {
     let standing = down(NO_PAUSE);
     let trial = standing.try_out().expect("it is down");
     let _ = standing.failed(DEADLINE, Some(trial), PATIENCE);
-    assert!(matches!(standing.state(), State::Down(until) if until > Moment::now()), "{standing:?}");
+    assert!(
+        matches!(standing.availability(), Availability::Down(until) if until > Moment::now()),
+        "{standing:?}"
+    );
     assert_eq!(standing.cause(), Some(DEADLINE));
     standing.give_back(trial);
-    assert!(matches!(standing.state(), State::Down(until) if until > Moment::now()), "it has ended already");
+    assert!(
+        matches!(standing.availability(), Availability::Down(until) if until > Moment::now()),
+        "it has ended already"
+    );
 
     let next = standing.try_out().expect("it is down");
     standing.give_back(next);
-    assert!(matches!(standing.state(), State::Down(until) if until <= Moment::now()), "{standing:?}");
+    assert!(
+        matches!(standing.availability(), Availability::Down(until) if until <= Moment::now()),
+        "{standing:?}"
+    );
     let last = standing.try_out().expect("the next one may at once");
     standing.connected();
     standing.give_back(last);
-    assert_eq!(standing.state(), State::Up);
+    assert_eq!(standing.availability(), Availability::Up);
 }
 
 #[test]
 fn attempts_of_before_change_nothing_more() {
     let standing = down(NO_PAUSE);
-    let until = standing.state();
+    let until = standing.availability();
     let _ = standing.failed(REFUSED, None, PATIENCE);
-    assert_eq!(standing.state(), until, "the pause does not grow");
+    assert_eq!(standing.availability(), until, "the pause does not grow");
     let trial = standing.try_out().expect("it is down");
     let _ = standing.failed(REFUSED, None, PATIENCE);
-    assert_eq!(standing.state(), State::OnTrial, "the trial is another connection's");
+    assert_eq!(standing.availability(), Availability::OnTrial, "the trial is another connection's");
     // Another connection that had begun earlier succeeded; the trial then fails as any attempt does.
     standing.connected();
     let _ = standing.failed(REFUSED, Some(trial), PATIENCE);
-    assert_eq!((standing.state(), standing.failures()), (State::Up, 1));
+    assert_eq!((standing.availability(), standing.failures()), (Availability::Up, 1));
 }
 
 #[test]
@@ -108,12 +119,15 @@ fn what_nobody_uses_is_forgotten() {
     let standings = Standings::new("web");
     let kept = down_at(&standings, "10.0.0.7:80");
     drop(down_at(&standings, "10.0.0.8:80"));
-    assert!(matches!(standings.of("10.0.0.7:80").state(), State::Down(_)), "{kept:?}");
-    assert_eq!(standings.of("10.0.0.8:80").state(), State::Up);
+    assert!(matches!(standings.of("10.0.0.7:80").availability(), Availability::Down(_)), "{kept:?}");
+    assert_eq!(standings.of("10.0.0.8:80").availability(), Availability::Up);
     for number in 0..10_000 {
         standings.of(&format!("name={number}"));
     }
-    assert!(matches!(standings.of("10.0.0.7:80").state(), State::Down(_)), "somebody uses it: {kept:?}");
+    assert!(
+        matches!(standings.of("10.0.0.7:80").availability(), Availability::Down(_)),
+        "somebody uses it: {kept:?}"
+    );
     let known = standings.count();
     assert!(known <= 20, "{known} of 10,000 are kept, though none is used");
 }

@@ -10,7 +10,7 @@ use handfast_net::engine::Woken;
 
 use crate::backends::connector;
 use crate::backends::endpoint::{Attempt, Endpoint};
-use crate::backends::standing::State;
+use crate::backends::standing::Availability;
 use crate::backends::tls::BackendTlsClient;
 use crate::path::connect::attempt::{AttemptPlan, Ended, attempt};
 use crate::path::connection::Connection;
@@ -27,7 +27,9 @@ const MOST: usize = 16;
 pub(crate) async fn cancel<R: Runtime>(connection: &mut Connection<R>, request: &[u8]) -> CloseReason {
     let service = Rc::clone(&connection.account.service);
     // One that is taken out of use may still serve connections that it has.
-    let is_reachable = |endpoint: &Endpoint| matches!(endpoint.standing.state(), State::Up | State::Out);
+    let is_reachable = |endpoint: &Endpoint| {
+        matches!(endpoint.standing.availability(), Availability::Up | Availability::Out)
+    };
     let backends = service.endpoints(is_reachable, MOST);
     let mut reached = 0;
     let mut last = None;

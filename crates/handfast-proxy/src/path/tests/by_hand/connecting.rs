@@ -12,7 +12,7 @@ use super::super::world::world;
 use super::play::{Play, SECOND};
 use super::secured::Secured;
 use crate::backends::endpoint::Endpoint;
-use crate::backends::standing::{FailurePolicy, State, Trial};
+use crate::backends::standing::{Availability, FailurePolicy, Trial};
 use crate::testing::on_engine;
 use crate::worker::context::WorkerPhase;
 use crate::worker::services::Chosen;
@@ -85,12 +85,12 @@ fn each_backend_is_tried_once_and_the_last_failure_is_the_reason() {
 #[test]
 fn a_backend_is_marked_down_after_as_many_failures_as_the_limits_say() {
     let scene = plain(ONE, "[service.limits]\nbackend-failures = 2\nbackend-retry = \"7s\"");
-    for state in [State::Up, State::Up] {
-        assert_eq!(endpoint(&scene).standing.state(), state);
+    for state in [Availability::Up, Availability::Up] {
+        assert_eq!(endpoint(&scene).standing.availability(), state);
         let mut play = Play::new(&scene, "1.3").dials(&[REFUSED]);
         assert_eq!(play.end(), Some(("connect", "backend", "refused")));
     }
-    assert!(matches!(endpoint(&scene).standing.state(), State::Down(_)));
+    assert!(matches!(endpoint(&scene).standing.availability(), Availability::Down(_)));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::super::scene::{Mode, Scene};
 use super::super::world::world;
 use super::play::{Play, SECOND};
 use super::starttls::greeting;
-use crate::backends::standing::State;
+use crate::backends::standing::Availability;
 use crate::worker::services::Chosen;
 
 /// What a backend does before the client's bytes can pass.
@@ -163,10 +163,13 @@ fn a_backend_that_fails_before_tls_is_counted_and_the_other_one_is_tried() {
                 let known = &scene.snapshot().services[0].backends;
                 assert_eq!(known[0].failed(), 1, "{case}: it is counted");
                 let endpoints = scene.thread().state().services[0].group(Chosen::SERVICE).endpoints();
-                assert!(matches!(endpoints[0].standing.state(), State::Down(_)), "{case}: it is marked down");
+                assert!(
+                    matches!(endpoints[0].standing.availability(), Availability::Down(_)),
+                    "{case}: it is marked down"
+                );
                 let addresses: Vec<_> = play.dialled().into_iter().map(|(address, _)| address).collect();
                 assert_eq!(addresses, ["127.0.0.1:11", "127.0.0.1:12"], "{case}: the other one is tried");
-                assert_eq!(endpoints[1].standing.state(), State::Up, "{case}");
+                assert_eq!(endpoints[1].standing.availability(), Availability::Up, "{case}");
                 assert_eq!(play.client_hears(), b"", "{case}: nothing of it was given to the client");
                 assert_eq!(play.end(), None, "{case}");
             }

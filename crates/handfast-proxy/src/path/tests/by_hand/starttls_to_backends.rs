@@ -6,7 +6,7 @@ use super::super::scene::{Mode, Scene};
 use super::play::{Play, SECOND};
 use super::secured::Secured;
 use super::starttls::{greeting, login, packet, request};
-use crate::backends::standing::State;
+use crate::backends::standing::Availability;
 use crate::worker::services::Chosen;
 
 /// `clients`: how they are served.
@@ -91,7 +91,7 @@ fn a_mysql_server_is_good_only_when_its_tls_stands() {
     let scene = scene(ASKING, "mysql");
     let standing = || {
         let endpoint = scene.thread().state().services[0].group(Chosen::SERVICE).endpoints().swap_remove(0);
-        (endpoint.standing.state(), endpoint.standing.failures())
+        (endpoint.standing.availability(), endpoint.standing.failures())
     };
     let fail = || {
         let mut play = asked(&scene);
@@ -100,14 +100,14 @@ fn a_mysql_server_is_good_only_when_its_tls_stands() {
         assert_eq!(play.end(), Some(("connect", "backend", "not-tls")));
     };
     fail();
-    assert_eq!(standing(), (State::Up, 1));
+    assert_eq!(standing(), (Availability::Up, 1));
     let mut play = asked(&scene);
     secure(&scene, &mut play);
-    assert_eq!(standing(), (State::Up, 0), "its failures are forgotten");
+    assert_eq!(standing(), (Availability::Up, 0), "its failures are forgotten");
     drop(play);
     fail();
     fail();
-    assert!(matches!(standing().0, State::Down(_)), "it never came to TLS again");
+    assert!(matches!(standing().0, Availability::Down(_)), "it never came to TLS again");
     let line = &scene.lines()[0];
     assert_eq!(line["backend_failures"], json!([{ "backend": "127.0.0.1:1", "cause": "not-tls" }]));
 }
