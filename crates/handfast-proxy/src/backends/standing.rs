@@ -22,12 +22,12 @@ use handfast_net::fault::Cause as Socket;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side};
 
-mod care;
+mod exclusion;
 mod status;
 mod handed;
 mod table;
 
-use care::Care;
+use exclusion::Exclusion;
 pub(crate) use handed::{Handed, Kept};
 pub(crate) use table::Standings;
 
@@ -37,7 +37,7 @@ const UP: u64 = 0;
 /// nanoseconds of the monotonic clock, which have neither this bit nor the next one for 146 years.
 const TRIAL: u64 = 1 << 63;
 
-/// Out of use: checks find it down, or an operator wants it so ([`care`]). No connection's outcome changes that.
+/// Out of use: checks find it down, or an operator wants it so ([`exclusion`]). No connection's outcome changes that.
 const OUT: u64 = 1 << 62;
 
 /// Whether a backend is to be tried.
@@ -76,7 +76,7 @@ pub(crate) struct Standing {
     /// When it was last up again, in nanoseconds of the monotonic clock; 0: it was never down.
     came_up: AtomicU64,
     /// What checks and an operator say.
-    care: Mutex<Care>,
+    exclusion: Mutex<Exclusion>,
     service: Box<str>,
     name: Box<str>,
 }
@@ -109,7 +109,7 @@ impl Standing {
             cause: AtomicU32::new(0),
             down_since: AtomicU64::new(0),
             came_up: AtomicU64::new(0),
-            care: Mutex::default(),
+            exclusion: Mutex::default(),
             service: service.into(),
             name: name.into(),
         }
@@ -258,6 +258,6 @@ fn cause(code: u32) -> Option<Cause> {
 }
 
 #[cfg(test)]
-mod care_tests;
+mod exclusion_tests;
 #[cfg(test)]
 mod tests;

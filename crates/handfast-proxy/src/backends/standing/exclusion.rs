@@ -21,7 +21,7 @@ use handfast_observe::operator_state::OperatorState;
 
 /// Why a backend is out, or would be.
 #[derive(Debug, Default)]
-pub(super) struct Care {
+pub(super) struct Exclusion {
     requested: Option<(OperatorState, SystemTime)>,
     checked: Option<Checked>,
 }
@@ -65,11 +65,11 @@ impl Checked {
 }
 
 impl Standing {
-    fn care<T>(&self, action: impl FnOnce(&mut Care) -> T) -> T {
-        let mut care = self.care.lock().unwrap_or_else(PoisonError::into_inner);
-        let outcome = action(&mut care);
-        let is_out = care.requested.is_some_and(|(requested, _)| requested != OperatorState::Up)
-            || care.checked.as_ref().is_some_and(|checked| checked.down);
+    fn exclude<T>(&self, change: impl FnOnce(&mut Exclusion) -> T) -> T {
+        let mut exclusion = self.exclusion.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = change(&mut exclusion);
+        let is_out = exclusion.requested.is_some_and(|(requested, _)| requested != OperatorState::Up)
+            || exclusion.checked.as_ref().is_some_and(|checked| checked.down);
         if is_out {
             self.state.store(OUT, Ordering::Relaxed);
         } else if self.state.load(Ordering::Relaxed) == OUT {
@@ -83,8 +83,8 @@ impl Standing {
 
     /// A check passed, in so long; with `rise` in a row a backend that is down is up.
     pub(crate) fn check_passed(&self, after: Duration, rise: u32) {
-        let came_up = self.care(|care| {
-            let checked = care.checked.get_or_insert_with(Checked::new);
+        let came_up = self.exclude(|exclusion| {
+            let checked = exclusion.checked.get_or_insert_with(Checked::new);
             checked.note(Ok(()));
             checked.passed += 1;
             checked.proven = true;
@@ -94,7 +94,7 @@ impl Standing {
             }
             checked.down = false;
             let since = std::mem::replace(&mut checked.since, SystemTime::now());
-            Some((since, checked.in_a_row, care.requested))
+            Some((since, checked.in_a_row, exclusion.requested))
         });
         if let Some((since, passed, requested)) = came_up {
             let Self { service, name, .. } = self;
@@ -113,8 +113,8 @@ impl Standing {
     /// A check failed; with `fall` in a row the backend is down, or with the first one when none has ever passed.
     pub(crate) fn check_failed(&self, reason: &dyn fmt::Display, fall: u32) {
         let reason = reason.to_string();
-        let went_down = self.care(|care| {
-            let checked = care.checked.get_or_insert_with(Checked::new);
+        let went_down = self.exclude(|exclusion| {
+            let checked = exclusion.checked.get_or_insert_with(Checked::new);
             checked.note(Err(reason.clone()));
             checked.failed += 1;
             if checked.down || (checked.proven && checked.in_a_row < fall) {
@@ -136,41 +136,45 @@ impl Standing {
 
     /// The process before this one found it down by its checks: it is, until one passes.
     pub(super) fn was_found_down(&self, since: SystemTime) {
-        self.care(|care| {
-            let checked = care.checked.get_or_insert_with(Checked::new);
+        self.exclude(|exclusion| {
+            let checked = exclusion.checked.get_or_insert_with(Checked::new);
             (checked.down, checked.proven, checked.since) = (true, true, since);
         });
     }
 
     /// Its service has no checks any more: what they found does not count.
     pub(crate) fn is_not_checked(&self) {
-        self.care(|care| care.checked = None);
+        self.exclude(|exclusion| exclusion.checked = None);
     }
 
     /// What an operator has requested for it; `None`: nothing.
     pub(crate) fn operator_state(&self) -> Option<OperatorState> {
-        self.care.lock().unwrap_or_else(PoisonError::into_inner).requested.map(|(requested, _)| requested)
+        self.exclusion
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .requested
+            .map(|(requested, _)| requested)
     }
 
     /// An operator wants this.
     pub(super) fn set_operator_state(&self, requested: Option<OperatorState>) {
-        self.care(|care| {
-            if care.requested.map(|(requested, _)| requested) != requested {
-                care.requested = requested.map(|requested| (requested, SystemTime::now()));
+        self.exclude(|exclusion| {
+            if exclusion.requested.map(|(requested, _)| requested) != requested {
+                exclusion.requested = requested.map(|requested| (requested, SystemTime::now()));
             }
         });
     }
 
     /// Why it is out: an operator's word and since when, if that is it.
     pub(crate) fn taken_out(&self) -> Option<(OperatorState, SystemTime)> {
-        let care = self.care.lock().unwrap_or_else(PoisonError::into_inner);
-        care.requested.filter(|(requested, _)| *requested != OperatorState::Up)
+        let exclusion = self.exclusion.lock().unwrap_or_else(PoisonError::into_inner);
+        exclusion.requested.filter(|(requested, _)| *requested != OperatorState::Up)
     }
 
     /// What checks have found; `None`: it is not checked.
     pub(crate) fn checked(&self) -> Option<CheckSnapshot> {
-        let care = self.care.lock().unwrap_or_else(PoisonError::into_inner);
-        let checked = care.checked.as_ref()?;
+        let exclusion = self.exclusion.lock().unwrap_or_else(PoisonError::into_inner);
+        let checked = exclusion.checked.as_ref()?;
         let mut seconds = Distribution::default();
         checked.seconds.add_to(&mut seconds);
         let (last_at, outcome) = checked.last.clone().unzip();
