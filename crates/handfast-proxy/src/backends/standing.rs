@@ -24,12 +24,12 @@ use handfast_observe::reason::{CloseReason, Side};
 
 mod exclusion;
 mod status;
-mod handed;
+mod transfer;
 mod table;
 
 use exclusion::Exclusion;
-pub(crate) use handed::{Handed, Kept};
 pub(crate) use table::Standings;
+pub(crate) use transfer::TransferredStanding;
 
 /// Nothing is wrong with it.
 const UP: u64 = 0;

@@ -112,7 +112,7 @@ impl Program {
             text: keys.text.reveal().to_owned(),
         });
         let standings = self.state.services.iter().map(|service| {
-            let (operator_states, down) = service.standings.handed();
+            let (operator_states, down) = service.standings.transferred();
             ServiceStandings { service: service.model.name.clone(), operator_states, down }
         });
         let mut offered = Offered::new(Offer {

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::{Handed, Standing};
+use super::{Standing, TransferredStanding};
 use handfast_observe::operator_state::OperatorState;
 
 /// The standings of one service's backends, shared by the states of the process that have the service.
@@ -93,14 +93,22 @@ impl Standings {
     }
 
     /// What an operator wants of backends, by name and word; and those that are not up.
-    pub(crate) fn handed(&self) -> (Vec<(String, String)>, Vec<Handed>) {
+    pub(crate) fn transferred(&self) -> (Vec<(String, String)>, Vec<TransferredStanding>) {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let requested_states = known
             .requested_states
             .iter()
             .map(|(name, requested)| (name.to_string(), requested.name().to_owned()));
         let standings = known.by_name.values().filter_map(Weak::upgrade);
-        (requested_states.collect(), standings.filter_map(|standing| standing.handed()).collect())
+        (requested_states.collect(), standings.filter_map(|standing| standing.transferred()).collect())
+    }
+
+    /// Restores a standing of the previous process, for as long as the returned value is held or a thread uses it.
+    #[must_use = "an unused standing is forgotten"]
+    pub(crate) fn restore(&self, transferred: &TransferredStanding) -> Arc<Standing> {
+        let standing = self.of(&transferred.name);
+        standing.restore(transferred);
+        standing
     }
 
     #[cfg(test)]

@@ -173,7 +173,7 @@ pub(in crate::control) struct ServiceStandings {
     /// What an operator has requested: `drain`, `down`, `up`, by a backend's name.
     #[serde(rename = "wishes")]
     pub(in crate::control) operator_states: Vec<(String, String)>,
-    pub(in crate::control) down: Vec<crate::backends::standing::Handed>,
+    pub(in crate::control) down: Vec<crate::backends::standing::TransferredStanding>,
 }
 
 /// Checks that the peer runs as root or as the user of this process.

@@ -13,7 +13,7 @@ use super::protocol::{
     Answer, Keys, MESSAGE_TIMEOUT, Offer, Opening, PROTOCOL, Role, ServiceStandings, TakerMessage,
     UpgradeRequest, describe, receive, send, set_timeout,
 };
-use crate::backends::standing::Kept;
+use crate::backends::standing::Standing;
 use crate::control::error::Error;
 use crate::state::{GivenKeys, State};
 use handfast_config::model::Address;
@@ -36,7 +36,7 @@ pub(crate) struct Taking {
     /// Whether the process says what it has counted.
     counts: bool,
     /// Of backends that are down, until threads use them.
-    kept: Vec<Kept>,
+    kept: Vec<Arc<Standing>>,
 }
 
 /// The connection to the process that serves.
@@ -160,7 +160,7 @@ impl Taking {
                     service.standings.set_operator_state(&backend, requested);
                 }
             }
-            self.kept.extend(known.down.iter().map(|handed| service.standings.restore(handed)));
+            self.kept.extend(known.down.iter().map(|down| service.standings.restore(down)));
         }
     }
 

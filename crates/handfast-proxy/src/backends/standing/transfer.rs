@@ -1,18 +1,17 @@
-//! What is known of a backend, for the process that follows.
+//! What is known of a backend, for the next process.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use handfast_net::clock::Moment;
 use serde::{Deserialize, Serialize};
 
-use super::{Availability, OUT, Standing, Standings, code};
+use super::{Availability, OUT, Standing, UP, code};
 use handfast_observe::cause::Cause;
 
 /// A backend that is not up, and why; what an operator has requested is separate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Handed {
+pub(crate) struct TransferredStanding {
     pub(crate) name: String,
     /// When it was marked or found down, in milliseconds since 1970.
     pub(crate) since: u64,
@@ -22,17 +21,11 @@ pub(crate) struct Handed {
     pub(crate) cause: Option<String>,
 }
 
-/// Keeps a standing until threads use it.
-#[derive(Debug)]
-pub(crate) struct Kept {
-    _standing: Arc<Standing>,
-}
-
 impl Standing {
-    /// What the process that follows should know; `None` when nothing is wrong with it.
-    pub(super) fn handed(&self) -> Option<Handed> {
+    /// For the next process; `None` when nothing is wrong with the backend.
+    pub(super) fn transferred(&self) -> Option<TransferredStanding> {
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let handed = |since: SystemTime, pause| Handed {
+        let transferred = |since: SystemTime, pause| TransferredStanding {
             name: self.name.to_string(),
             since: milliseconds(since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()),
             pause,
@@ -40,50 +33,41 @@ impl Standing {
             cause: self.cause().map(|cause| cause.name().to_owned()),
         };
         if let Some(since) = self.checked().filter(|checked| !checked.up).and_then(|checked| checked.since) {
-            return Some(handed(since, None));
+            return Some(transferred(since, None));
         }
         match self.availability() {
             Availability::Up | Availability::Out => None,
             Availability::Down(until) => {
-                Some(handed(self.down_since(), Some(milliseconds(until.since(Moment::now())))))
+                Some(transferred(self.down_since(), Some(milliseconds(until.since(Moment::now())))))
             }
             // The connection that tries it may be cut: the next process tries it again at once.
-            Availability::OnTrial => Some(handed(self.down_since(), Some(0))),
+            Availability::OnTrial => Some(transferred(self.down_since(), Some(0))),
         }
     }
 
-    fn restore(&self, handed: &Handed) {
-        let cause = handed.cause.as_deref().and_then(Cause::named);
-        self.failures.store(handed.failures, Ordering::Relaxed);
+    pub(super) fn restore(&self, transferred: &TransferredStanding) {
+        let cause = transferred.cause.as_deref().and_then(Cause::named);
+        self.failures.store(transferred.failures, Ordering::Relaxed);
         self.cause.store(cause.map_or(0, code), Ordering::Relaxed);
-        match handed.pause {
+        match transferred.pause {
             None => {
-                let since = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(handed.since));
+                let since = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(transferred.since));
                 self.was_found_down(since.unwrap_or_else(SystemTime::now));
             }
             Some(pause) => {
-                self.down_since.store(handed.since, Ordering::Relaxed);
+                self.down_since.store(transferred.since, Ordering::Relaxed);
                 // A day at most: no configuration has a longer pause.
                 let pause = Duration::from_millis(pause).min(Duration::from_secs(86_400));
-                self.replace(super::UP, (Moment::now() + pause).nanos().clamp(1, OUT - 1));
+                self.replace(UP, (Moment::now() + pause).nanos().clamp(1, OUT - 1));
             }
         }
-    }
-}
-
-impl Standings {
-    /// Makes a backend's standing what the process before this one knew, for as long as the outcome is held, or threads use it.
-    pub(crate) fn restore(&self, handed: &Handed) -> Kept {
-        let standing = self.of(&handed.name);
-        standing.restore(handed);
-        Kept { _standing: standing }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backends::standing::{FailurePolicy, Socket};
+    use crate::backends::standing::{FailurePolicy, Socket, Standings};
     use handfast_observe::operator_state::OperatorState;
 
     fn marked_down(standing: &Standing, pause: Duration) {
@@ -99,10 +83,10 @@ mod tests {
         marked_down(&down, Duration::from_secs(3_600));
         checked.check_failed(&"it does not answer", 1);
         before.set_operator_state("drained", OperatorState::Drain);
-        let (requested_states, handed) = before.handed();
+        let (requested_states, transferred) = before.transferred();
         assert_eq!(requested_states, [("drained".to_owned(), "drain".to_owned())]);
-        assert_eq!(handed.len(), 2, "nothing is said of what is fine: {handed:?}");
-        let _kept: Vec<_> = handed.iter().map(|handed| after.restore(handed)).collect();
+        assert_eq!(transferred.len(), 2, "nothing is said of what is fine: {transferred:?}");
+        let _kept: Vec<_> = transferred.iter().map(|one| after.restore(one)).collect();
         for (name, requested) in &requested_states {
             after.set_operator_state(name, OperatorState::named(requested).expect("an operator state"));
         }
