@@ -32,5 +32,5 @@ mod testing;
 pub use broken::{Broken, Side, Why};
 pub use ending::{Ending, Way};
 pub use leg::{Got, Leg, READ};
-pub use relay::Turn;
+pub use relay::Progress;
 pub use socket::Socket;

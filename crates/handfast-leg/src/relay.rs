@@ -17,13 +17,13 @@ use crate::broken::{Broken, Why};
 use crate::leg::Leg;
 use crate::socket::Socket;
 
-/// What a turn came to.
+/// How far one iteration has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum Progress {
     /// Bytes or an end moved; there may be more at once.
     Moved,
     /// Nothing can move until a socket or a moment comes.
-    Still,
+    Blocked,
     /// Both directions have ended cleanly and everything is with the kernel.
     Finished,
 }
@@ -39,13 +39,13 @@ pub fn turn<C: Socket, B: Socket, T: Session, U: Session>(
     backend: &mut Leg<B, U>,
     scratch: &mut Scratch,
     now: Moment,
-) -> Result<Turn, Broken> {
+) -> Result<Progress, Broken> {
     let up = carry(client, backend, scratch, now)?;
     let down = carry(backend, client, scratch, now)?;
     if client.is_done() && backend.is_done() {
-        return Ok(Turn::Finished);
+        return Ok(Progress::Finished);
     }
-    Ok(if up || down { Turn::Moved } else { Turn::Still })
+    Ok(if up || down { Progress::Moved } else { Progress::Blocked })
 }
 
 /// Looks for a peer that is gone while nothing is read from it. Where something is still read, reading tells: what the peer

@@ -5,7 +5,7 @@ use handfast_net::fault::Cause;
 use handfast_tls::buffer::Scratch;
 use handfast_tls::session::FailureKind;
 
-use super::{Turn, check, last_words, turn};
+use super::{Progress, check, last_words, turn};
 use crate::broken::{Broken, Side, Why};
 use crate::leg::READ;
 use crate::testing::{Done, Tested, at, plain, secured};
@@ -25,7 +25,7 @@ impl Pair {
         Self::new(secured(Side::Client), secured(Side::Backend))
     }
 
-    fn turn(&mut self) -> Result<Turn, Broken> {
+    fn turn(&mut self) -> Result<Progress, Broken> {
         turn(&mut self.client, &mut self.backend, &mut self.scratch, at(1))
     }
 
@@ -54,14 +54,14 @@ fn wrote(bytes: &str) -> Done {
 #[test]
 fn each_direction_moves_and_says_so() {
     let mut pair = Pair::new(secured(Side::Client), plain(Side::Backend));
-    assert_eq!(pair.turn(), Ok(Turn::Still));
+    assert_eq!(pair.turn(), Ok(Progress::Blocked));
     pair.client.socket_mut().comes("up#");
-    assert_eq!(pair.turn(), Ok(Turn::Moved));
+    assert_eq!(pair.turn(), Ok(Progress::Moved));
     assert_eq!(pair.done(), (vec![wrote("r")], vec![wrote("up")]));
     pair.backend.socket_mut().comes("down");
-    assert_eq!(pair.turn(), Ok(Turn::Moved));
+    assert_eq!(pair.turn(), Ok(Progress::Moved));
     assert_eq!(pair.done(), (vec![wrote("<down>")], vec![]));
-    assert_eq!(pair.turn(), Ok(Turn::Still));
+    assert_eq!(pair.turn(), Ok(Progress::Blocked));
 }
 
 #[test]
@@ -70,48 +70,48 @@ fn nothing_is_read_for_a_leg_that_is_full() {
     pair.backend.socket_mut().room = 1;
     pair.backend.keep(b"abc");
     pair.client.socket_mut().comes("more");
-    assert_eq!(pair.turn(), Ok(Turn::Moved));
+    assert_eq!(pair.turn(), Ok(Progress::Moved));
     assert_eq!((pair.client.socket().incoming.len(), pair.backend.unsent()), (1, 2));
     // The other direction is read all the same.
     assert_eq!(pair.backend.socket().asked.len(), 1);
-    assert_eq!(pair.turn(), Ok(Turn::Still));
+    assert_eq!(pair.turn(), Ok(Progress::Blocked));
     // What is only held does not stop anything, and goes at its time when nothing comes.
     let mut held = Pair::secured();
     held.client.keep(b"ticket");
     held.client.hold(at(1));
-    assert_eq!((held.turn(), held.done().0), (Ok(Turn::Moved), vec![wrote("ticket")]));
+    assert_eq!((held.turn(), held.done().0), (Ok(Progress::Moved), vec![wrote("ticket")]));
     held.client.keep(b"ticket");
     held.client.hold(at(2));
-    assert_eq!((held.turn(), held.done().0), (Ok(Turn::Still), vec![]));
+    assert_eq!((held.turn(), held.done().0), (Ok(Progress::Blocked), vec![]));
 }
 
 #[test]
 fn both_ends_are_passed_on_and_the_last_one_by_closing() {
     let mut pair = Pair::new(secured(Side::Client), plain(Side::Backend));
     pair.client.socket_mut().comes("bye.");
-    assert_eq!(pair.turn(), Ok(Turn::Moved));
+    assert_eq!(pair.turn(), Ok(Progress::Moved));
     assert_eq!(pair.done(), (vec![], vec![wrote("bye"), Done::EndedWriting]));
-    assert_eq!(pair.turn(), Ok(Turn::Still));
+    assert_eq!(pair.turn(), Ok(Progress::Blocked));
     pair.backend.socket_mut().ends = true;
-    assert_eq!(pair.turn(), Ok(Turn::Finished));
+    assert_eq!(pair.turn(), Ok(Progress::Finished));
     assert_eq!(pair.done(), (vec![Done::WroteLast(b".".to_vec())], vec![]));
     // Not over before everything is with the kernel.
     let mut slow = Pair::secured();
     slow.backend.socket_mut().room = 2;
     slow.client.socket_mut().comes("bye.");
     slow.backend.socket_mut().comes(".");
-    assert_eq!(slow.turn(), Ok(Turn::Moved));
+    assert_eq!(slow.turn(), Ok(Progress::Moved));
     assert!(!slow.backend.is_told() && slow.client.is_told());
-    assert_eq!(slow.turn(), Ok(Turn::Still));
+    assert_eq!(slow.turn(), Ok(Progress::Blocked));
     slow.backend.socket_mut().room = 9;
-    assert_eq!((slow.turn(), slow.turn()), (Ok(Turn::Moved), Ok(Turn::Finished)));
+    assert_eq!((slow.turn(), slow.turn()), (Ok(Progress::Moved), Ok(Progress::Finished)));
     // The client's end was passed on while the backend's was still before us: it is not the last one.
     let mut first = Pair::secured();
     first.client.socket_mut().room = 0;
     first.backend.socket_mut().comes(".");
-    assert_eq!(first.turn(), Ok(Turn::Moved));
+    assert_eq!(first.turn(), Ok(Progress::Moved));
     first.client.socket_mut().comes(".");
-    assert_eq!(first.turn(), Ok(Turn::Moved));
+    assert_eq!(first.turn(), Ok(Progress::Moved));
     assert_eq!(first.done().1, [wrote(".")]);
 }
 

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use handfast_leg::{Broken, Ending, Leg, READ, Side, Turn, Way, Why, relay};
+use handfast_leg::{Broken, Ending, Leg, Progress, READ, Side, Way, Why, relay};
 use handfast_net::clock::Moment;
 use handfast_stats::random::Random;
 use handfast_tls::buffer::Scratch;
@@ -175,9 +175,9 @@ impl World {
                     assert!(client.unsent() <= KEPT, "{} bytes kept", client.unsent());
                     assert!(backend.unsent() <= KEPT, "{} bytes kept", backend.unsent());
                     match outcome {
-                        Ok(Turn::Still) => return,
-                        Ok(Turn::Moved) => assert_ne!(before, self.progress(), "it says that it moved"),
-                        Ok(Turn::Finished) => self.end(Ok(())),
+                        Ok(Progress::Blocked) => return,
+                        Ok(Progress::Moved) => assert_ne!(before, self.progress(), "it says that it moved"),
+                        Ok(Progress::Finished) => self.end(Ok(())),
                         Err(broken) => self.end(Err(broken)),
                     }
                 }

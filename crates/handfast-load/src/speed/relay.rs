@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use handfast_leg::{Leg, READ, Side, Turn};
+use handfast_leg::{Leg, Progress, READ, Side};
 use handfast_net::address::Address;
 use handfast_net::clock::Moment;
 use handfast_net::dial::Dialling;
@@ -328,9 +328,9 @@ async fn relay(run: &Run, work: Work, mut client: PlainLeg, backend: &Address) -
         let mut turns = 0;
         while turns < TURNS {
             match turn(run, work, &mut client, &mut backend)? {
-                Turn::Still => break,
-                Turn::Moved => turns += 1,
-                Turn::Finished => {
+                Progress::Blocked => break,
+                Progress::Moved => turns += 1,
+                Progress::Finished => {
                     // Closing says the second end, as in the proxy.
                     backend.socket_mut().finish_at_drop();
                     client.socket_mut().finish_at_drop();
@@ -360,7 +360,12 @@ async fn first_bytes(run: &Run, client: &mut PlainLeg) -> Result<Vec<u8>, RelayF
 }
 
 /// One round of both directions by the proxy's own relay; counts what was passed on.
-fn turn(run: &Run, work: Work, client: &mut PlainLeg, backend: &mut PlainLeg) -> Result<Turn, RelayFailure> {
+fn turn(
+    run: &Run,
+    work: Work,
+    client: &mut PlainLeg,
+    backend: &mut PlainLeg,
+) -> Result<Progress, RelayFailure> {
     let before = client.heard() + backend.heard();
     let scratch = &mut *run.scratch.borrow_mut();
     // Nothing waits for company here, so the time does not matter.

@@ -10,7 +10,7 @@ mod limits;
 
 use std::rc::Rc;
 
-use handfast_leg::{Broken, Leg, Socket, Turn, relay};
+use handfast_leg::{Broken, Leg, Progress, Socket, relay};
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 
@@ -143,9 +143,9 @@ impl Relay {
             let mut rounds = 0;
             while rounds < ROUNDS {
                 match self.turn(connection)? {
-                    Turn::Still => break,
-                    Turn::Moved => rounds += 1,
-                    Turn::Finished => return Ok(()),
+                    Progress::Blocked => break,
+                    Progress::Moved => rounds += 1,
+                    Progress::Finished => return Ok(()),
                 }
             }
             self.count(connection);
@@ -171,7 +171,7 @@ impl Relay {
     }
 
     /// One round of both directions.
-    fn turn<R: Runtime>(&mut self, connection: &mut Connection<R>) -> Result<Turn, CloseReason> {
+    fn turn<R: Runtime>(&mut self, connection: &mut Connection<R>) -> Result<Progress, CloseReason> {
         let thread = Rc::clone(&connection.account.thread);
         let scratch = &mut *thread.scratch.borrow_mut();
         let (client, backend) = connection.legs();
