@@ -46,22 +46,22 @@ pub struct Leg<S = Stream, T = Box<dyn Session>> {
     unsent: Vec<u8>,
     /// Until when what is unsent waits for company; NEVER when it does not.
     hold: Moment,
-    /// Plaintext bytes that the leg has been given and that have left it, or their records.
+    /// Plaintext bytes that have left it, or whose records it keeps.
     sent: u64,
-    /// … and that it has given.
-    heard: u64,
-    /// Why the peer takes nothing more, while its last words are still read.
+    /// Plaintext bytes that its peer has sent.
+    received: u64,
+    /// Why the peer accepts nothing more, while what it sent before is still read.
     refused: Option<Box<Broken>>,
     side: Side,
     nagle: Nagle,
-    /// The peer has ended its direction in order.
+    /// The peer has ended its direction cleanly.
     ended: bool,
-    /// … and we ours: close_notify, or FIN where there is no TLS.
-    told: bool,
+    /// Our end was sent: close_notify, or FIN where there is no TLS.
+    close_sent: bool,
     /// Whether a FIN without close_notify counts as an end …
     lenient: bool,
-    /// … and has been one.
-    unsaid: bool,
+    /// … and was one.
+    ended_without_close_notify: bool,
 }
 
 impl<S, T> fmt::Debug for Leg<S, T> {
@@ -82,14 +82,14 @@ impl<S: Socket, T: Session> Leg<S, T> {
             unsent: Vec::new(),
             hold: Moment::NEVER,
             sent: 0,
-            heard: 0,
+            received: 0,
             refused: None,
             side,
             nagle: Nagle::Off,
             ended: false,
-            told: false,
+            close_sent: false,
             lenient: false,
-            unsaid: false,
+            ended_without_close_notify: false,
         }
     }
 
@@ -165,8 +165,8 @@ impl<S: Socket, T: Session> Leg<S, T> {
     }
 
     /// Plaintext bytes that its peer has sent.
-    pub fn heard(&self) -> u64 {
-        self.heard
+    pub fn received(&self) -> u64 {
+        self.received
     }
 
     /// Bytes that wait for the socket.
@@ -174,19 +174,19 @@ impl<S: Socket, T: Session> Leg<S, T> {
         self.unsent.len()
     }
 
-    /// Whether the peer has ended its direction in order.
+    /// Whether the peer has ended its direction cleanly.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
     /// Whether its peer's end was a FIN without close_notify.
-    pub fn ended_unsaid(&self) -> bool {
-        self.unsaid
+    pub fn ended_without_close_notify(&self) -> bool {
+        self.ended_without_close_notify
     }
 
-    /// Whether its peer was notified that the other side has ended.
-    pub fn is_told(&self) -> bool {
-        self.told
+    /// Whether its peer was notified of the other side's end.
+    pub fn has_sent_close(&self) -> bool {
+        self.close_sent
     }
 
     /// Whether the beginning of a record or message has come, and not its end.
@@ -201,7 +201,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
 
     /// Whether both directions have ended and everything is with the kernel.
     pub(crate) fn is_done(&self) -> bool {
-        self.told && self.unsent.is_empty()
+        self.close_sent && self.unsent.is_empty()
     }
 
     /// Whether what is kept must go before anything is read for it.

@@ -48,8 +48,8 @@ pub fn turn<C: Socket, B: Socket, T: Session, U: Session>(
     Ok(if up || down { Progress::Moved } else { Progress::Blocked })
 }
 
-/// Looks for a peer that is gone while nothing is read from it. Where something is still read, reading tells: what the peer
-/// sent before comes first. To be asked after each wait.
+/// Looks for a peer that is gone while nothing is read from it. Where something is still read, reading finds
+/// it: what the peer sent before comes first. To be called after each wait.
 ///
 /// **Errors**: the leg that broke.
 pub fn check<C: Socket, B: Socket, T: Session, U: Session>(
@@ -64,9 +64,9 @@ pub fn check<C: Socket, B: Socket, T: Session, U: Session>(
     }
 }
 
-/// A peer that broke off may have said why: its alert is in what it sent before. To be asked once, of the reason with
-/// which [`turn`] or [`check`] ended; gives the better one.
-pub fn last_words<C: Socket, B: Socket, T: Session, U: Session>(
+/// The better reason for the failure of [`turn`] or [`check`]: a peer that reset the connection may have sent an alert before. To be called
+/// once for each failure.
+pub fn better_reason<C: Socket, B: Socket, T: Session, U: Session>(
     client: &mut Leg<C, T>,
     backend: &mut Leg<B, U>,
     broken: Broken,
@@ -77,12 +77,12 @@ pub fn last_words<C: Socket, B: Socket, T: Session, U: Session>(
     if !matches!(fault.cause, Cause::Reset | Cause::ClosedEarly) {
         return broken;
     }
-    let said = if broken.side == client.side() {
+    let alert = if broken.side == client.side() {
         alert_of(client, backend, scratch, now)
     } else {
         alert_of(backend, client, scratch, now)
     };
-    said.unwrap_or(broken)
+    alert.unwrap_or(broken)
 }
 
 /// Reads once more from a leg that broke off, for the alert that it may have sent before.
@@ -116,7 +116,7 @@ fn carry<F: Socket, T: Socket, X: Session, Y: Session>(
         return to.flush();
     }
     if from.has_ended() {
-        return tell(from, to, scratch);
+        return pass_on_end(from, to, scratch);
     }
     let got = from.read(scratch, to.is_secured())?;
     if !got.moved {
@@ -135,17 +135,17 @@ fn carry<F: Socket, T: Socket, X: Session, Y: Session>(
         return Err(broken);
     }
     if from.has_ended() && !to.refuses() && !to.is_full() {
-        tell(from, to, scratch)?;
+        pass_on_end(from, to, scratch)?;
     }
     Ok(true)
 }
 
-fn tell<F: Socket, T: Socket, X: Session, Y: Session>(
+fn pass_on_end<F: Socket, T: Socket, X: Session, Y: Session>(
     from: &Leg<F, X>,
     to: &mut Leg<T, Y>,
     scratch: &mut Scratch,
 ) -> Result<bool, Broken> {
     // The other direction is over too, and its end has been passed on.
     let last = to.has_ended() && from.is_done();
-    to.tell_end(&mut scratch.records, last)
+    to.send_close(&mut scratch.records, last)
 }

@@ -62,7 +62,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
     /// The first `filled` bytes of the buffer as plaintext.
     fn take(&mut self, filled: usize, scratch: &mut Scratch) -> Got {
         if self.session.is_none() {
-            self.heard += filled as u64;
+            self.received += filled as u64;
             return Got { moved: true, length: filled, failed: None };
         }
         let Scratch { received, plaintext, replies, .. } = scratch;
@@ -83,7 +83,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
 
     pub(super) fn account_for(&mut self, received: Received, plaintext: &Buffer) -> Option<Broken> {
         self.ended |= received.closed;
-        self.heard += plaintext.len() as u64;
+        self.received += plaintext.len() as u64;
         received.failure.map(|failure| Broken::session(self.side, failure))
     }
 
@@ -93,7 +93,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
             if !self.lenient || in_a_record {
                 return Err(self.broken(Why::Truncated));
             }
-            self.unsaid = true;
+            self.ended_without_close_notify = true;
         }
         self.ended = true;
         Ok(Got { moved: true, ..Got::NOTHING })

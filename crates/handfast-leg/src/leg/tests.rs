@@ -205,8 +205,8 @@ fn a_backend_that_refuses_is_still_heard_and_a_client_is_not() {
 #[test]
 fn an_end_is_told_once_and_behind_everything() {
     let tell = |leg: &mut Tested, last| {
-        let outcome = leg.tell_end(&mut scratch().records, last).expect("no fault");
-        (outcome, leg.socket_mut().done(), leg.is_told())
+        let outcome = leg.send_close(&mut scratch().records, last).expect("no fault");
+        (outcome, leg.socket_mut().done(), leg.has_sent_close())
     };
     let mut leg = plain(Side::Backend);
     leg.keep(b"first");
@@ -265,7 +265,7 @@ fn what_came_is_counted_and_found_in_its_buffer() {
         assert!(scratch.replies.is_empty());
         leg.socket_mut().comes("abc");
         leg.read(&mut scratch, false).expect("it came");
-        assert_eq!(leg.heard(), 8);
+        assert_eq!(leg.received(), 8);
         let nothing = leg.read(&mut scratch, false).expect("no fault");
         assert!(!nothing.moved && nothing.length == 0);
         leg.socket_mut().read_fault = Some(Cause::Reset);
@@ -275,7 +275,7 @@ fn what_came_is_counted_and_found_in_its_buffer() {
     leg.socket_mut().comes("ab?cd");
     let got = leg.read(&mut scratch(), false).expect("what came before counts");
     assert!(got.failed.is_some_and(|broken| matches!(broken.why, Why::Session(_))));
-    assert_eq!((got.length, leg.heard()), (2, 2));
+    assert_eq!((got.length, leg.received()), (2, 2));
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn only_close_notify_ends_tls_unless_the_operator_says_otherwise() {
         (outcome, leg)
     };
     let (outcome, leg) = ends(plain(Side::Backend));
-    assert!(outcome.expect("an end").moved && leg.has_ended() && !leg.ended_unsaid());
+    assert!(outcome.expect("an end").moved && leg.has_ended() && !leg.ended_without_close_notify());
     let (outcome, leg) = ends(secured(Side::Client));
     assert!(why(outcome) == Why::Truncated && !leg.has_ended());
     let lenient = || {
@@ -295,7 +295,7 @@ fn only_close_notify_ends_tls_unless_the_operator_says_otherwise() {
         leg
     };
     let (outcome, leg) = ends(lenient());
-    assert!(outcome.expect("taken for one").moved && leg.has_ended() && leg.ended_unsaid());
+    assert!(outcome.expect("taken for one").moved && leg.has_ended() && leg.ended_without_close_notify());
     // A record that was cut is no end even then.
     let mut cut = lenient();
     cut.session_mut().expect("secured").kept = b"(".to_vec();
@@ -303,7 +303,7 @@ fn only_close_notify_ends_tls_unless_the_operator_says_otherwise() {
     let mut said = secured(Side::Client);
     said.socket_mut().comes("a.");
     said.read(&mut scratch(), false).expect("an end");
-    assert!(said.has_ended() && !said.ended_unsaid());
+    assert!(said.has_ended() && !said.ended_without_close_notify());
 }
 
 #[test]
@@ -354,10 +354,10 @@ fn a_flight_may_carry_the_first_data_and_its_answer_waits() {
     let (outcome, early) = flight(&mut leg, b"Ehello");
     assert_eq!((outcome, early), (Ok(()), b"hello".to_vec()));
     assert!(leg.is_established());
-    assert_eq!((leg.heard(), leg.unsent.as_slice()), (5, &b"re"[..]));
+    assert_eq!((leg.received(), leg.unsent.as_slice()), (5, &b"re"[..]));
     assert_eq!(leg.socket_mut().done(), []);
     let (_, early) = flight(&mut leg, b"you");
-    assert_eq!((early, leg.heard()), (b"you".to_vec(), 8));
+    assert_eq!((early, leg.received()), (b"you".to_vec(), 8));
     // A plain leg has no handshake.
     let mut early = Vec::new();
     let outcome = plain(Side::Client).take_hello(&mut b"x".to_vec(), &mut scratch(), &mut early);
@@ -374,7 +374,7 @@ fn what_a_session_answered_elsewhere_is_taken_over() {
     let mut early = Vec::new();
     let outcome = leg.take_answer(received, (&scratch.plaintext, &scratch.replies), &mut early);
     assert_eq!(
-        (outcome, &early[..], leg.unsent.as_slice(), leg.heard()),
+        (outcome, &early[..], leg.unsent.as_slice(), leg.received()),
         (Ok(()), &b"you"[..], &b"e"[..], 3)
     );
 

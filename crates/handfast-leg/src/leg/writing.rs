@@ -167,21 +167,21 @@ impl<S: Socket, T: Session> Leg<S, T> {
     ///
     /// A TLS leg gets no FIN: after it the peer could not be notified any more that its own direction broke. `last`: the other
     /// direction is over and passed on, so that closing says the rest.
-    pub fn tell_end(&mut self, records: &mut Buffer, last: bool) -> Result<bool, Broken> {
-        if self.told {
+    pub fn send_close(&mut self, records: &mut Buffer, last: bool) -> Result<bool, Broken> {
+        if self.close_sent {
             return Ok(false);
         }
         if self.session.is_none() {
             if !self.unsent.is_empty() {
                 return Ok(false);
             }
-            self.told = true;
+            self.close_sent = true;
             if !last {
                 self.socket.end_writing();
             }
             return Ok(true);
         }
-        self.told = true;
+        self.close_sent = true;
         records.clear();
         self.release(records);
         let session = self.session.as_mut().expect("looked at above");

@@ -5,7 +5,7 @@ use handfast_net::fault::Cause;
 use handfast_tls::buffer::Scratch;
 use handfast_tls::session::FailureKind;
 
-use super::{Progress, check, last_words, turn};
+use super::{Progress, better_reason, check, turn};
 use crate::broken::{Broken, Side, Why};
 use crate::leg::READ;
 use crate::testing::{Done, Tested, at, plain, secured};
@@ -33,16 +33,16 @@ impl Pair {
         (self.client.socket_mut().done(), self.backend.socket_mut().done())
     }
 
-    fn last_words(&mut self, side: Side, cause: Cause) -> Why {
+    fn better_reason(&mut self, side: Side, cause: Cause) -> Why {
         let fault = handfast_net::fault::Fault::own(handfast_net::fault::Operation::Read, cause);
         let broken = Broken::socket(side, fault);
-        let best = last_words(&mut self.client, &mut self.backend, broken, &mut self.scratch, at(1));
+        let best = better_reason(&mut self.client, &mut self.backend, broken, &mut self.scratch, at(1));
         assert_eq!(best.side, side);
         best.why
     }
 
     fn says_nothing(&mut self, side: Side, cause: Cause) {
-        let why = self.last_words(side, cause);
+        let why = self.better_reason(side, cause);
         assert!(matches!(&why, Why::Socket(fault) if fault.cause == cause), "{why:?}");
     }
 }
@@ -101,7 +101,7 @@ fn both_ends_are_passed_on_and_the_last_one_by_closing() {
     slow.client.socket_mut().comes("bye.");
     slow.backend.socket_mut().comes(".");
     assert_eq!(slow.turn(), Ok(Progress::Moved));
-    assert!(!slow.backend.is_told() && slow.client.is_told());
+    assert!(!slow.backend.has_sent_close() && slow.client.has_sent_close());
     assert_eq!(slow.turn(), Ok(Progress::Blocked));
     slow.backend.socket_mut().room = 9;
     assert_eq!((slow.turn(), slow.turn()), (Ok(Progress::Moved), Ok(Progress::Finished)));
@@ -177,7 +177,7 @@ fn an_alert_before_a_reset_is_the_better_reason() {
             leg.socket_mut().comes(words);
             pair
         };
-        let why = speaks("x!").last_words(side, cause);
+        let why = speaks("x!").better_reason(side, cause);
         assert!(matches!(&why, Why::Session(failure) if failure.kind == FailureKind::Alert), "{why:?}");
         // A mistake is none, nor is data, nor what the other one says.
         speaks("?").says_nothing(side, cause);

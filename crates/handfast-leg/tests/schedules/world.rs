@@ -171,7 +171,7 @@ impl World {
                     let outcome = relay::check(client, backend)
                         .and_then(|()| relay::turn(client, backend, scratch, now));
                     let outcome =
-                        outcome.map_err(|broken| relay::last_words(client, backend, broken, scratch, now));
+                        outcome.map_err(|broken| relay::better_reason(client, backend, broken, scratch, now));
                     assert!(client.unsent() <= KEPT, "{} bytes kept", client.unsent());
                     assert!(backend.unsent() <= KEPT, "{} bytes kept", backend.unsent());
                     match outcome {

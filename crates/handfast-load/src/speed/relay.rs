@@ -366,12 +366,12 @@ fn turn(
     client: &mut PlainLeg,
     backend: &mut PlainLeg,
 ) -> Result<Progress, RelayFailure> {
-    let before = client.heard() + backend.heard();
+    let before = client.received() + backend.received();
     let scratch = &mut *run.scratch.borrow_mut();
     // Nothing waits for company here, so the time does not matter.
     let turn = handfast_leg::relay::turn(client, backend, scratch, Moment::NEVER);
     let turn = turn.map_err(RelayFailure::Leg)?;
-    let bytes = client.heard() + backend.heard() - before;
+    let bytes = client.received() + backend.received() - before;
     if work != Work::Transactions && bytes > 0 {
         run.relayed(work.units(bytes as usize));
     }

@@ -58,7 +58,7 @@ pub(crate) fn name_end<R: Runtime>(connection: &Connection<R>, reason: CloseReas
         return reason;
     }
     let record = &connection.account.record;
-    let bytes = connection.client.as_ref().map_or(0, Leg::heard) + record.bytes_to_backend;
+    let bytes = connection.client.as_ref().map_or(0, Leg::received) + record.bytes_to_backend;
     name_checks(record, reason, bytes > 0)
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct Relay {
     /// The backend ended its direction before the client did.
     backend_first: bool,
     /// Bytes that the backend had sent when the client ended with its answer; WAITING until then.
-    heard_at_end: u64,
+    received_at_end: u64,
     /// When the socket options of longer connections are set; NEVER once they are.
     settle: Moment,
     /// When a byte last moved.
@@ -84,7 +84,7 @@ impl Relay {
             in_use,
             asked: if first.is_empty() { Moment::NEVER } else { now },
             backend_first: false,
-            heard_at_end: delivered::WAITING,
+            received_at_end: delivered::WAITING,
             settle: now + SETTLED,
             progress: now,
             looked: now,
@@ -175,21 +175,21 @@ impl Relay {
         let thread = Rc::clone(&connection.account.thread);
         let scratch = &mut *thread.scratch.borrow_mut();
         let (client, backend) = connection.legs();
-        let before = (client.heard(), backend.heard());
+        let before = (client.received(), backend.received());
         let had_ended = client.has_ended();
         // The clock matters only to what waits for company, which is rarely anything.
         let now = if alarm(client, backend) == Moment::NEVER { self.progress } else { R::now() };
         let outcome = relay::turn(client, backend, scratch, now)
-            .map_err(|broken| relay::last_words(client, backend, broken, scratch, now));
+            .map_err(|broken| relay::better_reason(client, backend, broken, scratch, now));
         // In the order in which the directions are served.
-        if client.heard() != before.0 && !self.is_unanswered() {
+        if client.received() != before.0 && !self.is_unanswered() {
             self.asked = R::turn();
         }
         if client.has_ended() && !had_ended {
             self.client_ended(connection, before.1);
         }
         let (client, backend) = connection.legs();
-        if backend.heard() != before.1 && self.is_unanswered() {
+        if backend.received() != before.1 && self.is_unanswered() {
             self.in_use.answered(R::turn().since(self.asked));
             self.asked = Moment::NEVER;
         }
@@ -227,7 +227,7 @@ impl Relay {
         let side = if self.backend_first { Side::Backend } else { Side::Client };
         let reason = CloseReason::new(Step::Relay, side, Cause::Finished);
         let (client, backend) = connection.legs();
-        match (client.ended_unsaid(), backend.ended_unsaid()) {
+        match (client.ended_without_close_notify(), backend.ended_without_close_notify()) {
             (true, true) => reason.because("both sides' FIN without close_notify were taken for their ends"),
             (true, false) => reason.because("the client's FIN without close_notify was taken for its end"),
             (false, true) => reason.because("the backend's FIN without close_notify was taken for its end"),
@@ -262,7 +262,7 @@ impl Relay {
         let thread = Rc::clone(&connection.account.thread);
         let scratch = &mut *thread.scratch.borrow_mut();
         let (client, backend) = connection.legs();
-        let broken = relay::last_words(client, backend, broken, scratch, R::now());
+        let broken = relay::better_reason(client, backend, broken, scratch, R::now());
         Err(self.reason(connection, &broken))
     }
 

@@ -259,17 +259,17 @@ async fn end(leg: &mut Leg, kind: &CheckKind, deadline: Moment, scratch: &RefCel
     let mut rest = Vec::new();
     let is_http = matches!(kind, CheckKind::Http { .. });
     if leg.is_secured() && !is_http {
-        let _ = leg.tell_end(&mut scratch.borrow_mut().records, false);
+        let _ = leg.send_close(&mut scratch.borrow_mut().records, false);
         leg.socket_mut().end_writing();
     }
     let waits = is_http || leg.is_secured();
-    while waits && !leg.has_ended() && leg.heard() < SKIPPED_LIMIT {
+    while waits && !leg.has_ended() && leg.received() < SKIPPED_LIMIT {
         rest.clear();
         if receive(leg, &mut rest, deadline, scratch).await.is_err() {
             return;
         }
     }
-    let _ = leg.tell_end(&mut scratch.borrow_mut().records, true);
+    let _ = leg.send_close(&mut scratch.borrow_mut().records, true);
     leg.socket_mut().finish_at_drop();
 }
 

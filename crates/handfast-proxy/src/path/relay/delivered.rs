@@ -29,7 +29,7 @@ impl Relay {
     /// Notes that the client has ended. `heard`: bytes that the backend had sent by then.
     pub(super) fn client_ended<R: Runtime>(&mut self, connection: &mut Connection<R>, heard: u64) {
         let waits = self.is_unanswered() && !ends_unanswered(&connection.account);
-        self.heard_at_end = if waits { WAITING } else { heard };
+        self.received_at_end = if waits { WAITING } else { heard };
     }
 
     /// Names an end without close_notify or a reset by what it may have cut off; `None` for what is something else.
@@ -98,10 +98,10 @@ impl Relay {
             if backend.unsent() > 0 {
                 return Some("the backend had not taken what came last");
             }
-            if self.heard_at_end != backend.heard() && !may_say_more {
+            if self.received_at_end != backend.received() && !may_say_more {
                 return Some("the client waited for an answer, or did not have all of it");
             }
-        } else if !backend.has_ended() || !client.is_told() {
+        } else if !backend.has_ended() || !client.has_sent_close() {
             return Some("neither side had ended");
         } else if let Some(what) = self.unserved(connection) {
             return Some(what);
@@ -117,7 +117,7 @@ impl Relay {
         if !client.has_ended() {
             return Some("the client had not ended");
         }
-        if self.heard_at_end != backend.heard() || backend.is_in_a_record() {
+        if self.received_at_end != backend.received() || backend.is_in_a_record() {
             return Some("the client waited for an answer, or did not have all of it");
         }
         if backend.unsent() > 0 || backend.socket().unacknowledged() > own(backend) {
@@ -137,7 +137,7 @@ fn not_taken<S: Socket>(client: &Leg<S>, unheard: usize) -> Option<&'static str>
 
 /// Bytes of our own end, which a peer need not have acknowledged.
 fn own<S: Socket>(leg: &Leg<S>) -> usize {
-    match (leg.is_told(), leg.is_secured()) {
+    match (leg.has_sent_close(), leg.is_secured()) {
         (false, _) => 0,
         (true, true) => CLOSE_NOTIFY,
         (true, false) => FIN,

@@ -69,5 +69,5 @@ impl Relay {
 /// The backend has ended, the client has been notified, and everything that it sent has been passed on.
 fn waits_for_nothing_but<S: Socket>(client: &Leg<S>, backend: &Leg<S>) -> bool {
     let nothing_waits = client.unsent() == 0 && backend.unsent() == 0;
-    client.is_told() && !client.has_ended() && nothing_waits && !client.is_in_a_record()
+    client.has_sent_close() && !client.has_ended() && nothing_waits && !client.is_in_a_record()
 }
