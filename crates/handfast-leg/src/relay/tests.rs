@@ -189,7 +189,7 @@ fn an_alert_before_a_reset_is_the_better_reason() {
 }
 
 #[test]
-fn last_words_are_not_looked_for_where_nothing_can_be_read() {
+fn an_alert_is_not_looked_for_where_nothing_can_be_read() {
     let speaks = |prepare: fn(&mut Pair)| {
         let mut pair = Pair::secured();
         prepare(&mut pair);
