@@ -90,12 +90,12 @@ async fn secure_client<R: Runtime>(
     connection: &mut Connection<R>,
     received: Vec<u8>,
 ) -> Result<(Chosen, Vec<u8>), CloseReason> {
-    let heard = hello::read(connection, received).await?;
+    let hello = hello::read(connection, received).await?;
     // By the hello alone, and before the handshake, since its policy is part of the answer, and whether there is one.
-    let chosen = route::choose(connection, &heard.hello);
+    let chosen = route::choose(connection, &hello.parsed);
     if connection.account.service.passes_through(chosen) {
-        return Ok((chosen, handshake::pass_through(&mut connection.account.record, heard)));
+        return Ok((chosen, handshake::pass_through(&mut connection.account.record, hello)));
     }
-    let first = handshake::finish(connection, heard, chosen).await?;
+    let first = handshake::finish(connection, hello, chosen).await?;
     Ok((route::after_handshake(chosen, &connection.account.record.tls), first))
 }

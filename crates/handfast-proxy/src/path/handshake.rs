@@ -17,7 +17,7 @@ use handfast_tls::store::Selection;
 use handfast_wire::{Alert, AlertDescription, ClientHello};
 
 use crate::path::connection::Connection;
-use crate::path::hello::Heard;
+use crate::path::hello::ReceivedHello;
 use crate::worker::context::WorkerContext;
 use crate::worker::services::Chosen;
 use crate::worker::signer::{Answered, Pending, Signer, Work};
@@ -33,25 +33,25 @@ const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 const SIGNER_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Leaves the handshake to the backend: the client's TLS is passed on as it is, its hello first.
-pub(crate) fn pass_through(record: &mut Record, heard: Heard) -> Vec<u8> {
-    record.server_name = heard.hello.server_name;
+pub(crate) fn pass_through(record: &mut Record, hello: ReceivedHello) -> Vec<u8> {
+    record.server_name = hello.parsed.server_name;
     let rare = record.details();
     rare.passed_through = true;
     // One that says nothing looks the same (RFC 9849 §6.2), so this is what is seen, not what is meant.
-    rare.encrypted_hello = heard.hello.extensions.contains(&ENCRYPTED_CLIENT_HELLO);
-    heard.received
+    rare.encrypted_hello = hello.parsed.extensions.contains(&ENCRYPTED_CLIENT_HELLO);
+    hello.bytes
 }
 
 /// Carries the handshake to its end. Gives what came together with the client's last flight, decrypted: the first bytes
 /// for the backend.
 pub(crate) async fn finish<R: Runtime>(
     connection: &mut Connection<R>,
-    heard: Heard,
+    hello: ReceivedHello,
     chosen: Chosen,
 ) -> Result<Vec<u8>, CloseReason> {
     let begun = R::now();
     let mut queued = Duration::ZERO;
-    let outcome = exchange(connection, heard, chosen, &mut queued).await;
+    let outcome = exchange(connection, hello, chosen, &mut queued).await;
     let account = &mut connection.account;
     let seconds = &mut account.record.seconds;
     seconds.handshake = R::now().since(begun);
@@ -70,20 +70,20 @@ pub(crate) async fn finish<R: Runtime>(
 
 async fn exchange<R: Runtime>(
     connection: &mut Connection<R>,
-    mut heard: Heard,
+    mut hello: ReceivedHello,
     chosen: Chosen,
     queued: &mut Duration,
 ) -> Result<Vec<u8>, CloseReason> {
     let mut first = Vec::new();
     let thread = Rc::clone(&connection.account.thread);
-    let (session, signer) = begin(connection, &thread, &heard.hello, chosen)?;
+    let (session, signer) = begin(connection, &thread, &hello.parsed, chosen)?;
     if let Some(signer) = signer {
-        let work = Work { session, hello: heard.received };
+        let work = Work { session, hello: hello.bytes };
         answer_elsewhere(connection, signer, work, &mut first).await?;
     } else {
         connection.client().secure(Box::new(session));
-        advance(connection, Flight::Hello(&mut heard.received), &mut first)?;
-        drop(heard);
+        advance(connection, Flight::Hello(&mut hello.bytes), &mut first)?;
+        drop(hello);
     }
     while !connection.client().is_established() {
         // A client that always sends never lets us wait, and the deadline also holds then.

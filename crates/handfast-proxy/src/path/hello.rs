@@ -23,10 +23,10 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// A client that has said hello.
 #[derive(Debug)]
-pub(crate) struct Heard {
-    pub(crate) hello: Box<ClientHello>,
+pub(crate) struct ReceivedHello {
+    pub(crate) parsed: Box<ClientHello>,
     /// Everything received so far, from the first byte.
-    pub(crate) received: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// Reads until the hello is whole.
@@ -35,7 +35,7 @@ pub(crate) struct Heard {
 pub(crate) async fn read<R: Runtime>(
     connection: &mut Connection<R>,
     received: Vec<u8>,
-) -> Result<Heard, CloseReason> {
+) -> Result<ReceivedHello, CloseReason> {
     let outcome = wait_for_hello(connection, received).await;
     connection.account.record.seconds.hello = R::now().since(connection.accepted);
     if let Err(CloseReason { cause: Cause::ProxyHeaderUnexpected, .. }) = &outcome {
@@ -47,16 +47,16 @@ pub(crate) async fn read<R: Runtime>(
 async fn wait_for_hello<R: Runtime>(
     connection: &mut Connection<R>,
     mut received: Vec<u8>,
-) -> Result<Heard, CloseReason> {
+) -> Result<ReceivedHello, CloseReason> {
     let service = Rc::clone(&connection.account.service);
     let limits = (service.limits.hello_bytes, service.plain_http);
     loop {
         let thread = Rc::clone(&connection.account.thread);
-        let hello = take(connection.client(), &mut thread.scratch.borrow_mut(), &mut received, limits);
+        let parsed = take(connection.client(), &mut thread.scratch.borrow_mut(), &mut received, limits);
         let named =
             |reason| proxy_header_in::name_checks(&connection.account.record, reason, !received.is_empty());
-        if let Some(hello) = hello.map_err(named)? {
-            return Ok(Heard { hello, received });
+        if let Some(parsed) = parsed.map_err(named)? {
+            return Ok(ReceivedHello { parsed, bytes: received });
         }
         if connection.wait(Step::Hello, connection.deadline).await? == Woken::Deadline {
             let seen = format!("{} of a ClientHello came", counted(received.len() as u64, "byte"));
