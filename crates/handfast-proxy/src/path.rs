@@ -61,15 +61,15 @@ async fn open<R: Runtime>(connection: &mut Connection<R>) -> Result<Relay, Close
         return Box::pin(mysql::open(connection, received)).await;
     }
     let (chosen, mut first) = receive(connection, received).await?;
-    let reached = if connection.account.service.backend_prelude(chosen) == BackendPrelude::ServerFirst {
+    let backend = if connection.account.service.backend_prelude(chosen) == BackendPrelude::ServerFirst {
         Box::pin(mysql::connect(connection, chosen, &mut first)).await?
     } else {
         let approach = prelude::align_greetings(&connection.account.service, chosen, &first);
-        let reached = connect::dial(connection, chosen, approach).await?;
+        let backend = connect::dial(connection, chosen, approach).await?;
         prelude::greet_client(connection, chosen)?;
-        reached
+        backend
     };
-    Relay::begin(connection, &first, reached)
+    Relay::begin(connection, &first, backend)
 }
 
 /// Until the handshake is done: by which rules the client goes on, and its first bytes for the backend.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use handfast_net::engine::Woken;
 use handfast_wire::starttls::Greeting;
 
-use self::attempt::{AttemptPlan, Ended, Reached, attempt};
+use self::attempt::{AttemptError, AttemptPlan, ConnectedBackend, attempt};
 use crate::backends::endpoint::{Endpoint, Pick};
 use crate::backends::standing::Availability;
 use crate::path::connection::Connection;
@@ -43,7 +43,7 @@ pub(crate) async fn dial<R: Runtime>(
     connection: &mut Connection<R>,
     chosen: Chosen,
     approach: Approach<'_>,
-) -> Result<Reached<R::Socket>, CloseReason> {
+) -> Result<ConnectedBackend<R::Socket>, CloseReason> {
     let begun = R::now();
     let service = Rc::clone(&connection.account.service);
     let Approach { first, greeting, is_tls_later } = approach;
@@ -61,7 +61,7 @@ pub(crate) async fn dial<R: Runtime>(
             Pick::Nothing => break Err(last.unwrap_or_else(|| service.no_backend(chosen))),
             Pick::Wait(endpoint) => {
                 connection.account.record.backend = Some(Rc::clone(&endpoint.name));
-                match others_outcome(connection, &endpoint).await {
+                match wait_for_trial(connection, &endpoint).await {
                     Ok(None) => continue,
                     Ok(Some(reason)) => last = Some(reason),
                     Err(reason) => break Err(reason),
@@ -75,15 +75,15 @@ pub(crate) async fn dial<R: Runtime>(
                 match attempt(connection, &endpoint, &plan).await {
                     Ok(connected) => {
                         let in_use = picked.connected(R::now().since(begun), !tls_follows);
-                        break Ok(Reached { connected, in_use });
+                        break Ok(ConnectedBackend { connected, in_use });
                     }
-                    Err(Ended::Connection(reason, failure)) => {
+                    Err(AttemptError::Connection(reason, failure)) => {
                         if let Some(failure) = failure {
                             picked.failed(&failure, connection.account.backend_failed(&endpoint, &failure));
                         }
                         break Err(reason);
                     }
-                    Err(Ended::Attempt(reason)) => {
+                    Err(AttemptError::Attempt(reason)) => {
                         picked.failed(&reason, connection.account.backend_failed(&endpoint, &reason));
                         last = Some(reason);
                     }
@@ -98,7 +98,7 @@ pub(crate) async fn dial<R: Runtime>(
 }
 
 /// Waits while another connection tries out a backend. `None`: it is to be looked at again; else why it failed.
-async fn others_outcome<R: Runtime>(
+async fn wait_for_trial<R: Runtime>(
     connection: &mut Connection<R>,
     endpoint: &Endpoint,
 ) -> Result<Option<CloseReason>, CloseReason> {

@@ -1,7 +1,7 @@
 //! MySQL with TLS: the server speaks first, with what its client needs to log in.
 //!
 //! In: an accepted client that is to ask for TLS, or one behind its own handshake whose backend is to be asked for TLS. Out: both sides
-//! logged in, or a backend that is secured for the login. The backend is reached before the client has sent anything, TLS with it begins
+//! logged in, or a backend that is secured for the login. The backend is connected before the client has sent anything, TLS with it begins
 //! when the client's part of the login is known, and where only one side has TLS the login is renumbered by one packet, the request for
 //! it.
 
@@ -15,7 +15,7 @@ use handfast_wire::starttls::{Greeting, Problem, Protocol};
 
 use crate::backends::connector::read;
 use crate::backends::opening::of_problem;
-use crate::path::connect::attempt::Reached;
+use crate::path::connect::attempt::ConnectedBackend;
 use crate::path::connect::{self, Approach};
 use crate::path::connection::Connection;
 use crate::path::prelude::{exchange, refuse, send, write};
@@ -26,7 +26,7 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// A client that is about to begin TLS, having been greeted by its backend.
 struct Upgrading<R: Runtime> {
-    reached: Reached<R::Socket>,
+    backend: ConnectedBackend<R::Socket>,
     /// The client's request for TLS.
     request: mysql::Request,
 }
@@ -38,18 +38,18 @@ pub(super) async fn open<R: Runtime>(
 ) -> Result<Relay, CloseReason> {
     let outcome = upgrade(connection, &received).await;
     connection.account.record.seconds.hello = R::now().since(connection.accepted);
-    let Upgrading { mut reached, request } = outcome?;
+    let Upgrading { mut backend, request } = outcome?;
     let (chosen, mut first) = super::secure_client(connection, request.received).await?;
     let begun = R::now();
     let service = Rc::clone(&connection.account.service);
     if let Some(dialler) = service.dialler(chosen) {
         // Both have asked for TLS: packets have the same numbers on both sides.
-        reached = connect::secure(connection, dialler, reached, &request.packet).await?;
+        backend = connect::secure(connection, dialler, backend, &request.packet).await?;
     } else {
-        log_in(connection, Login::new(TlsSide::Client), &mut first, &mut reached).await?;
+        log_in(connection, Login::new(TlsSide::Client), &mut first, &mut backend).await?;
     }
     connection.account.record.seconds.connect += R::now().since(begun);
-    Relay::begin(connection, &first, reached)
+    Relay::begin(connection, &first, backend)
 }
 
 /// Reaches a backend that is asked for TLS, for a client that was not asked for it here (it has none, or had it from the first byte): the
@@ -59,10 +59,10 @@ pub(super) async fn connect<R: Runtime>(
     connection: &mut Connection<R>,
     chosen: Chosen,
     first: &mut Vec<u8>,
-) -> Result<Reached<R::Socket>, CloseReason> {
-    let mut reached = dial(connection, chosen).await?;
+) -> Result<ConnectedBackend<R::Socket>, CloseReason> {
+    let mut backend = dial(connection, chosen).await?;
     let begun = R::now();
-    let (words, refused) = match greeting_of(&mut reached)? {
+    let (words, refused) = match greeting_of(&mut backend)? {
         Ok(greeting) => (greeting.packet(false), None),
         Err((problem, words)) => (words, Some(problem)),
     };
@@ -87,18 +87,18 @@ pub(super) async fn connect<R: Runtime>(
     };
     let service = Rc::clone(&connection.account.service);
     if let Some(dialler) = service.dialler(chosen) {
-        reached = connect::secure(connection, dialler, reached, &request).await?;
+        backend = connect::secure(connection, dialler, backend, &request).await?;
     }
-    log_in(connection, login, first, &mut reached).await?;
+    log_in(connection, login, first, &mut backend).await?;
     connection.account.record.seconds.connect += R::now().since(begun);
-    Ok(reached)
+    Ok(backend)
 }
 
 /// Reaches a backend up to its greeting; TLS begins later.
 async fn dial<R: Runtime>(
     connection: &mut Connection<R>,
     chosen: Chosen,
-) -> Result<Reached<R::Socket>, CloseReason> {
+) -> Result<ConnectedBackend<R::Socket>, CloseReason> {
     let has_tls = connection.account.service.dialler(chosen).is_some();
     let greeting = Some(Greeting::of_mysql(has_tls));
     connect::dial(connection, chosen, Approach { first: &[], greeting, is_tls_later: true }).await
@@ -114,8 +114,8 @@ async fn upgrade<R: Runtime>(
         let reason = CloseReason::new(Step::Hello, Side::Client, Cause::Starttls);
         return Err(reason.because("it spoke before it was greeted"));
     }
-    let mut reached = dial(connection, Chosen::SERVICE).await?;
-    let greeting = match greeting_of(&mut reached)? {
+    let mut backend = dial(connection, Chosen::SERVICE).await?;
+    let greeting = match greeting_of(&mut backend)? {
         // A server's refusal is meant for its client, who can read it.
         Err((problem, words)) => {
             send(connection, &words).await?;
@@ -134,7 +134,7 @@ async fn upgrade<R: Runtime>(
             Ok(None) => {}
             Ok(Some(request)) => {
                 connection.account.record.starttls = Some(Protocol::MySql);
-                return Ok(Upgrading { reached, request });
+                return Ok(Upgrading { backend, request });
             }
             Err(problem) => return Err(refuse(connection, &answer, &problem)),
         }
@@ -145,8 +145,8 @@ async fn upgrade<R: Runtime>(
 type MySqlGreeting = Result<mysql::Greeting, (Problem, Vec<u8>)>;
 
 /// The greeting that connect has waited for.
-fn greeting_of<S: Socket>(reached: &mut Reached<S>) -> Result<MySqlGreeting, CloseReason> {
-    let received = std::mem::take(&mut reached.connected.spoken);
+fn greeting_of<S: Socket>(backend: &mut ConnectedBackend<S>) -> Result<MySqlGreeting, CloseReason> {
+    let received = std::mem::take(&mut backend.connected.spoken);
     match mysql::greeting(&received) {
         Ok(Some(greeting)) => Ok(Ok(greeting)),
         Ok(None) => Err(CloseReason::new(Step::Connect, Side::Local, Cause::Internal)),
@@ -182,13 +182,13 @@ async fn log_in<R: Runtime>(
     connection: &mut Connection<R>,
     mut login: Login,
     first: &mut Vec<u8>,
-    reached: &mut Reached<R::Socket>,
+    backend: &mut ConnectedBackend<R::Socket>,
 ) -> Result<(), CloseReason> {
     let mut carried = Vec::new();
     login.carry_client(first, &mut carried).map_err(|problem| of_login(Side::Client, &problem))?;
     while !login.is_decided() {
-        if !step(connection, &mut login, &mut carried, &mut reached.connected.leg)? {
-            let has_spoken = reached.connected.leg.sent() > 0;
+        if !step(connection, &mut login, &mut carried, &mut backend.connected.leg)? {
+            let has_spoken = backend.connected.leg.sent() > 0;
             let side = if has_spoken { Side::Backend } else { Side::Client };
             connection.wait_for_peer(side, Step::Connect, "the login was not over").await?;
         }

@@ -17,7 +17,7 @@ use handfast_net::engine::Woken;
 use crate::backends::connector::Connected;
 use crate::backends::endpoint::InUse;
 use crate::path::account::Account;
-use crate::path::connect::attempt::Reached;
+use crate::path::connect::attempt::ConnectedBackend;
 use crate::path::connection::Connection;
 use handfast_config::model::MissingCloseNotify;
 use handfast_leg::runtime::Runtime;
@@ -64,10 +64,10 @@ impl Relay {
     pub(crate) fn begin<R: Runtime>(
         connection: &mut Connection<R>,
         first: &[u8],
-        reached: Reached<R::Socket>,
+        backend: ConnectedBackend<R::Socket>,
     ) -> Result<Self, CloseReason> {
         let now = R::now();
-        let Reached { connected: Connected { mut leg, given, spoken }, in_use } = reached;
+        let ConnectedBackend { connected: Connected { mut leg, given, spoken }, in_use } = backend;
         let service = Rc::clone(&connection.account.service);
         let client = connection.client();
         client.hold(now + TICKET_DELAY);

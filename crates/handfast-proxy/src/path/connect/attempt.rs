@@ -24,7 +24,7 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// A backend that answered.
 #[derive(Debug)]
-pub(crate) struct Reached<S: Socket> {
+pub(crate) struct ConnectedBackend<S: Socket> {
     pub(crate) connected: Connected<S>,
     /// Counts the connection at its endpoint.
     pub(crate) in_use: InUse,
@@ -52,15 +52,15 @@ impl AttemptPlan<'_> {
     }
 }
 
-/// What an attempt that failed ended.
-pub(crate) enum Ended {
+/// What the failure of an attempt ends.
+pub(crate) enum AttemptError {
     /// Itself; another backend may be tried.
     Attempt(CloseReason),
     /// The whole connection; and what the backend did, if it had enough time to answer.
     Connection(CloseReason, Option<CloseReason>),
 }
 
-impl Ended {
+impl AttemptError {
     /// `deadline`: the connection's.
     fn new<R: Runtime>(failure: ConnectFailure, time: AttemptTime, deadline: Moment) -> Self {
         match failure {
@@ -83,7 +83,7 @@ pub(crate) async fn attempt<R: Runtime>(
     connection: &mut Connection<R>,
     endpoint: &Endpoint,
     plan: &AttemptPlan<'_>,
-) -> Result<Connected<R::Socket>, Ended> {
+) -> Result<Connected<R::Socket>, AttemptError> {
     let time = connection.attempt_time();
     let Account { thread, service, record, .. } = &connection.account;
     let agreed = record.tls.alpn.as_deref();
@@ -117,19 +117,19 @@ fn conclude<R: Runtime>(
     dialler: Option<&BackendTlsClient>,
     outcome: ConnectOutcome<R::Socket>,
     time: AttemptTime,
-) -> Result<Connected<R::Socket>, Ended> {
+) -> Result<Connected<R::Socket>, AttemptError> {
     let deadline = connection.deadline;
-    let mut result = outcome.result.map_err(|failure| Ended::new::<R>(failure, time, deadline));
+    let mut result = outcome.result.map_err(|failure| AttemptError::new::<R>(failure, time, deadline));
     let Some((tls, dialler)) = outcome.tls.zip(dialler) else { return result };
     let Account { record, service, .. } = &mut connection.account;
     // Also where it has not greeted then.
     if let Some(agreed) = tls.agreed.as_ref().filter(|_| tls.is_done) {
         match dialler.at_odds(record.tls.alpn.as_deref(), agreed.alpn.as_deref()) {
             None => service.metrics.backend_handshake(agreed, tls.handshake, tls.crypto),
-            Some(_) if matches!(result, Err(Ended::Connection(..))) => {}
+            Some(_) if matches!(result, Err(AttemptError::Connection(..))) => {}
             Some(detail) => {
                 let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::BackendProtocol);
-                result = Err(Ended::Attempt(reason.because(detail)));
+                result = Err(AttemptError::Attempt(reason.because(detail)));
             }
         }
     }
@@ -143,16 +143,16 @@ fn conclude<R: Runtime>(
     result
 }
 
-/// Begins TLS with a backend that has been reached; `before` goes first, in the clear. The client has got something of this backend
+/// Begins TLS with a connected backend; `before` goes first, in the clear. The client has received something of this backend
 /// already: no other can be tried.
 pub(crate) async fn secure<R: Runtime>(
     connection: &mut Connection<R>,
     dialler: &BackendTlsClient,
-    reached: Reached<R::Socket>,
+    backend: ConnectedBackend<R::Socket>,
     before: &[u8],
-) -> Result<Reached<R::Socket>, CloseReason> {
+) -> Result<ConnectedBackend<R::Socket>, CloseReason> {
     let time = connection.attempt_time();
-    let Reached { connected: Connected { leg, mut spoken, .. }, in_use } = reached;
+    let ConnectedBackend { connected: Connected { leg, mut spoken, .. }, in_use } = backend;
     let Account { thread, record, .. } = &connection.account;
     let agreed = record.tls.alpn.as_deref();
     let session = |now| dialler.session(in_use.endpoint(), agreed, now);
@@ -166,10 +166,10 @@ pub(crate) async fn secure<R: Runtime>(
             connected.leg.hold(R::now());
             in_use.is_good();
             spoken.extend_from_slice(&connected.spoken);
-            return Ok(Reached { connected: Connected { spoken, ..connected }, in_use });
+            return Ok(ConnectedBackend { connected: Connected { spoken, ..connected }, in_use });
         }
-        Err(Ended::Attempt(reason)) => (reason.clone(), Some(reason)),
-        Err(Ended::Connection(reason, failure)) => (reason, failure),
+        Err(AttemptError::Attempt(reason)) => (reason.clone(), Some(reason)),
+        Err(AttemptError::Connection(reason, failure)) => (reason, failure),
     };
     if let Some(failure) = failure {
         let policy = connection.account.backend_failed(in_use.endpoint(), &failure);

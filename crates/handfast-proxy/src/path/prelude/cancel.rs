@@ -12,7 +12,7 @@ use crate::backends::connector;
 use crate::backends::endpoint::{Attempt, Endpoint};
 use crate::backends::standing::Availability;
 use crate::backends::tls::BackendTlsClient;
-use crate::path::connect::attempt::{AttemptPlan, Ended, attempt};
+use crate::path::connect::attempt::{AttemptError, AttemptPlan, attempt};
 use crate::path::connection::Connection;
 use crate::path::proxy_header_out;
 use crate::worker::services::Chosen;
@@ -37,8 +37,8 @@ pub(crate) async fn cancel<R: Runtime>(connection: &mut Connection<R>, request: 
         connection.account.record.backend = Some(Rc::clone(&endpoint.name));
         match send(connection, endpoint, dialler.as_ref(), request).await {
             Ok(()) => reached += 1,
-            Err(Ended::Connection(reason, _)) => return reason,
-            Err(Ended::Attempt(reason)) => last = Some(reason),
+            Err(AttemptError::Connection(reason, _)) => return reason,
+            Err(AttemptError::Attempt(reason)) => last = Some(reason),
         }
     }
     if reached == 0 {
@@ -54,7 +54,7 @@ async fn send<R: Runtime>(
     endpoint: &Rc<Endpoint>,
     dialler: Option<&Rc<BackendTlsClient>>,
     request: &[u8],
-) -> Result<(), Ended> {
+) -> Result<(), AttemptError> {
     let begun = R::now();
     let service = Rc::clone(&connection.account.service);
     let (dialler, header) = (dialler.cloned(), proxy_header_out::header(connection));
@@ -63,7 +63,7 @@ async fn send<R: Runtime>(
     let mut leg = match attempt(connection, endpoint, &plan).await {
         Ok(connected) => connected.leg,
         Err(ended) => {
-            if let Ended::Attempt(reason) = &ended {
+            if let AttemptError::Attempt(reason) = &ended {
                 picked.failed(reason, connection.account.backend_failed(endpoint, reason));
             }
             return Err(ended);
@@ -75,7 +75,7 @@ async fn send<R: Runtime>(
         let records = &mut thread.scratch.borrow_mut().records;
         leg.hold(R::now());
         leg.write(request, records)
-            .map_err(|broken| Ended::Attempt(CloseReason::broken(Step::Connect, &broken)))?;
+            .map_err(|broken| AttemptError::Attempt(CloseReason::broken(Step::Connect, &broken)))?;
     }
     leg.socket_mut().finish_at_drop();
     wait_for_its_end(connection, &mut leg).await
@@ -85,7 +85,7 @@ async fn send<R: Runtime>(
 async fn wait_for_its_end<R: Runtime>(
     connection: &mut Connection<R>,
     leg: &mut Leg<R::Socket>,
-) -> Result<(), Ended> {
+) -> Result<(), AttemptError> {
     let until = connection.attempt_time().deadline;
     loop {
         let thread = Rc::clone(&connection.account.thread);
@@ -95,7 +95,7 @@ async fn wait_for_its_end<R: Runtime>(
             Ok(_) => {}
         }
         let woken = connection.wait_for_backend(until).await;
-        let woken = woken.map_err(|reason| Ended::Connection(reason, None))?;
+        let woken = woken.map_err(|reason| AttemptError::Connection(reason, None))?;
         if woken == Woken::Deadline {
             return Ok(());
         }
