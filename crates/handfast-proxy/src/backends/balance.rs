@@ -77,21 +77,20 @@ pub(super) fn emptiest<'a>(candidates: impl Iterator<Item = Candidate<'a>> + Clo
 /// choices in randomized load balancing", 2001.) Not every client goes to the one that is empty at the moment.
 pub(super) fn emptier_of_two<'a>(
     candidates: impl Iterator<Item = Candidate<'a>> + Clone,
-    lots: &Cell<u64>,
+    random: &Cell<u64>,
 ) -> Option<&'a Member> {
-    let one = draw(candidates.clone(), lots)?;
+    let one = draw(candidates.clone(), random)?;
     let others = candidates.filter(|(member, _)| !std::ptr::eq(*member, one.0));
-    let Some(other) = draw(others, lots) else { return Some(one.0) };
+    let Some(other) = draw(others, random) else { return Some(one.0) };
     Some(if Member::is_emptier(other, one).is_lt() { other.0 } else { one.0 })
 }
 
 fn draw<'a>(
     candidates: impl Iterator<Item = Candidate<'a>> + Clone,
-    lots: &Cell<u64>,
+    random: &Cell<u64>,
 ) -> Option<Candidate<'a>> {
     let total: u64 = candidates.clone().map(|(_, share)| share).sum();
-    lots.set(lots.get().wrapping_add(GOLDEN));
-    let mut ticket = mixed(lots.get()).checked_rem(total)?;
+    let mut ticket = next_random(random).checked_rem(total)?;
     candidates.into_iter().find(|(_, share)| {
         let is_it = ticket < *share;
         ticket = ticket.saturating_sub(*share);
@@ -107,9 +106,8 @@ pub(super) fn best_for<'a>(
 ) -> Option<&'a Member> {
     let client = hash_client(client);
     let score = |(member, share): &Candidate<'_>| {
-        // A number between 0 and 1, neither included, of 53 bits.
-        let lot = (mixed(client ^ member.key) >> 11) as f64;
-        -(*share as f64) / ((lot + 0.5) / (1_u64 << 53) as f64).ln()
+        // Between 0 and 1, neither included.
+        -(*share as f64) / fraction(mixed(client ^ member.key)).ln()
     };
     candidates.max_by(|one, other| score(one).total_cmp(&score(other))).map(|(member, _)| member)
 }
@@ -134,6 +132,17 @@ fn hash_name(name: &str) -> u64 {
 
 /// 2^64 divided by the golden ratio, odd: it reaches every number.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The next random number, of SplitMix64; `state` may begin with anything.
+pub(super) fn next_random(state: &Cell<u64>) -> u64 {
+    state.set(state.get().wrapping_add(GOLDEN));
+    mixed(state.get())
+}
+
+/// The upper 53 bits of a number as a fraction of 1.
+pub(super) fn fraction(number: u64) -> f64 {
+    ((number >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+}
 
 /// The finalizer of SplitMix64: every bit of its input decides about every bit of its output.
 fn mixed(number: u64) -> u64 {

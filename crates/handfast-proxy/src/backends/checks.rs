@@ -15,6 +15,7 @@ use handfast_net::engine::{self, Mailbox, Priority, Sender, TaskHandle, mailbox,
 use handfast_tls::buffer::Scratch;
 use handfast_wire::proxy_header::Version;
 
+use crate::backends::balance::{fraction, next_random};
 use crate::backends::standing::Standing;
 use crate::backends::tls::BackendTlsSettings;
 use crate::backends::tunnel::{ProxyHop, TunnelDestination};
@@ -128,18 +129,13 @@ struct CheckQueue {
     under_way: Cell<u32>,
     /// Tasks that wait for one to end.
     waiting: RefCell<VecDeque<TaskHandle>>,
-    lots: Cell<u64>,
+    random: Cell<u64>,
 }
 
 impl CheckQueue {
     /// A random duration below `most`.
-    fn lot(&self, most: Duration) -> Duration {
-        // SplitMix64's step and finalizer; it only has to spread.
-        self.lots.set(self.lots.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
-        let mut mixed = self.lots.get();
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        most.mul_f64((mixed >> 11) as f64 / (1_u64 << 53) as f64)
+    fn random(&self, most: Duration) -> Duration {
+        most.mul_f64(fraction(next_random(&self.random)))
     }
 
     /// Waits for a turn.
@@ -205,7 +201,7 @@ async fn follow(mut orders: Mailbox<Vec<CheckPlan>>) {
         scratch: RefCell::new(Scratch::new(handfast_leg::READ)),
         under_way: Cell::new(0),
         waiting: RefCell::default(),
-        lots: Cell::new(Moment::now().nanos()),
+        random: Cell::new(Moment::now().nanos()),
     });
     let mut running: HashMap<(Arc<str>, String), Running> = HashMap::new();
     loop {
@@ -248,7 +244,7 @@ async fn watch(checked: Rc<CheckPlan>, stop: Rc<Stop>, shared: Rc<CheckQueue>) {
     let Check { interval, rise, fall, .. } = *checked.check;
     // Each backend has its own turns: every source is asked from, also where several backends are asked in step.
     let sources = Cell::new(0);
-    stop.wait(engine::now() + shared.lot(interval.min(BEGIN))).await;
+    stop.wait(engine::now() + shared.random(interval.min(BEGIN))).await;
     while !stop.asked.get() {
         let begun = engine::now();
         // A backend that an operator has switched off is not checked.
@@ -275,7 +271,7 @@ async fn watch(checked: Rc<CheckPlan>, stop: Rc<Stop>, shared: Rc<CheckQueue>) {
                 Err(failed) => checked.standing.check_failed(&failed, fall),
             }
         }
-        let pause = interval.mul_f64(0.9) + shared.lot(interval / 5);
+        let pause = interval.mul_f64(0.9) + shared.random(interval / 5);
         stop.wait(begun + pause).await;
     }
 }

@@ -146,7 +146,7 @@ async fn converse<R: Runtime, C: Cancellation>(
     outcome: &mut Option<TlsOutcome>,
 ) -> Result<(Leg<R::Socket>, Vec<u8>), ConnectFailure> {
     conversation::run::<R, C>(&mut leg, &mut opening, context).await?;
-    let spoken = opening.into_heard().map_err(ConnectFailure::Attempt)?;
+    let spoken = opening.into_early_bytes().map_err(ConnectFailure::Attempt)?;
     let Some(tls) = tls else {
         leg.keep(first);
         return Ok((leg, spoken));

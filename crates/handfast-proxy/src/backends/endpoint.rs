@@ -106,7 +106,7 @@ fn failed(endpoint: &Endpoint, trial: Option<Trial>, reason: &CloseReason, polic
     if !is_ours(reason.cause) {
         let standing = &endpoint.standing;
         if let Some(marked) = standing.failed(reason.cause, trial, policy) {
-            standing.say_down(reason, marked);
+            standing.log_marked_down(reason, marked);
         }
     }
 }

@@ -26,8 +26,8 @@ pub(crate) struct Group {
     /// Names without an address: connections that found no endpoint at all failed for want of these.
     nameless: RefCell<Vec<Arc<BackendMetrics>>>,
     next: Cell<usize>,
-    /// What lots are drawn from.
-    lots: Cell<u64>,
+    /// The state of a generator of random numbers.
+    random: Cell<u64>,
     /// The thread's number: where turns begin, so that the threads do not all begin at the same backend.
     first: usize,
 }
@@ -46,7 +46,7 @@ impl Group {
             nameless: RefCell::default(),
             next: Cell::new(first),
             // Only to be another one on each thread and in each process.
-            lots: Cell::new(Moment::now().nanos() ^ (first as u64) << 48),
+            random: Cell::new(Moment::now().nanos() ^ (first as u64) << 48),
             first,
         }
     }
@@ -160,7 +160,7 @@ impl Group {
                 up().min_by_key(|member| member.endpoint.connections.get())
             }
             (Balance::LeastConnections, _) => balance::emptiest(shares()),
-            (Balance::TwoChoices, _) => balance::emptier_of_two(shares(), &self.lots),
+            (Balance::TwoChoices, _) => balance::emptier_of_two(shares(), &self.random),
         }?;
         if self.even.get() {
             let place = members.iter().position(|member| std::ptr::eq(member, picked)).unwrap_or(0);

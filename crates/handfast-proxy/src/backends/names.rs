@@ -106,7 +106,7 @@ struct Progress {
 #[derive(Debug)]
 pub(crate) struct Names {
     resolver: Option<Rc<TokioResolver>>,
-    asking: HashMap<NameKey, (Duration, AbortHandle)>,
+    lookups: HashMap<NameKey, (Duration, AbortHandle)>,
     known: HashMap<NameKey, Vec<SocketAddr>>,
     progress: BTreeMap<NameKey, Progress>,
     answers: Sender<Answer>,
@@ -122,7 +122,7 @@ impl Names {
         }
         Self {
             resolver: resolver.ok().map(Rc::new),
-            asking: HashMap::new(),
+            lookups: HashMap::new(),
             known: HashMap::new(),
             progress: BTreeMap::new(),
             answers,
@@ -132,7 +132,7 @@ impl Names {
     /// Asks for the names of `config` from now on, and no more for others.
     pub(crate) fn follow(&mut self, config: &Config) {
         let wanted = wanted(config);
-        self.asking.retain(|name, (_, task)| {
+        self.lookups.retain(|name, (_, task)| {
             let keep = wanted.contains_key(name);
             if !keep {
                 task.abort();
@@ -143,13 +143,13 @@ impl Names {
         self.progress.retain(|name, _| wanted.contains_key(name));
         for (name, LookupSchedule { interval, services }) in wanted {
             self.progress.entry(name.clone()).or_default().services = services;
-            let same = self.asking.get(&name).is_some_and(|(known, _)| *known == interval);
+            let same = self.lookups.get(&name).is_some_and(|(known, _)| *known == interval);
             if same {
                 continue;
             }
-            let ask = ask_for_ever(self.resolver.clone(), name.clone(), interval, self.answers.clone());
+            let ask = resolve_repeatedly(self.resolver.clone(), name.clone(), interval, self.answers.clone());
             let task = tokio::task::spawn_local(ask).abort_handle();
-            if let Some((_, before)) = self.asking.insert(name, (interval, task)) {
+            if let Some((_, before)) = self.lookups.insert(name, (interval, task)) {
                 before.abort();
             }
         }
@@ -279,7 +279,7 @@ fn wanted(config: &Config) -> HashMap<NameKey, LookupSchedule> {
     wanted
 }
 
-async fn ask_for_ever(
+async fn resolve_repeatedly(
     resolver: Option<Rc<TokioResolver>>,
     name: NameKey,
     interval: Duration,
@@ -374,7 +374,7 @@ mod tests {
         let of = |service: &str| Progress { services: vec![service.into()], ..Progress::default() };
         let mut names = Names {
             resolver: None,
-            asking: HashMap::new(),
+            lookups: HashMap::new(),
             known: HashMap::new(),
             progress: BTreeMap::from([(name("a.example"), of("a")), (name("b.example"), of("b"))]),
             answers,
@@ -405,7 +405,7 @@ mod tests {
         let name: NameKey = ("db.example".into(), 5_432);
         let mut names = Names {
             resolver: None,
-            asking: HashMap::new(),
+            lookups: HashMap::new(),
             known: HashMap::new(),
             progress: BTreeMap::from([(name.clone(), Progress::default())]),
             answers,

@@ -8,7 +8,7 @@ use std::fmt;
 
 use handfast_wire::starttls::{Client, Problem, Progress, Tunnel};
 
-use crate::backends::tls::asking;
+use crate::backends::tls::starttls_client;
 use crate::backends::tunnel::{ProxyHop, TunnelDestination};
 use handfast_config::model::BackendTls;
 use handfast_observe::cause::Cause;
@@ -23,7 +23,7 @@ pub(crate) struct Opening {
     /// TLS follows.
     is_secured: bool,
     /// What the backend said behind the tunnel's end, where no other dialogue follows: the client's.
-    heard: Vec<u8>,
+    early: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Opening {
         host: impl FnOnce() -> Option<String>,
     ) -> Self {
         let tunnel = through.zip(behind).and_then(|(through, behind)| through.tunnel(behind));
-        let starttls = tls.and_then(|model| asking(model, host));
+        let starttls = tls.and_then(|model| starttls_client(model, host));
         Self { is_secured: tls.is_some(), ..Self::new(tunnel, header, starttls) }
     }
 
@@ -88,7 +88,7 @@ impl Opening {
             (None, Some(_)) => Stage::Starttls,
             (None, None) => Stage::Over,
         };
-        Self { header, stage, is_secured: starttls.is_some(), starttls, heard: Vec::new() }
+        Self { header, stage, is_secured: starttls.is_some(), starttls, early: Vec::new() }
     }
 
     /// Whether nothing is left but what the two sides have to say to each other.
@@ -131,14 +131,14 @@ impl Opening {
                     return Ok(());
                 }
                 // Of a backend that speaks first the first words may have come together with the proxy's last ones.
-                let heard = tunnel.into_received();
+                let early = tunnel.into_received();
                 self.begin_with_backend(words);
                 if self.starttls.is_none() {
-                    self.heard = heard;
+                    self.early = early;
                     return Ok(());
                 }
                 self.stage = Stage::Starttls;
-                if heard.is_empty() { Ok(()) } else { self.take(&heard, words) }
+                if early.is_empty() { Ok(()) } else { self.take(&early, words) }
             }
             Stage::Starttls => {
                 let Some(client) = &mut self.starttls else { return Ok(()) };
@@ -149,7 +149,7 @@ impl Opening {
                 Ok(())
             }
             Stage::Over => {
-                self.heard.extend_from_slice(bytes);
+                self.early.extend_from_slice(bytes);
                 Ok(())
             }
         }
@@ -158,12 +158,12 @@ impl Opening {
     /// What the backend has said already, behind a tunnel that stands.
     ///
     /// **Errors**: it said something where TLS has to begin.
-    pub(crate) fn into_heard(self) -> Result<Vec<u8>, CloseReason> {
-        if self.is_secured && !self.heard.is_empty() {
+    pub(crate) fn into_early_bytes(self) -> Result<Vec<u8>, CloseReason> {
+        if self.is_secured && !self.early.is_empty() {
             let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::NotTls);
             return Err(reason.because("it spoke before TLS began"));
         }
-        Ok(self.heard)
+        Ok(self.early)
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
         assert!(!opening.is_over());
         opening.take(b"S", &mut Vec::new()).expect("a yes");
         assert!(opening.is_over());
-        assert_eq!(opening.into_heard().expect("nothing"), b"");
+        assert_eq!(opening.into_early_bytes().expect("nothing"), b"");
     }
 
     #[test]
@@ -216,11 +216,11 @@ mod tests {
         let mut opening = Opening::new(tunnel(), Vec::new(), None);
         opening.take(&spoken, &mut Vec::new()).expect("it stands");
         assert!(opening.is_over());
-        assert_eq!(opening.into_heard().expect("all of it"), b"220 mx.example ESMTP\r\n");
+        assert_eq!(opening.into_early_bytes().expect("all of it"), b"220 mx.example ESMTP\r\n");
         // Where TLS has to begin, it is dropped.
         let mut opening = Opening { is_secured: true, ..Opening::new(tunnel(), Vec::new(), None) };
         opening.take(&spoken, &mut Vec::new()).expect("it stands");
-        assert_eq!(opening.into_heard().expect_err("no TLS").cause, Cause::NotTls);
+        assert_eq!(opening.into_early_bytes().expect_err("no TLS").cause, Cause::NotTls);
     }
 
     #[test]

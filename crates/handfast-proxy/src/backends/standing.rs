@@ -166,7 +166,7 @@ impl Standing {
     ///
     /// Attempts that were under way when it was marked down change nothing more: neither does the pause grow with each
     /// of them, nor do they end a trial.
-    #[must_use = "the caller must log it: Standing::say_down"]
+    #[must_use = "the caller must log it: Standing::log_marked_down"]
     pub(crate) fn failed(
         &self,
         cause: Cause,
@@ -189,7 +189,7 @@ impl Standing {
     }
 
     /// Says that this attempt marked it down, and why.
-    pub(crate) fn say_down(&self, reason: &CloseReason, marked: MarkedDown) {
+    pub(crate) fn log_marked_down(&self, reason: &CloseReason, marked: MarkedDown) {
         let MarkedDown { failures, pause } = marked;
         let Self { service, name, .. } = self;
         let evidence = reason.detail.as_ref().map(|evidence| format!(" ({evidence})")).unwrap_or_default();

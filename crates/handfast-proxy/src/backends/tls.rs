@@ -13,7 +13,7 @@ use handfast_net::clock::Moment;
 use handfast_tls::certificate::Certificate;
 use handfast_tls::client::{Client, ClientSession, ClientSettings, Identity, Trust, Verification};
 use handfast_tls::session::Failure;
-use handfast_wire::starttls::{Client as Asking, Protocol};
+use handfast_wire::starttls::{Client as StarttlsClient, Protocol};
 
 use crate::backends::endpoint::Endpoint;
 use handfast_config::model::{BackendAlpn, BackendTls, SentName};
@@ -123,8 +123,11 @@ impl BackendTlsClient {
     }
 }
 
-/// Who asks the backend that is written as `host` for TLS; `None`: it speaks TLS from the first byte.
-pub(crate) fn asking(model: &BackendTls, host: impl FnOnce() -> Option<String>) -> Option<Asking> {
+/// The client that asks the backend written as `host` for TLS; `None`: TLS begins with the first byte.
+pub(crate) fn starttls_client(
+    model: &BackendTls,
+    host: impl FnOnce() -> Option<String>,
+) -> Option<StarttlsClient> {
     let starttls = model.starttls.as_ref()?;
     let known = starttls.name.clone();
     let name = match starttls.protocol {
@@ -132,7 +135,7 @@ pub(crate) fn asking(model: &BackendTls, host: impl FnOnce() -> Option<String>) 
         Protocol::Xmpp | Protocol::XmppServer => known.or_else(|| model.name.clone()).or_else(host),
         _ => known,
     };
-    Some(Asking::new(starttls.protocol, &name.unwrap_or_else(host_name)))
+    Some(StarttlsClient::new(starttls.protocol, &name.unwrap_or_else(host_name)))
 }
 
 /// A client for the backend that is written as `host`.

@@ -46,8 +46,8 @@ impl fmt::Display for Wrong {
 }
 
 /// The beginning of what came, as it can be shown and logged.
-fn beginning(heard: &[u8]) -> String {
-    heard[..heard.len().min(SHOWN)].escape_ascii().to_string()
+fn beginning(answer: &[u8]) -> String {
+    answer[..answer.len().min(SHOWN)].escape_ascii().to_string()
 }
 
 /// The request of a check over HTTP (RFC 9112 §3).
@@ -59,16 +59,16 @@ pub(super) fn request(path: &str, host: &str) -> String {
 }
 
 /// What a status line says (RFC 9112 §4): `HTTP/1.1 200 OK`. An interim status (RFC 9110 §15.2) was not requested.
-pub(super) fn of_http(heard: &[u8], expected: &[RangeInclusive<u16>]) -> Judged {
+pub(super) fn of_http(answer: &[u8], expected: &[RangeInclusive<u16>]) -> Judged {
     const BEGIN: &[u8] = b"HTTP/1.";
     /// `HTTP/1.1 200` and what follows.
     const LINE: usize = 13;
-    let not_http = || Some(Err(Wrong::NotHttp(beginning(heard))));
-    let known = heard.len().min(BEGIN.len());
-    if heard[..known] != BEGIN[..known] {
+    let not_http = || Some(Err(Wrong::NotHttp(beginning(answer))));
+    let known = answer.len().min(BEGIN.len());
+    if answer[..known] != BEGIN[..known] {
         return not_http();
     }
-    let line = heard.get(..LINE)?;
+    let line = answer.get(..LINE)?;
     let [minor, b' ', digits @ .., end] = &line[BEGIN.len()..] else { return not_http() };
     let status = std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_digit));
     let (Some(status), true, b' ' | b'\r' | b'\n') =
@@ -83,22 +83,22 @@ pub(super) fn of_http(heard: &[u8], expected: &[RangeInclusive<u16>]) -> Judged 
 }
 
 /// Whether what is expected has come.
-pub(super) fn of_bytes(heard: &[u8], expect: &[u8]) -> Judged {
-    let has = heard.windows(expect.len()).any(|window| window == expect);
+pub(super) fn of_bytes(answer: &[u8], expect: &[u8]) -> Judged {
+    let has = answer.windows(expect.len()).any(|window| window == expect);
     has.then_some(Ok(()))
 }
 
 /// Nothing of what was looked at decided.
-pub(super) fn never(heard: &[u8]) -> Wrong {
-    Wrong::Unexpected(beginning(heard))
+pub(super) fn never(answer: &[u8]) -> Wrong {
+    Wrong::Unexpected(beginning(answer))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn http(heard: &[u8]) -> Judged {
-        of_http(heard, &[200..=299, 401..=401])
+    fn http(answer: &[u8]) -> Judged {
+        of_http(answer, &[200..=299, 401..=401])
     }
 
     #[test]

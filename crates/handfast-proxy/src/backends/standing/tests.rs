@@ -139,7 +139,7 @@ fn whoever_marks_a_backend_down_says_how_often_it_failed_and_why() {
         let policy = FailurePolicy { failures, pause: Duration::from_secs(7) };
         let marked = (0..failures).find_map(|_| standing.failed(REFUSED, None, policy));
         let reason = CloseReason::new(Step::Connect, Side::Backend, REFUSED).because("after 3 SYN");
-        let lines = said(|| standing.say_down(&reason, marked.expect("it is down")));
+        let lines = said(|| standing.log_marked_down(&reason, marked.expect("it is down")));
         let [line] = &lines[..] else { panic!("{lines:?}") };
         let begin =
             format!("service web: backend 10.0.0.7:80 is marked down for 7s after {counted} refused: ");
