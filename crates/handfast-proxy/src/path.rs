@@ -25,6 +25,7 @@ use crate::path::connection::Connection;
 use crate::path::relay::Relay;
 use crate::worker::services::{Chosen, Prelude};
 use handfast_config::model::Clients;
+use handfast_leg::Leg;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;
 
@@ -36,7 +37,8 @@ use handfast_observe::reason::CloseReason;
 pub(crate) fn serve<R: Runtime>(mut connection: Connection<R>) -> impl Future<Output = ()> {
     async move {
         let reason = walk(&mut connection).await;
-        let reason = proxy_header_in::name_end(&connection, reason);
+        let received = connection.client.as_ref().map_or(0, Leg::received);
+        let reason = proxy_header_in::name_end(&connection.account.record, received, reason);
         close::end(&mut connection, reason).await;
     }
 }

@@ -4,23 +4,31 @@
 //! to it. How one backend is reached is in `backends/connector.rs`; here is which one, and what its failure means. A backend that refuses
 //! is counted, and the next one is tried; each at most once for a connection.
 
-pub(crate) mod attempt;
-
-pub(crate) use attempt::secure;
-
 use std::rc::Rc;
 use std::time::Duration;
 
+use handfast_leg::runtime::Runtime;
+use handfast_leg::{Leg, Socket};
+use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
+use handfast_tls::client::ClientSession;
+use handfast_tls::session::Failure;
 use handfast_wire::starttls::Greeting;
 
-use self::attempt::{AttemptError, AttemptPlan, ConnectedBackend, attempt};
-use crate::backends::endpoint::{Endpoint, Pick};
+use crate::backends::connector::{
+    self, AttemptTime, Cancellation, ConnectContext, ConnectFailure, ConnectOutcome, ConnectPlan, Connected,
+    TlsPlan,
+};
+use crate::backends::endpoint::{Endpoint, InUse, Pick};
+use crate::backends::opening::Opening;
 use crate::backends::standing::Availability;
-use crate::path::connection::Connection;
+use crate::backends::tls::BackendTlsClient;
+use crate::path::account::Account;
+use crate::path::connection::{Connection, check_phase};
 use crate::path::proxy_header_out;
+use crate::worker::context::WorkerContext;
 use crate::worker::services::Chosen;
-use handfast_leg::runtime::Runtime;
+use handfast_config::model::MissingCloseNotify;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
@@ -35,6 +43,61 @@ pub(crate) struct Approach<'a> {
     pub(crate) is_tls_later: bool,
 }
 
+/// A backend that answered.
+#[derive(Debug)]
+pub(crate) struct ConnectedBackend<S: Socket> {
+    pub(crate) connected: Connected<S>,
+    /// Counts the connection at its endpoint.
+    pub(crate) in_use: InUse,
+}
+
+/// What every attempt of a connection has to work with.
+pub(crate) struct AttemptPlan<'a> {
+    /// TLS with the backends, from the beginning; `None`: plain text, or TLS that follows later.
+    pub(crate) dialler: Option<&'a BackendTlsClient>,
+    /// The PROXY header that the backend gets before everything else; empty where none is sent.
+    pub(crate) header: Vec<u8>,
+    pub(crate) first: &'a [u8],
+    pub(crate) greeting: Option<Greeting>,
+}
+
+/// What the failure of an attempt ends.
+pub(crate) enum AttemptError {
+    /// Itself; another backend may be tried.
+    Attempt(CloseReason),
+    /// The whole connection; and what the backend did, if it had enough time to answer.
+    Connection(CloseReason, Option<CloseReason>),
+}
+
+impl AttemptError {
+    /// `deadline`: the connection's.
+    fn new<R: Runtime>(failure: ConnectFailure, time: AttemptTime, deadline: Moment) -> Self {
+        match failure {
+            ConnectFailure::Attempt(reason) => Self::Attempt(reason),
+            ConnectFailure::Cancelled { by, until_now } => Self::Connection(by, until_now),
+            ConnectFailure::Deadline { until_now, .. } if time.deadline != deadline => {
+                Self::Attempt(until_now)
+            }
+            ConnectFailure::Deadline { until_now, .. } => {
+                let reason = CloseReason { detail: until_now.detail.clone(), ..deadline_reached() };
+                Self::Connection(reason, time.was_enough::<R>().then_some(until_now))
+            }
+        }
+    }
+
+    /// What the backend failed at, if it did.
+    fn of_backend(&self) -> Option<&CloseReason> {
+        match self {
+            Self::Attempt(reason) => Some(reason),
+            Self::Connection(_, failure) => failure.as_ref(),
+        }
+    }
+}
+
+fn deadline_reached() -> CloseReason {
+    CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline)
+}
+
 /// The first and the longest pause between two looks at another connection's trial: short at first, as most fail or succeed at once.
 const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
@@ -42,31 +105,27 @@ const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(1), Duration
 pub(crate) async fn dial<R: Runtime>(
     connection: &mut Connection<R>,
     chosen: Chosen,
-    approach: Approach<'_>,
+    Approach { first, greeting, is_tls_later }: Approach<'_>,
 ) -> Result<ConnectedBackend<R::Socket>, CloseReason> {
     let begun = R::now();
     let service = Rc::clone(&connection.account.service);
-    let Approach { first, greeting, is_tls_later } = approach;
-    let dialler = service.dialler(chosen);
-    let tls_follows = is_tls_later && dialler.is_some();
-    let dialler = dialler.filter(|_| !is_tls_later).cloned();
-    let header = proxy_header_out::header(connection);
-    let plan = AttemptPlan { service: Rc::clone(&service), dialler, header, first, greeting };
+    let backend_tls = service.dialler(chosen).map(Rc::as_ref);
+    let tls_follows = is_tls_later && backend_tls.is_some();
+    let dialler = backend_tls.filter(|_| !is_tls_later);
+    let plan = AttemptPlan { dialler, header: proxy_header_out::header(connection), first, greeting };
     let group = service.group(chosen);
     let client = connection.account.record.client.map(|client| client.ip());
     let mut tried: Vec<Rc<Endpoint>> = Vec::new();
     let mut last = None;
     let outcome = loop {
-        let endpoint = match group.pick(R::now(), &tried, client) {
+        let (endpoint, error) = match group.pick(R::now(), &tried, client) {
             Pick::Nothing => break Err(last.unwrap_or_else(|| service.no_backend(chosen))),
             Pick::Wait(endpoint) => {
                 connection.account.record.backend = Some(Rc::clone(&endpoint.name));
                 match wait_for_trial(connection, &endpoint).await {
-                    Ok(None) => continue,
-                    Ok(Some(reason)) => last = Some(reason),
-                    Err(reason) => break Err(reason),
+                    Ok(()) => continue,
+                    Err(error) => (endpoint, error),
                 }
-                endpoint
             }
             Pick::Dial(picked) => {
                 let endpoint = Rc::clone(&picked.endpoint);
@@ -77,31 +136,33 @@ pub(crate) async fn dial<R: Runtime>(
                         let in_use = picked.connected(R::now().since(begun), !tls_follows);
                         break Ok(ConnectedBackend { connected, in_use });
                     }
-                    Err(AttemptError::Connection(reason, failure)) => {
-                        if let Some(failure) = failure {
-                            picked.failed(&failure, connection.account.backend_failed(&endpoint, &failure));
+                    Err(error) => {
+                        if let Some(failure) = error.of_backend() {
+                            picked.failed(failure, connection.account.backend_failed(&endpoint, failure));
                         }
-                        break Err(reason);
-                    }
-                    Err(AttemptError::Attempt(reason)) => {
-                        picked.failed(&reason, connection.account.backend_failed(&endpoint, &reason));
-                        last = Some(reason);
+                        (endpoint, error)
                     }
                 }
-                endpoint
             }
         };
+        match error {
+            AttemptError::Attempt(reason) => last = Some(reason),
+            AttemptError::Connection(reason, _) => break Err(reason),
+        }
         tried.push(endpoint);
     };
     connection.account.record.seconds.connect = R::now().since(begun);
     outcome
 }
 
-/// Waits while another connection tries out a backend. `None`: it is to be looked at again; else why it failed.
+/// Waits while another connection tries out a backend, until the group is to be asked again.
+///
+/// **Errors**: that the trial failed, which counts as an attempt of this connection.
 async fn wait_for_trial<R: Runtime>(
     connection: &mut Connection<R>,
     endpoint: &Endpoint,
-) -> Result<Option<CloseReason>, CloseReason> {
+) -> Result<(), AttemptError> {
+    let ends = |reason| AttemptError::Connection(reason, None);
     let standing = &endpoint.standing;
     let failures = standing.failures();
     let mut pause = POLL_INTERVALS.0;
@@ -109,16 +170,165 @@ async fn wait_for_trial<R: Runtime>(
     while standing.availability() == Availability::OnTrial && standing.failures() == failures {
         let again = connection.deadline.min(R::now() + pause);
         pause = (pause * 2).min(POLL_INTERVALS.1);
-        let woken = connection.wait_for_backend(again).await?;
+        let woken = wait_for_backend(connection, again).await.map_err(ends)?;
         if woken == Woken::Deadline && again == connection.deadline {
-            return Err(CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline));
+            return Err(ends(deadline_reached()));
         }
     }
     if standing.availability() == Availability::Up || standing.failures() == failures {
-        return Ok(None);
+        return Ok(());
     }
     let cause = standing.cause().unwrap_or(Cause::NoBackend);
     connection.account.record.backend_failed(&endpoint.name, cause);
     let reason = CloseReason::new(Step::Connect, Side::Backend, cause);
-    Ok(Some(reason.because("another connection that tried it at this time found that out")))
+    Err(AttemptError::Attempt(reason.because("another connection that tried it at this time found that out")))
+}
+
+/// One attempt at one backend.
+pub(crate) async fn attempt<R: Runtime>(
+    connection: &mut Connection<R>,
+    endpoint: &Endpoint,
+    plan: &AttemptPlan<'_>,
+) -> Result<Connected<R::Socket>, AttemptError> {
+    let time = attempt_time(connection);
+    let Account { thread, service, record, .. } = &connection.account;
+    let (agreed, dialler) = (record.tls.alpn.as_deref(), plan.dialler);
+    let session = dialler.map(|dialler| move |now| dialler.session(endpoint, agreed, now));
+    let way = (service.through.as_deref(), endpoint.behind.as_ref());
+    let model = dialler.map(|dialler| &dialler.settings().model);
+    let connect_plan = ConnectPlan {
+        source: service.source(record.client),
+        opening: Opening::towards(way, plan.header.clone(), model, || endpoint.host()),
+        own_header: None,
+        tls: dialler.zip(session.as_ref()).map(|(dialler, session)| tls_plan(dialler, session)),
+        greeting: plan.greeting.clone(),
+        first: plan.first,
+    };
+    let cancellation = WaitingClient { leg: &mut connection.client, thread };
+    let mut context = ConnectContext { time, buffers: &thread.scratch, cancellation };
+    let outcome = connector::connect::<R, _>(&endpoint.address, connect_plan, &mut context).await;
+    conclude(connection, dialler, outcome, time)
+}
+
+/// The time that one attempt to connect to a backend has, from now on.
+pub(crate) fn attempt_time<R: Runtime>(connection: &Connection<R>) -> AttemptTime {
+    let begun = R::now();
+    let limit = connection.account.service.limits.connect;
+    AttemptTime { begun, deadline: connection.deadline.min(begun.deadline(limit)) }
+}
+
+fn tls_plan<'a>(
+    dialler: &BackendTlsClient,
+    session: &'a dyn Fn(Moment) -> Result<ClientSession, Failure>,
+) -> TlsPlan<'a> {
+    let is_lenient = dialler.settings().model.missing_close_notify == MissingCloseNotify::End;
+    TlsPlan { session, is_lenient }
+}
+
+/// Records what an attempt came to.
+fn conclude<R: Runtime>(
+    connection: &mut Connection<R>,
+    dialler: Option<&BackendTlsClient>,
+    outcome: ConnectOutcome<R::Socket>,
+    time: AttemptTime,
+) -> Result<Connected<R::Socket>, AttemptError> {
+    let deadline = connection.deadline;
+    let mut result = outcome.result.map_err(|failure| AttemptError::new::<R>(failure, time, deadline));
+    let Some((tls, dialler)) = outcome.tls.zip(dialler) else { return result };
+    let Account { record, service, .. } = &mut connection.account;
+    // Also where it has not greeted then.
+    if let Some(agreed) = tls.agreed.as_ref().filter(|_| tls.is_done) {
+        match dialler.at_odds(record.tls.alpn.as_deref(), agreed.alpn.as_deref()) {
+            None => service.metrics.backend_handshake(agreed, tls.handshake, tls.crypto),
+            Some(_) if matches!(result, Err(AttemptError::Connection(..))) => {}
+            Some(detail) => {
+                let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::BackendProtocol);
+                result = Err(AttemptError::Attempt(reason.because(detail)));
+            }
+        }
+    }
+    // Of the last attempt alone.
+    let details = record.details();
+    details.backend_crypto = tls.crypto;
+    if tls.agreed.is_some() {
+        details.backend_handshake = tls.handshake;
+    }
+    details.backend_tls = tls.agreed;
+    result
+}
+
+/// Begins TLS with a connected backend; `before` goes first, in the clear. The client has received something of this backend already: no
+/// other can be tried.
+pub(crate) async fn secure<R: Runtime>(
+    connection: &mut Connection<R>,
+    dialler: &BackendTlsClient,
+    backend: ConnectedBackend<R::Socket>,
+    before: &[u8],
+) -> Result<ConnectedBackend<R::Socket>, CloseReason> {
+    let time = attempt_time(connection);
+    let ConnectedBackend { connected: Connected { leg, mut spoken, .. }, in_use } = backend;
+    let Account { thread, record, .. } = &connection.account;
+    let agreed = record.tls.alpn.as_deref();
+    let session = |now| dialler.session(in_use.endpoint(), agreed, now);
+    let cancellation = WaitingClient { leg: &mut connection.client, thread };
+    let mut context = ConnectContext { time, buffers: &thread.scratch, cancellation };
+    let plan = tls_plan(dialler, &session);
+    let outcome = connector::secure::<R, _>(leg, before, &plan, &mut context).await;
+    match conclude(connection, Some(dialler), outcome, time) {
+        Ok(mut connected) => {
+            // What is left of the handshake goes with the next bytes, in front of them.
+            connected.leg.hold(R::now());
+            in_use.is_good();
+            spoken.extend_from_slice(&connected.spoken);
+            Ok(ConnectedBackend { connected: Connected { spoken, ..connected }, in_use })
+        }
+        Err(error) => {
+            if let Some(failure) = error.of_backend() {
+                in_use.failed(failure, connection.account.backend_failed(in_use.endpoint(), failure));
+            }
+            let (AttemptError::Attempt(reason) | AttemptError::Connection(reason, _)) = error;
+            Err(reason)
+        }
+    }
+}
+
+/// Waits for a backend's socket, until `deadline`; ends with a reason when the client leaves, or the program ends.
+pub(crate) async fn wait_for_backend<R: Runtime>(
+    connection: &mut Connection<R>,
+    deadline: Moment,
+) -> Result<Woken, CloseReason> {
+    let mut client = WaitingClient { leg: &mut connection.client, thread: &connection.account.thread };
+    client.before_wait()?;
+    let woken = R::wait(deadline).await;
+    client.after_wait()?;
+    Ok(woken)
+}
+
+/// A client that waits for its backend: the attempt to connect ends when the client leaves, or the program ends.
+struct WaitingClient<'a, S> {
+    leg: &'a mut Option<Leg<S>>,
+    thread: &'a WorkerContext,
+}
+
+impl<S: Socket> Cancellation for WaitingClient<'_, S> {
+    fn before_wait(&mut self) -> Result<(), CloseReason> {
+        let Some(client) = self.leg else { return Ok(()) };
+        // A plain client has not been read from yet, so the task would not be woken when the client leaves.
+        let watched = client.socket_mut().watch();
+        watched.map_err(|fault| CloseReason::fault(Step::Connect, Side::Client, &fault))
+    }
+
+    fn after_wait(&mut self) -> Result<(), CloseReason> {
+        check_phase(self.thread, Step::Connect)?;
+        let Some(client) = self.leg else { return Ok(()) };
+        let socket = client.socket_mut();
+        // A client that has ended only its own direction still waits for an answer.
+        if !socket.is_broken() {
+            return Ok(());
+        }
+        Err(match socket.check() {
+            Err(fault) => CloseReason::fault(Step::Connect, Side::Client, &fault),
+            Ok(()) => CloseReason::new(Step::Connect, Side::Client, Cause::CLOSED_EARLY),
+        })
+    }
 }

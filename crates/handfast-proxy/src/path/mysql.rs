@@ -15,10 +15,9 @@ use handfast_wire::starttls::{Greeting, Problem, Protocol};
 
 use crate::backends::connector::read;
 use crate::backends::opening::of_problem;
-use crate::path::connect::attempt::ConnectedBackend;
-use crate::path::connect::{self, Approach};
+use crate::path::connect::{self, Approach, ConnectedBackend};
 use crate::path::connection::Connection;
-use crate::path::prelude::{exchange, refuse, send, write};
+use crate::path::prelude::{exchange, refuse, send, wait_for_peer, write};
 use crate::path::relay::Relay;
 use crate::worker::services::Chosen;
 use handfast_observe::cause::Cause;
@@ -67,8 +66,8 @@ pub(super) async fn connect<R: Runtime>(
         Err((problem, words)) => (words, Some(problem)),
     };
     {
-        let thread = Rc::clone(&connection.account.thread);
-        write::<R>(connection.client(), &words, &mut thread.scratch.borrow_mut())?;
+        let (client, mut scratch) = connection.client_and_buffers();
+        write::<R>(client, &words, &mut scratch)?;
     }
     if let Some(problem) = refused {
         return Err(of_problem(&problem));
@@ -82,7 +81,7 @@ pub(super) async fn connect<R: Runtime>(
         }
         match receive_login(connection)? {
             Some(words) => login.hear_client(&words).map_err(|problem| of_login(Side::Client, &problem))?,
-            None => connection.wait_for_peer(Side::Client, Step::Connect, "it did not log in").await?,
+            None => wait_for_peer(connection, Side::Client, Step::Connect, "it did not log in").await?,
         }
     };
     let service = Rc::clone(&connection.account.service);
@@ -128,15 +127,14 @@ async fn upgrade<R: Runtime>(
     loop {
         let bytes = exchange(connection, answer).await?;
         answer = Vec::new();
-        let thread = Rc::clone(&connection.account.thread);
-        received.extend_from_slice(&thread.scratch.borrow().received[..bytes]);
+        received.extend_from_slice(&connection.account.thread.scratch.borrow().received[..bytes]);
         match mysql::Greeting::request(&received, &mut answer) {
             Ok(None) => {}
             Ok(Some(request)) => {
                 connection.account.record.starttls = Some(Protocol::MySql);
                 return Ok(Upgrading { backend, request });
             }
-            Err(problem) => return Err(refuse(connection, &answer, &problem)),
+            Err(problem) => return Err(refuse(connection.client(), &answer, &problem)),
         }
     }
 }
@@ -157,16 +155,14 @@ fn greeting_of<S: Socket>(backend: &mut ConnectedBackend<S>) -> Result<MySqlGree
 
 /// Reads once from a client that logs in, after sending what waits; what it sent, if anything.
 fn receive_login<R: Runtime>(connection: &mut Connection<R>) -> Result<Option<Vec<u8>>, CloseReason> {
-    let thread = Rc::clone(&connection.account.thread);
-    let scratch = &mut *thread.scratch.borrow_mut();
-    let client = connection.client();
+    let (client, mut scratch) = connection.client_and_buffers();
     let broken = |broken: Broken| CloseReason::broken(Step::Connect, &broken);
     while client.flush().map_err(broken)? {}
     if client.unsent() > 0 {
         return Ok(None);
     }
-    let got = client.read(scratch, false).map_err(broken)?;
-    client.answer(scratch, got.failed.is_some()).map_err(broken)?;
+    let got = client.read(&mut scratch, false).map_err(broken)?;
+    client.answer(&mut scratch, got.failed.is_some()).map_err(broken)?;
     if let Some(failed) = got.failed {
         return Err(broken(failed));
     }
@@ -190,7 +186,7 @@ async fn log_in<R: Runtime>(
         if !step(connection, &mut login, &mut carried, &mut backend.connected.leg)? {
             let has_spoken = backend.connected.leg.sent() > 0;
             let side = if has_spoken { Side::Backend } else { Side::Client };
-            connection.wait_for_peer(side, Step::Connect, "the login was not over").await?;
+            wait_for_peer(connection, side, Step::Connect, "the login was not over").await?;
         }
     }
     // What the relay takes over.
@@ -211,21 +207,19 @@ fn step<R: Runtime>(
         moved = true;
         login.carry_client(&words, carried).map_err(|problem| of_login(Side::Client, &problem))?;
     }
-    let thread = Rc::clone(&connection.account.thread);
-    let scratch = &mut *thread.scratch.borrow_mut();
+    let (client, mut scratch) = connection.client_and_buffers();
     let broken = |broken: Broken| CloseReason::broken(Step::Connect, &broken);
-    let client = connection.client();
     // Behind what the backend has not taken yet nothing is written, or it would overtake that.
     let is_free = backend.unsent() == 0 || backend.held_until() != Moment::NEVER;
     if !carried.is_empty() && is_free {
         moved = true;
         backend.write(&std::mem::take(carried), &mut scratch.records).map_err(broken)?;
     }
-    if let Some(received) = read(backend, scratch)? {
+    if let Some(received) = read(backend, &mut scratch)? {
         let mut words = Vec::new();
         login.carry_backend(&received, &mut words).map_err(|problem| of_login(Side::Backend, &problem))?;
         if !words.is_empty() {
-            write::<R>(client, &words, scratch)?;
+            write::<R>(client, &words, &mut scratch)?;
         }
         moved = true;
     }

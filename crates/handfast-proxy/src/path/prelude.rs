@@ -11,7 +11,8 @@ mod cancel;
 use std::rc::Rc;
 
 use handfast_leg::runtime::Runtime;
-use handfast_leg::{Broken, Leg, Why};
+use handfast_leg::{Broken, Leg, Socket, Why};
+use handfast_net::engine::Woken;
 use handfast_net::host_name::host_name;
 use handfast_tls::buffer::Scratch;
 use handfast_wire::starttls::{Greeting, Problem, Progress, Server, second_greeting};
@@ -64,9 +65,8 @@ pub(crate) fn greet_client<R: Runtime>(
     if words.is_empty() {
         return Ok(());
     }
-    let thread = Rc::clone(&connection.account.thread);
-    let scratch = &mut *thread.scratch.borrow_mut();
-    write::<R>(connection.client(), &words, scratch)
+    let (client, mut scratch) = connection.client_and_buffers();
+    write::<R>(client, &words, &mut scratch)
 }
 
 async fn converse<R: Runtime>(
@@ -80,8 +80,7 @@ async fn converse<R: Runtime>(
         let progress = if received.is_empty() {
             let bytes = exchange(connection, answer).await?;
             answer = Vec::new();
-            let thread = Rc::clone(&connection.account.thread);
-            server.take(&thread.scratch.borrow().received[..bytes], &mut answer)
+            server.take(&connection.account.thread.scratch.borrow().received[..bytes], &mut answer)
         } else {
             server.take(&std::mem::take(&mut received), &mut answer)
         };
@@ -97,18 +96,14 @@ async fn converse<R: Runtime>(
                 return Err(cancel::cancel(connection, &server.into_received()).await);
             }
             Ok(Progress::Direct) => return Ok(server.into_received()),
-            Err(problem) => return Err(refuse(connection, &answer, &problem)),
+            Err(problem) => return Err(refuse(connection.client(), &answer, &problem)),
         }
     }
 }
 
 /// Keeps the last words to a client, which the close sends; why it ends.
-pub(super) fn refuse<R: Runtime>(
-    connection: &mut Connection<R>,
-    answer: &[u8],
-    problem: &Problem,
-) -> CloseReason {
-    connection.client().keep(answer);
+pub(super) fn refuse<S: Socket>(client: &mut Leg<S>, answer: &[u8], problem: &Problem) -> CloseReason {
+    client.keep(answer);
     let cause = match problem {
         Problem::Injected { .. } => Cause::PlaintextInjected,
         Problem::Left { .. } => Cause::CLOSED_EARLY,
@@ -124,13 +119,14 @@ pub(super) async fn exchange<R: Runtime>(
 ) -> Result<usize, CloseReason> {
     connection.client().keep(&answer);
     loop {
-        let thread = Rc::clone(&connection.account.thread);
-        let received =
-            connection.client().read_flight(&mut thread.scratch.borrow_mut()).map_err(of_client)?;
+        let received = {
+            let (client, mut scratch) = connection.client_and_buffers();
+            client.read_flight(&mut scratch).map_err(of_client)?
+        };
         if let Some(bytes) = received {
             return Ok(bytes);
         }
-        connection.wait_for_peer(Side::Client, Step::Hello, "it did not ask for TLS").await?;
+        wait_for_peer(connection, Side::Client, Step::Hello, "it did not ask for TLS").await?;
     }
 }
 
@@ -141,12 +137,29 @@ pub(super) async fn send<R: Runtime>(
 ) -> Result<(), CloseReason> {
     connection.client().keep(answer);
     loop {
-        connection.client().send_flight().map_err(of_client)?;
-        if connection.client().unsent() == 0 {
+        let client = connection.client();
+        client.send_flight().map_err(of_client)?;
+        if client.unsent() == 0 {
             return Ok(());
         }
-        connection.wait_for_peer(Side::Client, Step::Hello, "it did not take the answer").await?;
+        wait_for_peer(connection, Side::Client, Step::Hello, "it did not take the answer").await?;
     }
+}
+
+/// Waits for either side, at most until the connection's deadline, which no conversation moves.
+///
+/// **Errors**: as [`Connection::wait`]; at the deadline, `what` with the side that did not act.
+pub(super) async fn wait_for_peer<R: Runtime>(
+    connection: &mut Connection<R>,
+    side: Side,
+    step: Step,
+    what: &str,
+) -> Result<(), CloseReason> {
+    let deadline = connection.deadline;
+    if R::now() < deadline && connection.wait(step, deadline).await? == Woken::Event {
+        return Ok(());
+    }
+    Err(CloseReason::new(step, side, Cause::HandshakeDeadline).because(what))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]

@@ -7,7 +7,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-use handfast_leg::{Leg, Socket};
+use handfast_leg::Socket;
 use handfast_net::engine::Woken;
 use handfast_net::fault::Cause as SocketCause;
 use handfast_net::stream::Read;
@@ -52,14 +52,12 @@ pub(crate) async fn read<R: Runtime>(connection: &mut Connection<R>) -> Result<V
 }
 
 /// The same for a connection that began TLS, or needs none. A proxy that checks TLS resets the connection as soon as its own part of the
-/// handshake is done, which may be before we have read the last of it.
-pub(crate) fn name_end<R: Runtime>(connection: &Connection<R>, reason: CloseReason) -> CloseReason {
+/// handshake is done, which may be before we have read the last of it. `received`: plaintext of the client.
+pub(crate) fn name_end(record: &Record, received: u64, reason: CloseReason) -> CloseReason {
     if reason.step < Step::Handshake {
         return reason;
     }
-    let record = &connection.account.record;
-    let bytes = connection.client.as_ref().map_or(0, Leg::received) + record.bytes_to_backend;
-    name_checks(record, reason, bytes > 0)
+    name_checks(record, reason, received + record.bytes_to_backend > 0)
 }
 
 /// Names the end of a connection by what it was for: a proxy in front that speaks for itself, sends nothing and leaves has checked whether

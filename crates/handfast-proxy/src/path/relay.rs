@@ -6,18 +6,18 @@
 //! how long silence may last, what is counted, and what a broken leg means.
 
 mod delivered;
-mod limits;
 
-use std::rc::Rc;
+use std::time::Duration;
 
 use handfast_leg::{Broken, Leg, Progress, Socket, relay};
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
+use handfast_text::duration;
 
 use crate::backends::connector::Connected;
 use crate::backends::endpoint::InUse;
 use crate::path::account::Account;
-use crate::path::connect::attempt::ConnectedBackend;
+use crate::path::connect::ConnectedBackend;
 use crate::path::connection::Connection;
 use handfast_config::model::MissingCloseNotify;
 use handfast_leg::runtime::Runtime;
@@ -27,13 +27,13 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 /// Rounds that one connection may go on before the others of its thread have their turn: 1 MiB of bulk.
 const ROUNDS: u32 = 16;
 /// How long tickets wait for the first data to ride on.
-const TICKET_DELAY: std::time::Duration = std::time::Duration::from_millis(5);
+const TICKET_DELAY: Duration = Duration::from_millis(5);
 /// Wake-ups in a row that move nothing are spinning from here on. A few happen: the kernel announces an end that was
 /// read already, or names are resolved again.
 const IN_VAIN: u32 = 64;
 /// When a connection has proved not to be a short one, and its backend's socket gets the options that only matter
 /// from then on: keep-alive and the user timeout.
-const SETTLED: std::time::Duration = std::time::Duration::from_secs(1);
+const SETTLED: Duration = Duration::from_secs(1);
 
 /// A relay at work: what it adds to the two legs.
 #[derive(Debug)]
@@ -57,6 +57,15 @@ pub(crate) struct Relay {
     began: Moment,
 }
 
+/// What is counted, the client's leg, and the backend's.
+type Parts<'a, S> = (&'a mut Account, &'a mut Leg<S>, &'a mut Leg<S>);
+
+fn parts<R: Runtime>(connection: &mut Connection<R>) -> Parts<'_, R::Socket> {
+    let Connection { account, client, backend, .. } = connection;
+    let client = client.as_mut().expect("taken by close.rs alone, after every other step");
+    (account, client, backend.as_mut().expect("put there before the relay begins"))
+}
+
 impl Relay {
     /// Begins to carry between a client and the backend that was found for it; `first` are the client's first bytes.
     ///
@@ -68,18 +77,16 @@ impl Relay {
     ) -> Result<Self, CloseReason> {
         let now = R::now();
         let ConnectedBackend { connected: Connected { mut leg, given, spoken }, in_use } = backend;
-        let service = Rc::clone(&connection.account.service);
-        let client = connection.client();
-        client.hold(now + TICKET_DELAY);
-        if service.missing_close_notify == MissingCloseNotify::End {
-            client.be_lenient();
-        }
-        let is_secured = leg.is_secured();
-        if is_secured {
+        if leg.is_secured() {
             // What is left of the handshake goes with the client's first bytes, if they are there, or else at once.
             leg.hold(now);
         }
         connection.backend = Some(leg);
+        let (account, client, backend) = parts(connection);
+        client.hold(now + TICKET_DELAY);
+        if account.service.missing_close_notify == MissingCloseNotify::End {
+            client.be_lenient();
+        }
         let mut relay = Self {
             in_use,
             asked: if first.is_empty() { Moment::NEVER } else { now },
@@ -91,74 +98,60 @@ impl Relay {
             unacknowledged: 0,
             began: now,
         };
-        if given < first.len() || !spoken.is_empty() {
-            relay.pass_on_what_came(connection, &first[given..], &spoken)?;
+        // What either side had sent when the handshake with the backend was done.
+        let records = &mut account.thread.scratch.borrow_mut().records;
+        let broken = |broken: Broken| CloseReason::broken(Step::Relay, &broken);
+        if given < first.len() {
+            backend.write(&first[given..], records).map_err(broken)?;
+        }
+        if !spoken.is_empty() {
+            client.write(&spoken, records).map_err(broken)?;
+            relay.asked = Moment::NEVER;
         }
         Ok(relay)
     }
 
-    /// What either side had said when the handshake with the backend was done.
-    fn pass_on_what_came<R: Runtime>(
-        &mut self,
-        connection: &mut Connection<R>,
-        first: &[u8],
-        spoken: &[u8],
-    ) -> Result<(), CloseReason> {
-        let thread = Rc::clone(&connection.account.thread);
-        let records = &mut thread.scratch.borrow_mut().records;
-        let broken = |broken: Broken| CloseReason::broken(Step::Relay, &broken);
-        let (client, backend) = connection.legs();
-        if !first.is_empty() {
-            backend.write(first, records).map_err(broken)?;
-        }
-        if !spoken.is_empty() {
-            client.write(spoken, records).map_err(broken)?;
-            self.asked = Moment::NEVER;
-        }
-        Ok(())
-    }
-
     /// Carries bytes until the connection ends; why it did.
     pub(crate) async fn run<R: Runtime>(&mut self, connection: &mut Connection<R>) -> CloseReason {
-        let reason = match self.carry(connection).await {
-            Ok(()) => self.finished(connection),
-            Err(reason) => reason,
-        };
-        // A turn that broke a leg may have moved bytes before.
-        self.count(connection);
-        connection.account.record.seconds.relay = R::now().since(self.began);
+        let outcome = self.carry(connection).await;
+        let (account, client, backend) = parts(connection);
+        let reason = outcome.map_or_else(|reason| reason, |()| self.finished(client, backend));
+        // An iteration that broke a leg may have moved bytes before.
+        count(account, client, backend);
+        account.record.seconds.relay = R::now().since(self.began);
         reason
     }
 
     async fn carry<R: Runtime>(&mut self, connection: &mut Connection<R>) -> Result<(), CloseReason> {
         // It cannot have answered yet: asking would be a call for nothing. One that speaks TLS has, and may have sent tickets.
         let fault = |fault| CloseReason::fault(Step::Relay, Side::Backend, &fault);
-        let backend = connection.legs().1;
+        let (_, _, backend) = parts(connection);
         if !backend.is_secured() {
             backend.socket_mut().expect_later().map_err(fault)?;
         }
         let mut woken = false;
         let mut in_vain = 0;
         loop {
+            let (account, client, backend) = parts(connection);
             let mut rounds = 0;
             while rounds < ROUNDS {
-                match self.turn(connection)? {
+                match self.turn::<R>(account, client, backend)? {
                     Progress::Blocked => break,
                     Progress::Moved => rounds += 1,
                     Progress::Finished => return Ok(()),
                 }
             }
-            self.count(connection);
+            count(account, client, backend);
             if rounds > 0 {
                 self.progress = R::now();
-                connection.account.thread.carries(self.began, self.progress);
+                account.thread.carries(self.began, self.progress);
                 in_vain = 0;
             } else if woken {
                 in_vain += 1;
                 // Counted where people depend on it, and an error where it is tested: see invariant 5.
                 debug_assert!(in_vain < IN_VAIN, "the relay was woken {in_vain} times and moved nothing");
-                connection.account.record.idle_turns = connection.account.record.idle_turns.saturating_add(1);
-                connection.account.thread.metrics.spurious(1);
+                account.record.idle_turns = account.record.idle_turns.saturating_add(1);
+                account.thread.metrics.spurious(1);
             }
             if rounds == ROUNDS {
                 R::yield_now().await;
@@ -171,14 +164,17 @@ impl Relay {
     }
 
     /// One round of both directions.
-    fn turn<R: Runtime>(&mut self, connection: &mut Connection<R>) -> Result<Progress, CloseReason> {
-        let thread = Rc::clone(&connection.account.thread);
-        let scratch = &mut *thread.scratch.borrow_mut();
-        let (client, backend) = connection.legs();
+    fn turn<R: Runtime>(
+        &mut self,
+        account: &Account,
+        client: &mut Leg<R::Socket>,
+        backend: &mut Leg<R::Socket>,
+    ) -> Result<Progress, CloseReason> {
         let before = (client.received(), backend.received());
         let had_ended = client.has_ended();
         // The clock matters only to what waits for company, which is rarely anything.
         let now = if alarm(client, backend) == Moment::NEVER { self.progress } else { R::now() };
+        let scratch = &mut *account.thread.scratch.borrow_mut();
         let outcome = relay::turn(client, backend, scratch, now)
             .map_err(|broken| relay::better_reason(client, backend, broken, scratch, now));
         // In the order in which the directions are served.
@@ -186,15 +182,14 @@ impl Relay {
             self.asked = R::turn();
         }
         if client.has_ended() && !had_ended {
-            self.client_ended(connection, before.1);
+            self.client_ended(account, before.1);
         }
-        let (client, backend) = connection.legs();
         if backend.received() != before.1 && self.is_unanswered() {
             self.in_use.answered(R::turn().since(self.asked));
             self.asked = Moment::NEVER;
         }
         self.backend_first |= backend.has_ended() && !client.has_ended();
-        outcome.map_err(|broken| self.reason(connection, &broken))
+        outcome.map_err(|broken| self.reason(account, client, backend, &broken))
     }
 
     /// The client has spoken since the backend last did.
@@ -203,30 +198,21 @@ impl Relay {
     }
 
     /// What a broken leg means for the connection.
-    fn reason<R: Runtime>(&self, connection: &mut Connection<R>, broken: &Broken) -> CloseReason {
-        self.judge(connection, broken).unwrap_or_else(|| CloseReason::broken(Step::Relay, broken))
-    }
-
-    /// Counts what has moved since it was asked last.
-    fn count<R: Runtime>(&self, connection: &mut Connection<R>) {
-        let (client, backend) = connection.legs();
-        let (to_backend, to_client) = (backend.sent(), client.sent());
-        let Account { service, record, .. } = &mut connection.account;
-        if to_backend != record.bytes_to_backend {
-            service.metrics.bytes_to_backend(to_backend - record.bytes_to_backend);
-            record.bytes_to_backend = to_backend;
-        }
-        if to_client != record.bytes_to_client {
-            service.metrics.bytes_to_client(to_client - record.bytes_to_client);
-            record.bytes_to_client = to_client;
-        }
+    fn reason<S: Socket>(
+        &self,
+        account: &Account,
+        client: &Leg<S>,
+        backend: &Leg<S>,
+        broken: &Broken,
+    ) -> CloseReason {
+        let judged = self.judge(account, client, backend, broken);
+        judged.unwrap_or_else(|| CloseReason::broken(Step::Relay, broken))
     }
 
     /// Both directions have ended cleanly; which side first.
-    fn finished<R: Runtime>(&self, connection: &mut Connection<R>) -> CloseReason {
+    fn finished<S: Socket>(&self, client: &Leg<S>, backend: &Leg<S>) -> CloseReason {
         let side = if self.backend_first { Side::Backend } else { Side::Client };
         let reason = CloseReason::new(Step::Relay, side, Cause::Finished);
-        let (client, backend) = connection.legs();
         match (client.ended_without_close_notify(), backend.ended_without_close_notify()) {
             (true, true) => reason.because("both sides' FIN without close_notify were taken for their ends"),
             (true, false) => reason.because("the client's FIN without close_notify was taken for its end"),
@@ -235,48 +221,114 @@ impl Relay {
         }
     }
 
-    /// Waits until something may move, and sees to the limits.
+    /// Waits until something may move, and applies the limits.
     async fn pause<R: Runtime>(&mut self, connection: &mut Connection<R>) -> Result<Woken, CloseReason> {
-        let (limit, limit_cause) = self.limit(connection);
-        let (client, backend) = connection.legs();
+        let accepted = connection.accepted;
+        let (account, client, backend) = parts(connection);
+        let (limit, limit_cause) = self.limit(account, accepted, client, backend);
         let until = limit.min(alarm(client, backend)).min(self.settle);
         let woken = connection.wait(Step::Relay, until).await?;
-        // Before the limits: a peer that broke off in the same turn is the reason, and not the clock.
-        self.look_for_faults(connection)?;
+        let (account, client, backend) = parts(connection);
+        // Before the limits: a peer that broke off in the same iteration is the reason, and not the clock.
+        if let Err(broken) = relay::check(client, backend) {
+            let scratch = &mut *account.thread.scratch.borrow_mut();
+            let broken = relay::better_reason(client, backend, broken, scratch, R::now());
+            return Err(self.reason(account, client, backend, &broken));
+        }
         if woken == Woken::Event {
             return Ok(woken);
         }
         let now = R::now();
         if now >= limit {
-            self.limit_reached(connection, limit_cause, now)?;
+            self.limit_reached(account, client, limit_cause, now)?;
         }
         if now >= self.settle {
-            self.settle(connection);
+            // The connection is here to stay.
+            self.settle = Moment::NEVER;
+            backend.no_delay();
+            backend.socket().set_timeouts(account.service.limits.socket_timeouts());
         }
         Ok(woken)
     }
 
-    fn look_for_faults<R: Runtime>(&mut self, connection: &mut Connection<R>) -> Result<(), CloseReason> {
-        let (client, backend) = connection.legs();
-        let Err(broken) = relay::check(client, backend) else { return Ok(()) };
-        let thread = Rc::clone(&connection.account.thread);
-        let scratch = &mut *thread.scratch.borrow_mut();
-        let (client, backend) = connection.legs();
-        let broken = relay::better_reason(client, backend, broken, scratch, R::now());
-        Err(self.reason(connection, &broken))
+    /// The earliest of the limits on silence and age, and what it is called.
+    fn limit<S: Socket>(
+        &self,
+        account: &Account,
+        accepted: Moment,
+        client: &Leg<S>,
+        backend: &Leg<S>,
+    ) -> (Moment, Cause) {
+        let limits = &account.service.limits;
+        let (silence, cause) = if client.has_ended() || backend.has_ended() {
+            (limits.half_closed, Cause::HalfClosedIdle)
+        } else {
+            (limits.idle, Cause::Idle)
+        };
+        let mut first = (self.progress.deadline(silence), cause);
+        let age = (accepted.deadline(limits.lifetime), Cause::Lifetime);
+        if age.0 < first.0 {
+            first = age;
+        }
+        if waits_for_nothing_but(client, backend) {
+            let ended = self.progress.max(self.looked).deadline(limits.backend_ended);
+            if ended < first.0 {
+                first = (ended, Cause::BackendEnded);
+            }
+        }
+        first
     }
 
-    /// The connection is here to stay.
-    fn settle<R: Runtime>(&mut self, connection: &mut Connection<R>) {
-        self.settle = Moment::NEVER;
-        let timeouts = connection.account.service.limits.socket_timeouts();
-        let (_, backend) = connection.legs();
-        backend.no_delay();
-        backend.socket().set_timeouts(timeouts);
+    /// What a limit that has passed means: an end, unless it turns out that the client is still receiving.
+    ///
+    /// The kernel does not say at its FIN whether a backend has closed or may still be sent to; a reset would tell, but
+    /// comes only when something is sent. So its end is waited for by the clock.
+    fn limit_reached<S: Socket>(
+        &mut self,
+        account: &Account,
+        client: &Leg<S>,
+        cause: Cause,
+        now: Moment,
+    ) -> Result<(), CloseReason> {
+        if cause != Cause::BackendEnded {
+            return Err(CloseReason::new(Step::Relay, Side::Operator, cause));
+        }
+        let unacknowledged = client.socket().unacknowledged();
+        if unacknowledged == 0 {
+            let limit = duration::written(account.service.limits.backend_ended);
+            let detail = format!("the client had everything, and nothing more came from it for {limit}");
+            return Err(CloseReason::new(Step::Relay, Side::Backend, cause).because(detail));
+        }
+        if unacknowledged < self.unacknowledged {
+            self.progress = now;
+        }
+        self.unacknowledged = unacknowledged;
+        self.looked = now;
+        Ok(())
+    }
+}
+
+/// Counts what has moved since it was called last.
+fn count<S: Socket>(account: &mut Account, client: &Leg<S>, backend: &Leg<S>) {
+    let (to_backend, to_client) = (backend.sent(), client.sent());
+    let Account { service, record, .. } = account;
+    if to_backend != record.bytes_to_backend {
+        service.metrics.bytes_to_backend(to_backend - record.bytes_to_backend);
+        record.bytes_to_backend = to_backend;
+    }
+    if to_client != record.bytes_to_client {
+        service.metrics.bytes_to_client(to_client - record.bytes_to_client);
+        record.bytes_to_client = to_client;
     }
 }
 
 /// When something is to be done even if no socket becomes ready: what waits for company goes alone.
 fn alarm<S: Socket>(client: &Leg<S>, backend: &Leg<S>) -> Moment {
     client.held_until().min(backend.held_until())
+}
+
+/// The backend has ended, the client has been notified, and everything that it sent has been passed on.
+fn waits_for_nothing_but<S: Socket>(client: &Leg<S>, backend: &Leg<S>) -> bool {
+    let nothing_waits = client.unsent() == 0 && backend.unsent() == 0;
+    client.has_sent_close() && !client.has_ended() && nothing_waits && !client.is_in_a_record()
 }

@@ -12,7 +12,7 @@ use crate::backends::connector;
 use crate::backends::endpoint::{Attempt, Endpoint};
 use crate::backends::standing::Availability;
 use crate::backends::tls::BackendTlsClient;
-use crate::path::connect::attempt::{AttemptError, AttemptPlan, attempt};
+use crate::path::connect::{AttemptError, AttemptPlan, attempt, attempt_time, wait_for_backend};
 use crate::path::connection::Connection;
 use crate::path::proxy_header_out;
 use crate::worker::services::Chosen;
@@ -35,7 +35,7 @@ pub(crate) async fn cancel<R: Runtime>(connection: &mut Connection<R>, request: 
     let mut last = None;
     for (endpoint, dialler) in &backends {
         connection.account.record.backend = Some(Rc::clone(&endpoint.name));
-        match send(connection, endpoint, dialler.as_ref(), request).await {
+        match send(connection, endpoint, dialler.as_deref(), request).await {
             Ok(()) => reached += 1,
             Err(AttemptError::Connection(reason, _)) => return reason,
             Err(AttemptError::Attempt(reason)) => last = Some(reason),
@@ -52,13 +52,12 @@ pub(crate) async fn cancel<R: Runtime>(connection: &mut Connection<R>, request: 
 async fn send<R: Runtime>(
     connection: &mut Connection<R>,
     endpoint: &Rc<Endpoint>,
-    dialler: Option<&Rc<BackendTlsClient>>,
+    dialler: Option<&BackendTlsClient>,
     request: &[u8],
 ) -> Result<(), AttemptError> {
     let begun = R::now();
-    let service = Rc::clone(&connection.account.service);
-    let (dialler, header) = (dialler.cloned(), proxy_header_out::header(connection));
-    let plan = AttemptPlan { service, dialler, header, first: request, greeting: None };
+    let header = proxy_header_out::header(connection);
+    let plan = AttemptPlan { dialler, header, first: request, greeting: None };
     let picked = Attempt::without_trial(endpoint);
     let mut leg = match attempt(connection, endpoint, &plan).await {
         Ok(connected) => connected.leg,
@@ -71,10 +70,8 @@ async fn send<R: Runtime>(
     };
     let _in_use = picked.connected(R::now().since(begun), true);
     if leg.is_secured() {
-        let thread = Rc::clone(&connection.account.thread);
-        let records = &mut thread.scratch.borrow_mut().records;
         leg.hold(R::now());
-        leg.write(request, records)
+        leg.write(request, &mut connection.account.thread.scratch.borrow_mut().records)
             .map_err(|broken| AttemptError::Attempt(CloseReason::broken(Step::Connect, &broken)))?;
     }
     leg.socket_mut().finish_at_drop();
@@ -86,15 +83,14 @@ async fn wait_for_its_end<R: Runtime>(
     connection: &mut Connection<R>,
     leg: &mut Leg<R::Socket>,
 ) -> Result<(), AttemptError> {
-    let until = connection.attempt_time().deadline;
+    let until = attempt_time(connection).deadline;
     loop {
-        let thread = Rc::clone(&connection.account.thread);
-        match connector::read(leg, &mut thread.scratch.borrow_mut()) {
+        match connector::read(leg, &mut connection.account.thread.scratch.borrow_mut()) {
             Err(_) => return Ok(()),
             Ok(Some(_)) if R::now() < until => continue,
             Ok(_) => {}
         }
-        let woken = connection.wait_for_backend(until).await;
+        let woken = wait_for_backend(connection, until).await;
         let woken = woken.map_err(|reason| AttemptError::Connection(reason, None))?;
         if woken == Woken::Deadline {
             return Ok(());

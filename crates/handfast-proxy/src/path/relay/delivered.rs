@@ -11,8 +11,6 @@ use handfast_wire::starttls::Protocol;
 
 use super::Relay;
 use crate::path::account::Account;
-use crate::path::connection::Connection;
-use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Step};
 
@@ -26,18 +24,20 @@ const FIN: usize = 1;
 pub(super) const WAITING: u64 = u64::MAX;
 
 impl Relay {
-    /// Notes that the client has ended. `heard`: bytes that the backend had sent by then.
-    pub(super) fn client_ended<R: Runtime>(&mut self, connection: &mut Connection<R>, heard: u64) {
-        let waits = self.is_unanswered() && !ends_unanswered(&connection.account);
-        self.received_at_end = if waits { WAITING } else { heard };
+    /// Notes that the client has ended. `received`: bytes that the backend had sent by then.
+    pub(super) fn client_ended(&mut self, account: &Account, received: u64) {
+        let waits = self.is_unanswered() && !ends_unanswered(account);
+        self.received_at_end = if waits { WAITING } else { received };
     }
 
     /// Names an end without close_notify or a reset by what it may have cut off; `None` for what is something else.
     ///
     /// RFC 9846 §6.1: an attacker may have cut data off; only close_notify is an end.
-    pub(super) fn judge<R: Runtime>(
+    pub(super) fn judge<S: Socket>(
         &self,
-        connection: &mut Connection<R>,
+        account: &Account,
+        client: &Leg<S>,
+        backend: &Leg<S>,
         broken: &Broken,
     ) -> Option<CloseReason> {
         let is_reset = match &broken.why {
@@ -49,9 +49,9 @@ impl Relay {
             _ => return None,
         };
         let in_flight = match broken.side {
-            LegSide::Client if is_reset => self.cut_by_a_reset(connection),
-            LegSide::Client => self.in_flight(connection),
-            LegSide::Backend => self.cut_by_the_backend(connection),
+            LegSide::Client if is_reset => self.cut_by_a_reset(account, client, backend),
+            LegSide::Client => self.unserved(account, client, backend).or_else(|| not_taken(client, 0)),
+            LegSide::Backend => self.cut_by_the_backend(client, backend),
         };
         let reason = |cause, detail: String| {
             Some(CloseReason::new(Step::Relay, broken.side.into(), cause).because(detail))
@@ -66,20 +66,18 @@ impl Relay {
         }
     }
 
-    /// What the end of a client may have cut, as far as it can be seen from here.
-    fn in_flight<R: Runtime>(&self, connection: &mut Connection<R>) -> Option<&'static str> {
-        self.unserved(connection).or_else(|| not_taken(connection.client(), 0))
-    }
-
     /// What of the client's own bytes has not come whole, or has no answer.
-    fn unserved<R: Runtime>(&self, connection: &mut Connection<R>) -> Option<&'static str> {
-        let ends_unanswered = ends_unanswered(&connection.account);
-        let (client, backend) = connection.legs();
+    fn unserved<S: Socket>(
+        &self,
+        account: &Account,
+        client: &Leg<S>,
+        backend: &Leg<S>,
+    ) -> Option<&'static str> {
         if client.is_in_a_record() {
             return Some("in the middle of a record");
         }
         // The last message is on its way, and the abort waits until the backend has it.
-        if ends_unanswered {
+        if ends_unanswered(account) {
             return None;
         }
         if self.is_unanswered() && !backend.has_ended() {
@@ -91,29 +89,30 @@ impl Relay {
 
     /// A client that resets the connection has taken leave where either side had ended: a socket that is closed before our close_notify
     /// was read from it is reset by its kernel.
-    fn cut_by_a_reset<R: Runtime>(&self, connection: &mut Connection<R>) -> Option<&'static str> {
-        let may_say_more = ends_unanswered(&connection.account);
-        let (client, backend) = connection.legs();
+    fn cut_by_a_reset<S: Socket>(
+        &self,
+        account: &Account,
+        client: &Leg<S>,
+        backend: &Leg<S>,
+    ) -> Option<&'static str> {
         if client.has_ended() {
             if backend.unsent() > 0 {
                 return Some("the backend had not taken what came last");
             }
-            if self.received_at_end != backend.received() && !may_say_more {
+            if self.received_at_end != backend.received() && !ends_unanswered(account) {
                 return Some("the client waited for an answer, or did not have all of it");
             }
         } else if !backend.has_ended() || !client.has_sent_close() {
             return Some("neither side had ended");
-        } else if let Some(what) = self.unserved(connection) {
+        } else if let Some(what) = self.unserved(account, client, backend) {
             return Some(what);
         }
         // The reset came in the place of an acknowledgement.
-        let client = connection.client();
         not_taken(client, client.socket().delayed_acknowledgement())
     }
 
     /// A backend that ends without close_notify, or by a reset, when its client had ended with its answer, and that sent nothing more.
-    fn cut_by_the_backend<R: Runtime>(&self, connection: &mut Connection<R>) -> Option<&'static str> {
-        let (client, backend) = connection.legs();
+    fn cut_by_the_backend<S: Socket>(&self, client: &Leg<S>, backend: &Leg<S>) -> Option<&'static str> {
         if !client.has_ended() {
             return Some("the client had not ended");
         }
