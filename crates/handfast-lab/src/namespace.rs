@@ -197,7 +197,7 @@ fn verify(token: &str) -> Result<Option<File>, LabError> {
     };
     let ours = network("thread-self").map_err(refused(act))?;
     if ours != inside || ours == outside || network("1").is_ok_and(|first| first == ours) {
-        return Err(not("it is the network of somebody else"));
+        return Err(not("it is the network of another process"));
     }
     if !network(parent).is_ok_and(|theirs| theirs == inside) {
         return Err(not("the process that made it has ended"));

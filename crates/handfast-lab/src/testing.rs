@@ -20,7 +20,7 @@ pub(crate) fn in_a_network(name: &str, test: impl FnOnce(Inside) + Send) {
         Ok::<_, nix::errno::Errno>(())
     });
     if let Err(error) = ran.expect("a thread can be started") {
-        let line = format!("SKIPPED {name}: no network of its own: {error}\n");
+        let line = format!("SKIPPED {name}: no separate network: {error}\n");
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
 }

@@ -97,5 +97,9 @@ fn once(mode: Mode, client: &Client) -> Result<(), Trouble> {
     peer.expect(b"under load")?;
     peer.finish();
     let heard = peer.hear(DEADLINE);
-    if heard.is_clean() { Ok(()) } else { broken(format!("it ended in order, and heard {}", heard.says())) }
+    if heard.is_clean() {
+        Ok(())
+    } else {
+        broken(format!("it closed cleanly, and received {}", heard.says()))
+    }
 }

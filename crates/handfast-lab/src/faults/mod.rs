@@ -1,9 +1,9 @@
 //! Faults against the proxy: what peers, the network, the machine and its operator can do to the shipped program, each in every
 //! mode in which it makes sense, and what has to hold all the same.
 //!
-//! In: which cases and modes, and a program. Out: a [`Report`]. Each experiment has two separate hosts that are network namespaces
-//! of the laboratory, the real program in one of them, peers under control in the other, and a path that drops, resets
-//! and answers by ICMP on request. A fault is shown to have happened before anything is judged by it.
+//! In: which cases and modes, and a program. Out: a [`Report`]. Each experiment has two hosts: network namespaces of
+//! the laboratory. The real program runs in one, peers under control run in the other. The path between them drops, resets
+//! and answers by ICMP on request. A case is judged only after its fault was shown to have happened.
 //!
 //! | what | file |
 //! |---|---|

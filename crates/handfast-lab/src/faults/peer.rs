@@ -26,11 +26,11 @@ const CHUNK: usize = 32 << 10;
 /// How a socket ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// In order.
+    /// Cleanly.
     Fin,
-    /// Aborted.
+    /// By an abort.
     Reset,
-    /// Not at all, within the time that it was given.
+    /// Not within the deadline.
     Open,
 }
 
@@ -61,12 +61,16 @@ impl Ending {
 
     /// An abort on one side has to be one on the other.
     pub(super) fn must_abort(&self, who: &str) -> Result<(), Trouble> {
-        if self.is_abort() { Ok(()) } else { broken(format!("{who} heard {}: not an abort", self.says())) }
+        if self.is_abort() { Ok(()) } else { broken(format!("{who} received {}: not an abort", self.says())) }
     }
 
     /// A clean close must be seen as one.
     pub(super) fn must_be_clean(&self, who: &str) -> Result<(), Trouble> {
-        if self.is_clean() { Ok(()) } else { broken(format!("{who} heard {}: not a clean end", self.says())) }
+        if self.is_clean() {
+            Ok(())
+        } else {
+            broken(format!("{who} received {}: not a clean end", self.says()))
+        }
     }
 
     /// For messages.

@@ -148,7 +148,7 @@ impl Program {
                 return Ok(());
             }
             if begun.elapsed() > DEADLINE {
-                return Err(Trouble::Lab("the proxy does not stand still".to_owned()));
+                return Err(Trouble::Lab("the proxy's process did not stop".to_owned()));
             }
             pause();
         }

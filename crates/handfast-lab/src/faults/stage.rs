@@ -408,7 +408,7 @@ impl Stage {
             return Ok(());
         }
         self.figures.lost += 1;
-        broken(format!("a bystander ended in order, and heard {}", heard.says()))
+        broken(format!("a bystander closed cleanly, and received {}", heard.says()))
     }
 
     /// Descriptors and memory are what they were.
@@ -462,7 +462,7 @@ impl Stage {
                 reason.contains("errno") || reason.ends_with("/internal") || reason.contains('?')
             });
         match empty {
-            Some(reason) => broken(format!("a record says {reason}, which tells nobody anything")),
+            Some(reason) => broken(format!("a record has the reason {reason}, which names no cause")),
             None => Ok(()),
         }
     }
@@ -473,7 +473,7 @@ impl Stage {
         let status = self.program()?.wait()?;
         self.never_panicked()?;
         if status.code() != Some(0) {
-            return broken(format!("it was told to stop, and ended with {status}"));
+            return broken(format!("it was stopped, and ended with {status}"));
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ pub fn inside() -> Result<Option<Inside>, LabError> {
     let act = "verify that this is a network of our own";
     let Ok(outside) = std::env::var(MARK) else { return Ok(None) };
     if network("thread-self").map_err(refused(act))? == outside {
-        return Err(refused(act)(io::Error::other("it is the network of whoever started this")));
+        return Err(refused(act)(io::Error::other("it is the network of the parent process")));
     }
     let inside = Inside { around: None };
     let mut netlink = Netlink::open(inside)?;
@@ -40,7 +40,7 @@ pub fn inside() -> Result<Option<Inside>, LabError> {
 ///
 /// **Errors**: there can be no such network here; the command cannot be run.
 pub fn run(words: &[OsString]) -> Result<Output, LabError> {
-    let act = "make a network of its own";
+    let act = "make a separate network";
     let outside = network("thread-self").map_err(refused(act))?;
     let command = |words: &[OsString]| {
         let (program, rest) = words.split_first()?;
@@ -50,9 +50,9 @@ pub fn run(words: &[OsString]) -> Result<Output, LabError> {
     };
     let run = |words: &[OsString]| match command(words) {
         Some(mut command) => {
-            command.output().map_err(LabError::command("run a command in a network of its own"))
+            command.output().map_err(LabError::command("run a command in a separate network"))
         }
-        None => Err(LabError::Wrong(vec!["no command for a network of its own".to_owned()])),
+        None => Err(LabError::Wrong(vec!["no command for a separate network".to_owned()])),
     };
     // This thread alone goes there, and ends.
     let direct = in_a_thread("alone", || unshare(CloneFlags::CLONE_NEWNET).map(|()| run(words)));

@@ -39,31 +39,31 @@ const KNOWN: &[Known] = &[
         rows: &["backlog-full"],
         operations: &[Operation::Connect],
         told: &[Cause::ConnectTimedOut.name()],
-        reason: "Linux drops a SYN that finds the queue full, so nothing tells it from a host that is not there; \
-                 `backlog-full` is told of unix sockets, where connect says so",
+        reason: "Linux drops a SYN when the queue is full, as if the host did not exist; \
+                 `backlog-full` is reported for unix sockets, where connect has a separate error",
     },
     Known {
         rows: &["icmp-net-prohibited", "icmp-host-prohibited", "icmp-admin"],
         operations: &[Operation::Read, Operation::Write, Operation::Poll],
         told: &[Cause::HostUnreachable.name(), Cause::NetworkUnreachable.name()],
-        reason: "of an established connection Linux keeps the errno and not the ICMP message, and these share the errno of \
+        reason: "for an established connection Linux keeps the errno and not the ICMP message, and these share the errno of \
                  an unreachable host or network",
     },
     Known {
         rows: &["unix-peer-closes-unread"],
         operations: &[Operation::Write],
         told: &[Cause::ClosedEarly.name()],
-        reason: "of a unix socket, send says EPIPE as after an end in order, and leaves ECONNRESET for who reads",
+        reason: "on a unix socket, send fails with EPIPE, as after a clean end, and only a read returns ECONNRESET",
     },
     Known {
         rows: &["listener-closed"],
         operations: &[Operation::Accept],
         told: &["EINVAL"],
-        reason: "only who shuts down a listener of his own gets it; Handfast closes them",
+        reason: "accept fails so only after shutdown(2) of the listener; Handfast closes listeners",
     },
 ];
 
-/// The cells of a row in which Handfast tells another cause.
+/// The cells of a row in which Handfast reports another cause.
 pub(super) fn differences(row: &Row, result: &RowResult) -> Vec<Difference> {
     let told = result.cells.iter().flat_map(|cell| {
         cell.outcomes.iter().filter_map(move |counted| match &counted.outcome {

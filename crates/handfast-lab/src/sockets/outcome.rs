@@ -74,7 +74,7 @@ pub struct Observation {
     /// What left our machine because of close(2): `FIN`, `RST` or `nothing`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<String>,
-    /// The cause that Handfast tells its user for the first error, in the word of its logs.
+    /// The cause that Handfast logs for the first error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
 }

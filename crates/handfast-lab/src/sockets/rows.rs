@@ -123,7 +123,7 @@ const fn of(family: Family, row: Row) -> Row {
 pub(super) const ROWS: &[Row] = &[
     row(
         "nobody-listens",
-        "nobody listens on the port: the peer's kernel answers with a reset",
+        "no process listens on the port: the peer's kernel answers with a reset",
         Event::NobodyListens,
         NONE,
         (&[Cause::Refused], &[]),
@@ -319,7 +319,7 @@ pub(super) const ROWS: &[Row] = &[
         Family::V6,
         row(
             "v6-nobody-listens",
-            "IPv6: nobody listens on the port: the peer's kernel answers with a reset",
+            "IPv6: no process listens on the port: the peer's kernel answers with a reset",
             Event::NobodyListens,
             NONE,
             (&[Cause::Refused], &[]),
@@ -399,7 +399,7 @@ pub(super) const ROWS: &[Row] = &[
         Family::Unix,
         row(
             "unix-nobody-listens",
-            "unix socket: the path is there, and nobody listens",
+            "unix socket: the path exists, and no process listens",
             Event::NobodyListens,
             NONE,
             (&[Cause::Refused], &[]),
@@ -409,7 +409,7 @@ pub(super) const ROWS: &[Row] = &[
         Family::Unix,
         row(
             "unix-path-absent",
-            "unix socket: the path is not there",
+            "unix socket: the path does not exist",
             Event::PathAbsent,
             NONE,
             (&[Cause::PathMissing], &[]),

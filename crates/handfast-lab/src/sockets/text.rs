@@ -86,7 +86,7 @@ const COLUMN_NAMES: [&str; COLUMNS] =
 
 fn head(matrix: &Matrix) -> String {
     format!(
-        "Measured on Linux {} by handfast {}, each experiment {}, in network namespaces of its own.",
+        "Measured on Linux {} by handfast {}, each experiment {}, in separate network namespaces.",
         matrix.kernel,
         matrix.program,
         if matrix.runs == 1 { "once".into() } else { format!("{} times", matrix.runs) }
@@ -226,7 +226,7 @@ fn ending(matrix: &Matrix, bullet: &str) -> String {
     let unknown: Vec<_> =
         matrix.differences.iter().filter(|difference| difference.reason.is_none()).collect();
     if !known.is_empty() {
-        text.push_str("\nWhere the cause that Handfast tells is not the event's own, and why:\n\n");
+        text.push_str("\nWhere Handfast reports a cause other than the event itself, and why:\n\n");
     }
     let mut reasons: Vec<&str> = known.iter().filter_map(|difference| difference.reason.as_deref()).collect();
     reasons.dedup();

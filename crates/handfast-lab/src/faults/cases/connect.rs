@@ -15,10 +15,10 @@ use crate::sockets::path::Rule;
 
 const QUICK: &str = "connect = \"1s\"";
 const NO_TLS: &str = "the proxy begins no TLS with backends";
-const TOLD: &str = "the client is told that it failed, by no clean end, and the log says why";
+const TOLD: &str = "the client sees a failure and no clean end, and the log names the cause";
 
 pub(super) const CASES: &[Case] = &[
-    case("backend-refuses", "connect", ("nobody listens at the backend's address", TOLD), refuses),
+    case("backend-refuses", "connect", ("no process listens at the backend's address", TOLD), refuses),
     case("connect-dropped", "connect", ("every packet to the backend is dropped", TOLD), |stage| {
         ruled(stage, Rule::Drop, &["connect/backend/connect-deadline"])
     })
@@ -26,25 +26,28 @@ pub(super) const CASES: &[Case] = &[
     case("connect-reset", "connect", ("a firewall answers with a reset", TOLD), |stage| {
         ruled(stage, Rule::Reset, &["connect/backend/refused"])
     }),
-    case("icmp-network", "connect", ("a router says that the network is unreachable", TOLD), |stage| {
+    case("icmp-network", "connect", ("a router reports an unreachable network", TOLD), |stage| {
         ruled(stage, Rule::Unreachable(0), &["connect/backend/network-unreachable"])
     }),
-    case("icmp-host", "connect", ("a router says that the host is unreachable", TOLD), |stage| {
+    case("icmp-host", "connect", ("a router reports an unreachable host", TOLD), |stage| {
         ruled(stage, Rule::Unreachable(1), &["connect/backend/host-unreachable"])
     }),
-    case("icmp-port", "connect", ("the host says that the port is unreachable", TOLD), |stage| {
+    case("icmp-port", "connect", ("the host reports an unreachable port", TOLD), |stage| {
         ruled(stage, Rule::Unreachable(3), &["connect/backend/refused"])
     }),
-    case("icmp-prohibited", "connect", ("a firewall says that it is prohibited", TOLD), |stage| {
+    case("icmp-prohibited", "connect", ("a firewall reports that it is prohibited", TOLD), |stage| {
         ruled(stage, Rule::Unreachable(13), &["connect/backend/prohibited"])
     }),
-    case("route-unreachable", "connect", ("this machine's route says unreachable", TOLD), |stage| {
-        routed(stage, Way::Unreachable, &["connect/backend/host-unreachable"])
-    }),
-    case("route-prohibited", "connect", ("this machine's route says prohibited", TOLD), |stage| {
+    case(
+        "route-unreachable",
+        "connect",
+        ("this machine's route is of the kind unreachable", TOLD),
+        |stage| routed(stage, Way::Unreachable, &["connect/backend/host-unreachable"]),
+    ),
+    case("route-prohibited", "connect", ("this machine's route is of the kind prohibited", TOLD), |stage| {
         routed(stage, Way::Prohibited, &["connect/backend/prohibited"])
     }),
-    case("route-blackhole", "connect", ("this machine's route leads nowhere", TOLD), |stage| {
+    case("route-blackhole", "connect", ("this machine's route is of the kind blackhole", TOLD), |stage| {
         routed(stage, Way::Blackhole, &["connect/backend/network-unreachable"])
     }),
     case("backlog-full", "connect", ("the backend's queue of new connections is full", TOLD), backlog_full)
@@ -58,12 +61,12 @@ pub(super) const CASES: &[Case] = &[
     })
     .only(
         |mode| mode.originates() || mode.name() == "starttls-in",
-        "an end without a word is a whole answer",
+        "an end without data is a complete answer",
     ),
     case(
         "backend-silent",
         "connect",
-        ("the backend accepts, and says nothing before or in TLS", TOLD),
+        ("the backend accepts, and sends nothing before or in TLS", TOLD),
         |stage| {
             let late = ["connect/backend/connect-deadline", "connect/backend/handshake-deadline"];
             behaves(stage, Manner::Silent, &late)
@@ -78,23 +81,20 @@ pub(super) const CASES: &[Case] = &[
         behaves(stage, Manner::Babbles, named)
     })
     .only(Mode::originates, NO_TLS),
-    case("backend-refuses-tls", "connect", ("asked for TLS, the backend says no", TOLD), |stage| {
+    case("backend-refuses-tls", "connect", ("the backend refuses the request for TLS", TOLD), |stage| {
         behaves(stage, Manner::SaysNo, &["connect/backend/starttls-refused"])
     })
     .only(|mode| matches!(mode, Mode::StarttlsOut), "the backend is not asked for TLS"),
-    case(
-        "backend-injects",
-        "connect",
-        ("plain text stands behind the backend's yes to TLS", TOLD),
-        |stage| behaves(stage, Manner::Injects, &["connect/backend/plaintext-injected"]),
-    )
+    case("backend-injects", "connect", ("plain text follows the backend's yes to TLS", TOLD), |stage| {
+        behaves(stage, Manner::Injects, &["connect/backend/plaintext-injected"])
+    })
     .only(|mode| matches!(mode, Mode::StarttlsOut), "the backend is not asked for TLS"),
     case(
         "backend-frozen",
         "connect",
         (
-            "the backend accepts nobody for a second (its process stands still), then goes on",
-            "who came meanwhile is served then",
+            "the backend accepts no connection for a second (its process is stopped), then continues",
+            "clients that came meanwhile are served then",
         ),
         frozen,
     ),
@@ -126,10 +126,10 @@ pub(super) fn in_vain(stage: &Stage) -> Result<String, Trouble> {
         Err(other) => return Err(other),
     };
     if heard.socket == End::Open {
-        return broken("the client was told nothing");
+        return broken("the client was not notified");
     }
     if heard.is_clean() && heard.bytes == 0 {
-        return broken(format!("the client heard {}: a clean end", heard.says()));
+        return broken(format!("the client received {}: a clean end", heard.says()));
     }
     Ok(heard.says())
 }
@@ -137,7 +137,7 @@ pub(super) fn in_vain(stage: &Stage) -> Result<String, Trouble> {
 fn refuses(stage: &mut Stage) -> Result<(), Trouble> {
     drop(stage.backend.take());
     let told = in_vain(stage)?;
-    stage.happened(format!("the port was closed; the client heard: {told}"));
+    stage.happened(format!("the port was closed; the client received: {told}"));
     stage.expect(&["connect/backend/refused"]);
     stage.record_of(&["connect/backend/refused"])?;
     stage.open_backend()
@@ -150,23 +150,23 @@ fn ruled(stage: &mut Stage, rule: Rule, reasons: &[&'static str]) -> Result<(), 
     let told = in_vain(stage)?;
     let ruled = stage.place.path().seen().ruled;
     if ruled == 0 {
-        return Err(Trouble::Lab("no packet came to where the fault was".to_owned()));
+        return Err(Trouble::Lab("no packet reached the fault".to_owned()));
     }
     stage.record_of(reasons)?;
-    stage.happened(format!("{ruled} packets; the client heard: {told}"));
+    stage.happened(format!("{ruled} packets; the client received: {told}"));
     stage.expect(reasons);
     stage.place.path().rule(Rule::Pass);
     Ok(())
 }
 
-/// What this machine's own table says of the backend.
+/// A route of this machine that leads to no backend.
 fn routed(stage: &mut Stage, way: Way, reasons: &[&'static str]) -> Result<(), Trouble> {
     let to = stage.backend_at;
     {
         let _fault = stage.place.with_route((*to.ip()).into(), way)?;
         let tried = stage.place.here(|| TcpStream::connect_timeout(&SocketAddr::V4(to), DEADLINE).err())?;
         if tried.is_none() {
-            return Err(Trouble::Lab("the route does not stand in the way".to_owned()));
+            return Err(Trouble::Lab("the route does not block the connection".to_owned()));
         }
         in_vain(stage)?;
     }
@@ -188,7 +188,7 @@ fn backlog_full(stage: &mut Stage) -> Result<(), Trouble> {
     let filling = stage.place.there(fill)?;
     let full = filling.iter().filter(|tried| tried.is_err()).count();
     if full == 0 {
-        return Err(Trouble::Lab("the queue would not fill".to_owned()));
+        return Err(Trouble::Lab("the queue did not fill".to_owned()));
     }
     in_vain(stage)?;
     stage.happened(format!("{full} of {WAITING} others could not connect either"));
@@ -213,7 +213,7 @@ fn ports(stage: &mut Stage) -> Result<(), Trouble> {
         }
         in_vain(stage)?;
     }
-    stage.happened("two connections took the two ports that there were");
+    stage.happened("two connections took the only two ports");
     stage.expect(&["connect/local/out-of-ports"]);
     stage.record_of(&["connect/local/out-of-ports"]).map(drop)
 }
@@ -225,9 +225,9 @@ fn behaves(stage: &mut Stage, manner: Manner, reasons: &[&'static str]) -> Resul
     let reached = stage.backend()?.accepted() - accepted;
     stage.backend()?.behave(Manner::Good);
     if reached == 0 {
-        return Err(Trouble::Lab("nobody came to the backend".to_owned()));
+        return Err(Trouble::Lab("no connection reached the backend".to_owned()));
     }
-    stage.happened(format!("{reached} connections met it; the client heard: {told}"));
+    stage.happened(format!("{reached} connections reached it; the client received: {told}"));
     stage.expect(reasons);
     stage.record_of(reasons).map(drop)
 }
@@ -272,7 +272,7 @@ fn another(stage: &mut Stage) -> Result<(), Trouble> {
         .is_err()
     })?;
     if !refused {
-        return Err(Trouble::Lab("somebody listens on port 1".to_owned()));
+        return Err(Trouble::Lab("a process listens on port 1".to_owned()));
     }
     for _ in 0..TIMES {
         stage.serve()?;

@@ -55,14 +55,14 @@ pub(super) const CASES: &[Case] = &[
     case(
         "renegotiation-by-client",
         "relay",
-        ("a client of TLS 1.2 asks 10,000 times to begin anew (renegotiation)", ENDED),
+        ("a client of TLS 1.2 requests 10,000 new handshakes (renegotiation)", ENDED),
         |stage| by_client(stage, Version::Tls12, hello_again),
     )
     .only(Mode::terminates, NOT_OURS),
     case(
         "renegotiation-by-backend",
         "relay",
-        ("a backend of TLS 1.2 asks 10,000 times to begin anew (HelloRequest)", ENDED),
+        ("a backend of TLS 1.2 requests 10,000 new handshakes (HelloRequest)", ENDED),
         |stage| by_backend(stage, Version::Tls12, hello_request),
     )
     .only(Mode::originates, NOT_OURS),
@@ -77,20 +77,14 @@ pub(super) const CASES: &[Case] = &[
     case(
         "packed-behind-key-update",
         "relay",
-        (
-            "another message stands behind the client's KeyUpdate, in the same record, with the old keys",
-            ENDED,
-        ),
+        ("another message follows the client's KeyUpdate in the same record, with the old keys", ENDED),
         |stage| by_client(stage, Version::Tls13, packed),
     )
     .only(Mode::terminates, NOT_OURS),
     case(
         "packed-behind-key-update-by-backend",
         "relay",
-        (
-            "another message stands behind the backend's KeyUpdate, in the same record, with the old keys",
-            ENDED,
-        ),
+        ("another message follows the backend's KeyUpdate in the same record, with the old keys", ENDED),
         |stage| by_backend(stage, Version::Tls13, packed),
     )
     .only(Mode::originates, NOT_OURS),
@@ -209,12 +203,15 @@ fn flooded(
 fn calm(stage: &mut Stage, before: Duration, told: &Ending) -> Result<(), Trouble> {
     let spent = stage.program()?.cpu().saturating_sub(before);
     stage.happened(format!(
-        "{MANY} records, {} ms of CPU; who sent them heard {}",
+        "{MANY} records, {} ms of CPU; their sender received {}",
         spent.as_millis(),
         told.says()
     ));
     if told.socket == End::Open || spent > CALM {
-        return broken(format!("who sent {MANY} records heard {}, after {spent:?} of CPU", told.says()));
+        return broken(format!(
+            "the sender of {MANY} records received {}, after {spent:?} of CPU",
+            told.says()
+        ));
     }
     stage.echoes()
 }

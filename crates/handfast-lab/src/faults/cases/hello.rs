@@ -22,7 +22,7 @@ pub(super) const CASES: &[Case] = &[
     case(
         "silent-client",
         "hello",
-        ("a client connects and says nothing", "it is ended at the deadline of the handshake"),
+        ("a client connects and sends nothing", "its connection ends at the handshake deadline"),
         silent,
     )
     .only(reads_hello, NO_HELLO)
@@ -38,7 +38,7 @@ pub(super) const CASES: &[Case] = &[
     case(
         "silent-after-hello",
         "handshake",
-        ("a client says hello and nothing more", "it is ended at the deadline of the handshake"),
+        ("a client sends its ClientHello and nothing more", "its connection ends at the handshake deadline"),
         silent_after_hello,
     )
     .only(Mode::terminates, NO_HANDSHAKE)
@@ -60,14 +60,14 @@ pub(super) const CASES: &[Case] = &[
     case(
         "empty-records",
         "hello",
-        ("2,000 empty TLS records come before a ClientHello", "an alert, an end, and the CPU stays calm"),
+        ("2,000 empty TLS records come before a ClientHello", "an alert, an end, and little CPU time"),
         empty_records,
     )
     .only(reads_hello, NO_HELLO),
     case(
         "close-notify-in-handshake",
         "handshake",
-        ("close_notify comes where the client's last flight has to", "the end, at once, and no spinning"),
+        ("close_notify comes instead of the client's last flight", "the end, at once, and no busy loop"),
         close_notify_in_handshake,
     )
     .only(Mode::terminates, NO_HANDSHAKE),
@@ -80,17 +80,17 @@ pub(super) const CASES: &[Case] = &[
         ),
         not_tls,
     )
-    .only(Mode::hello_first, "something else than TLS comes first"),
+    .only(Mode::hello_first, "another protocol comes before TLS"),
     case(
         "broken-records",
         "hello",
         (
-            "records too long, of a wrong type, or with nonsense, and 64 KiB behind each",
-            "the alert arrives in spite of what stands behind",
+            "records too long, of a wrong type, or with random content, and 64 KiB behind each",
+            "the alert arrives despite the data behind the record",
         ),
         broken_records,
     )
-    .only(Mode::hello_first, "something else than TLS comes first"),
+    .only(Mode::hello_first, "another protocol comes before TLS"),
     case(
         "large-hello",
         "hello",
@@ -102,8 +102,8 @@ pub(super) const CASES: &[Case] = &[
         "odd-names",
         "hello",
         (
-            "names with NUL, comma, slash and 300 letters are asked for",
-            "an end or a handshake, and none of it in the log as it came",
+            "clients request names with NUL, comma, slash and 300 letters",
+            "an end or a handshake, and the log never has such a name unescaped",
         ),
         odd_names,
     )
@@ -111,14 +111,14 @@ pub(super) const CASES: &[Case] = &[
     case(
         "hello-flood",
         "handshake",
-        ("200 clients say hello and leave", "a bystander notices nothing"),
+        ("200 clients send a ClientHello and leave", "another client is not affected"),
         hello_flood,
     )
     .only(reads_hello, NO_HELLO),
     case(
         "reset-flood",
         "accept",
-        ("300 clients connect and reset at once", "a bystander notices nothing"),
+        ("300 clients connect and reset at once", "another client is not affected"),
         reset_flood,
     ),
     case(
@@ -134,14 +134,14 @@ pub(super) const CASES: &[Case] = &[
     case(
         "reset-in-handshake",
         "handshake",
-        ("a client resets after its hello", "the end, named"),
+        ("a client resets after its hello", "the end, with its cause"),
         reset_in_handshake,
     )
     .only(Mode::terminates, NO_HANDSHAKE),
     case(
         "absurd-chain",
         "handshake",
-        ("a client shows 102 certificates", "it is refused, named, and costs little"),
+        ("a client sends 102 certificates", "it is refused at little cost, and the cause is logged"),
         absurd_chain,
     )
     .only(Mode::terminates, NO_HANDSHAKE)
@@ -152,14 +152,14 @@ pub(super) const CASES: &[Case] = &[
     case(
         "plaintext-injected",
         "hello",
-        ("plain text comes in one segment with the request for TLS", "the end: it may be somebody else's"),
+        ("plain text comes in one segment with the request for TLS", "the end: an attacker may have sent it"),
         injected,
     )
     .only(|mode| matches!(mode, Mode::StarttlsIn), "no protocol before TLS"),
     case(
         "header-missing",
         "hello",
-        ("no PROXY header comes from where one has to", "the end, and nothing of it is believed"),
+        ("a listed sender sends no PROXY header", "the end, and none of its data is used"),
         header_missing,
     )
     .only(|mode| matches!(mode, Mode::ProxyIn), "no PROXY header is expected"),
@@ -167,8 +167,8 @@ pub(super) const CASES: &[Case] = &[
         "header-broken",
         "hello",
         (
-            "PROXY headers that are cut, of a wrong length, or nonsense",
-            "the end, and nothing of them is believed",
+            "PROXY headers that are cut off, of a wrong length, or random",
+            "the end, and none of their data is used",
         ),
         header_broken,
     )
@@ -176,7 +176,7 @@ pub(super) const CASES: &[Case] = &[
     case(
         "header-dripped",
         "hello",
-        ("a PROXY header comes one byte at a time", "the deadline of the handshake is not extended by it"),
+        ("a PROXY header comes one byte at a time", "it does not extend the handshake deadline"),
         header_dripped,
     )
     .only(|mode| matches!(mode, Mode::ProxyIn), "no PROXY header is expected")
@@ -184,12 +184,12 @@ pub(super) const CASES: &[Case] = &[
     case(
         "header-unexpected",
         "hello",
-        ("a PROXY header comes from where none is taken", "the end, and it is not believed"),
+        ("a PROXY header comes from an address that is not listed", "the end, and it is not used"),
         header_unexpected,
     )
     .only(
         |mode| matches!(mode, Mode::Terminate | Mode::ReEncrypt | Mode::ProxyOut),
-        "a header would be taken, or is no matter of the proxy's",
+        "a header is accepted there, or the proxy does not read it",
     ),
 ];
 
@@ -391,7 +391,7 @@ fn broken_records(stage: &mut Stage) -> Result<(), Trouble> {
         // Behind a reset some systems would not give their reader the alert.
         if let Err(error) = stream.read_to_end(&mut answer) {
             return broken(format!(
-                "{start:?} and 64 KiB behind it: {error} behind {answer:?}, not an end in order"
+                "{start:?} and 64 KiB behind it: {error} behind {answer:?}, not a clean end"
             ));
         }
         // A fatal alert: type 21, version, length 2, level 2.
@@ -625,7 +625,7 @@ fn header_unexpected(stage: &mut Stage) -> Result<(), Trouble> {
     stream.write_all(super::super::mode::header(SERVICE).as_bytes())?;
     let outcome = stage.secured(stream, false);
     if outcome.is_ok() || stage.backend()?.accepted() != accepted {
-        return broken("a header was taken from somebody who is not listed");
+        return broken("a header was accepted from a sender that is not listed");
     }
     stage.happened("a header from an address that is not listed");
     stage.expect(&["hello/client/proxy-header-unexpected"]);

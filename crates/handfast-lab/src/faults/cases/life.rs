@@ -14,15 +14,15 @@ use super::super::stage::{Stage, in_order};
 use super::super::trouble::{Trouble, broken, lab};
 use crate::run::pause;
 
-const NO_CERTIFICATE: &str = "the proxy has no certificate of its own";
+const NO_CERTIFICATE: &str = "the proxy has no certificate";
 
 pub(super) const CASES: &[Case] = &[
     case(
         "reload-bad-configuration",
         "reload",
         (
-            "the configuration is cut, has an unknown key, or is gone, and is reloaded",
-            "the old one serves on, and what is wrong is said, with the file",
+            "the configuration is cut off, has an unknown key, or is gone, and is reloaded",
+            "the old one stays in use, and the log names the file and the mistake",
         ),
         bad_configuration,
     ),
@@ -30,8 +30,8 @@ pub(super) const CASES: &[Case] = &[
         "reload-bad-certificate",
         "reload",
         (
-            "the certificate is missing, empty, cut, without its key, with another key, noise; each is reloaded",
-            "the old one is served, and the file is named",
+            "the certificate is missing, empty, cut off, without its key, with another key, or random; each is reloaded",
+            "the old one is served, and the log names the file",
         ),
         bad_certificate,
     )
@@ -39,7 +39,7 @@ pub(super) const CASES: &[Case] = &[
     case(
         "certificate-blocks",
         "reload",
-        ("the certificate's file is a pipe that nobody writes to, and is reloaded", "clients are served meanwhile"),
+        ("the certificate's file is a pipe without a writer, and is reloaded", "clients are served meanwhile"),
         certificate_blocks,
     )
     .only(Mode::terminates, NO_CERTIFICATE),
@@ -48,7 +48,7 @@ pub(super) const CASES: &[Case] = &[
         "reload",
         (
             "the certificate is written in place, in halves, with reloads between",
-            "whoever connects gets a whole certificate",
+            "every client gets a complete certificate",
         ),
         certificate_rewritten,
     )
@@ -56,7 +56,7 @@ pub(super) const CASES: &[Case] = &[
     case(
         "reloads-under-load",
         "reload",
-        ("40 reloads, at length 1,000, one after the other, while clients come and go", "none of them notices"),
+        ("40 reloads (1,000 in a long run), one after the other, while clients come and go", "no client is affected"),
         reloads_under_load,
     ),
     case(
@@ -74,27 +74,27 @@ pub(super) const CASES: &[Case] = &[
         (
             "a second process is started beside the first, which is then stopped, while clients come and go, stand, and wait to be \
              accepted",
-            "none of them notices",
+            "no client is affected",
         ),
         beside,
     ),
     case(
         "stop-drains",
         "close",
-        ("it is told to stop while a connection is busy", "the connection finishes, nobody new comes in, exit code 0"),
+        ("it is stopped while a connection is busy", "the connection finishes, no new one is accepted, exit code 0"),
         stop_drains,
     ),
     case(
         "stop-cuts",
         "close",
-        ("it is told to stop, and a connection outlives the time for that", "the connection is aborted, exit code 0"),
+        ("it is stopped, and a connection is still open after `drain`", "the connection is aborted, exit code 0"),
         stop_cuts,
     )
     .with(Setup { process: "drain = \"1s\"", ..USUAL }),
     case(
         "stop-twice",
         "close",
-        ("it is told to stop a second time", "it ends at once"),
+        ("it is stopped a second time", "it ends at once"),
         stop_twice,
     )
     .with(Setup { process: "drain = \"1h\"", ..USUAL }),
@@ -102,8 +102,8 @@ pub(super) const CASES: &[Case] = &[
         "start-impossible",
         "any",
         (
-            "it is started with an unknown key, a negative time, a missing certificate, an address that is taken",
-            "it refuses, and names what is wrong",
+            "it is started with an unknown key, a negative time, a missing certificate, an address in use",
+            "it does not start, and names the mistake",
         ),
         start_impossible,
     ),
@@ -266,7 +266,7 @@ fn killed(stage: &mut Stage) -> Result<(), Trouble> {
     drop(backend);
     // In plain text, the kernel's FIN for a dead process cannot be distinguished from an intended one.
     if heard.socket == End::Open || (stage.mode.client_tls() && heard.is_clean()) {
-        return broken(format!("the client of a killed proxy heard {}", heard.says()));
+        return broken(format!("the client of a killed proxy received {}", heard.says()));
     }
     let begun = Instant::now();
     stage.start(None)?;
@@ -315,7 +315,7 @@ fn shut(stage: &Stage) -> Result<(), Trouble> {
     let begun = Instant::now();
     while stage.dial().is_ok() {
         if begun.elapsed() > DEADLINE {
-            return broken("it still listens after it was told to stop");
+            return broken("it still listens after it was stopped");
         }
         pause();
     }
@@ -355,7 +355,7 @@ fn stop_drains(stage: &mut Stage) -> Result<(), Trouble> {
         client.expect(b"goes on")?;
     }
     in_order(client, backend)?;
-    stage.happened("a connection was busy when it was told to stop");
+    stage.happened("a connection was busy when it was stopped");
     stage.record_of(&["finished"])?;
     has_stopped(stage)
 }
@@ -368,7 +368,7 @@ fn stop_cuts(stage: &mut Stage) -> Result<(), Trouble> {
     let heard = (client.hear(DEADLINE), backend.hear(DEADLINE));
     stage.happened(format!("cut after {} ms, with a second allowed", begun.elapsed().as_millis()));
     if !heard.0.is_abort() || !heard.1.is_abort() {
-        return broken(format!("the client heard {}, the backend {}", heard.0.says(), heard.1.says()));
+        return broken(format!("the client received {}, the backend {}", heard.0.says(), heard.1.says()));
     }
     stage.record_of(&["stopped"])?;
     has_stopped(stage)

@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
         "accept",
         (
             "the limit on open files falls below what is needed, and 60 clients come",
-            "what stands goes on, nothing spins, and new clients are served as soon as there is room",
+            "open connections continue, no loop is busy, and new clients are served as soon as descriptors are free",
         ),
         no_descriptors,
     ),
@@ -37,7 +37,7 @@ pub(super) const CASES: &[Case] = &[
         "close",
         (
             "the access log's disk is full (/dev/full)",
-            "clients are served, and it is said that lines are lost",
+            "clients are served, and a message reports the lost lines",
         ),
         |stage| {
             unlogged(stage, "/dev/full refuses every line")?;
@@ -50,7 +50,7 @@ pub(super) const CASES: &[Case] = &[
         "close",
         (
             "the access log's disk becomes full while it serves",
-            "clients are served all the same, and the log says later how many lines are missing",
+            "clients are served, and the log reports later how many lines are missing",
         ),
         disk_fills,
     )
@@ -60,8 +60,8 @@ pub(super) const CASES: &[Case] = &[
         "log-unread",
         "close",
         (
-            "nobody reads the pipe that the access log is written to; at length, until no more lines can wait",
-            "clients are served all the same",
+            "the pipe of the access log is not read; in a long run, until the queue of lines is full",
+            "clients are served",
         ),
         unread,
     )
@@ -69,7 +69,7 @@ pub(super) const CASES: &[Case] = &[
     case(
         "log-closed",
         "close",
-        ("the reader of the access log has gone (a closed pipe)", "clients are served all the same"),
+        ("the reader of the access log has ended (a closed pipe)", "clients are served"),
         log_closed,
     )
     .unstarted(),
@@ -77,8 +77,8 @@ pub(super) const CASES: &[Case] = &[
         "process-stopped",
         "hello",
         (
-            "the proxy's process stands still for 1.5 s, longer than the deadline of a handshake",
-            "who came meanwhile is served, and what stood goes on",
+            "the proxy's process is stopped for 1.5 s, longer than the handshake deadline",
+            "clients that came meanwhile are served, and open connections continue",
         ),
         stopped,
     )
@@ -86,17 +86,14 @@ pub(super) const CASES: &[Case] = &[
     case(
         "descriptors-inherited",
         "accept",
-        (
-            "a program that the proxy would start gets its descriptors",
-            "none but the first three are open to it",
-        ),
+        ("a program that the proxy starts could inherit its descriptors", "it inherits the first three only"),
         inherited,
     ),
     case(
         "admin-abused",
         "any",
         (
-            "the admin page gets noise, half requests, a huge header and 50 connections that say nothing",
+            "the admin page gets random bytes, half requests, a huge header and 50 silent connections",
             "clients are served, and so is the admin page",
         ),
         admin_abused,
@@ -106,7 +103,7 @@ pub(super) const CASES: &[Case] = &[
         "reload",
         (
             "client certificates become required while a client holds a ticket",
-            "the ticket is not good any more",
+            "the ticket is no longer accepted",
         ),
         ticket_after_policy,
     )
@@ -225,7 +222,7 @@ fn unread(stage: &mut Stage) -> Result<(), Trouble> {
             break;
         }
         if begun.elapsed() > DEADLINE {
-            return broken("no line was lost in a minute in which nobody read the log");
+            return broken("no line was lost in a minute without a reader of the log");
         }
         stage.serve()?;
     }

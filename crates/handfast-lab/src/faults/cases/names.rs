@@ -19,16 +19,16 @@ pub(super) const CASES: &[Case] = &[
     named(
         "name-fails",
         (
-            "the server of names fails, then says that there is no such name",
-            "the address that was known is used on, and the log says why",
+            "the DNS server fails, then answers that the name does not exist",
+            "the last known address stays in use, and the log names the cause",
         ),
         fails,
     ),
     named(
         "name-unanswered",
         (
-            "answers about a backend's name come 1.5 s late, then not at all",
-            "who comes is served at once by what was known",
+            "DNS answers for a backend's name come 1.5 s late, then not at all",
+            "clients are served at once, with the last known address",
         ),
         unanswered,
     ),
@@ -36,15 +36,15 @@ pub(super) const CASES: &[Case] = &[
         "name-changes",
         (
             "a backend's name gets another address",
-            "new clients go there, and who is at the old address stays there undisturbed",
+            "new clients go there, and connections to the old address continue",
         ),
         changes,
     ),
     named(
         "name-unknown",
         (
-            "a backend's name does not exist when the proxy starts, and does later",
-            "who comes before is told by no clean end, and who comes later is served",
+            "a backend's name does not exist when the proxy starts, and exists later",
+            "earlier clients see no clean end, and later clients are served",
         ),
         unknown,
     ),
@@ -124,7 +124,7 @@ fn changes(stage: &mut Stage) -> Result<(), Trouble> {
         stage.serve()?;
     }
     if accepted() != at_old {
-        return broken("somebody was brought to the old address");
+        return broken("a new connection went to the old address");
     }
     client.send(b"still here")?;
     backend.expect(b"still here")?;
@@ -139,7 +139,7 @@ fn unknown(stage: &mut Stage) -> Result<(), Trouble> {
     stage.program = Some(Program::start(&stage.place, &stage.file, &stage.folder, None)?);
     let told = in_vain(stage)?;
     stage.record_of(&["name-not-resolved", "no-backend"])?;
-    stage.happened(format!("{} questions found no name; the client heard: {told}", resolver.asked()));
+    stage.happened(format!("{} queries found no name; the client received: {told}", resolver.asked()));
     resolver.answer(Answers::Known, address);
     stage.program()?.says("works again")?;
     stage.expect(&["name-not-resolved", "no-backend"]);

@@ -11,7 +11,7 @@ use crate::run::pause;
 use crate::sockets::path::Rule;
 
 const SOON: &str = "unacknowledged = \"1s\"\nkeepalive = \"1s\"";
-const TOLD: &str = "both sides are told by an abort, and the log says why";
+const TOLD: &str = "both sides see an abort, and the log names the cause";
 
 pub(super) const CASES: &[Case] = &[
     case(
@@ -24,14 +24,14 @@ pub(super) const CASES: &[Case] = &[
     case(
         "backend-goes-dark-idle",
         "relay",
-        ("packets to the backend are dropped while nobody speaks", TOLD),
+        ("packets to the backend are dropped while neither side sends", TOLD),
         |stage| dark(stage, false, Rule::Drop, &["relay/backend/keepalive-unanswered"]),
     )
     .with(limits(SOON)),
     case(
         "icmp-in-tunnel",
         "relay",
-        ("a router says of a connection that stands: host unreachable", TOLD),
+        ("a router reports an unreachable host for an open connection", TOLD),
         |stage| dark(stage, true, Rule::Unreachable(1), &["relay/backend/host-unreachable"]),
     )
     .with(limits(SOON)),
@@ -41,7 +41,7 @@ pub(super) const CASES: &[Case] = &[
         ("one ICMP host unreachable comes, and the path works again", "the connection goes on"),
         passes_by,
     ),
-    case("reset-by-path", "relay", ("a firewall resets a connection that stands", TOLD), |stage| {
+    case("reset-by-path", "relay", ("a firewall resets an open connection", TOLD), |stage| {
         dark(stage, true, Rule::Reset, &["relay/backend/reset"])
     }),
     case(
@@ -62,7 +62,7 @@ pub(super) const CASES: &[Case] = &[
         "relay",
         (
             "the network interface goes down, and comes back",
-            "whoever was on it is told, the listener serves again",
+            "its connections are aborted, the listener serves again",
         ),
         interface_down,
     )
@@ -94,9 +94,9 @@ fn dark(stage: &mut Stage, speaks: bool, rule: Rule, reasons: &[&'static str]) -
     stage.place.path().rule(Rule::Pass);
     drop(backend);
     if ruled == 0 {
-        return Err(Trouble::Lab("no packet came to where the fault was".to_owned()));
+        return Err(Trouble::Lab("no packet reached the fault".to_owned()));
     }
-    stage.happened(format!("{ruled} packets; the client heard {}", heard.says()));
+    stage.happened(format!("{ruled} packets; the client received {}", heard.says()));
     stage.expect(reasons);
     heard.must_abort("the client")
 }
@@ -110,7 +110,7 @@ fn passes_by(stage: &mut Stage) -> Result<(), Trouble> {
     let begun = Instant::now();
     while stage.place.path().seen().ruled == 0 {
         if begun.elapsed() > DEADLINE {
-            return Err(Trouble::Lab("no packet came to where the fault was".to_owned()));
+            return Err(Trouble::Lab("no packet reached the fault".to_owned()));
         }
         pause();
     }
@@ -134,9 +134,9 @@ fn client_dark(stage: &mut Stage) -> Result<(), Trouble> {
     stage.place.path().watch(*stage.backend_at.ip());
     drop(client);
     if ruled == 0 {
-        return Err(Trouble::Lab("no packet came to where the fault was".to_owned()));
+        return Err(Trouble::Lab("no packet reached the fault".to_owned()));
     }
-    stage.happened(format!("{ruled} packets; the backend heard {}", heard.says()));
+    stage.happened(format!("{ruled} packets; the backend received {}", heard.says()));
     stage.expect(&["relay/client/unacknowledged"]);
     heard.must_abort("the backend")
 }
@@ -166,13 +166,13 @@ fn interface_down(stage: &mut Stage) -> Result<(), Trouble> {
     settled(stage)?;
     {
         let _fault = stage.place.without_interface()?;
-        let _ = client.try_send(b"nobody hears");
+        let _ = client.try_send(b"unread");
         undisturbed(&mut stage.bystander)?;
         // Its end reaches no peer while the interface is down: the log has it first.
         let begun = Instant::now();
         while !stage_reasons(&mut stage.program, &EITHER) {
             if begun.elapsed() > DEADLINE {
-                return broken("nobody noticed that the interface is down");
+                return broken("the interface is down, and no connection ended");
             }
             pause();
         }
@@ -180,10 +180,10 @@ fn interface_down(stage: &mut Stage) -> Result<(), Trouble> {
     stage.happened(format!("{SERVICE} had no interface, and got it back"));
     stage.expect(&EITHER);
     // The notification was lost with the interface: a peer that sends gets another one.
-    let _ = (client.try_send(b"anybody?"), backend.try_send(b"anybody?"));
+    let _ = (client.try_send(b"still there?"), backend.try_send(b"still there?"));
     let heard = (client.hear(DEADLINE), backend.hear(DEADLINE));
     if heard.0.socket == End::Fin || heard.1.socket == End::Fin {
-        return broken(format!("the client heard {}, the backend {}", heard.0.says(), heard.1.says()));
+        return broken(format!("the client received {}, the backend {}", heard.0.says(), heard.1.says()));
     }
     Ok(())
 }

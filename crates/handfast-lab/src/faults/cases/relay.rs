@@ -59,20 +59,20 @@ pub(super) const CASES: &[Case] = &[
         "half-closed-for-ever",
         "relay",
         (
-            "the client ends its direction, the backend says nothing",
-            "it is ended at the limit for that, as an abort",
+            "the client ends its direction, the backend sends nothing",
+            "it is aborted at the limit for that",
         ),
         half_closed,
     )
     .with(limits("half-closed = \"1s\"")),
-    case("idle-for-ever", "relay", ("neither side says anything", "it is ended at the idle limit, as an abort"), idle)
+    case("idle-for-ever", "relay", ("neither side sends anything", "it is aborted at the idle limit"), idle)
         .with(limits("idle = \"1s\"")),
     case(
         "backend-stops-reading",
         "relay",
         (
-            "the backend takes nothing (zero window) while the client pushes: a second, or a minute at length",
-            "memory stays bounded, a bystander notices nothing, and every byte arrives later",
+            "the backend reads nothing (zero window) while the client sends: a second, or a minute in a long run",
+            "memory stays bounded, another client is not affected, and every byte arrives later",
         ),
         |stage| stuck(stage, Direction::ToBackend),
     )
@@ -81,8 +81,8 @@ pub(super) const CASES: &[Case] = &[
         "client-stops-reading",
         "relay",
         (
-            "the client takes nothing (zero window) while the backend pushes: a second, or a minute at length",
-            "memory stays bounded, a bystander notices nothing, and every byte arrives later",
+            "the client reads nothing (zero window) while the backend sends: a second, or a minute in a long run",
+            "memory stays bounded, another client is not affected, and every byte arrives later",
         ),
         |stage| stuck(stage, Direction::ToClient),
     )
@@ -91,8 +91,8 @@ pub(super) const CASES: &[Case] = &[
         "backend-never-reads",
         "relay",
         (
-            "the backend takes nothing (zero window) for longer than it may",
-            "it is ended at the limit for that, as an abort",
+            "the backend reads nothing (zero window) for longer than allowed",
+            "it is aborted at the limit for that",
         ),
         never_reads,
     )
@@ -103,21 +103,21 @@ pub(super) const CASES: &[Case] = &[
         ("one bit of a client's record is flipped", "an alert, and nothing of it reaches the backend"),
         tampered_by_client,
     )
-    .only(Mode::terminates, "records are the peers' own matter"),
+    .only(Mode::terminates, "the proxy relays records without reading them"),
     case(
         "record-tampered-by-backend",
         "relay",
         ("one bit of a backend's record is flipped", "nothing of it reaches the client, and no clean end"),
         tampered_by_backend,
     )
-    .only(Mode::originates, "records are the peers' own matter"),
+    .only(Mode::originates, "the proxy relays records without reading them"),
     case(
         "alert-in-tunnel",
         "relay",
-        ("an alert comes in the clear, in the middle of a session", "an abort for the backend"),
+        ("an unencrypted alert comes in the middle of a session", "an abort for the backend"),
         alert_in_tunnel,
     )
-    .only(Mode::terminates, "records are the peers' own matter"),
+    .only(Mode::terminates, "the proxy relays records without reading them"),
     case(
         "tiny-writes",
         "relay",
@@ -127,7 +127,7 @@ pub(super) const CASES: &[Case] = &[
     case(
         "both-ways-at-once",
         "relay",
-        ("8 MiB go each way at once", "every byte arrives, in order, and nothing waits for ever"),
+        ("8 MiB go each way at once", "every byte arrives, in order, without a deadlock"),
         both_ways,
     ),
 ];
@@ -139,7 +139,7 @@ fn backend_resets(stage: &mut Stage) -> Result<(), Trouble> {
     let heard = client.hear(DEADLINE);
     stage.happened("100 bytes and a reset");
     if heard.bytes != HUNDRED.len() {
-        return broken(format!("the client heard {}: not the bytes that came before", heard.says()));
+        return broken(format!("the client received {}: not the bytes that came before", heard.says()));
     }
     stage.expect(&["relay/backend/reset"]);
     heard.must_abort("the client")
@@ -178,12 +178,12 @@ fn client_half_closes(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = stage.pair()?;
     client.finish();
     backend.half()?;
-    stage.happened("the backend heard the client's end before it answered");
+    stage.happened("the backend saw the client's end before it answered");
     backend.send(&HUNDRED)?;
     backend.finish();
     let heard = client.hear(DEADLINE);
     if heard.bytes != HUNDRED.len() {
-        return broken(format!("the client heard {}: not the answer", heard.says()));
+        return broken(format!("the client received {}: not the answer", heard.says()));
     }
     stage.expect(&["finished"]);
     heard.must_be_clean("the client")
@@ -193,12 +193,12 @@ fn backend_half_closes(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = stage.pair()?;
     backend.finish();
     client.half()?;
-    stage.happened("the client heard the backend's end before it spoke");
+    stage.happened("the client saw the backend's end before it sent data");
     client.send(&HUNDRED)?;
     client.finish();
     let heard = backend.hear(DEADLINE);
     if heard.bytes != HUNDRED.len() {
-        return broken(format!("the backend heard {}: not what the client said", heard.says()));
+        return broken(format!("the backend received {}: not the client's data", heard.says()));
     }
     stage.expect(&["finished"]);
     heard.must_be_clean("the backend")?;
@@ -317,7 +317,7 @@ fn tampered_by_client(stage: &mut Stage) -> Result<(), Trouble> {
     stage.happened("one bit of a record was flipped");
     // bad_record_mac (RFC 9846 §6).
     if told.alert != Some(20) {
-        return broken(format!("the client heard {}: not alert 20", told.says()));
+        return broken(format!("the client received {}: not alert 20", told.says()));
     }
     if heard.bytes > 0 {
         return broken(format!("{} bytes of it reached the backend", heard.bytes));

@@ -23,7 +23,7 @@ pub(super) const CASES: &[Case] = &[
         "handshake",
         (
             "the disk of the ticket keys' file is full when the next key is due",
-            "sessions are resumed with the old keys, it is said, and at length: the next key comes when there is room",
+            "sessions are resumed with the old keys, and the log reports it; in a long run, the next key comes when there is room",
         ),
         ticket_disk_fills,
     )
@@ -37,8 +37,8 @@ pub(super) const CASES: &[Case] = &[
         "memory-limited",
         "relay",
         (
-            "the proxy may have 8 MiB more than it has (of its own memory, and where the lab may make a control group, of all the \
-             kernel counts for it), and 150 clients are there at once",
+            "the proxy's memory may grow by 8 MiB (where the lab can make a control group, with the kernel's memory for it), \
+             and 150 clients are connected at once",
             "all of them are served",
         ),
         memory_limited,
@@ -47,8 +47,8 @@ pub(super) const CASES: &[Case] = &[
         "clock-jumps",
         "any",
         (
-            "the clock on the wall jumps by a day ahead, by 400 days ahead, and back again",
-            "nothing that stands ends by it, and who comes is served",
+            "the wall clock jumps by a day ahead, by 400 days ahead, and back again",
+            "no open connection ends by it, and new clients are served",
         ),
         clock_jumps,
     )
@@ -120,7 +120,7 @@ const LIBRARY: [&str; 2] = [
 fn clock_jumps(stage: &mut Stage) -> Result<(), Trouble> {
     let Some(library) = LIBRARY.into_iter().find(|path| Path::new(path).exists()) else {
         return Err(Trouble::Skipped(
-            "libfaketime is not installed, and no namespace has a clock on the wall of its own".into(),
+            "libfaketime is not installed, and no namespace has a separate wall clock".into(),
         ));
     };
     let (clock, with_clock) = (stage.folder.join("clock"), stage.folder.join("with-clock"));
