@@ -5,15 +5,15 @@ use handfast_text::units;
 use crate::keep_alive::Kept;
 use crate::report::{Advice, Note, Report};
 
-/// Below this, nobody notices, and the measurement is not that exact.
+/// Savings below this do not matter, and the measurement is less exact than this.
 const LEAST_MS: f64 = 0.3;
 /// A signature with ECDSA P-256 takes less.
 const ECDSA_MS: f64 = 0.2;
-/// A server that is longer at it without a signature has another trouble.
+/// If a handshake without a signature takes the server longer than this, the key is not the cause.
 const SLOW_MS: f64 = 3.0;
-/// A resolution that takes longer is worth a word.
+/// A name resolution that takes longer gets an advice.
 const SLOW_NAME_MS: f64 = 20.0;
-/// Days in which a certificate should have been renewed.
+/// A certificate with fewer days left should have been renewed.
 const SOON: i64 = 14;
 
 /// Advice, the greatest saving first; then what is good or worth knowing.
@@ -61,7 +61,7 @@ fn name(report: &Report) -> Option<Advice> {
     new(
         lookup.p50,
         "dns",
-        "The name takes long to resolve. A resolver that is near and keeps answers takes a millisecond; a longer time to live helps it to keep them.".into(),
+        "The name takes long to resolve. A nearby resolver with a cache takes a millisecond; a longer time to live keeps the answer in its cache.".into(),
         format!("median of {} resolutions {}, p95 {}", lookup.count, ms(lookup.p50), ms(lookup.p95)),
     )
 }
@@ -279,7 +279,7 @@ fn family(report: &Report) -> Option<Advice> {
     (!broken.is_empty()).then_some(())?;
     let trouble = report.addresses.iter().find_map(|one| one.trouble.as_ref())?;
     new(
-        // What browsers wait before they try the next one (RFC 8305 §8).
+        // Browsers wait this long before they try the next address (RFC 8305 §8).
         250.0,
         "addresses",
         format!(
@@ -334,7 +334,7 @@ fn notes(report: &Report) -> Vec<Note> {
     }
     let close = &report.close;
     match (close.close_notify, close.ended_by) {
-        (true, "fin" | "nothing") => say(true, "it ends connections in order, with close_notify".into()),
+        (true, "fin" | "nothing") => say(true, "it closes connections cleanly, with close_notify".into()),
         (_, "reset") => say(
             false,
             "it answers close_notify with a TCP reset: what is still on its way to the client is lost".into(),
@@ -348,7 +348,7 @@ fn notes(report: &Report) -> Vec<Note> {
 }
 
 fn kept_notes(kept: Kept, say: &mut impl FnMut(bool, String)) {
-    /// Somebody who reads a page before the next click comes back sooner or not at all.
+    /// A visitor who reads a page and then follows a link does so within this time.
     const SOON_MS: f64 = 5_000.0;
     /// Apache's default.
     const FEW: u32 = 100;
@@ -364,11 +364,12 @@ fn kept_notes(kept: Kept, say: &mut impl FnMut(bool, String)) {
         (false, _) => say(true, format!("a connection is still open after {requests}")),
         (true, true) => say(
             kept.requests >= FEW,
-            format!("a connection is kept for {requests}, and the last response says so"),
+            format!("a connection is kept for {requests}, and the last response announces its end"),
         ),
-        (true, false) => {
-            say(false, format!("a connection is ended after {requests}, without a word in the last response"))
-        }
+        (true, false) => say(
+            false,
+            format!("a connection is ended after {requests}, and the last response does not announce it"),
+        ),
     }
 }
 

@@ -1,8 +1,8 @@
 //! One connection from its first packet to its end: what was agreed on, when what happened, how it ended.
 //!
 //! In: an [`Ask`]. Out: an [`Attempt`], or why it failed. The session's key share is computed before the dialling begins, and our
-//! last flight goes out with the request, as a browser does it; ChangeCipherSpec alone waits for that flight, since it would be a
-//! packet without meaning.
+//! last flight is sent with the request, as browsers do. ChangeCipherSpec waits for that flight, since it would otherwise be a
+//! packet without effect.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::tally::Tally;
 use crate::target::Target;
 use crate::trouble::{Step, Trouble};
 
-/// What is asked of one connection.
+/// The settings of one connection.
 pub(crate) struct Ask<'a> {
     pub(crate) target: &'a Target,
     pub(crate) address: SocketAddr,
@@ -35,21 +35,21 @@ pub(crate) struct Ask<'a> {
     pub(crate) request: Option<(&'a [u8], u32)>,
     /// How long one step may take.
     pub(crate) timeout: Duration,
-    /// How many tickets are waited for, and for how long beyond a round trip.
+    /// The number of tickets to wait for, and for how long beyond a round trip.
     pub(crate) tickets: (usize, Duration),
-    /// Whether the chain is read, and the server's way to close is looked at.
+    /// Whether to read the chain, and to observe how the server closes.
     pub(crate) look: bool,
-    /// Where it is counted.
+    /// The counters that it is added to.
     pub(crate) tally: &'a Tally,
 }
 
-/// What one connection gave. Times are milliseconds since the dialling began.
+/// The result of one connection. Times are milliseconds since the start of the connect.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attempt {
     /// Our address.
     pub(crate) local: Option<SocketAddr>,
     pub(crate) connected: f64,
-    /// When TLS could begin, and the round trips that this took besides TCP's.
+    /// When TLS could begin, and the number of round trips before it besides TCP's.
     pub(crate) begun: f64,
     pub(crate) starttls_trips: u32,
     pub(crate) secured: f64,
@@ -57,7 +57,7 @@ pub(crate) struct Attempt {
     pub(crate) requested: Option<f64>,
     pub(crate) first_byte: Option<f64>,
     pub(crate) complete: Option<f64>,
-    /// Of further requests on the same connection: from sending to the first byte.
+    /// Further requests on the same connection: the time from sending to the first byte.
     pub(crate) again: Vec<f64>,
     pub(crate) rtt: f64,
     /// Our own computing within the handshake.
@@ -78,17 +78,17 @@ pub(crate) struct Attempt {
     pub(crate) closing: Option<Closing>,
 }
 
-/// How the server ended, when we had ended in order.
+/// How the server closed, after a clean close on our side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Closing {
-    /// It said close_notify.
+    /// It sent close_notify.
     pub(crate) notified: bool,
     /// It ended before our FIN, on our close_notify alone.
     pub(crate) at_once: bool,
     pub(crate) how: Ended,
 }
 
-/// The last that was heard.
+/// The last that the server sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ended {
     #[default]
@@ -133,7 +133,7 @@ impl Attempt {
         self.handshake().map(|turn| turn.think_ms).sum()
     }
 
-    /// How long this side had the server's answers before it spoke again, or was done.
+    /// The time between the server's answer and our next bytes, or the end of the handshake.
     pub(crate) fn held(&self) -> f64 {
         let turns: Vec<&Turn> = self.handshake().collect();
         let next = turns.iter().skip(1).map(|turn| turn.said_ms).chain([self.secured]);
@@ -150,13 +150,13 @@ impl Attempt {
     }
 }
 
-/// What the work of this thread took so far, in milliseconds.
+/// The CPU time of this thread so far, in milliseconds.
 fn cpu_ms() -> f64 {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     now.tv_sec as f64 * 1e3 + now.tv_nsec as f64 / 1e6
 }
 
-/// Bytes that are read at once: few in front, so that the kernel's stamp is that of the first segment.
+/// Bytes of one read: few at first, so that the kernel's timestamp is that of the first segment.
 const FIRST: usize = 5;
 const THEN: usize = 1400;
 
@@ -178,7 +178,7 @@ pub(crate) fn attempt(ask: &Ask<'_>) -> Result<Attempt, Trouble> {
     Ok(made)
 }
 
-/// Connects, and shakes hands; our last words wait for the request.
+/// Connects and shakes hands; our last flight waits for the request.
 pub(crate) fn open(ask: &Ask<'_>, made: &mut Attempt) -> Result<Talk, Trouble> {
     let internal = |failure| Trouble::session(&failure);
     let mut session = ask.client.connect(ask.resume).map_err(internal)?;
@@ -236,18 +236,18 @@ fn say_starttls(ask: &Ask<'_>, line: &mut Line, protocol: starttls::Protocol) ->
     }
 }
 
-/// A connection on which TLS is spoken.
+/// A connection with TLS.
 pub(crate) struct Talk {
     pub(crate) line: Line,
     session: ClientSession,
     plaintext: Buffer,
     outgoing: Buffer,
-    /// The server said close_notify.
+    /// The server sent close_notify.
     pub(crate) closed: bool,
 }
 
 impl Talk {
-    /// Receives once and gives it to the session; plaintext is behind what is there.
+    /// Receives once and gives it to the session; appends plaintext.
     fn receive(&mut self, step: Step, until: Moment, size: usize, own: &mut f64) -> Result<Got, Trouble> {
         let kept = self.session.kept().to_vec();
         let mut buffer = vec![0; kept.len() + size];
@@ -264,7 +264,7 @@ impl Talk {
         *own += cpu_ms() - before;
         self.closed |= received.closed;
         if let Some(failure) = received.failure {
-            // The alert; that it cannot be sent changes nothing.
+            // The alert; if it cannot be sent, nothing changes.
             let alert = std::mem::take(&mut self.outgoing);
             let _ = self.line.send(alert.filled(), step, Moment::now() + Duration::from_secs(1));
             let mut trouble = Trouble::session(&failure);
@@ -274,7 +274,7 @@ impl Talk {
         Ok(got)
     }
 
-    /// Sends what the session has to say, but for ChangeCipherSpec alone.
+    /// Sends the session's output, unless it is ChangeCipherSpec alone.
     fn flush(&mut self, step: Step, deadline: Moment) -> Result<(), Trouble> {
         const CHANGE_CIPHER_SPEC: [u8; 6] = [20, 3, 3, 0, 1, 1];
         if self.outgoing.is_empty() || self.outgoing.filled() == CHANGE_CIPHER_SPEC {
@@ -335,13 +335,13 @@ impl Talk {
         Ok(())
     }
 
-    /// What was said and heard so far, as turns; and what was agreed on.
+    /// Everything sent and received so far, as turns; and the negotiated parameters.
     pub(crate) fn look_back(&mut self, made: &mut Attempt) {
         self.line.take_notes();
         let received = (made.counts.received_segment_size as usize).max(536);
         let segment =
             SegmentSize { least: received, most: received.max(made.counts.sent_segment_size as usize) };
-        // The SYN's may have waited for the neighbour's address, or for an idle radio.
+        // The SYN's round trip may include ARP, or waking an idle radio.
         let least = f64::from(made.counts.least_round_trip_us) / 1e3;
         made.rtt = if least > 0.0 { made.rtt.min(least) } else { made.rtt };
         made.turns = turns(&self.line.seen, made.rtt, segment);
@@ -358,14 +358,14 @@ impl Talk {
         self.response(Moment::now() + timeout)
     }
 
-    /// Waits until the server ends the connection, in whatever way; `None`: it has not, until then.
+    /// Waits until the server ends the connection in any way; `None`: it did not before the deadline.
     pub(crate) fn outlast(&mut self, until: Moment) -> Option<Ended> {
         loop {
             if self.closed {
                 return Some(Ended::Notified);
             }
             match self.receive(Step::Exchange, until, THEN, &mut 0.0) {
-                // What it says of itself, as tickets are.
+                // What the server sends unasked, such as tickets.
                 Ok(Got::Bytes(_)) => {}
                 Ok(Got::End) => return Some(Ended::Fin),
                 Ok(Got::Nothing) => return None,
@@ -406,7 +406,7 @@ impl Talk {
         }
     }
 
-    /// Waits until so many tickets are here, but not for long: a server need not give any.
+    /// Waits briefly until this number of tickets has arrived: a server need not send any.
     fn wait_for_tickets(&mut self, ask: &Ask<'_>, made: &mut Attempt) -> Result<(), Trouble> {
         let (number, patience) = ask.tickets;
         let until = Moment::now() + patience + Duration::from_secs_f64(made.rtt.max(0.0) * 2e-3);
@@ -418,9 +418,9 @@ impl Talk {
                     break;
                 }
                 Ok(Got::Nothing) => break,
-                // A TLS 1.3 server says behind the handshake that it does not want us.
+                // A TLS 1.3 server sends its refusal after the handshake.
                 Err(trouble) if trouble.cause == "alert" => return Err(trouble),
-                // The handshake is over: that its service behind is gone is none of its faults.
+                // The handshake is over: a missing service behind it is no failure of the handshake.
                 Err(_) => {
                     made.closing = Some(Closing { how: Ended::Reset, ..Closing::default() });
                     break;
@@ -430,12 +430,12 @@ impl Talk {
         Ok(())
     }
 
-    /// Ends in order; where it is asked for, waits for what the server does then.
+    /// Closes cleanly; if `ask` says so, waits for the server's reaction.
     fn close(mut self, ask: &Ask<'_>, made: &mut Attempt) {
         let second = Duration::from_secs(1);
         self.session.close(&mut self.outgoing);
         let words = std::mem::take(&mut self.outgoing);
-        // Nothing depends on it: a server that is gone has closed already.
+        // The result does not matter: a server that is gone has closed already.
         let _ = self.line.send(words.filled(), Step::Exchange, Moment::now() + second);
         if !ask.look || made.closing.is_some() {
             self.line.end();

@@ -1,4 +1,4 @@
-//! What the words of a report mean, for somebody who meets them for the first time. In: a topic. Out: some paragraphs.
+//! Explains the terms of a report. In: a topic. Out: some paragraphs.
 
 use handfast_text::suggest::did_you_mean_or_all;
 

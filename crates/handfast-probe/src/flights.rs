@@ -1,15 +1,16 @@
-//! What was said and heard on a connection becomes turns: words of ours, and the server's answer to them.
+//! Groups the bytes of a connection into turns: the bytes we sent, and the server's answer to them.
 //!
 //! In: bytes with their times, and the round trip of the SYN. Out: for each [`Turn`] how many round trips it took, and how long the
 //! server itself was busy. Pure.
 //!
-//! **Round trips.** An answer to words of ours is one, however late it comes and however it is cut into packets: that is counted by
-//! order, not by time. A server whose first flight does not fit its initial congestion window has to wait for our acknowledgements
-//! in the midst of it. No order of ours tells that, but its time does: the rest then begins one round trip after the beginning, since it
-//! was our acknowledgement of the first segments that let it go. The same time shows a server that writes its flight in two pieces
-//! without TCP_NODELAY: its kernel holds a last piece that is smaller than a segment until the piece before it is acknowledged.
+//! **Round trips.** An answer to our bytes is one round trip, however late it comes and however it is split into packets: this is
+//! counted by order, not by time. If the server's first flight exceeds its initial congestion window, it has to wait for our
+//! acknowledgements in the middle of the flight. The order does not show that, but the time does: the rest begins one round trip
+//! after the beginning, when our acknowledgement of the first segments arrived. The same time shows a server that writes its flight
+//! in two pieces without TCP_NODELAY: its kernel holds a last piece that is smaller than a segment until the piece before it is
+//! acknowledged.
 
-/// One thing that was said or heard.
+/// Bytes that were sent or received.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Seen {
     /// We sent.
@@ -34,7 +35,7 @@ pub enum Seen {
     },
 }
 
-/// Some of an answer that came without a longer break.
+/// A part of an answer without a longer break.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Burst {
     /// When its first bytes came.
@@ -50,26 +51,26 @@ pub struct Burst {
 /// Why a burst begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Because {
-    /// It is the answer to what we said.
+    /// It is the answer to our bytes.
     Answer,
     /// The server's congestion window was full: it waited for our acknowledgement.
     Window,
     /// The server's kernel held a small piece until our acknowledgement came (Nagle's algorithm, RFC 9293 §3.7.4).
     Nagle,
-    /// The server stopped for another reason: it thought, or a packet was lost.
+    /// The server stopped for another reason: it computed, or a packet was lost.
     Pause,
 }
 
-/// Words of ours, and the answer to them.
+/// Bytes of ours, and the answer to them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
-    /// When our words left.
+    /// When our bytes were sent.
     pub said_ms: f64,
-    /// How much we said.
+    /// The number of our bytes.
     pub said_bytes: usize,
     /// The answer; empty when none came.
     pub bursts: Vec<Burst>,
-    /// How long the server was busy before its first byte, the network taken off.
+    /// How long the server was busy before its first byte, without the network's time.
     pub think_ms: f64,
     /// How that is known.
     pub known: Known,
@@ -78,9 +79,9 @@ pub struct Turn {
 /// How a server's time is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// From its kernel's acknowledgement of our words to its first byte: the network is in neither.
+    /// From its kernel's acknowledgement of our bytes to its first byte: the network's time cancels out.
     Acknowledgement,
-    /// From our words to its first byte, less the round trip of the SYN.
+    /// From our bytes to its first byte, less the round trip of the SYN.
     RoundTrip,
 }
 
@@ -113,11 +114,11 @@ impl Turn {
     }
 }
 
-/// The shortest round trip for which breaks can be told from scheduling.
+/// The shortest round trip for which breaks can be distinguished from scheduling delays.
 const SHORTEST_MS: f64 = 0.2;
 /// A break: more than this share of a round trip.
 const BREAK: f64 = 0.5;
-/// What comes before this share of a round trip has passed is no answer to what was said.
+/// Bytes that come before this share of a round trip are no answer to our last bytes.
 const SOONEST: f64 = 0.7;
 /// What was held by a window comes after this share of a round trip at the earliest, and at the latest. The later bound leaves room for an
 /// acknowledgement that was delayed behind a second segment.
@@ -135,7 +136,7 @@ const LEAST_SEGMENTS: usize = 2;
 pub struct SegmentSize {
     /// At least: the largest one that was seen.
     pub least: usize,
-    /// At most: the largest one that may come. A server that filled none is taken to send as large ones as we do.
+    /// At most: the largest one that may come. If no segment was full, its size is assumed to be ours.
     pub most: usize,
 }
 
@@ -155,7 +156,7 @@ pub fn turns(seen: &[Seen], rtt_ms: f64, segment: SegmentSize) -> Vec<Turn> {
             Seen::Said { at_ms, bytes, sent_ms, acknowledged_ms, .. } => {
                 let now = Times { said: sent_ms.unwrap_or(at_ms), acknowledged: acknowledged_ms };
                 match turns.last_mut().filter(|turn| turn.bursts.is_empty()) {
-                    // Said in two pieces; what counts is the last.
+                    // Sent in two pieces; the last one counts.
                     Some(turn) => turn.said_bytes += bytes,
                     None => turns.push(Turn {
                         said_ms: at_ms,
@@ -168,7 +169,7 @@ pub fn turns(seen: &[Seen], rtt_ms: f64, segment: SegmentSize) -> Vec<Turn> {
                 times = Some(now);
             }
             Seen::Heard { at_ms, bytes } => {
-                // A server that speaks first: its words belong to the connection's beginning.
+                // The server sends first: its bytes belong to the start of the connection.
                 let Some(turn) = turns.last_mut() else {
                     turns.push(Turn {
                         said_ms: 0.0,
@@ -188,7 +189,7 @@ pub fn turns(seen: &[Seen], rtt_ms: f64, segment: SegmentSize) -> Vec<Turn> {
                     hear(turn, at_ms, bytes, rtt_ms);
                     continue;
                 };
-                // Sooner than light: it was on its way when we spoke, and answers what we had said before.
+                // Too early for an answer: it was already on its way, and answers our bytes before.
                 let too_soon = rtt_ms >= SHORTEST_MS && at_ms - said.said < SOONEST * rtt_ms;
                 let count = turns.len();
                 match turns.get_mut(count.wrapping_sub(2)).filter(|_| too_soon) {
@@ -251,7 +252,7 @@ fn hear(turn: &mut Turn, at_ms: f64, bytes: usize, rtt_ms: f64) {
     }
 }
 
-/// Says of each burst but the first why it did not come with the one before it.
+/// Sets for each burst but the first why it did not come with the one before it.
 fn find_causes(bursts: &mut [Burst], rtt_ms: f64, segment: SegmentSize) {
     for place in 1..bursts.len() {
         let (last, next) = (bursts[place - 1], bursts[place]);

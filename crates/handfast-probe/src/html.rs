@@ -1,5 +1,5 @@
 //! The report as one HTML file: nothing is fetched, nothing is run; light and dark, for wide screens and phones. In: reports. Out: the
-//! file's text. Everything that came from elsewhere is escaped, and a Content-Security-Policy forbids what should slip through.
+//! file's text. All foreign text is escaped, and a Content-Security-Policy blocks what escaping might miss.
 
 mod packets;
 
@@ -40,7 +40,7 @@ fn escape(text: &str) -> String {
         .replace('\'', "&#39;")
 }
 
-/// A sentence: what stands between backticks is code.
+/// A sentence: text between backticks is code.
 fn prose(text: &str) -> String {
     let safe = escape(text);
     let parts: Vec<&str> = safe.split('`').collect();
@@ -263,7 +263,7 @@ fn page_model(page: &mut String, report: &Report) {
     card(page, &title, false, &table(head, &rows));
 }
 
-/// What the proxy counted itself, where it was asked.
+/// The proxy's own counters, if requested.
 fn proxy(page: &mut String, report: &Report) {
     let Some(both) = &report.both_ends else { return };
     let (head, notes) = both_ends::sentences(both);

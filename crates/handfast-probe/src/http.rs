@@ -1,12 +1,12 @@
 //! One request of HTTP/1.1 and where its response ends: as much as timing needs, and no more.
 //!
-//! In: plaintext, however it was split. Out: what was said in the head, and whether the response is complete. Nothing of a body is
+//! In: plaintext, however it was split. Out: the head's fields, and whether the response is complete. Nothing of a body is
 //! kept. A head or a chunk's line of more than [`LIMIT`] bytes is refused.
 
 /// Most bytes of a head, or of the line before a chunk.
 const LIMIT: usize = 64 << 10;
 
-/// What a head says.
+/// The fields of a head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     /// The status.
@@ -69,7 +69,7 @@ impl Response {
 
     /// Takes in what came.
     ///
-    /// **Errors**: it is not HTTP/1.1, or more than the bound; whose fault is the server's.
+    /// **Errors**: the server sent something else than HTTP/1.1, or more than the limit.
     pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<(), &'static str> {
         while !bytes.is_empty() {
             match self.part {

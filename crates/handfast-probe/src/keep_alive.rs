@@ -1,7 +1,7 @@
-//! How long a server keeps a connection that nobody uses, and for how many requests: found by trying.
+//! Measures how long a server keeps an idle connection, and for how many requests it keeps a busy one.
 //!
-//! In: an [`Ask`] with a request. Out: [`Kept`]. Two connections: one is left alone after a response, one is asked again and again. Neither goes on
-//! longer than the bound.
+//! In: an [`Ask`] with a request. Out: [`Kept`]. Two connections: one stays idle after a response, one sends request after request. Neither lasts
+//! longer than the limit.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub const MOST_REQUESTS: u32 = 1_001;
 /// What was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Kept {
-    /// How long it was tried.
+    /// The limit of the measurement.
     pub bound_ms: f64,
     /// How long an idle connection was kept after a response; `null`: until the bound at least.
     pub idle_ms: Option<f64>,
@@ -27,11 +27,11 @@ pub struct Kept {
     pub requests: u32,
     /// Whether the server has then ended the connection; otherwise more may be possible.
     pub requests_ended: bool,
-    /// Whether it had said so in the last response (`Connection: close`).
+    /// Whether the last response announced it (`Connection: close`).
     pub announced: bool,
 }
 
-/// Leaves one connection alone after its first response.
+/// Leaves one connection idle after its first response.
 ///
 /// **Errors**: no connection came about, or the first request failed.
 pub(crate) fn idle(ask: &Ask<'_>, bound: Duration, kept: &mut Kept) -> Result<(), Trouble> {
@@ -50,7 +50,7 @@ pub(crate) fn idle(ask: &Ask<'_>, bound: Duration, kept: &mut Kept) -> Result<()
     Ok(())
 }
 
-/// Asks on one connection until the server ends it.
+/// Sends requests on one connection until the server ends it.
 ///
 /// **Errors**: as [`idle`].
 pub(crate) fn requests(ask: &Ask<'_>, bound: Duration, kept: &mut Kept) -> Result<(), Trouble> {

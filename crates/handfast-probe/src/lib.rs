@@ -1,26 +1,26 @@
-//! Where the time of a TLS connection goes, seen from outside and as an ordinary user.
+//! Measures where the time of a TLS connection goes, from outside and without privileges.
 //!
-//! In: a [`Wanted`]: whom to ask, what to offer, how often. Out: a [`Report`](report::Report): data, to be written as text, JSON,
-//! HTML or as `curl -w` would; or [`Trouble`], when not one connection came about. Everything that takes time is a connection made by
-//! this program; the kernel says when what was sent, acknowledged and received.
+//! In: a [`Wanted`]: the target, what to offer, how often. Out: a [`Report`](report::Report): data, to be written as text, JSON,
+//! HTML or as `curl -w` would; or [`Trouble`], if every connection failed. All measurements are connections of
+//! this program, with the kernel's timestamps of bytes sent, acknowledged and received.
 //!
 //! | question | file |
 //! |---|---|
-//! | who is meant | [`target`] |
-//! | one connection, with the kernel's stamps | `line.rs` |
+//! | the target | [`target`] |
+//! | one connection, with the kernel's timestamps | `line.rs` |
 //! | one handshake, and what follows it | `attempt.rs`, `http.rs` |
-//! | which of it was a round trip, and which was thought | [`flights`] |
+//! | which time was a round trip, and which was computing | [`flights`] |
 //! | all connections of one target, and what they have in common | `survey.rs`, `summary.rs` |
-//! | all of them together, for what the server counted itself | `tally.rs` |
+//! | their totals, to compare with the server's counters | `tally.rs` |
 //! | the data | [`report`] |
 //! | how long a connection is kept, and for how many requests | [`keep_alive`] |
-//! | the same target again and again | [`watch`], for programs [`rounds`] |
+//! | the same target repeatedly | [`watch`], for programs [`rounds`] |
 //! | what to change, and how much that saves | `advice.rs` |
 //! | what a page would take | [`page`] |
 //! | bounds on it | [`limit`] |
 //! | what a word means | [`explain`] |
 //! | the probe's own packets | [`tap`] |
-//! | the same of connections that somebody else captured | [`capture`] |
+//! | the same for connections in a capture file | [`capture`] |
 //! | rows that people see in a terminal and in a browser | `rows.rs` |
 //! | for people, for browsers, for scripts | [`text`], [`html`], [`curl`] |
 #![forbid(unsafe_code)]

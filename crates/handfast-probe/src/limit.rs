@@ -1,6 +1,6 @@
 //! Bounds on what is found: `appconnect=60ms`, `resumed.handshake.p95=30ms`.
 //!
-//! In: what was typed, then a report. Out: whether it holds.
+//! In: the text of an option, then a report. Out: whether the bound holds.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct Limit {
 impl Limit {
     /// Reads `[resumed.]FIGURE[.STATISTIC]=TIME`; without a statistic the median counts.
     ///
-    /// **Errors**: what is wrong, and what may stand there.
+    /// **Errors**: what is wrong, and what is expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong =
             |why: String| format!("bound {text:?}: {why}; expected FIGURE=TIME such as appconnect=60ms");
@@ -75,7 +75,7 @@ impl Limit {
         matches!(self.figure.as_str(), "pretransfer" | "starttransfer" | "total")
     }
 
-    /// Judges a report; a figure that is not there breaks the bound.
+    /// Judges a report; a missing figure violates the bound.
     pub(crate) fn judge(&self, report: &Report) -> LimitReport {
         let kind = if self.resumed { report.resumed.as_ref() } else { Some(&report.full) };
         let of = |kind: &Kind| -> Option<Spread> {

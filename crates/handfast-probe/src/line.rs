@@ -1,7 +1,7 @@
-//! One TCP connection with everything that the kernel says of it: when what was sent, acknowledged and received.
+//! One TCP connection with the kernel's timestamps: when bytes were sent, acknowledged and received.
 //!
-//! In: an address. Out: bytes, and the list of what was said and heard, in milliseconds since the dialling began. It waits by
-//! poll(2), never longer than to a deadline.
+//! In: an address. Out: bytes, and the list of bytes sent and received, in milliseconds since the start of the connect. It waits by
+//! poll(2), never beyond a deadline.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,15 +25,15 @@ pub(crate) struct Line {
     clock: Clock,
     /// Bytes that were sent, ever.
     sent: u64,
-    /// What was said and heard.
+    /// Bytes sent and received.
     pub(crate) seen: Vec<Seen>,
-    /// When connect(2) was over.
+    /// When connect(2) ended.
     pub(crate) connected_ms: f64,
     /// Round trip of the SYN, by the kernel.
     pub(crate) rtt_ms: f64,
 }
 
-/// When it began, by both clocks: the program's, and that of the kernel's stamps.
+/// When it began, by both clocks: the program's, and that of the kernel's timestamps.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     moment: Moment,
@@ -57,7 +57,7 @@ impl Clock {
     }
 }
 
-/// What reading gave.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Got {
     /// So many bytes.
@@ -115,7 +115,7 @@ impl Line {
         self.clock.now_ms()
     }
 
-    /// When something was last heard.
+    /// When bytes were last received.
     pub(crate) fn last_heard(&self) -> f64 {
         let heard = |seen: &Seen| match seen {
             Seen::Heard { at_ms, .. } => Some(*at_ms),
@@ -162,16 +162,16 @@ impl Line {
         Trouble::socket(step, &Fault::of(operation, errno, Some(self.socket.as_fd())))
     }
 
-    /// Receives what is there, or waits for something.
+    /// Receives the available bytes, or waits for some.
     ///
-    /// **Errors**: a reset, or what else the socket has to say.
+    /// **Errors**: a reset, or another socket error.
     pub(crate) fn receive(&mut self, buffer: &mut [u8], step: Step, until: Moment) -> Result<Got, Trouble> {
         loop {
             self.take_notes();
             match stamps::receive_stamped(&self.socket, buffer) {
                 Ok(received) => {
                     let now_ms = self.now_ms();
-                    // A stamp of the future, or from before it began: somebody set the clock.
+                    // A timestamp in the future or before the start means that the clock was set.
                     let stamped = received.at.map(|at| self.clock.stamp_ms(at));
                     let at_ms = stamped.filter(|at| (0.0..=now_ms).contains(at)).unwrap_or(now_ms);
                     if received.bytes == 0 {
@@ -193,11 +193,11 @@ impl Line {
 
     /// Ends our direction.
     pub(crate) fn end(&self) {
-        // Fails only when there is no connection any more.
+        // Fails only when the connection is already gone.
         let _ = net::shutdown(&self.socket, net::Shutdown::Write);
     }
 
-    /// Puts what the kernel noted of what was sent where it belongs.
+    /// Adds the kernel's timestamps to the sent bytes that they belong to.
     pub(crate) fn take_notes(&mut self) {
         while let Some(note) = stamps::take_sent_stamp(&self.socket) {
             let at = self.clock.stamp_ms(note.at);

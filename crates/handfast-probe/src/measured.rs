@@ -1,4 +1,4 @@
-//! What is to be measured of one target, and what its connections gave before anything is concluded from it.
+//! What to measure of one target, and the raw results of its connections.
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
@@ -16,7 +16,7 @@ use crate::trouble::Trouble;
 /// What is to be measured.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Who is asked.
+    /// The target.
     pub target: Target,
     /// Which of its addresses.
     pub family: Family,
@@ -33,13 +33,13 @@ pub struct Wanted {
     pub requests: u32,
     /// Whether early data is tried too, where the target is a URL.
     pub early_data: bool,
-    /// How long a connection is tried to be kept, where the target is a URL.
+    /// The longest time to keep a connection open, where the target is a URL.
     pub keep_alive: Option<Duration>,
-    /// What is to be computed for a page.
+    /// The page to compute times for.
     pub page: Option<Page>,
     /// Bounds.
     pub limits: Vec<Limit>,
-    /// Who measures.
+    /// Name and version of the program.
     pub program: String,
 }
 

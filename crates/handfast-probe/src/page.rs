@@ -2,7 +2,7 @@
 //! HTTP/2.
 //!
 //! In: how many resources of which size, and a report. Out: round trips and milliseconds for each way, computed from what was
-//! measured. Pure; the sum is in the documentation, so that it can be done by hand.
+//! measured. Pure; the documentation has the calculation, so that it can be checked by hand.
 
 use crate::report::{PageModel, Report, Way};
 
@@ -15,13 +15,13 @@ pub struct Page {
     pub bytes: u64,
 }
 
-/// Most resources: more is no page, and would only take time to compute.
+/// Most resources: no page has more, and computing would take long.
 const MOST: u32 = 10_000;
 
 impl Page {
     /// Reads `10x40KiB`.
     ///
-    /// **Errors**: what is wrong, and what may stand there.
+    /// **Errors**: what is wrong, and what is expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("page {text:?}: {why}; expected RESOURCESxSIZE such as 10x40KiB");
         let (number, size) = text.split_once(['x', '×']).ok_or_else(|| wrong("there is no x"))?;

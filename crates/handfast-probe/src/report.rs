@@ -1,7 +1,7 @@
-//! What was found, as data: the JSON is this, field by field. `docs/reference/probe-report.schema.json` describes it.
+//! The results as data: the JSON has the same fields. `docs/reference/probe-report.schema.json` describes it.
 //!
-//! **Units**: milliseconds, bytes, seconds since 1970 where the name says so. Timers have the names and the meaning that
-//! curl gives them: each counts from the beginning of the name's resolution.
+//! **Units**: milliseconds, bytes, seconds since 1970 where the name has that unit. Timers have curl's names and
+//! meaning: each counts from the start of name resolution.
 
 use std::net::SocketAddr;
 
@@ -20,17 +20,17 @@ pub const SCHEMA: &str = "handfast-probe/1";
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: &'static str,
-    /// Who measured.
+    /// Name and version of the program that measured.
     pub program: String,
     /// When it began (UTC).
     pub started: String,
-    /// Who was asked.
+    /// The target.
     pub target: TargetReport,
     /// Every address of the name.
     pub addresses: Vec<AddressReport>,
     /// What both sides agreed on, in a full handshake.
     pub agreed: AgreedReport,
-    /// Connections that were wanted of each kind.
+    /// Connections of each kind that were requested.
     pub runs: usize,
     /// Connections that failed, each with its reason, once.
     pub failures: Vec<Failed>,
@@ -52,15 +52,15 @@ pub struct Report {
     pub tickets: Tickets,
     /// How it ends connections.
     pub close: CloseReport,
-    /// What HTTP said; `null` where no request was made.
+    /// Facts about HTTP; `null` where no request was made.
     pub http: Option<HttpReport>,
     /// Segments that were sent again, or came in the wrong order, in all connections.
     pub loss: Loss,
     /// What to change, the greatest gain first.
     pub advice: Vec<Advice>,
-    /// What is good, or worth knowing, and costs no time.
+    /// Facts that are good or worth knowing, and cost no time.
     pub notes: Vec<Note>,
-    /// Bounds that were asked for.
+    /// The bounds of `--max`.
     pub limits: Vec<LimitReport>,
     /// What a page would take; `null` where none was asked for.
     pub page: Option<PageModel>,
@@ -68,12 +68,12 @@ pub struct Report {
     pub waterfall: Vec<Span>,
     /// Our address in that connection.
     pub local: Option<SocketAddr>,
-    /// Its packets, as they were captured; `null` where that was not asked for.
+    /// Its packets, as they were captured; `null` without `--pcap`.
     pub wire: Option<WireReport>,
-    /// Where the time of all connections went, by what the proxy that served them counted itself; `None`: it was not asked.
+    /// Where the time of all connections went, by the proxy's own counters; `None` without `--status`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub both_ends: Option<BothEnds>,
-    /// What was seen of all connections together, for whoever asks the server what it counted.
+    /// Totals of all connections, to compare with the server's counters.
     #[serde(skip)]
     pub seen: Seen,
 }
@@ -81,7 +81,7 @@ pub struct Report {
 /// The packets of the median full connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WireReport {
-    /// Packets of all connections that there was no room for.
+    /// Packets of all connections that did not fit the buffer.
     pub missed: u64,
     /// What they show.
     pub connection: ConnectionReport,
@@ -98,7 +98,7 @@ pub struct TargetReport {
     pub server_name: Option<String>,
     /// The address that was measured.
     pub address: String,
-    /// What was spoken before TLS.
+    /// The protocol before TLS.
     pub starttls: Option<&'static str>,
 }
 
@@ -203,9 +203,9 @@ pub struct Kind {
 pub struct Timers {
     /// The name is resolved.
     pub namelookup: Spread,
-    /// TCP stands.
+    /// TCP is established.
     pub connect: Spread,
-    /// TLS stands.
+    /// TLS is established.
     pub appconnect: Spread,
     /// The request goes out.
     pub pretransfer: Option<Spread>,
@@ -289,7 +289,7 @@ pub struct Certificates {
 pub struct Certificate {
     /// In DER.
     pub bytes: usize,
-    /// Whose.
+    /// The subject.
     pub subject: String,
     /// `RSA-2048`, `ECDSA-P256`.
     pub key: String,
@@ -297,13 +297,13 @@ pub struct Certificate {
     pub not_before: String,
     /// Valid up to (UTC).
     pub not_after: String,
-    /// Whole days up to then; negative: so long ago.
+    /// Whole days until then; negative: since then.
     pub days_left: i64,
     /// How many names it is for.
     pub names: usize,
     /// It is signed in its own name.
     pub self_issued: bool,
-    /// What is known to be weak of its key.
+    /// Why its key is weak.
     pub weakness: Option<String>,
 }
 
@@ -325,7 +325,7 @@ pub struct Tickets {
 /// How the server ends a connection that we have ended by close_notify.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CloseReport {
-    /// It says close_notify.
+    /// It sends close_notify.
     pub close_notify: bool,
     /// What came last: `fin`, `reset`, `nothing`.
     pub ended_by: &'static str,
@@ -348,11 +348,11 @@ pub struct HttpReport {
     pub keep_alive: Option<String>,
     /// A second request on the same connection was answered.
     pub reused: bool,
-    /// From a further request to its first byte; nothing is connected, no hand is shaken.
+    /// From a further request to its first byte, without a connect or a handshake.
     pub again_ms: Spread,
     /// How long the server was busy with the request.
     pub server_ms: Spread,
-    /// How long a connection is kept, found by trying; `null` where that was not asked for.
+    /// How long a connection is kept, by measurement; `null` without `--keep-alive`.
     pub kept: Option<Kept>,
 }
 
@@ -368,7 +368,7 @@ pub struct Loss {
 /// Something to change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// Milliseconds that it saves for each new connection; for requests where it says so.
+    /// Milliseconds saved for each new connection, or for each request if the text says that.
     pub saves_ms: f64,
     /// What is wrong, and what to do.
     pub what: String,
@@ -516,7 +516,7 @@ pub(crate) mod tests {
         let mut value: Value = serde_json::from_str(&to_json(&report)).expect("JSON");
         assert_eq!(faults(&value, &schema, &schema, "report"), [""; 0]);
         assert_eq!(to_json_line(&report).lines().count(), 1);
-        // And it can complain.
+        // The check itself can fail.
         value["schema"] = "handfast-probe/2".into();
         value["full"]["server_ms"]["p50"] = "much".into();
         value["addresses"][1]["surprise"] = 1.into();

@@ -29,7 +29,7 @@ pub struct Round {
 pub struct Sample {
     /// As it was given, with the port.
     pub target: String,
-    /// Why it could not be measured; then there is nothing else.
+    /// Why it could not be measured; then all other fields are absent.
     pub trouble: Option<Trouble>,
     /// The address that was measured.
     pub address: Option<String>,
@@ -119,7 +119,7 @@ mod tests {
             (&value["targets"][0]["appconnect_ms"], &value["targets"][1]["appconnect_ms"]),
             (&91.7.into(), &Value::Null)
         );
-        // And it can complain.
+        // The check itself can fail.
         value["schema"] = "handfast-probe-watch/2".into();
         value["targets"][0]["surprise"] = 1.into();
         value["targets"][1].as_object_mut().expect("an object").remove("trouble");

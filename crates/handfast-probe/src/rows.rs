@@ -67,7 +67,7 @@ pub(crate) fn parts(report: &Report) -> [Part; 4] {
     .map(|(what, ms)| Part { what, ms, share: if whole > 0.0 { ms / whole } else { 0.0 } })
 }
 
-/// Something that went over the wire, and what is to be said of it.
+/// Bytes on the wire, and a remark.
 pub(crate) struct Sent {
     pub(crate) what: String,
     pub(crate) bytes: usize,
@@ -177,7 +177,7 @@ pub(crate) fn resumed(report: &Report) -> (String, Vec<String>) {
     (title, lines)
 }
 
-/// What is to be said of an address.
+/// The remark about an address.
 pub(crate) fn address(one: &AddressReport) -> String {
     match (&one.trouble, one.takes_tickets_of_first) {
         (Some(trouble), _) => trouble.what.clone(),

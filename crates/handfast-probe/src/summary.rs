@@ -83,7 +83,7 @@ fn most(figures: impl Iterator<Item = u32>) -> u32 {
     let mut all: Vec<u32> = figures.collect();
     all.sort_unstable();
     let count = |figure: u32| all.iter().filter(|one| **one == figure).count();
-    // Of two that are as frequent the smaller one: noise only adds.
+    // Of two equally frequent values the smaller one: noise only adds.
     all.iter().rev().copied().max_by_key(|figure| (count(*figure), std::cmp::Reverse(*figure))).unwrap_or(0)
 }
 
@@ -140,7 +140,7 @@ fn kind(all: &[Attempt], lookups: &[f64], resumed: Option<bool>) -> Kind {
     }
 }
 
-/// Bytes of a full segment. The kernel knows the largest that came; a server that filled none is taken to send as large ones as we do.
+/// Bytes of a full segment. The kernel knows the largest that came; if no segment was full, its size is assumed to be ours.
 fn segment(attempt: &Attempt) -> usize {
     let counts = &attempt.counts;
     (counts.received_segment_size.max(counts.sent_segment_size) as usize).max(1)
@@ -300,7 +300,7 @@ mod tests {
             // The answer to the request, on the heels of the handshake.
             bursts.push(burst(secured + 1.0, 8, Because::Window));
         }
-        // Behind the handshake, which counts for nothing here.
+        // After the handshake, which is not counted here.
         let later =
             vec![burst(secured + 20.0, 90_000, Because::Answer), burst(secured + 40.0, 9, Because::Window)];
         let turn = |said_ms, bursts| Turn {

@@ -1,6 +1,6 @@
 //! All connections to one target: which are made, in which order.
 //!
-//! In: a [`Wanted`]. Out: a [`Report`]. Full and resumed handshakes take turns, so that what changes on the way meets both alike.
+//! In: a [`Wanted`]. Out: a [`Report`]. Full and resumed handshakes alternate, so that changes of the network affect both kinds equally.
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
@@ -19,27 +19,27 @@ use crate::tally::Tally;
 use crate::target::{Target, resolve};
 use crate::trouble::{Step, Trouble};
 
-/// How far it is.
+/// The progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Connections that were made.
     pub done: usize,
-    /// Of so many.
+    /// The planned number.
     pub of: usize,
 }
 
-/// How long tickets are waited for when it is not known that they come.
+/// How long to wait for tickets before any has come.
 const TICKETS_PATIENCE: Duration = Duration::from_millis(500);
-/// When it is known that they do.
+/// The same after one has come.
 const KNOWN_PATIENCE: Duration = Duration::from_secs(2);
 /// Addresses of a name beyond the first that are measured too.
 const MOST_OTHERS: usize = 7;
 /// Connections to each of them.
 const EACH_OTHER: usize = 3;
 
-/// Makes all connections, and says what they show.
+/// Makes all connections, and reports the results.
 ///
-/// **Errors**: not one connection came about; the first one's reason.
+/// **Errors**: every connection failed; the reason of the first one.
 ///
 /// **Cost**: `runs` × 2 connections one after the other, and a few more.
 pub fn run(wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Report, Trouble> {
@@ -129,7 +129,7 @@ fn measure(wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Measur
     })
 }
 
-/// What stands behind `Host:`.
+/// The value of the `Host` header.
 fn authority(target: &Target) -> String {
     if target.port != 443 {
         return target.to_string();
@@ -187,7 +187,7 @@ impl Survey<'_> {
         made.map_err(|trouble| self.failed.push(trouble)).ok()
     }
 
-    /// The first connection, to the first address that answers; a certificate that is refused is said, and not verified any more.
+    /// The first connection, to the first address that answers. A refused certificate is reported, and no longer verified.
     fn first(
         &mut self,
         addresses: &[SocketAddr],
@@ -202,7 +202,7 @@ impl Survey<'_> {
                 Err(trouble) => {
                     let connect = trouble.step == Step::Connect;
                     first.get_or_insert(trouble);
-                    // What refuses the handshake will do so at each of them.
+                    // A refused handshake would be refused at each address.
                     if !connect {
                         break;
                     }
@@ -240,7 +240,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Resumed handshakes with early data; each needs a ticket of its own, from a client that sends it.
+    /// Resumed handshakes with early data; each needs a separate ticket, from a client that sends early data.
     fn early(&mut self, address: SocketAddr) -> Result<Vec<Attempt>, Trouble> {
         let client = self.client(&ClientSettings { early_data: true, ..self.settings.clone() })?;
         let mut made = Vec::new();

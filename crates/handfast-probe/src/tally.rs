@@ -1,4 +1,4 @@
-//! What all connections to one target took together, to be set beside what the server counted itself.
+//! Totals of all connections to one target, to compare with the server's own counters.
 //!
 //! In: each connection as it is made, those for tickets and for other addresses too. Out: a [`Seen`].
 
@@ -13,7 +13,7 @@ use crate::attempt::Attempt;
 pub(crate) struct Tally(Cell<Seen>);
 
 impl Tally {
-    /// A connection stands, whatever becomes of it.
+    /// Counts an established connection, whatever its result.
     pub(crate) fn connected(&self) {
         let mut seen = self.0.get();
         seen.connections += 1;
@@ -27,7 +27,7 @@ impl Tally {
             Some(true) => seen.resumed += 1,
             _ => seen.full += 1,
         }
-        // With early data the answer may come within the handshake: there is then no time of its own.
+        // With early data the answer may come within the handshake: then it has no separate time.
         let first =
             made.first_byte.zip(made.requested).map(|(first, requested)| (first - requested).max(0.0));
         let answers = first.iter().chain(&made.again).count();

@@ -1,7 +1,7 @@
 //! The probe's own packets, taken from the network while it measures, and the file that they go to.
 //!
 //! In: a port, and the secrets of our sessions. Out: pcapng that Wireshark opens decrypted, and the packets of one connection as a table. Needs
-//! CAP_NET_RAW. Packets wait in the kernel while a connection lasts, and are taken between two: nothing runs beside the measurement.
+//! CAP_NET_RAW. Packets wait in the kernel during a connection, and are read between two: nothing runs during the measurement.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use handfast_wire::pcapng;
 
 use crate::capture::{ConnectionReport, PacketRow, watched};
 
-/// What may wait in the kernel.
+/// Size of the kernel's buffer.
 const WAITING: usize = 32 << 20;
 /// What is kept: more than a thousand connections.
 const MOST: usize = 128 << 20;
@@ -30,7 +30,7 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes ready to capture. Of an earlier one everything is kept.
+    /// Prepares to capture. Earlier packets are kept.
     ///
     /// **Errors**: EPERM without CAP_NET_RAW.
     pub fn open(port: u16) -> io::Result<Self> {
@@ -38,7 +38,7 @@ impl Tap {
         Ok(Self { socket, port, blocks: Vec::new(), buffer: vec![0; LARGEST], missed: 0 })
     }
 
-    /// Goes over to another port.
+    /// Changes to another port.
     ///
     /// **Errors**: as [`Tap::open`].
     pub fn turn_to(&mut self, port: u16) -> io::Result<()> {
@@ -66,7 +66,7 @@ impl Tap {
         self.missed += socket.missed();
     }
 
-    /// Packets that there was no room for.
+    /// Packets that did not fit the buffer.
     pub fn missed(&self) -> u64 {
         self.missed
     }

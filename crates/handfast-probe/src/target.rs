@@ -1,6 +1,6 @@
-//! Whom to ask: `HOST`, `HOST:PORT`, or a URL.
+//! The target: `HOST`, `HOST:PORT`, or a URL.
 //!
-//! In: what was typed. Out: a [`Target`], or what is wrong with it; then its addresses, and how long that took.
+//! In: the typed text. Out: a [`Target`], or what is wrong with it; then its addresses, and how long resolving them took.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -12,7 +12,7 @@ use handfast_wire::starttls::Protocol;
 
 use crate::trouble::{Step, Trouble};
 
-/// Whom to ask.
+/// The server to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Name or address, without brackets.
@@ -21,7 +21,7 @@ pub struct Target {
     pub port: u16,
     /// The path of a request, where the target is a URL.
     pub path: Option<String>,
-    /// What is spoken before TLS.
+    /// The protocol before TLS.
     pub starttls: Option<Protocol>,
 }
 
@@ -53,7 +53,7 @@ const fn usual_port(protocol: Protocol) -> u16 {
 impl Target {
     /// Reads what was typed.
     ///
-    /// **Errors**: what is wrong, and what may stand there.
+    /// **Errors**: what is wrong, and what is expected.
     pub fn parse(text: &str, starttls: Option<Protocol>) -> Result<Self, String> {
         let wrong = |why: &str| {
             format!(
@@ -66,7 +66,7 @@ impl Target {
                 None => (rest, Some("/".to_owned())),
                 Some((host, _)) => (host, Some(rest[host.len()..].to_owned())),
             },
-            Some((scheme, _)) => return Err(wrong(&format!("{scheme}:// is not spoken here"))),
+            Some((scheme, _)) => return Err(wrong(&format!("{scheme}:// is not supported"))),
         };
         if let Some(path) = path.as_mut().filter(|path| path.starts_with('?')) {
             path.insert(0, '/');
@@ -133,7 +133,7 @@ pub(crate) fn resolve(
     let (answer, waiting) = sync_channel(1);
     let began = Moment::now();
     let thread = std::thread::Builder::new().name("resolve".into()).spawn(move || {
-        // getaddrinfo(3) knows no deadline: this thread waits, and may be left behind.
+        // getaddrinfo(3) has no deadline: a separate thread waits, and may outlive this call.
         let found = (host.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
         let _ = answer.send((found, Moment::now()));
     });

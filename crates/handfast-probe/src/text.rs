@@ -115,7 +115,7 @@ impl Page {
                     Who::Server => ('▓', "33"),
                     Who::Client => ('▒', "36"),
                 };
-                // What is too short for a column gets one where nothing longer is.
+                // A part too short for a column gets one if no longer part is there.
                 let to = to.max(from + usize::from(cells.get(from).is_some_and(|cell| cell.0 == ' ')));
                 cells[from..to.min(width)].fill((sign, Some(color)));
             }
@@ -229,7 +229,7 @@ impl Page {
         }
     }
 
-    /// What is good on the left, what is not on the right, where there is room.
+    /// Good notes on the left, others on the right, if there is room.
     fn notes(&mut self, report: &Report) {
         if !self.is_wide() {
             self.line("");
@@ -247,7 +247,7 @@ impl Page {
 
     fn note(&mut self, note: &Note) {
         let (sign, code) = if note.good { ("✓", "32") } else { ("⚠", "33") };
-        // The sign is painted behind the breaking of lines, which counts columns.
+        // The sign is coloured after lines are wrapped, since wrapping counts columns.
         let from = self.text.len();
         self.wrapped(&plain(&note.what), &format!("{sign} "), 2);
         let painted = self.paint(code, sign);
@@ -283,7 +283,7 @@ pub fn to_line(report: &Report) -> String {
     line
 }
 
-/// What stands over [`to_line`]'s lines.
+/// The heading over [`to_line`]'s lines.
 pub fn line_head() -> String {
     format!("{:<32} {:>9} {:>9} {:>9}  {}", "target", "connect", "appconn.", "server", "round trips, TLS")
 }

@@ -1,4 +1,4 @@
-//! Why a connection did not come about: the step, the cause in one word, the sentence, and a cure where there is one.
+//! Why a connection failed: the step, the cause in one word, the sentence, and a hint if there is one.
 
 use std::fmt;
 
@@ -11,11 +11,11 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
-    /// The name becomes addresses.
+    /// Name resolution.
     Resolve,
     /// TCP.
     Connect,
-    /// What is said in plain text before TLS.
+    /// The plain-text protocol before TLS.
     Starttls,
     /// TLS, until data can be sent.
     Handshake,
@@ -47,7 +47,7 @@ pub struct Trouble {
     pub what: String,
     /// What to do about it.
     pub hint: Option<String>,
-    /// The server's certificate was refused, by us.
+    /// We refused the server's certificate.
     #[serde(skip)]
     pub(crate) is_certificate: bool,
 }
@@ -68,7 +68,7 @@ impl Trouble {
         Self { step, cause, what: what.into(), hint: None, is_certificate: false }
     }
 
-    /// The same with a cure.
+    /// The same with a hint.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
@@ -88,7 +88,7 @@ impl Trouble {
             Cause::ConnectTimedOut | Cause::ConnectDeadline => {
                 trouble.hint("nothing came back: a firewall that drops packets, or a machine that is down")
             }
-            Cause::Prohibited => trouble.hint("a firewall on the way says that this is forbidden"),
+            Cause::Prohibited => trouble.hint("a firewall on the path rejects this connection"),
             _ => trouble,
         }
     }
@@ -113,7 +113,7 @@ impl Trouble {
         trouble.hint("check the port and the protocol given to --starttls")
     }
 
-    /// It ended in the midst of it.
+    /// The target closed the connection during a step.
     pub(crate) fn ended(step: Step) -> Self {
         let what = format!("{}: the target ended the connection", step.name());
         let trouble = Self::new(step, "closed-early", what);

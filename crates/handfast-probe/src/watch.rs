@@ -1,6 +1,6 @@
-//! One target that is measured again and again: its last figures as a line of bars, and all of them as a summary.
+//! One target that is measured repeatedly: its last figures as a line of bars, and all of them as a summary.
 //!
-//! In: a time, or that there was none. Out: text. Of the past the last [`MOST`] figures are kept; of the rest sums.
+//! In: a time, or a failure. Out: text. The last [`MOST`] figures are kept, and sums of all.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ const MOST: usize = 240;
 /// Columns of a target's name.
 const NAME: usize = 28;
 
-/// What was measured of a target.
+/// The measurements of a target.
 #[derive(Clone, Debug)]
 pub struct Series {
     name: String,
@@ -88,7 +88,7 @@ impl Series {
     }
 }
 
-/// What stands over [`Series::summary`]'s lines.
+/// The heading over [`Series::summary`]'s lines.
 pub fn summary_head() -> String {
     format!("{:<NAME$} {:>9} {:>9} {:>9}  failed", "connect and full handshake", "least", "mean", "most")
 }

@@ -48,7 +48,7 @@ impl Parts {
         }
     }
 
-    /// Our words and the answer to them; when it was over.
+    /// Adds our bytes and the answer to them; returns when it ended.
     fn turn(
         &mut self,
         row: &'static str,

@@ -282,7 +282,10 @@ fn how_long_a_connection_is_kept_is_a_note() {
     let all = |notes: &[Note]| notes.iter().map(|note| note.good).collect::<Vec<_>>();
     let short = said(|_| {});
     assert!(short[0].what.contains("kept for 2.00 s, then ended by fin"), "{short:?}");
-    assert!(short[1].what.contains("kept for 100 requests, and the last response says so"), "{short:?}");
+    assert!(
+        short[1].what.contains("kept for 100 requests, and the last response announces its end"),
+        "{short:?}"
+    );
     assert_eq!(all(&short), [false, true]);
     assert_eq!(all(&said(|kept| kept.idle_ms = Some(5_000.0))), [true, true]);
     assert_eq!(all(&said(|kept| kept.requests = 99)), [false, false]);

@@ -1,7 +1,7 @@
 //! One TCP connection of a capture: its packets in, a [`ConnectionReport`] out.
 //!
 //! **Times.** A capture may be made anywhere on the path. TCP's handshake tells where: from SYN to SYN-ACK is the way to the server and
-//! back, from there to the ACK the way to the client. So every packet's time can be reckoned as the client would have it, and
+//! back, from there to the ACK the way to the client. So every packet's time can be computed as seen by the client, and
 //! [`crate::flights`] counts round trips as it does for connections of this program.
 //!
 //! **Bounds.** Of what comes in the wrong order [`MOST_HELD`] bytes are kept, of packets with data the first [`MOST_STEPS`] times.
@@ -27,12 +27,12 @@ const MOST_SEGMENTS: usize = 256;
 const MOST_FLIGHTS: usize = 24;
 /// Application protocols of a hello that are reported.
 const MOST_PROTOCOLS: usize = 8;
-/// What fills a gap sooner than this was not sent again, but overtaken.
+/// A segment that fills a gap sooner than this was reordered, not sent again.
 const OVERTAKEN_NANOS: u64 = 3_000_000;
 
 const NAMES: [&str; 2] = ["client", "server"];
 
-/// A connection on its way.
+/// A connection that is still being read.
 #[derive(Debug)]
 pub(super) struct Conversation {
     pub(super) interface: usize,
@@ -65,7 +65,7 @@ struct Side {
     count: Direction,
     /// The next byte in order.
     next: Option<u32>,
-    /// What came before its turn, and since when something is missing.
+    /// Segments that came out of order, and since when one is missing.
     held: Vec<(u32, u32, Vec<u8>)>,
     held_bytes: usize,
     missing_since: Option<u64>,
@@ -101,7 +101,7 @@ const WHAT: [&str; 7] = [
 impl Conversation {
     /// Begins with its first packet.
     pub(super) fn new(interface: usize, at: u64, segment: &Segment<'_>) -> Self {
-        // Who says SYN-ACK is the server; of the rest the one who speaks first dialled, until a hello says otherwise.
+        // The sender of SYN-ACK is the server. Without one, the side that sends first is the client, until a hello shows otherwise.
         let ends =
             if segment.syn && segment.ack { [segment.to, segment.from] } else { [segment.from, segment.to] };
         Self {
@@ -177,7 +177,7 @@ impl Conversation {
             self.ended.get_or_insert((at, side, "fin"));
         }
         if segment.reset && self.ended.is_none_or(|(.., how)| how == "fin") {
-            // What comes behind an end in order is tidying up, unless the other side had not ended.
+            // A reset after a clean close ends nothing, unless the other side had not closed.
             let tidy = self.sides.iter().all(|side| side.fin.is_some());
             if !tidy {
                 self.ended = Some((at, side, "reset"));
@@ -211,7 +211,7 @@ impl Conversation {
         let offset = sequence.wrapping_sub(next) as i32;
         let behind = i64::from(offset) + i64::from(segment.data);
         if behind <= 0 {
-            // A byte that the other side has is how a connection is kept alive.
+            // A byte that the other side already has is a keep-alive probe.
             side.count.retransmitted += u64::from(segment.data > 1 || behind < 0);
             return 0;
         }
@@ -250,10 +250,10 @@ impl Conversation {
         what
     }
 
-    /// Gives bytes in their order to whoever reads records. `whole`: as many as there were on the wire.
+    /// Gives bytes in order to the reader of records. `whole`: their number on the wire.
     fn feed(&mut self, number: usize, bytes: &[u8], whole: usize, found: &mut Vec<Found>) {
         if !self.sides[number].speaks_tls {
-            // Before TLS there may be words in plain text (STARTTLS); TLS begins with the client.
+            // Before TLS there may be plain text (STARTTLS); TLS begins with the client.
             let begins = if number == 0 { begins_tls(bytes) } else { self.sides[0].speaks_tls };
             if !begins {
                 return;
@@ -346,8 +346,8 @@ impl Conversation {
             }
             return;
         }
-        // Finished has the hash's length: with a type and a length of three bytes, the inner type and the tag. With a certificate of
-        // the client it may stand in one record with others; then the client's data cannot be told from it.
+        // Finished has the hash's length, plus a type and a length of three bytes, the inner type and the tag. If the client sends a
+        // certificate, one record can hold Finished and other messages; then it looks like the client's data.
         let finished = if answer.cipher_suite == 0x1302 { 69 } else { 53 };
         if side.finished.is_some() {
             self.data[0].get_or_insert(at);
@@ -362,7 +362,7 @@ impl Conversation {
         Some(self.connected?.saturating_sub(self.syn?))
     }
 
-    /// What it shows. `first`: when the capture began; `name`: of its interface.
+    /// The report. `first`: when the capture began; `name`: of its interface.
     pub(super) fn report(mut self, first: u64, name: Option<&str>) -> ConnectionReport {
         let begun = self.begun;
         let since = move |at: u64| at.saturating_sub(begun) as f64 / 1e6;
@@ -497,7 +497,7 @@ impl Conversation {
         let of = |fact: fn(&Side) -> bool| self.sides.iter().any(fact);
         let rows = [
             (self.syn.is_none(), "its beginning is not in the capture"),
-            (self.syn.is_some() && self.syn_ack.is_none(), "no SYN-ACK came: nobody answered"),
+            (self.syn.is_some() && self.syn_ack.is_none(), "no SYN-ACK came: the server did not answer"),
             (of(|side| !side.held.is_empty()), "packets are missing in the capture"),
             (of(|side| side.cut), "the capture has cut its packets"),
             (of(|side| side.speaks_tls && side.records.lost), "its records could not be followed to the end"),
@@ -525,7 +525,7 @@ impl Conversation {
     }
 }
 
-/// What a hello says of its client's wishes; the rest, which may be long, is not kept.
+/// What the client offers in its hello; the rest, which may be long, is not kept.
 fn of_hello(hello: &ClientHello) -> TlsReport {
     TlsReport {
         server_name: hello.server_name.as_deref().map(str::to_owned),
@@ -562,7 +562,7 @@ fn place(to_client_ms: f64, rtt_ms: f64) -> &'static str {
 impl Side {
     fn hold(&mut self, sequence: u32, segment: &Segment<'_>, found: &mut Vec<Found>) {
         if self.held.len() == MOST_SEGMENTS || self.held_bytes + segment.payload.len() > MOST_HELD {
-            // Something that was never captured: on from here.
+            // A segment was never captured: continue behind it.
             self.records.forget();
             self.drop_held();
             self.next = Some(sequence.wrapping_add(segment.data));

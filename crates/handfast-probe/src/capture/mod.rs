@@ -1,7 +1,7 @@
-//! A capture that somebody else made: every TCP connection in it, and where its time went.
+//! Analyses a capture of another program: every TCP connection in it, and where its time went.
 //!
-//! In: a file, pcap or pcapng, from anybody. Out: a [`CaptureReport`]: data, to be written as text or JSON. Nothing in it is decrypted, and no key
-//! is needed. Memory is bounded whatever the file says: [`MOST_CONNECTIONS`], [`MOST_HELD`], and what `conversation.rs` keeps of each.
+//! In: an untrusted file, pcap or pcapng. Out: a [`CaptureReport`]: data, to be written as text or JSON. Nothing is decrypted, and no
+//! key is needed. Memory is bounded for every file: [`MOST_CONNECTIONS`], [`MOST_HELD`], and what `conversation.rs` keeps of each.
 //!
 //! | question | file |
 //! |---|---|
@@ -53,11 +53,11 @@ pub fn read(name: &str, program: &str, file: &mut dyn Read) -> Result<CaptureRep
     }))
 }
 
-/// What is known of a file when all of it was read.
+/// The facts about a whole file.
 struct Whole {
     format: Format,
     bytes: u64,
-    /// Why it ends before its end.
+    /// Why it is incomplete.
     broken: Option<String>,
 }
 

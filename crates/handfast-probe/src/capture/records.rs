@@ -1,7 +1,7 @@
-//! One direction of a TLS connection as a capture has it: records, and what is said in them in the clear.
+//! One direction of a TLS connection in a capture: its records, and their unencrypted messages.
 //!
-//! In: bytes in their order, and how many are missing. Out: what was [`Found`]. Of a message no more is kept than [`LONGEST`] bytes,
-//! and only while it is not whole.
+//! In: bytes in their order, and how many are missing. Out: what was [`Found`]. At most [`LONGEST`] bytes of a message are kept,
+//! and only until it is complete.
 
 use handfast_wire::alert::AlertDescription;
 use handfast_wire::record::{ContentType, HEADER_LENGTH, RecordHeader};
@@ -12,7 +12,7 @@ const LONGEST: usize = 16 << 10;
 /// Most bytes of an encrypted record (RFC 5246 §6.2.3; fewer in TLS 1.3).
 const LONGEST_RECORD: u16 = (16 << 10) + 2048;
 
-/// What a direction says.
+/// What a direction contains.
 #[derive(Debug)]
 pub(super) enum Found {
     ClientHello(Box<ClientHello>),
@@ -24,7 +24,7 @@ pub(super) enum Found {
     Alert(AlertDescription),
     /// A record of this type, and how long it is.
     Encrypted(ContentType, usize),
-    /// From here on it cannot be followed.
+    /// The records cannot be followed from here on.
     Lost,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Records {
     left: usize,
     alert: [u8; 2],
     message: Message,
-    /// ChangeCipherSpec was said: what follows is encrypted.
+    /// ChangeCipherSpec came: what follows is encrypted.
     encrypted: bool,
     /// A second hello follows, whatever ChangeCipherSpec says (RFC 9846 §D.4).
     pub(super) hello_follows: bool,
@@ -190,7 +190,7 @@ impl Message {
             Self::SERVER_HELLO => ServerHello::parse(&whole.body).map(Found::ServerHello),
             _ => return,
         };
-        // One that is malformed, or too long to be kept, says nothing.
+        // A message that is malformed, or too long to keep, is ignored.
         found.extend(read.ok());
     }
 }

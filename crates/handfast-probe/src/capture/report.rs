@@ -10,7 +10,7 @@ pub const SCHEMA: &str = "handfast-capture/1";
 pub struct CaptureReport {
     /// `handfast-capture/1`.
     pub schema: &'static str,
-    /// Who looked.
+    /// The program that made the report.
     pub program: String,
     /// The file.
     pub file: String,
@@ -28,9 +28,9 @@ pub struct CaptureReport {
     pub started: String,
     /// Time between the first and the last.
     pub lasted_ms: f64,
-    /// Why it ends before its end: the file is cut off, or damaged; `null` where it does not.
+    /// Why the file is incomplete: cut off, or damaged; `null` for a complete file.
     pub broken: Option<String>,
-    /// Connections that there was no room for.
+    /// Connections beyond the limit, which are not reported.
     pub not_kept: u64,
     /// TCP connections, in the order in which they began.
     pub connections: Vec<ConnectionReport>,
@@ -41,9 +41,9 @@ pub struct CaptureReport {
 pub struct ConnectionReport {
     /// The interface's name, where the capture has one.
     pub interface: Option<String>,
-    /// Who dialled, address and port.
+    /// Address and port of the client.
     pub client: String,
-    /// Whom.
+    /// Address and port of the server.
     pub server: String,
     /// Milliseconds from the capture's first packet to its first.
     pub begun_ms: f64,
@@ -67,7 +67,7 @@ pub struct ConnectionReport {
     pub first_bytes: usize,
     /// Whether it had to wait: the initial window was full.
     pub window_full: bool,
-    /// Words that went one way without any the other way in between, up to the first data.
+    /// Bytes in one direction without any in the other direction in between, up to the first data.
     pub flights: Vec<FlightReport>,
     /// Everything from the client.
     pub from_client: Direction,
@@ -84,7 +84,7 @@ pub struct ConnectionReport {
 pub struct Moments {
     /// SYN-ACK.
     pub syn_ack: Option<f64>,
-    /// TCP stands.
+    /// TCP is established.
     pub connected: Option<f64>,
     /// The whole ClientHello.
     pub client_hello: Option<f64>,
@@ -92,7 +92,7 @@ pub struct Moments {
     pub server_hello: Option<f64>,
     /// The last Finished, with which the client may send.
     pub secured: Option<f64>,
-    /// First data of the client. In TLS 1.3 `null` where it cannot be told from the handshake.
+    /// First data of the client. In TLS 1.3 `null` where it cannot be distinguished from the handshake.
     pub client_data: Option<f64>,
     /// First data of the server behind the handshake. In TLS 1.3 a ticket looks the same.
     pub server_data: Option<f64>,
@@ -100,24 +100,24 @@ pub struct Moments {
     pub ended: Option<f64>,
 }
 
-/// What is said in the clear.
+/// The unencrypted part of the hellos.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TlsReport {
     /// The version agreed on.
     pub version: Option<String>,
     /// The cipher suite.
     pub suite: Option<String>,
-    /// The group of the key exchange; TLS 1.3 alone says it in its hello.
+    /// The group of the key exchange; only a TLS 1.3 hello has it.
     pub group: Option<String>,
     /// SNI.
     pub server_name: Option<String>,
     /// Application protocols that the client offers.
     pub alpn_offered: Vec<String>,
-    /// The one chosen; TLS 1.3 says it encrypted.
+    /// The one chosen; TLS 1.3 encrypts it.
     pub alpn: Option<String>,
     /// There was a HelloRetryRequest.
     pub hello_retry: bool,
-    /// A session went on; `null` where no ServerHello came.
+    /// A session was resumed; `null` where no ServerHello came.
     pub resumed: Option<bool>,
     /// The client sent early data.
     pub early_data: bool,
@@ -125,7 +125,7 @@ pub struct TlsReport {
     pub certificate_bytes: Option<usize>,
 }
 
-/// Some words one way.
+/// Bytes in one direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FlightReport {
     /// `client` or `server`.
@@ -142,7 +142,7 @@ pub struct FlightReport {
     pub what: Vec<&'static str>,
 }
 
-/// Everything one way.
+/// Everything in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Direction {
     /// Packets, acknowledgements included.
@@ -160,11 +160,11 @@ pub struct Direction {
 pub struct EndReport {
     /// `fin`, `reset`, or `open`: the capture has no end of it.
     pub how: &'static str,
-    /// Who did so first: `client` or `server`.
+    /// The side that ended first: `client` or `server`.
     pub by: Option<&'static str>,
     /// Both have sent FIN.
     pub both: bool,
-    /// Alerts in the clear: who, and which.
+    /// Unencrypted alerts: the sender, and the alert.
     pub alerts: Vec<String>,
     /// Whose last record was an encrypted alert, or in TLS 1.3 as long as one: close_notify as a rule.
     pub closed_by: Vec<&'static str>,

@@ -416,7 +416,7 @@ fn a_capture_may_be_cut_off_anywhere_and_says_so() {
     assert!(read_all(b"GIF89a").is_err_and(|why| why.contains("47 49 46 38")));
 }
 
-/// A hostile capture: each packet of a connection of its own, or one that never goes on.
+/// A hostile capture: each packet belongs to another connection, or a connection never continues.
 #[test]
 fn what_is_kept_is_bounded() {
     let mut table = Table::default();

@@ -193,7 +193,7 @@ impl Page {
         let by = end.by.unwrap_or("nobody");
         let mut how = match end.how {
             "fin" if end.both => {
-                format!("ended in order, by the {by} first, after {}", cell(one.at_ms.ended))
+                format!("closed cleanly, by the {by} first, after {}", cell(one.at_ms.ended))
             }
             "fin" => format!("ended by the {by} alone, after {}", cell(one.at_ms.ended)),
             "reset" => format!("broken off by the {by} (RST) after {}", cell(one.at_ms.ended)),

@@ -1,4 +1,4 @@
-//! The packets of the median connection, for a browser: who said what when, as arrows between two lines, and each packet in a table.
+//! The packets of the median connection, for a browser: each flight as an arrow between two lines, and each packet in a table.
 //!
 //! In: what was captured, here at the client. Out: HTML. The server's ends of the arrows are half a round trip away from what was seen.
 
@@ -21,7 +21,7 @@ const CLOSE: f64 = 17.0;
 const FAR: f64 = 90.0;
 /// Pixels that the whole time would have, if no two ends were close.
 const WHOLE: f64 = 300.0;
-/// Letters that stand beside the server's line.
+/// The number of letters beside the server's line.
 const LETTERS: usize = 66;
 
 /// Both, if packets were captured.
@@ -64,12 +64,12 @@ impl Arrow<'_> {
     }
 }
 
-/// What was said, without acknowledgements alone. A pause of half a round trip divides.
+/// The packets with data. A pause of half a round trip begins a new flight.
 fn arrows(packets: &[PacketRow], rtt: f64) -> Vec<Arrow<'_>> {
     /// On one machine, more than a round trip.
     const LEAST_PAUSE_MS: f64 = 0.3;
     let pause = (rtt / 2.0).max(LEAST_PAUSE_MS);
-    /// What is answered has arrived before; no two ends are at the same height.
+    /// An answer begins below the end of its question; no two ends are at the same height.
     const AFTER_MS: f64 = 1e-3;
     let mut arrows: Vec<Arrow<'_>> = Vec::new();
     let mut heard = f64::MIN;
@@ -120,7 +120,7 @@ fn arrows(packets: &[PacketRow], rtt: f64) -> Vec<Arrow<'_>> {
     arrows
 }
 
-/// Where each of these times stands: in order, those that are close to each other apart, and long pauses cut short.
+/// The height of each of these times: in order, with close ones spread apart and long pauses shortened.
 fn heights(times: impl Iterator<Item = f64>) -> Vec<(f64, f64)> {
     let mut times: Vec<f64> = times.collect();
     times.sort_by(f64::total_cmp);

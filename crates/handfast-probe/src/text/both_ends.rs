@@ -1,11 +1,11 @@
-//! What each end took of the time, where the server was asked. In: a report. Out: lines of the page.
+//! The time of each end, by the server's counters. In: a report. Out: lines of the page.
 
 use handfast_report::both_ends::{rows, sentences};
 
 use super::Page;
 use crate::report::Report;
 
-/// A table, and what a reader should know of it.
+/// A table, and notes about it.
 pub(super) fn show(report: &Report, page: &mut Page) {
     let Some(both) = &report.both_ends else { return };
     page.title("Both ends: all connections, by what the proxy counted itself");

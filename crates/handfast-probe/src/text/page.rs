@@ -3,7 +3,7 @@
 use handfast_text::units;
 use handfast_text::wrap::wrapped;
 
-/// How it is to look.
+/// The style.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     /// With colours.
