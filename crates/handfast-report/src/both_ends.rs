@@ -1,7 +1,7 @@
-//! Both ends of one clock: what clients saw from outside, beside what the proxy that served them counted itself meanwhile.
+//! Both ends: the clients' measurements beside the counters of the proxy that served them.
 //!
-//! In: the proxy's status before and after, and what was seen. Out: [`BothEnds`]: the mean time of a connection, from the hello to the
-//! first byte of its answers, and who took it; or why that cannot be said. `status.rs` reads the status.
+//! In: the proxy's status before and after, and the measurements. Out: [`BothEnds`]: the mean time of a connection, from the hello to
+//! the first byte of its answers, and where it was spent; or why that is unknown. `status.rs` reads the status.
 
 mod status;
 #[cfg(test)]
@@ -13,7 +13,7 @@ pub use status::{Counted, StatusError, Sum};
 
 use crate::units::{count, counted, nanos, share};
 
-/// What was seen from outside. Times are sums over all of them, in seconds.
+/// The clients' measurements. Times are sums over all connections, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Seen {
     /// Connections that were made, those before the measured part too.
@@ -22,9 +22,9 @@ pub struct Seen {
     pub full: u64,
     /// Resumed ones.
     pub resumed: u64,
-    /// From a hello that was sent to the end of the handshake.
+    /// From sending a hello to the end of the handshake.
     pub handshake_seconds: f64,
-    /// Answers that were waited for.
+    /// Answers that the clients waited for.
     pub answers: u64,
     /// From a request to the first byte of its answer.
     pub answer_seconds: f64,
@@ -32,43 +32,43 @@ pub struct Seen {
     pub network_seconds: f64,
     /// The clients' own computing in handshakes.
     pub own_seconds: f64,
-    /// Where clients have the kernel's stamps: from the acknowledgement of a hello by the proxy's kernel to the first byte of its answer,
-    /// in handshakes. 0 where there are none.
+    /// In handshakes, with the kernel's timestamps: from the acknowledgement of a hello by the proxy's kernel to the first byte of its
+    /// answer. 0 without timestamps.
     pub proxy_seconds: f64,
-    /// The same here: from the arrival of an answer to what the client said next, in handshakes. 0 where there are no stamps.
+    /// The same for the client: from the arrival of an answer to the client's next bytes. 0 without timestamps.
     pub client_seconds: f64,
 }
 
 /// Where the time of a connection went, by both ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BothEnds {
-    /// Why nothing can be said; then there are no parts.
+    /// Why the comparison failed; then there are no parts.
     pub refused: Option<String>,
-    /// Handshakes that are behind the means.
+    /// The number of handshakes in the means.
     pub handshakes: u64,
     /// Answers for each of them.
     pub answers_each: f64,
-    /// Mean time that was seen from outside, for each handshake with its answers.
+    /// Mean time that the clients measured, for each handshake with its answers.
     pub seen_ns: f64,
-    /// Who took it, in the order of the path; `wakeup` (only with the kernel's stamps) and `unexplained` last.
+    /// Its parts, in the order of the path; `wakeup` (only with the kernel's timestamps) and `unexplained` last.
     pub parts: Vec<Part>,
     /// Share of the time that is explained, 0 to 1.
     pub explained: f64,
-    /// What the proxy waited for its clients in handshakes: it is not added, as it is the network and the clients' own once more.
+    /// How long the proxy waited for its clients in handshakes. It is not a part, since the network's and the clients' time contain it.
     pub client_wait_ns: f64,
-    /// What a reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
 /// A part of the time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// `network`, `hello`, `crypto`, `queue`, `connect`, `backend`, `client`, `wakeup`, `unexplained`. `wakeup` is there where the kernel's
-    /// stamps were (`probe`).
+    /// `network`, `hello`, `crypto`, `queue`, `connect`, `backend`, `client`, `wakeup`, `unexplained`. `wakeup` exists with the kernel's
+    /// timestamps (`probe`).
     pub name: String,
     /// Its mean.
     pub ns: f64,
-    /// Of what was seen, 0 to 1.
+    /// Share of the measured time, 0 to 1.
     pub share: f64,
 }
 
@@ -83,12 +83,12 @@ const WORDS: [(&str, &str); 9] = [
     ("client", "this side: cryptography of the handshake"),
     (
         "wakeup",
-        "between kernel and program, at both ends: wake-ups and system calls of handshakes, by the kernel's stamps",
+        "between kernel and program, at both ends: wake-ups and system calls of handshakes, by the kernel's timestamps",
     ),
     ("unexplained", "system calls, wake-ups, bytes on their way through both programs"),
 ];
 
-/// Sets both beside each other.
+/// Compares both ends.
 pub fn account(seen: &Seen, before: &Counted, after: &Counted) -> BothEnds {
     match between(seen, before, after) {
         Ok(counted) => shared_out(seen, &counted),
@@ -96,10 +96,10 @@ pub fn account(seen: &Seen, before: &Counted, after: &Counted) -> BothEnds {
     }
 }
 
-/// What the proxy counted meanwhile; or why it was not ours alone.
+/// The proxy's counts between both moments; or why they include other traffic.
 fn between(seen: &Seen, before: &Counted, after: &Counted) -> Result<Counted, String> {
     let counted =
-        after.since(before).ok_or("the proxy counts less than before: it was started anew meanwhile")?;
+        after.since(before).ok_or("the proxy's counters decreased: it was restarted during the run")?;
     if counted.accepted != seen.connections {
         return Err(format!(
             "other traffic was on the proxy: it accepted {} meanwhile, and {} of them were ours",
@@ -127,7 +127,7 @@ fn between(seen: &Seen, before: &Counted, after: &Counted) -> Result<Counted, St
 fn shared_out(seen: &Seen, counted: &Counted) -> BothEnds {
     let handshakes = seen.full + seen.resumed;
     let each = |seconds: f64| seconds * 1e9 / handshakes as f64;
-    // By kind: handshakes before the measured part are of one kind, and would weigh on the mean of all.
+    // By kind: handshakes before the measured part are of one kind, and would change the mean of all.
     let of_kinds = |phase: usize| {
         let [full, resumed] = [0, 1].map(|kind: usize| counted.kinds[kind].phases[phase].mean());
         each(full * seen.full as f64 + resumed * seen.resumed as f64)
@@ -143,7 +143,7 @@ fn shared_out(seen: &Seen, counted: &Counted) -> BothEnds {
         connect,
         counted.answer.mean() * 1e9 * answers_each,
         own,
-        // What both ends had their bytes for, by their kernels, and did not count themselves.
+        // By the kernels, both ends had these bytes, but their programs did not count the time.
         (each(seen.proxy_seconds) - hello - crypto - queue).max(0.0)
             + (each(seen.client_seconds) - own).max(0.0),
     ];
@@ -195,19 +195,19 @@ fn notes(seen: &Seen, counted: &Counted, explained: f64) -> Vec<String> {
     notes
 }
 
-/// Rows for people: name, mean, share, what it is. Empty when nothing can be said.
+/// Rows for people: name, mean, share, what it is. Empty after a failed comparison.
 pub fn rows(both: &BothEnds) -> Vec<[String; 4]> {
     let words = |name: &str| WORDS.iter().find(|known| known.0 == name).map_or("", |known| known.1);
     let row = |part: &Part| {
         [part.name.clone(), nanos(part.ns.max(0.0) as u64), share(part.share), words(&part.name).to_owned()]
     };
-    // Of handshakes alone nothing is said about backends.
+    // Handshakes alone do not involve backends.
     let is_shown =
         |part: &&Part| both.answers_each > 0.0 || !["connect", "backend"].contains(&part.name.as_str());
     both.parts.iter().filter(is_shown).map(row).collect()
 }
 
-/// What stands above the rows, and what a reader should know below them.
+/// The sentence above the rows, and the notes below them.
 pub fn sentences(both: &BothEnds) -> (String, Vec<String>) {
     if let Some(why) = &both.refused {
         return (format!("Not attributed: {why}."), Vec::new());

@@ -1,12 +1,12 @@
-//! Whether B is faster than A, or whether nothing speaks for it: for people and for programs.
+//! Whether B is faster than A, or no difference was found: for people and for programs.
 //!
 //! In: the reports of each side's runs, and a name for each side. Out: an [`Answer`], and each figure of both sides with ratio,
 //! interval and p.
 //!
-//! **The run is the unit** ([`handfast_stats::compare`] says why): each run gives one value of each figure, the one in its own
-//! report. A difference is claimed of the figures that decide, and of no others: [`LEAST_RUNS`] runs a side that were made in turn,
-//! all of the same thing, and an interval without 1. The intervals hold together in [`CONFIDENCE`] of the comparisons, however many
-//! figures decide.
+//! **The run is the unit** ([`handfast_stats::compare`] explains why): each run gives one value of each figure, from its
+//! report. Only the deciding figures can differ: this takes [`LEAST_RUNS`] runs of each side, made in turn and of the same work,
+//! and an interval without 1. All intervals are right together in [`CONFIDENCE`] of the comparisons, whatever the number of
+//! deciding figures.
 
 mod differences;
 mod figures;
@@ -21,15 +21,15 @@ use figures::{Figure, figures};
 
 /// Fewest runs of each side from which a difference is claimed.
 pub const LEAST_RUNS: usize = 3;
-/// Share of the comparisons of a thing with itself in which no difference is claimed, at least.
+/// Least share of comparisons of a server with itself that find no difference.
 pub const CONFIDENCE: f64 = 0.95;
-/// Smallest difference that is claimed: ten times what histograms resolve.
+/// Smallest difference that is reported: ten times the resolution of histograms.
 const LEAST_DIFFERENCE: f64 = 0.01;
-/// Most runs of one side in a row that still are "in turn".
+/// Most runs of one side in a row that still count as "in turn".
 const IN_A_ROW: usize = 2;
-/// Most runs that are named as unfit.
+/// Most unfit runs that the answer names.
 const MOST_NAMED: usize = 3;
-/// What the JSON form calls itself.
+/// Name and version of the JSON format.
 pub const SCHEMA: &str = "handfast-compare/2";
 
 /// Both sides.
@@ -39,7 +39,7 @@ pub struct Sides<'r> {
     pub a: &'r [Report],
     /// The runs of B.
     pub b: &'r [Report],
-    /// What both are called.
+    /// The names of both sides.
     pub names: (&'r str, &'r str),
     /// Whether their targets may differ: two servers are compared.
     pub across_targets: bool,
@@ -55,12 +55,12 @@ impl<'r> Sides<'r> {
     }
 }
 
-/// What a comparison comes to.
+/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The sides did different things; which.
+    /// The sides did different work; the differences.
     NotComparable(Vec<String>),
-    /// The figures of a run are not the target's, or do not hold.
+    /// A run's figures do not describe the target, or are unreliable.
     NotCompared(String),
     /// Too few runs for a claim, or not in turn.
     SideBySide(String),
@@ -148,8 +148,8 @@ impl<'r> Compared<'r> {
     }
 }
 
-/// Why there is no answer: a run whose figures are not the target's, or do not hold. What was TARGET-LIMITED is no such run
-/// where all of them were: then the rates are the targets' limits, and that is a comparison.
+/// Why there is no answer: a run's figures do not describe the target, or are unreliable. TARGET-LIMITED runs are accepted
+/// if all runs are: then the rates are the targets' limits, and can be compared.
 fn unfit(sides: &Sides<'_>) -> Option<String> {
     let limits = figures::all_at_their_limit(sides);
     let fit = |word| word == VerdictWord::Valid || limits;
@@ -167,7 +167,7 @@ fn unfit(sides: &Sides<'_>) -> Option<String> {
     (!named.is_empty()).then(|| format!("{}, so which side is faster is not known", named.join(", ")))
 }
 
-/// Why nothing can be claimed: too few runs, or runs that were not made in turn, so that whatever drifted meanwhile would be the
+/// Why no difference can be reported: too few runs, or runs not made in turn, so that any drift in time would look like a
 /// difference.
 fn too_little(sides: &Sides<'_>) -> Option<String> {
     if sides.a.len() < LEAST_RUNS || sides.b.len() < LEAST_RUNS {
@@ -180,7 +180,7 @@ fn too_little(sides: &Sides<'_>) -> Option<String> {
         runs.iter().map(|run| (run.manifest.started.clone(), side)).collect()
     };
     let mut runs: Vec<_> = sides.each().into_iter().flat_map(|(side, runs)| of_side(side, runs)).collect();
-    // RFC 3339 in UTC, all of the same length: their order as text is that of time.
+    // RFC 3339 in UTC, all of the same length: they sort as text.
     runs.sort_unstable();
     // Unknown, or within the same second.
     if runs.iter().any(|(started, _)| started.is_empty()) || runs.windows(2).any(|two| two[0].0 == two[1].0) {

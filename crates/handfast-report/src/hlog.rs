@@ -1,8 +1,8 @@
 //! The HdrHistogram log, version 1.3, which HistogramLogAnalyzer, hdr-plot and their like read.
 //!
-//! In: a report. Out: text. First a line for each series over the whole run, tagged with its name; then a line a
-//! second of the run's main series, under its own tag. The main series has no line over the whole run, since a reader adds
-//! up what has one tag. **Units**: seconds; the maximum in milliseconds; within the histograms nanoseconds.
+//! In: a report. Out: text. First a line for each series over the whole run, tagged with its name; then a line for each
+//! second of the run's main series, under its own tag. The main series has no line for the whole run, since readers add
+//! up lines of the same tag. **Units**: seconds; the maximum in milliseconds; within the histograms nanoseconds.
 
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ pub fn to_hlog(report: &Report) -> String {
     let _ = writeln!(log, "#[Logged with {program}]");
     let _ = writeln!(log, "#[Histogram log format version 1.3]");
     let _ = writeln!(log, "#[StartTime: {started:.3} (seconds since epoch), {when}]");
-    // Said too, so that readers take the lines' times as distances from here without guessing.
+    // With both, readers need not guess that the lines' times are relative to this.
     let _ = writeln!(log, "#[BaseTime: {started:.3} (seconds since epoch)]");
     let _ = writeln!(log, "#[MaxValueDivisor: 1000000.000]");
     let _ = writeln!(

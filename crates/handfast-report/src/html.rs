@@ -1,7 +1,7 @@
 //! The report as one HTML file: no script, no network, light and dark, readable on a phone and to a screen reader.
 //!
-//! In: a report. Out: the file's text. Everything that came from elsewhere (targets, errors, names) is escaped, and a
-//! Content-Security-Policy forbids what should slip through. **Cost**: at most 600 columns in a plot; longer runs are merged.
+//! In: a report. Out: the file's text. All foreign text (targets, errors, names) is escaped, and a
+//! Content-Security-Policy blocks what escaping might miss. **Cost**: at most 600 columns in a plot; longer runs are merged.
 
 mod curves;
 mod escape;
@@ -82,7 +82,7 @@ fn verdict(report: &Report, html: &mut String) {
     );
 }
 
-/// The few figures that people ask for.
+/// The most important figures.
 fn tiles(report: &Report, html: &mut String) {
     let mut tiles = words::tiles(report);
     let missed = report.limits.iter().filter(|limit| !limit.held).count();

@@ -1,4 +1,4 @@
-//! Everything that was asked for, resolved: what a report's manifest holds, and what `--replay` reads again.
+//! All options of a run, resolved: the manifest of a report holds them, and `--replay` reads them.
 //!
 //! In: a report as JSON, or a job alone. Out: a [`Job`] that makes the same run.
 
@@ -12,7 +12,7 @@ use crate::limits::{Bound, Direction, LimitError, LimitFault};
 use crate::model::{Report, SearchStep, VerdictWord};
 use crate::plan::{Arrivals, Model, Plan};
 
-/// What was asked for.
+/// The options of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
@@ -24,7 +24,7 @@ pub struct Job {
     /// The search for the highest rate.
     #[serde(default)]
     pub search: Option<SearchSpec>,
-    /// Whose CPU time is counted.
+    /// The server processes whose CPU time is counted.
     #[serde(default)]
     pub account: Option<Accounted>,
 }
@@ -39,7 +39,7 @@ pub enum Accounted {
     Cgroup(PathBuf),
 }
 
-/// What is searched for.
+/// A search for the highest rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchSpec {
@@ -65,8 +65,8 @@ impl SearchSpec {
         Ok(Self { bound, from: 100.0, precision: 0.05, repeats: 3 })
     }
 
-    /// The plan of step `number`, counted from 1: the rate is offered, with the arrivals of `plan` when it has some, and
-    /// with a seed of its own (the plan's plus the number), since repeats with the same arrivals would be no repeats.
+    /// The plan of step `number`, counted from 1: it offers the rate, with the arrivals of `plan` if it has some. Its seed
+    /// is the plan's plus the number, since repeats with the same arrivals would not be independent.
     pub fn plan_at(plan: &Plan, rate: f64, number: u32) -> Plan {
         let arrivals = match plan.model {
             Model::Open { arrivals, .. } | Model::Ramp { arrivals, .. } => arrivals,
@@ -76,11 +76,11 @@ impl SearchSpec {
         Plan { model: Model::Open { rate, arrivals }, seed, ..plan.clone() }
     }
 
-    /// What a step's report says: the bound holds, and all that was offered was taken.
+    /// Whether a step's report holds the bound, and the target accepted the whole offered rate.
     pub fn step(&self, offered_rate: f64, report: &Report) -> SearchStep {
         let limit = self.bound.judge(report);
         let verdict = report.verdict.word;
-        // A share of errors that is allowed is no fault.
+        // An allowed share of errors does not fail the step.
         let allowed = self.bound.is_errors() && verdict == VerdictWord::Errors;
         SearchStep {
             offered_rate,
@@ -93,7 +93,7 @@ impl SearchSpec {
 }
 
 impl Job {
-    /// A job that is this run and nothing else.
+    /// A job of this run alone.
     pub fn of(plan: Plan) -> Self {
         Self { plan, ..Self::default() }
     }
@@ -106,9 +106,9 @@ impl Job {
 
     /// Reads the job of a JSON report, or a job alone.
     ///
-    /// **Errors**: what is wrong with it; whoever gave it is at fault.
+    /// **Errors**: what is wrong with the text.
     pub fn parse(text: &str) -> Result<Self, JobError> {
-        /// As much as tells what it is: of a report the manifest, of a job the plan.
+        /// The fields that identify the text: of a report the manifest, of a job the plan.
         #[derive(Deserialize)]
         struct Outline {
             manifest: Option<IgnoredAny>,
@@ -149,7 +149,7 @@ pub enum JobError {
     NoJob,
     /// It is neither a report nor a job.
     NoPlan,
-    /// Its job has a field, or a value, that this program does not know.
+    /// Its job has an unknown field or value.
     NotUnderstood(serde_json::Error),
 }
 
@@ -166,19 +166,19 @@ impl fmt::Display for JobError {
 
 impl std::error::Error for JobError {}
 
-/// As the manifest holds it, a field to a line.
+/// As the manifest holds it, one field on each line.
 pub(crate) fn pretty(job: Option<&Job>) -> String {
     format!("{:#}", sorted(job))
 }
 
 /// With its fields in the order of the alphabet.
 fn sorted(job: Option<&Job>) -> serde_json::Value {
-    // Maps have names for keys and every number is finite or written as null: nothing here can fail.
+    // Keys are names, and each number is finite or null: this cannot fail.
     serde_json::to_value(job).unwrap_or_default()
 }
 
-/// A manifest's job. In the order of the alphabet, as reports have always had it; and a job that this program does not
-/// know, of a later one perhaps, is no reason not to read the rest of its report.
+/// A manifest's job, with fields in alphabetical order, as in all reports. An unknown job, perhaps of a later version, does not
+/// prevent reading the rest of the report.
 pub(crate) mod kept {
     use super::{Deserialize, Deserializer, IgnoredAny, Job, Serialize, Serializer, sorted};
 

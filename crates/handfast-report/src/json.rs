@@ -30,7 +30,7 @@ pub fn from_json(text: &str) -> Result<Report, ReportError> {
     }
 }
 
-/// What a text calls itself; `None`: it is JSON, and names no schema.
+/// The schema that a text names; `None`: it is JSON without a schema.
 ///
 /// **Errors**: it is not JSON.
 pub(crate) fn schema_of(text: &str) -> Result<Option<String>, serde_json::Error> {
@@ -55,7 +55,7 @@ pub enum ReportError {
     NoSchema,
     /// It is of another schema or version.
     OtherSchema(String),
-    /// It says that it is a report, and is not as one should be.
+    /// It names this schema, and is invalid.
     Broken(serde_json::Error),
 }
 
@@ -258,7 +258,7 @@ mod tests {
         for report in [&report, &Report { schema: SCHEMA.into(), ..Report::default() }] {
             assert_eq!(check(&serde_json::to_value(report).unwrap()), [""; 0]);
         }
-        // And it can complain.
+        // The check itself can fail.
         let mut value = serde_json::to_value(&report).unwrap();
         value["schema"] = "handfast-load/2".into();
         value["totals"]["rate"] = "many".into();

@@ -1,12 +1,11 @@
-//! What was asked for and what was found, as data with a versioned schema; then as text, JSON, CSV, OpenMetrics,
-//! HdrHistogram log or HTML.
+//! Plans and reports as data with a versioned schema; written as text, JSON, CSV, OpenMetrics, HdrHistogram log or HTML.
 //!
 //! In: a [`Report`]. Out: strings. Nothing here measures, decides or opens a file.
 //!
 //! | what | file |
 //! |---|---|
 //! | what a run is to do | [`plan`] |
-//! | everything that was asked for, to be replayed | [`job`] |
+//! | all options of a run, to repeat it | [`job`] |
 //! | whether a latency or a rate kept its limit | [`limits`] |
 //! | which steps are timed | [`series`] |
 //! | the data, and the schema's version | [`model`] |
@@ -14,12 +13,12 @@
 //! | for a person in a browser: one file, no script, no network | [`html`] |
 //! | for programs, and for reading back | [`json`] |
 //! | for programs, while a run goes on | [`live`] |
-//! | for pictures of a run that goes on | [`run`] |
+//! | a snapshot of a running test, to display it | [`run`] |
 //! | for spreadsheets: seconds, percentiles | [`csv`] |
 //! | for Prometheus and its like | [`openmetrics`] |
 //! | for the HdrHistogram family of tools | [`hlog`] |
 //! | is B faster than A, or is it chance | [`compare`] |
-//! | what clients saw beside what the proxy counted | [`both_ends`] |
+//! | the clients' measurements beside the proxy's counters | [`both_ends`] |
 //! | what a CPU can do for TLS | [`speed`] |
 //! | numbers with units that fit | [`units`] |
 //! | the sentences that text and HTML share | `words` |

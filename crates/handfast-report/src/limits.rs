@@ -1,6 +1,6 @@
 //! Limits that a run must keep: `handshake.p99=50ms`, `errors=1%`, `rate=1000`.
 //!
-//! In: what was written after `--max` and `--min`, and a report. Out: whether each held, with what was found.
+//! In: the values of `--max` and `--min`, and a report. Out: whether each limit held, with the measured value.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub enum Direction {
     Min,
 }
 
-/// A limit, as it was written and as it is meant.
+/// A limit, as text and parsed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct Bound {
@@ -31,7 +31,7 @@ pub struct Bound {
     limit: f64,
 }
 
-/// How a bound is kept in a job: `{"max": "handshake.p99=50ms"}`.
+/// The form of a limit in a job: `{"max": "handshake.p99=50ms"}`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Written {
@@ -90,7 +90,7 @@ const STATISTICS: [&str; 9] = ["p50", "p75", "p90", "p95", "p99", "p99.9", "mean
 impl Bound {
     /// Reads `series.statistic=duration`, `errors=count`, `errors=share%` or `rate=number`.
     ///
-    /// **Errors**: what is wrong with it and what would be right, in one line, whose fault is its writer's.
+    /// **Errors**: what is wrong and what is expected, in one line.
     pub fn parse(written: &str, direction: Direction) -> Result<Self, LimitError> {
         let wrong = |fault| LimitError { written: written.to_owned(), fault };
         let (name, value) = written.split_once('=').ok_or_else(|| wrong(LimitFault::NoValue))?;
@@ -123,7 +123,7 @@ impl Bound {
         matches!(self.figure, Figure::Latency(..))
     }
 
-    /// Whether it held. A latency of which there is no sample has not held: nobody knows it.
+    /// Whether it held. A latency without samples has not held, since it is unknown.
     pub fn judge(&self, report: &Report) -> Limit {
         let found = self.figure.in_report(report);
         let held = found.is_some_and(|found| match self.direction {

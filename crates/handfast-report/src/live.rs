@@ -1,6 +1,6 @@
-//! What is known of a run while it goes on: a line of JSON for each second. Field names are stable within a version.
+//! The live state of a run: a line of JSON for each second. Field names are stable within a version.
 //!
-//! In: what one second gave. Out: one line of JSON. **Units** are in the names, as in [`crate::model`].
+//! In: the figures of one second. Out: one line of JSON. **Units** are in the names, as in [`crate::model`].
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ pub const SCHEMA: &str = "handfast-live/1";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Line {
-    /// A run begins to be prepared; the first line, and before each step of a search.
+    /// The preparation of a run begins: the first line, and one before each step of a search.
     Begin(Begin),
     /// A second is over.
     Second(Second),
-    /// Nothing more comes; the last line of a stream that is whole.
+    /// The last line of a complete stream.
     End(End),
 }
 
-/// A run begins to be prepared.
+/// The preparation of a run begins.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Begin {
     /// [`SCHEMA`].
     pub schema: String,
     /// Which step of a search; empty without one.
     pub part: String,
-    /// What is done, in one sentence for people.
+    /// The work, in one sentence for people.
     pub work: String,
     /// Length of the measured part.
     pub duration_seconds: f64,
@@ -45,7 +45,7 @@ pub struct Second {
     pub second: u32,
     /// Whether it belongs to the measured part; false while the last transactions end.
     pub measured: bool,
-    /// Transactions a second that the model asks for in it; `None` in the closed model.
+    /// Transactions a second that the model requests; `None` in the closed model.
     pub offered_rate: Option<f64>,
     /// Transactions that began in it.
     pub started: u64,
@@ -116,14 +116,14 @@ pub struct Part {
     pub series: Option<Series>,
 }
 
-/// Nothing more comes.
+/// The end of the stream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct End {
     /// [`SCHEMA`].
     pub schema: String,
     /// The verdict's word; `None`: there is no report.
     pub verdict: Option<crate::model::VerdictWord>,
-    /// Lines that were left out because whoever reads them was too slow; 0 in a stream that is whole.
+    /// Lines that were dropped because the reader was too slow; 0 in a complete stream.
     pub lost_lines: u64,
 }
 

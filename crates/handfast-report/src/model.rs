@@ -1,4 +1,4 @@
-//! What a load run found, as data. This is the JSON report's schema: field names are stable within a version.
+//! The results of a load run as data. This is the JSON report's schema: field names are stable within a version.
 //!
 //! **Units** are in the names: `_ns` nanoseconds, `_seconds`, `_bytes`; rates are per second.
 
@@ -21,7 +21,7 @@ pub struct Report {
     pub schema: String,
     /// What the numbers are worth.
     pub verdict: Verdict,
-    /// What the work was, in one sentence for people.
+    /// The work, in one sentence for people.
     pub work: String,
     /// Circumstances: what is needed to judge the run and to repeat it.
     pub manifest: Manifest,
@@ -32,7 +32,7 @@ pub struct Report {
     /// Each kind of client of a mix; empty when all were of one kind.
     #[serde(default)]
     pub members: Vec<Member>,
-    /// Each of several HTTP requests; empty when there was but one.
+    /// Each of several HTTP requests; empty if there was only one.
     #[serde(default)]
     pub requests: Vec<Request>,
     /// Latencies by step, in the order of the path: `connect`, `handshake`, `handshake-full`, `handshake-resumed`,
@@ -45,27 +45,27 @@ pub struct Report {
     /// Seconds in which the target stalled: next to nothing finished, or a pause took a good part, though the generator ran.
     #[serde(default)]
     pub stalled: Vec<u32>,
-    /// Those who made the load.
+    /// The load generators.
     pub workers: Vec<Worker>,
-    /// CPU time of the server's processes, when it was asked for.
+    /// CPU time of the server's processes, if requested.
     pub server: Option<ServerUse>,
-    /// Where the time of connections went, by what the proxy that served them counted itself; `None`: it was not asked.
+    /// Where the time of connections went, by the proxy's own counters; `None`: not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub both_ends: Option<BothEnds>,
     /// Kernel counters that moved (TcpExt and Tcp of /proc/net/netstat and snmp), summed over the workers.
     pub kernel: BTreeMap<String, i64>,
-    /// Source ports: what there is, and what the run used.
+    /// Source ports: those available, and those that the run used.
     pub ports: Option<Ports>,
-    /// Limits that were asked for, and whether they held.
+    /// The requested limits, and whether they held.
     pub limits: Vec<Limit>,
-    /// Steps of the search for the highest rate, when it was asked for.
+    /// Steps of the search for the highest rate, if requested.
     pub search: Option<Search>,
-    /// What a reader should know, in sentences: verification off, tickets that ran out, ports nearly used up.
+    /// Notes for the reader, in sentences: verification off, no tickets left, ports nearly exhausted.
     pub notes: Vec<String>,
 }
 
 impl Report {
-    /// What was to be done; `None` where the report does not say it.
+    /// The plan; `None` if the report has none.
     pub fn plan(&self) -> Option<&Plan> {
         self.manifest.job.as_ref().map(|job| &job.plan)
     }
@@ -84,16 +84,16 @@ pub struct Verdict {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerdictWord {
-    /// The figures are the target's, and hold.
+    /// The figures describe the target, and are reliable.
     #[default]
     Valid,
-    /// The generator was the bottleneck: the figures are its own.
+    /// The generator was the bottleneck: the figures describe the generator.
     GeneratorLimited,
     /// Source ports ran out.
     PortLimited,
-    /// The offered rate was more than the target took.
+    /// The target did not keep up with the offered rate.
     TargetLimited,
-    /// Too many transactions failed for the latencies to mean anything.
+    /// Too many transactions failed: the latencies are meaningless.
     Errors,
 }
 
@@ -109,7 +109,7 @@ impl VerdictWord {
         }
     }
 
-    /// Whether a run with this verdict says nothing of the target.
+    /// Whether a run with this verdict does not describe the target.
     pub const fn says_nothing(self) -> bool {
         matches!(self, Self::GeneratorLimited | Self::PortLimited)
     }
@@ -128,14 +128,14 @@ pub struct Manifest {
     pub started: String,
     /// The command line, as it was typed.
     pub command: Vec<String>,
-    /// Every option resolved, as `--replay` reads it; `None`: not recorded, or by a program that has others.
+    /// Every option resolved, as `--replay` reads it; `None`: not recorded, or by a program with other options.
     #[serde(with = "crate::job::kept")]
     pub job: Option<Job>,
     /// Seed of everything random; each step of a search adds its number to it.
     pub seed: u64,
     /// Greatest difference between the workers' true starts.
     pub start_skew_ns: u64,
-    /// Addresses that were dialled.
+    /// Addresses that the run connected to.
     pub addresses: Vec<String>,
 }
 
@@ -146,12 +146,12 @@ pub struct Totals {
     pub duration_seconds: f64,
     /// Transactions a second that ended well within the measured part.
     pub rate: f64,
-    /// Transactions a second that were asked for (open and ramp models), without the share of lost workers from when
-    /// they were lost.
+    /// The requested transactions a second (open and ramp models), without the share of lost workers after their
+    /// loss.
     pub offered_rate: Option<f64>,
     /// Exchanges a second.
     pub exchange_rate: f64,
-    /// Connections started, warm-up included: what a server's own count must agree with.
+    /// Connections started, warm-up included: a server's own count must be equal.
     pub connections: u64,
     /// Of those, made to fill the ticket pool before the measured part.
     pub warm_up_connections: u64,
@@ -188,15 +188,15 @@ pub struct Mix {
     pub early_data_accepted: u64,
     /// 0-RTT data was offered and refused.
     pub early_data_refused: u64,
-    /// Resumption was wanted and no ticket was there.
+    /// A handshake should resume, and no ticket was available.
     pub without_ticket: u64,
-    /// Share of resumed handshakes that was asked for.
+    /// The requested share of resumed handshakes.
     pub wanted_resumed: f64,
-    /// What was agreed: `TLSv1.3 TLS13_AES_128_GCM_SHA256 X25519` → count.
+    /// The negotiated parameters: `TLSv1.3 TLS13_AES_128_GCM_SHA256 X25519` → count.
     pub agreed: BTreeMap<String, u64>,
     /// Whether the server's certificate was verified, in words.
     pub verification: String,
-    /// What was offered, in words; of a mix each member has its own.
+    /// The TLS offer, in words; each member of a mix has a separate one.
     #[serde(default)]
     pub offered: String,
 }
@@ -204,13 +204,13 @@ pub struct Mix {
 /// One kind of client of a mix.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Member {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Its share of the connections as it was asked for, 0 to 1.
+    /// Its requested share of the connections, 0 to 1.
     pub share: f64,
-    /// What it offered, in words.
+    /// Its TLS offer, in words.
     pub offered: String,
-    /// Share of its handshakes that were to be resumed.
+    /// The requested share of its handshakes that resume.
     pub wanted_resumed: f64,
     /// Connections started, warm-up excluded.
     pub connections: u64,
@@ -228,7 +228,7 @@ pub struct Member {
     pub agreed: BTreeMap<String, u64>,
     /// Its handshakes; `None`: there was none.
     pub handshake: Option<Series>,
-    /// Its transactions, from when they were meant to begin.
+    /// Its transactions, from their intended start.
     pub total: Option<Series>,
 }
 
@@ -241,9 +241,9 @@ pub struct Request {
     pub path: String,
     /// Headers beyond the usual ones, `name: value`; values that may be secret are `***`.
     pub headers: Vec<String>,
-    /// What was sent in it: a text, or `@` and the file's path.
+    /// Its body: a text, or `@` and the file's path.
     pub body: Option<String>,
-    /// Its share of the requests as it was asked for, 0 to 1.
+    /// Its requested share of the requests, 0 to 1.
     pub share: f64,
     /// Answers without an error.
     pub done: u64,
@@ -304,8 +304,8 @@ pub struct Second {
     pub bytes: u64,
     /// Open connections at its end.
     pub open: u64,
-    /// CPU used by generator threads over the wall time of all of them, 0 to 1. This and the next three are 0 where they
-    /// would mean nothing: after the measured part, and in seconds that were shorter than half of one.
+    /// CPU time of the generator threads divided by their wall time, 0 to 1. This and the next three are 0 where they
+    /// have no meaning: after the measured part, and in intervals shorter than half a second.
     pub generator_cpu: f64,
     /// The busiest generator thread, 0 to 1.
     pub busiest_thread: f64,
@@ -325,7 +325,7 @@ pub struct Second {
     pub missing: Vec<String>,
 }
 
-/// One who made load.
+/// One load generator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Worker {
     /// Its name.
@@ -334,7 +334,7 @@ pub struct Worker {
     pub machine: BTreeMap<String, String>,
     /// Generator threads.
     pub threads: u32,
-    /// Measured clock difference to the coordinator, and how far it may be off.
+    /// Measured clock difference to the coordinator, and its uncertainty.
     pub clock_offset_ns: i64,
     /// Half of the best round trip of the measurement.
     pub clock_error_ns: u64,
@@ -353,7 +353,7 @@ pub struct Worker {
 /// CPU time of the server's processes on the same machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerUse {
-    /// Which: `pid 4711 and its children`, `cgroup …`.
+    /// The processes: `pid 4711 and its children`, `cgroup …`.
     pub who: String,
     /// CPU seconds during the measured part.
     pub cpu_seconds: f64,
@@ -372,20 +372,20 @@ pub struct Ports {
     pub sources: u64,
     /// Destination addresses.
     pub destinations: u64,
-    /// Product: connections that can be open or rest in TIME_WAIT at the same time.
+    /// Their product: connections that can be open or in TIME_WAIT at the same time.
     pub capacity: u64,
-    /// Connections a second that can be kept up when each rests 60 s in TIME_WAIT; `None`: they do not rest here.
+    /// Sustainable connections a second if each is in TIME_WAIT for 60 s; `None`: TIME_WAIT is not on this side.
     pub lasting_rate: Option<f64>,
     /// The arithmetic in a sentence.
     pub sentence: String,
 }
 
-/// A limit that was asked for.
+/// A requested limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// As it was written: `handshake.p99=50ms`.
     pub wanted: String,
-    /// What was found, for people.
+    /// The measured value, for people.
     pub found: String,
     /// Whether it held.
     pub held: bool,
@@ -396,9 +396,9 @@ pub struct Limit {
 pub struct Search {
     /// The bound, as written.
     pub bound: String,
-    /// Highest rate that held it in most repeats; `None`: not even the lowest tried.
+    /// Highest rate that held it in most repeats; `None`: not even the lowest rate held it.
     pub highest_rate: Option<f64>,
-    /// Lowest rate that did not; `None`: none was tried, or the generator was at its limit first.
+    /// Lowest rate that did not hold it; `None`: none was tried, or the generator reached its limit first.
     pub lowest_failed: Option<f64>,
     /// Every step, in order.
     pub steps: Vec<SearchStep>,
@@ -411,9 +411,9 @@ pub struct SearchStep {
     pub offered_rate: f64,
     /// Rate that was reached.
     pub rate: f64,
-    /// What the bounded figure was.
+    /// The value of the bounded figure.
     pub found: String,
-    /// Whether the bound held, in a valid step. One that the generator or its ports limited has no vote.
+    /// Whether the bound held, in a valid step. A step limited by the generator or its ports does not count.
     pub held: bool,
     /// The step's own verdict.
     pub verdict: VerdictWord,

@@ -2,7 +2,7 @@
 //! text-file collector reads the latter, and rejects a file with a type such as `info`.
 //!
 //! In: a report. Out: text that ends with `# EOF`. The run is over, so all counts are gauges: a counter's family and its samples have
-//! different names in OpenMetrics, and the same in the other. **Units**: base units, seconds and bytes, also where the JSON report has
+//! different names in OpenMetrics, and equal ones in Prometheus' format. **Units**: base units, seconds and bytes, also where the JSON report has
 //! nanoseconds. One family after the other, since families must not mix.
 
 use std::fmt::Write;
@@ -180,7 +180,7 @@ fn latencies(report: &Report, text: &mut Exposition) {
 fn circumstances(report: &Report, text: &mut Exposition) {
     text.family("worker_cpu_ratio", "gauge", "ratio", "Mean CPU use of a worker's generator threads.");
     for (place, worker) in report.workers.iter().enumerate() {
-        // Two workers may have one name: the number tells them apart.
+        // Two workers may have the same name: the number distinguishes them.
         let labels = [("worker", worker.name.as_str()), ("index", &place.to_string())];
         text.sample("worker_cpu_ratio", &labels, worker.cpu);
     }
@@ -231,7 +231,7 @@ mod tests {
                         (family, kind) = (name.into(), rest.into());
                         assert!(families.insert(name.to_owned()), "{name} comes twice");
                         assert!(!name.ends_with("_total"), "{name} has a suffix");
-                        // What Prometheus' own text format knows too.
+                        // The types of Prometheus' own text format.
                         assert!(["gauge", "summary"].contains(&rest), "{line}");
                     }
                     "UNIT" => assert!(name == family && name.ends_with(rest), "{line}"),

@@ -1,5 +1,5 @@
-//! What a run is to do, every option resolved: what travels to workers, what a report keeps and describes, and what
-//! `--replay` reads again.
+//! The plan of a run, with every option resolved. It is sent to workers, kept and described in reports, and read
+//! by `--replay`.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -34,9 +34,9 @@ pub struct Plan {
     pub mix: Vec<Member>,
     /// Who ends a connection, and how.
     pub close: Close,
-    /// Closed model and kept connections: how many stand at once. Open model: the most in flight.
+    /// Closed model and kept connections: the number of open ones. Open model: the most in flight.
     pub connections: u32,
-    /// Exchanges on one connection; `None`: as many as there is time for.
+    /// Exchanges on one connection; `None`: until the run ends.
     pub exchanges: Option<u32>,
     /// Length of the measured part.
     #[serde(with = "seconds")]
@@ -56,7 +56,7 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
-    /// Name or address; every worker resolves it by itself.
+    /// Name or address; every worker resolves it separately.
     pub host: String,
     /// TCP port.
     pub port: u16,
@@ -66,11 +66,11 @@ pub struct Target {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
-    /// What it is called in the report.
+    /// Its name in the report.
     pub name: String,
-    /// Its share of the connections, against those of the others.
+    /// Its weight among all kinds of client.
     pub share: f64,
-    /// What it offers and wants.
+    /// Its TLS settings.
     pub tls: Tls,
 }
 
@@ -80,7 +80,7 @@ pub struct Member {
 pub struct WeightedName {
     /// The name.
     pub name: String,
-    /// How often, against the weights of the others.
+    /// Its weight among the names.
     pub weight: u32,
 }
 
@@ -99,14 +99,14 @@ pub enum Work {
         /// Whether what comes back must be what was sent.
         echo: bool,
     },
-    /// Carries bytes without a pause until the run ends.
+    /// Transfers bytes without a pause until the run ends.
     Bulk {
         /// Whether we send.
         send: bool,
         /// Whether we read what the target sends; always read, but only expected when this is set.
         receive: bool,
     },
-    /// Handshake, one exchange if `send` is not 0, then stands idle until the run ends.
+    /// Handshake, one exchange if `send` is not 0, then idle until the run ends.
     Idle {
         /// Bytes sent once.
         send: u64,
@@ -117,9 +117,9 @@ pub enum Work {
     Http {
         /// HTTP version.
         version: HttpVersion,
-        /// What is sent as `:authority` or `Host`.
+        /// The value of `:authority` or `Host`.
         authority: String,
-        /// What is asked for: one, or several in turn by their weights.
+        /// The requests: one, or several in turn by their weights.
         requests: Vec<Request>,
         /// HTTP/2: requests in flight on one connection. 1 for HTTP/1.1.
         streams: u32,
@@ -201,10 +201,10 @@ pub struct Tls {
     pub suites: Vec<String>,
     /// IANA names of groups, best first; a key share is sent for the first.
     pub groups: Vec<String>,
-    /// Name in SNI; `None`: none is sent. A certificate that is verified must be good for the target's host.
+    /// Name in SNI; `None`: none is sent. A verified certificate must have the target's host name.
     pub server_name: Option<String>,
-    /// Names in SNI that are used in turn instead of the one, each with tickets of its own. A certificate that is verified
-    /// must be good for the name that was sent.
+    /// Names in SNI that are used in turn instead of `server_name`, each with separate tickets. A verified certificate
+    /// must have the name that was sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server_names: Vec<WeightedName>,
     /// Application protocols offered.
@@ -231,7 +231,7 @@ pub enum Verify {
     File(PathBuf),
 }
 
-/// Who ends a connection, and how.
+/// Which side ends a connection, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Close {
@@ -241,7 +241,7 @@ pub enum Close {
     Fin,
     /// We reset: leaves no TIME_WAIT anywhere.
     Reset,
-    /// The target ends first; we read until then, and answer in order.
+    /// The target ends first; we read until then, and close cleanly.
     Server,
 }
 

@@ -1,5 +1,5 @@
-//! A run as it stands now, for somebody who watches it: what `--metrics` serves as JSON, and what pictures of a run are drawn from.
-//! Field names are stable within a version.
+//! The current state of a run, for displays: `--metrics` serves it as JSON, and `handfast top` draws it. Field names are stable within
+//! a version.
 //!
 //! In: what the seconds of a run gave. Out: a [`Run`]. **Units** are in the names, as in [`crate::model`]; rates are per second.
 
@@ -11,7 +11,7 @@ use crate::live::Part;
 /// Name and version of the schema.
 pub const SCHEMA: &str = "handfast-run/1";
 
-/// A run as it stands now, all that somebody who watches it wants to know; `--metrics` serves it as JSON.
+/// The current state of a run, complete for a display; `--metrics` serves it as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// [`SCHEMA`].
@@ -20,13 +20,13 @@ pub struct Run {
     pub program: String,
     /// Its process.
     pub process: u32,
-    /// To whom, and with how much: `localhost:8443, 32 connections`.
+    /// The target and the amount of load: `localhost:8443, 32 connections`.
     pub title: String,
     /// Which step of a search; empty without one.
     pub part: String,
     /// Length of the measured part.
     pub duration_seconds: f64,
-    /// Whether it ends early, because somebody asked for that.
+    /// Whether it ends early on request.
     pub ending: bool,
     /// What a second is counted in.
     pub counts: Counts,

@@ -125,7 +125,7 @@ pub(crate) fn per_second(value: f64) -> String {
 /// What was done: pairs of a word and a sentence, in the order in which one asks.
 pub(crate) fn done(report: &Report) -> Vec<(&'static str, String)> {
     let plan = report.plan();
-    // The model has a row of its own.
+    // The model has a separate row.
     let work = plan.map_or_else(|| report.work.clone(), plan::transaction);
     let mut facts = vec![("target", target(report, plan)), ("work", work)];
     facts.extend(plan.map(|plan| ("model", model(report, plan))));
@@ -396,7 +396,7 @@ mod tests {
     fn work_and_model_do_not_say_the_same() {
         let mut report = made_up::report();
         let said = |report: &Report| done(report).into_iter().find(|(word, _)| *word == "work").unwrap().1;
-        report.work = "somebody else's sentence".into();
+        report.work = "another sentence".into();
         let plan = &mut report.manifest.job.as_mut().unwrap().plan;
         plan.exchanges = Some(3);
         plan.work = plan::Work::Exchange { send: 1, receive: 0, echo: false };

@@ -1,4 +1,4 @@
-//! A report that nobody measured: realistic enough to look at, awkward enough to test with.
+//! A made-up report: realistic enough to look at, awkward enough to test with.
 //!
 //! In: nothing. Out: sixty seconds of 5,000 transactions a second from two machines, with a pause in second 37, a worker
 //! that missed a second, errors, and text that a browser or a spreadsheet would misread if it were not escaped.

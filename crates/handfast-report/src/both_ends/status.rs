@@ -1,6 +1,6 @@
-//! What a proxy says of itself in `/status.json`: counts and seconds, as far as they belong to connections.
+//! Reads a proxy's `/status.json`: counts and seconds of connections.
 //!
-//! In: the JSON. Out: [`Counted`]; or why it is none.
+//! In: the JSON. Out: [`Counted`]; or why it is not a status.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::Seen;
 
-/// Version of the status that is understood (`schema` in it).
+/// The supported version of the status (its field `schema`).
 const SCHEMA: u64 = 2;
 /// Parts of a handshake: waiting for the hello, cryptography, waiting for the client, waiting for the thread.
 const PHASES: usize = 4;
@@ -114,7 +114,7 @@ impl Counted {
         Ok(counted)
     }
 
-    /// Whether all that was seen is counted since `before`: a handshake is over here before the proxy has the last of it.
+    /// Whether the proxy has counted all measured handshakes since `before`: a client ends a handshake before the proxy does.
     pub fn covers(&self, before: &Self, seen: &Seen) -> bool {
         let since = |kind: usize| self.kinds[kind].total.count.saturating_sub(before.kinds[kind].total.count);
         self.accepted.saturating_sub(before.accepted) >= seen.connections
@@ -122,7 +122,7 @@ impl Counted {
             && since(1) >= seen.resumed
     }
 
-    /// What came since; `None`: less than before.
+    /// The increase since `earlier`; `None`: a counter decreased.
     pub fn since(&self, earlier: &Self) -> Option<Self> {
         let mut kinds = [Handshakes::default(); 2];
         for (place, kind) in kinds.iter_mut().enumerate() {
@@ -148,7 +148,7 @@ pub enum StatusError {
     NotJson(serde_json::Error),
     /// It is of another version, or of something else.
     OtherSchema(String),
-    /// It is of this version, and not as it should be.
+    /// It is of this version, and invalid.
     Broken(serde_json::Error),
 }
 

@@ -95,7 +95,7 @@ fn what_was_not_ours_alone_is_refused() {
         refused(seen(), 50, 152),
         "other traffic was on the proxy: it accepted 102 connections meanwhile, and 100 of them were ours"
     );
-    assert!(refused(seen(), 150, 100).contains("started anew"));
+    assert!(refused(seen(), 150, 100).contains("it was restarted"));
     let resumed = Seen { full: 0, resumed: 100, ..seen() };
     assert!(refused(resumed, 50, 150).contains("counted 0 of 100 resumed handshakes"));
     assert!(refused(Seen { full: 0, ..seen() }, 50, 150).contains("no handshake"));

@@ -1,12 +1,12 @@
-//! What makes runs incomparable, field by field; and what a reader should know besides.
+//! Differences between runs, field by field: those that make them incomparable, and those to warn about.
 //!
 //! In: the reports of both sides. Out: sentences that name the field and both values.
 //!
 //! | differs | then |
 //! |---|---|
-//! | what was done (work, model, TLS, mix, requests, close), the target, the program or its report | nothing is compared |
-//! | how long, with how many threads, on which machine, what was agreed | a warning: it may be the difference |
-//! | seed, source addresses | nothing: they differ from run to run |
+//! | the work (model, TLS, mix, requests, close), the target, the program or its report | no comparison |
+//! | duration, threads, machine, negotiated parameters | a warning: it may be the cause |
+//! | seed, source addresses | ignored: they differ from run to run |
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::Sides;
 use crate::model::{Member, Report};
 use crate::plan::{Header, Model, Plan, Request, Tls, Verify, Work};
 
-/// Most sentences about one part, so that two wholly different jobs do not fill the screen.
+/// Most sentences about one part, so that two completely different jobs do not fill the screen.
 const MOST: usize = 12;
 
 /// What differs.
@@ -26,10 +26,10 @@ pub(super) struct Differences {
     pub(super) warnings: Vec<String>,
 }
 
-/// How much a fact matters.
+/// The effect of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Weight {
-    /// Runs that differ in it did different things.
+    /// Runs that differ in it did different work.
     Same,
     /// It may explain a difference.
     Circumstance,
@@ -37,7 +37,7 @@ enum Weight {
 
 type Facts = BTreeMap<(Weight, String), String>;
 
-/// Everything in which a run differs from the first of A: the other runs of A too.
+/// All differences of a run from the first run of A, also for other runs of A.
 pub(super) fn of(sides: &Sides<'_>) -> Differences {
     let mut found = Differences::default();
     let Some(first) = sides.a.first() else { return found };
@@ -101,7 +101,7 @@ fn differing(a: &Report, b: &Report, across_targets: bool) -> Vec<((Weight, Stri
     names.iter().map(&mut take).filter(|(_, mine, theirs)| mine != theirs).collect()
 }
 
-/// Everything that should be equal, flat.
+/// All facts that should be equal, as a flat list.
 fn facts(report: &Report, across_targets: bool) -> Facts {
     let mut facts = Facts::new();
     let mut put = |weight: Weight, name: &str, value: String| facts.insert((weight, name.to_owned()), value);
@@ -137,7 +137,7 @@ fn facts(report: &Report, across_targets: bool) -> Facts {
     facts
 }
 
-/// What a plan says, but what is meant to differ. Each part is taken apart by its fields, so that a new one is not forgotten.
+/// The facts of a plan, except those that should differ. Destructuring by field makes the compiler report a new one.
 fn of_plan(plan: &Plan) -> Vec<(Weight, &'static str, String)> {
     // The mix and the target are separate facts.
     let Plan { target: _, work, model, tls, mix: _, close, connections, .. } = plan;
@@ -192,7 +192,7 @@ fn of_work(work: &Work, facts: &mut Vec<(&'static str, String)>) {
     facts.extend(parts);
 }
 
-/// A request with everything that it is sent with, but what may be secret.
+/// A request with its headers and body, without secrets.
 fn request(request: &Request) -> String {
     let Request { weight, method, path, headers, body } = request;
     let headers: Vec<String> = headers.iter().map(Header::shown).collect();

@@ -1,11 +1,11 @@
-//! The figures of a comparison: one value of each run, and what they come to.
+//! The figures of a comparison: one value of each run, and their ratio.
 //!
-//! In: both sides. Out: for each figure the runs' values, and of those that decide a ratio with its interval.
+//! In: both sides. Out: for each figure the runs' values, and for those that decide a ratio with its interval.
 //!
 //! | model | decides | why not the other |
 //! |---|---|---|
 //! | closed | rate, p99 of the main series | its p50 is the rate again |
-//! | open, ramp | p50 and p99 of the main series | the rate is the one that was asked for |
+//! | open, ramp | p50 and p99 of the main series | the rate is the requested one |
 //! | open or ramp, every run TARGET-LIMITED | rate | latencies grow with the length of the run |
 //! | bulk | bytes a second | |
 //! | idle | p50 and p99 of the handshake | |
@@ -23,19 +23,19 @@ use crate::words::{RunKind, main_series};
 pub(super) struct Figure {
     /// `rate`, `exchange rate`, `handshake p99`.
     pub(super) name: String,
-    /// What it is counted in.
+    /// Its unit.
     pub(super) unit: Unit,
     /// Each run of A, in the order of the reports.
     pub(super) a: Vec<f64>,
     /// Each run of B.
     pub(super) b: Vec<f64>,
-    /// Whether a difference of it may be claimed.
+    /// Whether it may decide.
     pub(super) decides: bool,
-    /// Of a figure that decides; `None` too where a run has none.
+    /// Only for a deciding figure that every run has.
     pub(super) found: Option<Comparison>,
 }
 
-/// What a figure is counted in.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     PerSecond,
@@ -93,7 +93,7 @@ pub(super) fn all_at_their_limit(sides: &Sides<'_>) -> bool {
     sides.runs().all(|report| report.verdict.word == VerdictWord::TargetLimited)
 }
 
-/// Every figure that all runs have. `judged`: whether differences may be claimed at all.
+/// Every figure that all runs have. `judged`: whether any figure may decide.
 pub(super) fn figures(sides: &Sides<'_>, judged: bool) -> Vec<Figure> {
     let every = |is: fn(&Report) -> bool| sides.runs().all(is);
     let open = !every(|report| report.totals.offered_rate.is_none());

@@ -9,7 +9,7 @@ use super::{Answer, Compared};
 use crate::model::Report;
 use crate::units::{counted, plain};
 
-/// A ratio from which on a difference is written as a factor, and not in per cent.
+/// From this ratio on, a difference is written as a factor instead of per cent.
 const FACTOR: f64 = 2.0;
 
 pub(super) fn page(compared: &Compared<'_>, columns: Option<usize>) -> String {

@@ -20,7 +20,7 @@ const ROWS: usize = 44;
 /// Shades of it.
 const SHADES: f64 = 9.0;
 
-/// Colour and dashes of a step: one colour for what belongs together.
+/// Colour and dashes of a step: related steps have one colour.
 pub(super) fn class(step: &str) -> &'static str {
     match step {
         "connect" => "connect",
@@ -136,8 +136,8 @@ pub(super) fn heat(report: &Report, columns: &[Column]) -> Option<String> {
     Some(plot.draw())
 }
 
-/// A line through the moments that have samples. A moment without any has no latency: the line breaks off there, and what
-/// stands alone between two such moments is as long as itself.
+/// A line through the moments that have samples. A moment without samples has no latency: the line has a gap there. A single
+/// moment between two gaps becomes a line of its width.
 fn pieces(columns: &[Column], end: f64, part: impl Fn(&Column) -> f64) -> Vec<Vec<(f64, f64)>> {
     let with_samples = columns.split(|column| column.main.is_empty()).filter(|piece| !piece.is_empty());
     let drawn = with_samples.map(|piece| match piece {
@@ -163,7 +163,7 @@ fn shades(cells: &[[u64; ROWS]], columns: &[Column], most: u64, end: f64) -> Str
     let mut paths = vec![String::new(); SHADES as usize + 1];
     for (counts, column) in cells.iter().zip(columns) {
         for (row, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            // The root: a single sample can be told from none, and the bulk from its edges. A logarithm makes all the bulk
+            // The square root keeps one sample visible, and the bulk distinct from its edges. A logarithm would make the bulk
             // one dark band.
             let strength = (*count as f64 / most as f64).sqrt();
             let shade = ((strength * SHADES).ceil() as usize).clamp(1, SHADES as usize);

@@ -1,4 +1,4 @@
-//! Text as HTML: nothing that came from a peer or a user becomes markup.
+//! Text as HTML: text of a peer or a user never becomes markup.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ pub(super) fn escape(text: &str) -> String {
     safe
 }
 
-/// A sentence as HTML has it: escaped, and what stands between backticks as code. A backtick without another one stays.
+/// A sentence as HTML: escaped, with text between backticks as code. An unpaired backtick is kept.
 pub(super) fn prose(text: &str) -> String {
     let safe = escape(text);
     let mut parts = safe.split('`');

@@ -1,7 +1,7 @@
 //! A plot whose geometry stretches with the page and whose text does not.
 //!
-//! In: lines and ticks in parts of the plot (0 to 1, upward). Out: a `<figure>`. The SVG has the shapes and, for those who
-//! do not see them, a title and a description; the words around it are HTML, so that they keep their size on a phone.
+//! In: lines and ticks in parts of the plot (0 to 1, upward). Out: a `<figure>`. The SVG has the shapes and, for screen readers,
+//! a title and a description; the text around it is HTML, so that it keeps its size on a phone.
 
 use std::fmt::Write;
 
@@ -32,7 +32,7 @@ pub(super) struct Plot<'a> {
     pub(super) title: &'a str,
     /// How to read it.
     pub(super) reading: String,
-    /// What it says, for those who do not see it.
+    /// A description for screen readers.
     pub(super) description: String,
     /// Along the bottom.
     pub(super) across: Vec<Tick>,
@@ -230,7 +230,7 @@ impl Log {
     }
 }
 
-/// A round duration without digits that say nothing: `10 ms`.
+/// A round duration without useless digits: `10 ms`.
 fn round(nanos: f64) -> String {
     short(&crate::units::duration(nanos))
 }

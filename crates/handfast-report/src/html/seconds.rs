@@ -1,4 +1,4 @@
-//! What happened over time: rate, errors, and how the generator fared.
+//! The run over time: rate, errors, and the load of the generator.
 //!
 //! In: the seconds of a report, merged to at most [`COLUMNS`]. Out: figures.
 
@@ -31,12 +31,12 @@ pub(super) struct Column {
     starved: f64,
     machine: f64,
     missing: bool,
-    /// Whether it is of the measured part: in the second after it only what was under way ends.
+    /// Whether it belongs to the measured part: in the second after it, only pending transactions end.
     measured: bool,
 }
 
 impl Column {
-    /// Sums and means of the seconds; of what hurts (the busiest thread, starving) the worst.
+    /// Sums and means of the seconds; the maximum for the busiest thread and for starving.
     fn of(seconds: &[Second]) -> Option<Self> {
         let (first, last) = (seconds.first()?, seconds.last()?);
         let mean = |of: fn(&Second) -> f64| seconds.iter().map(of).sum::<f64>() / seconds.len() as f64;
@@ -138,7 +138,7 @@ fn line(columns: &[Column], name: &str, class: &str, part: impl Fn(&Column) -> f
     Line { name: name.into(), class: class.into(), pieces: vec![measured(columns).map(point).collect()] }
 }
 
-/// The rate that was asked for at the start and at the end.
+/// The requested rate at the start and at the end.
 fn offered(report: &Report) -> Option<(f64, f64)> {
     match report.plan().map(|plan| &plan.model) {
         Some(Model::Ramp { from, to, .. }) => Some((*from, *to)),
@@ -195,7 +195,7 @@ pub(super) fn errors(columns: &[Column]) -> String {
     let end = reach(columns);
     let mut bars = String::new();
     for column in columns.iter().filter(|column| column.failed > 0) {
-        // Never so low that it cannot be seen.
+        // Always high enough to be visible.
         let height = (column.per_second(column.failed) / top).max(0.012);
         area(&mut bars, (column.from / end, column.to / end), (0.0, height));
     }

@@ -32,7 +32,7 @@ pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     html
 }
 
-/// Words that mean good or bad are coloured, and long sentences may break.
+/// Colours words that mean good or bad, and allows long sentences to wrap.
 fn class(cell: &str) -> &'static str {
     match cell {
         "held" | "yes" => " class=\"yes\"",
@@ -78,7 +78,7 @@ pub(super) fn mix(report: &Report) -> String {
     format!("{}{agreed}", pairs(&rows))
 }
 
-/// Each kind of client of a mix: what it did, then what it offered.
+/// Each kind of client of a mix: its results, then its TLS offer.
 pub(super) fn members(report: &Report) -> String {
     let rows: Vec<Vec<String>> = report.members.iter().map(words::member).collect();
     let offers: Vec<(&str, String)> =

@@ -5,7 +5,7 @@ use crate::made_up;
 use crate::model::Second;
 use crate::plan::{Model, Work};
 
-/// Every element that is opened is closed in order; attributes are quoted.
+/// Elements are closed in reverse order of opening; attributes are quoted.
 fn balanced(html: &str) {
     const VOID: [&str; 3] = ["meta", "br", "!DOCTYPE"];
     let mut open: Vec<&str> = Vec::new();
@@ -189,7 +189,7 @@ fn no_line_is_drawn_through_a_moment_without_samples() {
     }
     let line = heat(&report);
     assert_eq!(line.matches('M').count(), 4, "{line}");
-    // What stands alone between two gaps is seen: it has two ends.
+    // A single moment between two gaps is visible: its line has two ends.
     assert!(line.split('M').skip(1).all(|piece| piece.contains('L')), "{line}");
     assert!(to_html(&report).contains("<th scope=\"row\">20 s</th><td>0</td><td>–</td>"));
 }

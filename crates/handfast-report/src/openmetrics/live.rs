@@ -1,4 +1,4 @@
-//! The figures of a run that goes on, for whoever asks for them over HTTP.
+//! The live figures of a run, served over HTTP.
 //!
 //! In: the lines of [`crate::live`], as they come. Out: counters since the start of the run, and gauges of its last second.
 
@@ -20,7 +20,7 @@ pub struct LiveMetrics {
 }
 
 impl LiveMetrics {
-    /// Takes in what came. A new run begins at 0 again, as a process does that was started again.
+    /// Adds a line. A new run starts at 0, like a restarted process.
     pub fn take(&mut self, line: &Line) {
         match line {
             Line::Begin(begin) => *self = Self { begin: begin.clone(), ..Self::default() },

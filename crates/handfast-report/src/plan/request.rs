@@ -1,4 +1,4 @@
-//! What an HTTP request is: method, path, headers, body. How people write one is the load tester's.
+//! An HTTP request: method, path, headers, body. The load tester parses the form that users write.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// How often, against the weights of the others.
+    /// Its weight among the requests.
     pub weight: u32,
     /// `GET`, `POST`, …
     pub method: String,
@@ -17,7 +17,7 @@ pub struct Request {
     pub path: String,
     /// Headers beyond those that every request has.
     pub headers: Vec<Header>,
-    /// What is sent in it.
+    /// Its body.
     pub body: Option<Body>,
 }
 
@@ -27,7 +27,7 @@ pub struct Request {
 pub struct Header {
     /// Its name, in lower case.
     pub name: String,
-    /// Its value; `None` in a report that was kept, when the name is one of those that carry secrets.
+    /// Its value; `None` in a report, if the name is one of a secret header.
     pub value: Option<String>,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Debug for Header {
 }
 
 impl Header {
-    /// Whether its value is kept out of reports: by its name.
+    /// Whether reports omit its value: decided by its name.
     pub fn is_secret(&self) -> bool {
         is_secret(&self.name)
     }
@@ -67,7 +67,7 @@ impl Header {
     }
 }
 
-/// Whether a header of this name commonly carries something that only its owner may know.
+/// Whether a header of this name usually carries a secret.
 pub fn is_secret(name: &str) -> bool {
     const WORDS: [&str; 10] = [
         "auth",
@@ -96,7 +96,7 @@ impl Body {
 }
 
 impl Request {
-    /// What tells it from the others of a plan: `GET /a?b=c`.
+    /// Its name within a plan: `GET /a?b=c`.
     pub fn name(&self) -> String {
         format!("{} {}", self.method, self.path)
     }

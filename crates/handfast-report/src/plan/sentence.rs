@@ -13,7 +13,7 @@ pub fn sentence(plan: &Plan) -> String {
     format!("{}; {}, {}", transaction(plan), model(plan), seconds(plan.duration.as_secs_f64()))
 }
 
-/// The part of it that says what a transaction is, or what goes on on a connection that is kept; without the model.
+/// The part that describes a transaction, or the work on a kept connection; without the model.
 pub fn transaction(plan: &Plan) -> String {
     let mix = match plan.mix.len() {
         0 => String::new(),

@@ -92,7 +92,7 @@ pub(super) fn micros(ns: f64) -> String {
     }
 }
 
-/// `4.87 GB/s`, `812 MB/s`: decimal, as everybody's figures of ciphers are.
+/// `4.87 GB/s`, `812 MB/s`: decimal, as usual for ciphers.
 pub(super) fn bytes_rate(per_second: f64) -> String {
     match per_second {
         many if many >= 0.9995e9 => format!("{:.2} GB/s", many / 1e9),
