@@ -290,7 +290,7 @@ fn how_long_a_connection_is_kept_is_a_note() {
     assert_eq!(all(&said(|kept| kept.idle_ms = Some(5_000.0))), [true, true]);
     assert_eq!(all(&said(|kept| kept.requests = 99)), [false, false]);
     let unsaid = said(|kept| kept.announced = false);
-    assert!(!unsaid[1].good && unsaid[1].what.contains("without a word"), "{unsaid:?}");
+    assert!(!unsaid[1].good && unsaid[1].what.contains("does not announce it"), "{unsaid:?}");
     let open = said(|kept| (kept.idle_ms, kept.requests_ended) = (None, false));
     assert!(
         open[0].what.contains("still open after 60.0 s") && open[1].what.contains("still open"),
