@@ -1,23 +1,23 @@
-//! What a connection takes of the proxy, and of the kernel's tables: the one table that `fit.rs` and `size.rs` compute with. Each
-//! figure says where it is from.
+//! What a connection costs in the proxy and in the kernel's tables: the figures that `fit.rs` and `size.rs` compute with. Each
+//! figure has its source.
 
 /// A figure and where it is from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure<T> {
     /// The figure.
     pub value: T,
-    /// Where it is from, in a few words.
+    /// Its source, in a few words.
     pub source: &'static str,
 }
 
-/// Memory of the program while connections do nothing.
+/// Memory of the program for idle connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idle {
-    /// Once, whatever their number: what grows with the first ones and stays. **Units**: bytes.
+    /// Once, independent of their number: memory that the first connections allocate. **Units**: bytes.
     pub once: u64,
     /// For each of them.
     pub each: u64,
-    /// Where it is from.
+    /// Its source.
     pub source: &'static str,
 }
 
@@ -36,7 +36,7 @@ pub const EMPTY: Figure<u64> = Figure {
     source: "make bench WORK=certificates: 12.9 MiB with up to 1,000 certificates",
 };
 
-/// Share of the limit (`handfast speed --limit`) that the proxy reaches with standard transactions: the rest is its own.
+/// Share of the limit (`handfast speed --limit`) that the proxy reaches with standard transactions: the rest is its overhead.
 pub const SHARE: Figure<f64> = Figure {
     value: 0.75,
     source: "make bench WORK=limit: 75 % of the limit with ECDSA-P256, X25519, peers on the proxy's core",
@@ -53,7 +53,7 @@ pub const FILES_BESIDE: u64 = 128;
 pub const TRACKED: u64 = 2;
 /// How long an entry stays after the connection's end: `nf_conntrack_tcp_timeout_time_wait`. **Units**: seconds.
 pub const TRACKED_AFTER: f64 = 120.0;
-/// How long a worker may be away, by an RSA-4096 signature, a page fault or the hypervisor, without a client being turned away.
+/// How long a worker may be blocked, by an RSA-4096 signature, a page fault or the hypervisor, without the loss of a client.
 /// **Units**: seconds.
 pub const AWAY: f64 = 0.1;
 /// Memory of a buffer for each byte in it: the kernel counts as much again for its own structures (`tcp_adv_win_scale` = 1).
@@ -65,12 +65,12 @@ impl Idle {
         if backend_tls { IDLE_BOTH } else { IDLE }
     }
 
-    /// Bytes of so many connections.
+    /// Bytes of this number of connections.
     pub const fn bytes(self, connections: u64) -> u64 {
         self.once.saturating_add(self.each.saturating_mul(connections))
     }
 
-    /// How many connections so many bytes hold.
+    /// The number of connections that fit these bytes.
     pub const fn connections(self, bytes: u64) -> u64 {
         bytes.saturating_sub(self.once) / self.each
     }

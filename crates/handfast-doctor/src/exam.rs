@@ -1,14 +1,14 @@
-//! The machine as a whole: what limits or endangers TLS service on it now, since it started, and during a short look.
+//! Examines the whole machine: what limits or endangers TLS service now, since its start, and during a short interval.
 //!
 //! In: a machine, how long to look. Out: a [`Report`].
 //!
 //! | what | file |
 //! |---|---|
-//! | source ports, and who holds TIME_WAIT | `ports.rs` |
+//! | source ports, and which side holds TIME_WAIT | `ports.rs` |
 //! | connections that wait to be accepted, SYN cookies | `queues.rs` |
 //! | open files | `files.rs` |
 //! | orphans, memory of TCP, connection tracking | `memory.rs` |
-//! | the CPU's instructions, what a hypervisor takes, the clock | `processor.rs` |
+//! | the CPU's instructions, stolen CPU time, the clock | `processor.rs` |
 //! | the generators of random numbers | `random.rs` |
 
 pub(crate) mod files;
@@ -34,7 +34,7 @@ use crate::machine::{Counters, Machine, field};
 use crate::report::{Finding, Report};
 use crate::sockets;
 
-/// What is wanted.
+/// The settings of an examination.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The machine.
@@ -83,7 +83,7 @@ pub fn examine(wanted: &Wanted) -> Report {
     exam.report
 }
 
-/// Waits without anything to wait for but time.
+/// Sleeps.
 pub(crate) fn wait_until(end: Instant) {
     while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
         std::thread::park_timeout(left);
@@ -117,13 +117,13 @@ fn uptime(machine: &Machine) -> Option<Duration> {
 }
 
 impl Exam<'_> {
-    /// How many a second a counter grew by during the look; 0 while it stood still.
+    /// Growth of a counter per second during the interval.
     pub(crate) fn rate(&self, counter: &str) -> f64 {
         self.now.since(&self.before, counter) as f64 / self.interval.as_secs_f64().max(0.001)
     }
 
-    /// A finding about counters that only grow when something was lost: critical while they grow, a warning when they have
-    /// grown at some time since the counting began, none otherwise. `make` is given the words of how many, and when.
+    /// A finding about counters that only grow when something was lost: critical while they grow, a warning if they
+    /// grew earlier, none otherwise. `make` receives a text with the number and the time.
     pub(crate) fn counted_loss(
         &mut self,
         counters: &[&str],

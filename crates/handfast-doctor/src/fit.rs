@@ -1,7 +1,7 @@
 //! Whether a configuration fits this machine: its connections against files, source ports, connection tracking, memory and CPUs.
 //!
-//! In: what the configuration asks for, a machine. Out: findings where what is written cannot be had, and the fact what gives out
-//! first.
+//! In: the demands of the configuration, a machine. Out: findings where the machine cannot meet them, and a fact: the first resource
+//! to run out.
 
 use handfast_net::ports::usable;
 use handfast_text::units::{bytes, count, counted};
@@ -12,25 +12,25 @@ use crate::exam::total_memory;
 use crate::machine::Machine;
 use crate::report::{Finding, Report};
 
-/// What a configuration asks for.
+/// The demands of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// Worker threads, where they are written.
+    /// Worker threads, if configured.
     pub threads: Option<u64>,
-    /// Connections at once, where they are written.
+    /// Connections at once, if configured.
     pub connections: Option<u64>,
     /// Whether there are backends with TLS.
     pub backend_tls: bool,
-    /// Where they go.
+    /// The groups of backends.
     pub groups: Vec<Group>,
 }
 
 /// Backends that share connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Whose they are.
+    /// The service that they belong to.
     pub name: String,
-    /// Connections at once, where they are written.
+    /// Connections at once, if configured.
     pub connections: Option<u64>,
     /// Backends over TCP.
     pub destinations: Vec<String>,
@@ -44,7 +44,7 @@ struct Bound {
     arithmetic: String,
 }
 
-/// Says what of a configuration does not fit, and what gives out first.
+/// Reports which demands of a configuration do not fit, and which resource runs out first.
 ///
 /// **Cost**: a few small files.
 pub fn look(machine: &Machine, demand: &Demand, report: &mut Report) {
@@ -99,7 +99,7 @@ fn ports(machine: &Machine, demand: &Demand, group: &Group, report: &mut Report)
     let range = machine.sysctl("net.ipv4.ip_local_port_range")?;
     let reserved = machine.sysctl("net.ipv4.ip_local_reserved_ports").unwrap_or_default();
     let usable = usable(&range, &reserved)?;
-    // With the clients' own addresses each brings its own ports.
+    // With clients' source addresses, each client has separate ports.
     if group.sources == 0 || group.destinations.is_empty() {
         return None;
     }
@@ -144,7 +144,7 @@ fn tracking(machine: &Machine, demand: &Demand, report: &mut Report) -> Option<B
             counted(wanted, "connection"),
             count(most)
         );
-        let consequence = "when the table is full, packets of new connections are dropped, which looks like loss on the network";
+        let consequence = "when the table is full, packets of new connections are dropped, which looks like packet loss on the network";
         report.find(
             Finding::warning("conntrack", title, consequence)
                 .because(format!(
@@ -173,7 +173,7 @@ fn memory(machine: &Machine, demand: &Demand, report: &mut Report) -> Option<Bou
             bytes(total)
         );
         let consequence =
-            "the kernel ends the proxy for want of memory; its own memory for the sockets comes on top";
+            "the kernel kills the proxy when memory runs out; the kernel's memory for sockets comes on top";
         let finding = Finding::warning("memory", title, consequence);
         report.find(
             finding
@@ -197,7 +197,7 @@ fn threads(machine: &Machine, demand: &Demand, report: &mut Report) {
     let cpus = text.lines().filter(|line| line.starts_with("processor")).count() as u64;
     if let Some(threads) = demand.threads.filter(|threads| cpus > 0 && *threads > cpus) {
         let title = format!("{} on {}", counted(threads, "worker thread"), counted(cpus, "CPU"));
-        let consequence = "threads take turns on a CPU, and a connection waits while its thread has none";
+        let consequence = "threads share a CPU, and a connection waits while its thread has none";
         report.find(
             Finding::warning("threads", title, consequence)
                 .change("leave process.threads out: there is then one for each CPU"),
@@ -234,7 +234,7 @@ mod tests {
         let first = &report.facts.iter().find(|fact| fact.name == "gives out first").expect("the fact").value;
         let words = "at 28,232 connections: source ports of service web: 28,232 source ports × 1 source address × 1 backend = 28,232";
         assert_eq!(first, words);
-        // Nothing is written, so nothing is missed.
+        // Nothing is configured, so nothing is missing.
         assert_eq!(looked(None, None, group(1, 1, None)).findings, []);
         assert_eq!(looked(Some(100_000), None, group(1, 0, None)).findings, [], "clients' own addresses");
     }

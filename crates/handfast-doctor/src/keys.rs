@@ -1,6 +1,6 @@
 //! Keys and certificates: in files, below folders, and from servers.
 //!
-//! In: paths and `HOST:PORT`, lists of known keys. Out: a [`Report`]. What is weak or out of order is decided by `handfast-tls`, by the
+//! In: paths and `HOST:PORT`, lists of known keys. Out: a [`Report`]. `handfast-tls` decides what is weak or invalid, with the
 //! same code as in the proxy.
 
 use std::io::{self, Read, Write};
@@ -19,31 +19,31 @@ use handfast_tls::{Finding as Seen, Reason, Severity as Badness};
 
 use crate::report::{Finding, Report, Severity};
 
-/// How long a server may take for everything.
+/// Timeout for a whole handshake with a server.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Where Debian's package openssl-blacklist has its lists.
 const USUAL_LISTS: &str = "/usr/share/openssl-blacklist";
 /// Bytes that a server may send before its handshake is done.
 const MOST: usize = 1 << 20;
 
-/// What is wanted.
+/// The settings of an examination.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Files, folders, and servers as `HOST:PORT`.
     pub what: Vec<String>,
-    /// Lists of keys that are known to others.
+    /// Lists of compromised keys.
     pub lists: Vec<PathBuf>,
-    /// A certificate with fewer days left is told of.
+    /// A certificate with fewer days left is a finding.
     pub days: u32,
     /// Name and version of the program, for the report.
     pub program: String,
 }
 
-/// Why nothing could be looked at: words for whoever typed them.
+/// Arguments that cannot be used, with the reasons.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WrongUse(pub Vec<String>);
 
-/// Looks at everything that is wanted.
+/// Examines all places.
 ///
 /// **Errors**: something that is neither a file, a folder nor `HOST:PORT`; a list that cannot be used.
 ///
@@ -75,7 +75,7 @@ pub fn examine(wanted: &Wanted) -> Result<Report, WrongUse> {
     Ok(report)
 }
 
-/// Something to look at.
+/// A place to examine.
 enum Target {
     Path(PathBuf),
     Server(String, u16),
@@ -100,7 +100,7 @@ impl Target {
     }
 }
 
-/// Lists that were named, and those that Debian's package would have put there.
+/// The given lists, and those that Debian's package installs.
 fn lists(wanted: &Wanted, report: &mut Report) -> Result<std::sync::Arc<Lists>, WrongUse> {
     let mut files = wanted.lists.clone();
     let usual = std::fs::read_dir(USUAL_LISTS).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -116,12 +116,12 @@ fn lists(wanted: &Wanted, report: &mut Report) -> Result<std::sync::Arc<Lists>, 
     if loaded.lists.is_empty() {
         let why = "no list was given; --weak-keys FILE takes those of CVE-2008-0166 (see docs/doctor.md), what is wrong with a key's \
                    numbers is found without";
-        report.not_seen("keys that are known to others, such as Debian's of 2006 to 2008", why);
+        report.not_seen("compromised keys, such as Debian's of 2006 to 2008", why);
     }
     Ok(loaded.lists)
 }
 
-/// Why a server's certificates are not known.
+/// Why a server's certificates are unknown.
 #[derive(Debug)]
 enum Unreached {
     Resolve(io::Error),
@@ -150,7 +150,7 @@ fn server(inspection: &Inspection<'_>, host: &str, port: u16, seen: &mut Inspect
     match presented(host, port) {
         Ok(chain) => inspection.presented(&name, &chain, seen),
         Err(error) => {
-            let consequence = "nothing is known of its certificates";
+            let consequence = "its certificates were not examined";
             let finding = Finding::critical("unreachable", format!("{name}: {error}"), consequence);
             report.find(match error {
                 Unreached::Session(_) => {
@@ -162,7 +162,7 @@ fn server(inspection: &Inspection<'_>, host: &str, port: u16, seen: &mut Inspect
     }
 }
 
-/// The chain that a server presents. Nothing is verified, and nothing is sent but a hello and an end.
+/// The chain that a server presents. Nothing is verified; only a hello and an end are sent.
 fn presented(host: &str, port: u16) -> Result<Vec<Vec<u8>>, Unreached> {
     let is_name = host.parse::<std::net::IpAddr>().is_err();
     let settings = ClientSettings {
@@ -193,13 +193,13 @@ fn presented(host: &str, port: u16) -> Result<Vec<Vec<u8>>, Unreached> {
         let mut bytes = [session.kept(), &incoming[..read]].concat();
         let received = session.receive(&mut bytes, &mut plaintext, &mut outgoing);
         if let Some(failure) = received.failure {
-            // A server that wants a certificate of ours has shown its own before.
+            // A server that requests a client certificate has sent its own before.
             let chain = session.presented();
             return if chain.is_empty() { Err(Unreached::Session(failure)) } else { Ok(chain) };
         }
     }
     session.close(&mut outgoing);
-    // It has said all that was asked; whether it hears the end does not matter.
+    // The chain is complete; whether the server receives the end does not matter.
     let _ = stream.write_all(outgoing.filled());
     Ok(session.presented())
 }
@@ -236,7 +236,7 @@ fn tell(seen: Inspected, report: &mut Report) {
     report.findings.extend(seen.findings.into_iter().filter_map(finding));
 }
 
-/// A finding of `handfast-tls` as one of ours; notes are none.
+/// Converts a finding of `handfast-tls`; notes are omitted.
 pub(crate) fn finding(seen: Seen) -> Option<Finding> {
     let severity = match seen.severity {
         Badness::Error => Severity::Critical,
@@ -250,20 +250,20 @@ pub(crate) fn finding(seen: Seen) -> Option<Finding> {
     Some(finding)
 }
 
-/// What it is about, and what follows from it where the message does not say so.
+/// Its topic, and its consequence if the message does not contain one.
 const fn meaning(reason: Reason) -> (&'static str, &'static str) {
     match reason {
-        Reason::WeakKey => ("weak-key", "an attacker who has the private key can pose as this server"),
+        Reason::WeakKey => ("weak-key", "an attacker with the private key can impersonate this server"),
         Reason::SharedKey => ("shared-key", ""),
-        Reason::Expired => ("certificate-expiry", "from that moment on clients refuse the connection"),
+        Reason::Expired => ("certificate-expiry", "from then on clients refuse the connection"),
         Reason::NotYetValid => ("certificate-expiry", "clients refuse the connection until then"),
         Reason::ChainOrder => (
             "chain-order",
-            "some clients, old ones above all, cannot build the chain and refuse the connection",
+            "some clients, most of them old, cannot build the chain and refuse the connection",
         ),
         Reason::ChainIncomplete => (
             "chain-incomplete",
-            "browsers may fetch what is missing; programs do not, and refuse the connection",
+            "browsers may fetch the missing certificate; other programs do not, and refuse the connection",
         ),
         Reason::BadSignature => ("chain-signature", "clients refuse the connection"),
         Reason::BrokenHash => {
@@ -272,11 +272,11 @@ const fn meaning(reason: Reason) -> (&'static str, &'static str) {
         Reason::LongValidity => {
             ("certificate-validity", "browsers, or Apple's systems, refuse the connection")
         }
-        Reason::Permissions => ("key-permissions", "whoever reads the key can pose as this server"),
+        Reason::Permissions => ("key-permissions", "a user who can read the key can impersonate this server"),
         Reason::KeyDoesNotFit => ("key-does-not-fit", "no server starts with this pair"),
         Reason::NoNames => ("certificate-names", "clients refuse it for every name"),
         Reason::BadKey => ("key-kind", "clients refuse the connection"),
-        _ => ("unreadable", "it cannot be served, and what is in it is not known"),
+        _ => ("unreadable", "it cannot be served, and its content is unknown"),
     }
 }
 

@@ -1,19 +1,19 @@
-//! What on a machine limits or endangers TLS service: findings, each with its number, its arithmetic, what follows from it, and
-//! the command that changes it. Nothing is ever changed here.
+//! Finds what limits or endangers TLS service on a machine. Each finding has its number, its arithmetic, its consequence, and
+//! the command that changes it. This crate never changes the machine.
 //!
 //! In: /proc and /sys below a folder that the caller names, the kernel's list of sockets, files with keys, a process. Out: a
-//! [`Report`], worst finding first, that also says what could not be seen.
+//! [`Report`], worst finding first, which also lists what could not be examined.
 //!
 //! | what | file |
 //! |---|---|
-//! | a finding, a fact, what was not seen; JSON | [`report`] |
+//! | findings, facts, gaps; JSON | [`report`] |
 //! | the same for people | [`text`] |
 //! | reading /proc and /sys | [`machine`] |
 //! | every TCP socket of the network namespace | [`sockets`] |
 //! | the machine as a whole | [`exam`] |
 //! | whether a configuration fits the machine | [`fit`] |
-//! | what a wanted load needs | [`size`], [`pairs`] |
-//! | what a connection takes: the figures of both | [`costs`] |
+//! | resources for a planned load | [`size`], [`pairs`] |
+//! | the cost of a connection, for both | [`costs`] |
 //! | keys and certificates, in files and from servers | [`keys`] |
 //! | one process: its threads, descriptors, sockets | [`process`] |
 #![forbid(unsafe_code)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Longest file that is read; /proc/net/tcp with 100,000 sockets is 15 MB.
 const LONGEST: u64 = 256 << 20;
 
-/// A machine, or a folder that looks like one.
+/// A machine, or a folder that imitates one.
 #[derive(Clone, Debug)]
 pub struct Machine {
     root: PathBuf,
@@ -22,12 +22,12 @@ impl Machine {
         Self { root: PathBuf::from("/") }
     }
 
-    /// What looks like one below `root`.
+    /// The imitation below `root`.
     pub fn below(root: &Path) -> Self {
         Self { root: root.to_path_buf() }
     }
 
-    /// Whether it is the real one, of which the kernel can be asked more than files tell.
+    /// Whether it is the real machine, whose kernel can be queried directly.
     pub fn is_real(&self) -> bool {
         self.root == Path::new("/")
     }
@@ -80,7 +80,7 @@ impl Machine {
         text.split_whitespace().map_while(|word| word.parse().ok()).collect()
     }
 
-    /// Whether this is a container: its limits may be the host's, and are changed there.
+    /// Whether this is a container: its limits may belong to the host, and must be changed there.
     pub fn is_container(&self) -> bool {
         ["/.dockerenv", "/run/.containerenv", "/run/systemd/container", "/proc/vz"]
             .iter()
@@ -100,7 +100,7 @@ impl Machine {
     }
 }
 
-/// What the kernel had counted at one moment.
+/// The kernel's counters at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     tcp: BTreeMap<String, i64>,
@@ -140,7 +140,7 @@ impl Counters {
         self.tcp.get(name).and_then(|value| u64::try_from(*value).ok()).unwrap_or(0)
     }
 
-    /// By how much a counter is above what it was.
+    /// The increase of a counter since `earlier`.
     pub fn since(&self, earlier: &Self, name: &str) -> u64 {
         self.get(name).saturating_sub(earlier.get(name))
     }

@@ -1,7 +1,7 @@
-//! What a pair of sockets takes of the kernel's memory, measured: pairs are opened in this process, and the kernel is read before
+//! Measures the kernel's memory of a pair of sockets: opens pairs in this process, and reads the kernel's figures before
 //! and after.
 //!
-//! In: how many. Out: bytes for each pair, by the best witness there is, and what could not be seen. A connection over loopback is
+//! In: the number of pairs. Out: bytes for each pair, by the best available source, and the unavailable sources. A connection over loopback is
 //! one accepted and one dialled socket, as a proxied connection is; both are in an epoll instance, and have carried a byte.
 
 use std::io::{self, Read, Write};
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const OTHERS: u64 = 64;
 /// Bytes of a page; what /proc counts slabs and TCP's memory in.
 const PAGE: f64 = 4096.0;
-/// A cache belongs to sockets when it grew by an object for so many pairs; others grow meanwhile for other reasons.
+/// A cache belongs to sockets if it grew by at least one object for this number of pairs; others grow for other reasons.
 const ONE_FOR: f64 = 2.0;
 
 /// What was measured.
@@ -33,17 +33,17 @@ pub struct Pairs {
     pub pairs: u64,
     /// The kernel's memory for each.
     pub bytes_each: u64,
-    /// Of which, as the kernel counts it against `tcp_mem`: what their buffers hold.
+    /// The part in their buffers, as the kernel counts it against `tcp_mem`.
     pub buffer_bytes_each: u64,
-    /// Who says so: `slabinfo`, `cgroup`, `meminfo`.
+    /// The source of the figure: `slabinfo`, `cgroup`, `meminfo`.
     pub by: &'static str,
-    /// How it comes about.
+    /// The arithmetic.
     pub arithmetic: String,
-    /// All witnesses.
+    /// All sources.
     pub readings: Vec<Reading>,
 }
 
-/// What one witness said.
+/// The figures of one source.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reading {
     /// What was read.
@@ -56,10 +56,10 @@ pub struct Reading {
     pub bytes_each: f64,
 }
 
-/// What could not be read, and why not.
+/// The unreadable sources, and the reasons.
 pub type Unseen = (&'static str, String);
 
-/// Opens pairs, reads, and closes them by reset, so that none rests in TIME_WAIT.
+/// Opens pairs, reads, and closes them by reset, so that none stays in TIME_WAIT.
 ///
 /// **Errors**: no loopback, no descriptors for a hundred pairs. **Cost**: some 40 µs for each pair.
 pub fn measure(machine: &Machine, wanted: u64) -> io::Result<(Pairs, Vec<Unseen>)> {
@@ -73,7 +73,7 @@ pub fn measure(machine: &Machine, wanted: u64) -> io::Result<(Pairs, Vec<Unseen>
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    // What is made once is not to be counted.
+    // The first pair allocates memory that is not per pair.
     let first = (0..8).map(|_| pair(&listener, address, &poller)).collect::<io::Result<Vec<_>>>()?;
     let before = Witnesses::read(machine);
     let mut open = Vec::with_capacity(usize::try_from(pairs).unwrap_or(0));
@@ -87,7 +87,7 @@ pub fn measure(machine: &Machine, wanted: u64) -> io::Result<(Pairs, Vec<Unseen>
     Ok(judge(pairs, &before, &after))
 }
 
-/// Two sockets that are connected with each other, and have carried a byte each way.
+/// Two sockets that are connected to each other, after one byte in each direction.
 fn pair(listener: &TcpListener, address: SocketAddr, poller: impl AsFd) -> io::Result<[TcpStream; 2]> {
     let dialled = TcpStream::connect_timeout(&address, PATIENCE)?;
     let patience = Timespec { tv_sec: 2, tv_nsec: 0 };
@@ -109,7 +109,7 @@ fn pair(listener: &TcpListener, address: SocketAddr, poller: impl AsFd) -> io::R
 /// A cache of the kernel: its name, objects in use, memory of each with what its slabs cannot use.
 type Cache = (String, f64, f64);
 
-/// What the kernel says at one moment; `Err`: why it does not.
+/// The kernel's figures at one moment; `Err`: why they are unavailable.
 struct Witnesses {
     slabs: Result<Vec<Cache>, String>,
     group: Result<u64, String>,
@@ -166,7 +166,7 @@ fn group(machine: &Machine) -> Result<u64, String> {
     text.trim().parse().map_err(|_| format!("{file} is no number"))
 }
 
-/// What the readings come to.
+/// Computes the result from both readings.
 fn judge(pairs: u64, before: &Witnesses, after: &Witnesses) -> (Pairs, Vec<Unseen>) {
     let mut unseen = Vec::new();
     let mut found = Pairs { pairs, ..Pairs::default() };
@@ -260,7 +260,7 @@ mod tests {
         let before = planted("TCP 10 20 2000 16 8 : x\ndentry 5000 5000 192 21 1 : x\n", 1_000, 0, 1);
         let after = planted("TCP 2010 2020 2000 16 8 : x\ndentry 5300 5300 192 21 1 : x\n", 9_000, 0, 501);
         let (found, unseen) = judge(1_000, &before, &after);
-        // 16 objects in 8 pages are 2,048 bytes each; the 300 dentries are somebody else's.
+        // 16 objects in 8 pages are 2,048 bytes each; the 300 dentries belong to other programs.
         assert_eq!((found.bytes_each, found.by), (4_096, "slabinfo"));
         assert_eq!(found.arithmetic, "2.0 TCP × 2,048 B");
         assert_eq!(found.buffer_bytes_each, 2_048);

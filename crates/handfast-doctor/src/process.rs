@@ -1,6 +1,6 @@
-//! One process: what its threads do, by name and over an interval; its descriptors, and its sockets by state.
+//! Examines one process: the activity of its threads over an interval, its descriptors, and its sockets by state.
 //!
-//! In: a process number. Out: a [`Report`]. A thread that never sleeps is a finding: it has that much work, or it spins.
+//! In: a process ID. Out: a [`Report`]. A thread that never sleeps is a finding: it is overloaded, or in a busy loop.
 
 mod calls;
 #[cfg(test)]
@@ -17,24 +17,24 @@ use crate::machine::Machine;
 use crate::report::{Finding, Report};
 use crate::sockets::{self, Socket, State};
 
-/// Looks at the system calls of all threads within the interval.
+/// Samples of the system calls of all threads within the interval.
 const LOOKS: u32 = 20;
-/// Share of the time in which a thread runs or waits for a CPU from which on it is said to never sleep. Waiting counts, for on a
-/// machine that is full a thread that spins gets no whole CPU.
+/// A thread that runs or waits for a CPU for this share of the time counts as never sleeping. Waiting counts, since on a
+/// busy machine a thread in a busy loop does not get a whole CPU.
 const BUSY: f64 = 0.9;
-/// Threads that are told of one by one.
+/// Most threads that the report lists one by one.
 const TOLD: usize = 12;
 /// Share of its descriptors from which on a process has nearly none left.
 const FEW_LEFT: f64 = 0.9;
-/// Sockets that a program has not closed after their other side ended, before it is said.
+/// From this number on, sockets that the program has not closed after the peer did are a finding.
 const FORGOTTEN: usize = 100;
-/// Who may look into a process.
+/// A hint about the permission to examine a process.
 const WHO_MAY: &str = "root may see them, or the same user where kernel.yama.ptrace_scope is 0; of a process that let nobody look into it \
                        (prctl PR_SET_DUMPABLE; a Handfast proxy does so), or changed its user after its start, root alone";
 /// /proc counts in hundredths of a second (USER_HZ).
 const TICK: Duration = Duration::from_millis(10);
 
-/// What is wanted.
+/// The settings of an examination.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Where /proc is.
@@ -57,13 +57,13 @@ struct Thread {
     waited: Duration,
     user: Duration,
     system: Duration,
-    /// How often it was seen in each system call; `None`: on a CPU, or about to be.
+    /// The number of samples in each system call; `None`: on a CPU, or waiting for one.
     calls: BTreeMap<Option<i64>, u32>,
 }
 
 /// Examines a process.
 ///
-/// **Errors**: there is none of this number.
+/// **Errors**: there is no process with this ID.
 ///
 /// **Cost**: the interval, and a small file for each thread twenty times.
 pub fn examine(wanted: &Wanted) -> Result<Report, String> {
@@ -111,7 +111,7 @@ fn threads(machine: &Machine, pid: u32) -> BTreeMap<String, Thread> {
     machine.names(&folder).unwrap_or_default().into_iter().filter_map(one).collect()
 }
 
-/// What each thread did meanwhile, and how long that was.
+/// The activity of each thread during the interval, and the interval's length.
 fn watch(wanted: &Wanted, report: &mut Report) -> (BTreeMap<String, Thread>, Duration) {
     let Wanted { machine, pid, interval, .. } = wanted;
     let before = threads(machine, *pid);
@@ -219,7 +219,7 @@ fn busy(tid: &str, thread: &Thread, watched: Duration, files: Option<&Files>) ->
     );
     let is_out = files.is_some_and(|files| files.share() >= FEW_LEFT);
     if thread.accepts() && is_out {
-        let consequence = "it accepts, gets \"too many open files\", and tries again at once: it spins until a descriptor is free";
+        let consequence = "it accepts, gets \"too many open files\", and retries at once: a busy loop until a descriptor is free";
         return Finding::critical("spinning-thread", title, consequence)
             .because(arithmetic)
             .change("give the process more open files (LimitNOFILE=, ulimit -n), then restart it");
@@ -287,7 +287,7 @@ fn tell_files(wanted: &Wanted, files: &Files, report: &mut Report) {
         return;
     }
     let title = format!("{} of {} open files are in use", count(files.count), count(files.most));
-    let consequence = "accept and connect fail with EMFILE, \"too many open files\"; a program that does not wait then spins";
+    let consequence = "accept and connect fail with EMFILE, \"too many open files\"; a program that retries at once is then in a busy loop";
     let hard = wanted.machine.file_limits(&wanted.pid.to_string()).map_or(files.most, |(_, hard)| hard);
     let finding = Finding::critical("open-files", title, consequence);
     report.find(match hard > files.most {
@@ -316,7 +316,7 @@ fn tell_sockets(wanted: &Wanted, files: &Files, report: &mut Report) {
         report.find(
             Finding::warning("close-wait", title, consequence)
                 .change(format!("which ones: ss -tanp state close-wait | grep pid={}", wanted.pid))
-                .change("it is a fault of the program, unless it still sends to them"),
+                .change("this is a bug of the program, unless it still sends to them"),
         );
     }
 }

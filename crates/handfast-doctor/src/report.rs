@@ -1,10 +1,10 @@
-//! What was found, as data: findings, facts, and what could not be seen.
+//! The results as data: findings, facts, and what could not be examined.
 //!
-//! In: what the examinations say. Out: a [`Report`] in order, and its JSON; `text.rs` is for people.
+//! In: the results of the examinations. Out: a sorted [`Report`], and its JSON; `text.rs` is for people.
 
 use serde::Serialize;
 
-/// What the JSON form calls itself. It changes when a reader of the old one would misunderstand the new one.
+/// Name and version of the JSON format. It changes when readers of the old one would misinterpret the new one.
 pub const SCHEMA: &str = "handfast-doctor/1";
 
 /// How bad a finding is.
@@ -32,15 +32,15 @@ impl Severity {
 pub struct Finding {
     /// How bad.
     pub severity: Severity,
-    /// What it is about, in kebab-case: stable, for programs.
+    /// Its topic in kebab-case: stable, for programs.
     pub topic: &'static str,
-    /// What was found, with its number; lower case, no full stop.
+    /// The finding, with its number; lower case, no full stop.
     pub title: String,
-    /// How the number comes about; empty where the title says it all.
+    /// The arithmetic of the number; empty if the title is enough.
     pub arithmetic: String,
-    /// What follows from it.
+    /// Its consequence.
     pub consequence: String,
-    /// Commands that change it, and words where no command does; nobody runs them here.
+    /// Commands or instructions to change it; this program never runs them.
     pub change: Vec<String>,
 }
 
@@ -66,14 +66,14 @@ impl Finding {
         Self::new(Severity::Warning, topic, title, consequence)
     }
 
-    /// Adds how the number comes about.
+    /// Adds the arithmetic of the number.
     #[must_use]
     pub fn because(mut self, arithmetic: impl Into<String>) -> Self {
         self.arithmetic = arithmetic.into();
         self
     }
 
-    /// Adds a command, or words, that change it.
+    /// Adds a command or an instruction to change it.
     #[must_use]
     pub fn change(mut self, command: impl Into<String>) -> Self {
         self.change.push(command.into());
@@ -81,7 +81,7 @@ impl Finding {
     }
 }
 
-/// Something that is as it is, with its arithmetic: no finding.
+/// A neutral fact with its arithmetic: no finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fact {
     /// What it is about.
@@ -90,7 +90,7 @@ pub struct Fact {
     pub value: String,
 }
 
-/// Something that could not be looked at.
+/// Something that could not be examined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unseen {
     /// What.
@@ -112,9 +112,9 @@ pub struct Report {
     pub subject: String,
     /// What is wrong, worst first.
     pub findings: Vec<Finding>,
-    /// What is as it is.
+    /// Neutral facts.
     pub facts: Vec<Fact>,
-    /// What could not be looked at.
+    /// What could not be examined.
     pub unseen: Vec<Unseen>,
 }
 
@@ -134,7 +134,7 @@ impl Report {
         self.facts.push(Fact { name, value: value.into() });
     }
 
-    /// Adds what could not be looked at; the same thing once.
+    /// Adds what could not be examined, without duplicates.
     pub fn not_seen(&mut self, what: impl Into<String>, why: impl Into<String>) {
         let unseen = Unseen { what: what.into(), why: why.into() };
         if !self.unseen.contains(&unseen) {
@@ -142,7 +142,7 @@ impl Report {
         }
     }
 
-    /// Takes over what another one found, but for its subject.
+    /// Adds the contents of another report, except its subject.
     pub fn merge(&mut self, other: Self) {
         self.findings.extend(other.findings);
         self.facts.extend(other.facts);

@@ -1,7 +1,7 @@
-//! What a wanted load needs, with its arithmetic: cores, memory, source ports, files, the kernel's tables; what this machine has of
-//! each, and what gives out first.
+//! Computes the resources for a planned load: cores, memory, source ports, files, the kernel's tables. Each has its arithmetic and
+//! what this machine has of it; one of them runs out first.
 //!
-//! In: what is wanted, what handshakes and bytes cost a core, what a pair of sockets takes of the kernel. Out: a [`Size`], its
+//! In: the planned load, the CPU cost of handshakes and bytes, the kernel's memory of a pair of sockets. Out: a [`Size`], its
 //! JSON, and a report for people.
 //!
 //! | what | file |
@@ -25,10 +25,10 @@ use crate::machine::Machine;
 use crate::pairs::{Pairs, Unseen};
 use crate::report::Unseen as NotSeen;
 
-/// What the JSON form calls itself. It changes when a reader of the old one would misunderstand the new one.
+/// Name and version of the JSON format. It changes when readers of the old one would misinterpret the new one.
 pub const SCHEMA: &str = "handfast-size/1";
 
-/// What is wanted.
+/// The planned load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Wanted {
     /// New connections a second with a full handshake.
@@ -47,90 +47,90 @@ pub struct Wanted {
     pub backend_tls: bool,
     /// Addresses of backends over TCP; 0: they are reached over unix sockets.
     pub backends: u64,
-    /// Addresses of the proxy's machine that they are dialled from.
+    /// Addresses of the proxy's machine to connect from.
     pub sources: u64,
     /// Share of the cores that may be busy, 0 to 1.
     pub busy: f64,
     /// Round trip of the clients' network. **Units**: seconds.
     pub rtt_seconds: f64,
-    /// Cores that are there.
+    /// Available cores.
     pub cores: u64,
 }
 
 /// A part of a cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Term {
-    /// What takes it.
+    /// The operation.
     pub name: String,
     /// **Units**: nanoseconds of a core.
     pub ns: f64,
 }
 
-/// What one thing takes of a core.
+/// The CPU cost of one operation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// Which: `full`, `resumed`, `byte`.
+    /// The operation: `full`, `resumed`, `byte`.
     pub name: &'static str,
-    /// What it is made of.
+    /// Its parts.
     pub terms: Vec<Term>,
     /// Their sum. **Units**: nanoseconds of a core.
     pub ns: f64,
-    /// How many a second the cores that are there can do, when they do nothing else.
+    /// The most a second that the available cores can do, without other work.
     pub per_second: f64,
 }
 
-/// What things cost, from `handfast speed`.
+/// The costs, from `handfast speed`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Costs {
-    /// The processor they were measured on.
+    /// The processor of the measurement.
     pub cpu: String,
-    /// Where they are from: this machine, or a file.
+    /// Their source: this machine, or a file.
     pub source: String,
-    /// How many times one core's work all cores do, as a share of their number, 0 to 1.
+    /// The throughput of all cores, divided by that of one core and their number, 0 to 1.
     pub efficiency: f64,
-    /// Plaintext bytes, both directions together, that each connection's cost has in it.
+    /// Plaintext bytes, both directions together, that each connection's cost includes.
     pub carried_bytes: u64,
     /// A connection with a full handshake, a connection with a resumed one, a byte.
     pub each: Vec<Cost>,
 }
 
 impl Costs {
-    /// Adds what one thing takes, on so many cores.
+    /// Adds the cost of one operation, on this number of cores.
     pub fn add(&mut self, name: &'static str, terms: Vec<Term>, cores: u64) {
         let ns: f64 = terms.iter().map(|term| term.ns).sum();
         let per_second = if ns > 0.0 { 1e9 / ns * cores as f64 * self.efficiency } else { 0.0 };
         self.each.push(Cost { name, terms, ns, per_second });
     }
 
-    /// Nanoseconds of a thing; 0 where it was not asked for.
+    /// Nanoseconds of an operation; 0 if it was not measured.
     fn ns(&self, name: &str) -> f64 {
         self.each.iter().find(|cost| cost.name == name).map_or(0.0, |cost| cost.ns)
     }
 }
 
-/// Something that is needed.
+/// A needed resource.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Need {
-    /// What, in kebab-case: stable, for programs.
+    /// The resource in kebab-case: stable, for programs.
     pub topic: &'static str,
-    /// How much.
+    /// The needed amount.
     pub needed: f64,
-    /// How much of it there is; `null`: not known here.
+    /// The available amount; `null`: unknown here.
     pub here: Option<f64>,
-    /// In what both are counted.
+    /// The unit of both.
     pub unit: &'static str,
-    /// How the need comes about.
+    /// The arithmetic of the need.
     pub arithmetic: String,
-    /// Where the second figure is from.
+    /// The source of the available amount.
     pub from: String,
-    /// What happens when it gives out.
+    /// The consequence when it runs out.
     pub consequence: &'static str,
-    /// Commands that change it, where there is too little.
+    /// Commands to change it, if there is too little.
     pub change: Vec<String>,
 }
 
 impl Need {
-    /// What is needed as a share of what is here.
+    /// The needed amount divided by the available one.
     pub fn share(&self) -> Option<f64> {
         self.here.map(|here| self.needed / here.max(f64::MIN_POSITIVE))
     }
@@ -141,23 +141,23 @@ impl Need {
     }
 }
 
-/// Memory, by whose it is. **Units**: bytes.
+/// Memory by owner. **Units**: bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Memory {
     /// The program's.
     pub program_bytes: u64,
     /// The kernel's, for sockets.
     pub kernel_bytes: u64,
-    /// The kernel's, for bytes on their way.
+    /// The kernel's, for bytes in flight.
     pub buffer_bytes: u64,
 }
 
-/// What gives out first when everything that is wanted grows alike.
+/// The resource that runs out first if the whole load grows evenly.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct First {
-    /// Which need.
+    /// The topic of the need.
     pub topic: &'static str,
-    /// At which multiple of what is wanted.
+    /// The multiple of the planned load at which it runs out.
     pub at: f64,
     /// New connections a second then.
     pub connections_per_second: f64,
@@ -178,24 +178,24 @@ pub struct Size {
     pub started: String,
     /// The machine, in a few words.
     pub subject: String,
-    /// What is wanted.
+    /// The planned load.
     pub wanted: Wanted,
-    /// What things cost a core.
+    /// The CPU costs.
     pub costs: Costs,
-    /// What a pair of sockets takes of the kernel; `null`: it could not be measured.
+    /// The kernel's memory of a pair of sockets; `null`: it could not be measured.
     pub kernel: Option<Pairs>,
-    /// What the memory is made of.
+    /// The parts of the memory.
     pub memory: Memory,
-    /// What is needed, in the order in which it gives out.
+    /// The needs, in the order in which they run out.
     pub needs: Vec<Need>,
-    /// What gives out first; `null` when nothing is wanted of what is known.
+    /// What runs out first; `null` if no known resource is needed.
     pub first: Option<First>,
-    /// What could not be looked at.
+    /// What could not be examined.
     pub unseen: Vec<NotSeen>,
 }
 
 impl Size {
-    /// Whether everything that is needed is here.
+    /// Whether all needs are met.
     pub fn fits(&self) -> bool {
         !self.needs.iter().any(Need::is_short)
     }
@@ -237,7 +237,7 @@ pub fn size(
     for need in all.iter().filter(|need| need.here.is_none()) {
         miss(&format!("how much there is of {}", need.topic), need.from.clone());
     }
-    // What is not known stands last.
+    // Unknown needs come last.
     all.sort_by(|one, other| other.share().unwrap_or(-1.0).total_cmp(&one.share().unwrap_or(-1.0)));
     let first = all.first().and_then(|need| {
         let at = need.share().filter(|share| *share > 0.0)?.recip();

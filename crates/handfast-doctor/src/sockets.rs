@@ -1,6 +1,6 @@
-//! Every TCP socket of the network namespace: its state, its ends, how much waits in it, how long it rests in TIME_WAIT.
+//! Lists every TCP socket of the network namespace: its state, its addresses, its queues, its remaining time in TIME_WAIT.
 //!
-//! In: the kernel's sock_diag, or /proc/net/tcp where that is refused or the machine is a folder of files. Out: [`Socket`]s.
+//! In: the kernel's sock_diag; or /proc/net/tcp if that is refused, or the machine is a folder of files. Out: [`Socket`]s.
 //!
 //! **Source**: sock_diag(7), linux/inet_diag.h; net/ipv4/tcp_ipv4.c `tcp4_seq_show` for the text.
 
@@ -27,7 +27,7 @@ pub enum State {
     FinWait1,
     /// We ended first, and wait for the other end.
     FinWait2,
-    /// Ended on both sides; this side ended first, and rests.
+    /// Ended on both sides, by this side first.
     TimeWait,
     /// Nothing.
     Closed,
@@ -93,13 +93,13 @@ pub struct Socket {
     pub local: SocketAddr,
     /// The other end.
     pub remote: SocketAddr,
-    /// Of a listener: connections that wait to be accepted. Else bytes that wait to be read.
+    /// For a listener: connections that wait to be accepted. Else bytes that wait to be read.
     pub receive_queue: u32,
-    /// Of a listener: how many may wait (0 where the source does not tell). Else bytes that wait to be acknowledged.
+    /// For a listener: its backlog (0 if the source does not contain it). Else bytes that wait to be acknowledged.
     pub send_queue: u32,
-    /// Of one in TIME_WAIT: how long it still rests.
+    /// In TIME_WAIT: the remaining time.
     pub rests: Duration,
-    /// By which a process's descriptor is known; 0 for one that belongs to no process.
+    /// The inode, which identifies a process's descriptor; 0 if it belongs to no process.
     pub inode: u64,
 }
 
@@ -138,7 +138,7 @@ const ERROR: u16 = 2;
 const HEADER: usize = 16;
 const ASKED: usize = 56;
 const ANSWERED: usize = 72;
-/// As much as the kernel puts into one answer of a dump.
+/// The kernel's largest answer of a dump.
 const ANSWER: usize = 64 << 10;
 
 fn ask() -> io::Result<Vec<Socket>> {
@@ -207,7 +207,7 @@ fn one(message: &[u8]) -> Option<Socket> {
     let address = |at: usize| {
         let octets: [u8; 16] = message[at..at + 16].try_into().ok()?;
         Some(if v6 {
-            // What a socket for both families took in IPv4 is IPv4.
+            // An IPv4 connection of a dual-stack socket counts as IPv4.
             Ipv6Addr::from(octets).to_canonical()
         } else {
             IpAddr::V4(Ipv4Addr::new(octets[0], octets[1], octets[2], octets[3]))
@@ -304,7 +304,7 @@ mod tests {
         let near = one.local_addr().unwrap();
         let mut waits = [PollFd::new(&listener, PollFlags::IN)];
         poll(&mut waits, Some(&Timespec { tv_sec: 10, tv_nsec: 0 })).unwrap();
-        // Connections that others had with the same port rest for a minute, and are not ours.
+        // Connections of other programs with the same port stay in TIME_WAIT for a minute; they are not ours.
         let is_ours = |socket: &Socket| match (socket.local, socket.remote) {
             (local, _) if socket.state == State::Listen => local == address,
             ends => ends == (address, near) || ends == (near, address),

@@ -1,18 +1,18 @@
-//! A report for a person at a terminal: findings first, then what the machine allows, then what was not seen.
+//! A report for a person at a terminal: findings first, then facts, then what could not be examined.
 //!
-//! In: a report, the terminal's columns. Out: text of which no line is longer, but for words and commands that are.
+//! In: a report, the terminal's columns. Out: text with lines of that width; only long words and commands exceed it.
 
 use handfast_text::units::{counted, plain};
 use handfast_text::wrap::wrapped;
 
 use crate::report::{Finding, Report, Severity};
 
-/// Columns that are too few to wrap anything well, and as many as are still easy to read.
+/// The narrowest width that text wraps well in, and the widest that is easy to read.
 const WIDTHS: (usize, usize) = (40, 110);
 /// Columns of the names in front of sentences.
 const NAME: usize = 16;
 
-/// How a report is to look.
+/// The style of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Whether severities have colors.
@@ -97,7 +97,7 @@ impl Page {
         for (index, command) in finding.change.iter().enumerate() {
             let name = if index == 0 { "  to change it" } else { "" };
             match is_command(command) {
-                // It is there to be copied.
+                // Commands stay whole, so that they can be copied.
                 true => self.line(&format!("  {name:<NAME$}{}", plain(command))),
                 false => self.named(name, command),
             }
@@ -108,7 +108,7 @@ impl Page {
         self.wrapped(&format!("  {name:<NAME$}"), sentence);
     }
 
-    /// A sentence within the width; what follows its first line stands below its first word, at most 18 columns in.
+    /// A sentence within the width; further lines are indented to its first word, at most 18 columns.
     fn wrapped(&mut self, first: &str, sentence: &str) {
         let rest = " ".repeat(first.chars().count().min(NAME + 2));
         wrapped(first, &rest, sentence, self.width).iter().for_each(|line| self.line(line));

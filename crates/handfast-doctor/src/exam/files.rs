@@ -1,6 +1,6 @@
-//! Open files: what a process started from here may have, and how many the machine has.
+//! Open files: the limit of a process started here, and that of the machine.
 //!
-//! In: /proc/self/limits, fs.nr_open, fs.file-nr. Out: findings, and how many connections that makes.
+//! In: /proc/self/limits, fs.nr_open, fs.file-nr. Out: findings, and the possible number of connections.
 
 use handfast_text::units::{count, counted, share_of};
 
@@ -9,11 +9,11 @@ use crate::report::{Finding, Severity};
 
 /// Descriptors that a proxied connection takes: the client's and the backend's.
 pub(crate) const FOR_EACH: u64 = 2;
-/// What a proxy needs beside connections: an eighth of the limit, at least and at most so many.
+/// Descriptors that a proxy needs beside connections: an eighth of the limit, within these bounds.
 const RESERVED: (u64, u64) = (40, 128);
 /// Connections below which the limit is called low.
 const FEW: u64 = 2_000;
-/// Shares of the machine's files from which on it is said.
+/// Shares of the machine's files from which on it is a finding.
 const SOON: f64 = 0.7;
 const NOW: f64 = 0.9;
 

@@ -8,7 +8,7 @@ use super::Exam;
 use crate::machine::field;
 use crate::report::{Finding, Severity};
 
-/// Shares from which on it is said.
+/// Shares from which on it is a finding.
 const SOON: f64 = 0.6;
 const NOW: f64 = 0.9;
 /// Bytes of a page; what /proc counts TCP's memory in.
@@ -92,11 +92,11 @@ fn memory(exam: &mut Exam<'_>, used: u64, pressure: u64, most: u64) {
     }
 }
 
-/// What was lost for want of memory.
+/// Losses caused by missing memory.
 fn lost(exam: &mut Exam<'_>) {
     let lost = exam.counted_loss(&["TCPAbortOnMemory"], "tcp-memory", |how_many| {
         let title = format!(
-            "connections reset for want of memory or for too many orphans: {how_many} (TCPAbortOnMemory)"
+            "connections reset because of too little memory or too many orphans: {how_many} (TCPAbortOnMemory)"
         );
         (title, "each was a client's or a backend's connection that ended in the middle".to_owned())
     });
@@ -105,7 +105,7 @@ fn lost(exam: &mut Exam<'_>) {
     }
     let pressed = exam.counted_loss(&["TCPMemoryPressures"], "tcp-memory", |how_many| {
         let title = format!("TCP came under memory pressure: {how_many} (TCPMemoryPressures)");
-        (title, "windows shrink meanwhile, and everything gets slow".to_owned())
+        (title, "windows shrink meanwhile, and all connections get slow".to_owned())
     });
     if let Some(finding) = pressed {
         exam.report.find(finding.change("sysctl net.ipv4.tcp_mem, and ss -tm for who holds it"));
@@ -115,7 +115,7 @@ fn lost(exam: &mut Exam<'_>) {
 fn tracking(exam: &mut Exam<'_>) {
     let count_of = exam.machine.number("net.netfilter.nf_conntrack_count");
     let Some((used, most)) = count_of.zip(exam.machine.number("net.netfilter.nf_conntrack_max")) else {
-        // Without the module nothing is tracked, so nothing is hidden.
+        // Without the module, connections are not tracked.
         exam.report.fact("conntrack", "off, or not visible in this container");
         return;
     };

@@ -1,4 +1,4 @@
-//! What was read of a machine before its parts are examined.
+//! The observations of a machine, which all parts of the examination use.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::machine::{Counters, Machine};
 use crate::report::Report;
 use crate::sockets::Socket;
 
-/// Everything that the parts look at.
+/// The observations.
 pub(crate) struct Exam<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) before: Counters,

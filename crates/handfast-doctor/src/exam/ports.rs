@@ -1,9 +1,9 @@
 //! Source ports: how many each destination takes, which side holds TIME_WAIT, and when they run out.
 //!
-//! In: the sockets and a few sysctls. Out: a finding for each destination that comes near the end, and the arithmetic.
+//! In: the sockets and a few sysctls. Out: a finding for each destination whose ports nearly run out, and the arithmetic.
 //!
 //! A connection needs a source port that no other one from the same address to the same address and port has. TIME_WAIT
-//! stands with whoever ended a connection first: with the client its port rests, with the server only some memory does.
+//! is on the side that ended the connection first: on the client it blocks a port, on the server it only uses some memory.
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -17,14 +17,14 @@ use crate::report::{Finding, Severity};
 use crate::sockets::{Socket, State};
 
 const TOPIC: &str = "source-ports";
-/// Shares of the ports in use from which on it is said.
+/// Shares of the ports in use from which on it is a finding.
 const SOON: f64 = 0.6;
 const NOW: f64 = 0.9;
-/// TIME_WAIT that began within so long gives the rate of now.
+/// Sockets that entered TIME_WAIT within this time give the current rate.
 const RECENT: Duration = Duration::from_secs(5);
-/// Fewer ports than these are a setting of somebody's, and few for a proxy.
+/// Fewer ports than these are no default, and few for a proxy.
 const FEW: u64 = 10_000;
-/// Destinations that are told of.
+/// Most destinations that the report lists.
 const TOLD: usize = 5;
 /// What the connections to one destination use of the ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,13 +33,13 @@ struct Used {
     open: u64,
     /// In TIME_WAIT here.
     resting: u64,
-    /// … of which so many cannot be taken again yet, where reuse is on.
+    /// … of which this number cannot be reused yet, where reuse is on.
     fresh: u64,
-    /// … and so many came within [`RECENT`].
+    /// … of which this number began within [`RECENT`].
     recent: u64,
 }
 
-/// What the ports are.
+/// The available ports.
 #[derive(Clone, Debug)]
 struct Ports {
     first: u16,
@@ -87,7 +87,7 @@ fn ports(exam: &Exam<'_>) -> Option<Ports> {
     Some(Ports { first, last, usable: usable(&range, &reserved)?, reuse })
 }
 
-/// Settings that are wrong whatever the traffic is.
+/// Settings that are wrong for any traffic.
 fn settings(exam: &mut Exam<'_>) {
     if exam.machine.number("net.ipv4.tcp_tw_recycle") == Some(1) {
         let consequence =
@@ -135,12 +135,13 @@ fn facts(exam: &mut Exam<'_>, ports: &Ports) {
     exam.report.fact("source ports", sentence);
 }
 
-/// Whose ports and whose memory rest.
+/// Which side holds TIME_WAIT.
 fn time_wait(exam: &mut Exam<'_>, used: &BTreeMap<(IpAddr, SocketAddr), Used>, as_server: u64) {
     let as_client: u64 = used.values().map(|used| used.resting).sum();
     let sentence = match (as_client, as_server) {
         (0, 0) => {
-            "none here: either nothing ends, or the other side ends connections first and holds it".to_owned()
+            "none here: either no connection ends, or the other side ends connections first and holds it"
+                .to_owned()
         }
         _ => format!(
             "{} where this machine was the client and ended first (a source port each), {} where it was the server and \
@@ -154,7 +155,7 @@ fn time_wait(exam: &mut Exam<'_>, used: &BTreeMap<(IpAddr, SocketAddr), Used>, a
     let Some(most) = exam.machine.number("net.ipv4.tcp_max_tw_buckets") else { return };
     if most > 0 && resting as f64 >= most as f64 * NOW {
         let title = format!("{} of at most {} sockets in TIME_WAIT", count(resting), count(most));
-        let consequence = "the kernel forgets the others at once: a late segment of an old connection can then meet a new one";
+        let consequence = "the kernel drops the others at once: a late segment of an old connection can then reach a new one";
         exam.report.find(
             Finding::warning("time-wait-buckets", title, consequence)
                 .change(format!("sysctl -w net.ipv4.tcp_max_tw_buckets={}", most.saturating_mul(2))),
@@ -162,7 +163,7 @@ fn time_wait(exam: &mut Exam<'_>, used: &BTreeMap<(IpAddr, SocketAddr), Used>, a
     }
 }
 
-/// What each pair of source address and destination uses, and how many rest where this machine was the server.
+/// The ports in use for each pair of source address and destination, and the number of TIME_WAIT sockets as a server.
 fn by_destination(sockets: &[Socket], ports: &Ports) -> (BTreeMap<(IpAddr, SocketAddr), Used>, u64) {
     let listening: HashSet<u16> = sockets
         .iter()
@@ -199,7 +200,7 @@ fn judge((source, to): (IpAddr, SocketAddr), used: Used, ports: &Ports) -> Optio
     let taken = used.open + used.fresh;
     let reused = ports.reuse.after(source.is_loopback()).is_some();
     let per_second = used.recent as f64 / RECENT.as_secs_f64();
-    // What it comes to if it goes on like this; ports that can be taken again do not add up.
+    // The number at the current rate; reusable ports do not add up.
     let lasting =
         used.open as f64 + if reused { used.fresh as f64 } else { per_second * TIME_WAIT.as_secs_f64() };
     let worst = lasting.max(taken as f64) / ports.usable as f64;

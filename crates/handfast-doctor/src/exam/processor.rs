@@ -1,4 +1,4 @@
-//! The CPU and the clock: instructions that TLS is made faster by, time that a hypervisor takes, a clock that is slow to read or
+//! The CPU and the clock: instructions that make TLS faster, CPU time that a hypervisor steals, a clock that is slow to read or
 //! wrong.
 //!
 //! In: /proc/cpuinfo, counters, /sys/devices/system/clocksource, adjtimex(2). Out: findings and facts.
@@ -16,14 +16,14 @@ use crate::report::Finding;
 
 /// Without these AES-GCM, which nearly every connection uses, is done in software.
 const NEEDED: [&str; 3] = ["aes", "pclmulqdq", "pmull"];
-/// Share of the CPUs' time that others may take before it is said.
+/// Share of stolen CPU time from which on it is a finding.
 const STOLEN: f64 = 0.05;
 /// Clock sources that are read without a system call.
 const QUICK: [&str; 5] =
     ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource"];
 /// 2025-01-01: a clock before it was never set.
 const NEVER_SET: u64 = 1_735_689_600;
-/// An error that no certificate or ticket minds.
+/// A clock error without effect on certificates and tickets.
 const TOLERATED: Duration = Duration::from_secs(1);
 
 pub(super) fn look(exam: &mut Exam<'_>) {
@@ -69,7 +69,7 @@ fn stolen(exam: &mut Exam<'_>) {
     if stolen >= STOLEN {
         let title = format!("the hypervisor took {} of the CPUs' time for others just now", share(stolen));
         let consequence =
-            "handshakes wait although the CPUs look idle, and latencies are those of the neighbours";
+            "handshakes wait although the CPUs look idle, and latencies depend on other virtual machines";
         exam.report
             .find(Finding::warning("steal", title, consequence).change("another host, or dedicated CPUs"));
     }
@@ -92,7 +92,7 @@ fn clock_source(exam: &mut Exam<'_>) {
     let quick = available.split_whitespace().find(|name| QUICK.contains(name));
     exam.report.find(match quick {
         Some(quick) => finding.change(format!("echo {quick} > {folder}/current_clocksource")),
-        None => finding.change("dmesg | grep -i clocksource   (says why the kernel gave tsc up)"),
+        None => finding.change("dmesg | grep -i clocksource   (shows why the kernel rejected tsc)"),
     });
 }
 
@@ -117,7 +117,7 @@ fn time(exam: &mut Exam<'_>) {
             let consequence = "certificates, OCSP responses and tickets are judged by it";
             exam.report.find(Finding::warning("clock", title, consequence).change("chronyc tracking"));
         }
-        // The host may set it without telling the kernel, so this is no finding.
+        // The host may set it without the kernel's knowledge, so this is no finding.
         Ok(Synchronised::No) => exam.report.fact(
             "clock",
             "nothing here synchronises it (adjtimex says so); certificates, OCSP responses and tickets are judged by it, so \

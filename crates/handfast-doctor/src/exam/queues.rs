@@ -8,9 +8,9 @@ use super::Exam;
 use crate::report::{Finding, Severity};
 use crate::sockets::State;
 
-/// A burst of connections that a listener should survive between two turns of its program.
+/// A burst of connections that a queue should hold between two iterations of the program's event loop.
 const FEW: u64 = 1_024;
-/// Shares of a queue from which on it is said.
+/// Shares of a queue from which on it is a finding.
 const SOON: f64 = 0.5;
 const NOW: f64 = 0.9;
 
@@ -46,13 +46,13 @@ fn limit(exam: &mut Exam<'_>, most: u64) {
     }
 }
 
-/// Queues that are full, or nearly, at this moment.
+/// Queues that are full, or nearly full, now.
 fn full_queues(exam: &mut Exam<'_>, most: Option<u64>) {
     let Some(sockets) = &exam.sockets else { return };
     let mut full = Vec::new();
     for listener in sockets.iter().filter(|socket| socket.state == State::Listen) {
         let waiting = u64::from(listener.receive_queue);
-        // /proc/net/tcp does not tell the backlog; it is no more than the limit.
+        // /proc/net/tcp does not contain the backlog; it is at most the limit.
         let backlog = if listener.send_queue > 0 { Some(u64::from(listener.send_queue)) } else { most };
         let Some(backlog) = backlog.filter(|backlog| *backlog > 0) else { continue };
         let share = waiting as f64 / backlog as f64;
@@ -74,14 +74,14 @@ fn full_queues(exam: &mut Exam<'_>, most: Option<u64>) {
                 "the queue holds min(backlog of listen, net.core.somaxconn) = {}; the kernel drops a connection when more wait",
                 count(backlog)
             ))
-            .change(format!("see who listens and what it does: ss -ltnp 'sport = :{}'", listener.local.port()))
-            .change("handfast doctor --pid PID, for threads that spin or sit in a system call");
+            .change(format!("find the listening program: ss -ltnp 'sport = :{}'", listener.local.port()))
+            .change("handfast doctor --pid PID, for threads that are always busy or blocked in a system call");
         full.push(finding);
     }
     exam.report.findings.extend(full);
 }
 
-/// What has been lost.
+/// Lost connections.
 fn overflows(exam: &mut Exam<'_>) {
     let overflow = exam.counted_loss(&["ListenOverflows"], "accept-queue", |counted| {
         let title = format!("accept queues overflowed: {counted} (ListenOverflows)");
@@ -113,7 +113,8 @@ fn overflows(exam: &mut Exam<'_>) {
 
 fn cookies(exam: &mut Exam<'_>) {
     if exam.machine.number("net.ipv4.tcp_syncookies") == Some(0) {
-        let consequence = "half-open connections of a SYN flood fill the queue, and nobody else gets in";
+        let consequence =
+            "half-open connections of a SYN flood fill the queue, and no other client can connect";
         exam.report.find(
             Finding::warning("syn-cookies", "net.ipv4.tcp_syncookies is 0", consequence)
                 .change("sysctl -w net.ipv4.tcp_syncookies=1"),
@@ -133,8 +134,11 @@ fn cookies(exam: &mut Exam<'_>) {
             count(exam.now.get("TCPReqQFullDrop")),
             count(backlog)
         );
-        exam.report.find(finding.because(arithmetic).change("who sends them: ss -tn state syn-recv").change(
-            format!("sysctl -w net.ipv4.tcp_max_syn_backlog={}", backlog.max(2048).saturating_mul(2)),
-        ));
+        exam.report.find(
+            finding.because(arithmetic).change("find their senders: ss -tn state syn-recv").change(format!(
+                "sysctl -w net.ipv4.tcp_max_syn_backlog={}",
+                backlog.max(2048).saturating_mul(2)
+            )),
+        );
     }
 }

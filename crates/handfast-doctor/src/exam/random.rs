@@ -1,10 +1,10 @@
-//! The generators of random numbers: whether they are ready, and whether they ever give the same number twice.
+//! The random number generators: whether they are seeded, and whether they return a number twice.
 //!
 //! In: the kernel's generator (getrandom(2), /dev/urandom), the one that this program makes keys with. Out: findings.
 //!
-//! In 2008 one of 100,000 numbers of 40 bytes from Debian's OpenSSL came up to four times: its generator knew 32,768 states. The
-//! test is the same here. 100,000 draws from so few states are all repetitions but for 32,768; from a generator with `n` states the
-//! expected number of pairs is about 100,000² / 2n, so up to some 5·10⁹ states are found.
+//! In 2008, 100,000 numbers of 40 bytes from Debian's OpenSSL contained a number up to four times: its generator had 32,768
+//! states. This test is the same. Of 100,000 draws from so few states, all but 32,768 are repetitions. From a generator with `n`
+//! states the expected number of pairs is about 100,000² / 2n, so the test detects up to some 5·10⁹ states.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,7 +20,7 @@ const TOPIC: &str = "random-numbers";
 /// How many are drawn, and their bytes.
 const DRAWS: u64 = 100_000;
 const BYTES: usize = 40;
-/// Threads of this program that draw, for a generator of each could begin in the same state.
+/// Threads of this program that draw, since a generator per thread could start in the same state.
 const THREADS: u64 = 4;
 
 pub(super) fn look(machine: &Machine, report: &mut Report) {
@@ -48,7 +48,7 @@ pub(super) fn look(machine: &Machine, report: &mut Report) {
     }
 }
 
-/// Whether the kernel has gathered enough to begin with.
+/// Whether the kernel's generator is seeded.
 fn ready(report: &mut Report) {
     let mut byte = [0; 1];
     if let Err(rustix::io::Errno::AGAIN) = getrandom(&mut byte, GetRandomFlags::NONBLOCK) {
@@ -61,7 +61,7 @@ fn ready(report: &mut Report) {
     }
 }
 
-/// How often each number came that came more than once.
+/// The count of each number that came more than once.
 type Seen = Result<HashMap<[u8; BYTES], u64>, io::Error>;
 
 fn draw(times: u64, fill: &mut dyn FnMut(&mut [u8]) -> io::Result<()>) -> Seen {
@@ -111,7 +111,7 @@ fn judge(name: &str, seen: Seen, tested: &mut Vec<String>, report: &mut Report) 
     }
     let most = seen.values().max().copied().unwrap_or(0);
     let title = format!(
-        "{name} repeats itself: {} of {} numbers had come before, one of them {most} times",
+        "{name} repeats numbers: {} of {} were repetitions, one number came {most} times",
         count(repeated),
         count(drawn)
     );
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_generator_with_as_many_states_as_debians_is_found() {
-        // A number is made of its state alone, of which there are 32,768.
+        // A number depends only on the state, of which there are 32,768.
         let mut state = 0_u64;
         let mut weak = |number: &mut [u8]| {
             state = (state * 25_173 + 13_849) % 32_768;
@@ -149,7 +149,7 @@ mod tests {
         let title = &report.findings[0].title;
         assert!(
             title.starts_with(
-                "weak repeats itself: 67,232 of 100,000 numbers had come before, one of them 4 times"
+                "weak repeats numbers: 67,232 of 100,000 were repetitions, one number came 4 times"
             ),
             "{title}"
         );

@@ -1,4 +1,4 @@
-//! A folder of files that looks like a machine.
+//! A folder of files that imitates a machine.
 //!
 //! In: files under the names that the kernel gives them. Out: a [`Machine`] for the examination.
 
@@ -19,7 +19,7 @@ impl Planted {
         Self(tempfile::tempdir().expect("the temporary folder is writable"))
     }
 
-    /// One on which nothing is wrong: the figures of an ordinary server.
+    /// One without findings: the figures of an ordinary server.
     pub(crate) fn healthy() -> Self {
         let planted = Self::new();
         let sysctls = [

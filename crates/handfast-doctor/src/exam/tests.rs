@@ -121,7 +121,7 @@ fn a_generator_that_repeats_itself_is_found() {
     assert!(words.contains("99,000 of 100,000 numbers had come before, one of them 100 times"), "{words}");
 }
 
-/// /proc/net/tcp with so many sockets in a state; each with a port of its own from 32,768 on. `when` is in hundredths of a second.
+/// /proc/net/tcp with `count` sockets in a state; each has a different port from 32,768 on. `when` is in hundredths of a second.
 fn sockets(count: u16, local: &str, remote: &str, state: &str, when: u32) -> String {
     (0..count)
         .map(|port| format!("0: {local}:{:04X} {remote} {state} 0:0 03:{when:08X} 0 0 0 0\n", 32_768 + port))
@@ -156,7 +156,7 @@ fn what_rests_and_does_not_hurt_is_no_finding() {
     // Ports in TIME_WAIT that can be taken again: by tcp_tw_reuse, and on loopback by the kernel's own choice.
     quiet(&format!("head\n{}", sockets(26_000, "0100000A", "0200000A:01BB", "06", 3_000)), "1");
     quiet(&format!("head\n{}", sockets(26_000, "0100007F", "0100007F:01BB", "06", 3_000)), "2");
-    // This machine was the server: ports of its clients, behind one port of its own.
+    // This machine was the server: many client ports, one port here.
     let listener = "0: 00000000:01BB 00000000:0000 0A 0:0 00:0 0 0 0 9\n";
     let served: String = (0..26_000)
         .map(|port| format!("0: 0100000A:01BB 0200000A:{:04X} 06 0:0 03:00000500 0 0 0 0\n", 20_000 + port))

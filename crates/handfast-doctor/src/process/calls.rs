@@ -1,6 +1,6 @@
-//! System calls by number, as /proc/PID/task/TID/syscall tells them, and their names.
+//! Names of the system calls in /proc/PID/task/TID/syscall.
 //!
-//! In: a line of that file. Out: a number, a name; those that a network server sits in are known, others stay numbers.
+//! In: a line of that file. Out: a number, a name. Calls that block network servers have names, others stay numbers.
 
 macro_rules! names {
     ($($call:ident $name:literal),+ $(,)?) => {
@@ -8,7 +8,7 @@ macro_rules! names {
     };
 }
 
-/// What every architecture has.
+/// Calls of every architecture.
 const NAMES: &[(libc::c_long, &str)] = names![
     SYS_read "read", SYS_write "write", SYS_readv "readv", SYS_writev "writev", SYS_recvfrom "recvfrom", SYS_sendto "sendto",
     SYS_recvmsg "recvmsg", SYS_sendmsg "sendmsg", SYS_accept "accept", SYS_accept4 "accept4", SYS_connect "connect",
@@ -22,7 +22,7 @@ const NAMES: &[(libc::c_long, &str)] = names![
     SYS_ioctl "ioctl",
 ];
 
-/// What newer architectures have left out.
+/// Calls that newer architectures omit.
 #[cfg(target_arch = "x86_64")]
 const OLD: &[(libc::c_long, &str)] = names![
     SYS_epoll_wait "epoll_wait", SYS_poll "poll", SYS_select "select", SYS_pause "pause",

@@ -1,6 +1,6 @@
-//! Each thing that is needed: how much, by which arithmetic; how much is here, from where; what changes it.
+//! Each needed resource: its amount and arithmetic, the available amount and its source, and how to change it.
 //!
-//! In: a machine, what is wanted, what it costs. Out: [`Need`]s.
+//! In: a machine, the planned load, the costs. Out: [`Need`]s.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::pairs::Pairs;
 /// Bytes of a page; what `tcp_mem` counts in.
 const PAGE: u64 = 4096;
 
-/// All of them, those that are not needed at all among them.
+/// All of them, including those with a need of 0.
 pub(super) fn all(machine: &Machine, wanted: &Wanted, costs: &Costs, kernel: Option<&Pairs>) -> Vec<Need> {
     let load = Load {
         machine,
@@ -33,7 +33,7 @@ pub(super) fn all(machine: &Machine, wanted: &Wanted, costs: &Costs, kernel: Opt
     all
 }
 
-/// What the memory is made of.
+/// The parts of the memory.
 pub(super) fn memory(wanted: &Wanted, kernel: Option<&Pairs>) -> Memory {
     Memory {
         program_bytes: EMPTY.value + Idle::of(wanted.backend_tls).bytes(wanted.open),
@@ -88,10 +88,11 @@ impl Load<'_> {
                 share(wanted.busy)
             ),
             from: costs.source.clone(),
-            consequence: "handshakes wait for a core, each for longer, until clients give up",
+            consequence: "handshakes wait longer and longer for a core, until clients time out",
             change: vec![
                 format!("{} of this kind, or more machines", counted(needed.ceil() as u64, "core")),
-                "more sessions that are resumed, and an ECDSA P-256 key: handfast speed says what each would save".to_owned(),
+                "more resumed sessions, and an ECDSA P-256 key: handfast speed says what each would save"
+                    .to_owned(),
             ],
         }
     }
@@ -129,7 +130,7 @@ impl Load<'_> {
             unit: "bytes",
             arithmetic,
             from: "MemTotal of /proc/meminfo".to_owned(),
-            consequence: "the kernel ends the proxy for want of memory",
+            consequence: "the kernel kills the proxy when memory runs out",
             change: vec!["more memory, more machines, or a lower process.max-connections".to_owned()],
         }
     }
@@ -162,7 +163,7 @@ impl Load<'_> {
                 bytes(needed)
             ),
             from: "the second figure of net.ipv4.tcp_mem, in pages".to_owned(),
-            consequence: "windows get smaller, and everything slow; at the third figure connections are reset",
+            consequence: "windows shrink, and all connections get slow; at the third figure connections are reset",
             change: vec![format!("sysctl -w net.ipv4.tcp_mem='{pages} {} {}'", pages * 5 / 4, pages * 2)],
         }
     }
@@ -193,7 +194,7 @@ impl Load<'_> {
         if self.wanted.open == 0 { 0 } else { self.wanted.open * FILES + FILES_BESIDE }
     }
 
-    /// What one process may be given at the most, and all of them together.
+    /// The limits of one process, and of all processes together.
     fn open_files_of_machine(&self) -> Vec<Need> {
         let needed = self.for_files();
         let of = |topic, here: Option<u64>, sysctl: &str, consequence| Need {
@@ -213,7 +214,7 @@ impl Load<'_> {
                 "nr-open",
                 self.machine.number("fs.nr_open"),
                 "fs.nr_open",
-                "no process can be given that many files, whatever LimitNOFILE says",
+                "no process can open that many files, whatever LimitNOFILE is",
             ),
             of(
                 "file-max",
@@ -253,7 +254,7 @@ impl Load<'_> {
             here: usable.map(|usable| usable.saturating_mul(ways) as f64),
             unit: "ports",
             arithmetic: format!(
-                "{} open + {} × {} at rest, where this side ends first = {}; here {} × {} × {}",
+                "{} open + {} × {} in TIME_WAIT, where this side ends first = {}; here {} × {} × {}",
                 count(wanted.open),
                 rate(self.rate),
                 duration(rest.as_nanos() as f64),
@@ -268,7 +269,7 @@ impl Load<'_> {
         })
     }
 
-    /// How long a source port is not used again.
+    /// How long a source port stays blocked.
     fn rest(&self) -> Duration {
         let reuse = Reuse {
             tw_reuse: self.machine.number("net.ipv4.tcp_tw_reuse"),
@@ -278,7 +279,7 @@ impl Load<'_> {
         reuse.after(false).unwrap_or(TIME_WAIT)
     }
 
-    /// Only where something is tracked.
+    /// Only where connections are tracked.
     fn tracking(&self) -> Option<Need> {
         let most = self.machine.number("net.netfilter.nf_conntrack_max")?;
         let each = TRACKED as f64;
@@ -295,7 +296,7 @@ impl Load<'_> {
                 count(needed as u64)
             ),
             from: "net.netfilter.nf_conntrack_max".to_owned(),
-            consequence: "packets of new connections are dropped, and everything looks like loss on the network",
+            consequence: "packets of new connections are dropped, which looks like packet loss on the network",
             change: vec![
                 format!("sysctl -w net.netfilter.nf_conntrack_max={}", (needed * 1.5) as u64),
                 "or do not track the proxy's ports: nft add rule … tcp dport 443 notrack".to_owned(),
@@ -313,14 +314,14 @@ impl Load<'_> {
             here: self.machine.number("net.core.somaxconn").map(|most| most as f64),
             unit: "connections",
             arithmetic: format!(
-                "{} × {} that a worker may be away, or a handshake of TCP takes / {} = {}",
+                "{} × {} that a worker may be blocked, or a TCP handshake takes / {} = {}",
                 rate(self.rate),
                 duration(wait * 1e9),
                 counted(listeners, "listener"),
                 count(needed as u64)
             ),
             from: "net.core.somaxconn".to_owned(),
-            consequence: "the kernel drops the last packet of a client's handshake, and the client tries again a second later",
+            consequence: "the kernel drops the last packet of a client's handshake, and the client retries a second later",
             change: vec![format!("sysctl -w net.core.somaxconn={}", (needed as u64 * 2).max(4096))],
         }
     }
@@ -339,7 +340,7 @@ impl Load<'_> {
                 count(needed as u64)
             ),
             from: "net.ipv4.tcp_max_tw_buckets".to_owned(),
-            consequence: "further connections do not rest, and a late segment can meet a new one that has their port",
+            consequence: "further connections skip TIME_WAIT, and a late segment can reach a new one with the same port",
             change: vec![format!("sysctl -w net.ipv4.tcp_max_tw_buckets={}", needed as u64 * 2)],
         }
     }

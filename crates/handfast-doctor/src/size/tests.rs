@@ -116,7 +116,7 @@ fn what_gives_out_first_is_the_scarcest() {
     let last = &report.facts.last().expect("facts").value;
     assert_eq!(
         last,
-        "source-ports, at 15 % of what is wanted: 446/s new connections, 1,485 open connections, 17.7 MiB a second"
+        "source-ports, at 15 % of the planned load: 446/s new connections, 1,485 open connections, 17.7 MiB a second"
     );
     let idle =
         made(Wanted { open: 2_000, backends: 1, sources: 1, busy: 0.7, cores: 2, ..Wanted::default() });

@@ -1,4 +1,4 @@
-//! A size for people: what does not fit as findings, what fits as facts, each with its arithmetic.
+//! A size for people: unmet needs as findings, met needs as facts, each with its arithmetic.
 //!
 //! In: a [`Size`]. Out: a [`Report`], which `text.rs` writes.
 
@@ -68,7 +68,7 @@ fn wanted(wanted: &Wanted) -> String {
     )
 }
 
-/// What one thing takes.
+/// The cost of one operation.
 fn one(cost: &Cost, size: &Size) -> String {
     let is_byte = cost.name == "byte";
     let time = |ns: f64| if is_byte { format!("{ns:.3} ns") } else { duration(ns) };
@@ -89,7 +89,7 @@ fn figures(need: &Need) -> String {
     let needed = amount(need, need.needed);
     match need.here.zip(need.share()) {
         Some((here, part)) => format!("{needed} of {} ({})", amount(need, here), share(part)),
-        None => format!("{needed}, and how many there are is not known"),
+        None => format!("{needed}; the available amount is unknown"),
     }
 }
 
@@ -113,5 +113,5 @@ fn gives_out(first: &First) -> String {
     if first.bytes_per_second > 0 {
         parts.push(format!("{} a second", bytes(first.bytes_per_second)));
     }
-    format!("{}, at {} of what is wanted: {}", first.topic, share(first.at), parts.join(", "))
+    format!("{}, at {} of the planned load: {}", first.topic, share(first.at), parts.join(", "))
 }

@@ -47,7 +47,7 @@ fn a_debian_key_in_a_folder() {
     // Without a list it cannot be known, and that is said.
     let (_, report) = keys(&[&place]);
     assert!(told(&report).iter().all(|told| told.1 != "weak-key"), "{report:#}");
-    assert!(report["unseen"].to_string().contains("known to others"), "{report:#}");
+    assert!(report["unseen"].to_string().contains("compromised keys"), "{report:#}");
 }
 
 #[test]
