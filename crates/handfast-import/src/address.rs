@@ -1,4 +1,4 @@
-//! Addresses as others write them, in our words.
+//! Converts the addresses of other programs.
 
 /// Names of ports that configurations use, from the list of services that IANA keeps.
 const PORTS: [(&str, u16); 20] = [
@@ -24,7 +24,7 @@ const PORTS: [(&str, u16); 20] = [
     ("telnets", 992),
 ];
 
-/// Where something listens, or is dialled.
+/// An address to listen on, or to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     /// Host, without brackets, and port. No host: the other program's default.
@@ -58,7 +58,7 @@ impl Address {
         }
     }
 
-    /// As a listener; `host`: where none is written. `None`: it is a name, and names are not listened on.
+    /// As a listener; `host`: where none is written. `None`: it is a name; listeners need an address.
     pub(crate) fn listener(&self, host: &str) -> Option<String> {
         match self {
             Self::Unix(path) => Some(format!("unix:{path}")),

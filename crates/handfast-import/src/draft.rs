@@ -1,4 +1,4 @@
-//! A configuration of Handfast being put together.
+//! Builds a configuration of Handfast.
 
 use crate::toml::{Section, Value};
 
@@ -19,7 +19,7 @@ const SECTIONS: [&str; 9] = [
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Draft {
     sections: [Section; SECTIONS.len()],
-    /// Words in front of it.
+    /// The comment in front of it.
     pub(crate) comments: Vec<String>,
     /// Exceptions by name.
     pub(crate) rules: Vec<Draft>,

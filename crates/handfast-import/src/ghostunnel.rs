@@ -1,4 +1,4 @@
-//! Converts ghostunnel's command line; what becomes of each flag is in `ROWS`.
+//! Converts ghostunnel's command line; `ROWS` has the conversion of each flag.
 
 mod durations;
 
@@ -201,7 +201,7 @@ pub(crate) const ROWS: [Row; 72] = [
         Same,
         "--skip-resolve",
         "",
-        "a name that does not resolve at the start is looked up again and again",
+        "a name that does not resolve at the start is resolved again later",
     ),
     row(
         "timed-reload",
@@ -209,7 +209,7 @@ pub(crate) const ROWS: [Row; 72] = [
         Same,
         "--timed-reload=90s",
         "watch-interval = \"1m30s\"",
-        "changed files are noticed at once in any case",
+        "changed files are always noticed at once",
     ),
     row(
         "shutdown-timeout",
@@ -252,7 +252,7 @@ pub(crate) const ROWS: [Row; 72] = [
         Same,
         "--max-tls-version=TLS1.2",
         "versions = [\"1.2\"]",
-        "TLS1.3 is not written: it is spoken by default",
+        "TLS1.3 is not written: it is on by default",
     ),
     row("use-landlock", Global, Dropped, "--use-landlock", "", "process.sandbox is on by default"),
     row(
@@ -286,7 +286,7 @@ pub(crate) fn import(arguments: &[String], folder: &Path) -> Result<Imported, Im
     Ok(Imported { config, notes: notes.0 })
 }
 
-/// What was typed.
+/// The typed arguments.
 struct Flags {
     is_client: bool,
     given: Vec<(&'static Row, String)>,

@@ -1,4 +1,4 @@
-//! Converts hitch.conf: parsed by `grammar.rs`, what becomes of each option in `rows.rs`.
+//! Converts hitch.conf: `grammar.rs` parses it, `rows.rs` describes the conversion of each option.
 //!
 //! hitch has one backend and any number of frontends. Frontends without options are addresses of one service; the
 //! others become a service each.
@@ -21,11 +21,11 @@ use crate::openssl;
 use crate::row::Row;
 use crate::toml::Value as Toml;
 
-/// What hitch does when it is not told otherwise.
+/// hitch's defaults.
 const LISTEN: &str = "*:8443";
 const BACKEND: &str = "127.0.0.1:8000";
 
-/// What hitch reads in a frontend and does not heed there, unless the frontend has its `pem-file` (seen with hitch 1.7).
+/// Options that hitch ignores in a frontend without a separate `pem-file` (tested with hitch 1.7).
 const WITH_A_CERTIFICATE_ONLY: [&str; 4] = ["tls-protos", "ciphers", "ciphersuites", "sni-nomatch-abort"];
 
 pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
@@ -50,7 +50,7 @@ fn row_of(name: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.name == name)
 }
 
-/// Names that hitch does not know, all at once.
+/// Reports all names that hitch does not have.
 fn unknown(settings: &[Setting]) -> Result<(), ImportError> {
     let mut problems = Vec::new();
     for setting in settings.iter().chain(settings.iter().flat_map(inner)) {
@@ -119,7 +119,7 @@ impl Hitch<'_> {
         }
     }
 
-    /// What all frontends have.
+    /// Settings of all frontends.
     fn service(&mut self, settings: &[Setting]) -> Draft {
         let mut draft = Draft::default();
         let backend = last(settings, "backend").map(|setting| (setting, Address::parse(setting.text())));
@@ -170,7 +170,7 @@ impl Hitch<'_> {
         Toml::Table(table)
     }
 
-    /// What a frontend may have for itself.
+    /// Settings of one frontend.
     fn own(&mut self, settings: &[Setting], draft: &mut Draft) {
         if let Some(setting) = last(settings, "tls-protos") {
             let words = setting.words();
@@ -178,16 +178,12 @@ impl Hitch<'_> {
             let versions: Vec<_> =
                 ["TLSv1.3", "TLSv1.2"].into_iter().filter(has).map(|name| &name[4..]).collect();
             match versions.as_slice() {
-                [] => self.note(
-                    setting,
-                    Fate::Refused,
-                    "TLS 1.2 is the oldest version that is spoken (RFC 8996)",
-                ),
+                [] => self.note(setting, Fate::Refused, "TLS 1.2 is the oldest supported version (RFC 8996)"),
                 [only] => draft.put("", "versions", vec![*only]),
                 _ => {}
             }
             if words.len() > versions.len() {
-                self.note(setting, Fate::Approximated, "TLS 1.2 is the oldest version that is spoken");
+                self.note(setting, Fate::Approximated, "TLS 1.2 is the oldest supported version");
             }
         }
         self.suites(settings, draft);
@@ -196,7 +192,7 @@ impl Hitch<'_> {
         }
     }
 
-    /// What is asked of clients' certificates.
+    /// The requirements for client certificates.
     fn clients(&mut self, settings: &[Setting], draft: &mut Draft) {
         let Some(setting) = last(settings, "client-verify") else { return };
         match setting.text() {
@@ -276,15 +272,16 @@ impl Hitch<'_> {
         }
     }
 
-    /// Notes options without effect in a frontend that has no certificate. Which clients need a certificate is kept: less safe than the
-    /// file says is nothing to take over in silence.
+    /// Notes options without effect in a frontend without a certificate. `client-verify` is applied: the result must not be less
+    /// secure than the file demands.
     fn unheeded(&mut self, settings: &[Setting]) {
         for setting in settings {
             if WITH_A_CERTIFICATE_ONLY.contains(&setting.name.as_str()) {
-                let effect = "hitch does not heed it in a frontend without a `pem-file` of its own; the whole file's counts, as before";
+                let effect = "hitch ignores it in a frontend without a separate `pem-file`; the file's global value applies, as before";
                 self.note(setting, Fate::Dropped, effect);
             } else if setting.name == "client-verify" && setting.text() != "none" {
-                let effect = "hitch does not heed it in a frontend without a `pem-file` of its own; here it counts, as the file says";
+                let effect =
+                    "hitch ignores it in a frontend without a separate `pem-file`; Handfast applies it";
                 self.note(setting, Fate::Approximated, effect);
             }
         }

@@ -1,4 +1,4 @@
-//! What an import gives: the new configuration and its notes, or why the old one could not be read.
+//! The result of an import: the new configuration and its notes, or why the old one could not be read.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
@@ -10,7 +10,7 @@ use crate::note::{Fate, Note};
 pub struct Imported {
     /// The text of a `handfast.toml`. Services that could not be kept are left out of it.
     pub config: String,
-    /// What is not quite as before, in the order of the old configuration.
+    /// The changes in meaning, in the order of the old configuration.
     pub notes: Vec<Note>,
 }
 
@@ -20,7 +20,7 @@ impl Imported {
         self.notes.iter().all(|note| note.fate == Fate::Same)
     }
 
-    /// Whether nothing had to be refused: every service is there.
+    /// Whether nothing was refused: every service was converted.
     pub fn is_whole(&self) -> bool {
         self.notes.iter().all(|note| note.fate != Fate::Refused)
     }
@@ -36,7 +36,7 @@ pub enum ImportError {
         /// What the system said.
         error: io::Error,
     },
-    /// It is not written as its manual says: every place, in words.
+    /// It violates its manual: every place, as a message.
     Grammar(Vec<String>),
 }
 

@@ -42,7 +42,7 @@ impl Origin {
         }
     }
 
-    /// What it calls itself.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stunnel => "stunnel",

@@ -1,19 +1,19 @@
-//! What is not as before, in words, with its place.
+//! Notes: what changes in meaning, and where.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// What became of an option.
+/// The conversion of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// It means what it meant.
+    /// The meaning is unchanged.
     Same,
-    /// What comes closest is written.
+    /// The closest equivalent is written.
     Approximated,
-    /// It is not there any more, and nothing depends on it that a client or a backend would notice, or that makes it less safe.
+    /// It is omitted, without an effect on clients, backends or security.
     Dropped,
-    /// Without it, the service would not be what it was, or less safe: the service is left out.
+    /// Without it, the service would differ or be less secure: the service is omitted.
     Refused,
 }
 
@@ -29,7 +29,7 @@ impl Fate {
     }
 }
 
-/// Where an option stands.
+/// The place of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A line of a file, from 1.
@@ -47,16 +47,16 @@ impl fmt::Display for Place {
     }
 }
 
-/// What became of one option.
+/// A note about one option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
     /// The option, as it is written there.
     pub option: String,
-    /// What became of it.
+    /// Its conversion.
     pub fate: Fate,
-    /// What changes by that, and what can be done.
+    /// The effect, and what to do.
     pub effect: String,
 }
 

@@ -25,7 +25,7 @@ const GROUPS: [(&str, &str); 7] = [
 /// Groups that the policy has.
 const OFFERED: [&str; 4] = ["X25519MLKEM768", "X25519", "secp256r1", "secp384r1"];
 
-/// A list that was read: what Handfast has of it, and the words that it does not know.
+/// A parsed list: the supported names, and the unknown words.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) names: Vec<&'static str>,
@@ -44,7 +44,7 @@ fn list(text: &str, find: impl Fn(&str) -> Option<&'static str>) -> Known {
     known
 }
 
-/// A list for TLS 1.2 and older. Words such as `HIGH` or `!aNULL` are unknown: only OpenSSL knows what they mean today.
+/// A list for TLS 1.2 and older. Words such as `HIGH` or `!aNULL` are unknown: their meaning depends on the version of OpenSSL.
 pub(crate) fn suites(text: &str) -> Known {
     list(text, |word| SUITES.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours))
 }

@@ -1,8 +1,8 @@
-//! The table that the documentation shows and the tests go through: every option, what becomes of it, and an example.
+//! A row of the tables of options: the option, its conversion, and an example. The documentation shows the tables, and tests run them.
 
 use crate::note::Fate;
 
-/// Where an option may stand.
+/// The scope of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Once, for all services.
@@ -16,15 +16,15 @@ pub enum Scope {
 pub struct Row {
     /// As its manual writes it.
     pub name: &'static str,
-    /// Where it may stand.
+    /// Its scope.
     pub scope: Scope,
-    /// What becomes of it in the usual case, which is that of the example.
+    /// Its usual conversion, which the example shows.
     pub fate: Fate,
-    /// Lines or arguments that a configuration which works otherwise may have.
+    /// Lines or arguments to add to a valid configuration.
     pub example: &'static str,
     /// What the example becomes: lines of `handfast.toml`. Empty where nothing is written.
     pub gives: &'static str,
-    /// What changes. For [`Fate::Same`]: a word more, or nothing.
+    /// The effect. For [`Fate::Same`]: a remark, or nothing.
     pub effect: &'static str,
 }
 

@@ -1,6 +1,6 @@
 //! Converts stunnel.conf: parsed by `grammar.rs`, one service after the other by `service.rs`.
 //!
-//! Notes about changes come from `rows.rs`; where a change depends on the value, from the code that translates it.
+//! Notes about changes come from `rows.rs`, or from the code that translates an option if they depend on its value.
 
 mod grammar;
 mod limits;
@@ -28,7 +28,7 @@ use crate::note::{Fate, Notes, Place};
 use crate::row::Scope;
 use crate::toml::Value;
 
-/// Where Debian keeps the authorities that the machine trusts.
+/// Debian's folder of trusted authorities.
 const MACHINE: &str = "/etc/ssl/certs";
 
 pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
@@ -89,7 +89,7 @@ fn add_rule(primary: &mut Draft, mut rule: Draft) {
     primary.rules.push(rule);
 }
 
-/// What is for the whole process.
+/// Settings of the whole process.
 fn global(document: &Document, folder: &Path, whole: &mut Whole, notes: &mut Notes) {
     let is_global = |setting: &&Setting| row_of(&setting.key).is_some_and(|row| row.scope == Scope::Global);
     let given = Given(document.global.iter().filter(is_global).collect());
@@ -119,7 +119,7 @@ fn tell(given: &Given<'_>, notes: &mut Notes) {
     }
 }
 
-/// Values with which an option asks for what is so anyway.
+/// Values that request Handfast's fixed behaviour.
 fn is_harmless(setting: &Setting) -> bool {
     let value = setting.value.to_ascii_lowercase();
     match setting.key.as_str() {
@@ -127,7 +127,7 @@ fn is_harmless(setting: &Setting) -> bool {
             value == "no"
         }
         "reset" | "taskbar" => value == "yes",
-        // The machine's own list, which backends are verified with anyway; of clients it is refused where that is found.
+        // The machine's list already verifies backends. For clients, the code for trust refuses it.
         "capath" => value.is_empty() || value.trim_end_matches('/') == MACHINE,
         "pid" | "protocoldomain" => value.is_empty(),
         "engine" => value == "auto",

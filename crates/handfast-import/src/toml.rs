@@ -1,4 +1,4 @@
-//! TOML being written, in the order in which it was put together.
+//! Writes TOML in the order of insertion.
 
 use std::fmt::{self, Write as _};
 

@@ -1,10 +1,10 @@
 //! ghostunnel's time limits, its defaults included: they differ from ours.
 //!
-//! In: flags such as `--connect-timeout=7s`, as Go writes durations. Out: our limits. What they mean is from ghostunnel's `proxy/proxy.go`:
+//! In: flags such as `--connect-timeout=7s`, as Go writes durations. Out: our limits. Their meaning is from ghostunnel's `proxy/proxy.go`:
 //!
-//! - `--connect-timeout` is the deadline of the client's handshake, and again that of dialling the backend and its handshake.
-//! - `--close-timeout` is, when one direction has ended, a deadline of the whole connection, whether the other is busy or not.
-//! - A connection that is idle is never ended.
+//! - `--connect-timeout` is the deadline of the client's handshake, and separately that of the connect and handshake with the backend.
+//! - `--close-timeout` starts when one direction has ended, and is a deadline of the whole connection, even if the other is busy.
+//! - An idle connection never times out.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const SHUTDOWN: Duration = Duration::from_secs(300);
 impl Import<'_> {
     /// Writes all limits.
     pub(super) fn durations(&mut self) {
-        // Zero is no timed reload; files are watched in any case.
+        // Zero means no timed reload; files are always watched.
         if let Some(interval) = self.duration("timed-reload", (TENTH, DAY), true) {
             self.whole.process.put("watch-interval", written(interval));
         }
@@ -54,7 +54,7 @@ impl Import<'_> {
     ) -> Option<Duration> {
         let text = self.get(name)?;
         let duration = match text.as_str() {
-            // Go needs no unit for nothing.
+            // Go allows 0 without a unit.
             "0" => Some(Duration::ZERO),
             text => parse(text.trim_start_matches('+')).ok(),
         };

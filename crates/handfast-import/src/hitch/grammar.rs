@@ -1,4 +1,4 @@
-//! hitch.conf, taken apart: `name = value`, `name = { … }`, `# comment`.
+//! Parses hitch.conf: `name = value`, `name = { … }`, `# comment`.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -134,7 +134,7 @@ impl Reader {
     fn value(&mut self, is_inner: bool, line: usize) -> Value {
         if self.tokens.get(self.at).is_some_and(|(token, _)| *token == Token::Open) {
             if is_inner {
-                // hitch knows no such thing, and a file must not choose how deep the stack gets.
+                // hitch has no nested blocks, and a file must not control the recursion depth.
                 self.complain(line, "a block within a block");
                 return Value::Words(Vec::new());
             }

@@ -1,14 +1,13 @@
-//! Every option of hitch 1.8, and what becomes of it.
+//! Every option of hitch 1.8, and its conversion.
 
 use crate::note::Fate::{Approximated, Dropped, Refused, Same};
 use crate::row::Scope::{Global, Service};
 use crate::row::{Row, row};
 
-const STAPLES: &str =
-    "staples are read from files, and nobody is asked for them: name them in the certificate's `ocsp`";
+const STAPLES: &str = "staples are read from files and never fetched: name them in the certificate's `ocsp`";
 const SHARED: &str = "machines that share tickets share a file: tickets.key-file";
-const BUFFERS: &str = "buffers belong to threads, and have a size that was measured";
-const LOGS: &str = "its log says what is wrong, the access log has a line for each connection";
+const BUFFERS: &str = "each thread has buffers, of a size that was measured";
+const LOGS: &str = "the log has problems, the access log has a line for each connection";
 
 /// The table: [`row`] for each name that the manual or the lexer knows.
 pub(crate) const ROWS: [Row; 62] = [
@@ -21,7 +20,7 @@ pub(crate) const ROWS: [Row; 62] = [
         Same,
         "backend-refresh = 60",
         "resolve = \"1m\"",
-        "0, never: names are looked up as often as their owner says",
+        "0, never: names are resolved again after their time to live",
     ),
     row("backlog", Global, Dropped, "backlog = 100", "", "the kernel's limit counts (net.core.somaxconn)"),
     row("cert", Service, Same, "pem-file = { cert = \"a.pem\" }", "certificate = [\"a.pem\"", ""),
@@ -55,7 +54,7 @@ pub(crate) const ROWS: [Row; 62] = [
         Same,
         "client-verify = required\nclient-verify-ca = \"ca.pem\"",
         "mode = \"require\"",
-        "of a pem-file alone it is refused: write a rule for its names",
+        "inside a pem-file it is refused: write a rule for its names",
     ),
     row(
         "client-verify-ca",
@@ -79,7 +78,7 @@ pub(crate) const ROWS: [Row; 62] = [
         Same,
         "ecdh-curve = \"X25519:prime256v1\"",
         "groups = [\"X25519\", \"secp256r1\"]",
-        "without it post-quantum key exchange is offered",
+        "without it, post-quantum key exchange is offered",
     ),
     row(
         "frontend",
@@ -87,7 +86,7 @@ pub(crate) const ROWS: [Row; 62] = [
         Same,
         "frontend = \"[*]:9443\"",
         "listen = [\"*:9443\"]",
-        "one with a certificate or options of its own becomes a service of its own",
+        "one with a separate certificate or options becomes a separate service",
     ),
     row("group", Global, Same, "user = \"nobody\"\ngroup = \"nogroup\"", "group = \"nogroup\"", ""),
     row(
@@ -105,7 +104,7 @@ pub(crate) const ROWS: [Row; 62] = [
         Approximated,
         "log-filename = \"/var/log/hitch.log\"",
         "to = \"/var/log/hitch.log\"",
-        "the access log goes there, as JSON; what it says to people goes to standard error",
+        "the access log goes there, as JSON; messages for people go to standard error",
     ),
     row("log-level", Global, Dropped, "log-level = 1", "", LOGS),
     row(
@@ -151,7 +150,7 @@ pub(crate) const ROWS: [Row; 62] = [
         Same,
         "pem-file = \"b.pem\"",
         "certificate = [\"b.pem\", \"web.pem\"]",
-        "the last one comes first: it is what clients without a name get",
+        "the last one comes first: clients without SNI get it",
     ),
     row(
         "pidfile",
@@ -220,7 +219,7 @@ pub(crate) const ROWS: [Row; 62] = [
     row("shared-cache-listen", Global, Dropped, "shared-cache-listen = \"127.0.0.1:1\"", "", SHARED),
     row("shared-cache-peer", Global, Dropped, "shared-cache-peer = \"127.0.0.1:1\"", "", SHARED),
     row("sni-nomatch-abort", Service, Same, "sni-nomatch-abort = on", "unknown-name = \"refuse\"", ""),
-    row("ssl", Global, Dropped, "ssl = on", "", "the policy's versions are spoken: 1.2 and 1.3"),
+    row("ssl", Global, Dropped, "ssl = on", "", "the policy's versions are used: 1.2 and 1.3"),
     row("ssl-engine", Global, Dropped, "ssl-engine = \"rdrand\"", "", "keys are read from PEM files only"),
     row(
         "ssl-handshake-timeout",
@@ -247,14 +246,14 @@ pub(crate) const ROWS: [Row; 62] = [
         "",
         "TCP Fast Open is not used: many networks drop it",
     ),
-    row("tls", Global, Dropped, "tls = on", "", "the policy's versions are spoken: 1.2 and 1.3"),
+    row("tls", Global, Dropped, "tls = on", "", "the policy's versions are used: 1.2 and 1.3"),
     row(
         "tls-protos",
         Global,
         Same,
         "tls-protos = TLSv1.3",
         "versions = [\"1.3\"]",
-        "older ones than 1.2 are left away",
+        "versions before 1.2 are omitted",
     ),
     row("user", Global, Same, "user = \"nobody\"", "user = \"nobody\"", ""),
     row("workers", Global, Same, "workers = 4", "threads = 4", "`auto`: one for each CPU"),
@@ -264,7 +263,7 @@ pub(crate) const ROWS: [Row; 62] = [
         Refused,
         "write-ip = on",
         "",
-        "addresses as bare bytes are not sent: write-proxy-v2 is what the backend should read",
+        "addresses as bare bytes are not sent: the backend should read write-proxy-v2",
     ),
     row("write-proxy", Global, Same, "write-proxy = on", "send = \"v2\"", ""),
     row("write-proxy-v1", Global, Same, "write-proxy-v1 = on", "send = \"v1\"", ""),
@@ -275,6 +274,6 @@ pub(crate) const ROWS: [Row; 62] = [
         Dropped,
         "dbg-listen = \"/tmp/port\"",
         "",
-        "where it listens is said when it starts",
+        "the log has the listening addresses at the start",
     ),
 ];

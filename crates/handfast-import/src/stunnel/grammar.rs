@@ -1,4 +1,4 @@
-//! stunnel.conf, taken apart: `name = value`, `[service]`, `; comment`, `include = FOLDER`.
+//! Parses stunnel.conf: `name = value`, `[service]`, `; comment`, `include = FOLDER`.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use crate::imported::{ImportError, read};
 use crate::note::Place;
 use crate::row::Scope;
 
-/// Folders may include folders, but not without end.
+/// Limit of nested includes.
 const DEEPEST: usize = 8;
 
 /// One option.
@@ -38,7 +38,7 @@ pub(super) struct Service {
 /// The whole.
 #[derive(Debug, Default)]
 pub(super) struct Document {
-    /// What stands before the first service.
+    /// The options before the first service.
     pub(super) global: Vec<Setting>,
     pub(super) services: Vec<Service>,
     problems: Vec<String>,
@@ -124,7 +124,7 @@ impl Document {
         Ok(())
     }
 
-    /// What counts for a service: what stands before the first one, unless it says otherwise itself.
+    /// The effective options of a service: its options, and those before the first service as defaults.
     pub(super) fn given<'d>(&'d self, service: &'d Service) -> Given<'d> {
         let is_its = |setting: &&Setting| {
             let scope = super::rows::row_of(&setting.key).map(|row| row.scope);
@@ -136,7 +136,7 @@ impl Document {
     }
 }
 
-/// The options that count for one service, or for all.
+/// The options of one service, or of all.
 #[derive(Debug)]
 pub(super) struct Given<'d>(pub(super) Vec<&'d Setting>);
 

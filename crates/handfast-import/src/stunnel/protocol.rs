@@ -1,4 +1,4 @@
-//! `protocol`: what is said before TLS.
+//! `protocol`: the dialogue before TLS.
 
 use super::grammar::Setting;
 use super::translation::{Translation, approximate, refuse};
@@ -6,7 +6,7 @@ use crate::address::Address;
 use crate::draft::Draft;
 use crate::note::Notes;
 
-/// Theirs and ours.
+/// stunnel's names and ours.
 const STARTTLS: [(&str, &str); 6] = [
     ("imap", "imap"),
     ("ldap", "ldap"),
@@ -28,7 +28,7 @@ pub(super) fn before_tls(translation: &Translation<'_>, draft: &mut Draft, notes
         (_, "socks", _) => {
             refuse(notes, setting, "Handfast is no SOCKS server: where connections go is configured")
         }
-        _ => refuse(notes, setting, "this protocol is not spoken"),
+        _ => refuse(notes, setting, "this protocol is not supported"),
     }
 }
 
@@ -49,7 +49,11 @@ fn towards_backend(translation: &Translation<'_>, ours: &'static str, draft: &mu
 fn connect(translation: &Translation<'_>, setting: &Setting, draft: &mut Draft, notes: &mut Notes) {
     let given = translation.given;
     let Some(host) = given.get("protocolhost") else {
-        return refuse(notes, setting, "without protocolHost nobody knows whom the proxy is asked for");
+        return refuse(
+            notes,
+            setting,
+            "without protocolHost the destination to request from the proxy is unknown",
+        );
     };
     let Some(backend) = Address::parse(&host.value) else {
         return refuse(notes, host, "expected HOST:PORT");
@@ -67,7 +71,7 @@ fn connect(translation: &Translation<'_>, setting: &Setting, draft: &mut Draft, 
     if let Some(authentication) =
         given.get("protocolauthentication").filter(|setting| setting.value != "basic")
     {
-        refuse(notes, authentication, "only basic authentication is spoken");
+        refuse(notes, authentication, "only basic authentication is supported");
     }
     if let Some(user) = given.get("protocolusername") {
         draft.put("connect-through", "user", user.value.as_str());

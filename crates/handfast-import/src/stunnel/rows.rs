@@ -1,4 +1,4 @@
-//! Every option of stunnel 5, and what becomes of it.
+//! Every option of stunnel 5, and its conversion.
 
 use crate::note::Fate::{Approximated, Dropped, Refused, Same};
 use crate::row::Scope::{Global, Service};
@@ -9,7 +9,7 @@ const ENGINE: &str = "keys are read from PEM files only";
 const RANDOM: &str = "the kernel's generator is used";
 const WINDOWS: &str = "it is about Windows";
 const CERTIFICATES: &str =
-    "nobody is asked by OCSP: clients' certificates are checked against lists (CRLfile)";
+    "there are no OCSP requests: client certificates are checked against lists (CRLfile)";
 
 /// The table: [`row`] for each name that the manual or the source knows, without aliases.
 pub(crate) const ROWS: [Row; 98] = [
@@ -143,7 +143,7 @@ pub(crate) const ROWS: [Row; 98] = [
         Dropped,
         "debug = 7",
         "",
-        "its log says what is wrong, the access log has a line for each connection",
+        "the log has problems, the access log has a line for each connection",
     ),
     row("delay", Service, Same, "delay = yes", "", "names are always looked up again"),
     row("EGD", Global, Dropped, "EGD = /var/run/egd", "", RANDOM),
@@ -187,7 +187,7 @@ pub(crate) const ROWS: [Row; 98] = [
         Refused,
         "ident = alice",
         "",
-        "nobody is asked for user names (RFC 1413 has no security)",
+        "user names are not queried (RFC 1413 has no security)",
     ),
     row("include", Global, Same, "", "", "its files are read now, and written into the one file"),
     row("key", Service, Same, "key = web.key", "key = \"web.key\"", ""),
@@ -223,7 +223,7 @@ pub(crate) const ROWS: [Row; 98] = [
         Approximated,
         "client = yes\nverifyChain = yes\nCAfile = ca.pem\nOCSPaia = yes",
         "",
-        "whether a backend's certificate is revoked is not asked of its authority; for clients' certificates it is refused",
+        "the authority is not asked whether a backend's certificate is revoked; for client certificates the option is refused",
     ),
     row("OCSPflag", Service, Dropped, "OCSPflag = NOCERTS", "", CERTIFICATES),
     row("OCSPnonce", Service, Dropped, "OCSPnonce = yes", "", CERTIFICATES),
@@ -242,7 +242,7 @@ pub(crate) const ROWS: [Row; 98] = [
         Approximated,
         "output = /var/log/stunnel.log",
         "to = \"/var/log/stunnel.log\"",
-        "the access log goes there, as JSON; what it says to people goes to standard error",
+        "the access log goes there, as JSON; messages for people go to standard error",
     ),
     row(
         "pid",
@@ -268,7 +268,7 @@ pub(crate) const ROWS: [Row; 98] = [
         "type = \"http\"",
         "ntlm, and logging in over SMTP, are refused",
     ),
-    row("protocolDomain", Service, Refused, "protocolDomain = EXAMPLE", "", "NTLM is not spoken"),
+    row("protocolDomain", Service, Refused, "protocolDomain = EXAMPLE", "", "NTLM is not supported"),
     row(
         "protocolHeader",
         Service,
@@ -299,7 +299,7 @@ pub(crate) const ROWS: [Row; 98] = [
         Approximated,
         "client = yes\nprotocol = connect\nprotocolHost = a.example:25\nprotocolUsername = bob",
         "user = \"bob\"",
-        "the password is in a file of its own, which has to be written",
+        "the password is in a separate file, which you have to write",
     ),
     row("provider", Global, Refused, "provider = pkcs11prov", "", ENGINE),
     row("providerParameter", Global, Dropped, "providerParameter = pkcs11prov:a=b", "", ENGINE),
@@ -309,7 +309,7 @@ pub(crate) const ROWS: [Row; 98] = [
         Refused,
         "PSKidentity = a",
         "",
-        "TLS with pre-shared keys is not spoken: use client certificates",
+        "TLS with pre-shared keys is not supported: use client certificates",
     ),
     row(
         "PSKsecrets",
@@ -317,7 +317,7 @@ pub(crate) const ROWS: [Row; 98] = [
         Refused,
         "PSKsecrets = psk.txt",
         "",
-        "TLS with pre-shared keys is not spoken: use client certificates",
+        "TLS with pre-shared keys is not supported: use client certificates",
     ),
     row("pty", Service, Dropped, "pty = yes", "", "without exec it means nothing"),
     row(
@@ -350,7 +350,7 @@ pub(crate) const ROWS: [Row; 98] = [
         Dropped,
         "reset = no",
         "",
-        "what went wrong always ends by a reset, so that nobody takes a part for the whole",
+        "a failed connection always ends with a reset, so that no peer mistakes a part for the whole",
     ),
     row(
         "retry",
@@ -413,7 +413,7 @@ pub(crate) const ROWS: [Row; 98] = [
         Same,
         "client = yes\nsni = a.example",
         "server-name = \"a.example\"",
-        "for a server: `PRIMARY:name` becomes a rule of the service PRIMARY; a wildcard stands for one part of a name, which in stunnel may be several",
+        "for a server: `PRIMARY:name` becomes a rule of the service PRIMARY; a wildcard matches one part of a name, in stunnel several",
     ),
     row(
         "socket",
@@ -466,7 +466,7 @@ pub(crate) const ROWS: [Row; 98] = [
         Same,
         "TIMEOUTclose = 10",
         "backend-ended = \"10s\"",
-        "how long a client may be silent when the backend has ended",
+        "how long a client may be silent after the backend has ended",
     ),
     row("TIMEOUTconnect", Service, Same, "TIMEOUTconnect = 7", "connect = \"7s\"", ""),
     row(
@@ -500,7 +500,7 @@ pub(crate) const ROWS: [Row; 98] = [
         Same,
         "verifyChain = yes\nCAfile = ca.pem",
         "mode = \"require\"",
-        "towards a backend without checkHost: any name, as in stunnel, and said so",
+        "towards a backend without checkHost: any name, as in stunnel, with a note",
     ),
     row(
         "verifyPeer",

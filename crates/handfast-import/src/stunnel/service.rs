@@ -1,4 +1,4 @@
-//! One service: where it listens, where it goes to, and what its sides speak.
+//! One service: its listeners, its backends, and the protocols of both sides.
 
 use super::translation::{Translation, approximate, refuse};
 use super::{limits, protocol, tls, trust};
@@ -7,11 +7,12 @@ use crate::draft::Draft;
 use crate::note::{Fate, Notes};
 use crate::toml::Value;
 
-/// What a wildcard means here.
-const WILDCARD: &str = "* stands for one part of a name here, and for any number of them in stunnel: longer names go to the primary service";
+/// The meaning of a wildcard.
+const WILDCARD: &str =
+    "* matches one part of a name here, and any number in stunnel: longer names go to the primary service";
 
 impl Translation<'_> {
-    /// What it becomes. Whether that is any use, the notes say.
+    /// Converts the service. The notes report problems.
     pub(super) fn draft(&self, notes: &mut Notes) -> Draft {
         let mut draft = Draft::default();
         match self.primary() {
@@ -89,7 +90,7 @@ impl Translation<'_> {
         }
     }
 
-    /// Where connections to backends come from.
+    /// The source address of connections to backends.
     fn source(&self, draft: &mut Draft, notes: &mut Notes) {
         if let Some(setting) = self.given.get("local") {
             let host = setting.value.rsplit_once(':').map_or(setting.value.as_str(), |(host, _)| host);
@@ -111,7 +112,7 @@ impl Translation<'_> {
         }
     }
 
-    /// What is shown to the side that speaks TLS with us: one chain, with its key.
+    /// The certificate for the TLS peer: one chain, with its key.
     fn certificate(&self, draft: &mut Draft, notes: &mut Notes) {
         let Some(cert) = self.given.get("cert") else {
             if !self.is_client() {

@@ -1,4 +1,4 @@
-//! Versions, suites, groups, and what `options` and `config` say of them.
+//! Versions, suites, groups, and their settings in `options` and `config`.
 
 use super::grammar::Setting;
 use super::translation::{Translation, approximate, leave_out, refuse};
@@ -6,7 +6,7 @@ use crate::draft::Draft;
 use crate::note::Notes;
 use crate::openssl::{self, Known};
 
-/// What OpenSSL's option asks for that is so anyway.
+/// OpenSSL options that request Handfast's fixed behaviour.
 const ALWAYS: [&str; 14] = [
     "ALL",
     "CIPHER_SERVER_PREFERENCE",
@@ -37,7 +37,7 @@ fn version(text: &str) -> Option<u8> {
     })
 }
 
-/// Which of 1.2 and 1.3, in OpenSSL's ways to say it.
+/// The selection of 1.2 and 1.3, in OpenSSL's notation.
 struct Versions {
     least: u8,
     most: u8,
@@ -97,7 +97,7 @@ impl Versions {
             self.most = version;
         }
         if version < 12 {
-            approximate(notes, setting, "TLS 1.2 is the oldest version that is spoken");
+            approximate(notes, setting, "TLS 1.2 is the oldest supported version");
         }
     }
 
@@ -112,7 +112,7 @@ impl Versions {
                 &service.place,
                 &service.name,
                 crate::Fate::Refused,
-                "nothing newer than TLS 1.1 is allowed there, which is not spoken any more (RFC 8996)",
+                "it allows nothing newer than TLS 1.1, which is no longer supported (RFC 8996)",
             ),
             [(_, only), ..] => draft.put(section(translation), "versions", vec![*only]),
         }
@@ -135,9 +135,11 @@ fn option(
         cleared if cleared.starts_with('-') => {
             leave_out(notes, setting, "what OpenSSL does by default is not changed")
         }
-        _ => {
-            leave_out(notes, setting, "it is about OpenSSL, or about versions and suites that are not spoken")
-        }
+        _ => leave_out(
+            notes,
+            setting,
+            "it is about OpenSSL, or about versions and suites that are not supported",
+        ),
     }
 }
 
@@ -155,7 +157,7 @@ fn write_lists(
             _ => openssl::groups(value),
         };
         if names.is_empty() {
-            approximate(notes, setting, "nothing in it is known by name: those of the policy are used");
+            approximate(notes, setting, "it has no supported name: the policy's names are used");
             continue;
         }
         if !unknown.is_empty() {

@@ -1,4 +1,4 @@
-//! Who the other side has to be: `verify*`, `check*`, CAfile and lists.
+//! Verification of the peer: `verify*`, `check*`, CAfile and lists.
 
 use handfast_tls::Pin;
 use rustls_pki_types::CertificateDer;
@@ -9,10 +9,10 @@ use super::translation::{Translation, refuse};
 use crate::draft::Draft;
 use crate::note::{Fate, Notes};
 
-/// What is asked of the other side's certificate.
+/// The requirements for the peer's certificate.
 #[derive(Clone, Copy, Debug)]
 struct Asked<'t> {
-    /// The option that asks for it.
+    /// The option that requires it.
     by: &'t Setting,
     /// It has to be there; a chain to a root; itself in the file.
     required: bool,
@@ -28,7 +28,7 @@ pub(super) fn peers(translation: &Translation<'_>, draft: &mut Draft, notes: &mu
     } else if let Some(asked) = asked {
         clients(translation, asked, draft, notes);
     } else if let Some(setting) = translation.given.get("redirect") {
-        refuse(notes, setting, "nobody fails where nothing is verified: it needs verifyChain or verifyPeer");
+        refuse(notes, setting, "without verification no client fails: it needs verifyChain or verifyPeer");
     }
 }
 
@@ -81,7 +81,7 @@ fn clients(translation: &Translation<'_>, asked: Asked<'_>, draft: &mut Draft, n
     let (given, section) = (translation.given, "client-certificates");
     draft.put(section, "mode", if asked.required { "require" } else { "request" });
     let Some(file) = given.get("cafile") else {
-        refuse(notes, asked.by, "whose certificates are good? it needs CAfile");
+        refuse(notes, asked.by, "the trusted authorities are missing: it needs CAfile");
         return;
     };
     draft.put(section, "ca", translation.path(file));
@@ -95,7 +95,7 @@ fn clients(translation: &Translation<'_>, asked: Asked<'_>, draft: &mut Draft, n
             refuse(
                 notes,
                 asked.by,
-                "a name and a certificate at once cannot be asked for: one of them is enough to be let in",
+                "a name and a certificate cannot both be required: either of them admits a client",
             );
         }
         for pin in pins(translation, file, notes) {
@@ -131,8 +131,8 @@ fn backend(translation: &Translation<'_>, asked: Option<Asked<'_>>, draft: &mut 
     }
     let Some(asked) = asked.filter(|asked| asked.required) else {
         draft.put(section, "verify", "insecure-nothing");
-        let effect = "as before, nothing is verified: whoever is on the network path can read and change everything. \
-                      verifyChain = yes, CAfile and checkHost there, or backend-tls without verify here, end that";
+        let effect = "as before, nothing is verified: an attacker on the network path can read and change everything. \
+                      To verify, set verifyChain = yes, CAfile and checkHost there, or remove verify from backend-tls here";
         notes.add(&translation.service.place, &translation.service.name, Fate::Same, effect);
         return;
     };
@@ -149,7 +149,7 @@ fn backend(translation: &Translation<'_>, asked: Option<Asked<'_>>, draft: &mut 
     match (asked.chain, file) {
         (true, Some(file)) => draft.put(section, "ca", translation.path(file)),
         (_, None) if given.get("capath").is_none() => {
-            refuse(notes, asked.by, "whose certificates are good? it needs CAfile");
+            refuse(notes, asked.by, "the trusted authorities are missing: it needs CAfile");
         }
         _ => {}
     }
@@ -158,8 +158,7 @@ fn backend(translation: &Translation<'_>, asked: Option<Asked<'_>>, draft: &mut 
         (true, false) => {}
         (true, true) => {
             draft.put(section, "verify", "insecure-any-name");
-            let effect =
-                "as before, a certificate for any name is good: checkHost there, or name here, ends that";
+            let effect = "as before, a certificate for any name is accepted: to check the name, set checkHost there, or name here";
             notes.add(&asked.by.place, &asked.by.name, Fate::Same, effect);
         }
     }
