@@ -3,14 +3,14 @@
 //! In: a figure (a rate, a percentile) of each run of A, and of each run of B. Out: the ratio of B to A, an interval that holds the
 //! true ratio in all but `alpha` of the cases, and p.
 //!
-//! **The run is the unit.** Runs of the same thing differ: threads and memory are placed elsewhere, the machine does something
-//! else. All samples of one run have that in common. A statistic of seconds or samples within runs does not see it: one
-//! over seconds called 13 of 28 pairs of runs of the same server different.
+//! **The run is the unit.** Runs of the same work differ: threads and memory have other places, the machine has other
+//! work. All samples of one run share that. A statistic over the seconds or samples of runs cannot detect it: one
+//! over seconds reported a difference for 13 of 28 pairs of runs of the same server.
 //!
 //! **Why this test.** An exact Mann–Whitney or permutation test of three runs a side cannot give a p below 2 / 20 = 0.1, whatever the
-//! runs show: it could never claim anything at 5 %, and at four a side (2 / 70 = 0.029) only for one figure. Welch's test has no least p.
-//! Its price is the assumption that the logarithms of the runs' figures are about normal; the tests try others (heavy
-//! tails, two modes, drift) and count false claims. It does not assume that both sides vary alike.
+//! figures: it could never find a difference at 5 %, and with four runs a side (2 / 70 = 0.029) only for one figure. Welch's test has no
+//! least p. It assumes that the logarithms of the runs' figures are roughly normal; the tests try other distributions (heavy
+//! tails, two modes, drift) and count false differences. It does not assume equal variances.
 //!
 //! **Source**: B. L. Welch, "The generalization of 'Student's' problem when several different population variances are
 //! involved", Biometrika 34 (1947).

@@ -14,17 +14,17 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer as SerdeDeserializer, Serialize, Serializer as SerdeSerializer};
 
-/// Least duration told from zero: 100 ns. **Units** of everything below: nanoseconds.
+/// Least duration that differs from zero: 100 ns. **Units** of everything below: nanoseconds.
 const LOWEST: u64 = 100;
-/// Longest one told from longer ones: one hour. Longer ones are counted as this.
+/// Longest duration: one hour. Longer ones are counted as this.
 const HIGHEST: u64 = 3_600_000_000_000;
 /// Significant decimal digits.
 const DIGITS: u8 = 3;
 
-/// How often something took how long.
+/// Counts of durations.
 ///
 /// **Cost**: about 170 KiB while it is recorded into; one to three KiB after [`Histogram::pack`], and as it is read from a
-/// file. Everything works on a packed one, by unpacking it for the moment (tens of microseconds).
+/// file. All methods accept a packed one, and unpack it temporarily (tens of microseconds).
 #[derive(Clone, Default)]
 pub struct Histogram(Kept);
 
@@ -36,7 +36,7 @@ enum Kept {
     Nothing,
     /// Counters, to be recorded into.
     Open(Box<Counters>),
-    /// V2 DEFLATE, written by us or checked by us, and the number of samples in it.
+    /// V2 DEFLATE that we wrote or checked, and its number of samples.
     Packed(Box<[u8]>, u64),
 }
 
@@ -74,7 +74,7 @@ impl Histogram {
         }
     }
 
-    /// Makes it small: for those that are kept by the thousand and looked at once.
+    /// Packs it, for histograms that are kept by the thousand and read once.
     pub fn pack(&mut self) {
         if let Kept::Open(counters) = &self.0 {
             self.0 = match counters.len() {
@@ -94,12 +94,12 @@ impl Histogram {
         self.open().saturating_record(nanos);
     }
 
-    /// Adds every sample of `other`: the result is what one histogram fed with both would be.
+    /// Adds every sample of `other`: the result equals one histogram with all samples.
     pub fn merge(&mut self, other: &Self) {
         other.look(|other| self.open().add(other).expect("every histogram has the same bounds"));
     }
 
-    /// Forgets every sample, and keeps the memory.
+    /// Removes every sample, and keeps the memory.
     pub fn clear(&mut self) {
         match &mut self.0 {
             Kept::Open(counters) => counters.reset(),
@@ -168,7 +168,7 @@ impl Histogram {
         }
     }
 
-    /// Reads what [`Histogram::encode`] wrote, from a file or a peer that nobody vouches for.
+    /// Reads what [`Histogram::encode`] wrote, from an untrusted file or peer.
     ///
     /// **Errors**: not base64, not a histogram, one with other bounds than ours, or one with more samples than any
     /// run has. **Cost**: memory in proportion to `text`, and to one histogram; never to a length that is only claimed.
@@ -176,7 +176,7 @@ impl Histogram {
         let bytes =
             BASE64.decode(text.as_bytes()).map_err(|error| format!("read histogram: not base64: {error}"))?;
         let read = wire::read(&bytes).map_err(|error| format!("read histogram: {error}"))?;
-        // As it came: those that are read are looked at once, and there may be one for each second of a day.
+        // Kept packed: each is read once, and there may be one for each second of a day.
         Ok(if read.is_empty() { Self::new() } else { Self(Kept::Packed(bytes.into(), read.len())) })
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | how often did it take how long | [`histogram`] |
-//! | numbers that a seed repeats | [`random`] |
+//! | counts of durations | [`histogram`] |
+//! | reproducible random numbers | [`random`] |
 //! | do runs of A and B differ by more than chance | [`compare`] |
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Random numbers that a seed repeats: for arrivals, payloads, and the draws of a comparison. Not for secrets.
+//! Reproducible random numbers from a seed: for arrivals, payloads, and the draws of a comparison. Not for secrets.
 
 /// SplitMix64: small, fast, the same for the same seed on every machine.
 ///

@@ -36,7 +36,7 @@ impl Utc {
         Self::of_milliseconds(milliseconds)
     }
 
-    /// The moment so many seconds after 1970, leap seconds not counted.
+    /// The moment this number of seconds after 1970, without leap seconds.
     pub fn of_seconds(seconds: i64) -> Self {
         Self::of_milliseconds(seconds.saturating_mul(1000))
     }
@@ -82,7 +82,7 @@ impl Utc {
 
 impl fmt::Display for Utc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // In one piece, and not of the parts above: every line of the access log begins with this.
+        // One call instead of the parts above: every line of the access log begins with this.
         let Self { year, month, day, second_of_day, millisecond } = self;
         let (hour, minute, second) = (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z")
@@ -135,7 +135,7 @@ const fn civil(day: i64) -> (i64, i64, i64) {
     let (era, day_of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // Five months from March on have 153 days, again and again.
+    // From March on, each period of five months has 153 days.
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day_of_month = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };

@@ -18,7 +18,7 @@ const UNITS: [(&str, u64); 7] = [
     ("ns", 1),
 ];
 
-/// Why a text is not a duration. Its `Display` is the whole sentence; its parts serve those who show them apart.
+/// Why a text is not a duration. Its `Display` is the whole sentence; its parts serve callers that show them separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DurationError {
     text: String,
@@ -139,7 +139,7 @@ fn nanoseconds(number: &str, factor: u64) -> Result<u64, Wrong> {
     let whole: u64 = whole.replace('_', "").parse().map_err(|_| Wrong::TooLong)?;
     let whole = whole.checked_mul(factor).ok_or(Wrong::TooLong)?;
     // Not as a floating point number, in which 1.1 hours are a nanosecond too few. A day has 14 digits of nanoseconds, so
-    // that digits after the 18th say nothing; and 10¹⁸ days of them fit 128 bits.
+    // that digits after the 18th have no effect; and 10¹⁸ days of them fit 128 bits.
     let (mut parts, mut of) = (0_u128, 1_u128);
     for digit in fraction.bytes().filter(u8::is_ascii_digit).take(18) {
         (parts, of) = (parts * 10 + u128::from(digit - b'0'), of * 10);

@@ -1,6 +1,6 @@
-//! What people write and read, once for all crates: times, sizes, durations, numbers, words that were nearly right.
+//! Parses and formats text for people, for all crates: times, sizes, durations, numbers, misspelt words.
 //!
-//! In: text, or values. Out: values, or text. No I/O, no clock of its own: the time is passed in.
+//! In: text, or values. Out: values, or text. No I/O and no clock: the time is passed in.
 //!
 //! | what | file |
 //! |---|---|

@@ -19,7 +19,7 @@ pub enum Spelling {
     Short,
 }
 
-/// Why a text is not a size. Its `Display` is the whole sentence; its parts serve those who show them in separate places.
+/// Why a text is not a size. Its `Display` is the whole sentence; its parts serve callers that show them separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeError {
     text: String,
@@ -33,7 +33,7 @@ enum Wrong {
     Invalid,
     /// A unit that is not ours, or may mean thousands: with the one that was probably meant.
     Unit(String),
-    /// A number alone where a unit is wanted.
+    /// A number without the required unit.
     NoUnit,
     /// More than [`LARGEST`].
     TooLarge,
@@ -105,7 +105,7 @@ pub fn parse(text: &str, spelling: Spelling) -> Result<u64, SizeError> {
     bytes.filter(|bytes| *bytes <= LARGEST).ok_or_else(|| error(Wrong::TooLarge))
 }
 
-/// The unit of ours that another one stands for, in lower case.
+/// Our unit for a unit in another notation, in lower case.
 fn meant(lower: &str) -> Option<(&'static str, u64)> {
     let index = match lower {
         "b" | "byte" | "bytes" => 0,

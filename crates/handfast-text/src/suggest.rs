@@ -20,7 +20,7 @@ pub fn closest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
     candidates
         .into_iter()
         .map(|candidate| (strsim::osa_distance(&wanted, &plain(candidate)), candidate))
-        // What shares no letter is not near, however short it is.
+        // Words without a common letter are not similar, however short they are.
         .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.len())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
@@ -36,7 +36,7 @@ pub fn did_you_mean<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str
     closest(word, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
 }
 
-/// [`did_you_mean`], or else all there are: ``there are `connect`, `total` and `lag` ``.
+/// [`did_you_mean`], or else all candidates: ``there are `connect`, `total` and `lag` ``.
 pub fn did_you_mean_or_all(word: &str, candidates: &[&str]) -> String {
     did_you_mean(word, candidates.iter().copied())
         .unwrap_or_else(|| format!("there are {}", listed(candidates.iter().copied(), "and")))

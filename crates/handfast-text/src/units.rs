@@ -76,7 +76,7 @@ pub fn counted(number: u64, one: &str) -> String {
     format!("{} {one}{plural}", count(number))
 }
 
-/// So many a second: `4,812/s`, `0.50/s`.
+/// A rate per second: `4,812/s`, `0.50/s`.
 pub fn rate(per_second: f64) -> String {
     if !per_second.is_finite() || per_second == 0.0 {
         return "0/s".into();
@@ -87,7 +87,7 @@ pub fn rate(per_second: f64) -> String {
     format!("{}/s", three_digits(per_second))
 }
 
-/// A share from 0 to 1 in per cent: `61 %`, `4.2 %`, `0.031 %`; never rounded to nothing or to everything.
+/// A share from 0 to 1 in per cent: `61 %`, `4.2 %`, `0.031 %`; never rounded to 0 % or 100 %.
 pub fn share(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
@@ -101,8 +101,8 @@ pub fn share(share: f64) -> String {
     }
 }
 
-/// A part of a whole as a [`share`]: of nothing it is none, and a part that was counted a little later than its whole is no
-/// more than all.
+/// A part of a whole as a [`share`]: 0 % of an empty whole, and at most 100 %, since a part may be counted slightly later than its
+/// whole.
 pub fn share_of(part: u64, whole: u64) -> String {
     share(part.min(whole) as f64 / whole.max(1) as f64)
 }

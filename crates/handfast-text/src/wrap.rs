@@ -5,7 +5,7 @@ use crate::units::plain;
 /// Breaks a sentence at its blanks into lines of at most `width` columns; the first begins with `first`, the others with `rest`.
 ///
 /// Every character counts one column. Control characters of the sentence become visible. A word that is too long for a line has
-/// one of its own.
+/// a separate line.
 pub fn wrapped(first: &str, rest: &str, sentence: &str, width: usize) -> Vec<String> {
     let columns = |text: &str| text.chars().count();
     let mut lines = Vec::new();

@@ -7,7 +7,7 @@ use crate::row::{Row, row};
 const STAPLES: &str = "staples are read from files and never fetched: name them in the certificate's `ocsp`";
 const SHARED: &str = "machines that share tickets share a file: tickets.key-file";
 const BUFFERS: &str = "each thread has buffers, of a size that was measured";
-const LOGS: &str = "the log has problems, the access log has a line for each connection";
+const LOGS: &str = "problems go to the log, each connection gets a line in the access log";
 
 /// The table: [`row`] for each name that the manual or the lexer knows.
 pub(crate) const ROWS: [Row; 62] = [

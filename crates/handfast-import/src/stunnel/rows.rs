@@ -143,7 +143,7 @@ pub(crate) const ROWS: [Row; 98] = [
         Dropped,
         "debug = 7",
         "",
-        "the log has problems, the access log has a line for each connection",
+        "problems go to the log, each connection gets a line in the access log",
     ),
     row("delay", Service, Same, "delay = yes", "", "names are always looked up again"),
     row("EGD", Global, Dropped, "EGD = /var/run/egd", "", RANDOM),

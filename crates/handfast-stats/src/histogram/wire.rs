@@ -1,8 +1,8 @@
-//! The V2 DEFLATE form, read with suspicion.
+//! Reads the V2 DEFLATE form from untrusted input.
 //!
-//! In: bytes from a file or a peer. Out: a histogram with our bounds, or what is wrong with them. The library's own
-//! reader believes the lengths and bounds in the header (it would allocate 4 GiB for eight bytes), and negates a number that
-//! has no negative; so everything is checked here before it sees any of it.
+//! In: bytes from a file or a peer. Out: a histogram with our bounds, or what is wrong with them. The library's
+//! reader trusts the lengths and bounds in the header (it would allocate 4 GiB for eight bytes), and negates the least
+//! integer. So this module checks everything first.
 
 use std::io::Read;
 
@@ -29,7 +29,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<hdrhistogram::Histogram<u64>, String>
     Deserializer::new().deserialize(&mut plain.as_slice()).map_err(|error| error.to_string())
 }
 
-/// Undoes the compression, and stops where no histogram of ours goes on.
+/// Decompresses, up to the length of the largest histogram of ours.
 fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let (cookie, rest) = split_u32(bytes).ok_or("ends within its header")?;
     let (length, rest) = split_u32(rest).ok_or("ends within its header")?;
