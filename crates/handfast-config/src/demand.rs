@@ -54,13 +54,8 @@ impl From<&Config> for ResourceDemand {
 }
 
 fn paths(source: &CertificateSource) -> Vec<PathBuf> {
-    match source {
-        CertificateSource::File { certificate, key, .. } => {
-            std::iter::once(certificate).chain(key).cloned().collect()
-        }
-        CertificateSource::Folder(path) => vec![path.clone()],
-        CertificateSource::Throwaway { .. } => Vec::new(),
-    }
+    let needs = source.on_disk().map(|source| source.needs()).unwrap_or_default();
+    needs.files.into_iter().chain(needs.folders).collect()
 }
 
 fn groups(service: &Service) -> Vec<GroupDemand> {

@@ -197,11 +197,11 @@ fn certificate(source: &CertificateSource) -> String {
 }
 
 fn tickets(tickets: &Tickets) -> String {
-    let Tickets { per_handshake, key_file, rotate, lifetime } = tickets;
+    let Tickets { per_handshake, key_source, rotate, lifetime } = tickets;
     if *per_handshake == 0 {
         return "issues no tickets: each handshake is a full one".to_owned();
     }
-    let kept = match key_file {
+    let kept = match key_source.file() {
         Some(file) => format!("kept in {}", file.display()),
         None => "kept in memory, so a restart makes them useless".to_owned(),
     };

@@ -10,6 +10,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::SystemTime;
 
+use handfast_tls::ticket::KeySource;
 use toml::de::DeTable;
 
 use super::check::{self, Listeners};
@@ -309,7 +310,7 @@ fn limits(section: &Table<'_>) -> Limits {
 fn tickets(section: &Table<'_>) -> Tickets {
     Tickets {
         per_handshake: section.or_default(&keys::PER_HANDSHAKE),
-        key_file: section.optional(&keys::KEY_FILE),
+        key_source: section.optional(&keys::KEY_FILE).map(KeySource::File).unwrap_or_default(),
         rotate: section.or_default(&keys::ROTATE),
         lifetime: section.or_default(&keys::TICKET_LIFETIME),
     }

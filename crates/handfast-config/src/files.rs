@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use handfast_tls::client;
 use handfast_tls::client_certificates::{self, Demand, KnownLists};
-use handfast_tls::load::{self, Source};
+use handfast_tls::load;
 use handfast_tls::weak;
 use handfast_tls::{Finding, Severity as FindingSeverity};
 
@@ -41,7 +41,11 @@ impl Named {
         let mut loaded = weak::load(&self.weak_keys, None);
         let mut findings = std::mem::take(&mut loaded.findings);
         for sources in &self.certificates {
-            let sources: Vec<_> = sources.iter().filter_map(source).collect();
+            let sources: Vec<_> = sources
+                .iter()
+                .filter_map(CertificateSource::on_disk)
+                .flat_map(|source| source.places())
+                .collect();
             let certificates = load::load(&sources, &loaded.lists, now);
             findings.extend(certificates.findings);
             findings.extend(certificates.staples);
@@ -74,16 +78,5 @@ impl Named {
     fn problem(&self, finding: &Finding) -> Problem {
         let place = self.places.place(&finding.file);
         Problem { hint: finding.hint.clone(), ..Problem::error(place, finding.to_string()) }
-    }
-}
-
-fn source(source: &CertificateSource) -> Option<Source> {
-    match source {
-        CertificateSource::File { certificate, key, ocsp } => {
-            let (certificate, key, ocsp) = (certificate.clone(), key.clone(), ocsp.clone());
-            Some(Source::File { certificate, key, ocsp })
-        }
-        CertificateSource::Folder(folder) => Some(Source::Folder(folder.clone())),
-        CertificateSource::Throwaway { .. } => None,
     }
 }

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use handfast_tls::apart::{Holder, KeyId, Unavailable};
+use handfast_tls::source::SourceNeeds;
 use rustix::net::sockopt;
 
 use handfast_config::model::Process;
@@ -53,7 +54,6 @@ use setup::Setup;
 pub use channel_pool::this_thread_carries_connections;
 pub use health::KeyProcessHealth;
 pub use holder::hold;
-pub use setup::KeyPlaces;
 pub use supervisor::supervise;
 
 /// The timeout for reading a file: longer than a disk under load takes, short enough that an operator learns of one that does not answer.
@@ -83,7 +83,7 @@ impl KeyProcess {
     /// Starts supervisor and key process for this number of worker threads, if the configuration requires them.
     ///
     /// **Errors**: those of starting a process.
-    pub fn start(process: &Process, threads: usize, places: &KeyPlaces) -> io::Result<Option<Arc<Self>>> {
+    pub fn start(process: &Process, threads: usize, needs: &SourceNeeds) -> io::Result<Option<Arc<Self>>> {
         if !process.private_keys_apart {
             return Ok(None);
         }
@@ -100,7 +100,7 @@ impl KeyProcess {
         let (supervisor, control) = child::start(Role::Supervisor, far.len())?;
         sockopt::set_socket_timeout(&control, sockopt::Timeout::Send, Some(OTHER_TIMEOUT))?;
         child::send_channels(&control, &far)?;
-        Setup::new(process, places).send(&control)?;
+        Setup::new(process, needs).send(&control)?;
         Ok(Some(Arc::new(Self {
             channels: ChannelPool::new(near),
             file_channel: Mutex::new(file_channel),

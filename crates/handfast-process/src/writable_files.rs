@@ -63,7 +63,7 @@ pub fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
 
 /// The files of ticket keys.
 fn key_files(config: &Config) -> impl Iterator<Item = &Path> + Clone {
-    config.services.iter().filter_map(|service| service.tls.as_ref()?.tickets.key_file.as_deref())
+    config.services.iter().filter_map(|service| service.tls.as_ref()?.tickets.key_source.file())
 }
 
 #[cfg(test)]

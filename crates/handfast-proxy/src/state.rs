@@ -4,7 +4,6 @@
 //! everything that is wrong with it (`state/build.rs`). Nothing that serves is touched before the state is whole.
 
 use crate::backends::tls::BackendTlsSettings;
-use handfast_process::key_process::KeyPlaces;
 use handfast_process::sandbox::Reach;
 use handfast_process::writable_files::own_files;
 use std::path::PathBuf;
@@ -15,6 +14,7 @@ use handfast_tls::certificate::Certificate;
 use handfast_tls::client_certificates::{ClientCertificates as ClientRule, Demand, KnownLists};
 use handfast_tls::load::{self, FileProblem, FileStamp, ProblemKind, Source};
 use handfast_tls::server::ServerSettings;
+use handfast_tls::source::{CertificateSource, SourceNeeds};
 use handfast_tls::store::{CertificateStore, UnknownName};
 use handfast_tls::ticket::KeySet;
 use handfast_tls::weak::Lists;
@@ -24,7 +24,7 @@ use crate::admission::permits::{AddressLimit, Pool};
 use crate::backends::standing::Standings;
 use crate::backends::tunnel::ProxyHop;
 use handfast_config::model::{
-    Address, Backend, CertificateSource, ClientChecks, Config, Route, Service, backend_sets, each_once,
+    Address, Backend, ClientChecks, Config, Route, Service, backend_sets, each_once,
 };
 use handfast_config::source::{ConfigSource, ConvertedConfig};
 use handfast_config::{CertificateFact, explain_host};
@@ -41,7 +41,7 @@ mod service;
 mod words;
 
 pub(crate) use build::{Built, build};
-pub(crate) use carried::{CarriedOver, SharedCarriedOver, ThrowawayError, make_throwaway, throwaway};
+pub(crate) use carried::{CarriedOver, SharedCarriedOver, ThrowawayError, make_throwaway};
 pub(crate) use checks::check_plans;
 pub(crate) use report::Report;
 pub(crate) use rings::{GivenKeys, KeyRings, RingId};
@@ -174,8 +174,9 @@ impl State {
             ConfigSource::File(file) | ConfigSource::Converted(ConvertedConfig { file, .. }) => Some(file),
             ConfigSource::Flags(_) | ConfigSource::Embedded(_) => None,
         };
+        let needs = certificate_needs(&self.config);
         // All that the file names, `sandbox-folders` too.
-        let named = self.config.places.paths();
+        let named = self.config.places.paths().chain(needs.paths());
         let read = itself.into_iter().chain(named).chain(self.files.iter().map(|(path, _)| path));
         Reach { read: read.cloned().collect(), write: own_files(&self.config), folders: self.folders.clone() }
     }
@@ -297,28 +298,20 @@ impl State {
     }
 }
 
-/// Where a configuration has certificates and keys.
-pub(crate) fn key_places(config: &Config) -> KeyPlaces {
-    let (mut files, mut folders) = (Vec::new(), Vec::new());
-    let mut add = |certificate: &PathBuf, key: Option<&PathBuf>| {
-        files.extend(std::iter::once(certificate).chain(key).cloned());
-    };
+/// The paths that the certificates of a configuration need, those for backends too: for the sandbox and the key process.
+pub(crate) fn certificate_needs(config: &Config) -> SourceNeeds {
+    let mut needs = SourceNeeds::default();
     for service in &config.services {
-        for source in service.tls.iter().flat_map(|tls| &tls.certificates) {
-            match source {
-                CertificateSource::File { certificate, key, .. } => add(certificate, key.as_ref()),
-                CertificateSource::Folder(folder) => folders.push(folder.clone()),
-                CertificateSource::Throwaway { .. } => {}
-            }
-        }
+        let written = service.tls.iter().flat_map(|tls| &tls.certificates);
+        needs.extend(written.filter_map(|written| written.on_disk()).map(|source| source.needs()));
         let routes = service.routes();
         let backend_tls =
             each_once(routes.iter().filter_map(|route| route.backends.tls.as_ref()), |tls| Arc::as_ptr(tls));
-        for (certificate, key) in backend_tls.filter_map(|tls| tls.identity.as_ref()) {
-            add(certificate, key.as_ref());
-        }
+        needs.extend(
+            backend_tls.filter_map(|tls| dialling::identity_source(tls)).map(|source| source.needs()),
+        );
     }
-    KeyPlaces { files, folders }
+    needs
 }
 
 fn time(seconds: i64) -> SystemTime {
@@ -329,3 +322,6 @@ fn seconds(time: SystemTime) -> i64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

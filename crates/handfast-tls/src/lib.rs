@@ -38,6 +38,7 @@ pub mod client_certificates;
 pub mod weak;
 pub mod shared_keys;
 pub mod throwaway;
+pub mod source;
 pub mod buffer;
 pub mod session;
 pub mod subject;

@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use rcgen::{
@@ -30,7 +31,7 @@ pub struct Throwaway {
     /// The CA's certificate, for clients to trust.
     pub ca_pem: String,
     /// The certificate to serve: ECDSA P-256, 30 days.
-    pub certificate: Certificate,
+    pub certificate: Arc<Certificate>,
 }
 
 /// Makes one for `localhost`, `127.0.0.1`, `::1`, and `host` (a DNS name or an IP address) if given.
@@ -46,7 +47,7 @@ pub fn make(host: Option<&str>, now: SystemTime) -> Result<Throwaway, Error> {
         Certificate::from_pem(pem.as_bytes(), Path::new("(throwaway)"), unix_seconds(now));
     let what = || findings.first().map_or_else(String::new, ToString::to_string);
     let certificate = certificate.ok_or_else(|| failed(what()))?;
-    Ok(Throwaway { ca_pem, certificate })
+    Ok(Throwaway { ca_pem, certificate: Arc::new(certificate) })
 }
 
 fn names(host: Option<&str>) -> Vec<String> {

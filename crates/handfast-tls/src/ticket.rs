@@ -60,6 +60,26 @@ pub fn lock_path(key_file: &Path) -> PathBuf {
     file::beside(&path, ".lock")
 }
 
+/// Where ticket keys are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum KeySource {
+    /// In memory: they end with the process, or go to the one after it.
+    #[default]
+    Memory,
+    /// In a file that several processes can share.
+    File(PathBuf),
+}
+
+impl KeySource {
+    /// Its file.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Memory => None,
+            Self::File(file) => Some(file),
+        }
+    }
+}
+
 /// For how long keys encrypt and tickets are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TicketSettings {

@@ -102,7 +102,7 @@ fn a_service_takes_limits_and_tickets_of_all_key_by_key() {
     assert_eq!(service.limits.handshake, seconds(10));
     let tickets = &service.tls.as_ref().expect("it has TLS").tickets;
     assert_eq!((tickets.per_handshake, tickets.rotate), (2, seconds(3600)));
-    assert_eq!(tickets.key_file, Some(PathBuf::from("/etc/handfast/t.key")));
+    assert_eq!(tickets.key_source.file(), Some(Path::new("/etc/handfast/t.key")));
 }
 
 #[test]

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use handfast_tls::source::{self, Files};
+use handfast_tls::ticket::KeySource;
+
 use super::client_certificates::ClientCertificates;
 
 /// The TLS side of a service.
@@ -43,6 +46,17 @@ pub enum CertificateSource {
     },
 }
 
+impl CertificateSource {
+    /// What is to be read; `None`: it is in no file.
+    pub fn on_disk(&self) -> Option<Box<dyn source::CertificateSource>> {
+        match self.clone() {
+            Self::File { certificate, key, ocsp } => Some(Box::new(Files { certificate, key, ocsp })),
+            Self::Folder(folder) => Some(Box::new(source::Folder(folder))),
+            Self::Throwaway { .. } => None,
+        }
+    }
+}
+
 /// What to do for a name that no certificate covers (`unknown-name`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownName {
@@ -79,8 +93,8 @@ pub struct Policy {
 pub struct Tickets {
     /// Tickets sent after a TLS 1.3 handshake; 0 turns resumption off, in TLS 1.2 too.
     pub per_handshake: u8,
-    /// File that keeps the keys over restarts and machines.
-    pub key_file: Option<PathBuf>,
+    /// Where the keys are kept; a file keeps them over restarts and machines.
+    pub key_source: KeySource,
     /// How long one key encrypts new tickets.
     pub rotate: Duration,
     /// How long a ticket is accepted.

@@ -155,7 +155,7 @@ fn tls(alpn: &str) -> Server {
     let now = SystemTime::now();
     let made = throwaway::make(None, now).expect("a certificate");
     let seconds = now.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
-    let (store, _) = CertificateStore::new(vec![Arc::new(made.certificate)], seconds as i64);
+    let (store, _) = CertificateStore::new(vec![made.certificate], seconds as i64);
     let settings = ServerSettings {
         policy: policy::resolve(policy::DEFAULT, None, None, None).expect("the default policy"),
         resolver: Arc::new(Resolver::new(Arc::new(store), UnknownName::First)),

@@ -9,21 +9,13 @@ use std::path::{Path, PathBuf};
 
 use handfast_config::model::Process;
 use handfast_net::sys::sandbox::Below;
+use handfast_tls::source::SourceNeeds;
 use rustix::net::RecvFlags;
 
 use super::control_messages::{ControlMessage, receive_message, send_message};
 use crate::privileges::ServiceUser;
 use crate::sandbox::{NOT_WHOLE, folders_of};
 use crate::trusted_path::Untrusted;
-
-/// The places of certificates and keys in a configuration, and those that reloads may name.
-#[derive(Clone, Debug, Default)]
-pub struct KeyPlaces {
-    /// Files with certificates or keys, also those for backends.
-    pub files: Vec<PathBuf>,
-    /// Folders of such files.
-    pub folders: Vec<PathBuf>,
-}
 
 /// What the proxy sends to the supervisor, and the supervisor to each key process.
 #[derive(Default)]
@@ -38,8 +30,8 @@ pub(super) struct Setup {
 
 impl Setup {
     /// For the first key process.
-    pub(super) fn new(process: &Process, places: &KeyPlaces) -> Self {
-        Self { is_sandboxed: process.sandbox, reach: reach(process, places), files: BTreeSet::new() }
+    pub(super) fn new(process: &Process, needs: &SourceNeeds) -> Self {
+        Self { is_sandboxed: process.sandbox, reach: reach(process, needs), files: BTreeSet::new() }
     }
 
     /// Receives everything up to [`ControlMessage::Begin`]; `None`: the other process has ended.
@@ -86,7 +78,7 @@ fn path_of(bytes: Vec<u8>) -> PathBuf {
 
 /// Everything that a key process may ever read. It can be root where the proxy no longer is: then a link that the service user can
 /// change does not extend this, only `sandbox-folders` does.
-fn reach(process: &Process, places: &KeyPlaces) -> BTreeSet<PathBuf> {
+fn reach(process: &Process, needs: &SourceNeeds) -> BTreeSet<PathBuf> {
     let user = ServiceUser::from(process);
     let mut below: BTreeSet<Below> = BTreeSet::new();
     let mut add = |path: &Path| match user.untrusted(path) {
@@ -97,8 +89,8 @@ fn reach(process: &Process, places: &KeyPlaces) -> BTreeSet<PathBuf> {
         }
         Some(_) => {}
     };
-    places.files.iter().for_each(|file| add(file));
-    for folder in &places.folders {
+    needs.files.iter().for_each(|file| add(file));
+    for folder in &needs.folders {
         add(folder);
         // Links in it lead to other folders.
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

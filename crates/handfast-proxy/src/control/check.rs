@@ -1,6 +1,10 @@
 //! `handfast check`: everything that is wrong with a configuration and its files, without serving it.
 
+use std::sync::Arc;
 use std::time::SystemTime;
+
+use handfast_tls::throwaway;
+use handfast_tls::ticket::KeySource;
 
 use crate::backends::names;
 use crate::control::preflight;
@@ -40,8 +44,8 @@ pub fn check(source: &ConfigSource, host: Option<&str>, color: bool) -> CheckRep
     without_making(&mut tried);
     let mut problems = warnings;
     if has_throwaway(&config) {
-        match state::throwaway(now) {
-            Ok(throwaway) => carried.throwaway = Some(throwaway),
+        match throwaway::make(None, now) {
+            Ok(throwaway) => carried.throwaway = Some(Arc::new(throwaway)),
             Err(error) => problems.push_str(&format!("error: {error}\n")),
         }
     }
@@ -67,7 +71,10 @@ pub fn check(source: &ConfigSource, host: Option<&str>, color: bool) -> CheckRep
 fn without_making(config: &mut Config) {
     for service in &mut config.services {
         if let Some(tls) = &mut service.tls {
-            tls.tickets.key_file = tls.tickets.key_file.take().filter(|path| path.exists());
+            let source = &mut tls.tickets.key_source;
+            if source.file().is_some_and(|file| !file.exists()) {
+                *source = KeySource::Memory;
+            }
         }
     }
 }

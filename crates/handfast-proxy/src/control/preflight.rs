@@ -117,7 +117,7 @@ fn unix(path: &Path) -> io::Result<()> {
 /// Files that are made with the rights of the user that starts the program.
 fn made_before_the_user_is_changed(config: &Config, user: &ServiceUser, found: &mut PreflightReport) {
     for tls in config.services.iter().filter_map(|service| service.tls.as_ref()) {
-        if let Some(file) = tls.tickets.key_file.as_deref().filter(|file| !file.exists())
+        if let Some(file) = tls.tickets.key_source.file().filter(|file| !file.exists())
             && let Err(error) = on(user, file, || writable(folder_of(file)))
         {
             found.errors.push(cannot("create the ticket-key file", file, &error));

@@ -150,7 +150,7 @@ impl BuildContext<'_, '_> {
             Ok(ring) => Some(ring),
             Err(error) => {
                 let hint = error.hint().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
-                let file = tickets.key_file.as_deref();
+                let file = tickets.key_source.file();
                 let place = file.map(|file| self.places.suffix(file)).unwrap_or_default();
                 self.report.error(format!("{error}{place}{hint}"));
                 None

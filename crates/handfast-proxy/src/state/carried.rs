@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use handfast_tls::apart::Holder;
-use handfast_tls::certificate::Certificate;
 use handfast_tls::throwaway::{self, Throwaway};
 
 use super::rings::KeyRings;
@@ -24,8 +23,7 @@ use handfast_process::privileges::ServiceUser;
 #[derive(Debug)]
 pub(crate) struct CarriedOver {
     pub(crate) rings: KeyRings,
-    /// The CA in PEM, and what it signed.
-    pub(crate) throwaway: Option<(String, Arc<Certificate>)>,
+    pub(crate) throwaway: Option<Arc<Throwaway>>,
     pub(crate) built_in: Option<Address>,
     pub(crate) threads: usize,
     /// Who holds the private keys, when it is another process.
@@ -107,10 +105,10 @@ pub(crate) fn make_throwaway(
     for source in sources.filter(|_| !is_known) {
         let CertificateSource::Throwaway { ca_file } = source else { continue };
         if carried.throwaway.is_none() {
-            carried.throwaway = Some(throwaway(now).map_err(ThrowawayError::Make)?);
+            carried.throwaway = Some(Arc::new(throwaway::make(None, now).map_err(ThrowawayError::Make)?));
         }
-        if let Some((ca_pem, _)) = &carried.throwaway {
-            let write = || write_aside(ca_file, ca_pem);
+        if let Some(throwaway) = &carried.throwaway {
+            let write = || write_aside(ca_file, &throwaway.ca_pem);
             ServiceUser::from(&config.process)
                 .act_on(ca_file, write)
                 .map_err(ThrowawayError::Process)?
@@ -127,10 +125,4 @@ fn write_aside(path: &Path, text: &str) -> io::Result<()> {
     let aside = PathBuf::from(name);
     std::fs::File::create(&aside)?.write_all(text.as_bytes())?;
     std::fs::rename(&aside, path)
-}
-
-/// A throwaway certificate and its CA.
-pub(crate) fn throwaway(now: SystemTime) -> Result<(String, Arc<Certificate>), handfast_tls::Error> {
-    let Throwaway { ca_pem, certificate } = throwaway::make(None, now)?;
-    Ok((ca_pem, Arc::new(certificate)))
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use handfast_tls::certificate::Certificate;
 use handfast_tls::client::{self, ClientSettings, Identity, Trust, Verification};
-use handfast_tls::load::{self, Source};
+use handfast_tls::load;
+use handfast_tls::source::{CertificateSource, Files};
 use handfast_tls::{Finding, Severity};
 
 use super::service::ServiceBuilder;
@@ -86,11 +87,10 @@ impl<'b> ServiceBuilder<'b, '_, '_> {
 
     /// The certificate that is shown to backends; the inner `None`: none is.
     fn identity(&mut self, model: &BackendTls) -> Option<Option<Arc<Certificate>>> {
-        let Some((certificate, key)) = &model.identity else { return Some(None) };
-        let source = Source::File { certificate: certificate.clone(), key: key.clone(), ocsp: None };
+        let Some(source) = identity_source(model) else { return Some(None) };
         let holder = self.context.carried.holder();
         let mut loaded =
-            load::load_from(&[source], &self.context.known_keys, self.context.now, holder.as_ref());
+            load::load_from(&source.places(), &self.context.known_keys, self.context.now, holder.as_ref());
         // Clients staple nothing.
         loaded.staples.clear();
         self.context.may_be_half_written |= loaded.may_be_half_written();
@@ -111,4 +111,10 @@ impl<'b> ServiceBuilder<'b, '_, '_> {
         *findings = others;
         self.leave_out(errors, still);
     }
+}
+
+/// The files of the certificate that is shown to backends. Clients staple nothing.
+pub(super) fn identity_source(model: &BackendTls) -> Option<Files> {
+    let (certificate, key) = model.identity.clone()?;
+    Some(Files { certificate, key, ocsp: None })
 }

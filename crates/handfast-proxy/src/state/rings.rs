@@ -1,10 +1,10 @@
 //! The ticket keys of the process: one ring for each combination of file, rotation and lifetime.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use handfast_tls::ticket::{KeySet, KeyText, TicketKeys, TicketSettings};
+use handfast_tls::ticket::{KeySet, KeySource, KeyText, TicketKeys, TicketSettings};
 
 use handfast_config::model::Tickets;
 use handfast_process::privileges::ServiceUser;
@@ -13,8 +13,8 @@ use handfast_process::privileges::ServiceUser;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RingId(usize);
 
-/// What makes two services use the same keys: their file, rotation and lifetime.
-type RingIdentity = (Option<PathBuf>, Duration, Duration);
+/// What makes two services use the same keys: source, rotation and lifetime.
+type RingIdentity = (KeySource, Duration, Duration);
 
 /// Keys that were in the memory of the process before this one.
 #[derive(Debug)]
@@ -88,15 +88,15 @@ impl KeyRings {
         tickets: &Tickets,
         now: SystemTime,
     ) -> Result<(RingId, Arc<KeySet>), handfast_tls::Error> {
-        let identity = (tickets.key_file.clone(), tickets.rotate, tickets.lifetime);
+        let identity = (tickets.key_source.clone(), tickets.rotate, tickets.lifetime);
         let known = self.rings.iter().position(|(known, _)| *known == identity);
         let index = match known {
             Some(index) => index,
             None => {
                 let settings = TicketSettings { rotate: tickets.rotate, lifetime: tickets.lifetime };
-                let keys = match &tickets.key_file {
-                    Some(path) => self.in_file(path, now, settings)?,
-                    None => self.in_memory(now, settings)?,
+                let keys = match &tickets.key_source {
+                    KeySource::File(path) => self.in_file(path, now, settings)?,
+                    KeySource::Memory => self.in_memory(now, settings)?,
                 };
                 self.rings.push((identity, keys));
                 self.rings.len() - 1

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use handfast_net::dial;
-use handfast_tls::certificate::Certificate;
 use handfast_tls::client_certificates::{self, ClientCertificates as ClientRule, Demand};
 use handfast_tls::load::{self, Before, FileProblem, Kept, ProblemKind, Source};
 use handfast_tls::server::{Server, ServerSettings};
+use handfast_tls::source::CertificateSource;
 use handfast_tls::store::{CertificateStore, Resolver};
 use handfast_tls::ticket::KeySet;
 use handfast_tls::{Finding, Severity};
@@ -22,7 +22,7 @@ use crate::admission::Admission;
 use crate::admission::permits::{AddressLimit, Pool};
 use crate::backends::standing::Standings;
 use crate::backends::tunnel::ProxyHop;
-use handfast_config::model::{self, CertificateSource, ClientChecks, RouteTls, Service, each_once};
+use handfast_config::model::{self, ClientChecks, RouteTls, Service, each_once};
 
 /// What a service needs where TLS ends here; nothing where it does not.
 #[derive(Debug, Default)]
@@ -181,7 +181,9 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
     /// served where their files cannot be used now.
     fn store(&mut self, tls: &model::Tls) -> Option<Read> {
         let before = self.before;
-        let (mut certificates, sources) = self.sources(tls);
+        let sources = self.sources(tls);
+        let mut certificates: Vec<_> = sources.iter().flat_map(|source| source.in_memory()).collect();
+        let sources: Vec<_> = sources.iter().flat_map(|source| source.places()).collect();
         let holder = self.context.carried.holder();
         let mut loaded =
             load::load_from(&sources, &self.context.known_keys, self.context.now, holder.as_ref());
@@ -213,28 +215,21 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
         Some((before.filter(same).map_or_else(|| Arc::new(store), Arc::clone), sources, kept.problems))
     }
 
-    /// Where the certificates of a service are, and those that are in no file.
-    fn sources(&mut self, tls: &model::Tls) -> (Vec<Arc<Certificate>>, Vec<Source>) {
-        let mut certificates = Vec::new();
-        let mut sources = Vec::new();
-        for source in &tls.certificates {
-            match source {
-                CertificateSource::File { certificate, key, ocsp } => {
-                    let (certificate, key, ocsp) = (certificate.clone(), key.clone(), ocsp.clone());
-                    sources.push(Source::File { certificate, key, ocsp });
-                }
-                CertificateSource::Folder(folder) => sources.push(Source::Folder(folder.clone())),
-                CertificateSource::Throwaway { .. } if self.context.keys_apart => self.context.report.error(
+    /// Where the certificates of a service come from.
+    fn sources(&mut self, tls: &model::Tls) -> Vec<Box<dyn CertificateSource>> {
+        let mut sources: Vec<Box<dyn CertificateSource>> = Vec::new();
+        for written in &tls.certificates {
+            match (written.on_disk(), &self.context.carried.throwaway) {
+                (Some(source), _) => sources.push(source),
+                (None, _) if self.context.keys_apart => self.context.report.error(
                     "the throwaway certificate's key is made in this process, which process.private-keys = \"apart\" forbids\n  \
                      hint: name a certificate and its key in files, or private-keys = \"in-process\"",
                 ),
-                CertificateSource::Throwaway { .. } => match &self.context.carried.throwaway {
-                    Some((_, certificate)) => certificates.push(Arc::clone(certificate)),
-                    None => self.context.report.error("the throwaway certificate was not made"),
-                },
+                (None, Some(throwaway)) => sources.push(Box::new(Arc::clone(throwaway))),
+                (None, None) => self.context.report.error("the throwaway certificate was not made"),
             }
         }
-        (certificates, sources)
+        sources
     }
 
     /// What is served on although its file cannot be used; said here.

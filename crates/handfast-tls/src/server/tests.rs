@@ -33,7 +33,7 @@ fn pair_asking(
     client_certificates: Option<ClientCertificates>,
 ) -> Pair {
     let made = throwaway::make(None, SystemTime::now()).unwrap();
-    pair_serving(version, resumption, client_certificates, vec![Arc::new(made.certificate)], &made.ca_pem)
+    pair_serving(version, resumption, client_certificates, vec![made.certificate], &made.ca_pem)
 }
 
 fn pair_serving(

@@ -2,7 +2,7 @@
 //!
 //! In: where the configuration comes from. Out: a state that could be served, and what it is to be served with.
 
-use crate::state::key_places;
+use crate::state::certificate_needs;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ impl Prepared {
         user.look_up()?;
         let threads = threads(&config);
         let max_connections = max_connections(&config, limit, checks::SLOTS)?;
-        let private_keys = KeyProcess::start(&config.process, threads, &key_places(&config))
+        let private_keys = KeyProcess::start(&config.process, threads, &certificate_needs(&config))
             .map_err(Error::system("start the key process"))?;
         if let Some(keys) = &private_keys {
             keys.monitor();

@@ -93,7 +93,7 @@ impl World {
         let now = SystemTime::now();
         let made = throwaway::make(None, now).unwrap();
         let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-        let (store, _) = CertificateStore::new(vec![Arc::new(made.certificate)], seconds.try_into().unwrap());
+        let (store, _) = CertificateStore::new(vec![made.certificate], seconds.try_into().unwrap());
         let hour = Duration::from_secs(3600);
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(made.ca_pem.as_bytes()).unwrap()).unwrap();

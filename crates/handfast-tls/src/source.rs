@@ -1,0 +1,101 @@
+//! Where certificates come from, and what each source needs from the processes that serve.
+//!
+//! In: paths, or a certificate in memory. Out: places for `load.rs`; the paths that the sandbox must allow, and those that the key
+//! process must read. A path that is missing there fails only at a later reload.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::certificate::Certificate;
+use crate::load::Source;
+use crate::throwaway::Throwaway;
+
+/// Where certificates come from.
+pub trait CertificateSource: fmt::Debug + Send + Sync {
+    /// The places to read.
+    fn places(&self) -> Vec<Source> {
+        Vec::new()
+    }
+
+    /// Certificates that are in no file.
+    fn in_memory(&self) -> Vec<Arc<Certificate>> {
+        Vec::new()
+    }
+
+    /// The paths that it reads, at a reload too.
+    fn needs(&self) -> SourceNeeds {
+        SourceNeeds::default()
+    }
+}
+
+/// The paths that sources of certificates read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceNeeds {
+    /// Files with certificates or keys: the key process reads them.
+    pub files: Vec<PathBuf>,
+    /// Folders of such files.
+    pub folders: Vec<PathBuf>,
+    /// Files without keys: the key process does not read them.
+    pub keyless: Vec<PathBuf>,
+}
+
+impl SourceNeeds {
+    /// All of them.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.files.iter().chain(&self.folders).chain(&self.keyless)
+    }
+}
+
+impl Extend<Self> for SourceNeeds {
+    fn extend<T: IntoIterator<Item = Self>>(&mut self, all: T) {
+        for Self { files, folders, keyless } in all {
+            self.files.extend(files);
+            self.folders.extend(folders);
+            self.keyless.extend(keyless);
+        }
+    }
+}
+
+/// One certificate in files that the configuration names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// The chain, and the key unless that has its own file.
+    pub certificate: PathBuf,
+    /// The key's own file.
+    pub key: Option<PathBuf>,
+    /// The OCSP response; `None`: the one beside the certificate, if there is one.
+    pub ocsp: Option<PathBuf>,
+}
+
+impl CertificateSource for Files {
+    fn places(&self) -> Vec<Source> {
+        let Self { certificate, key, ocsp } = self.clone();
+        vec![Source::File { certificate, key, ocsp }]
+    }
+
+    fn needs(&self) -> SourceNeeds {
+        let files = std::iter::once(&self.certificate).chain(&self.key).cloned().collect();
+        SourceNeeds { files, keyless: self.ocsp.iter().cloned().collect(), ..SourceNeeds::default() }
+    }
+}
+
+/// Every certificate in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder(pub PathBuf);
+
+impl CertificateSource for Folder {
+    fn places(&self) -> Vec<Source> {
+        vec![Source::Folder(self.0.clone())]
+    }
+
+    fn needs(&self) -> SourceNeeds {
+        SourceNeeds { folders: vec![self.0.clone()], ..SourceNeeds::default() }
+    }
+}
+
+impl CertificateSource for Arc<Throwaway> {
+    fn in_memory(&self) -> Vec<Arc<Certificate>> {
+        vec![Arc::clone(&self.certificate)]
+    }
+}
