@@ -1,7 +1,7 @@
-//! Backends' names: resolved at start and again when what was said runs out, off the path.
+//! Backends' names: resolved at start and again when an answer expires, off the path.
 //!
-//! In: the names of a state. Out: a new table of addresses whenever one of them changes, and how asking goes for those
-//! who look in. A name that cannot be resolved keeps the addresses it had last.
+//! In: the names of a state. Out: a new table of addresses whenever one of them changes, and the state of lookups. A name that cannot be
+//! resolved keeps the addresses it had last. For `handfast check`, each name is looked up once.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -13,26 +13,25 @@ use std::time::{Duration, SystemTime};
 
 use hickory_resolver::TokioResolver;
 use tokio::sync::mpsc::Sender;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
 use handfast_config::model::{Config, Target};
 use handfast_observe::metrics::NameSnapshot;
 
-mod trial;
-
-pub(crate) use trial::unresolvable;
-
-/// Bounds on how soon and how late a name is asked for again, whatever its TTL says.
+/// Bounds on the time between two lookups, whatever the TTL is.
 const BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
-/// After a failure: asked again so soon, and less and less often up to a minute.
+/// The first and the longest pause after a failure.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// How long one question may take.
-const QUESTION: Duration = Duration::from_secs(10);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Addresses of one name that are used. An answer may have thousands, each of which every worker would look at.
 const ADDRESSES: usize = 256;
 /// Where the system has no resolver configuration, the C library answers without a TTL.
 const WITHOUT_TTL: Duration = Duration::from_secs(30);
+/// How long all lookups of a trial may take. A resolver that does not answer is asked twice within it.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Names of a trial that are listed one by one.
+const MOST_LISTED: usize = 20;
 
 /// A name and port as written.
 type NameKey = (String, u16);
@@ -44,18 +43,15 @@ struct LookupSchedule {
     services: Vec<String>,
 }
 
-/// Why a question about a name brought no address.
+/// Why a lookup brought no address.
 #[derive(Debug)]
 pub(crate) enum Unresolved {
-    /// The name does not exist (NXDOMAIN).
     NoSuchName,
     /// It exists, and has no address.
     NoAddress,
-    /// No answer came within this time.
     Deadline(Duration),
-    /// The resolver failed otherwise.
     Resolver(Box<hickory_resolver::net::NetError>),
-    /// The C library did.
+    /// Of the C library.
     Library(io::Error),
 }
 
@@ -80,35 +76,45 @@ impl fmt::Display for Unresolved {
 
 impl std::error::Error for Unresolved {}
 
-/// What one question brought.
+/// The outcome of one lookup.
 #[derive(Debug)]
 pub(crate) struct Answer {
     name: NameKey,
     outcome: Result<Vec<SocketAddr>, Unresolved>,
-    /// When it is asked for again.
+    /// When the next lookup is made.
     again: Duration,
 }
 
-/// How asking for a name goes.
+/// A name of the present configuration.
 #[derive(Debug, Default)]
-struct Progress {
-    services: Vec<String>,
-    answered: u64,
-    failed: u64,
-    /// Why the last question failed.
-    problem: Option<String>,
+struct Name {
+    /// The interval and the task of its lookups.
+    lookups: Option<(Duration, AbortHandle)>,
+    /// Of the last lookup that had any; empty before.
+    addresses: Vec<SocketAddr>,
     /// Whether DNS has ever answered: with an address, or that there is none.
     is_answered: bool,
-    failing_since: Option<SystemTime>,
+    /// Its `addresses` are filled in for each reader.
+    report: NameSnapshot,
+}
+
+impl Name {
+    fn is_waiting(&self) -> bool {
+        self.report.answered + self.report.failed == 0
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        self.lookups.iter().for_each(|(_, task)| task.abort());
+    }
 }
 
 /// Keeps names resolved; lives on the control thread.
 #[derive(Debug)]
 pub(crate) struct Names {
     resolver: Option<Rc<TokioResolver>>,
-    lookups: HashMap<NameKey, (Duration, AbortHandle)>,
-    known: HashMap<NameKey, Vec<SocketAddr>>,
-    progress: BTreeMap<NameKey, Progress>,
+    names: BTreeMap<NameKey, Name>,
     answers: Sender<Answer>,
 }
 
@@ -120,129 +126,102 @@ impl Names {
         if let Err(error) = &resolver {
             tracing::debug!("no resolver configuration ({error}): asking the C library instead");
         }
-        Self {
-            resolver: resolver.ok().map(Rc::new),
-            lookups: HashMap::new(),
-            known: HashMap::new(),
-            progress: BTreeMap::new(),
-            answers,
-        }
+        Self { resolver: resolver.ok().map(Rc::new), names: BTreeMap::new(), answers }
     }
 
-    /// Asks for the names of `config` from now on, and no more for others.
+    /// Looks up the names of `config` from now on, and no others.
     pub(crate) fn follow(&mut self, config: &Config) {
-        let wanted = wanted(config);
-        self.lookups.retain(|name, (_, task)| {
-            let keep = wanted.contains_key(name);
-            if !keep {
-                task.abort();
-            }
-            keep
-        });
-        self.known.retain(|name, _| wanted.contains_key(name));
-        self.progress.retain(|name, _| wanted.contains_key(name));
-        for (name, LookupSchedule { interval, services }) in wanted {
-            self.progress.entry(name.clone()).or_default().services = services;
-            let same = self.lookups.get(&name).is_some_and(|(known, _)| *known == interval);
-            if same {
-                continue;
-            }
-            let ask = resolve_repeatedly(self.resolver.clone(), name.clone(), interval, self.answers.clone());
-            let task = tokio::task::spawn_local(ask).abort_handle();
-            if let Some((_, before)) = self.lookups.insert(name, (interval, task)) {
-                before.abort();
+        let schedules = schedules(config);
+        self.names.retain(|name, _| schedules.contains_key(name));
+        for (key, LookupSchedule { interval, services }) in schedules {
+            let name = self.names.entry(key.clone()).or_default();
+            (name.report.name, name.report.services) = (written(&key), services);
+            if name.lookups.as_ref().is_none_or(|(known, _)| *known != interval) {
+                let ask = resolve_repeatedly(self.resolver.clone(), key, interval, self.answers.clone());
+                let task = tokio::task::spawn_local(ask).abort_handle();
+                if let Some((_, before)) = name.lookups.replace((interval, task)) {
+                    before.abort();
+                }
             }
         }
     }
 
-    /// Names for which no question has had an outcome yet.
+    fn list(&self, is_listed: impl Fn(&Name) -> bool) -> Vec<String> {
+        self.names.iter().filter(|(_, name)| is_listed(name)).map(|(key, _)| written(key)).collect()
+    }
+
+    /// Names of which no lookup has ended yet.
     pub(crate) fn waiting_for(&self) -> Vec<String> {
-        let waiting = self.progress.iter().filter(|(_, progress)| progress.answered + progress.failed == 0);
-        waiting.map(|(name, _)| written(name)).collect()
+        self.list(Name::is_waiting)
     }
 
     /// Names that a process which has just started should wait for, before it takes the place of one that knows addresses: those
     /// without an outcome, and those without which a service has no backend at all. `without`: these services. A name that does
     /// not exist is waited for only where no service has a backend (`all`): one dead name must not keep the others from being served.
     pub(crate) fn needed(&self, without: &[String], all: bool) -> Vec<String> {
-        let is_needed = |name: &NameKey, progress: &Progress| {
-            let is_missed = progress.services.iter().any(|service| without.contains(service));
-            !self.known.contains_key(name) && is_missed && (all || !progress.is_answered)
-        };
-        let needed = self
-            .progress
-            .iter()
-            .filter(|(name, progress)| progress.answered + progress.failed == 0 || is_needed(name, progress));
-        needed.map(|(name, _)| written(name)).collect()
+        self.list(|name| {
+            let is_missed = || name.report.services.iter().any(|service| without.contains(service));
+            name.is_waiting() || (name.addresses.is_empty() && is_missed() && (all || !name.is_answered))
+        })
     }
 
     /// Names that have no address yet.
     pub(crate) fn unresolved(&self) -> Vec<String> {
-        let without = self.progress.keys().filter(|name| !self.known.contains_key(*name));
-        without.map(written).collect()
+        self.list(|name| name.addresses.is_empty())
     }
 
     /// Takes an answer; `Some` when the table has changed.
     pub(crate) fn take(&mut self, answer: Answer) -> Option<Addresses> {
-        let Answer { name, outcome, again } = answer;
+        let Answer { name: key, outcome, again } = answer;
         // An answer that was on its way when a reload let go of the name.
-        let progress = self.progress.get_mut(&name)?;
+        let name = self.names.get_mut(&key)?;
+        let report = &mut name.report;
         let addresses = match outcome {
             Ok(addresses) => addresses,
             Err(problem) => {
-                let kept = match self.known.get(&name) {
-                    Some(addresses) => format!("; {} stays in use", list(addresses)),
-                    None => "; there is no address to connect to".into(),
+                let kept = match &name.addresses[..] {
+                    [] => "; there is no address to connect to".into(),
+                    addresses => format!("; {} stays in use", list(addresses)),
                 };
-                let services = progress.services.join(", ");
+                let services = report.services.join(", ");
                 tracing::warn!(
                     "resolve {} (service {services}): {problem}{kept}; retrying in {again:?}",
-                    name.0
+                    key.0
                 );
-                progress.failed += 1;
-                progress.is_answered |= problem.is_an_answer();
-                progress.problem = Some(problem.to_string());
-                progress.failing_since.get_or_insert_with(SystemTime::now);
+                report.failed += 1;
+                name.is_answered |= problem.is_an_answer();
+                report.problem = Some(problem.to_string());
+                report.failing_since.get_or_insert_with(SystemTime::now);
                 return None;
             }
         };
-        progress.answered += 1;
-        progress.is_answered = true;
-        progress.problem = None;
-        let failed = progress.failing_since.take();
-        let changed = self.known.get(&name) != Some(&addresses);
-        if let Some(since) = failed {
+        report.answered += 1;
+        name.is_answered = true;
+        report.problem = None;
+        let changed = name.addresses != addresses;
+        if let Some(since) = report.failing_since.take() {
             let time = since.elapsed().unwrap_or_default().as_secs();
-            tracing::info!("resolve {}: works again after {time} s: {}", name.0, list(&addresses));
-        } else if changed && self.known.contains_key(&name) {
-            tracing::info!("{} resolves to {} now", name.0, list(&addresses));
+            tracing::info!("resolve {}: works again after {time} s: {}", key.0, list(&addresses));
+        } else if changed && !name.addresses.is_empty() {
+            tracing::info!("{} resolves to {} now", key.0, list(&addresses));
         }
-        if !changed {
-            return None;
-        }
-        self.known.insert(name, addresses);
-        Some(self.addresses())
+        name.addresses = addresses;
+        changed.then(|| self.addresses())
     }
 
-    /// How asking goes, for metrics and the status page.
+    /// How lookups go, for metrics and the status page.
     pub(crate) fn snapshots(&self) -> Vec<NameSnapshot> {
-        let snapshot = |(name, progress): (&NameKey, &Progress)| NameSnapshot {
-            name: written(name),
-            services: progress.services.clone(),
-            addresses: self.known.get(name).map_or_else(Vec::new, |addresses| {
-                addresses.iter().map(|address| address.ip().to_string()).collect()
-            }),
-            answered: progress.answered,
-            failed: progress.failed,
-            problem: progress.problem.clone(),
-            failing_since: progress.failing_since,
+        let snapshot = |name: &Name| NameSnapshot {
+            addresses: name.addresses.iter().map(|address| address.ip().to_string()).collect(),
+            ..name.report.clone()
         };
-        self.progress.iter().map(snapshot).collect()
+        self.names.values().map(snapshot).collect()
     }
 
     /// The table as it is.
     pub(crate) fn addresses(&self) -> Addresses {
-        Arc::new(self.known.clone())
+        let known = self.names.iter().filter(|(_, name)| !name.addresses.is_empty());
+        Arc::new(known.map(|(key, name)| (key.clone(), name.addresses.clone())).collect())
     }
 }
 
@@ -255,9 +234,9 @@ fn list(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(|address| address.ip().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The names of a configuration; of two services that want the same one, the more eager counts.
-fn wanted(config: &Config) -> HashMap<NameKey, LookupSchedule> {
-    let mut wanted: HashMap<NameKey, LookupSchedule> = HashMap::new();
+/// The names of a configuration, each with the shortest interval of its services.
+fn schedules(config: &Config) -> HashMap<NameKey, LookupSchedule> {
+    let mut schedules: HashMap<NameKey, LookupSchedule> = HashMap::new();
     for service in &config.services {
         let sets = service.backend_sets();
         let backends = sets.iter().flat_map(|set| set.backends.iter());
@@ -267,16 +246,16 @@ fn wanted(config: &Config) -> HashMap<NameKey, LookupSchedule> {
         for target in direct.chain(through) {
             if let Target::Name(name, port) = target {
                 let interval = service.limits.resolve;
-                let wish = wanted.entry((name.clone(), *port));
-                let wish = wish.or_insert_with(|| LookupSchedule { interval, services: Vec::new() });
-                wish.interval = wish.interval.min(interval);
-                if !wish.services.contains(&service.name) {
-                    wish.services.push(service.name.clone());
+                let schedule = schedules.entry((name.clone(), *port));
+                let schedule = schedule.or_insert_with(|| LookupSchedule { interval, services: Vec::new() });
+                schedule.interval = schedule.interval.min(interval);
+                if !schedule.services.contains(&service.name) {
+                    schedule.services.push(service.name.clone());
                 }
             }
         }
     }
-    wanted
+    schedules
 }
 
 async fn resolve_repeatedly(
@@ -287,8 +266,8 @@ async fn resolve_repeatedly(
 ) {
     let mut retry = RETRY.0;
     loop {
-        let outcome = tokio::time::timeout(QUESTION, ask(resolver.as_deref(), &name)).await;
-        let (outcome, again) = match outcome.unwrap_or(Err(Unresolved::Deadline(QUESTION))) {
+        let outcome = tokio::time::timeout(LOOKUP_TIMEOUT, ask(resolver.as_deref(), &name)).await;
+        let (outcome, again) = match outcome.unwrap_or(Err(Unresolved::Deadline(LOOKUP_TIMEOUT))) {
             Ok((addresses, ttl)) => {
                 retry = RETRY.0;
                 let again = if interval.is_zero() { ttl.clamp(BOUNDS.0, BOUNDS.1) } else { interval };
@@ -353,9 +332,69 @@ async fn ask(
 /// What names resolve to now; replaced as a whole when any of it changes.
 pub(crate) type Addresses = Arc<HashMap<(String, u16), Vec<SocketAddr>>>;
 
+/// The names that cannot be resolved now, a line for each.
+///
+/// **Cost**: blocks until each name has an answer, at most [`TRIAL_TIMEOUT`]; all are asked for at the same time.
+pub(crate) fn unresolvable(config: &Config) -> Vec<String> {
+    let mut names: Vec<(NameKey, LookupSchedule)> = schedules(config).into_iter().collect();
+    names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+    if names.is_empty() {
+        return Vec::new();
+    }
+    // A thread, since the caller may be in a runtime already.
+    let thread = std::thread::Builder::new().name("names".to_owned());
+    let asked = std::thread::scope(|scope| {
+        let spawned = thread.spawn_scoped(scope, || ask_all(names.iter().map(|(name, _)| name.clone())));
+        spawned.map(|asking| asking.join().unwrap_or_default())
+    });
+    let outcomes = match asked {
+        Ok(outcomes) => outcomes,
+        Err(error) => return vec![format!("resolve the names of backends: start a thread: {error}")],
+    };
+    let lines = names.iter().filter_map(|(name, LookupSchedule { services, .. })| {
+        let (_, problem) = outcomes.iter().find(|(known, _)| known == name)?;
+        Some(format!("resolve {} (service {}): {problem}", name.0, services.join(", ")))
+    });
+    let mut listed: Vec<String> = lines.collect();
+    let more = listed.len().saturating_sub(MOST_LISTED);
+    listed.truncate(MOST_LISTED);
+    if more > 0 {
+        listed.push(format!("{more} more names of backends cannot be resolved"));
+    }
+    if let Some(last) = listed.last_mut() {
+        last.push_str("\n  hint: a start serves without them, and asks again until there is an answer");
+    }
+    listed
+}
+
+/// Looks each name up; those without an address, and why.
+fn ask_all(names: impl Iterator<Item = NameKey>) -> Vec<(NameKey, Unresolved)> {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return Vec::new();
+    };
+    let failed = runtime.block_on(async {
+        let resolver = TokioResolver::builder_tokio().and_then(|builder| builder.build()).ok();
+        let deadline = Instant::now() + TRIAL_TIMEOUT;
+        let mut lookups = JoinSet::new();
+        for name in names {
+            let resolver = resolver.clone();
+            lookups.spawn(async move {
+                let answer = tokio::time::timeout_at(deadline, ask(resolver.as_ref(), &name)).await;
+                (name, answer.unwrap_or(Err(Unresolved::Deadline(TRIAL_TIMEOUT))))
+            });
+        }
+        let outcomes = lookups.join_all().await.into_iter();
+        outcomes.filter_map(|(name, outcome)| Some((name, outcome.err()?))).collect()
+    });
+    // A lookup by the C library cannot be cancelled.
+    runtime.shutdown_background();
+    failed
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use handfast_config::parse;
 
     #[test]
     fn the_same_addresses_in_any_order_are_the_same_and_not_too_many() {
@@ -371,12 +410,14 @@ mod tests {
     fn a_start_waits_for_names_without_which_a_service_has_no_backend() {
         let (answers, _receiver) = tokio::sync::mpsc::channel(1);
         let name = |name: &str| (name.to_owned(), 80);
-        let of = |service: &str| Progress { services: vec![service.into()], ..Progress::default() };
+        let of = |service: &str| {
+            let mut name = Name::default();
+            name.report.services = vec![service.into()];
+            name
+        };
         let mut names = Names {
             resolver: None,
-            lookups: HashMap::new(),
-            known: HashMap::new(),
-            progress: BTreeMap::from([(name("a.example"), of("a")), (name("b.example"), of("b"))]),
+            names: BTreeMap::from([(name("a.example"), of("a")), (name("b.example"), of("b"))]),
             answers,
         };
         let answer = |names: &mut Names, of: &str, outcome| {
@@ -403,13 +444,8 @@ mod tests {
     fn a_name_keeps_its_addresses_while_it_cannot_be_resolved() {
         let (answers, _receiver) = tokio::sync::mpsc::channel(1);
         let name: NameKey = ("db.example".into(), 5_432);
-        let mut names = Names {
-            resolver: None,
-            lookups: HashMap::new(),
-            known: HashMap::new(),
-            progress: BTreeMap::from([(name.clone(), Progress::default())]),
-            answers,
-        };
+        let mut names =
+            Names { resolver: None, names: BTreeMap::from([(name.clone(), Name::default())]), answers };
         assert_eq!(names.waiting_for(), ["db.example:5432"]);
         let address = SocketAddr::from(([10, 0, 0, 9], 5_432));
         let answer = |outcome| Answer { name: name.clone(), outcome, again: RETRY.0 };
@@ -425,5 +461,20 @@ mod tests {
         assert!(seen.problem.is_none() && seen.failing_since.is_none(), "{seen:?}");
         let gone = Answer { name: ("gone.example".into(), 80), outcome: Ok(vec![address]), again: RETRY.0 };
         assert!(names.take(gone).is_none(), "a name that a reload let go of");
+    }
+
+    /// The name is reserved for having no address (RFC 6761 §6.4), whatever this machine resolves names with.
+    #[test]
+    fn a_name_without_an_address_is_named_with_its_service_and_the_cause() {
+        let text = "[[service]]\nname = \"db\"\nlisten = \"127.0.0.1:1\"\nclient-tls = false\n\
+                    backend = [\"no-such-name.invalid:80\", \"10.0.0.1:80\"]\n";
+        let (config, _) = parse("handfast.toml", text, &|_| false).expect("a good configuration");
+        let lines = unresolvable(&config);
+        let [line] = &lines[..] else { panic!("{lines:?}") };
+        assert!(line.starts_with("resolve no-such-name.invalid (service db): "), "{line}");
+        assert!(
+            line.ends_with("\n  hint: a start serves without them, and asks again until there is an answer"),
+            "{line}"
+        );
     }
 }
