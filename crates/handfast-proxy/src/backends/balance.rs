@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use crate::backends::endpoint::Endpoint;
 
-/// A share is a weight times so much, so that one that grows slowly still has steps.
+/// A share is a weight times this, so that one that grows slowly still has steps.
 pub(super) const WHOLE: u64 = 1_024;
 
 /// A backend of a group.
@@ -17,7 +17,7 @@ pub(super) struct Member {
     pub(super) endpoint: Rc<Endpoint>,
     pub(super) weight: u32,
     pub(super) backup: bool,
-    /// What its name says to source-hash; the same in every process and on every machine.
+    /// The hash of its name, for source-hash; the same in every process and on every machine.
     pub(super) key: u64,
     /// How far its turn has come.
     credit: Cell<i64>,

@@ -1,11 +1,8 @@
-//! The backends of a route as one thread sees them: which there are, which are up, which is next.
+//! One address that a thread can dial, and attempts to connect to it.
 //!
-//! In: targets and what their names resolve to. Out: the order in which a connection tries them.
-//!
-//! Whether a backend is up is known by all threads together (`standing.rs`): what one of them finds out spares the
-//! others' clients. Connections are counted by each thread for itself: they are spread evenly over the threads.
+//! All threads share whether it is up (`standing.rs`): what one of them finds spares the others' clients. Each thread counts its own
+//! connections: they are spread evenly over the threads.
 
-use crate::backends::tunnel::host_of;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +11,7 @@ use std::time::Duration;
 use handfast_net::fault::Cause as SocketCause;
 
 use crate::backends::standing::{FailurePolicy, Standing, Trial};
-use crate::backends::tunnel::TunnelDestination;
+use crate::backends::tunnel::{TunnelDestination, host_of};
 use handfast_config::model::Address;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::BackendMetrics;
@@ -52,16 +49,14 @@ impl Endpoint {
 /// What a connection is to do next.
 #[derive(Debug)]
 pub(crate) enum Pick {
-    /// Dial this one.
     Dial(Attempt),
-    /// There is only this one left, and another connection tries it out: wait for what comes of that.
+    /// No other is left, and another connection tries it out: wait for the outcome.
     Wait(Rc<Endpoint>),
-    /// There is none left.
+    /// None is left.
     Nothing,
 }
 
-/// An attempt to connect. The trial of a backend that is down ends with it, whatever becomes of the connection, its task
-/// or its thread.
+/// An attempt to connect. The trial of a backend that is down ends with it, whatever becomes of the connection, its task or its thread.
 #[derive(Debug)]
 pub(crate) struct Attempt {
     pub(crate) endpoint: Rc<Endpoint>,
@@ -74,9 +69,8 @@ impl Attempt {
         Self { endpoint: Rc::clone(endpoint), trial: None }
     }
 
-    /// A connection stands; it counts until the returned value is dropped. `is_good`: nothing is left that the backend may fail
-    /// at. Else its failures are forgotten only by [`InUse::is_good`]: one that is reached each time and fails right behind that would never
-    /// be marked down.
+    /// It is connected, and counts until the returned value is dropped. `is_good`: nothing is left that the backend may fail at. Else its
+    /// failures are forgotten only by [`InUse::is_good`]: a backend that is reached each time and fails then would never be marked down.
     pub(crate) fn connected(self, after: Duration, is_good: bool) -> InUse {
         let endpoint = Rc::clone(&self.endpoint);
         if is_good {
@@ -87,7 +81,6 @@ impl Attempt {
         InUse(endpoint)
     }
 
-    /// Dialling failed, or the handshake with it.
     pub(crate) fn failed(self, reason: &CloseReason, policy: FailurePolicy) {
         failed(&self.endpoint, self.trial, reason, policy);
     }
@@ -117,27 +110,26 @@ pub(crate) fn is_ours(cause: Cause) -> bool {
     matches!(cause, Cause::Socket(OutOfFiles | OutOfPorts | OutOfMemory | ForeignAddress) | Cause::Internal)
 }
 
-/// A standing connection to an endpoint.
+/// An open connection to an endpoint.
 #[derive(Debug)]
 pub(crate) struct InUse(Rc<Endpoint>);
 
 impl InUse {
-    /// Where to.
     pub(crate) fn endpoint(&self) -> &Rc<Endpoint> {
         &self.0
     }
 
-    /// It spoke so long after the client's bytes had come.
+    /// It sent something, this long after the client had.
     pub(crate) fn answered(&self, after: Duration) {
         self.0.metrics.answered(after);
     }
 
-    /// It can serve, after something that was left to do.
+    /// It can serve.
     pub(crate) fn is_good(&self) {
         self.0.standing.connected();
     }
 
-    /// It answered, and failed later, before it could serve: that counts as if it had not answered.
+    /// It answered, and failed before it could serve: that counts as if it had not answered.
     pub(crate) fn failed(&self, reason: &CloseReason, policy: FailurePolicy) {
         failed(&self.0, None, reason, policy);
     }

@@ -53,17 +53,12 @@ impl Group {
 
     /// Replaces the endpoints, and the names without an address. An endpoint that stays keeps its place in the rotation.
     pub(crate) fn set(&self, endpoints: Vec<Weighted>, nameless: Vec<Arc<BackendMetrics>>) {
-        let members: Vec<_> = endpoints
-            .into_iter()
-            .map(|(endpoint, weight, backup)| Member::new(endpoint, weight, backup))
-            .collect();
-        let before = self.members.replace(members);
+        let member = |(endpoint, weight, backup)| Member::new(endpoint, weight, backup);
+        let before = self.members.replace(endpoints.into_iter().map(member).collect());
         let members = self.members.borrow();
         for member in members.iter() {
-            if let Some(before) = before.iter().find(|before| Rc::ptr_eq(&before.endpoint, &member.endpoint))
-            {
-                member.follows(before);
-            }
+            let is_same = |before: &&Member| Rc::ptr_eq(&before.endpoint, &member.endpoint);
+            before.iter().find(is_same).into_iter().for_each(|before| member.follows(before));
         }
         let alike = |backup| {
             let mut weights =
@@ -85,7 +80,7 @@ impl Group {
         self.members.borrow().iter().map(|member| Rc::clone(&member.endpoint)).collect()
     }
 
-    /// A connection ended because there was no endpoint to try.
+    /// Counts a connection that ended because there was no endpoint to try.
     pub(crate) fn nothing_to_try(&self) {
         self.nameless.borrow().iter().for_each(|metrics| metrics.failed(Cause::NameNotResolved));
     }
@@ -118,16 +113,14 @@ impl Group {
                 return Pick::Dial(picked);
             }
         }
-        let backups_last =
-            || [false, true].map(|backup| turn().filter(move |member| member.backup == backup));
-        match backups_last().into_iter().flatten().find_map(try_out) {
-            Some(attempt) => Pick::Dial(attempt),
-            None => backups_last()
-                .into_iter()
-                .flatten()
-                .find(|member| member.endpoint.standing.availability() != Availability::Out)
-                .map_or(Pick::Nothing, |member| Pick::Wait(Rc::clone(&member.endpoint))),
+        let backups_last = || {
+            [false, true].into_iter().flat_map(|backup| turn().filter(move |member| member.backup == backup))
+        };
+        if let Some(attempt) = backups_last().find_map(try_out) {
+            return Pick::Dial(attempt);
         }
+        let is_used = |member: &&Member| member.endpoint.standing.availability() != Availability::Out;
+        backups_last().find(is_used).map_or(Pick::Nothing, |member| Pick::Wait(Rc::clone(&member.endpoint)))
     }
 
     /// One of those that are used at the same time.

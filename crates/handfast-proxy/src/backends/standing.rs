@@ -1,15 +1,14 @@
-//! How a backend does, as all worker threads of the process see it: up, marked down for a while, on trial, or out of use.
+//! The state of a backend, shared by all worker threads: up, marked down for a while, on trial, or out of use.
 //!
 //! In: the outcome of every attempt to connect, from any thread. Out: whether a connection should try it; and for the
 //! status page, since when and why not. A standing belongs to a service and outlives reloads that keep both.
 //!
-//! It is shared memory on the path, the only one: read once for each connect, and written when an attempt fails, or
-//! succeeds after a failure. So while all is well every core reads its own copy of the cache line. docs/decisions.md (22)
-//! says why that is worth it.
+//! It is the only shared memory on the path: read once for each connect, and written when an attempt fails, or succeeds after a failure.
+//! So without failures every core reads its own copy of the cache line. docs/decisions.md (22) has the reasons.
 
 #![expect(
     clippy::disallowed_types,
-    reason = "what a check or an operator says is locked, and connections look only at what came of it"
+    reason = "what takes a backend out of use is locked, and connections read only the outcome"
 )]
 
 use std::sync::Mutex;
@@ -20,10 +19,10 @@ use handfast_net::clock::Moment;
 use handfast_net::fault::Cause as Socket;
 
 use handfast_observe::cause::Cause;
+use handfast_observe::metrics::{BackendSnapshot, BackendState, BackendStatus};
 use handfast_observe::reason::{CloseReason, Side};
 
 mod exclusion;
-mod status;
 mod transfer;
 mod table;
 
@@ -37,7 +36,7 @@ const UP: u64 = 0;
 /// nanoseconds of the monotonic clock, which have neither this bit nor the next one for 146 years.
 const TRIAL: u64 = 1 << 63;
 
-/// Out of use: checks find it down, or an operator wants it so ([`exclusion`]). No connection's outcome changes that.
+/// Out of use ([`exclusion`]). No connection's outcome changes that.
 const OUT: u64 = 1 << 62;
 
 /// Whether a backend is to be tried.
@@ -75,7 +74,6 @@ pub(crate) struct Standing {
     down_since: AtomicU64,
     /// When it was last up again, in nanoseconds of the monotonic clock; 0: it was never down.
     came_up: AtomicU64,
-    /// What checks and an operator say.
     exclusion: Mutex<Exclusion>,
     service: Box<str>,
     name: Box<str>,
@@ -86,7 +84,7 @@ pub(crate) struct Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trial(u64);
 
-/// After how many failures in a row, and for how long, a backend is marked down.
+/// A backend is marked down for `pause` after this number of failures in a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailurePolicy {
     pub(crate) failures: u32,
@@ -141,9 +139,9 @@ impl Standing {
         self.replace(trial.0, (trial.0 & !TRIAL).max(1));
     }
 
-    /// A connection to it stands.
+    /// A connection to it is open.
     pub(crate) fn connected(&self) {
-        // Looked at first: what is as it should be is not written.
+        // Read first: without failures nothing is written.
         if self.failures.load(Ordering::Relaxed) != 0 {
             self.failures.store(0, Ordering::Relaxed);
         }
@@ -188,7 +186,6 @@ impl Standing {
         })
     }
 
-    /// Says that this attempt marked it down, and why.
     pub(crate) fn log_marked_down(&self, reason: &CloseReason, marked: MarkedDown) {
         let MarkedDown { failures, pause } = marked;
         let Self { service, name, .. } = self;
@@ -207,7 +204,7 @@ impl Standing {
         Some(self.came_up.load(Ordering::Relaxed)).filter(|since| *since != 0).map(Moment::from_nanos)
     }
 
-    /// How many attempts failed since the last one that did not.
+    /// In a row.
     pub(crate) fn failures(&self) -> u32 {
         self.failures.load(Ordering::Relaxed)
     }
@@ -233,6 +230,30 @@ impl Standing {
 
     fn replace(&self, before: u64, after: u64) -> bool {
         self.state.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+impl BackendStatus for Standing {
+    fn add_to(&self, to: &mut BackendSnapshot) {
+        to.failures_in_a_row = self.failures();
+        to.last_failure = self.cause().map(|cause| cause.name());
+        to.check = self.checked();
+        let operator = self.taken_out();
+        to.operator = operator.map(|(requested, _)| requested.name());
+        to.operator_since = operator.map(|(_, since)| since);
+        let outage = self.outage();
+        to.down_since = outage.map(|outage| outage.since);
+        to.pause_left_seconds = outage.and_then(|outage| outage.pause_left).map(|left| left.as_secs_f64());
+        to.state = match (outage, self.availability()) {
+            (Some(_), Availability::Out) => match to.operator {
+                Some("drain") => BackendState::Drained,
+                Some(_) => BackendState::TakenDown,
+                None => BackendState::CheckFailed,
+            },
+            (None, _) => BackendState::Up,
+            (Some(_), Availability::OnTrial) => BackendState::OnTrial,
+            (Some(_), _) => BackendState::Down,
+        };
     }
 }
 

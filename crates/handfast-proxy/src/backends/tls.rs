@@ -49,12 +49,10 @@ struct Made {
 }
 
 impl BackendTlsClient {
-    /// For one thread. **Cost**: nothing until it dials.
     pub(crate) fn new(settings: Arc<BackendTlsSettings>) -> Self {
         Self { settings, clients: RefCell::default() }
     }
 
-    /// What it was made of.
     pub(crate) fn settings(&self) -> &Arc<BackendTlsSettings> {
         &self.settings
     }
@@ -84,7 +82,6 @@ impl BackendTlsClient {
         }
     }
 
-    /// What is spoken with these backends before TLS.
     pub(crate) fn prelude(&self) -> BackendPrelude {
         match self.starttls() {
             None => BackendPrelude::None,
@@ -112,7 +109,6 @@ impl BackendTlsClient {
         self.clients.borrow_mut().retain(|name, _| endpoints.iter().any(|known| known.name == *name));
     }
 
-    /// Endpoints that it has sessions with.
     #[cfg(test)]
     pub(crate) fn endpoints(&self) -> usize {
         self.clients.borrow().len()

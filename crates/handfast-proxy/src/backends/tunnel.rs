@@ -42,11 +42,6 @@ impl TunnelDestination {
         };
         Some(Self { host: host.into(), port })
     }
-
-    /// The name that the backend's certificate must have, unless the configuration names another one.
-    pub(crate) fn host(&self) -> &str {
-        &self.host
-    }
 }
 
 impl DialAddress {
@@ -66,7 +61,7 @@ impl DialAddress {
     }
 }
 
-/// The addresses of a target now; none when its name, or that of the proxy on the way, has no address.
+/// The addresses of a target; none when its name, or that of the proxy on the way, has no address.
 pub(crate) fn dial_addresses(
     target: &Target,
     through: Option<&ConnectThrough>,
@@ -97,7 +92,7 @@ fn direct(target: &Target, built_in: Option<&Address>, addresses: &Addresses) ->
     }
 }
 
-/// The content of a file that holds a password.
+/// The content of a file that has a password.
 fn password(file: &Path) -> Result<String, String> {
     let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
     let length = fs::metadata(file).map_err(unreadable)?.len();
@@ -107,10 +102,9 @@ fn password(file: &Path) -> Result<String, String> {
     fs::read_to_string(file).map_err(unreadable)
 }
 
-/// How a proxy on the way is asked.
+/// A proxy on the way.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ProxyHop {
-    /// As it is written.
     pub(crate) model: ConnectThrough,
     credentials: Option<Credentials>,
 }
@@ -120,20 +114,19 @@ impl ProxyHop {
     ///
     /// **Errors**: a file that cannot be read, or holds no password.
     pub(crate) fn read(model: &ConnectThrough, user: &ServiceUser) -> Result<Self, String> {
-        let credentials = match &model.login {
-            None => None,
-            Some((name, file)) => {
-                let password = user.act_on(file, || password(file)).map_err(|error| error.to_string());
-                let wrong = |what: String| format!("{}: {what}", file.display());
-                let password = password.and_then(|password| password).map_err(wrong)?;
-                let expected = || wrong("holds no password, expected one line of 1 to 255 bytes".into());
-                Some(Credentials::new(name, password.trim_end_matches(['\r', '\n'])).ok_or_else(expected)?)
-            }
-        };
-        Ok(Self { model: model.clone(), credentials })
+        let mut hop = Self { model: model.clone(), credentials: None };
+        if let Some((name, file)) = &model.login {
+            let password = user.act_on(file, || password(file)).map_err(|error| error.to_string());
+            let wrong = |what: String| format!("{}: {what}", file.display());
+            let password = password.flatten().map_err(wrong)?;
+            let expected = || wrong("holds no password, expected one line of 1 to 255 bytes".into());
+            let credentials = Credentials::new(name, password.trim_end_matches(['\r', '\n']));
+            hop.credentials = Some(credentials.ok_or_else(expected)?);
+        }
+        Ok(hop)
     }
 
-    /// What is to be said to it; `None` for a host that cannot be said, which no configuration has.
+    /// `None` for a host that cannot be sent, which no configuration has.
     pub(crate) fn tunnel(&self, behind: &TunnelDestination) -> Option<Tunnel> {
         let credentials = self.credentials.clone();
         match self.model.kind {
@@ -143,15 +136,15 @@ impl ProxyHop {
     }
 }
 
-/// What the certificate of an endpoint with this name and address must have, unless the configuration names another one: the name
-/// that it was found under, or its IP address. `None` for a unix socket.
+/// The name that the certificate of an endpoint must have, unless the configuration names another one: the name that it was resolved
+/// from, or its IP address. `None` for a unix socket.
 pub(crate) fn host_of(name: &str, address: &Address, behind: Option<&TunnelDestination>) -> Option<String> {
     if let Some(behind) = behind {
-        return Some(behind.host().to_owned());
+        return Some(behind.host.to_string());
     }
     match (address, name.split_once('=')) {
         (Address::Unix(_), _) => None,
-        // As `places` writes what a name resolved to.
+        // As `direct` writes what a name resolved to.
         (Address::Ip(_), Some((found_under, _))) => Some(found_under.to_owned()),
         (Address::Ip(address), None) => Some(address.ip().to_string()),
     }

@@ -1,11 +1,11 @@
-//! What takes a backend out of use, whatever connections find: its checks, and an operator's word.
+//! What takes a backend out of use, whatever connections find: its checks, and an operator's request.
 //!
-//! In: outcomes of checks, from the checks' thread; words, from the control thread. Out: whether the backend is out, in the
-//! one number that connections look at ([`Standing::availability`]), and for those who look in, why.
+//! In: outcomes of checks, from the checks' thread; requests, from the control thread. Out: whether the backend is out, in the one number
+//! that connections read ([`Standing::availability`]), and why, for metrics and the status page.
 //!
-//! A backend is used when no operator has taken it out, its last checks do not say that it is down, and it is in no pause
-//! after failed connections. The three are kept apart, so that none undoes what another one found out. Coming back into use it
-//! starts over: failures of connections before that are forgotten, and it is in no pause.
+//! A backend is used when no operator has taken it out, its last checks do not find it down, and it is in no pause after failed
+//! connections. The three are separate, so that none undoes what another one found. A backend that comes back starts over: failures of
+//! connections before that are forgotten, and it is in no pause.
 
 use std::fmt;
 use std::sync::PoisonError;
@@ -16,7 +16,7 @@ use handfast_net::clock::Moment;
 use handfast_text::units::counted;
 
 use super::{OUT, Standing, UP};
-use handfast_observe::metrics::{CheckSnapshot, Distribution, Histogram};
+use handfast_observe::metrics::{CheckSnapshot, Histogram};
 use handfast_observe::operator_state::OperatorState;
 
 /// Why a backend is out, or would be.
@@ -29,38 +29,26 @@ pub(super) struct Exclusion {
 /// What checks have found.
 #[derive(Debug)]
 struct Checked {
-    /// Of the last outcome.
-    in_a_row: u32,
     /// Whether any has ever passed: until then the first that fails is enough.
     proven: bool,
-    down: bool,
-    /// When it was found down, or up again, or when checks began.
-    since: SystemTime,
-    /// When the last one ended, and why it failed.
-    last: Option<(SystemTime, Result<(), String>)>,
-    passed: u64,
-    failed: u64,
     seconds: Histogram,
+    /// Its `seconds` are filled in for each reader.
+    report: CheckSnapshot,
 }
 
 impl Checked {
     fn new() -> Self {
-        Self {
-            in_a_row: 0,
-            proven: false,
-            down: false,
-            since: SystemTime::now(),
-            last: None,
-            passed: 0,
-            failed: 0,
-            seconds: Histogram::default(),
-        }
+        let report = CheckSnapshot { up: true, since: Some(SystemTime::now()), ..CheckSnapshot::default() };
+        Self { proven: false, seconds: Histogram::default(), report }
     }
 
-    fn note(&mut self, outcome: Result<(), String>) {
-        let same = self.last.as_ref().is_some_and(|(_, last)| last.is_ok() == outcome.is_ok());
-        self.in_a_row = if same { self.in_a_row.saturating_add(1) } else { 1 };
-        self.last = Some((SystemTime::now(), outcome));
+    fn note(&mut self, failure: Option<String>) {
+        let Self { report, .. } = self;
+        let same = report.last_at.is_some() && report.last_failure.is_some() == failure.is_some();
+        report.in_a_row = if same { report.in_a_row.saturating_add(1) } else { 1 };
+        report.last_at = Some(SystemTime::now());
+        *(if failure.is_some() { &mut report.failed } else { &mut report.passed }) += 1;
+        report.last_failure = failure;
     }
 }
 
@@ -69,7 +57,7 @@ impl Standing {
         let mut exclusion = self.exclusion.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = change(&mut exclusion);
         let is_out = exclusion.requested.is_some_and(|(requested, _)| requested != OperatorState::Up)
-            || exclusion.checked.as_ref().is_some_and(|checked| checked.down);
+            || exclusion.checked.as_ref().is_some_and(|checked| !checked.report.up);
         if is_out {
             self.state.store(OUT, Ordering::Relaxed);
         } else if self.state.load(Ordering::Relaxed) == OUT {
@@ -85,16 +73,16 @@ impl Standing {
     pub(crate) fn check_passed(&self, after: Duration, rise: u32) {
         let came_up = self.exclude(|exclusion| {
             let checked = exclusion.checked.get_or_insert_with(Checked::new);
-            checked.note(Ok(()));
-            checked.passed += 1;
+            checked.note(None);
             checked.proven = true;
             checked.seconds.record(after);
-            if !checked.down || checked.in_a_row < rise {
+            let report = &mut checked.report;
+            if report.up || report.in_a_row < rise {
                 return None;
             }
-            checked.down = false;
-            let since = std::mem::replace(&mut checked.since, SystemTime::now());
-            Some((since, checked.in_a_row, exclusion.requested))
+            report.up = true;
+            let since = report.since.replace(SystemTime::now())?;
+            Some((since, report.in_a_row, exclusion.requested))
         });
         if let Some((since, passed, requested)) = came_up {
             let Self { service, name, .. } = self;
@@ -115,18 +103,15 @@ impl Standing {
         let reason = reason.to_string();
         let went_down = self.exclude(|exclusion| {
             let checked = exclusion.checked.get_or_insert_with(Checked::new);
-            checked.note(Err(reason.clone()));
-            checked.failed += 1;
-            if checked.down || (checked.proven && checked.in_a_row < fall) {
+            checked.note(Some(reason.clone()));
+            let report = &mut checked.report;
+            if !report.up || (checked.proven && report.in_a_row < fall) {
                 return None;
             }
-            checked.down = true;
-            checked.since = SystemTime::now();
-            Some(if checked.proven {
-                in_a_row(checked.in_a_row, "failed")
-            } else {
-                "its first check failed".into()
-            })
+            report.up = false;
+            report.since = Some(SystemTime::now());
+            let first = || "its first check failed".into();
+            Some(if checked.proven { in_a_row(report.in_a_row, "failed") } else { first() })
         });
         if let Some(failed) = went_down {
             let Self { service, name, .. } = self;
@@ -138,7 +123,8 @@ impl Standing {
     pub(super) fn was_found_down(&self, since: SystemTime) {
         self.exclude(|exclusion| {
             let checked = exclusion.checked.get_or_insert_with(Checked::new);
-            (checked.down, checked.proven, checked.since) = (true, true, since);
+            checked.proven = true;
+            (checked.report.up, checked.report.since) = (false, Some(since));
         });
     }
 
@@ -156,7 +142,6 @@ impl Standing {
             .map(|(requested, _)| requested)
     }
 
-    /// An operator wants this.
     pub(super) fn set_operator_state(&self, requested: Option<OperatorState>) {
         self.exclude(|exclusion| {
             if exclusion.requested.map(|(requested, _)| requested) != requested {
@@ -165,7 +150,7 @@ impl Standing {
         });
     }
 
-    /// Why it is out: an operator's word and since when, if that is it.
+    /// The state that takes it out by an operator's request, and since when.
     pub(crate) fn taken_out(&self) -> Option<(OperatorState, SystemTime)> {
         let exclusion = self.exclusion.lock().unwrap_or_else(PoisonError::into_inner);
         exclusion.requested.filter(|(requested, _)| *requested != OperatorState::Up)
@@ -175,19 +160,9 @@ impl Standing {
     pub(crate) fn checked(&self) -> Option<CheckSnapshot> {
         let exclusion = self.exclusion.lock().unwrap_or_else(PoisonError::into_inner);
         let checked = exclusion.checked.as_ref()?;
-        let mut seconds = Distribution::default();
-        checked.seconds.add_to(&mut seconds);
-        let (last_at, outcome) = checked.last.clone().unzip();
-        Some(CheckSnapshot {
-            up: !checked.down,
-            since: Some(checked.since),
-            last_at,
-            last_failure: outcome.and_then(Result::err),
-            in_a_row: checked.in_a_row,
-            passed: checked.passed,
-            failed: checked.failed,
-            seconds,
-        })
+        let mut report = checked.report.clone();
+        checked.seconds.add_to(&mut report.seconds);
+        Some(report)
     }
 }
 

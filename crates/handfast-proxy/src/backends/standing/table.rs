@@ -17,9 +17,9 @@ pub(crate) struct Standings {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Kept by those who use them, so that addresses of long ago take no room.
+    /// Weak, so that unused addresses take no room.
     by_name: HashMap<Box<str>, Weak<Standing>>,
-    /// With so many, those of long ago are looked for.
+    /// With this number, unused ones are removed.
     full: usize,
     /// By a backend's name, or by the name in the configuration that resolves to several.
     requested_states: BTreeMap<Box<str>, OperatorState>,
