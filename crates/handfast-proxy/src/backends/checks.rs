@@ -1,8 +1,7 @@
-//! Active checks of backends: one thread asks all of them, and tells their standings what it found.
+//! Health checks of backends: one thread, with its own engine, checks all of them. It is started for the first service with checks.
 //!
 //! In: what is to be checked, from the control thread, whenever a state or the addresses of a name change. Out:
-//! [`Standing::check_passed`] and [`Standing::check_failed`], which all worker threads see. The thread has a separate engine,
-//! and is there from the first service with checks on.
+//! [`Standing::check_passed`] and [`Standing::check_failed`], which all worker threads see.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -26,11 +25,10 @@ use handfast_process::sandbox;
 mod probe;
 mod verdict;
 
-/// Checks that are under way at once; the others wait for their turn. Each has a descriptor, which the limit on connections
-/// leaves free (`limits.rs`).
+/// Checks that run at once. Each has a descriptor, which the limit on connections leaves free (`limits.rs`).
 pub(crate) const SLOTS: u32 = 64;
 
-/// New checks begin at random times within this period, so that a start with many backends is spread.
+/// New checks begin at random times within this period.
 const BEGIN: Duration = Duration::from_secs(1);
 
 /// Orders that may wait; a newer one takes the place of an older one.
@@ -61,15 +59,11 @@ pub(crate) struct CheckPlan {
 impl CheckPlan {
     /// Whether this is the same check of the same backend.
     fn is_same(&self, other: &Self) -> bool {
-        self.address == other.address
-            && self.behind == other.behind
-            && self.through == other.through
-            && self.host == other.host
-            && self.header == other.header
-            && self.check == other.check
-            && self.source == other.source
-            && self.tls.as_ref().map(|(tls, _)| Arc::as_ptr(tls))
-                == other.tls.as_ref().map(|(tls, _)| Arc::as_ptr(tls))
+        let settings = |plan: &Self| plan.tls.as_ref().map(|(tls, _)| Arc::as_ptr(tls));
+        (&self.address, &self.behind, &self.through, &self.host)
+            == (&other.address, &other.behind, &other.through, &other.host)
+            && (self.header, &self.check, &self.source) == (other.header, &other.check, &other.source)
+            && settings(self) == settings(other)
             && Arc::ptr_eq(&self.standing, &other.standing)
     }
 }
@@ -84,23 +78,21 @@ pub(crate) struct Checks {
 impl Checks {
     /// Checks these from now on, and no others. A check that stays goes on as it was.
     pub(crate) fn follow(&mut self, wanted: Vec<CheckPlan>) {
-        if self.orders.is_none() {
-            if wanted.is_empty() {
-                return;
-            }
-            match start() {
-                Ok(orders) => self.orders = Some(orders),
+        let orders = match &self.orders {
+            None if wanted.is_empty() => return,
+            None => match start() {
+                Ok(orders) => self.orders.insert(orders),
                 Err(error) => {
                     tracing::error!(
                         "checks of backends: start their thread: {error}; backends are used unchecked"
                     );
                     return;
                 }
-            }
-        }
-        let told = self.orders.as_ref().map(|orders| orders.send_instead(wanted, |_| true));
-        if matches!(told, Some(Err(_))) {
-            // Each takes the place of the one before: there is always room.
+            },
+            Some(orders) => orders,
+        };
+        // Each takes the place of the one before: there is always room.
+        if orders.send_instead(wanted, |_| true).is_err() {
             tracing::error!("checks of backends: their thread takes no orders");
         }
     }
@@ -126,7 +118,7 @@ fn start() -> std::io::Result<Sender<Vec<CheckPlan>>> {
 #[derive(Debug)]
 struct CheckQueue {
     scratch: RefCell<Scratch>,
-    under_way: Cell<u32>,
+    running: Cell<u32>,
     /// Tasks that wait for one to end.
     waiting: RefCell<VecDeque<TaskHandle>>,
     random: Cell<u64>,
@@ -138,50 +130,49 @@ impl CheckQueue {
         most.mul_f64(fraction(next_random(&self.random)))
     }
 
-    /// Waits for a turn.
     async fn turn(&self) -> CheckPermit<'_> {
-        while self.under_way.get() >= SLOTS {
+        while self.running.get() >= SLOTS {
             let task = engine::current();
             self.waiting.borrow_mut().push_back(task);
             engine::wait(Moment::NEVER).await;
             // No task waits twice: a permit for a task that has ended would be lost.
             self.waiting.borrow_mut().retain(|waiting| *waiting != task);
         }
-        self.under_way.set(self.under_way.get() + 1);
+        self.running.set(self.running.get() + 1);
         CheckPermit(self)
     }
 }
 
-/// One of the checks that are under way.
+/// Permits one check to run.
 struct CheckPermit<'a>(&'a CheckQueue);
 
 impl Drop for CheckPermit<'_> {
     fn drop(&mut self) {
-        self.0.under_way.set(self.0.under_way.get() - 1);
+        self.0.running.set(self.0.running.get() - 1);
         let next = self.0.waiting.borrow_mut().pop_front();
         // One that is to end passes it on.
         next.into_iter().for_each(TaskHandle::wake);
     }
 }
 
-/// A task that checks one backend, as the one that starts and stops them holds it.
+/// A task that checks one backend.
 #[derive(Debug)]
-struct Running {
-    checked: Rc<CheckPlan>,
-    stop: Rc<Stop>,
-}
-
-/// Whether a task is to end, and which it is.
-#[derive(Debug, Default)]
-struct Stop {
-    asked: Cell<bool>,
+struct Watch {
+    plan: CheckPlan,
+    is_stopped: Cell<bool>,
     task: Cell<Option<TaskHandle>>,
 }
 
-impl Stop {
-    /// The task ends now, or with the check that is under way, whose outcome does not count.
-    fn ask(&self) {
-        self.asked.set(true);
+impl Watch {
+    fn begin(plan: CheckPlan, queue: &Rc<CheckQueue>) -> Rc<Self> {
+        let watch = Rc::new(Self { plan, is_stopped: Cell::new(false), task: Cell::new(None) });
+        spawn(Priority::Handshake, Rc::clone(&watch).run(Rc::clone(queue)));
+        watch
+    }
+
+    /// The task ends now, or with the check that runs, whose outcome does not count.
+    fn stop(&self) {
+        self.is_stopped.set(true);
         if let Some(task) = self.task.get() {
             task.wake();
         }
@@ -189,89 +180,77 @@ impl Stop {
 
     /// Waits for a moment, or for the end.
     async fn wait(&self, until: Moment) {
-        while !self.asked.get() && engine::now() < until {
+        while !self.is_stopped.get() && engine::now() < until {
             engine::wait(until).await;
+        }
+    }
+
+    /// Checks the backend until it is stopped.
+    async fn run(self: Rc<Self>, queue: Rc<CheckQueue>) {
+        self.task.set(Some(engine::current()));
+        let plan = &self.plan;
+        let Check { interval, rise, fall, .. } = *plan.check;
+        // Each backend has its own turns: every source is asked from, also where several backends are asked in step.
+        let sources = Cell::new(0);
+        self.wait(engine::now() + queue.random(interval.min(BEGIN))).await;
+        while !self.is_stopped.get() {
+            let begun = engine::now();
+            // A backend that an operator has switched off is not checked.
+            if plan.standing.operator_state() != Some(OperatorState::Down) {
+                let permit = queue.turn().await;
+                if self.is_stopped.get() {
+                    return;
+                }
+                let begun = Moment::now();
+                let outcome = probe::probe(plan, &sources, &queue.scratch).await;
+                drop(permit);
+                let after = Moment::now().since(begun);
+                match outcome {
+                    _ if self.is_stopped.get() => return,
+                    Ok(()) => plan.standing.check_passed(after, rise),
+                    // It is this machine that cannot ask, which says nothing about the backend.
+                    Err(failed) if failed.is_ours() => {
+                        tracing::warn!("service {}: check of backend {}: {failed}", plan.service, plan.name);
+                    }
+                    Err(failed) => plan.standing.check_failed(&failed, fall),
+                }
+            }
+            let pause = interval.mul_f64(0.9) + queue.random(interval / 5);
+            self.wait(begun + pause).await;
         }
     }
 }
 
 /// Starts and stops checks by the control thread's orders.
 async fn follow(mut orders: Mailbox<Vec<CheckPlan>>) {
-    let shared = Rc::new(CheckQueue {
+    let queue = Rc::new(CheckQueue {
         scratch: RefCell::new(Scratch::new(handfast_leg::READ)),
-        under_way: Cell::new(0),
+        running: Cell::new(0),
         waiting: RefCell::default(),
         random: Cell::new(Moment::now().nanos()),
     });
-    let mut running: HashMap<(Arc<str>, String), Running> = HashMap::new();
+    let mut watches: HashMap<(Arc<str>, String), Rc<Watch>> = HashMap::new();
     loop {
-        let wanted = match orders.receive().await {
+        let plans = match orders.receive().await {
             Ok(letters) => letters.into_iter().next_back(),
             Err(error) => {
                 tracing::error!("checks of backends: {error}; backends stay as they are now");
                 return engine::stop();
             }
         };
-        let Some(wanted) = wanted else { continue };
-        let mut before = std::mem::take(&mut running);
-        for checked in wanted {
-            let key = (Arc::clone(&checked.service), checked.name.clone());
-            let same = before.remove(&key).filter(|running| {
-                let same = running.checked.is_same(&checked);
-                if !same {
-                    running.stop.ask();
+        let Some(plans) = plans else { continue };
+        let mut before = std::mem::take(&mut watches);
+        for plan in plans {
+            let key = (Arc::clone(&plan.service), plan.name.clone());
+            let watch = match before.remove(&key) {
+                Some(watch) if watch.plan.is_same(&plan) => watch,
+                other => {
+                    other.into_iter().for_each(|watch| watch.stop());
+                    Watch::begin(plan, &queue)
                 }
-                same
-            });
-            running.insert(key, same.unwrap_or_else(|| begin(checked, &shared)));
+            };
+            watches.insert(key, watch);
         }
-        before.into_values().for_each(|gone| gone.stop.ask());
-    }
-}
-
-fn begin(checked: CheckPlan, shared: &Rc<CheckQueue>) -> Running {
-    let running = Running { checked: Rc::new(checked), stop: Rc::default() };
-    spawn(
-        Priority::Handshake,
-        watch(Rc::clone(&running.checked), Rc::clone(&running.stop), Rc::clone(shared)),
-    );
-    running
-}
-
-/// Checks one backend until it is stopped.
-async fn watch(checked: Rc<CheckPlan>, stop: Rc<Stop>, shared: Rc<CheckQueue>) {
-    stop.task.set(Some(engine::current()));
-    let Check { interval, rise, fall, .. } = *checked.check;
-    // Each backend has its own turns: every source is asked from, also where several backends are asked in step.
-    let sources = Cell::new(0);
-    stop.wait(engine::now() + shared.random(interval.min(BEGIN))).await;
-    while !stop.asked.get() {
-        let begun = engine::now();
-        // A backend that an operator has switched off is not checked.
-        if checked.standing.operator_state() != Some(OperatorState::Down) {
-            let turn = shared.turn().await;
-            if stop.asked.get() {
-                return;
-            }
-            let begun = Moment::now();
-            let outcome = probe::probe(&checked, &sources, &shared.scratch).await;
-            drop(turn);
-            let after = Moment::now().since(begun);
-            match outcome {
-                _ if stop.asked.get() => return,
-                Ok(()) => checked.standing.check_passed(after, rise),
-                // It is this machine that cannot ask, which says nothing about the backend.
-                Err(failed) if failed.is_ours() => {
-                    tracing::warn!(
-                        "service {}: check of backend {}: {failed}",
-                        checked.service,
-                        checked.name
-                    );
-                }
-                Err(failed) => checked.standing.check_failed(&failed, fall),
-            }
-        }
-        let pause = interval.mul_f64(0.9) + shared.random(interval / 5);
-        stop.wait(begun + pause).await;
+        before.into_values().for_each(|watch| watch.stop());
     }
 }
