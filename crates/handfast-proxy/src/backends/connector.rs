@@ -4,8 +4,7 @@
 //! caller's: connections of clients and health checks connect here alike. What may end a wait early is a [`Cancellation`].
 
 mod context;
-mod conversation;
-mod greeting;
+mod dialogue;
 mod handshake;
 
 use std::borrow::Cow;
@@ -20,7 +19,7 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_wire::starttls::Greeting;
 
 pub(crate) use self::context::{AttemptTime, Cancellation, ConnectContext, ConnectFailure, Stage};
-pub(crate) use self::greeting::read;
+pub(crate) use self::dialogue::read;
 use self::handshake::Handshake;
 pub(crate) use self::handshake::{TlsOutcome, TlsPlan};
 use super::opening::Opening;
@@ -51,14 +50,6 @@ pub(crate) struct Connected<S: Socket> {
     pub(crate) spoken: Vec<u8>,
 }
 
-/// What became of an attempt.
-#[derive(Debug)]
-pub(crate) struct ConnectOutcome<S: Socket> {
-    pub(crate) result: Result<Connected<S>, ConnectFailure>,
-    /// `None` where no TLS session was begun. Also set on failure: the log names what was agreed until then.
-    pub(crate) tls: Option<TlsOutcome>,
-}
-
 /// Connects to `to` as `plan` says.
 ///
 /// **Cancel**: dropping the future resets the connection.
@@ -66,38 +57,6 @@ pub(crate) async fn connect<R: Runtime, C: Cancellation>(
     to: &Address,
     plan: ConnectPlan<'_>,
     context: &mut ConnectContext<'_, C>,
-) -> ConnectOutcome<R::Socket> {
-    let mut tls = None;
-    let result = reach::<R, C>(to, plan, context, &mut tls).await;
-    ConnectOutcome { result, tls }
-}
-
-/// Begins TLS on a leg that is connected: `before` goes first, in the clear.
-///
-/// **Cancel**: the handshake cannot be resumed; the leg is of no use then.
-pub(crate) async fn secure<R: Runtime, C: Cancellation>(
-    mut leg: Leg<R::Socket>,
-    before: &[u8],
-    plan: &TlsPlan<'_>,
-    context: &mut ConnectContext<'_, C>,
-) -> ConnectOutcome<R::Socket> {
-    let mut tls = None;
-    leg.keep(before);
-    let result = match Handshake::begin::<R, C>(plan, context, &mut tls) {
-        Ok(handshake) => {
-            leg.keep(&handshake.hello);
-            handshake.run::<R, C>(&mut leg, plan, context, &mut tls).await
-        }
-        Err(failure) => Err(failure),
-    };
-    ConnectOutcome { result: result.map(|spoken| Connected { leg, given: 0, spoken }), tls }
-}
-
-async fn reach<R: Runtime, C: Cancellation>(
-    to: &Address,
-    plan: ConnectPlan<'_>,
-    context: &mut ConnectContext<'_, C>,
-    outcome: &mut Option<TlsOutcome>,
 ) -> Result<Connected<R::Socket>, ConnectFailure> {
     let ConnectPlan { source, mut opening, own_header, tls, greeting, first } = plan;
     let begins = if own_header.is_none() { opening.begin() } else { Vec::new() };
@@ -112,16 +71,16 @@ async fn reach<R: Runtime, C: Cancellation>(
             leg.keep(&opening.begin_with(own_header(leg.socket().local_address())));
         }
         let rest = (opening, &tls, first);
-        Box::pin(converse::<R, C>(leg, rest, context, outcome)).await?
+        Box::pin(converse::<R, C>(leg, rest, context)).await?
     } else if let Some(tls) = &tls {
         // The key share is computed while the SYN is on its way.
-        let handshake = Handshake::begin::<R, C>(tls, context, outcome)?;
+        let handshake = Handshake::begin::<R, C>(tls, context)?;
         // In the clear, before TLS: the backend reads it before its own TLS begins.
         let bytes = joined(&begins, &handshake.hello);
         let (socket, sent) = wait_until_connected::<R, C>(dialling, &bytes, context).await?;
         let mut leg: Leg<R::Socket> = Leg::plain(LegSide::Backend, socket).dialled(0);
         leg.keep(&bytes[sent..]);
-        let spoken = handshake.run::<R, C>(&mut leg, tls, context, outcome).await?;
+        let spoken = handshake.run::<R, C>(&mut leg, tls, context).await?;
         (leg, spoken)
     } else {
         let bytes = joined(&begins, first);
@@ -132,10 +91,26 @@ async fn reach<R: Runtime, C: Cancellation>(
         (leg, Vec::new())
     };
     if let Some(greeting) = greeting {
-        spoken = Box::pin(greeting::receive::<R, C>(&mut leg, greeting, spoken, context)).await?;
+        spoken = Box::pin(dialogue::receive_greeting::<R, C>(&mut leg, greeting, spoken, context)).await?;
     }
     let given = if leg.is_secured() { 0 } else { first.len() };
     Ok(Connected { leg, given, spoken })
+}
+
+/// Begins TLS on a leg that is connected: `before` goes first, in the clear.
+///
+/// **Cancel**: the handshake cannot be resumed; the leg is of no use then.
+pub(crate) async fn secure<R: Runtime, C: Cancellation>(
+    mut leg: Leg<R::Socket>,
+    before: &[u8],
+    plan: &TlsPlan<'_>,
+    context: &mut ConnectContext<'_, C>,
+) -> Result<Connected<R::Socket>, ConnectFailure> {
+    leg.keep(before);
+    let handshake = Handshake::begin::<R, C>(plan, context)?;
+    leg.keep(&handshake.hello);
+    let spoken = handshake.run::<R, C>(&mut leg, plan, context).await?;
+    Ok(Connected { leg, given: 0, spoken })
 }
 
 /// Speaks what comes before TLS, and shakes hands then; the leg, and what the backend has sent that is the client's.
@@ -143,17 +118,16 @@ async fn converse<R: Runtime, C: Cancellation>(
     mut leg: Leg<R::Socket>,
     (mut opening, tls, first): (Opening, &Option<TlsPlan<'_>>, &[u8]),
     context: &mut ConnectContext<'_, C>,
-    outcome: &mut Option<TlsOutcome>,
 ) -> Result<(Leg<R::Socket>, Vec<u8>), ConnectFailure> {
-    conversation::run::<R, C>(&mut leg, &mut opening, context).await?;
+    dialogue::open::<R, C>(&mut leg, &mut opening, context).await?;
     let spoken = opening.into_early_bytes().map_err(ConnectFailure::Attempt)?;
     let Some(tls) = tls else {
         leg.keep(first);
         return Ok((leg, spoken));
     };
-    let handshake = Handshake::begin::<R, C>(tls, context, outcome)?;
+    let handshake = Handshake::begin::<R, C>(tls, context)?;
     leg.keep(&handshake.hello);
-    let spoken = handshake.run::<R, C>(&mut leg, tls, context, outcome).await?;
+    let spoken = handshake.run::<R, C>(&mut leg, tls, context).await?;
     Ok((leg, spoken))
 }
 
@@ -175,7 +149,7 @@ async fn wait_until_connected<R: Runtime, C: Cancellation>(
             return Ok((dialling.into_socket(), sent));
         }
         if is_late {
-            let until_now = reason(&dialling.give_up());
+            let until_now = of_fault(&dialling.give_up());
             return Err(ConnectFailure::Deadline { stage: Stage::Dialling, until_now });
         }
         match context.wait::<R>().await {
@@ -189,11 +163,11 @@ async fn wait_until_connected<R: Runtime, C: Cancellation>(
 fn unanswered(mut dialling: impl Dialling) -> Option<CloseReason> {
     match dialling.advance(&[]) {
         Ok(Some(_)) => None,
-        Ok(None) => Some(reason(&dialling.give_up())),
-        Err(fault) => Some(reason(&fault)),
+        Ok(None) => Some(of_fault(&dialling.give_up())),
+        Err(fault) => Some(of_fault(&fault)),
     }
 }
 
-fn reason(fault: &Fault) -> CloseReason {
+fn of_fault(fault: &Fault) -> CloseReason {
     CloseReason::fault(Step::Connect, Side::Backend, fault)
 }

@@ -4,8 +4,6 @@
 //! In: bytes that came, however they were split. Out: bytes to say, until it is over. It waits for nothing and reads no clock:
 //! the connector drives it.
 
-use std::fmt;
-
 use handfast_wire::starttls::{Client, Problem, Progress, Tunnel};
 
 use crate::backends::tls::starttls_client;
@@ -33,30 +31,6 @@ enum Stage {
     Over,
 }
 
-/// Why it did not come to the end.
-#[derive(Debug)]
-pub(crate) struct Refused {
-    /// It was the proxy on the way, not the backend.
-    by_the_tunnel: bool,
-    problem: Problem,
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.problem.fmt(f)
-    }
-}
-
-impl Refused {
-    /// The same as the end of an attempt.
-    pub(crate) fn reason(&self) -> CloseReason {
-        if self.by_the_tunnel {
-            return CloseReason::new(Step::Connect, Side::Backend, Cause::Tunnel).because(self.to_string());
-        }
-        of_problem(&self.problem)
-    }
-}
-
 /// Why an attempt ends whose backend did not get to TLS, or greeted with something else.
 pub(crate) fn of_problem(problem: &Problem) -> CloseReason {
     let cause = match problem {
@@ -64,7 +38,12 @@ pub(crate) fn of_problem(problem: &Problem) -> CloseReason {
         Problem::Refused { .. } | Problem::NotOffered => Cause::StarttlsRefused,
         _ => Cause::Starttls,
     };
-    CloseReason::new(Step::Connect, Side::Backend, cause).because(problem.to_string())
+    reason(cause).because(problem.to_string())
+}
+
+/// A failure of a backend before it could serve.
+pub(crate) fn reason(cause: Cause) -> CloseReason {
+    CloseReason::new(Step::Connect, Side::Backend, cause)
 }
 
 impl Opening {
@@ -122,10 +101,10 @@ impl Opening {
     /// Takes in what came; puts what is to be said next behind `words`.
     ///
     /// **Errors**: why it ends here. Nothing may be taken in after that.
-    pub(crate) fn take(&mut self, bytes: &[u8], words: &mut Vec<u8>) -> Result<(), Refused> {
+    pub(crate) fn take(&mut self, bytes: &[u8], words: &mut Vec<u8>) -> Result<(), CloseReason> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Tunnel(mut tunnel) => {
-                let of_tunnel = |problem| Refused { by_the_tunnel: true, problem };
+                let of_tunnel = |problem: Problem| reason(Cause::Tunnel).because(problem.to_string());
                 if tunnel.take(bytes, words).map_err(of_tunnel)?.is_more() {
                     self.stage = Stage::Tunnel(tunnel);
                     return Ok(());
@@ -142,8 +121,7 @@ impl Opening {
             }
             Stage::Starttls => {
                 let Some(client) = &mut self.starttls else { return Ok(()) };
-                let of_backend = |problem| Refused { by_the_tunnel: false, problem };
-                if client.take(bytes, words).map_err(of_backend)? == Progress::More {
+                if client.take(bytes, words).map_err(|problem| of_problem(&problem))? == Progress::More {
                     self.stage = Stage::Starttls;
                 }
                 Ok(())
@@ -160,8 +138,7 @@ impl Opening {
     /// **Errors**: it said something where TLS has to begin.
     pub(crate) fn into_early_bytes(self) -> Result<Vec<u8>, CloseReason> {
         if self.is_secured && !self.early.is_empty() {
-            let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::NotTls);
-            return Err(reason.because("it spoke before TLS began"));
+            return Err(reason(Cause::NotTls).because("it spoke before TLS began"));
         }
         Ok(self.early)
     }
@@ -226,14 +203,13 @@ mod tests {
     #[test]
     fn who_said_no_is_told_apart() {
         let mut opening = Opening::new(tunnel(), Vec::new(), None);
-        let refused = opening.take(b"HTTP/1.1 407 Who are you\r\n\r\n", &mut Vec::new()).expect_err("a no");
-        let reason = refused.reason();
+        let reason = opening.take(b"HTTP/1.1 407 Who are you\r\n\r\n", &mut Vec::new()).expect_err("a no");
         assert_eq!(reason.cause, Cause::Tunnel);
         assert!(reason.detail.as_deref().is_some_and(|detail| detail.contains("407")), "{reason:?}");
         let no = |bytes: &[u8]| {
             let client = Client::new(Protocol::PostgreSql, "a.example");
             let mut opening = Opening::new(None, Vec::new(), Some(client));
-            opening.take(bytes, &mut Vec::new()).expect_err("a no").reason().cause
+            opening.take(bytes, &mut Vec::new()).expect_err("a no").cause
         };
         assert_eq!(no(b"N"), Cause::StarttlsRefused);
         assert_eq!(no(b"S\x15\x03\x01"), Cause::PlaintextInjected);

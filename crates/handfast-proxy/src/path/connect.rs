@@ -16,7 +16,7 @@ use handfast_tls::session::Failure;
 use handfast_wire::starttls::Greeting;
 
 use crate::backends::connector::{
-    self, AttemptTime, Cancellation, ConnectContext, ConnectFailure, ConnectOutcome, ConnectPlan, Connected,
+    self, AttemptTime, Cancellation, ConnectContext, ConnectFailure, ConnectPlan, Connected, TlsOutcome,
     TlsPlan,
 };
 use crate::backends::endpoint::{Endpoint, InUse, Pick};
@@ -205,9 +205,10 @@ pub(crate) async fn attempt<R: Runtime>(
         first: plan.first,
     };
     let cancellation = WaitingClient { leg: &mut connection.client, thread };
-    let mut context = ConnectContext { time, buffers: &thread.scratch, cancellation };
-    let outcome = connector::connect::<R, _>(&endpoint.address, connect_plan, &mut context).await;
-    conclude(connection, dialler, outcome, time)
+    let mut context = ConnectContext { time, buffers: &thread.scratch, cancellation, tls: None };
+    let result = connector::connect::<R, _>(&endpoint.address, connect_plan, &mut context).await;
+    let tls = context.tls;
+    conclude(connection, time, result, tls.zip(dialler))
 }
 
 /// The time that one attempt to connect to a backend has, from now on.
@@ -228,13 +229,13 @@ fn tls_plan<'a>(
 /// Records what an attempt came to.
 fn conclude<R: Runtime>(
     connection: &mut Connection<R>,
-    dialler: Option<&BackendTlsClient>,
-    outcome: ConnectOutcome<R::Socket>,
     time: AttemptTime,
+    result: Result<Connected<R::Socket>, ConnectFailure>,
+    tls: Option<(TlsOutcome, &BackendTlsClient)>,
 ) -> Result<Connected<R::Socket>, AttemptError> {
     let deadline = connection.deadline;
-    let mut result = outcome.result.map_err(|failure| AttemptError::new::<R>(failure, time, deadline));
-    let Some((tls, dialler)) = outcome.tls.zip(dialler) else { return result };
+    let mut result = result.map_err(|failure| AttemptError::new::<R>(failure, time, deadline));
+    let Some((tls, dialler)) = tls else { return result };
     let Account { record, service, .. } = &mut connection.account;
     // Also where it has not greeted then.
     if let Some(agreed) = tls.agreed.as_ref().filter(|_| tls.is_done) {
@@ -271,10 +272,11 @@ pub(crate) async fn secure<R: Runtime>(
     let agreed = record.tls.alpn.as_deref();
     let session = |now| dialler.session(in_use.endpoint(), agreed, now);
     let cancellation = WaitingClient { leg: &mut connection.client, thread };
-    let mut context = ConnectContext { time, buffers: &thread.scratch, cancellation };
+    let mut context = ConnectContext { time, buffers: &thread.scratch, cancellation, tls: None };
     let plan = tls_plan(dialler, &session);
-    let outcome = connector::secure::<R, _>(leg, before, &plan, &mut context).await;
-    match conclude(connection, Some(dialler), outcome, time) {
+    let result = connector::secure::<R, _>(leg, before, &plan, &mut context).await;
+    let tls = context.tls.map(|tls| (tls, dialler));
+    match conclude(connection, time, result, tls) {
         Ok(mut connected) => {
             // What is left of the handshake goes with the next bytes, in front of them.
             connected.leg.hold(R::now());

@@ -73,7 +73,7 @@ impl fmt::Display for Failed {
     }
 }
 
-/// Asks once. `sources` counts the turns of the service's source addresses.
+/// Checks once. `sources` counts the turns of the service's source addresses.
 pub(super) async fn probe(
     plan: &CheckPlan,
     sources: &Cell<usize>,
@@ -107,19 +107,10 @@ pub(super) async fn probe(
     verdict.map_err(Failed::Wrong)
 }
 
-/// A check that is under way when its task is stopped ends as it would otherwise, and its outcome does not count: a connection that is
-/// cut off is a failure in the backend's log.
+/// A check that runs when its task is stopped ends as it would otherwise: a connection that is cut off is a failure in the backend's log.
 struct NotCancelled;
 
-impl Cancellation for NotCancelled {
-    fn before_wait(&mut self) -> Result<(), CloseReason> {
-        Ok(())
-    }
-
-    fn after_wait(&mut self) -> Result<(), CloseReason> {
-        Ok(())
-    }
-}
+impl Cancellation for NotCancelled {}
 
 /// Connects as the plan says; the leg, and what the backend has sent already. The source is the service's, and never a client's address.
 async fn reach(
@@ -144,9 +135,9 @@ async fn reach(
         greeting: None,
         first: &[],
     };
-    let mut context = ConnectContext { time, buffers: scratch, cancellation: NotCancelled };
+    let mut context = ConnectContext { time, buffers: scratch, cancellation: NotCancelled, tls: None };
     let outcome = connect::<Engine, _>(&plan.address, connect_plan, &mut context).await;
-    match outcome.result {
+    match outcome {
         Ok(connected) => Ok((connected.leg, connected.spoken)),
         Err(ConnectFailure::Deadline { stage, .. }) => {
             Err(Failed::Late { answered: stage != Stage::Dialling, timeout: plan.check.timeout })

@@ -12,6 +12,9 @@ use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_tls::buffer::Scratch;
 
+use super::handshake::TlsOutcome;
+use crate::backends::opening::reason;
+
 /// A backend that has not answered for this duration fails, even when it is the client that does not wait any longer: the
 /// kernel has repeated its SYN by then (RFC 6298 §2.1). Otherwise clients with a shorter timeout than `limits.connect` would never find
 /// out that a backend is down.
@@ -22,12 +25,16 @@ pub(crate) trait Cancellation {
     /// Is called before each wait, to arm what must wake the task.
     ///
     /// **Errors**: why the attempt ends.
-    fn before_wait(&mut self) -> Result<(), CloseReason>;
+    fn before_wait(&mut self) -> Result<(), CloseReason> {
+        Ok(())
+    }
 
     /// Is called after each wait.
     ///
     /// **Errors**: as [`Cancellation::before_wait`].
-    fn after_wait(&mut self) -> Result<(), CloseReason>;
+    fn after_wait(&mut self) -> Result<(), CloseReason> {
+        Ok(())
+    }
 }
 
 /// What an attempt was doing.
@@ -42,15 +49,14 @@ pub(crate) enum Stage {
 
 impl Stage {
     /// The backend has not come to the end of it in time. Not for dialling: there the kernel may know more.
-    pub(super) fn late(self) -> CloseReason {
+    fn late(self) -> CloseReason {
         let detail = match self {
             Self::Dialling => "while it was dialled",
             Self::Opening => "in what is said before TLS, or to the proxy on the way",
             Self::Handshake => "during the TLS handshake with it",
             Self::Greeting => "it did not greet",
         };
-        let cause = Cause::Socket(SocketCause::ConnectDeadline);
-        CloseReason::new(Step::Connect, Side::Backend, cause).because(detail)
+        reason(Cause::Socket(SocketCause::ConnectDeadline)).because(detail)
     }
 
     pub(super) fn deadline(self) -> ConnectFailure {
@@ -102,6 +108,8 @@ pub(crate) struct ConnectContext<'a, C> {
     /// The thread's; borrowed between waits only.
     pub(crate) buffers: &'a RefCell<Scratch>,
     pub(crate) cancellation: C,
+    /// The outcome, where a TLS session was begun. Also set on failure: the log names what was agreed until then.
+    pub(crate) tls: Option<TlsOutcome>,
 }
 
 impl<C: Cancellation> ConnectContext<'_, C> {
@@ -115,6 +123,19 @@ impl<C: Cancellation> ConnectContext<'_, C> {
             Cancelled { by, is_blamed }
         })?;
         Ok(woken == Woken::Deadline)
+    }
+
+    /// The same during `stage`. Past the deadline there is one more look: the answer may have come while this thread was busy with others.
+    pub(super) async fn wait_in<R: Runtime>(
+        &mut self,
+        stage: Stage,
+        is_late: &mut bool,
+    ) -> Result<(), ConnectFailure> {
+        if *is_late {
+            return Err(stage.deadline());
+        }
+        *is_late = self.wait::<R>().await.map_err(|cancelled| cancelled.failure(|| Some(stage.late())))?;
+        Ok(())
     }
 
     /// Whether the deadline has passed: a backend that always has something to send never lets an attempt wait.
@@ -134,9 +155,5 @@ impl Cancelled {
     pub(super) fn failure(self, until_now: impl FnOnce() -> Option<CloseReason>) -> ConnectFailure {
         let until_now = if self.is_blamed { until_now() } else { None };
         ConnectFailure::Cancelled { by: self.by, until_now }
-    }
-
-    pub(super) fn during(self, stage: Stage) -> ConnectFailure {
-        self.failure(|| Some(stage.late()))
     }
 }

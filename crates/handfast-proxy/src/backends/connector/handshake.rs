@@ -14,6 +14,7 @@ use handfast_tls::client::ClientSession;
 use handfast_tls::session::{Agreed, Failure, Session};
 
 use super::context::{Cancellation, ConnectContext, ConnectFailure, Stage};
+use crate::backends::opening::reason;
 
 /// TLS with a backend.
 pub(crate) struct TlsPlan<'a> {
@@ -47,8 +48,7 @@ impl Handshake {
     /// Makes the session and its hello.
     pub(super) fn begin<R: Runtime, C>(
         plan: &TlsPlan<'_>,
-        context: &ConnectContext<'_, C>,
-        outcome: &mut Option<TlsOutcome>,
+        context: &mut ConnectContext<'_, C>,
     ) -> Result<Self, ConnectFailure> {
         let before = R::now();
         let records = &mut context.buffers.borrow_mut().records;
@@ -60,7 +60,7 @@ impl Handshake {
         let session = session.map_err(|failure| {
             ConnectFailure::Attempt(CloseReason::failure(Step::Connect, Side::Backend, &failure))
         })?;
-        *outcome = Some(TlsOutcome { crypto: R::now().since(before), ..TlsOutcome::default() });
+        context.tls = Some(TlsOutcome { crypto: R::now().since(before), ..TlsOutcome::default() });
         Ok(Self { session, hello: records.filled().to_vec() })
     }
 
@@ -70,17 +70,18 @@ impl Handshake {
         leg: &mut Leg<R::Socket>,
         plan: &TlsPlan<'_>,
         context: &mut ConnectContext<'_, C>,
-        outcome: &mut Option<TlsOutcome>,
     ) -> Result<Vec<u8>, ConnectFailure> {
         let begun = R::now();
         leg.secure(Box::new(self.session));
         if plan.is_lenient {
             leg.be_lenient();
         }
-        let outcome = outcome.get_or_insert_default();
+        let mut crypto = Duration::ZERO;
+        let result = exchange::<R, C>(leg, context, &mut crypto).await;
+        let outcome = context.tls.get_or_insert_default();
         // What was computed for the hello was before the wait for the socket; the rest is within the exchange.
         let hello = outcome.crypto;
-        let result = exchange::<R, C>(leg, context, &mut outcome.crypto).await;
+        outcome.crypto += crypto;
         outcome.agreed = Some(leg.session().map(|session| session.agreed()).unwrap_or_default());
         outcome.is_done = result.is_ok();
         outcome.handshake = R::now().since(begun) + hello;
@@ -118,10 +119,7 @@ async fn exchange<R: Runtime, C: Cancellation>(
                 return Err(Stage::Handshake.deadline());
             }
         }
-        if is_late {
-            return Err(Stage::Handshake.deadline());
-        }
-        is_late = context.wait::<R>().await.map_err(|cancelled| cancelled.during(Stage::Handshake))?;
+        context.wait_in::<R>(Stage::Handshake, &mut is_late).await?;
     }
 }
 
@@ -137,8 +135,7 @@ fn receive<S: Socket, C>(
         // A record of a handshake or an alert, in the first byte that a server sends (RFC 9846 §5.1).
         Some(received @ [first, ..]) if is_first && !matches!(first, 21 | 22) => {
             let detail = format!("it answered the ClientHello with {}", shown(received));
-            let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::NotTls);
-            Err(ConnectFailure::Attempt(reason.because(detail)))
+            Err(ConnectFailure::Attempt(reason(Cause::NotTls).because(detail)))
         }
         _ => Ok(bytes),
     }

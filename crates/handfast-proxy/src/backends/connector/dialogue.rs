@@ -1,0 +1,114 @@
+//! What is spoken in the clear before TLS, or to a proxy on the way, and the greeting of a backend that speaks first.
+//!
+//! In: a leg that is connected. Out: what the backend sent that is the client's. A backend that is silent, ends or greets in another
+//! protocol failed to connect: nothing has been given to the client yet, so the next backend can be tried. One that refuses to serve in its
+//! own words has answered: they are the client's.
+
+use handfast_leg::runtime::Runtime;
+use handfast_leg::{Broken, Leg, Socket, Why};
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Step};
+use handfast_tls::buffer::Scratch;
+use handfast_wire::starttls::{Greeted, Greeting};
+
+use super::context::{Cancellation, ConnectContext, ConnectFailure, Stage};
+use crate::backends::opening::{Opening, of_problem, reason};
+
+/// Speaks an opening. Ends when everything is said and the kernel has it: from then on other bytes are counted.
+pub(super) async fn open<R: Runtime, C: Cancellation>(
+    leg: &mut Leg<R::Socket>,
+    opening: &mut Opening,
+    context: &mut ConnectContext<'_, C>,
+) -> Result<(), ConnectFailure> {
+    let mut is_late = false;
+    loop {
+        leg.send_flight().map_err(of_leg)?;
+        if opening.is_over() && leg.unsent() == 0 {
+            return Ok(());
+        }
+        // An opening has its bound in bytes: a backend that sends on and on cannot keep the attempt from its deadline.
+        if !opening.is_over() && advance(leg, opening, context)? {
+            continue;
+        }
+        context.wait_in::<R>(Stage::Opening, &mut is_late).await?;
+    }
+}
+
+/// Takes in what has come; whether anything has.
+fn advance<S: Socket, C>(
+    leg: &mut Leg<S>,
+    opening: &mut Opening,
+    context: &ConnectContext<'_, C>,
+) -> Result<bool, ConnectFailure> {
+    let scratch = &mut *context.buffers.borrow_mut();
+    let Some(bytes) = leg.read_flight(scratch).map_err(of_leg)? else { return Ok(false) };
+    let mut words = Vec::new();
+    let outcome = opening.take(&scratch.received[..bytes], &mut words);
+    leg.keep(&words);
+    outcome.map_err(|refused| {
+        // A backend that refuses properly gets a proper end.
+        leg.socket_mut().finish_at_drop();
+        ConnectFailure::Attempt(refused)
+    })?;
+    Ok(true)
+}
+
+fn of_leg(broken: Broken) -> ConnectFailure {
+    match broken.why {
+        Why::Truncated => ConnectFailure::Attempt(
+            reason(Cause::CLOSED_EARLY).because("in what is said before TLS, or to the proxy on the way"),
+        ),
+        _ => ConnectFailure::leg(broken),
+    }
+}
+
+/// Waits for the greeting; what of it is the client's. `spoken`: what the backend has sent already.
+pub(super) async fn receive_greeting<R: Runtime, C: Cancellation>(
+    leg: &mut Leg<R::Socket>,
+    mut greeting: Greeting,
+    mut spoken: Vec<u8>,
+    context: &mut ConnectContext<'_, C>,
+) -> Result<Vec<u8>, ConnectFailure> {
+    let mut is_late = false;
+    loop {
+        if spoken.is_empty() {
+            let received = read(leg, &mut context.buffers.borrow_mut()).map_err(ConnectFailure::Attempt)?;
+            spoken = received.unwrap_or_default();
+        }
+        let is_silent = spoken.is_empty();
+        if !is_silent {
+            let greeted = greeting.take(&std::mem::take(&mut spoken));
+            match greeted.map_err(|problem| ConnectFailure::Attempt(of_problem(&problem)))? {
+                Greeted::More => {}
+                Greeted::Ready(words) | Greeted::Refused { words, .. } => return Ok(words),
+            }
+        }
+        if context.is_late::<R>() {
+            return Err(Stage::Greeting.deadline());
+        }
+        if is_silent {
+            context.wait_in::<R>(Stage::Greeting, &mut is_late).await?;
+        }
+    }
+}
+
+/// Reads once from a backend, after sending what waits; what it sent, if anything.
+///
+/// **Errors**: the leg broke, or the backend closed it.
+pub(crate) fn read<S: Socket>(
+    backend: &mut Leg<S>,
+    scratch: &mut Scratch,
+) -> Result<Option<Vec<u8>>, CloseReason> {
+    let broken = |broken: Broken| CloseReason::broken(Step::Connect, &broken);
+    backend.send_flight().map_err(broken)?;
+    let got = backend.read(scratch, false).map_err(broken)?;
+    backend.answer(scratch, got.failed.is_some()).map_err(broken)?;
+    if let Some(failed) = got.failed {
+        return Err(broken(failed));
+    }
+    let received = backend.plaintext(&scratch.received, &scratch.plaintext, got.length).to_vec();
+    if received.is_empty() && backend.has_ended() {
+        return Err(reason(Cause::CLOSED_EARLY).because("before it was ready"));
+    }
+    Ok(Some(received).filter(|received| !received.is_empty()))
+}
