@@ -4,23 +4,20 @@
 //! In: a client's address, before a byte of it is read. Out: leave to go on, or the reason why it is refused; what is refused
 //! here is reset. A client of a unix socket has no address and passes.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use handfast_net::clock::Moment;
 use handfast_net::prefix::{Prefix, PrefixSet};
 
-use handfast_config::model;
+use handfast_config::model::{self, ProxySender};
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::Limit;
 
 pub(crate) mod permits;
 mod rate;
-mod senders;
 
 use rate::{Rate, Table};
-
-pub(crate) use senders::TrustedSenders;
 
 /// Whom a service lets in by address; shared by all threads.
 #[derive(Debug)]
@@ -83,6 +80,30 @@ impl Admission {
         let model::HandshakeRate { per_second, burst, .. } = model;
         let detail = format!("{prefix} had used its {per_second} a second and {burst} at once");
         Err(refused(Limit::Rate, Cause::HandshakeRate, detail))
+    }
+}
+
+/// The proxies that must send a PROXY header (`accept-from`).
+#[derive(Debug, Default)]
+pub(crate) struct TrustedSenders {
+    prefixes: PrefixSet,
+    unix: bool,
+}
+
+impl TrustedSenders {
+    /// `None` where no proxy must.
+    pub(crate) fn new(listed: &[ProxySender]) -> Option<Self> {
+        let prefix = |sender: &ProxySender| match sender {
+            ProxySender::Prefix(prefix) => Some(*prefix),
+            ProxySender::Unix => None,
+        };
+        let prefixes = listed.iter().filter_map(prefix).collect();
+        (!listed.is_empty()).then(|| Self { prefixes, unix: listed.contains(&ProxySender::Unix) })
+    }
+
+    /// Whether a connection from here must begin with a header; `None`: from a unix socket.
+    pub(crate) fn has(&self, peer: Option<SocketAddr>) -> bool {
+        peer.map_or(self.unix, |peer| self.prefixes.contains(peer.ip()))
     }
 }
 

@@ -5,7 +5,6 @@
 
 pub(crate) mod accept;
 mod account;
-mod admit;
 mod close;
 mod connect;
 mod connection;

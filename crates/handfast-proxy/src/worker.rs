@@ -5,9 +5,7 @@
 //! | its buffers, log, permits and phase | `context.rs` |
 //! | the services as it serves them: rules, TLS servers, backends | `services.rs` |
 //! | the thread that answers hellos for it in a crowd | `signer.rs` |
-//! | the PROXY header that backends get | `sent_header.rs` |
 
 pub(crate) mod context;
-pub(crate) mod sent_header;
 pub(crate) mod services;
 pub(crate) mod signer;

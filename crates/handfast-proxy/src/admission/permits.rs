@@ -32,19 +32,9 @@ impl Pool {
 
     /// Takes up to a handful; how many.
     fn take(&self) -> usize {
-        let mut taken = self.taken.load(Ordering::Relaxed);
-        loop {
-            let wanted = self.handful.min(self.limit.saturating_sub(taken));
-            if wanted == 0 {
-                return 0;
-            }
-            let swap =
-                self.taken.compare_exchange_weak(taken, taken + wanted, Ordering::Relaxed, Ordering::Relaxed);
-            match swap {
-                Ok(_) => return wanted,
-                Err(now) => taken = now,
-            }
-        }
+        let wanted = |taken: usize| self.handful.min(self.limit.saturating_sub(taken));
+        let take = |taken| (wanted(taken) > 0).then(|| taken + wanted(taken));
+        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).map_or(0, wanted)
     }
 
     fn give_back(&self, permits: usize) {

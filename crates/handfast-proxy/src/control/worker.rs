@@ -138,7 +138,7 @@ impl Observer for Watch {
     fn turn(&mut self, busy: Duration, tasks: usize) {
         self.metrics.loop_turn(busy);
         self.metrics.tasks(tasks);
-        self.thread.tell_contexts();
+        self.thread.tick_contexts();
     }
 
     fn before_sleep(&mut self) {

@@ -3,7 +3,6 @@
 //! In: a listener of this thread. Out: one task for each connection. When a limit is reached, or the machine has no
 //! descriptor left, clients wait in the kernel's queue and nothing spins.
 
-use crate::path::admit::admit;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use handfast_net::fault::Fault;
 use handfast_net::listen::Listener;
 use handfast_net::stream::Stream;
 
+use crate::admission::permits::Share;
 use crate::path;
 use crate::path::account::{Account, Permits};
 use crate::path::connection::Connection;
@@ -26,21 +26,21 @@ use handfast_leg::runtime::Engine;
 use handfast_observe::metrics::{Limit, ServiceMetrics};
 use handfast_process::listeners::ListenerId;
 
-/// Connections taken in one turn, at the most: others of this thread want theirs, and other threads too.
+/// Most connections taken in one iteration: other tasks of this thread wait, and other threads accept too.
 const BATCH: usize = 16;
-/// How long accepting pauses when the machine refuses; doubles up to the second.
+/// The first and the longest pause when the kernel refuses.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(800));
-/// The same failure is said again after so long, if it lasts.
+/// The same failure is logged again after this time, if it lasts.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Failures are over when there was none for so long.
+/// Failures are over when there was none for this time.
 const CALM: Duration = Duration::from_secs(1);
-/// For clients whose TCP handshake had begun when another process took over: a round trip, and a segment that was lost and
-/// is sent again after a second.
+/// For clients whose TCP handshake had begun when another process took over: a round trip, and a lost segment, which is sent again after a
+/// second.
 const IN_FLIGHT: Duration = Duration::from_secs(2);
 /// Batches that are taken from a queue which another process has by now: the kernel wakes it for clients that come meanwhile.
 const LAST_LOOKS: usize = 64;
-/// How often a listener looks whether it is its turn to be closed.
-const TURN: Duration = Duration::from_millis(5);
+/// How often a listener looks whether it is to be closed.
+const CLOSE_INTERVAL: Duration = Duration::from_millis(5);
 /// How long to wait at a limit for a permit that another thread may give back.
 const AT_LIMIT: Duration = Duration::from_millis(100);
 
@@ -53,12 +53,12 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Wo
         let service = thread.state().service_of(&id).filter(|_| thread.phase() == WorkerPhase::Serving);
         let Some(service) = service else { break };
         match take(&mut listener, &thread, &service, batch) {
-            // As many as were asked for: there may be more, so the next turn asks for more.
+            // There may be more, so the next batch is larger.
             Taken::All => batch = (batch * 2).min(BATCH),
             Taken::Some(count) => batch = count.max(1),
             Taken::AtLimit(limit) => {
-                // Each client that leaves makes room for one, and then the limit is reached again: all that is once.
-                if back_off.limited.is_none() {
+                // Each client that leaves makes room for one, and then the limit is reached again: all that counts once.
+                if back_off.waiting.is_none() {
                     service.metrics.refused(limit);
                 }
                 back_off.at_limit(&id, &listener, limit, &service);
@@ -70,7 +70,7 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Wo
                     back_off.eases();
                 }
                 listener.pause();
-                // Not asked again at once when something becomes free: the admin listener and reloads want some of it.
+                // Not at once when a descriptor becomes free: the admin listener and reloads need some.
                 sleep(back_off.failed(&thread, &id, &fault)).await;
                 continue;
             }
@@ -90,13 +90,13 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Wo
 
 /// What one look into the queue gave.
 enum Taken {
-    /// As many as were asked for.
+    /// A whole batch.
     All,
-    /// So many, and the queue is empty.
+    /// This number, and the queue is empty.
     Some(usize),
     /// No permit is left.
     AtLimit(Limit),
-    /// The kernel refused, after so many.
+    /// The kernel refused, after this number.
     Failed(Fault, usize),
 }
 
@@ -108,17 +108,16 @@ fn take(
 ) -> Taken {
     for count in 0..batch {
         let Some(permit) = thread.share.take() else { return Taken::AtLimit(Limit::Process) };
-        let service_permit = match &service.share {
-            Some(share) => match share.take() {
-                Some(permit) => Some(permit),
-                None => return Taken::AtLimit(Limit::Service),
-            },
-            None => None,
-        };
+        let service_permit = service.share.as_ref().map(Share::take);
+        if matches!(service_permit, Some(None)) {
+            return Taken::AtLimit(Limit::Service);
+        }
         // The permits come first: a client that was accepted and has none could only be reset, and in the kernel's queue it
         // waits for the next one. They are given back when no task uses them.
         match listener.try_accept() {
-            Ok(Some((client, peer))) => begin(thread, service, client, peer, (permit, service_permit)),
+            Ok(Some((client, peer))) => {
+                begin(thread, service, client, peer, (permit, service_permit.flatten()))
+            }
             Ok(None) => return Taken::Some(count),
             Err(fault) => return Taken::Failed(fault, count),
         }
@@ -139,9 +138,9 @@ fn begin(
     let mut account = Account::open(thread, service, peer, permits);
     // A proxy in front is admitted to send its header; then the client that the header names is checked.
     let speaks_for_others = service.proxy_senders.as_ref().is_some_and(|senders| senders.has(peer));
-    if !speaks_for_others && let Err(reason) = admit(&mut account, accepted) {
+    if !speaks_for_others && let Err(reason) = account.admit(accepted) {
         account.close(&reason);
-        // Dropping the socket resets it: it does not use up what others wait for.
+        // Dropping the socket resets it.
         return;
     }
     let connection = Connection::<Engine> {
@@ -181,7 +180,7 @@ async fn finish(listener: &mut Listener, thread: &Rc<WorkerContext>, id: &Listen
         }
         return;
     }
-    // Who waits there is the next process's client.
+    // Clients in its queue are the next process's.
     if listener.outlives_us() {
         return;
     }
@@ -191,11 +190,11 @@ async fn finish(listener: &mut Listener, thread: &Rc<WorkerContext>, id: &Listen
         while thread.phase() == WorkerPhase::Draining && (engine::now() < until || !listener.may_close()) {
             match take(listener, thread, &service, BATCH) {
                 Taken::All => engine::yield_now().await,
-                Taken::Some(_) => drop(listener.ready(engine::now() + TURN).await),
+                Taken::Some(_) => drop(listener.ready(engine::now() + CLOSE_INTERVAL).await),
                 Taken::AtLimit(_) | Taken::Failed(..) => sleep(PAUSES.0).await,
             }
         }
-        // Of ours some are closed by now, so the others have other places.
+        // Some of ours are closed by now, so the others have other places.
         listener.give_way(others);
     }
     while thread.phase() != WorkerPhase::Ending {
@@ -206,18 +205,14 @@ async fn finish(listener: &mut Listener, thread: &Rc<WorkerContext>, id: &Listen
     }
 }
 
-/// A kernel that refuses to hand over connections: said once, counted, and asked again ever more seldom.
+/// A kernel that refuses to hand over connections: it is logged once, counted, and asked again less and less often.
 #[derive(Default)]
 struct BackOff {
     pause: Option<Duration>,
     since: Option<Moment>,
     /// When it failed last: it is over when it has not for a while, not at the first success between two failures.
     last: Option<Moment>,
-    /// When it was said last.
-    said: Option<Moment>,
-    /// When a limit was seen reached last, once that has been said.
-    limited: Option<Moment>,
-    /// Who waits for that.
+    logged: Option<Moment>,
     waiting: Option<Waiting>,
 }
 
@@ -226,6 +221,8 @@ struct Waiting {
     metrics: Arc<ServiceMetrics>,
     limit: Limit,
     counted: u64,
+    /// When the limit was reached last.
+    at: Moment,
 }
 
 impl Waiting {
@@ -254,8 +251,8 @@ impl BackOff {
         thread.metrics.backing_off(true);
         self.since.get_or_insert(now);
         self.last = Some(now);
-        if self.said.is_none_or(|said| now.since(said) > SILENCE) {
-            self.said = Some(now);
+        if self.logged.is_none_or(|logged| now.since(logged) > SILENCE) {
+            self.logged = Some(now);
             let hint = match fault.cause {
                 SocketCause::OutOfFiles => {
                     "; raise the limit on open files (ulimit -n, LimitNOFILE=) or lower max-connections"
@@ -273,24 +270,25 @@ impl BackOff {
         pause
     }
 
-    /// Some were accepted since it failed last: the next pause is a short one.
+    /// Some were accepted since it failed last: the next pause is short.
     fn eases(&mut self) {
         self.pause = None;
     }
 
     fn at_limit(&mut self, id: &ListenerId, listener: &Listener, limit: Limit, service: &ThreadService) {
-        if self.limited.replace(Moment::now()).is_none() {
+        if self.waiting.is_none() {
             tracing::warn!(
                 "{}: max-connections of the {} is reached; clients wait until open connections end",
                 act(id),
                 limit.name()
             );
         }
-        if self.waiting.as_ref().is_some_and(|waiting| waiting.limit != limit) {
-            self.waiting = None;
-        }
-        let begin = || Waiting { metrics: Arc::clone(&service.metrics), limit, counted: 0 };
-        self.waiting.get_or_insert_with(begin).count(listener.waiting());
+        let at = Moment::now();
+        let before = self.waiting.take().filter(|waiting| waiting.limit == limit);
+        let begin = || Waiting { metrics: Arc::clone(&service.metrics), limit, counted: 0, at };
+        let waiting = self.waiting.insert(before.unwrap_or_else(begin));
+        waiting.at = at;
+        waiting.count(listener.waiting());
     }
 
     fn over(&mut self, thread: &WorkerContext, id: &ListenerId, listener: &Listener) {
@@ -308,11 +306,11 @@ impl BackOff {
 
     /// At a limit each client that leaves makes room for one: that alone is not the end of it.
     fn limit_may_be_over(&mut self, id: &ListenerId, listener: &Listener) {
-        let Some(limited) = self.limited else { return };
-        if Moment::now().since(limited) > CALM {
-            (self.limited, self.waiting) = (None, None);
+        let Some(waiting) = &mut self.waiting else { return };
+        if Moment::now().since(waiting.at) > CALM {
+            self.waiting = None;
             tracing::info!("{}: below the limit again", act(id));
-        } else if let Some(waiting) = &mut self.waiting {
+        } else {
             waiting.count(listener.waiting());
         }
     }

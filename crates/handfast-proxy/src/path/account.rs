@@ -1,4 +1,5 @@
-//! A connection in the books: that it is counted when it is accepted and when it ends, each once, whatever becomes of it.
+//! A connection in the books: that it is counted when it is accepted and when it ends, each once, whatever becomes of it; and whether its
+//! client is admitted.
 //!
 //! In: a client that was accepted, and in the end the reason. Out: its record in the metrics and the access log, its permits
 //! given back.
@@ -6,12 +7,16 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use handfast_net::clock::Moment;
+
+use crate::admission::Denied;
 use crate::admission::permits::{AddressPermit, Permit};
 use crate::backends::endpoint::Endpoint;
 use crate::backends::standing::FailurePolicy;
 use crate::worker::context::WorkerContext;
 use crate::worker::services::ThreadService;
 use handfast_observe::cause::Cause;
+use handfast_observe::metrics::Limit;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::record::Record;
 
@@ -45,6 +50,28 @@ impl Account {
         let record = Record::new(named, service.generation, client);
         let (thread, service) = (Rc::clone(thread), Rc::clone(service));
         Self { thread, service, record, address_permit: None, closed: false, _permits: permits }
+    }
+
+    /// Lets the client in, or says why not; counted. Its address is the socket's, or the one that a proxy in front has named: so it is called
+    /// at accept, or after the header that names it.
+    ///
+    /// **Cost**: nothing where the service has no such rule; else two searches in sorted lists, and one exchange in a table that
+    /// all threads share; a lock of a table where `max-connections-per-address` is set.
+    pub(crate) fn admit(&mut self, now: Moment) -> Result<(), CloseReason> {
+        let Some(client) = self.record.client else { return Ok(()) };
+        let address = client.ip().to_canonical();
+        let checked =
+            self.service.admission.as_ref().map_or(Ok(()), |admission| admission.check(address, now));
+        let checked = checked.and_then(|()| {
+            let Some(limit) = &self.service.address_limit else { return Ok(()) };
+            let denied = Denied { limit: Limit::Address, cause: Cause::AddressLimit, detail: None };
+            self.address_permit = Some(limit.take(address).ok_or(denied)?);
+            Ok(())
+        });
+        checked.map_err(|Denied { limit, cause, detail }| {
+            self.service.metrics.refused(limit);
+            CloseReason { detail, ..CloseReason::new(Step::Accept, Side::Operator, cause) }
+        })
     }
 
     /// Records that a backend failed this connection; the number of failures that it may have.

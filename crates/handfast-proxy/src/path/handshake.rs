@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use handfast_leg::{Broken, Leg, Socket};
 use handfast_net::engine::Woken;
+use handfast_tls::buffer::Scratch;
 use handfast_tls::policy::Objection;
 use handfast_tls::server::{Server, ServerSession};
 use handfast_tls::session::{Session, Verdict};
@@ -35,10 +36,10 @@ const SIGNER_TIMEOUT: Duration = Duration::from_millis(50);
 /// Leaves the handshake to the backend: the client's TLS is passed on as it is, its hello first.
 pub(crate) fn pass_through(record: &mut Record, hello: ReceivedHello) -> Vec<u8> {
     record.server_name = hello.parsed.server_name;
-    let rare = record.details();
-    rare.passed_through = true;
+    let details = record.details();
+    details.passed_through = true;
     // One that says nothing looks the same (RFC 9849 §6.2), so this is what is seen, not what is meant.
-    rare.encrypted_hello = hello.parsed.extensions.contains(&ENCRYPTED_CLIENT_HELLO);
+    details.encrypted_hello = hello.parsed.extensions.contains(&ENCRYPTED_CLIENT_HELLO);
     hello.bytes
 }
 
@@ -82,7 +83,7 @@ async fn exchange<R: Runtime>(
         answer_elsewhere(connection, signer, work, &mut first).await?;
     } else {
         connection.client().secure(Box::new(session));
-        advance(connection, Flight::Hello(&mut hello.bytes), &mut first)?;
+        advance(connection, |client, scratch| client.take_hello(&mut hello.bytes, scratch, &mut first))?;
         drop(hello);
     }
     while !connection.client().is_established() {
@@ -91,7 +92,7 @@ async fn exchange<R: Runtime>(
             return Err(reason(Side::Client, Cause::HandshakeDeadline));
         }
         if let Some(bytes) = receive(connection)? {
-            advance(connection, Flight::Received(bytes), &mut first)?;
+            advance(connection, |client, scratch| client.take_flight(bytes, scratch, &mut first))?;
             continue;
         }
         if connection.wait(Step::Handshake, connection.deadline).await? == Woken::Deadline {
@@ -199,7 +200,7 @@ fn begin<'t, R: Runtime>(
 /// The thread's signer, where it is to answer this hello. That costs a fifth of the handshakes that a processor can make. So it is only used
 /// while other handshakes wait and would delay connections that carry bytes, and only for an expensive signature; that is computed last.
 fn signer<R: Runtime>(thread: &WorkerContext, is_expensive: impl FnOnce() -> bool) -> Option<&Signer> {
-    let signer = thread.signer()?;
+    let signer = thread.signer.as_ref()?;
     let rule = |handshakes_wait: bool| {
         // This thread must not wait for an unresponsive key process.
         thread.key_process_is_unresponsive()
@@ -215,39 +216,23 @@ fn objection(server: &Server, hello: &ClientHello) -> Option<Objection> {
     if let Some(problem) = hello.server_name_problem.filter(|problem| !problem.is_address()) {
         return Some(Objection { alert: AlertDescription::ILLEGAL_PARAMETER, detail: problem.to_string() });
     }
-    if let Some(objection) = server.objection(hello) {
-        return Some(objection);
-    }
-    if matches!(server.selection(hello), Selection::NoCommonSignature(_)) {
-        return Some(Objection {
+    server.objection(hello).or_else(|| {
+        matches!(server.selection(hello), Selection::NoCommonSignature(_)).then(|| Objection {
             alert: AlertDescription::HANDSHAKE_FAILURE,
             detail: "no signature scheme in common with the certificates for this name".into(),
-        });
-    }
-    None
+        })
+    })
 }
 
-/// What the client has sent.
-enum Flight<'a> {
-    /// Read by the step before.
-    Hello(&'a mut [u8]),
-    /// So many bytes in the thread's buffer.
-    Received(usize),
-}
-
-/// Gives the session what came, and the client what it answers. Computing is timed, writing is not.
+/// Gives the session what came, by `take`, and the client what it answers. Computing is timed, writing is not.
 fn advance<R: Runtime>(
     connection: &mut Connection<R>,
-    flight: Flight<'_>,
-    first: &mut Vec<u8>,
+    take: impl FnOnce(&mut Leg<R::Socket>, &mut Scratch) -> Result<(), Broken>,
 ) -> Result<(), CloseReason> {
     let before = R::now();
-    let thread = Rc::clone(&connection.account.thread);
-    let scratch = &mut *thread.scratch.borrow_mut();
-    let client = connection.client();
-    let outcome = match flight {
-        Flight::Hello(bytes) => client.take_hello(bytes, scratch, first),
-        Flight::Received(bytes) => client.take_flight(bytes, scratch, first),
+    let outcome = {
+        let (client, mut scratch) = connection.client_and_buffers();
+        take(client, &mut scratch)
     };
     connection.account.record.seconds.handshake_crypto += R::now().since(before);
     after_flight(connection, outcome)
@@ -267,9 +252,8 @@ fn after_flight<R: Runtime>(
 
 /// Takes in what is there, after sending what waits; how many bytes, if any came.
 fn receive<R: Runtime>(connection: &mut Connection<R>) -> Result<Option<usize>, CloseReason> {
-    let thread = Rc::clone(&connection.account.thread);
-    let scratch = &mut *thread.scratch.borrow_mut();
-    connection.client().read_flight(scratch).map_err(of_leg)
+    let (client, mut scratch) = connection.client_and_buffers();
+    client.read_flight(&mut scratch).map_err(of_leg)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]

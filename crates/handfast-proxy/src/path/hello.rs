@@ -4,8 +4,6 @@
 
 mod plain_http;
 
-use std::rc::Rc;
-
 use handfast_leg::{Leg, Socket};
 use handfast_net::engine::Woken;
 use handfast_net::stream::Read;
@@ -21,7 +19,6 @@ use handfast_observe::cause::Cause;
 use handfast_observe::metrics::HeaderOutcome;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
-/// A client that has said hello.
 #[derive(Debug)]
 pub(crate) struct ReceivedHello {
     pub(crate) parsed: Box<ClientHello>,
@@ -48,11 +45,13 @@ async fn wait_for_hello<R: Runtime>(
     connection: &mut Connection<R>,
     mut received: Vec<u8>,
 ) -> Result<ReceivedHello, CloseReason> {
-    let service = Rc::clone(&connection.account.service);
+    let service = &connection.account.service;
     let limits = (service.limits.hello_bytes, service.plain_http);
     loop {
-        let thread = Rc::clone(&connection.account.thread);
-        let parsed = take(connection.client(), &mut thread.scratch.borrow_mut(), &mut received, limits);
+        let parsed = {
+            let (client, mut scratch) = connection.client_and_buffers();
+            take(client, &mut scratch, &mut received, limits)
+        };
         let named =
             |reason| proxy_header_in::name_checks(&connection.account.record, reason, !received.is_empty());
         if let Some(parsed) = parsed.map_err(named)? {
@@ -73,26 +72,38 @@ fn take<S: Socket>(
     limits: (usize, PlainHttp),
 ) -> Result<Option<Box<ClientHello>>, CloseReason> {
     // Of a client that need not wait before TLS, or behind a PROXY header, it has been read already.
-    if !received.is_empty()
-        && let Some(hello) = look(client, received, limits)?
-    {
-        return Ok(Some(hello));
-    }
+    let mut is_new = !received.is_empty();
     loop {
-        match client.socket_mut().try_read(&mut scratch.received) {
-            Ok(Read::Blocked) => return Ok(None),
-            Ok(Read::End) if received.is_empty() => {
-                return Err(reason(Side::Client, Cause::CLOSED_EARLY).because("without a byte"));
-            }
-            Ok(Read::End) => {
-                return Err(reason(Side::Client, Cause::CLOSED_EARLY).because("in the middle of it"));
-            }
-            Ok(Read::Bytes(bytes)) => received.extend_from_slice(&scratch.received[..bytes]),
-            Err(fault) => return Err(CloseReason::fault(Step::Hello, Side::Client, &fault)),
-        }
-        if let Some(hello) = look(client, received, limits)? {
+        if is_new && let Some(hello) = look(client, received, limits)? {
             return Ok(Some(hello));
         }
+        if !receive(client, scratch, received, "in the middle of it")? {
+            return Ok(None);
+        }
+        is_new = true;
+    }
+}
+
+/// Appends what a client has sent to `received`; whether there was anything. `midway`: how an end is described that comes behind something.
+///
+/// **Errors**: the client ended, or its socket failed.
+pub(super) fn receive<S: Socket>(
+    client: &mut Leg<S>,
+    scratch: &mut Scratch,
+    received: &mut Vec<u8>,
+    midway: &'static str,
+) -> Result<bool, CloseReason> {
+    match client.socket_mut().try_read(&mut scratch.received) {
+        Ok(Read::Blocked) => Ok(false),
+        Ok(Read::Bytes(bytes)) => {
+            received.extend_from_slice(&scratch.received[..bytes]);
+            Ok(true)
+        }
+        Ok(Read::End) => {
+            let when = if received.is_empty() { "without a byte" } else { midway };
+            Err(reason(Side::Client, Cause::CLOSED_EARLY).because(when))
+        }
+        Err(fault) => Err(CloseReason::fault(Step::Hello, Side::Client, &fault)),
     }
 }
 
@@ -105,19 +116,17 @@ fn look<S: Socket>(
     match peek(received, limit) {
         Peek::Incomplete => Ok(None),
         Peek::Complete(hello) => Ok(Some(hello)),
-        Peek::NotTls(Foreign::Http) => match plain_http::answer(received, plain_http, limit) {
+        Peek::NotTls(Foreign::Http) => {
             // A redirect needs the whole head of the request.
-            None => Ok(None),
-            Some(answer) => {
-                client.keep(&answer);
-                Err(reason(Side::Client, Cause::NotTls).because(Foreign::Http.name()))
-            }
-        },
+            let Some(answer) = plain_http::answer(received, plain_http, limit) else { return Ok(None) };
+            client.keep(&answer);
+            Err(reason(Side::Client, Cause::NotTls).because(Foreign::Http.name()))
+        }
         other => Err(refuse(client, &other, limit)),
     }
 }
 
-/// Says what is wrong, to the client in its own protocol and to the log.
+/// Keeps an alert for the client; why the connection ends.
 fn refuse<S: Socket>(client: &mut Leg<S>, peek: &Peek, limit: usize) -> CloseReason {
     let (alert, reason) = match peek {
         // No alert is meant for a message over a limit of ours; OpenSSL and BoringSSL say this.

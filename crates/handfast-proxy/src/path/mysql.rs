@@ -23,13 +23,6 @@ use crate::worker::services::Chosen;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
-/// A client that is about to begin TLS, having been greeted by its backend.
-struct Upgrading<R: Runtime> {
-    backend: ConnectedBackend<R::Socket>,
-    /// The client's request for TLS.
-    request: mysql::Request,
-}
-
 /// The steps of a client that asks for TLS: connect comes before hello here, and the login behind the handshake.
 pub(super) async fn open<R: Runtime>(
     connection: &mut Connection<R>,
@@ -37,7 +30,7 @@ pub(super) async fn open<R: Runtime>(
 ) -> Result<Relay, CloseReason> {
     let outcome = upgrade(connection, &received).await;
     connection.account.record.seconds.hello = R::now().since(connection.accepted);
-    let Upgrading { mut backend, request } = outcome?;
+    let (mut backend, request) = outcome?;
     let (chosen, mut first) = super::secure_client(connection, request.received).await?;
     let begun = R::now();
     let service = Rc::clone(&connection.account.service);
@@ -73,14 +66,14 @@ pub(super) async fn connect<R: Runtime>(
         return Err(of_problem(&problem));
     }
     let mut login = Login::new(TlsSide::Backend);
-    login.hear_client(first).map_err(|problem| of_login(Side::Client, &problem))?;
+    login.hear_client(first).map_err(of_login(Side::Client))?;
     first.clear();
     let request = loop {
         if let Some(request) = login.request() {
             break request;
         }
         match receive_login(connection)? {
-            Some(words) => login.hear_client(&words).map_err(|problem| of_login(Side::Client, &problem))?,
+            Some(words) => login.hear_client(&words).map_err(of_login(Side::Client))?,
             None => wait_for_peer(connection, Side::Client, Step::Connect, "it did not log in").await?,
         }
     };
@@ -103,13 +96,13 @@ async fn dial<R: Runtime>(
     connect::dial(connection, chosen, Approach { first: &[], greeting, is_tls_later: true }).await
 }
 
-/// Passes a server's greeting on to the client, and reads the client's request for TLS. `came` is what it sent behind a PROXY header.
+/// Passes a server's greeting on to the client, and reads the client's request for TLS. `early` is what it sent behind a PROXY header.
 async fn upgrade<R: Runtime>(
     connection: &mut Connection<R>,
-    came: &[u8],
-) -> Result<Upgrading<R>, CloseReason> {
+    early: &[u8],
+) -> Result<(ConnectedBackend<R::Socket>, mysql::Request), CloseReason> {
     // Its client sends nothing before it was greeted.
-    if !came.is_empty() {
+    if !early.is_empty() {
         let reason = CloseReason::new(Step::Hello, Side::Client, Cause::Starttls);
         return Err(reason.because("it spoke before it was greeted"));
     }
@@ -132,7 +125,7 @@ async fn upgrade<R: Runtime>(
             Ok(None) => {}
             Ok(Some(request)) => {
                 connection.account.record.starttls = Some(Protocol::MySql);
-                return Ok(Upgrading { backend, request });
+                return Ok((backend, request));
             }
             Err(problem) => return Err(refuse(connection.client(), &answer, &problem)),
         }
@@ -181,7 +174,7 @@ async fn log_in<R: Runtime>(
     backend: &mut ConnectedBackend<R::Socket>,
 ) -> Result<(), CloseReason> {
     let mut carried = Vec::new();
-    login.carry_client(first, &mut carried).map_err(|problem| of_login(Side::Client, &problem))?;
+    login.carry_client(first, &mut carried).map_err(of_login(Side::Client))?;
     while !login.is_decided() {
         if !step(connection, &mut login, &mut carried, &mut backend.connected.leg)? {
             let has_spoken = backend.connected.leg.sent() > 0;
@@ -205,7 +198,7 @@ fn step<R: Runtime>(
     let mut moved = false;
     if let Some(words) = receive_login(connection)? {
         moved = true;
-        login.carry_client(&words, carried).map_err(|problem| of_login(Side::Client, &problem))?;
+        login.carry_client(&words, carried).map_err(of_login(Side::Client))?;
     }
     let (client, mut scratch) = connection.client_and_buffers();
     let broken = |broken: Broken| CloseReason::broken(Step::Connect, &broken);
@@ -217,7 +210,7 @@ fn step<R: Runtime>(
     }
     if let Some(received) = read(backend, &mut scratch)? {
         let mut words = Vec::new();
-        login.carry_backend(&received, &mut words).map_err(|problem| of_login(Side::Backend, &problem))?;
+        login.carry_backend(&received, &mut words).map_err(of_login(Side::Backend))?;
         if !words.is_empty() {
             write::<R>(client, &words, &mut scratch)?;
         }
@@ -226,6 +219,6 @@ fn step<R: Runtime>(
     Ok(moved)
 }
 
-fn of_login(side: Side, problem: &Problem) -> CloseReason {
-    CloseReason::new(Step::Connect, side, Cause::Starttls).because(problem.to_string())
+fn of_login(side: Side) -> impl Fn(Problem) -> CloseReason {
+    move |problem| CloseReason::new(Step::Connect, side, Cause::Starttls).because(problem.to_string())
 }

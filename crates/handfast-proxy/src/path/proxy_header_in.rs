@@ -4,19 +4,16 @@
 //! record then names the client itself, and that one has been let in by its address. Everything happens
 //! within the one deadline.
 
-use std::net::{IpAddr, SocketAddr};
-use std::rc::Rc;
+use std::net::SocketAddr;
 
-use handfast_leg::Socket;
 use handfast_net::engine::Woken;
 use handfast_net::fault::Cause as SocketCause;
-use handfast_net::stream::Read;
 use handfast_text::units::counted;
 use handfast_wire::foreign::{Sorted, sort};
 use handfast_wire::proxy_header::{Command, Header, Peek, V2_LIMIT, peek};
 
-use crate::path::admit::admit;
 use crate::path::connection::Connection;
+use crate::path::hello;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::HeaderOutcome;
@@ -47,7 +44,7 @@ pub(crate) async fn read<R: Runtime>(connection: &mut Connection<R>) -> Result<V
     counted.into_iter().for_each(|outcome| account.service.metrics.proxy_header(outcome));
     let (rest, _) = outcome?;
     // Accept has left this for here: the socket's address is that of the proxy in front.
-    admit(&mut connection.account, R::now())?;
+    connection.account.admit(R::now())?;
     Ok(rest)
 }
 
@@ -96,26 +93,19 @@ fn take<R: Runtime>(
     connection: &mut Connection<R>,
     received: &mut Vec<u8>,
 ) -> Result<Option<(usize, HeaderOutcome)>, CloseReason> {
-    let thread = Rc::clone(&connection.account.thread);
-    let scratch = &mut *thread.scratch.borrow_mut();
     loop {
-        match connection.client().socket_mut().try_read(&mut scratch.received) {
-            Ok(Read::Blocked) => return Ok(None),
-            Ok(Read::End) if received.is_empty() => {
-                return Err(reason(Cause::CLOSED_EARLY).because("without a byte"));
+        {
+            let (client, mut scratch) = connection.client_and_buffers();
+            if !hello::receive(client, &mut scratch, received, "in the middle of a PROXY header")? {
+                return Ok(None);
             }
-            Ok(Read::End) => {
-                return Err(reason(Cause::CLOSED_EARLY).because("in the middle of a PROXY header"));
-            }
-            Ok(Read::Bytes(bytes)) => received.extend_from_slice(&scratch.received[..bytes]),
-            Err(fault) => return Err(CloseReason::fault(Step::Hello, Side::Client, &fault)),
         }
         match peek(received, V2_LIMIT) {
             Peek::Incomplete => {}
             Peek::Complete(header) => {
                 let record = &mut connection.account.record;
                 let by = record.client.map_or(ProxiedBy::Unix, ProxiedBy::Address);
-                record.client = client(&header).or(record.client);
+                record.client = header.tcp().map(|(source, _)| canonical(source)).or(record.client);
                 record.details().proxied = Some(proxied(&header, by));
                 return Ok(Some((header.length, outcome(&header))));
             }
@@ -127,14 +117,9 @@ fn take<R: Runtime>(
     }
 }
 
-/// The client's address, as sockets report it: IPv4 is IPv4.
-fn client(header: &Header<'_>) -> Option<SocketAddr> {
-    header.tcp().map(|(source, _)| canonical(source))
-}
-
+/// As sockets report it: IPv4 is IPv4.
 fn canonical(address: SocketAddr) -> SocketAddr {
-    let ip: IpAddr = address.ip().to_canonical();
-    SocketAddr::new(ip, address.port())
+    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 fn outcome(header: &Header<'_>) -> HeaderOutcome {

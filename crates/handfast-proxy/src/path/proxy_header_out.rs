@@ -89,10 +89,10 @@ fn add_tls(header: &mut Writer, tls: &Agreed, certificate: Option<&[u8]>, sent: 
     let name = certificate.filter(|_| sent != SentCertificate::Off).and_then(common_name);
     let texts = [
         (tlv::SSL_VERSION, tls.version),
-        (tlv::SSL_CIPHER, tls.suite.map(openssl_name)),
-        (tlv::SSL_KEY_ALG, tls.signature.map(key_name)),
+        (tlv::SSL_CIPHER, tls.suite.map(|suite| named(OPENSSL_NAMES, suite).unwrap_or(suite))),
+        (tlv::SSL_KEY_ALG, tls.signature.map(|kind| named(KEY_NAMES, kind).unwrap_or(kind))),
         (tlv::SSL_GROUP, tls.group),
-        (tlv::SSL_SIG_SCHEME, tls.signature.and_then(|kind| scheme(kind, tls.version))),
+        (tlv::SSL_SIG_SCHEME, scheme(tls)),
         (tlv::SSL_CN, name.as_deref()),
     ];
     let texts = texts.into_iter().filter_map(|(number, text)| Some((number, text?.as_bytes())));
@@ -108,6 +108,10 @@ fn add_tls(header: &mut Writer, tls: &Agreed, certificate: Option<&[u8]>, sent: 
     let _ = header.add_tls(client, verify, &values);
 }
 
+fn scheme(tls: &Agreed) -> Option<&'static str> {
+    named(SCHEMES, tls.signature.filter(|_| tls.version == Some("TLSv1.3"))?)
+}
+
 /// Suites of TLS 1.2 by OpenSSL's names, which the specification gives as its example; those of TLS 1.3 have one name.
 const OPENSSL_NAMES: &[(&str, &str)] = &[
     ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"),
@@ -117,10 +121,6 @@ const OPENSSL_NAMES: &[(&str, &str)] = &[
     ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"),
     ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"),
 ];
-
-fn openssl_name(suite: &'static str) -> &'static str {
-    OPENSSL_NAMES.iter().find(|(iana, _)| *iana == suite).map_or(suite, |(_, openssl)| openssl)
-}
 
 /// Kinds of keys as HAProxy writes them, whose readers are those of this header.
 const KEY_NAMES: &[(&str, &str)] = &[
@@ -134,25 +134,19 @@ const KEY_NAMES: &[(&str, &str)] = &[
     ("ECDSA-P521", "EC521"),
 ];
 
-fn key_name(kind: &'static str) -> &'static str {
-    KEY_NAMES.iter().find(|(ours, _)| *ours == kind).map_or(kind, |(_, theirs)| theirs)
-}
+/// The scheme of our signature with TLS 1.3, where the key leaves one alone (RFC 9846 §4.3.3).
+const SCHEMES: &[(&str, &str)] = &[
+    ("ECDSA-P256", "ecdsa_secp256r1_sha256"),
+    ("ECDSA-P384", "ecdsa_secp384r1_sha384"),
+    ("ECDSA-P521", "ecdsa_secp521r1_sha512"),
+    ("Ed25519", "ed25519"),
+    ("ML-DSA-44", "mldsa44"),
+    ("ML-DSA-65", "mldsa65"),
+    ("ML-DSA-87", "mldsa87"),
+];
 
-/// The scheme of our signature, where key and version leave one alone (RFC 9846 §4.3.3).
-fn scheme(kind: &str, version: Option<&str>) -> Option<&'static str> {
-    if version != Some("TLSv1.3") {
-        return None;
-    }
-    Some(match kind {
-        "ECDSA-P256" => "ecdsa_secp256r1_sha256",
-        "ECDSA-P384" => "ecdsa_secp384r1_sha384",
-        "ECDSA-P521" => "ecdsa_secp521r1_sha512",
-        "Ed25519" => "ed25519",
-        "ML-DSA-44" => "mldsa44",
-        "ML-DSA-65" => "mldsa65",
-        "ML-DSA-87" => "mldsa87",
-        _ => return None,
-    })
+fn named(names: &[(&str, &'static str)], ours: &str) -> Option<&'static str> {
+    names.iter().find(|(known, _)| *known == ours).map(|(_, theirs)| *theirs)
 }
 
 #[cfg(test)]
@@ -229,6 +223,9 @@ mod tests {
 
     #[test]
     fn the_scheme_is_told_where_the_key_decides_it() {
+        let scheme_of = |kind, version| {
+            scheme(&Agreed { version: Some(version), signature: Some(kind), ..Agreed::default() })
+        };
         for (kind, name) in [
             ("ECDSA-P256", "ecdsa_secp256r1_sha256"),
             ("ECDSA-P384", "ecdsa_secp384r1_sha384"),
@@ -238,12 +235,12 @@ mod tests {
             ("ML-DSA-65", "mldsa65"),
             ("ML-DSA-87", "mldsa87"),
         ] {
-            assert_eq!(scheme(kind, Some("TLSv1.3")), Some(name));
+            assert_eq!(scheme_of(kind, "TLSv1.3"), Some(name));
         }
-        assert_eq!(scheme("ECDSA-P256", Some("TLSv1.2")), None);
-        assert_eq!(scheme("RSA-2048", Some("TLSv1.3")), None);
-        assert_eq!((key_name("ECDSA-P256"), key_name("Ed25519")), ("EC256", "Ed25519"));
-        assert_eq!(openssl_name("TLS_AES_128_GCM_SHA256"), "TLS_AES_128_GCM_SHA256");
+        assert_eq!(scheme_of("ECDSA-P256", "TLSv1.2"), None);
+        assert_eq!(scheme_of("RSA-2048", "TLSv1.3"), None);
+        assert_eq!((named(KEY_NAMES, "ECDSA-P256"), named(KEY_NAMES, "Ed25519")), (Some("EC256"), None));
+        assert_eq!(named(OPENSSL_NAMES, "TLS_AES_128_GCM_SHA256"), None, "it has one name");
         assert_eq!(V2_LIMIT, 4_096, "what another of us takes");
     }
 }

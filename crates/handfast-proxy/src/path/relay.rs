@@ -57,13 +57,35 @@ pub(crate) struct Relay {
     began: Moment,
 }
 
-/// What is counted, the client's leg, and the backend's.
-type Parts<'a, S> = (&'a mut Account, &'a mut Leg<S>, &'a mut Leg<S>);
+/// What a relay works on.
+struct Parts<'a, S> {
+    account: &'a mut Account,
+    client: &'a mut Leg<S>,
+    backend: &'a mut Leg<S>,
+}
 
-fn parts<R: Runtime>(connection: &mut Connection<R>) -> Parts<'_, R::Socket> {
-    let Connection { account, client, backend, .. } = connection;
-    let client = client.as_mut().expect("taken by close.rs alone, after every other step");
-    (account, client, backend.as_mut().expect("put there before the relay begins"))
+impl<'a, S> Parts<'a, S> {
+    fn of<R: Runtime<Socket = S>>(connection: &'a mut Connection<R>) -> Self {
+        let Connection { account, client, backend, .. } = connection;
+        let client = client.as_mut().expect("taken by close.rs alone, after every other step");
+        Self { account, client, backend: backend.as_mut().expect("put there before the relay begins") }
+    }
+}
+
+impl<S: Socket> Parts<'_, S> {
+    /// Counts what has moved since it was called last.
+    fn count(&mut self) {
+        let (to_backend, to_client) = (self.backend.sent(), self.client.sent());
+        let Account { service, record, .. } = &mut *self.account;
+        if to_backend != record.bytes_to_backend {
+            service.metrics.bytes_to_backend(to_backend - record.bytes_to_backend);
+            record.bytes_to_backend = to_backend;
+        }
+        if to_client != record.bytes_to_client {
+            service.metrics.bytes_to_client(to_client - record.bytes_to_client);
+            record.bytes_to_client = to_client;
+        }
+    }
 }
 
 impl Relay {
@@ -82,7 +104,7 @@ impl Relay {
             leg.hold(now);
         }
         connection.backend = Some(leg);
-        let (account, client, backend) = parts(connection);
+        let Parts { account, client, backend } = Parts::of(connection);
         client.hold(now + TICKET_DELAY);
         if account.service.missing_close_notify == MissingCloseNotify::End {
             client.be_lenient();
@@ -114,34 +136,35 @@ impl Relay {
     /// Carries bytes until the connection ends; why it did.
     pub(crate) async fn run<R: Runtime>(&mut self, connection: &mut Connection<R>) -> CloseReason {
         let outcome = self.carry(connection).await;
-        let (account, client, backend) = parts(connection);
-        let reason = outcome.map_or_else(|reason| reason, |()| self.finished(client, backend));
+        let mut parts = Parts::of(connection);
+        let reason = outcome.map_or_else(|reason| reason, |()| self.finished(&parts));
         // An iteration that broke a leg may have moved bytes before.
-        count(account, client, backend);
-        account.record.seconds.relay = R::now().since(self.began);
+        parts.count();
+        parts.account.record.seconds.relay = R::now().since(self.began);
         reason
     }
 
     async fn carry<R: Runtime>(&mut self, connection: &mut Connection<R>) -> Result<(), CloseReason> {
         // It cannot have answered yet: asking would be a call for nothing. One that speaks TLS has, and may have sent tickets.
         let fault = |fault| CloseReason::fault(Step::Relay, Side::Backend, &fault);
-        let (_, _, backend) = parts(connection);
+        let Parts { backend, .. } = Parts::of(connection);
         if !backend.is_secured() {
             backend.socket_mut().expect_later().map_err(fault)?;
         }
         let mut woken = false;
         let mut in_vain = 0;
         loop {
-            let (account, client, backend) = parts(connection);
+            let mut parts = Parts::of(connection);
             let mut rounds = 0;
             while rounds < ROUNDS {
-                match self.turn::<R>(account, client, backend)? {
+                match self.turn::<R>(&mut parts)? {
                     Progress::Blocked => break,
                     Progress::Moved => rounds += 1,
                     Progress::Finished => return Ok(()),
                 }
             }
-            count(account, client, backend);
+            parts.count();
+            let Parts { account, .. } = parts;
             if rounds > 0 {
                 self.progress = R::now();
                 account.thread.carries(self.began, self.progress);
@@ -164,19 +187,17 @@ impl Relay {
     }
 
     /// One round of both directions.
-    fn turn<R: Runtime>(
-        &mut self,
-        account: &Account,
-        client: &mut Leg<R::Socket>,
-        backend: &mut Leg<R::Socket>,
-    ) -> Result<Progress, CloseReason> {
+    fn turn<R: Runtime>(&mut self, parts: &mut Parts<'_, R::Socket>) -> Result<Progress, CloseReason> {
+        let Parts { account, client, backend } = parts;
         let before = (client.received(), backend.received());
         let had_ended = client.has_ended();
         // The clock matters only to what waits for company, which is rarely anything.
         let now = if alarm(client, backend) == Moment::NEVER { self.progress } else { R::now() };
-        let scratch = &mut *account.thread.scratch.borrow_mut();
-        let outcome = relay::turn(client, backend, scratch, now)
-            .map_err(|broken| relay::better_reason(client, backend, broken, scratch, now));
+        let outcome = {
+            let scratch = &mut *account.thread.scratch.borrow_mut();
+            relay::turn(client, backend, scratch, now)
+                .map_err(|broken| relay::better_reason(client, backend, broken, scratch, now))
+        };
         // In the order in which the directions are served.
         if client.received() != before.0 && !self.is_unanswered() {
             self.asked = R::turn();
@@ -189,7 +210,7 @@ impl Relay {
             self.asked = Moment::NEVER;
         }
         self.backend_first |= backend.has_ended() && !client.has_ended();
-        outcome.map_err(|broken| self.reason(account, client, backend, &broken))
+        outcome.map_err(|broken| self.reason(parts, &broken))
     }
 
     /// The client has spoken since the backend last did.
@@ -198,19 +219,12 @@ impl Relay {
     }
 
     /// What a broken leg means for the connection.
-    fn reason<S: Socket>(
-        &self,
-        account: &Account,
-        client: &Leg<S>,
-        backend: &Leg<S>,
-        broken: &Broken,
-    ) -> CloseReason {
-        let judged = self.judge(account, client, backend, broken);
-        judged.unwrap_or_else(|| CloseReason::broken(Step::Relay, broken))
+    fn reason<S: Socket>(&self, parts: &Parts<'_, S>, broken: &Broken) -> CloseReason {
+        self.judge(parts, broken).unwrap_or_else(|| CloseReason::broken(Step::Relay, broken))
     }
 
     /// Both directions have ended cleanly; which side first.
-    fn finished<S: Socket>(&self, client: &Leg<S>, backend: &Leg<S>) -> CloseReason {
+    fn finished<S: Socket>(&self, Parts { client, backend, .. }: &Parts<'_, S>) -> CloseReason {
         let side = if self.backend_first { Side::Backend } else { Side::Client };
         let reason = CloseReason::new(Step::Relay, side, Cause::Finished);
         match (client.ended_without_close_notify(), backend.ended_without_close_notify()) {
@@ -224,41 +238,36 @@ impl Relay {
     /// Waits until something may move, and applies the limits.
     async fn pause<R: Runtime>(&mut self, connection: &mut Connection<R>) -> Result<Woken, CloseReason> {
         let accepted = connection.accepted;
-        let (account, client, backend) = parts(connection);
-        let (limit, limit_cause) = self.limit(account, accepted, client, backend);
-        let until = limit.min(alarm(client, backend)).min(self.settle);
+        let parts = Parts::of(connection);
+        let (limit, limit_cause) = self.limit(&parts, accepted);
+        let until = limit.min(alarm(parts.client, parts.backend)).min(self.settle);
         let woken = connection.wait(Step::Relay, until).await?;
-        let (account, client, backend) = parts(connection);
+        let parts = Parts::of(connection);
         // Before the limits: a peer that broke off in the same iteration is the reason, and not the clock.
-        if let Err(broken) = relay::check(client, backend) {
-            let scratch = &mut *account.thread.scratch.borrow_mut();
-            let broken = relay::better_reason(client, backend, broken, scratch, R::now());
-            return Err(self.reason(account, client, backend, &broken));
+        if let Err(broken) = relay::check(parts.client, parts.backend) {
+            let scratch = &mut parts.account.thread.scratch.borrow_mut();
+            let broken = relay::better_reason(parts.client, parts.backend, broken, scratch, R::now());
+            return Err(self.reason(&parts, &broken));
         }
         if woken == Woken::Event {
             return Ok(woken);
         }
         let now = R::now();
         if now >= limit {
-            self.limit_reached(account, client, limit_cause, now)?;
+            self.limit_reached(&parts, limit_cause, now)?;
         }
         if now >= self.settle {
             // The connection is here to stay.
             self.settle = Moment::NEVER;
-            backend.no_delay();
-            backend.socket().set_timeouts(account.service.limits.socket_timeouts());
+            parts.backend.no_delay();
+            parts.backend.socket().set_timeouts(parts.account.service.limits.socket_timeouts());
         }
         Ok(woken)
     }
 
     /// The earliest of the limits on silence and age, and what it is called.
-    fn limit<S: Socket>(
-        &self,
-        account: &Account,
-        accepted: Moment,
-        client: &Leg<S>,
-        backend: &Leg<S>,
-    ) -> (Moment, Cause) {
+    fn limit<S: Socket>(&self, parts: &Parts<'_, S>, accepted: Moment) -> (Moment, Cause) {
+        let Parts { account, client, backend } = parts;
         let limits = &account.service.limits;
         let (silence, cause) = if client.has_ended() || backend.has_ended() {
             (limits.half_closed, Cause::HalfClosedIdle)
@@ -285,8 +294,7 @@ impl Relay {
     /// comes only when something is sent. So its end is waited for by the clock.
     fn limit_reached<S: Socket>(
         &mut self,
-        account: &Account,
-        client: &Leg<S>,
+        Parts { account, client, .. }: &Parts<'_, S>,
         cause: Cause,
         now: Moment,
     ) -> Result<(), CloseReason> {
@@ -305,20 +313,6 @@ impl Relay {
         self.unacknowledged = unacknowledged;
         self.looked = now;
         Ok(())
-    }
-}
-
-/// Counts what has moved since it was called last.
-fn count<S: Socket>(account: &mut Account, client: &Leg<S>, backend: &Leg<S>) {
-    let (to_backend, to_client) = (backend.sent(), client.sent());
-    let Account { service, record, .. } = account;
-    if to_backend != record.bytes_to_backend {
-        service.metrics.bytes_to_backend(to_backend - record.bytes_to_backend);
-        record.bytes_to_backend = to_backend;
-    }
-    if to_client != record.bytes_to_client {
-        service.metrics.bytes_to_client(to_client - record.bytes_to_client);
-        record.bytes_to_client = to_client;
     }
 }
 

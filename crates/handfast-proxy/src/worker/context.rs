@@ -1,7 +1,6 @@
 //! What one worker thread owns: buffers for all its connections, its counters and log, the state it serves by.
 //!
-//! In: what the control thread sends. Out: borrowed by the path; nothing in it is shared with other threads but what
-//! is counted.
+//! In: what the control thread sends. Out: borrowed by the path; only counters are shared with other threads.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -24,15 +23,14 @@ use handfast_observe::record::Record;
 use handfast_process::key_process::KeyProcessHealth;
 use handfast_process::listeners::ListenerId;
 
-/// Who serves the addresses of a process that stops.
+/// The process that serves the addresses when this one stops.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Successor {
-    /// No process.
     #[default]
     Nobody,
-    /// Another process that listens there too, with so many threads.
+    /// It has its own sockets there, and this number of threads.
     Beside(u32),
-    /// Another process that has the same sockets of these listeners.
+    /// It has the very sockets of these listeners.
     HandedOver(Arc<HashSet<ListenerId>>),
 }
 
@@ -41,47 +39,44 @@ pub(crate) enum Successor {
 pub(crate) enum WorkerPhase {
     /// Connections are accepted.
     Serving,
-    /// None are accepted; those that stand go on.
+    /// None are accepted; open ones go on.
     Draining,
-    /// Those that stand are ended.
+    /// Open ones are ended.
     Ending,
 }
 
 /// A connection of this age is no newcomer; one that carried bytes within this time is in use.
 const A_WHILE: Duration = Duration::from_millis(100);
-/// So often what sessions compute with is looked at.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// A tenth of a second, the tick of [`contexts::time_is`].
 const TICK_NANOS: u64 = 100_000_000;
 
-/// One worker thread.
 #[derive(Debug)]
 pub(crate) struct WorkerContext {
     pub(crate) metrics: Arc<ThreadMetrics>,
     log: RefCell<ThreadLog>,
-    /// The task that hands the log over a moment after its first line.
+    /// The task of [`WorkerContext::tend_log`].
     log_task: Cell<Option<TaskHandle>>,
-    /// The task that sweeps, while it waits for something to sweep.
+    /// The task of [`WorkerContext::sweep_contexts`], while it waits for something to sweep.
     sweeper: Cell<Option<TaskHandle>>,
     pub(crate) scratch: RefCell<Scratch>,
     /// When a connection that has been open for a while carried bytes last.
     carried: Cell<Option<Moment>>,
-    /// The signer for a crowd; `None` where no thread could be started for it.
-    signer: Option<Signer>,
-    /// Of the process that holds the private keys, where it is another one.
+    /// `None` where no thread could be started for it.
+    pub(crate) signer: Option<Signer>,
+    /// `None` where this process has the private keys.
     key_process: Option<Arc<KeyProcessHealth>>,
     /// Permits of the whole process.
     pub(crate) share: Rc<Share>,
     state: RefCell<Rc<ThreadState>>,
     phase: Cell<WorkerPhase>,
-    /// Who serves the same addresses, now that this one stops.
     after: RefCell<Successor>,
     /// Acceptors that have not yet been notified that the previous process has closed its listeners.
     stands_alone: Cell<usize>,
     connections: Cell<usize>,
     /// Tasks that wait for a connection to end.
     waiting: RefCell<Vec<TaskHandle>>,
-    /// Tasks that accept, and want to know of a new state.
+    /// Tasks that accept; a new state wakes them.
     acceptors: RefCell<Vec<TaskHandle>>,
 }
 
@@ -126,17 +121,11 @@ impl WorkerContext {
         self.carried.get().is_some_and(|last| now.since(last) < A_WHILE)
     }
 
-    /// Who signs for it in a crowd.
-    pub(crate) fn signer(&self) -> Option<&Signer> {
-        self.signer.as_ref()
-    }
-
     /// Whether private keys are in another process that does not answer now.
     pub(crate) fn key_process_is_unresponsive(&self) -> bool {
         self.key_process.as_ref().is_some_and(|health| health.is_unresponsive())
     }
 
-    /// The state that connections are accepted with now.
     pub(crate) fn state(&self) -> Rc<ThreadState> {
         Rc::clone(&self.state.borrow())
     }
@@ -158,30 +147,22 @@ impl WorkerContext {
         self.waiting.borrow_mut().drain(..).for_each(|task| task.wake());
     }
 
-    /// Whether any task still accepts.
     pub(crate) fn accepts(&self) -> bool {
         !self.acceptors.borrow().is_empty()
     }
 
-    /// Who serves the same addresses from now on.
     pub(crate) fn is_followed_by(&self, after: Successor) {
         self.after.replace(after);
     }
 
     /// The threads of another process that listens on the same addresses too.
     pub(crate) fn successor(&self) -> Option<u32> {
-        match &*self.after.borrow() {
-            Successor::Beside(threads) => Some(*threads),
-            Successor::Nobody | Successor::HandedOver(_) => None,
-        }
+        if let Successor::Beside(threads) = *self.after.borrow() { Some(threads) } else { None }
     }
 
     /// Whether another process has the very sockets of this listener.
     pub(crate) fn is_handed_over(&self, listener: &ListenerId) -> bool {
-        match &*self.after.borrow() {
-            Successor::HandedOver(listeners) => listeners.contains(listener),
-            Successor::Nobody | Successor::Beside(_) => false,
-        }
+        matches!(&*self.after.borrow(), Successor::HandedOver(listeners) if listeners.contains(listener))
     }
 
     /// The process before this one has closed its listeners.
@@ -206,7 +187,6 @@ impl WorkerContext {
         engine::wake_all();
     }
 
-    /// Connections of this thread.
     pub(crate) fn connections(&self) -> usize {
         self.connections.get()
     }
@@ -217,12 +197,9 @@ impl WorkerContext {
 
     pub(crate) fn connection_ended(&self) {
         self.connections.set(self.connections.get() - 1);
-        for task in self.waiting.borrow_mut().drain(..) {
-            task.wake();
-        }
+        self.waiting.borrow_mut().drain(..).for_each(|task| task.wake());
     }
 
-    /// Writes a connection's line.
     pub(crate) fn log(&self, record: &Record, reason: &CloseReason) {
         let mut log = self.log.borrow_mut();
         let first = log.due().is_none();
@@ -259,8 +236,8 @@ impl WorkerContext {
         }
     }
 
-    /// Called at the end of each turn: tells the sessions' contexts the time, and a sweeper that there are some.
-    pub(crate) fn tell_contexts(&self) {
+    /// Is called at the end of each iteration: sets the clock of the sessions' contexts, and wakes the sweeper where there are some.
+    pub(crate) fn tick_contexts(&self) {
         let held = contexts::time_is((engine::now().nanos() / TICK_NANOS) as u32);
         if held > 0
             && let Some(task) = self.sweeper.take()

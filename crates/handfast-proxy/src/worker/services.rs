@@ -1,7 +1,7 @@
 //! A state as one thread serves by it: its own copies of everything that is used for each connection.
 //!
 //! In: the [`State`] that all threads share. Out: services with TLS servers, rules, backends and limits, which the path
-//! reads without touching what other cores write. What outlives a reload (an endpoint's standing) is handed over.
+//! reads without touching what other cores write. What outlives a reload (an endpoint's standing) is passed on.
 
 use crate::backends::names::Addresses;
 use handfast_process::listeners::ListenerId;
@@ -16,6 +16,7 @@ use handfast_net::host_name::host_name;
 use handfast_tls::server::Server;
 use handfast_tls::session::Failure;
 use handfast_tls::ticket::KeySet;
+use handfast_wire::proxy_header::Version;
 use handfast_wire::starttls::Protocol;
 
 use crate::admission::Admission;
@@ -27,11 +28,10 @@ use crate::backends::standing::Standings;
 use crate::backends::tls::{BackendPrelude, BackendTlsClient, BackendTlsSettings};
 use crate::backends::tunnel::{DialAddress, ProxyHop, dial_addresses};
 use crate::state::{RingId, RouteState, ServiceState, State};
-use crate::worker::sent_header::SentHeader;
 use handfast_config::RouteTable;
 use handfast_config::model::{
-    self, Address, Backend, Clients, ConnectThrough, Limits, MissingCloseNotify, PlainHttp, Source, Target,
-    each_once,
+    self, Address, Backend, Clients, ConnectThrough, Limits, MissingCloseNotify, PlainHttp, ProxyProtocol,
+    SentCertificate, Source, Target, each_once,
 };
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{ServiceMetrics, ThreadMetrics};
@@ -40,12 +40,10 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 /// Every endpoint of a thread by service and name.
 type Endpoints = HashMap<(Rc<str>, String), Rc<Endpoint>>;
 
-/// One thread's state.
 #[derive(Debug)]
 pub(crate) struct ThreadState {
     pub(crate) shared: Arc<State>,
     pub(crate) services: Vec<Rc<ThreadService>>,
-    /// Services by the listener that accepts for them.
     by_listener: HashMap<ListenerId, Rc<ThreadService>>,
 }
 
@@ -54,7 +52,7 @@ pub(crate) struct ThreadState {
 pub(crate) enum Prelude {
     /// Nothing: TLS, or plain text, begins with the first byte.
     None,
-    /// A protocol in which they ask for TLS; `name` is what the proxy calls itself in it.
+    /// A protocol in which they ask for TLS; `name`: the proxy's own in it.
     Standard { protocol: Protocol, name: Box<str> },
     /// MySQL: its server speaks first, with what the client needs to log in.
     ServerFirst,
@@ -73,7 +71,6 @@ impl Prelude {
     }
 }
 
-/// One service of a thread.
 #[derive(Debug)]
 pub(crate) struct ThreadService {
     pub(crate) index: usize,
@@ -82,18 +79,15 @@ pub(crate) struct ThreadService {
     pub(crate) table: RouteTable,
     pub(crate) limits: Limits,
     pub(crate) missing_close_notify: MissingCloseNotify,
-    /// What clients speak before TLS.
     pub(crate) prelude: Prelude,
     pub(crate) metrics: Arc<ServiceMetrics>,
-    /// Permits of this service, when it has a limit.
+    /// Of this service, where it has a limit.
     pub(crate) share: Option<Rc<Share>>,
     pub(crate) address_limit: Option<Arc<AddressLimit>>,
     pub(crate) admission: Option<Arc<Admission>>,
-    /// Who must begin with a PROXY header.
     pub(crate) proxy_senders: Option<TrustedSenders>,
-    /// The PROXY header that backends get.
     pub(crate) proxy_out: Option<SentHeader>,
-    /// How clients are served that match no rule.
+    /// Of clients that match no rule.
     pub(crate) clients: Clients,
     pub(crate) plain_http: PlainHttp,
     ring: Option<RingId>,
@@ -102,7 +96,6 @@ pub(crate) struct ThreadService {
     pub(crate) through: Option<Arc<ProxyHop>>,
     /// Counts its connections to backends, so that each source address has its turn.
     turn: Cell<usize>,
-    /// How its backends do, for all threads.
     standings: Arc<Standings>,
     /// The service itself, then each of its rules.
     routes: Vec<ThreadRoute>,
@@ -116,8 +109,7 @@ struct ThreadRoute {
     backends: Rc<ThreadBackends>,
     /// Of clients whose certificate failed. There are none where such clients are refused.
     failed_client_backends: Rc<ThreadBackends>,
-    /// TLS towards `backends`; `None`: plain text. Not for failed clients: their backends are not for our own certificate, nor known
-    /// by the name of the others.
+    /// TLS towards `backends`; `None`: plain text. Not for failed clients, whose backends have other names.
     dialler: Option<Rc<BackendTlsClient>>,
     passes_through: bool,
 }
@@ -141,52 +133,35 @@ impl ThreadState {
         addresses: &Addresses,
         thread: usize,
     ) -> Result<Self, Failure> {
-        let services = shared
-            .services
-            .iter()
-            .enumerate()
-            .map(|(index, service)| {
-                let known = before.map(|before| before.diallers_of(&service.model.name)).unwrap_or_default();
-                ThreadService::new(index, service, shared.generation, metrics, thread, &known).map(Rc::new)
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        let by_listener = shared
-            .services
-            .iter()
-            .zip(&services)
-            .flat_map(|(state, service)| {
-                let id = |address: &Address| ListenerId::new(&state.model.name, address);
-                state.model.listen.iter().map(move |address| (id(address), Rc::clone(service)))
-            })
-            .collect();
-        let state = Self { shared, services, by_listener };
+        let mut state = Self { shared, services: Vec::new(), by_listener: HashMap::new() };
+        for (index, shared) in state.shared.services.iter().enumerate() {
+            let name = &shared.model.name;
+            let before =
+                before.iter().flat_map(|before| &before.services).find(|known| *known.name == **name);
+            // TLS towards its backends, with the sessions that it has.
+            let known: Vec<_> = before.iter().flat_map(|service| service.diallers()).cloned().collect();
+            let generation = state.shared.generation;
+            let service = Rc::new(ThreadService::new(index, shared, generation, metrics, thread, &known)?);
+            for address in &shared.model.listen {
+                state.by_listener.insert(ListenerId::new(name, address), Rc::clone(&service));
+            }
+            state.services.push(service);
+        }
         state.resolve(before.unwrap_or(&state), addresses);
         Ok(state)
     }
 
-    /// The service that a listener's connections belong to; `None` when this state has none for it.
     pub(crate) fn service_of(&self, listener: &ListenerId) -> Option<Rc<ThreadService>> {
         self.by_listener.get(listener).cloned()
     }
 
-    /// TLS towards the backends of a service, with the sessions that it has.
-    fn diallers_of(&self, service: &str) -> Vec<Rc<BackendTlsClient>> {
-        let service = self.services.iter().find(|known| *known.name == *service);
-        service.iter().flat_map(|service| service.diallers()).cloned().collect()
-    }
-
     /// Gives every group the endpoints that its targets resolve to now. Endpoints of `before` stay in use.
     pub(crate) fn resolve(&self, before: &Self, addresses: &Addresses) {
-        let known: Endpoints = before
-            .services
-            .iter()
-            .flat_map(|service| {
-                service
-                    .backends()
-                    .flat_map(|backends| backends.group.endpoints())
-                    .map(|endpoint| ((Rc::clone(&service.name), endpoint.name.to_string()), endpoint))
-            })
-            .collect();
+        let known = before.services.iter().flat_map(|service| {
+            let endpoints = service.all_endpoints().into_iter();
+            endpoints.map(|endpoint| ((Rc::clone(&service.name), endpoint.name.to_string()), endpoint))
+        });
+        let known: Endpoints = known.collect();
         for service in &self.services {
             for ThreadBackends { list, group } in service.backends().map(|backends| &**backends) {
                 let (mut endpoints, mut nameless) = (Vec::new(), Vec::new());
@@ -202,8 +177,7 @@ impl ThreadState {
                 group.set(endpoints, nameless);
             }
             // Routes may have the same TLS and other backends: what any of them dials is kept.
-            let endpoints: Vec<_> =
-                service.backends().flat_map(|backends| backends.group.endpoints()).collect();
+            let endpoints = service.all_endpoints();
             service.diallers().for_each(|dialler| dialler.keep_only(&endpoints));
         }
     }
@@ -256,7 +230,7 @@ impl ThreadService {
         self.routes[chosen.route].server.as_ref().expect("the TLS of its clients ends here")
     }
 
-    /// Where the next connection to a backend comes from; `client` is whose it is.
+    /// Where the next connection to a backend comes from, for this client.
     pub(crate) fn source(&self, client: Option<SocketAddr>) -> SourceAddress<'_> {
         self.source.next(client.map(|client| client.ip()), &self.turn)
     }
@@ -280,7 +254,6 @@ impl ThreadService {
         self.diallers().find_map(|dialler| dialler.starttls())
     }
 
-    /// The endpoints for a client.
     pub(crate) fn group(&self, chosen: Chosen) -> &Group {
         &self.backends_of(chosen).group
     }
@@ -303,6 +276,10 @@ impl ThreadService {
     fn servers(&self) -> impl Iterator<Item = &Rc<Server>> {
         let servers = self.routes.iter().filter_map(|route| route.server.as_ref());
         each_once(servers, |server| Rc::as_ptr(server))
+    }
+
+    fn all_endpoints(&self) -> Vec<Rc<Endpoint>> {
+        self.backends().flat_map(|backends| backends.group.endpoints()).collect()
     }
 
     /// Every list of backends; those of clients whose certificate fails come last.
@@ -352,13 +329,12 @@ impl ThreadService {
             _ => None,
         });
         let names: Vec<_> = names.collect();
-        let reason = CloseReason::new(Step::Connect, Side::Operator, Cause::NoBackend);
-        if group.is_all_out() {
-            reason.because("checks find every one down, or an operator has taken it out of use")
-        } else if names.is_empty() {
-            reason
-        } else {
-            CloseReason::new(Step::Connect, Side::Operator, Cause::NameNotResolved).because(names.join(", "))
+        let reason = |cause| CloseReason::new(Step::Connect, Side::Operator, cause);
+        match (group.is_all_out(), names.is_empty()) {
+            (true, _) => reason(Cause::NoBackend)
+                .because("checks find every one down, or an operator has taken it out of use"),
+            (false, true) => reason(Cause::NoBackend),
+            (false, false) => reason(Cause::NameNotResolved).because(names.join(", ")),
         }
     }
 
@@ -372,18 +348,29 @@ impl ThreadService {
         known: &Endpoints,
     ) -> Rc<Endpoint> {
         let key = (Rc::clone(&self.name), name);
-        match known.get(&key) {
-            Some(endpoint) => Rc::clone(endpoint),
-            None => {
-                let tcp = matches!(address, Address::Ip(_));
-                let metrics = self.metrics.backend(&key.1, tcp);
-                Endpoint::new(&key.1, address, behind, self.standings.of(&key.1), metrics)
-            }
-        }
+        known.get(&key).cloned().unwrap_or_else(|| {
+            let metrics = self.metrics.backend(&key.1, matches!(address, Address::Ip(_)));
+            Endpoint::new(&key.1, address, behind, self.standings.of(&key.1), metrics)
+        })
     }
 }
 
-/// Makes the routes of a service. `known`: the diallers of before, which are kept with their sessions where nothing about them has changed.
+/// The PROXY header that backends get.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SentHeader {
+    pub(crate) version: Version,
+    pub(crate) certificate: SentCertificate,
+}
+
+impl SentHeader {
+    /// `None` where no header is sent.
+    pub(crate) fn new(configured: &ProxyProtocol) -> Option<Self> {
+        let certificate = configured.client_certificate;
+        configured.send.map(|version| Self { version, certificate })
+    }
+}
+
+/// Makes the routes of a service. `known`: the previous TLS clients, which are kept with their sessions where their settings are the same.
 fn routes(
     service: &ServiceState,
     thread: usize,

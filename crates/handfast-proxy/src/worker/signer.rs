@@ -1,12 +1,11 @@
 //! A thread that answers hellos for a worker, when a crowd of newcomers would delay the connections that carry bytes.
 //!
-//! In: a session that has received nothing yet, and its client's hello. Out: the session with its answer, computed: the signature is
-//! in it, and with RSA that is nearly all that a handshake costs (0.6 ms with 2048 bits, 4 ms with 4096).
+//! In: a session that has received nothing yet, and its client's hello. Out: the session with its answer, whose signature is nearly all
+//! that a handshake with RSA costs (0.6 ms with 2048 bits, 4 ms with 4096).
 //!
-//! A worker has one. It runs while nothing else wants its processor (`SCHED_IDLE`), so that the worker, which relays, goes first wherever both
-//! want the same one: with nice 19 it waited for the end of a slice (bench/runs/2026-11-24-2-core-vm-signer-idle). What it has not begun can be
-//! taken back, for when it does not get a processor at all. The worker never waits for a lock here: it only tries, and has another
-//! way when the lock is held.
+//! A worker has one. It runs while nothing else needs its processor (`SCHED_IDLE`): with nice 19 the worker, which relays, waited for the end
+//! of a slice (bench/runs/2026-11-24-2-core-vm-signer-idle). What it has not begun can be taken back, for when it gets no processor at all.
+//! The worker never waits for a lock here: it only tries, and computes the answer itself where the lock is held.
 
 #![expect(
     clippy::disallowed_types,
@@ -40,7 +39,6 @@ const AT_ONCE: usize = 8;
 /// No answer waits longer for those that follow it.
 const HELD_BACK: Duration = Duration::from_millis(2);
 
-/// A session, and its client's hello.
 pub(crate) struct Work {
     pub(crate) session: ServerSession,
     pub(crate) hello: Vec<u8>,
@@ -63,7 +61,6 @@ impl Work {
     }
 }
 
-/// What has become of some work.
 enum JobState {
     Waits(Box<Work>),
     /// Begun, taken back or handed out.
@@ -98,7 +95,6 @@ fn tried<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// What the worker and its signer share.
 #[derive(Default)]
 struct JobQueue {
     queue: Mutex<Queue>,
@@ -132,19 +128,17 @@ impl JobQueue {
     /// Whether there is an answer now.
     fn work_on(&self, slot: &Slot) -> bool {
         let found = std::mem::replace(&mut *slot.state(), JobState::Away);
-        let waited = if let JobState::Waits(work) = found {
-            let outcome = match catch_unwind(AssertUnwindSafe(|| work.answer())) {
-                Ok(answered) => JobState::Answered(Box::new(answered)),
-                Err(panic) => JobState::Panicked(panic),
-            };
-            *slot.state() = outcome;
+        let is_done = if let JobState::Waits(work) = found {
+            let outcome = catch_unwind(AssertUnwindSafe(|| work.answer()));
+            let answered = outcome.map(|answered| JobState::Answered(Box::new(answered)));
+            *slot.state() = answered.unwrap_or_else(JobState::Panicked);
             true
         } else {
             false
         };
         self.turns.fetch_add(1, Ordering::Relaxed);
         self.open.fetch_sub(1, Ordering::Relaxed);
-        waited
+        is_done
     }
 
     fn run(&self) {
@@ -157,7 +151,7 @@ impl JobQueue {
         self.serve(Instant::now);
     }
 
-    /// Answers until it is to end, and tells the worker of several answers at once. `now` is the clock.
+    /// Answers until it is to end, and wakes the worker for several answers at once. `now` is the clock.
     fn serve(&self, now: impl Fn() -> Instant) {
         let mut answered = Vec::with_capacity(AT_ONCE);
         let mut first = now();
@@ -242,7 +236,7 @@ impl Drop for Signer {
         self.shared.queue().ends = true;
         self.shared.filled.notify_one();
         if let Some(thread) = self.thread.take() {
-            // What it computes takes milliseconds at most. A panic has been said where it happened.
+            // What it computes takes milliseconds at most. A panic has been logged where it happened.
             let _ = thread.join();
         }
     }

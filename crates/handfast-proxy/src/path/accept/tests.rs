@@ -330,18 +330,18 @@ fn a_failure_is_said_once_and_is_over_when_it_has_not_come_back_for_a_while() {
     let worker = || door.registry.snapshot().threads.swap_remove(0);
     assert!(worker().backing_off);
     assert_eq!(worker().accept_errors["out-of-files"], 1);
-    let (since, said) = (back_off.since, back_off.said);
+    let (since, said) = (back_off.since, back_off.logged);
     assert!(since.is_some() && said.is_some());
 
     back_off.over(&door.thread, &door.id, &listener);
     assert!(!worker().backing_off);
     assert_eq!(back_off.since, since, "a success a moment later is not the end");
     assert_eq!(back_off.failed(&door.thread, &door.id, &fault), PAUSES.0, "but the pause is a short one");
-    assert_eq!((back_off.since, back_off.said), (since, said), "it is the same failure, and was said");
+    assert_eq!((back_off.since, back_off.logged), (since, said), "it is the same failure, and was said");
 
-    back_off.said = Some(ago(SILENCE + CALM));
+    back_off.logged = Some(ago(SILENCE + CALM));
     back_off.failed(&door.thread, &door.id, &fault);
-    assert!(back_off.said > said, "it lasts, and is said again");
+    assert!(back_off.logged > said, "it lasts, and is said again");
 
     back_off.last = Some(ago(CALM * 2));
     back_off.over(&door.thread, &door.id, &listener);
@@ -367,10 +367,10 @@ fn a_limit_is_over_when_it_was_not_reached_for_a_while() {
     let _third = client();
     back_off.over(&door.thread, &door.id, &listener);
     assert_eq!(waiting(Limit::Service), 3, "one success at a limit is room for one");
-    assert!(back_off.limited.is_some());
-    back_off.limited = Some(ago(CALM * 2));
+    assert!(back_off.waiting.is_some());
+    back_off.waiting.as_mut().expect("clients wait").at = ago(CALM * 2);
     back_off.over(&door.thread, &door.id, &listener);
-    assert_eq!((waiting(Limit::Service), back_off.limited), (0, None));
+    assert!(waiting(Limit::Service) == 0 && back_off.waiting.is_none());
 }
 
 #[test]
@@ -395,7 +395,7 @@ fn what_stands_in_the_way_is_said_when_it_begins_and_when_it_is_over() {
     ));
     is(&["out-of-files; clients wait"], lines);
     is(&[], failed(&mut back_off, SocketCause::OutOfFiles));
-    back_off.said = Some(ago(SILENCE * 2));
+    back_off.logged = Some(ago(SILENCE * 2));
     let lines = failed(&mut back_off, SocketCause::OutOfMemory);
     assert!(lines[0].ends_with("; clients wait until it works again"), "no limit to raise: {lines:?}");
     is(&["out-of-memory"], lines);
@@ -406,7 +406,7 @@ fn what_stands_in_the_way_is_said_when_it_begins_and_when_it_is_over() {
     let mut at_limit = || said(|| back_off.at_limit(&door.id, &listener, Limit::Process, &service));
     is(&["max-connections of the process is reached"], at_limit());
     is(&[], at_limit());
-    back_off.limited = Some(ago(CALM * 2));
+    back_off.waiting.as_mut().expect("clients wait").at = ago(CALM * 2);
     is(&["below the limit again"], said(|| back_off.over(&door.thread, &door.id, &listener)));
 }
 
@@ -416,7 +416,7 @@ fn clients_that_wait_are_counted_while_they_do() {
     let registry = Registry::new();
     let metrics = registry.thread("worker-0").service("web");
     let counted = || registry.snapshot().services[0].waiting[Limit::Process.name()];
-    let mut waiting = Waiting { metrics, limit: Limit::Process, counted: 0 };
+    let mut waiting = Waiting { metrics, limit: Limit::Process, counted: 0, at: Moment::now() };
     waiting.count(3);
     assert_eq!(counted(), 3);
     waiting.count(2);

@@ -9,7 +9,7 @@ use handfast_net::clock::Moment;
 use handfast_net::fault::Cause as SocketCause;
 use handfast_wire::starttls::Protocol;
 
-use super::Relay;
+use super::{Parts, Relay};
 use crate::path::account::Account;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Step};
@@ -33,13 +33,7 @@ impl Relay {
     /// Names an end without close_notify or a reset by what it may have cut off; `None` for what is something else.
     ///
     /// RFC 9846 §6.1: an attacker may have cut data off; only close_notify is an end.
-    pub(super) fn judge<S: Socket>(
-        &self,
-        account: &Account,
-        client: &Leg<S>,
-        backend: &Leg<S>,
-        broken: &Broken,
-    ) -> Option<CloseReason> {
+    pub(super) fn judge<S: Socket>(&self, parts: &Parts<'_, S>, broken: &Broken) -> Option<CloseReason> {
         let is_reset = match &broken.why {
             Why::Truncated => false,
             // A write behind the reset of a peer that had ended its direction finds a broken pipe.
@@ -49,9 +43,9 @@ impl Relay {
             _ => return None,
         };
         let in_flight = match broken.side {
-            LegSide::Client if is_reset => self.cut_by_a_reset(account, client, backend),
-            LegSide::Client => self.unserved(account, client, backend).or_else(|| not_taken(client, 0)),
-            LegSide::Backend => self.cut_by_the_backend(client, backend),
+            LegSide::Client if is_reset => self.cut_by_a_reset(parts),
+            LegSide::Client => self.unserved(parts).or_else(|| not_taken(parts.client, 0)),
+            LegSide::Backend => self.cut_by_the_backend(parts),
         };
         let reason = |cause, detail: String| {
             Some(CloseReason::new(Step::Relay, broken.side.into(), cause).because(detail))
@@ -67,12 +61,8 @@ impl Relay {
     }
 
     /// What of the client's own bytes has not come whole, or has no answer.
-    fn unserved<S: Socket>(
-        &self,
-        account: &Account,
-        client: &Leg<S>,
-        backend: &Leg<S>,
-    ) -> Option<&'static str> {
+    fn unserved<S: Socket>(&self, parts: &Parts<'_, S>) -> Option<&'static str> {
+        let Parts { account, client, backend } = parts;
         if client.is_in_a_record() {
             return Some("in the middle of a record");
         }
@@ -89,12 +79,8 @@ impl Relay {
 
     /// A client that resets the connection has taken leave where either side had ended: a socket that is closed before our close_notify
     /// was read from it is reset by its kernel.
-    fn cut_by_a_reset<S: Socket>(
-        &self,
-        account: &Account,
-        client: &Leg<S>,
-        backend: &Leg<S>,
-    ) -> Option<&'static str> {
+    fn cut_by_a_reset<S: Socket>(&self, parts: &Parts<'_, S>) -> Option<&'static str> {
+        let Parts { account, client, backend } = parts;
         if client.has_ended() {
             if backend.unsent() > 0 {
                 return Some("the backend had not taken what came last");
@@ -104,7 +90,7 @@ impl Relay {
             }
         } else if !backend.has_ended() || !client.has_sent_close() {
             return Some("neither side had ended");
-        } else if let Some(what) = self.unserved(account, client, backend) {
+        } else if let Some(what) = self.unserved(parts) {
             return Some(what);
         }
         // The reset came in the place of an acknowledgement.
@@ -112,7 +98,8 @@ impl Relay {
     }
 
     /// A backend that ends without close_notify, or by a reset, when its client had ended with its answer, and that sent nothing more.
-    fn cut_by_the_backend<S: Socket>(&self, client: &Leg<S>, backend: &Leg<S>) -> Option<&'static str> {
+    fn cut_by_the_backend<S: Socket>(&self, parts: &Parts<'_, S>) -> Option<&'static str> {
+        let Parts { client, backend, .. } = parts;
         if !client.has_ended() {
             return Some("the client had not ended");
         }

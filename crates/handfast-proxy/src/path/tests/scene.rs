@@ -218,7 +218,7 @@ impl Scene {
 
     /// The signer works when it comes to it, and wakes the task that it worked for.
     fn sign(&self, random: &mut Random) {
-        let signer = self.thread.signer().expect("it has one");
+        let signer = self.thread.signer.as_ref().expect("it has one");
         if signer.is_busy() && random.next().is_multiple_of(8) && signer.work_once() {
             world(|world| world.yields = true);
         }

@@ -19,7 +19,7 @@ fn waiting<'a>(scene: &'a Scene, version: &str) -> Play<'a> {
 }
 
 fn signer(scene: &Scene) -> &Signer {
-    scene.thread().signer().expect("it has one")
+    scene.thread().signer.as_ref().expect("it has one")
 }
 
 #[test]

@@ -108,7 +108,10 @@ impl<'a> Play<'a> {
 
     /// The signer has its turn.
     pub(super) fn sign(&mut self) {
-        assert!(self.scene.thread().signer().expect("it has one").work_once(), "there is something to sign");
+        assert!(
+            self.scene.thread().signer.as_ref().expect("it has one").work_once(),
+            "there is something to sign"
+        );
         self.wake();
     }
 
