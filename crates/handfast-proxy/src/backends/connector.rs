@@ -19,7 +19,7 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_wire::starttls::Greeting;
 
 pub(crate) use self::context::{AttemptTime, Cancellation, ConnectContext, ConnectFailure, Stage};
-pub(crate) use self::dialogue::read;
+pub(crate) use self::dialogue::{read, read_once};
 use self::handshake::Handshake;
 pub(crate) use self::handshake::{TlsOutcome, TlsPlan};
 use super::opening::Opening;
@@ -31,7 +31,6 @@ pub(crate) struct ConnectPlan<'a> {
     pub(crate) opening: Opening,
     /// A PROXY header that names the addresses of this very socket; where set, `opening` is made without one.
     pub(crate) own_header: Option<&'a dyn Fn(Option<SocketAddr>) -> Vec<u8>>,
-    /// TLS with the backend; `None`: plain text.
     pub(crate) tls: Option<TlsPlan<'a>>,
     /// The greeting to wait for; `None`: the first bytes may be sent at once.
     pub(crate) greeting: Option<Greeting>,

@@ -13,7 +13,7 @@ use handfast_net::clock::Moment;
 use handfast_wire::starttls::mysql::{self, Login, TlsSide};
 use handfast_wire::starttls::{Greeting, Problem, Protocol};
 
-use crate::backends::connector::read;
+use crate::backends::connector::{read, read_once};
 use crate::backends::opening::of_problem;
 use crate::path::connect::{self, Approach, ConnectedBackend};
 use crate::path::connection::Connection;
@@ -154,16 +154,11 @@ fn receive_login<R: Runtime>(connection: &mut Connection<R>) -> Result<Option<Ve
     if client.unsent() > 0 {
         return Ok(None);
     }
-    let got = client.read(&mut scratch, false).map_err(broken)?;
-    client.answer(&mut scratch, got.failed.is_some()).map_err(broken)?;
-    if let Some(failed) = got.failed {
-        return Err(broken(failed));
-    }
+    let words = read_once(client, &mut scratch)?;
     if client.has_ended() {
         return Err(CloseReason::new(Step::Connect, Side::Client, Cause::CLOSED_EARLY));
     }
-    let words = client.plaintext(&scratch.received, &scratch.plaintext, got.length).to_vec();
-    Ok(got.moved.then_some(words))
+    Ok(words)
 }
 
 /// Relays a login between a side with TLS and one without, until the server has let the client in or not.

@@ -37,7 +37,6 @@ pub(crate) trait Cancellation {
     }
 }
 
-/// What an attempt was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Dialling,
@@ -64,7 +63,6 @@ impl Stage {
     }
 }
 
-/// Why an attempt failed.
 #[derive(Debug)]
 pub(crate) enum ConnectFailure {
     /// Refused, reset, a failed conversation or handshake: another backend may be tried.
@@ -102,7 +100,6 @@ impl AttemptTime {
     }
 }
 
-/// What an attempt runs in.
 pub(crate) struct ConnectContext<'a, C> {
     pub(crate) time: AttemptTime,
     /// The thread's; borrowed between waits only.
@@ -144,10 +141,8 @@ impl<C: Cancellation> ConnectContext<'_, C> {
     }
 }
 
-/// The attempt was ended from outside.
 pub(super) struct Cancelled {
     by: CloseReason,
-    /// The backend had enough time.
     is_blamed: bool,
 }
 

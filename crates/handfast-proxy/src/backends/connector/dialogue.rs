@@ -99,16 +99,27 @@ pub(crate) fn read<S: Socket>(
     backend: &mut Leg<S>,
     scratch: &mut Scratch,
 ) -> Result<Option<Vec<u8>>, CloseReason> {
-    let broken = |broken: Broken| CloseReason::broken(Step::Connect, &broken);
-    backend.send_flight().map_err(broken)?;
-    let got = backend.read(scratch, false).map_err(broken)?;
-    backend.answer(scratch, got.failed.is_some()).map_err(broken)?;
-    if let Some(failed) = got.failed {
-        return Err(broken(failed));
-    }
-    let received = backend.plaintext(&scratch.received, &scratch.plaintext, got.length).to_vec();
+    backend.send_flight().map_err(|broken| CloseReason::broken(Step::Connect, &broken))?;
+    let received = read_once(backend, scratch)?.unwrap_or_default();
     if received.is_empty() && backend.has_ended() {
         return Err(reason(Cause::CLOSED_EARLY).because("before it was ready"));
     }
     Ok(Some(received).filter(|received| !received.is_empty()))
+}
+
+/// Reads once from either side; the plaintext, if the socket gave anything.
+///
+/// **Errors**: the leg broke.
+pub(crate) fn read_once<S: Socket>(
+    leg: &mut Leg<S>,
+    scratch: &mut Scratch,
+) -> Result<Option<Vec<u8>>, CloseReason> {
+    let broken = |broken: Broken| CloseReason::broken(Step::Connect, &broken);
+    let got = leg.read(scratch, false).map_err(broken)?;
+    leg.answer(scratch, got.failed.is_some()).map_err(broken)?;
+    if let Some(failed) = got.failed {
+        return Err(broken(failed));
+    }
+    let plaintext = leg.plaintext(&scratch.received, &scratch.plaintext, got.length);
+    Ok(got.moved.then(|| plaintext.to_vec()))
 }

@@ -29,7 +29,6 @@ pub(crate) struct TlsPlan<'a> {
 pub(crate) struct TlsOutcome {
     /// What was agreed until it ended; `None`: the handshake did not begin.
     pub(crate) agreed: Option<Agreed>,
-    /// Whether the handshake succeeded.
     pub(crate) is_done: bool,
     /// The duration of the handshake without dialling …
     pub(crate) handshake: Duration,
@@ -37,7 +36,6 @@ pub(crate) struct TlsOutcome {
     pub(crate) crypto: Duration,
 }
 
-/// A handshake whose hello is made.
 pub(super) struct Handshake {
     session: ClientSession,
     /// Is sent by the caller, so that it can go with the first segment.
@@ -45,7 +43,6 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// Makes the session and its hello.
     pub(super) fn begin<R: Runtime, C>(
         plan: &TlsPlan<'_>,
         context: &mut ConnectContext<'_, C>,
