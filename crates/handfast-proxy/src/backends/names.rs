@@ -16,7 +16,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
-use handfast_config::model::{Config, Target};
+use handfast_config::model::{Config, ConnectThrough, Target};
 use handfast_observe::metrics::NameSnapshot;
 
 /// Bounds on the time between two lookups, whatever the TTL is.
@@ -234,24 +234,31 @@ fn list(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(|address| address.ip().to_string()).collect::<Vec<_>>().join(", ")
 }
 
+/// The names that are looked up to dial these targets. Behind a proxy, only the proxy's own name is.
+pub(crate) fn looked_up<'a>(
+    targets: impl Iterator<Item = &'a Target>,
+    through: Option<&'a ConnectThrough>,
+) -> impl Iterator<Item = (&'a String, u16)> {
+    let direct = targets.filter(move |_| through.is_none());
+    direct.chain(through.map(|through| &through.proxy)).filter_map(|target| match target {
+        Target::Name(name, port) => Some((name, *port)),
+        _ => None,
+    })
+}
+
 /// The names of a configuration, each with the shortest interval of its services.
 fn schedules(config: &Config) -> HashMap<NameKey, LookupSchedule> {
     let mut schedules: HashMap<NameKey, LookupSchedule> = HashMap::new();
     for service in &config.services {
         let sets = service.backend_sets();
-        let backends = sets.iter().flat_map(|set| set.backends.iter());
-        // Behind a proxy, only the proxy's own name is looked up.
-        let through = service.connect_through.as_ref().map(|through| &through.proxy);
-        let direct = backends.map(|backend| &backend.target).filter(|_| through.is_none());
-        for target in direct.chain(through) {
-            if let Target::Name(name, port) = target {
-                let interval = service.limits.resolve;
-                let schedule = schedules.entry((name.clone(), *port));
-                let schedule = schedule.or_insert_with(|| LookupSchedule { interval, services: Vec::new() });
-                schedule.interval = schedule.interval.min(interval);
-                if !schedule.services.contains(&service.name) {
-                    schedule.services.push(service.name.clone());
-                }
+        let targets = sets.iter().flat_map(|set| set.backends.iter()).map(|backend| &backend.target);
+        for (name, port) in looked_up(targets, service.connect_through.as_ref()) {
+            let interval = service.limits.resolve;
+            let schedule = schedules.entry((name.clone(), port));
+            let schedule = schedule.or_insert_with(|| LookupSchedule { interval, services: Vec::new() });
+            schedule.interval = schedule.interval.min(interval);
+            if !schedule.services.contains(&service.name) {
+                schedule.services.push(service.name.clone());
             }
         }
     }

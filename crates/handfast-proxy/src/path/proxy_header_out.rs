@@ -20,12 +20,12 @@ use handfast_observe::record::Record;
 ///
 /// **Cost**: nothing where none is sent; else a system call (the socket's own address) unless a proxy in front told it.
 pub(crate) fn header<R: Runtime>(connection: &mut Connection<R>) -> Vec<u8> {
-    let Some(sent) = connection.account.service.proxy_out else { return Vec::new() };
+    let Some((version, sent)) = connection.account.service.proxy_out else { return Vec::new() };
     let record = &connection.account.record;
     let told = record.proxied().and_then(|proxied| proxied.destination);
     let destination = told.or_else(|| connection.client.as_ref()?.socket().local_address());
     let endpoints = record.client.zip(destination);
-    if sent.version == Version::V1 {
+    if version == Version::V1 {
         let mut line = Vec::new();
         write_v1(&mut line, endpoints);
         return line;
@@ -43,7 +43,7 @@ pub(crate) fn header<R: Runtime>(connection: &mut Connection<R>) -> Vec<u8> {
         let _ = header.add(tlv::ALPN, protocol);
     }
     if record.tls.version.is_some() {
-        add_tls(&mut header, &record.tls, certificate, sent.certificate);
+        add_tls(&mut header, &record.tls, certificate, sent);
     }
     let header = header.finish(true);
     connection.account.record.details().unique_id = Some(id);

@@ -3,7 +3,7 @@
 //! In: the [`State`] that all threads share. Out: services with TLS servers, rules, backends and limits, which the path
 //! reads without touching what other cores write. What outlives a reload (an endpoint's standing) is passed on.
 
-use crate::backends::names::Addresses;
+use crate::backends::names::{Addresses, looked_up};
 use handfast_process::listeners::ListenerId;
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -30,14 +30,13 @@ use crate::backends::tunnel::{DialAddress, ProxyHop, dial_addresses};
 use crate::state::{RingId, RouteState, ServiceState, State};
 use handfast_config::RouteTable;
 use handfast_config::model::{
-    self, Address, Backend, Clients, ConnectThrough, Limits, MissingCloseNotify, PlainHttp, ProxyProtocol,
-    SentCertificate, Source, Target, each_once,
+    self, Address, Backend, Clients, ConnectThrough, Limits, MissingCloseNotify, PlainHttp, SentCertificate,
+    Source, each_once,
 };
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{ServiceMetrics, ThreadMetrics};
 use handfast_observe::reason::{CloseReason, Side, Step};
 
-/// Every endpoint of a thread by service and name.
 type Endpoints = HashMap<(Rc<str>, String), Rc<Endpoint>>;
 
 #[derive(Debug)]
@@ -86,13 +85,13 @@ pub(crate) struct ThreadService {
     pub(crate) address_limit: Option<Arc<AddressLimit>>,
     pub(crate) admission: Option<Arc<Admission>>,
     pub(crate) proxy_senders: Option<TrustedSenders>,
-    pub(crate) proxy_out: Option<SentHeader>,
+    /// The PROXY header that backends get, and what it has of the client's certificate.
+    pub(crate) proxy_out: Option<(Version, SentCertificate)>,
     /// Of clients that match no rule.
     pub(crate) clients: Clients,
     pub(crate) plain_http: PlainHttp,
     ring: Option<RingId>,
     source: Source,
-    /// The proxy on the way to its backends.
     pub(crate) through: Option<Arc<ProxyHop>>,
     /// Counts its connections to backends, so that each source address has its turn.
     turn: Cell<usize>,
@@ -114,7 +113,6 @@ struct ThreadRoute {
     passes_through: bool,
 }
 
-/// A list of backends, and its endpoints.
 #[derive(Debug)]
 struct ThreadBackends {
     list: Arc<[Backend]>,
@@ -122,8 +120,6 @@ struct ThreadBackends {
 }
 
 impl ThreadState {
-    /// Makes a thread's copies.
-    ///
     /// **Errors**: TLS settings that cannot work; a reload is then refused before any thread serves by it, because the
     /// control thread makes one for trial.
     pub(crate) fn new(
@@ -213,7 +209,7 @@ impl ThreadService {
             address_limit: service.address_limit.clone(),
             admission: service.admission.clone(),
             proxy_senders: TrustedSenders::new(&model.proxy_protocol.accept_from),
-            proxy_out: SentHeader::new(&model.proxy_protocol),
+            proxy_out: model.proxy_protocol.send.zip(Some(model.proxy_protocol.client_certificate)),
             clients: model.clients,
             plain_http: model.plain_http,
             ring: service.ring.as_ref().map(|ring| ring.0),
@@ -319,16 +315,8 @@ impl ThreadService {
     pub(crate) fn no_backend(&self, chosen: Chosen) -> CloseReason {
         let ThreadBackends { list, group } = self.backends_of(chosen);
         group.nothing_to_try();
-        // Behind a proxy, only the proxy's own name is looked up.
-        let looked_up: Vec<&Target> = match self.connect_through() {
-            Some(through) => vec![&through.proxy],
-            None => list.iter().map(|backend| &backend.target).collect(),
-        };
-        let names = looked_up.into_iter().filter_map(|target| match target {
-            Target::Name(name, _) => Some(name.as_str()),
-            _ => None,
-        });
-        let names: Vec<_> = names.collect();
+        let names = looked_up(list.iter().map(|backend| &backend.target), self.connect_through());
+        let names: Vec<_> = names.map(|(name, _)| name.as_str()).collect();
         let reason = |cause| CloseReason::new(Step::Connect, Side::Operator, cause);
         match (group.is_all_out(), names.is_empty()) {
             (true, _) => reason(Cause::NoBackend)
@@ -352,21 +340,6 @@ impl ThreadService {
             let metrics = self.metrics.backend(&key.1, matches!(address, Address::Ip(_)));
             Endpoint::new(&key.1, address, behind, self.standings.of(&key.1), metrics)
         })
-    }
-}
-
-/// The PROXY header that backends get.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SentHeader {
-    pub(crate) version: Version,
-    pub(crate) certificate: SentCertificate,
-}
-
-impl SentHeader {
-    /// `None` where no header is sent.
-    pub(crate) fn new(configured: &ProxyProtocol) -> Option<Self> {
-        let certificate = configured.client_certificate;
-        configured.send.map(|version| Self { version, certificate })
     }
 }
 

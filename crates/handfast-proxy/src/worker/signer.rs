@@ -75,10 +75,6 @@ struct Slot {
 }
 
 impl Slot {
-    fn state(&self) -> MutexGuard<'_, JobState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes the state if `wanted` accepts it, without waiting; `None` also while the signer is at it.
     fn take_if(&self, wanted: impl FnOnce(&JobState) -> bool) -> Option<JobState> {
         let mut state = tried(&self.state)?;
@@ -86,7 +82,12 @@ impl Slot {
     }
 }
 
-/// A lock that is not held; a panic leaves nothing half done under these.
+/// A panic leaves nothing half done under these locks.
+fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same, if it is not held.
 fn tried<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match lock.try_lock() {
         Ok(guard) => Some(guard),
@@ -113,25 +114,21 @@ struct Queue {
 }
 
 impl JobQueue {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for the next work; `None`: the signer is to end.
     fn next(&self) -> Option<Arc<Slot>> {
         let idle = |queue: &mut Queue| queue.slots.is_empty() && !queue.ends;
-        let queue = self.filled.wait_while(self.queue(), idle);
+        let queue = self.filled.wait_while(locked(&self.queue), idle);
         let mut queue = queue.unwrap_or_else(PoisonError::into_inner);
         if queue.ends { None } else { queue.slots.pop_front() }
     }
 
     /// Whether there is an answer now.
     fn work_on(&self, slot: &Slot) -> bool {
-        let found = std::mem::replace(&mut *slot.state(), JobState::Away);
+        let found = std::mem::replace(&mut *locked(&slot.state), JobState::Away);
         let is_done = if let JobState::Waits(work) = found {
             let outcome = catch_unwind(AssertUnwindSafe(|| work.answer()));
             let answered = outcome.map(|answered| JobState::Answered(Box::new(answered)));
-            *slot.state() = answered.unwrap_or_else(JobState::Panicked);
+            *locked(&slot.state) = answered.unwrap_or_else(JobState::Panicked);
             true
         } else {
             false
@@ -165,7 +162,7 @@ impl JobQueue {
             // The session goes on in the worker.
             contexts::give_back();
             let is_late = now().saturating_duration_since(first) >= HELD_BACK;
-            if answered.len() == AT_ONCE || is_late || self.queue().slots.is_empty() {
+            if answered.len() == AT_ONCE || is_late || locked(&self.queue).slots.is_empty() {
                 answered.drain(..).for_each(|slot| slot.task.wake_by_ref());
             }
         }
@@ -204,7 +201,7 @@ impl Signer {
     /// Does the next work, if there is any; whether there was.
     #[cfg(test)]
     pub(crate) fn work_once(&self) -> bool {
-        let next = self.shared.queue().slots.pop_front();
+        let next = locked(&self.shared.queue).slots.pop_front();
         let Some(slot) = next else { return false };
         if self.shared.work_on(&slot) {
             slot.task.wake_by_ref();
@@ -233,7 +230,7 @@ impl Signer {
 
 impl Drop for Signer {
     fn drop(&mut self) {
-        self.shared.queue().ends = true;
+        locked(&self.shared.queue).ends = true;
         self.shared.filled.notify_one();
         if let Some(thread) = self.thread.take() {
             // What it computes takes milliseconds at most. A panic has been logged where it happened.

@@ -36,7 +36,7 @@ impl Wake for Tally {
         let mut woken_at = self.woken_at.lock().expect("no thread panicked");
         woken_at.push(shared.turns.load(Ordering::Relaxed));
         if woken_at.len() == self.last {
-            shared.queue().ends = true;
+            locked(&shared.queue).ends = true;
         }
     }
 }
@@ -105,12 +105,12 @@ fn what_waits_is_busy_and_what_nobody_wants_is_not_computed() {
     let unwanted = signer.give(work(), Waker::noop().clone()).ok().expect("it takes it");
     let slot = Arc::clone(&unwanted.slot);
     drop(unwanted);
-    assert!(matches!(*slot.state(), JobState::Away), "its session is gone with its connection");
+    assert!(matches!(*locked(&slot.state), JobState::Away), "its session is gone with its connection");
     assert!(signer.is_busy());
     assert!(wanted.take().is_none(), "not yet");
     while signer.work_once() {}
     assert!(!signer.is_busy());
-    assert!(matches!(*slot.state(), JobState::Away));
+    assert!(matches!(*locked(&slot.state), JobState::Away));
     is_an_answer(&wanted.take().expect("done"));
 }
 
@@ -131,7 +131,7 @@ fn a_signer_that_works_keeps_its_work_and_one_that_does_not_gives_it_back() {
 #[test]
 fn nobody_waits_for_its_queue() {
     let signer = Signer::by_hand();
-    let queue = signer.shared.queue();
+    let queue = locked(&signer.shared.queue);
     let work = signer.give(work(), Waker::noop().clone()).err().expect("it is held");
     assert!(!signer.is_busy());
     drop(queue);
@@ -153,7 +153,7 @@ fn the_worker_hears_of_several_answers_at_once() {
 fn a_panic_is_that_of_whom_it_was_for() {
     let signer = Signer::by_hand();
     let pending = signer.give(work(), Waker::noop().clone()).ok().expect("it takes it");
-    *pending.slot.state() = JobState::Panicked(Box::new("on purpose"));
+    *locked(&pending.slot.state) = JobState::Panicked(Box::new("on purpose"));
     pending.take();
 }
 
