@@ -1,8 +1,8 @@
-//! Whether a client may come in, by its address alone: lists of prefixes, a limit on new handshakes for each prefix, a limit
-//! on connections for each address.
+//! Whether a client is admitted, by its address alone: lists of prefixes, a limit on new handshakes for each prefix, a limit on connections
+//! for each address.
 //!
-//! In: a client's address, before a byte of it is read. Out: leave to go on, or the reason why it is refused; what is refused
-//! here is reset. A client of a unix socket has no address and passes.
+//! In: a client's address, before a byte of it is read. Out: the reason why it is refused, if it is; it is reset then. A client of a unix
+//! socket has no address and is admitted.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ mod rate;
 
 use rate::{Rate, Table};
 
-/// Whom a service lets in by address; shared by all threads.
+/// The clients that a service admits by address; shared by all threads.
 #[derive(Debug)]
 pub(crate) struct Admission {
     allow: Option<PrefixSet>,
@@ -44,8 +44,7 @@ pub(crate) struct Denied {
 }
 
 impl Admission {
-    /// What a service's configuration says; `None` where it lets everybody in. `before` lends what prefixes have used, so
-    /// that a reload lets nobody off.
+    /// `None` where every client is admitted. `before` passes on what prefixes have used, so that a reload resets no limit.
     pub(crate) fn new(model: &model::Admission, before: Option<&Arc<Self>>) -> Option<Arc<Self>> {
         if model.lets_everybody_in() {
             return None;
@@ -61,7 +60,7 @@ impl Admission {
         Some(Arc::new(Self { allow, refuse: set(&model.refuse), rate }))
     }
 
-    /// The lists come first: who is refused by them uses up nobody's rate.
+    /// The lists come first: a client that they refuse uses up no rate.
     pub(crate) fn check(&self, address: IpAddr, now: Moment) -> Result<(), Denied> {
         let refused = |limit, cause, detail: String| Denied { limit, cause, detail: Some(detail.into()) };
         if let Some(prefix) = self.refuse.find(address) {

@@ -30,7 +30,7 @@ use handfast_observe::reason::CloseReason;
 
 /// Serves one client.
 ///
-/// The connection lies in the task itself: a captured value keeps its place, where an argument that an async function is
+/// The connection is in the task itself: a captured value keeps its place, where an argument that an async function is
 /// given has one in each function that it passes through.
 #[expect(clippy::manual_async_fn, reason = "an async function keeps its argument twice")]
 pub(crate) fn serve<R: Runtime>(mut connection: Connection<R>) -> impl Future<Output = ()> {

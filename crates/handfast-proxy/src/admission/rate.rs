@@ -168,7 +168,7 @@ mod tests {
     }
 
     /// An attacker with a whole /32 of IPv6 has four thousand million prefixes to fill the table with. It gives no more than it
-    /// has places, in all: neither to him by having his own debts forgotten, nor to anybody else.
+    /// has places, in all: neither to the attacker, whose own debts are kept, nor to any other client.
     #[test]
     fn a_full_table_gives_no_more_than_its_places() {
         let (table, rate) = (Table::new(), Rate::new(1, 3));
@@ -182,7 +182,7 @@ mod tests {
         assert!(more <= all, "a second brings one for each place: {more}");
     }
 
-    /// As long as there is room, nobody's bucket is touched by others, whoever they are.
+    /// As long as there is room, no bucket is touched by other clients.
     #[test]
     fn a_used_up_bucket_is_not_forgotten_while_others_are_nearer_to_full() {
         let (table, rate) = (Table::new(), Rate::new(1, 1000));

@@ -11,7 +11,6 @@ use crate::backends::endpoint::Endpoint;
 /// A share is a weight times this, so that one that grows slowly still has steps.
 pub(super) const WHOLE: u64 = 1_024;
 
-/// A backend of a group.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) endpoint: Rc<Endpoint>,

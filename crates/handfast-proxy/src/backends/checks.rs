@@ -34,7 +34,6 @@ const BEGIN: Duration = Duration::from_secs(1);
 /// Orders that may wait; a newer one takes the place of an older one.
 const MOST_ORDERS: usize = 4;
 
-/// One backend to be checked.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckPlan {
     pub(crate) service: Arc<str>,
@@ -98,7 +97,6 @@ impl Checks {
     }
 }
 
-/// Starts the thread `checks`.
 fn start() -> std::io::Result<Sender<Vec<CheckPlan>>> {
     let (orders, letterbox) = mailbox(MOST_ORDERS)?;
     std::thread::Builder::new().name("checks".to_owned()).spawn(move || {
@@ -114,7 +112,6 @@ fn start() -> std::io::Result<Sender<Vec<CheckPlan>>> {
     Ok(orders)
 }
 
-/// What the tasks of the thread share.
 #[derive(Debug)]
 struct CheckQueue {
     scratch: RefCell<Scratch>,
@@ -143,7 +140,6 @@ impl CheckQueue {
     }
 }
 
-/// Permits one check to run.
 struct CheckPermit<'a>(&'a CheckQueue);
 
 impl Drop for CheckPermit<'_> {
@@ -155,7 +151,6 @@ impl Drop for CheckPermit<'_> {
     }
 }
 
-/// A task that checks one backend.
 #[derive(Debug)]
 struct Watch {
     plan: CheckPlan,

@@ -15,7 +15,6 @@ use handfast_config::model::Balance;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::BackendMetrics;
 
-/// The endpoints of one route.
 #[derive(Debug)]
 pub(crate) struct Group {
     balance: Balance,
@@ -23,7 +22,7 @@ pub(crate) struct Group {
     members: RefCell<Vec<Member>>,
     /// Whether all that are used at the same time have the same weight, always: then turns need no arithmetic.
     even: Cell<bool>,
-    /// Names without an address: connections that found no endpoint at all failed for want of these.
+    /// Of names without an address.
     nameless: RefCell<Vec<Arc<BackendMetrics>>>,
     next: Cell<usize>,
     /// The state of a generator of random numbers.
@@ -36,7 +35,6 @@ pub(crate) struct Group {
 pub(super) type Weighted = (Rc<Endpoint>, u32, bool);
 
 impl Group {
-    /// `first`: the thread's number.
     pub(crate) fn new(balance: Balance, slow_start: Duration, first: usize) -> Self {
         Self {
             balance,
@@ -123,7 +121,6 @@ impl Group {
         backups_last().find(is_used).map_or(Pick::Nothing, |member| Pick::Wait(Rc::clone(&member.endpoint)))
     }
 
-    /// One of those that are used at the same time.
     fn pick_of<'a, I: Iterator<Item = &'a Member> + Clone>(
         &self,
         members: &[Member],

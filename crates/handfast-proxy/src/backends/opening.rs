@@ -12,7 +12,6 @@ use handfast_config::model::BackendTls;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
-/// What is still to be sent and received.
 #[derive(Debug)]
 pub(crate) struct Opening {
     header: Vec<u8>,

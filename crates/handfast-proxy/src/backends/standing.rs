@@ -55,13 +55,11 @@ pub(crate) enum Availability {
 /// When a backend that is not up was, and will be tried.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outage {
-    /// When it was marked down.
     pub(crate) since: SystemTime,
     /// How long until one connection may try it; `None`: one does now.
     pub(crate) pause_left: Option<Duration>,
 }
 
-/// One backend's standing.
 #[derive(Debug)]
 #[repr(align(128))] // two cache lines: the prefetcher fetches pairs, and no other backend's is written beside it
 pub(crate) struct Standing {
@@ -91,10 +89,8 @@ pub(crate) struct FailurePolicy {
     pub(crate) pause: Duration,
 }
 
-/// An attempt has marked its backend down.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MarkedDown {
-    /// In a row, over all threads.
     failures: u32,
     pause: Duration,
 }

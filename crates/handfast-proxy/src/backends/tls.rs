@@ -71,7 +71,7 @@ impl BackendTlsClient {
         let mut clients = self.clients.borrow_mut();
         let is_good = |made: &&mut Made| now.since(made.at) < CHECKED_AGAIN;
         if clients.get_mut(&endpoint.name).filter(is_good).is_none() {
-            let client = self.client(endpoint.host())?;
+            let client = client_for(&self.settings.model, &self.settings.client, endpoint.host())?;
             clients.insert(Rc::clone(&endpoint.name), Made { client, at: now });
         }
         let client = &clients[&endpoint.name].client;
@@ -112,10 +112,6 @@ impl BackendTlsClient {
     #[cfg(test)]
     pub(crate) fn endpoints(&self) -> usize {
         self.clients.borrow().len()
-    }
-
-    fn client(&self, host: Option<String>) -> Result<Client, Failure> {
-        client_for(&self.settings.model, &self.settings.client, host)
     }
 }
 

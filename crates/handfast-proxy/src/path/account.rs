@@ -20,7 +20,6 @@ use handfast_observe::metrics::Limit;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::record::Record;
 
-/// A connection in the books: counted when it is opened and when it ends, each once, with its permits between the two.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) thread: Rc<WorkerContext>,
@@ -37,7 +36,6 @@ pub(crate) struct Account {
 pub(crate) type Permits = (Permit, Option<Permit>);
 
 impl Account {
-    /// A client has been accepted.
     pub(crate) fn open(
         thread: &Rc<WorkerContext>,
         service: &Rc<ThreadService>,
@@ -81,7 +79,6 @@ impl Account {
         FailurePolicy { failures: limits.backend_failures, pause: limits.backend_retry }
     }
 
-    /// Its connection has ended.
     pub(crate) fn close(&mut self, reason: &CloseReason) {
         if !std::mem::replace(&mut self.closed, true) {
             self.service.metrics.closed(&self.record, reason);

@@ -43,7 +43,6 @@ pub(crate) struct Approach<'a> {
     pub(crate) is_tls_later: bool,
 }
 
-/// A backend that answered.
 #[derive(Debug)]
 pub(crate) struct ConnectedBackend<S: Socket> {
     pub(crate) connected: Connected<S>,
@@ -101,7 +100,6 @@ fn deadline_reached() -> CloseReason {
 /// The first and the longest pause between two looks at another connection's trial: short at first, as most fail or succeed at once.
 const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
-/// Dials backends until one answers.
 pub(crate) async fn dial<R: Runtime>(
     connection: &mut Connection<R>,
     chosen: Chosen,
@@ -184,7 +182,6 @@ async fn wait_for_trial<R: Runtime>(
     Err(AttemptError::Attempt(reason.because("another connection that tried it at this time found that out")))
 }
 
-/// One attempt at one backend.
 pub(crate) async fn attempt<R: Runtime>(
     connection: &mut Connection<R>,
     endpoint: &Endpoint,

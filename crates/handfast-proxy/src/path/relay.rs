@@ -57,7 +57,6 @@ pub(crate) struct Relay {
     began: Moment,
 }
 
-/// What a relay works on.
 struct Parts<'a, S> {
     account: &'a mut Account,
     client: &'a mut Leg<S>,
@@ -186,7 +185,6 @@ impl Relay {
         }
     }
 
-    /// One round of both directions.
     fn turn<R: Runtime>(&mut self, parts: &mut Parts<'_, R::Socket>) -> Result<Progress, CloseReason> {
         let Parts { account, client, backend } = parts;
         let before = (client.received(), backend.received());

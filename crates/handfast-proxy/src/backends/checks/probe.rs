@@ -34,16 +34,15 @@ const ANSWER_LIMIT: usize = 16 * 1024;
 /// Most bytes that are read behind the answer, so that the backend is not cut off while it sends.
 const SKIPPED_LIMIT: u64 = 64 * 1024;
 
-/// Why a check failed.
 #[derive(Debug)]
 pub(super) enum Failed {
     /// No connection came about, or it broke.
     Leg(CloseReason),
-    /// Not within the check's time.
-    Late { answered: bool, timeout: Duration },
-    /// It closed before it had answered.
+    Late {
+        answered: bool,
+        timeout: Duration,
+    },
     Ended,
-    /// The answer is wrong.
     Wrong(Wrong),
 }
 

@@ -12,7 +12,6 @@ pub(super) type Judged = Option<Result<(), Wrong>>;
 /// Bytes of an answer that are shown.
 const SHOWN: usize = 60;
 
-/// What is wrong with an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
     /// Another status than those that are good.
@@ -82,7 +81,6 @@ pub(super) fn of_http(answer: &[u8], expected: &[RangeInclusive<u16>]) -> Judged
     Some(Err(Wrong::Status { status, expected: expected.to_vec() }))
 }
 
-/// Whether what is expected has come.
 pub(super) fn of_bytes(answer: &[u8], expect: &[u8]) -> Judged {
     let has = answer.windows(expect.len()).any(|window| window == expect);
     has.then_some(Ok(()))

@@ -26,7 +26,6 @@ pub(super) struct Exclusion {
     checked: Option<Checked>,
 }
 
-/// What checks have found.
 #[derive(Debug)]
 struct Checked {
     /// Whether any has ever passed: until then the first that fails is enough.

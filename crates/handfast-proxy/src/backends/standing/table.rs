@@ -1,4 +1,4 @@
-//! The standings of one service's backends by name, and what an operator wants of them, whether they are known now or not.
+//! The standings of one service's backends by name, and the states that an operator requested, also for names without a backend now.
 
 #![expect(clippy::disallowed_types, reason = "locked when threads take over a state, never on the path")]
 
@@ -26,7 +26,7 @@ struct Known {
 }
 
 impl Known {
-    /// What an operator wants of a backend: by its own name, or else by the one that it was resolved from.
+    /// By the backend's own name, or else by the one that it was resolved from.
     fn operator_state(&self, name: &str) -> Option<OperatorState> {
         let by_source = || self.requested_states.get(&*resolved_from(name)?);
         self.requested_states.get(name).or_else(by_source).copied()
@@ -66,10 +66,10 @@ impl Standings {
     /// Sets the state that an operator requests for a backend, or for all that a name of the configuration resolves to, now and later.
     pub(crate) fn set_operator_state(&self, name: &str, requested: OperatorState) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        // Said of all, it counts for each, whatever was said of that one before.
+        // A request for all of them replaces those for each.
         known.requested_states.retain(|said, _| resolved_from(said).as_deref() != Some(name));
         known.requested_states.remove(name);
-        // What is as by default needs no word, unless it contradicts one about all.
+        // The default is stored only where it contradicts a request for all of them.
         if requested != OperatorState::Up || known.operator_state(name).is_some() {
             known.requested_states.insert(name.into(), requested);
         }
@@ -80,7 +80,7 @@ impl Standings {
         }
     }
 
-    /// Forgets what an operator said of backends that are not configured any more; what is left of it.
+    /// Forgets requests for backends that are not configured any more; those that are left.
     pub(crate) fn retain_operator_states(
         &self,
         is_configured: impl Fn(&str) -> bool,
@@ -92,7 +92,7 @@ impl Standings {
         known.requested_states.iter().map(|(name, requested)| (name.to_string(), *requested)).collect()
     }
 
-    /// What an operator wants of backends, by name and word; and those that are not up.
+    /// The states that an operator requested, by name and word; and the backends that are not up.
     pub(crate) fn transferred(&self) -> (Vec<(String, String)>, Vec<TransferredStanding>) {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let requested_states = known
