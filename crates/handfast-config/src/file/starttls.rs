@@ -22,7 +22,22 @@ pub(super) fn starttls(section: &Table<'_>, clients: Clients) -> Option<Starttls
 
 /// Checks the rest of a service against the protocol.
 pub(super) fn fit(section: &Table<'_>, starttls: Option<&Starttls>, rules: &[ServiceRule], tls: &mut Tls) {
-    match starttls.map(|starttls| starttls.protocol) {
+    let protocol = starttls.map(|starttls| starttls.protocol);
+    if let Some(protocol) = protocol.filter(|protocol| protocol.server_speaks_first()) {
+        let what = format!(
+            "with `starttls`, TLS in {protocol} cannot be passed through: the backend greets first, and waits for a request for \
+             TLS that Handfast has answered already"
+        );
+        let hint = "remove `pass-through`, or serve these names by a separate service without `starttls`";
+        let fault = Fault::new(what).hint(hint);
+        let fault = fault.see(section.written(&keys::STARTTLS).unwrap_or_default(), "asked for here");
+        for rule in section.inner_list(&keys::RULE) {
+            if rule.optional(&keys::RULE_PASS_THROUGH) == Some(true) {
+                rule.error(&keys::RULE_PASS_THROUGH, fault.clone());
+            }
+        }
+    }
+    match protocol {
         // A client that begins at once insists on it (libpq's sslnegotiation=direct), and any other offers it or nothing.
         Some(Protocol::PostgreSql) if section.written(&keys::ALPN).is_none() => {
             tls.alpn = vec!["postgresql".into()];

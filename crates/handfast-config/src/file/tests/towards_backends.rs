@@ -79,3 +79,28 @@ fn what_cannot_be_meant_is_told() {
         "no proxy can connect to the backend `unix:/run/x`: it is on this machine alone"
     );
 }
+
+/// The backend's greeting, and its own request for TLS, would come before the TLS that is passed on.
+#[test]
+fn clients_that_are_greeted_before_tls_are_not_passed_through() {
+    let rule = "[[service.rule]]\nnames = \"a.example\"\npass-through = true";
+    for protocol in handfast_wire::starttls::Protocol::ALL {
+        let lines = format!("starttls = \"{}\"\n{rule}", protocol.name());
+        if !protocol.server_speaks_first() {
+            assert_eq!(told(&lines), [""; 0], "{lines}");
+            continue;
+        }
+        let problems = read(&format!("{WEB}{lines}\n")).expect_err(&lines);
+        let [problem] = &problems[..] else { panic!("{problems:?}") };
+        let expected = format!(
+            "with `starttls`, TLS in {protocol} cannot be passed through: the backend greets first, and waits for a request for \
+             TLS that Handfast has answered already"
+        );
+        assert_eq!(problem.what, expected);
+        let Place::Text { line: 9, text, .. } = &problem.place else { panic!("{problem:?}") };
+        assert_eq!(text, "true");
+        let hint = "remove `pass-through`, or serve these names by a separate service without `starttls`";
+        assert_eq!(problem.hint.as_deref(), Some(hint));
+        assert_eq!(problem.see.as_ref().map(|(span, _)| WEB.len() + 11 == span.start), Some(true));
+    }
+}
