@@ -1,6 +1,11 @@
 //! The keys of TLS towards the backends.
 
-use super::*;
+use super::service::{
+    CERTIFICATE, CERTIFICATE_KEY, GROUPS, MISSING_CLOSE_NOTIFY, POLICY, STARTTLS, SUITES, VERSIONS,
+};
+use crate::kind::*;
+use crate::model::{BackendVerification, MissingCloseNotify};
+use crate::schema::section;
 
 section! {
     /// TLS towards the backends. `backend-tls = {}` is enough where the backend has a certificate that this machine trusts.

@@ -1,6 +1,10 @@
 //! The keys about active checks.
 
-use super::*;
+use std::time::Duration;
+
+use super::limits::TENTH;
+use crate::kind::*;
+use crate::schema::section;
 
 /// The type of a check, as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,13 +99,4 @@ section! {
         absent "needed for `send-expect`",
         why "only the operator knows what the backend says",
         example "\"+PONG\"", elsewhere "tcp-check-expect response match";
-}
-
-section! {
-    /// Bytes that are no text.
-    HEX_TABLE = "hex", "{ hex = … }";
-
-    /// The bytes, two digits each.
-    HEX: Text = "hex", Text("hexadecimal digits, such as `\"0d0a\"`"),
-        example "\"0d0a\"", elsewhere "bytes binary";
 }

@@ -1,6 +1,9 @@
 //! The keys of `[service.client-certificates]`, and of the same section in a rule.
 
-use super::*;
+use handfast_tls::client_certificates::Demand;
+
+use crate::kind::*;
+use crate::schema::section;
 
 section! {
     /// Whether clients must show a certificate, and which. Also in one line: `client-certificates = { mode = "require", ca =

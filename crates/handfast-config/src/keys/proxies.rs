@@ -1,6 +1,10 @@
 //! The keys about proxies in front of a service, and behind it.
 
-use super::*;
+use handfast_wire::proxy_header::Version;
+
+use crate::kind::*;
+use crate::model::{SentCertificate, TunnelKind};
+use crate::schema::section;
 
 section! {
     /// PROXY headers, by which proxies tell each other who the client is. In: from the proxies in front that are listed. Out:

@@ -1,6 +1,14 @@
-//! The keys of a service, of a rule, and of what is inside their lists.
+//! The keys of a service and of a rule.
 
-use super::*;
+use super::backend_tls::{BACKEND_TLS, RULE_BACKEND_TLS};
+use super::check::CHECK;
+use super::client_certificates::{CLIENT_CERTIFICATES, RULE_CLIENT_CERTIFICATES};
+use super::limits::{SERVICE_LIMITS, SERVICE_TICKETS};
+use super::proxies::{CONNECT_THROUGH, PROXY_PROTOCOL};
+use super::values::{BACKEND_WORDS, CERTIFICATE_WORDS, KEY_WORDS};
+use crate::kind::*;
+use crate::model::{Balance, MissingCloseNotify, PlainHttp, UnknownName};
+use crate::schema::section;
 
 section! {
     /// One service: where it listens, how it serves TLS, and where its connections go. There is at least one.
@@ -39,7 +47,7 @@ section! {
     /// a `weight` from 0 to 256 (else 1): its share in proportion to the others', and 0 for no new connections; each address
     /// of a name has it for itself. `backup = true`: it is used only while no other one is up.
     BACKEND: List<BackendEntry> = "backend", List::of(BackendEntry),
-        example "\"127.0.0.1:8080\"", elsewhere "connect upstream target server servers proxy-pass to forward remote";
+        example "\"127.0.0.1:8080\"", elsewhere BACKEND_WORDS;
 
     /// How one of several backends is picked, by weight. `round-robin`: one after the other. `least-connections`: the one with
     /// the fewest connections from the same worker thread. `two-choices`: of two drawn by lot, the one with fewer.
@@ -95,13 +103,13 @@ section! {
     CERTIFICATE: Certificates = "certificate", Certificates,
         absent "it must be written, unless clients are plain or all passed through",
         why "which names are served is never guessed",
-        example "\"web.pem\"", elsewhere "cert certs crt pem-file pem-dir pem ssl-certificate tls certificate-file chain";
+        example "\"web.pem\"", elsewhere CERTIFICATE_WORDS;
 
     /// The key of the certificate, when there is exactly one and its key is in a separate file.
     CERTIFICATE_KEY: FilePath = "key", FilePath,
         absent "the key is in the certificate's file",
         why "one file cannot be half replaced",
-        example "\"web.key\"", elsewhere "private-key ssl-certificate-key certificate-key keyfile key-file";
+        example "\"web.key\"", elsewhere KEY_WORDS;
 
     /// What a client gets that asks for a name no certificate covers: the first certificate, or the alert `unrecognized_name`.
     /// A client that asks for no name gets the first certificate in both cases.
@@ -227,46 +235,6 @@ section! {
         absent "those of the service",
         why "the service decides",
         example "[\"http/1.1\"]", elsewhere ALPN.about.elsewhere;
-}
-
-section! {
-    /// One certificate whose key is in a separate file.
-    CERTIFICATE_PAIR = "certificate", "{ certificate = …, key = …, ocsp = … }";
-
-    /// PEM file of the chain.
-    PAIR_CERTIFICATE: FilePath = "certificate", FilePath,
-        example "\"web.pem\"", elsewhere CERTIFICATE.about.elsewhere;
-
-    /// PEM file of the key.
-    PAIR_KEY: FilePath = "key", FilePath,
-        example "\"web.key\"", elsewhere CERTIFICATE_KEY.about.elsewhere;
-
-    /// OCSP response to staple, DER or PEM. It is checked against the certificate, read again when it changes, and not stapled
-    /// any more when its time is over. Nothing is fetched.
-    PAIR_OCSP: FilePath = "ocsp", FilePath,
-        absent "the file beside the certificate with `.ocsp` behind its name, if it is there",
-        example "\"web.pem.ocsp\"", elsewhere "ssl_stapling_file";
-}
-
-section! {
-    /// One backend with its share.
-    BACKEND_TABLE = "backend", "{ address = …, weight = … }";
-
-    /// Where it is.
-    BACKEND_ADDRESS: Backend = "address", Backend,
-        example "\"10.0.0.2:80\"", elsewhere BACKEND.about.elsewhere;
-
-    /// Its share of new connections, in proportion to the others'; 0: none.
-    WEIGHT: Count<u32> = "weight", Count(0..=256),
-        default "1",
-        why "all backends are equal by default",
-        example "3", elsewhere "share priority w";
-
-    /// Whether it is used only while no other one is up.
-    BACKUP: Switch = "backup", Switch,
-        default "false",
-        why "a backend that is written is meant to be used",
-        example "true", elsewhere "fallback spare standby";
 }
 
 section! {

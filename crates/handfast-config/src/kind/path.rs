@@ -9,7 +9,7 @@ use handfast_text::suggest::did_you_mean;
 use toml::de::DeValue;
 
 use super::no_twins;
-use crate::keys;
+use crate::keys::values as keys;
 use crate::model::{AccessLog, CertificateSource};
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading, Written};

@@ -382,9 +382,9 @@ const ROWS: &[Row] = &[
 
 /// The sections whose keys are written inside of a value, with the section that the value is in.
 const INSIDE: &[(&Section, &str)] = &[
-    (&keys::BACKEND_TABLE, "[[service]]"),
-    (&keys::CERTIFICATE_PAIR, "[[service]]"),
-    (&keys::HEX_TABLE, "[service.check]"),
+    (&keys::values::BACKEND_TABLE, "[[service]]"),
+    (&keys::values::CERTIFICATE_PAIR, "[[service]]"),
+    (&keys::values::HEX_TABLE, "[service.check]"),
 ];
 
 /// The text of a mode, with the lines of a row beside its key, and with `line` in the row's section.
