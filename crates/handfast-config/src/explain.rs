@@ -14,7 +14,7 @@ use super::file::defaults;
 use super::model::{
     AccessLog, Address, Admission, CertificateSource, Check, CheckKind, Clients, Config, ConnectThrough,
     HandshakeRate, Limits, MissingCloseNotify, PlainHttp, Process, ProxyProtocol, ProxySender,
-    SentCertificate, Service, ServiceRule, Source, Starttls, Tickets, Tls, UnknownName,
+    SentCertificate, Service, ServiceRule, Source, Starttls, Tickets, Tls, TunnelKind, UnknownName,
 };
 
 mod host;
@@ -151,7 +151,11 @@ fn termination(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: &
 /// The proxy on the way to the backends.
 fn connect_through(through: &ConnectThrough) -> String {
     let user = through.login.as_ref().map(|(user, _)| format!(" as {user}")).unwrap_or_default();
-    let (kind, proxy) = (through.kind.in_words(), target(&through.proxy));
+    let kind = match through.kind {
+        TunnelKind::Http => "HTTP",
+        TunnelKind::Socks5 => "SOCKS5",
+    };
+    let proxy = target(&through.proxy);
     format!(
         "asks the {kind} proxy {proxy} for a connection to them{user}; their names are not looked up here"
     )

@@ -9,33 +9,26 @@ use std::time::Duration;
 
 pub use handfast_net::address::Address;
 
-mod admission;
 mod backend;
-mod backend_tls;
 mod check;
 mod client_certificates;
-mod connect_through;
 mod limits;
 mod places;
 mod proxy_protocol;
 mod route;
-mod source;
-mod starttls;
 mod tls;
 
-pub use admission::{Admission, HandshakeRate};
-pub use backend::{Backend, Balance, Target};
-pub use backend_tls::{BackendAlpn, BackendTls, BackendVerification, SentName};
+pub use backend::{Backend, Balance, ConnectThrough, Source, Target, TunnelKind};
 pub use check::{Check, CheckKind};
 pub use client_certificates::{ClientCertificates, ClientChecks};
-pub use connect_through::{ConnectThrough, TunnelKind};
-pub use limits::Limits;
+pub use limits::{Admission, HandshakeRate, Limits};
 pub use places::Places;
 pub use proxy_protocol::{ProxyProtocol, ProxySender, SentCertificate};
 pub use route::{BackendSet, Route, RouteTls, backend_sets, each_once};
-pub use source::Source;
-pub use starttls::Starttls;
-pub use tls::{CertificateSource, MissingCloseNotify, PlainHttp, Policy, Tickets, Tls, UnknownName};
+pub use tls::{
+    BackendAlpn, BackendTls, BackendVerification, CertificateSource, MissingCloseNotify, PlainHttp, Policy,
+    SentName, Starttls, Tickets, Tls, UnknownName,
+};
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq)]

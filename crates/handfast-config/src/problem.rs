@@ -26,7 +26,7 @@ impl Severity {
 }
 
 /// Where a problem is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// At a place in a file.
     Text {

@@ -1,6 +1,7 @@
 //! One reading of a file: its text, the place of each value, and the problems found so far. Knows no key.
 
 use std::cell::{RefCell, RefMut};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -173,7 +174,11 @@ impl<'r> Reading<'r> {
         let mut problems = self.problems.into_inner();
         problems.append(&mut self.missing.into_inner());
         sort_by_place(&mut problems);
-        (problems, self.named.into_inner())
+        let mut named = self.named.into_inner();
+        // A value is read again by each section that inherits it.
+        let mut known = HashSet::new();
+        named.places.0.retain(|place| known.insert(place.clone()));
+        (problems, named)
     }
 }
 

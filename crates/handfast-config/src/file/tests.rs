@@ -106,6 +106,14 @@ fn a_service_takes_limits_and_tickets_of_all_key_by_key() {
 }
 
 #[test]
+fn a_file_that_services_inherit_is_named_once() {
+    let two = format!("{WEB}{}", WEB.replace("\"web\"", "\"other\"").replace("8443", "8444"));
+    let config = good(&format!("[tickets]\nkey-file = \"t.key\"\n{two}"));
+    let named = config.places.paths().filter(|path| path.ends_with("t.key"));
+    assert_eq!(named.count(), 1);
+}
+
+#[test]
 fn rules_take_lists_of_the_service_unless_they_name_a_policy() {
     let config = good(&format!(
         "{WEB}groups = [\"X25519\"]\nversions = [\"1.3\"]\n[[service.rule]]\nnames = \"a.example\"\nsuites = [\"TLS_AES_128_GCM_SHA256\"]\n\

@@ -1,8 +1,12 @@
-//! Backends: addresses, weights, and how one is picked.
+//! Backends: addresses, weights, how one is picked, and how it is reached.
 
+use std::cell::Cell;
 use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
 
 use handfast_net::address::Address;
+use handfast_net::dial::SourceAddress;
 
 /// A backend as written: an address, or a name that is resolved again and again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -70,4 +74,62 @@ impl Balance {
     pub fn name(self) -> &'static str {
         Self::WORDS.iter().find(|(_, balance)| *balance == self).map_or("", |(word, _)| word)
     }
+}
+
+/// Where connections to backends come from (`source`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// From the address that the kernel chooses by the route.
+    #[default]
+    Route,
+    /// From these addresses of this machine, in turn; at least one.
+    Own(Vec<IpAddr>),
+    /// From the client's own address.
+    Client,
+}
+
+impl Source {
+    /// How many addresses of one family there are to dial from: `None`: as the kernel chooses; 0: the clients' own.
+    pub fn addresses(&self) -> Option<u64> {
+        match self {
+            Self::Route => None,
+            Self::Client => Some(0),
+            Self::Own(all) => {
+                let v4 = all.iter().filter(|own| own.is_ipv4()).count();
+                Some(v4.max(all.len() - v4) as u64)
+            }
+        }
+    }
+
+    /// The source address of the next connection; `client`: the address of its client, if known; `turn` counts connections.
+    pub fn next<'s>(&'s self, client: Option<IpAddr>, turn: &Cell<usize>) -> SourceAddress<'s> {
+        match (self, client) {
+            (Self::Route, _) | (Self::Client, None) => SourceAddress::Route,
+            (Self::Client, Some(client)) => SourceAddress::Client(client.to_canonical()),
+            (Self::Own(all), _) => {
+                turn.set(turn.get().wrapping_add(1));
+                SourceAddress::Own { all, first: turn.get() }
+            }
+        }
+    }
+}
+
+/// The proxy that backends are reached through (`[service.connect-through]`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectThrough {
+    /// What it speaks.
+    pub kind: TunnelKind,
+    /// Where it is.
+    pub proxy: Target,
+    /// The user to authenticate as, and the file with the password.
+    pub login: Option<(String, PathBuf)>,
+}
+
+/// What a proxy on the way speaks (`type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TunnelKind {
+    /// HTTP CONNECT (RFC 9110 §9.3.6).
+    Http,
+    /// SOCKS version 5 (RFC 1928).
+    Socks5,
 }

@@ -46,15 +46,3 @@ pub enum CheckKind {
         expect: Vec<u8>,
     },
 }
-
-impl CheckKind {
-    /// The word of the configuration.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Tls => "tls",
-            Self::Http { .. } => "http",
-            Self::SendExpect { .. } => "send-expect",
-        }
-    }
-}

@@ -1,10 +1,13 @@
-//! TLS towards clients: certificates, policy, tickets, and what a service takes from clients that do not keep to it.
+//! TLS towards clients and backends: certificates, verification, policy, tickets, and what is spoken before TLS.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use handfast_tls::Pin;
 use handfast_tls::source::{self, Files};
+pub use handfast_tls::store::UnknownName;
 use handfast_tls::ticket::KeySource;
+use handfast_wire::starttls::Protocol;
 
 use super::client_certificates::ClientCertificates;
 
@@ -57,24 +60,6 @@ impl CertificateSource {
     }
 }
 
-/// What to do for a name that no certificate covers (`unknown-name`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnknownName {
-    /// Serve the first certificate.
-    First,
-    /// Refuse with the alert `unrecognized_name`.
-    Refuse,
-}
-
-impl From<UnknownName> for handfast_tls::store::UnknownName {
-    fn from(written: UnknownName) -> Self {
-        match written {
-            UnknownName::First => Self::First,
-            UnknownName::Refuse => Self::Refuse,
-        }
-    }
-}
-
 /// Versions, suites and groups: a dated named policy, and what overrides it (`policy`, `versions`, …).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
@@ -117,4 +102,74 @@ pub enum MissingCloseNotify {
     Abort,
     /// A clean end: the backend gets a FIN, and its answer is delivered.
     End,
+}
+
+/// What clients speak before they ask for TLS, or backends before they are asked (`starttls`, `starttls-name`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Starttls {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// What we call ourselves in it, or in XMPP towards a backend the domain that is asked for; `None`: the machine's name, or
+    /// that of the backend.
+    pub name: Option<String>,
+}
+
+/// TLS towards the backends (`[service.backend-tls]`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendTls {
+    /// What is asked of a backend's certificate.
+    pub verify: BackendVerification,
+    /// PEM file of the authorities that may sign it; `None`: those that this machine trusts.
+    pub ca: Option<PathBuf>,
+    /// The name that the certificate must have; `None`: the name, or else the address, of the backend.
+    pub name: Option<String>,
+    /// The server name to send (SNI).
+    pub server_name: SentName,
+    /// Public keys, one of which the certificate must have; empty: any.
+    pub pins: Vec<Pin>,
+    /// The certificate for a backend that requests one: the chain, and its key if that is in a separate file.
+    pub identity: Option<(PathBuf, Option<PathBuf>)>,
+    /// Application protocols that are offered.
+    pub alpn: BackendAlpn,
+    /// Versions, suites, groups.
+    pub policy: Policy,
+    /// The protocol in which TLS is requested, and this proxy's name in it; `None`: TLS from the first byte.
+    pub starttls: Option<Starttls>,
+    /// Whether sessions are resumed.
+    pub resumption: bool,
+    /// What a backend's FIN without close_notify is taken for.
+    pub missing_close_notify: MissingCloseNotify,
+}
+
+/// What is asked of a backend's certificate (`verify`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackendVerification {
+    /// A trusted authority signed it, it is for the name, and its key is pinned if there are pins.
+    Full,
+    /// Its key is pinned, and nothing else.
+    Pins,
+    /// As `Full`, for any name.
+    AnyName,
+    /// Nothing.
+    Nothing,
+}
+
+/// The server name to send (`server-name`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SentName {
+    /// The name that the certificate must have, unless that is an address.
+    Checked,
+    /// This one.
+    Name(String),
+    /// None at all.
+    Nothing,
+}
+
+/// Application protocols that a backend is offered (`alpn`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackendAlpn {
+    /// These, best first; empty: ALPN is not sent.
+    Own(Vec<String>),
+    /// That one which was agreed on with the client.
+    Client,
 }
