@@ -191,7 +191,7 @@ fn service(
     let limits = limits(&section.inner(&keys::SERVICE_LIMITS).inheriting(&root.inner(&keys::LIMITS)));
     let policy = policy::of_service(section);
     let clients = clients::of(section);
-    let backend_tls = backend_tls::read(&section.inner(&keys::BACKEND_TLS));
+    let backend_tls = section.read(&keys::BACKEND_TLS, backend_tls::read);
     let around = Around {
         policy: &policy,
         listen: listen.as_deref().unwrap_or_default(),
@@ -221,7 +221,8 @@ fn service(
     let of_service = around.backends.iter().map(|backend| &backend.value);
     let targets: Vec<&Target> =
         of_service.chain(others.flat_map(|list| list.iter())).map(|backend| &backend.target).collect();
-    let connect_through = connect_through::connect_through(&section.inner(&keys::CONNECT_THROUGH), &targets);
+    let connect_through =
+        section.read(&keys::CONNECT_THROUGH, |inner| connect_through::connect_through(inner, &targets));
     let dialled = connect_through.iter().flatten().next().map_or(targets, |through| vec![&through.proxy]);
     let source = source::source(section, &dialled, process.user.as_deref());
 
@@ -232,8 +233,8 @@ fn service(
         || check::have_addresses(around.listen.iter().map(|address| &address.value), &proxy_protocol);
     let admission = admission::admission(section, have_addresses);
     let of_rules = written.iter().filter_map(|rule| rule.backend_tls.as_ref());
-    let mut own_and_rules = of_rules.chain(around.backend_tls.map(|tls| &tls.value));
-    let checks = check_section::check(&section.inner(&keys::CHECK), own_and_rules.any(Option::is_some));
+    let has_tls = of_rules.chain(around.backend_tls.map(|tls| &tls.value)).any(Option::is_some);
+    let checks = section.read(&keys::CHECK, |inner| check_section::check(inner, has_tls));
     if listen.is_some() {
         check::backends(section, &keys::BACKEND, around.listen, around.backends);
         listeners.service(section, around.listen);
@@ -329,11 +330,12 @@ fn tls(section: &Table<'_>, root: &Table<'_>, around: &Around<'_>, terminates: b
         return Some(None);
     }
     let certificates = certificates(section);
-    let client_certificates = client_certificates(&section.inner(&keys::CLIENT_CERTIFICATES), around.listen);
+    let client_certificates =
+        section.read(&keys::CLIENT_CERTIFICATES, |inner| client_certificates(inner, around.listen));
     Some(Some(Tls {
         unknown_name: section.or_default(&keys::UNKNOWN_NAME),
         policy: around.policy.clone(),
-        alpn: values(section.or_default(&keys::ALPN)),
+        alpn: section.list(&keys::ALPN),
         tickets: tickets(&section.inner(&keys::SERVICE_TICKETS).inheriting(&root.inner(&keys::TICKETS))),
         certificates: certificates?,
         client_certificates: client_certificates?.unwrap_or(ClientCertificates::Off),
@@ -400,14 +402,14 @@ fn rule(section: &Table<'_>, around: &Around<'_>, names: &mut check::RuleNames) 
     }
     let policy = policy::of_rule(section, around.policy);
     let client_certificates =
-        client_certificates(&section.inner(&keys::RULE_CLIENT_CERTIFICATES), around.listen);
+        section.read(&keys::RULE_CLIENT_CERTIFICATES, |inner| client_certificates(inner, around.listen));
     let alpn = section.optional(&keys::RULE_ALPN).map(values);
     let backends = section.optional(&keys::RULE_BACKEND);
     let listed = backends.as_deref().unwrap_or_default();
     check::backends(section, &keys::RULE_BACKEND, around.listen, listed);
     let pass_through = section.optional(&keys::RULE_PASS_THROUGH);
     clients::check_rule(section, around.clients, pass_through);
-    let own_tls = backend_tls::read(&section.inner(&keys::RULE_BACKEND_TLS));
+    let own_tls = section.read(&keys::RULE_BACKEND_TLS, backend_tls::read);
     let tls_of_rule = own_tls.as_ref().and_then(Option::as_ref);
     if let Some(tls) = tls_of_rule.or(around.backend_tls) {
         // The service's backends are checked here only against the rule's own TLS: the rest is reported at the service.

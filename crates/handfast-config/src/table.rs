@@ -155,6 +155,16 @@ impl<'t> Table<'t> {
         }
     }
 
+    /// What `read` makes of the section inside this one; the inner `None`: it is not written.
+    pub(crate) fn read<T>(
+        &self,
+        section: &'static Section,
+        read: impl FnOnce(&Self) -> Option<T>,
+    ) -> Option<Option<T>> {
+        let inner = self.inner(section);
+        if inner.is_written() { read(&inner).map(Some) } else { Some(None) }
+    }
+
     /// The sections of one name inside this one, in the order written.
     pub(crate) fn inner_list(&self, section: &'static Section) -> Vec<Table<'t>> {
         let Some(value) = self.entry(section.name) else { return Vec::new() };

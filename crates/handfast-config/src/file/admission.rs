@@ -19,8 +19,7 @@ const MOST_COMPARED: usize = 500;
 pub(super) fn admission(section: &Table<'_>, have_addresses: bool) -> Option<Admission> {
     let allow = section.optional(&keys::ALLOW_CLIENTS).unwrap_or_default();
     let refuse = section.optional(&keys::REFUSE_CLIENTS).unwrap_or_default();
-    let inner = section.inner(&keys::HANDSHAKE_RATE);
-    let rate = rate(&inner);
+    let rate = section.read(&keys::HANDSHAKE_RATE, rate);
     contradictions(section, &allow, &refuse);
     if !have_addresses {
         let why = "clients of unix sockets have no address, unless a PROXY header names it (`accept-from = \"unix\"`)";
@@ -31,16 +30,12 @@ pub(super) fn admission(section: &Table<'_>, have_addresses: bool) -> Option<Adm
     Some(Admission { allow: values(allow), refuse: values(refuse), rate: rate? })
 }
 
-/// A limit on handshakes; the inner `None`: nothing is written about it.
-fn rate(section: &Table<'_>) -> Option<Option<HandshakeRate>> {
-    if !section.is_written() {
-        return Some(None);
-    }
+fn rate(section: &Table<'_>) -> Option<HandshakeRate> {
     let per_second = section.required(&keys::PER_SECOND);
     let burst = section.optional(&keys::BURST);
     let (prefix_v4, prefix_v6) = (section.or_default(&keys::PREFIX_V4), section.or_default(&keys::PREFIX_V6));
     let per_second = per_second?;
-    Some(Some(HandshakeRate { per_second, burst: burst.unwrap_or(per_second), prefix_v4, prefix_v6 }))
+    Some(HandshakeRate { per_second, burst: burst.unwrap_or(per_second), prefix_v4, prefix_v6 })
 }
 
 /// Entries of one list that the other one leaves without effect.

@@ -10,22 +10,19 @@ use crate::schema::Entry;
 use crate::table::Table;
 use handfast_wire::starttls::Protocol;
 
-/// The section; the outer `None`: something is wrong with it; the inner one: nothing is written.
-pub(super) fn read(section: &Table<'_>) -> Option<Option<Written<Option<BackendTls>>>> {
-    if !section.is_written() {
-        return Some(None);
-    }
+/// The section; the inner `None`: plain text.
+pub(super) fn read(section: &Table<'_>) -> Option<Written<Option<BackendTls>>> {
     let is_on = section.or_default(&keys::BACKEND_MODE);
     let verify = section.or_default(&keys::BACKEND_VERIFY);
     let ca = section.optional(&keys::BACKEND_CA);
-    let pins = section.optional(&keys::BACKEND_PINS);
+    let pins = section.list(&keys::BACKEND_PINS);
     let certificate = section.optional(&keys::BACKEND_CERTIFICATE);
     let key = section.optional(&keys::BACKEND_CERTIFICATE_KEY);
     section.reading().named().trusted.extend(ca.clone());
     if !is_on {
         let others = section.entries().filter(|key| key.name != keys::BACKEND_MODE.name);
         no_effect(section, others, "backends are spoken to in plain text (`mode = \"off\"`)");
-        return Some(Some(Written { value: None, span: section.span().clone() }));
+        return Some(Written { value: None, span: section.span().clone() });
     }
     check_verification(section, verify);
     let starttls = starttls(section);
@@ -39,7 +36,7 @@ pub(super) fn read(section: &Table<'_>) -> Option<Option<Written<Option<BackendT
         ca,
         name: section.optional(&keys::BACKEND_NAME),
         server_name: section.optional(&keys::BACKEND_SERVER_NAME).unwrap_or(SentName::Checked),
-        pins: pins.into_iter().flatten().map(|pin| pin.value).collect(),
+        pins,
         identity: certificate.map(|certificate| (certificate, key)),
         alpn: section.or_default(&keys::BACKEND_ALPN),
         policy: policy::of_service(section),
@@ -48,7 +45,7 @@ pub(super) fn read(section: &Table<'_>) -> Option<Option<Written<Option<BackendT
         missing_close_notify: section.or_default(&keys::BACKEND_MISSING_CLOSE_NOTIFY),
     };
     check_name(section, &tls);
-    Some(Some(Written { value: Some(tls), span: section.span().clone() }))
+    Some(Written { value: Some(tls), span: section.span().clone() })
 }
 
 /// The protocol in which TLS is requested from backends (STARTTLS).

@@ -8,13 +8,8 @@ use crate::reading::values;
 use crate::schema::Entry;
 use crate::table::Table;
 
-/// Reads the section; the inner `None`: it is not written.
-///
-/// `has_tls`: some connections to the backends use TLS.
-pub(super) fn check(section: &Table<'_>, has_tls: bool) -> Option<Option<Check>> {
-    if !section.is_written() {
-        return Some(None);
-    }
+/// Reads the section; `has_tls`: some connections to the backends use TLS.
+pub(super) fn check(section: &Table<'_>, has_tls: bool) -> Option<Check> {
     let word = section.required(&keys::CHECK_TYPE);
     let interval = section.or_default(&keys::CHECK_INTERVAL);
     let timeout = section.or_default(&keys::CHECK_TIMEOUT);
@@ -83,5 +78,5 @@ pub(super) fn check(section: &Table<'_>, has_tls: bool) -> Option<Option<Check>>
             CheckKind::SendExpect { send: send.unwrap_or_default(), expect: expect? }
         }
     };
-    Some(Some(Check { kind, interval, timeout, rise, fall, port, plain: tls == Some(false) }))
+    Some(Check { kind, interval, timeout, rise, fall, port, plain: tls == Some(false) })
 }

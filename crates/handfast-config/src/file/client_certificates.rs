@@ -10,14 +10,11 @@ use crate::reading::{Written, values};
 use crate::schema::Entry;
 use crate::table::Table;
 
-/// The rule about client certificates; the inner `None`: nothing is written about it.
+/// The requirements for client certificates.
 pub(super) fn client_certificates(
     section: &Table<'_>,
     listen: &[Written<Address>],
-) -> Option<Option<ClientCertificates>> {
-    if !section.is_written() {
-        return Some(None);
-    }
+) -> Option<ClientCertificates> {
     let (mode, ca) = (section.required(&keys::CLIENT_MODE), section.optional(&keys::CLIENT_CA));
     let crl = section.list(&keys::CLIENT_CRL);
     let lenience = Lenience {
@@ -30,7 +27,7 @@ pub(super) fn client_certificates(
     check::backends(section, &keys::CLIENT_FAILED_TO, listen, failed_to.as_deref().unwrap_or_default());
     contradictions(section, &allow, &refuse);
     if mode == Some(None) {
-        return without_use(section).then_some(Some(ClientCertificates::Off));
+        return without_use(section).then_some(ClientCertificates::Off);
     }
     let Some(ca) = ca else {
         if section.written(&keys::CLIENT_CA).is_none() && mode.is_some() {
@@ -51,11 +48,10 @@ pub(super) fn client_certificates(
         }
     }
     let checks = Box::new(checks);
-    Some(Some(match mode? {
-        None => ClientCertificates::Off,
-        Some(Demand::Request) => ClientCertificates::Request(checks),
-        Some(Demand::Require) => ClientCertificates::Require(checks),
-    }))
+    Some(match mode?? {
+        Demand::Request => ClientCertificates::Request(checks),
+        Demand::Require => ClientCertificates::Require(checks),
+    })
 }
 
 /// Reports keys without effect where no certificates are requested; whether there is none.

@@ -5,11 +5,8 @@ use crate::model::{Address, ConnectThrough, Target};
 use crate::problem::Fault;
 use crate::table::Table;
 
-/// The section; the outer `None`: something is wrong with it; the inner one: it is not written.
-pub(super) fn connect_through(section: &Table<'_>, backends: &[&Target]) -> Option<Option<ConnectThrough>> {
-    if !section.is_written() {
-        return Some(None);
-    }
+/// The section; `backends`: those that are to be reached through the proxy.
+pub(super) fn connect_through(section: &Table<'_>, backends: &[&Target]) -> Option<ConnectThrough> {
     let kind = section.required(&keys::THROUGH_TYPE);
     let proxy = section.required(&keys::THROUGH_ADDRESS);
     let user = section.optional(&keys::THROUGH_USER);
@@ -44,5 +41,5 @@ pub(super) fn connect_through(section: &Table<'_>, backends: &[&Target]) -> Opti
         section.reading().error(section.span(), fault);
         return None;
     }
-    Some(Some(ConnectThrough { kind: kind?, proxy: proxy?, login }))
+    Some(ConnectThrough { kind: kind?, proxy: proxy?, login })
 }
