@@ -78,8 +78,8 @@ section! {
         example "\"1m\"", elsewhere "reload-interval refresh";
 
     /// How long a certificate is served on whose file was removed from its folder, unless others cover its names with the same
-    /// kind of key. After that it is no longer served, and the log says so. A file that is there and cannot be used, and one
-    /// that the configuration itself names, has no such limit: its old version is served until it is fixed.
+    /// kind of key. After that it is no longer served, which is logged. A file that is there and cannot be used, and one that
+    /// the configuration itself names, has no such limit: its old version is served until it is fixed.
     KEEP_REMOVED: Span = "keep-removed-certificates", Span { range: Duration::ZERO..=WEEK, zero: None },
         default "\"10m\"",
         why "many tools renew by removing first and writing then, and in between the name would get another name's \
@@ -96,9 +96,9 @@ section! {
         example "[\"/usr/share/openssl-blacklist/blacklist.RSA-2048\", \"debian.weak\"]",
         elsewhere "blacklist blocklist weak-key-file known-keys weakkeys";
 
-    /// A unix socket of mode 0600 at which `handfast upgrade` asks the running process to be replaced by a new one, which
-    /// takes over its listening sockets, ticket keys and what it knows of backends. Only root and the user of the process may
-    /// ask.
+    /// A unix socket of mode 0600 for `handfast upgrade`, which has a new process replace the running one. The new one takes
+    /// over its listening sockets, ticket keys and the state of backends. Only root and the user of the process can request
+    /// it.
     UPGRADE_SOCKET: FilePath = "upgrade-socket", FilePath,
         absent "none: the process cannot be upgraded while it serves",
         why "who may ask can make the process execute a program, with the rights that it has",
@@ -113,17 +113,17 @@ section! {
         why "one more process to run and to monitor, and a few microseconds for each signature",
         example "\"apart\"", elsewhere "key-process privsep keyless keys-apart";
 
-    /// Whether the process gives up what serving does not need, once its addresses are bound: it can then open only files in
-    /// the folders that the configuration names, makes only the system calls that it is known to need (its workers none that
-    /// open a file), executes no program, gains no privileges and leaves no core dump. What is refused is said in the log. A
-    /// kernel without Landlock or seccomp serves without, which is said at the start.
+    /// Whether the process gives up what serving does not need, once its addresses are bound. It can then open only files in
+    /// the folders that the configuration names, and make only the system calls that it is known to need; its workers cannot
+    /// open files. It executes no program, gains no privileges and leaves no core dump. What is refused is logged. On a kernel
+    /// without Landlock or seccomp the process runs without them, and logs this at the start.
     SANDBOX: Choice<bool> = "sandbox", Choice(&[("on", true), ("off", false)]),
         default "\"on\"",
         why "who finds a fault in the program should find nothing else; and it costs nothing",
         example "\"off\"", elsewhere "disable-landlock landlock seccomp chroot jail";
 
     /// Folders, with everything below them, that a reload may read files in although the configuration named none there at the
-    /// start. Without it such a reload is refused, and says so; a restart or `handfast upgrade` reads files anywhere.
+    /// start. Without it such a reload is refused, with this reason; a restart or `handfast upgrade` reads files anywhere.
     SANDBOX_FOLDERS: List<FileOrFolder> = "sandbox-folders", List::of(FileOrFolder),
         absent "the folders of the files that are named at the start",
         why "only the operator knows what will be named later",

@@ -46,8 +46,8 @@ section! {
         why "without it, encryption does not protect from an attacker on the network path",
         example "\"pins\"", elsewhere "verify-peer verify-chain ssl-verify insecure skip-verify verifychain verifypeer";
 
-    /// PEM file with the authorities that may sign the backends' certificates. A backend's own certificate may stand there
-    /// too, self-signed or not: then exactly that one is good, for its names.
+    /// PEM file with the authorities that may sign the backends' certificates. It may also contain a backend's own
+    /// certificate, self-signed or not: then exactly that one is good, for its names.
     BACKEND_CA: FilePath = "ca", FilePath,
         absent "the authorities that this machine trusts",
         why "the list of the machine (package ca-certificates) is what other programs use; it is read at start and at each \
@@ -106,7 +106,7 @@ section! {
         example "false", elsewhere "session-cache session-reuse no-tls-tickets reuse session-resumption";
 
     /// What a backend's FIN without close_notify is. `abort`: the client is reset, so that it does not take a part for the
-    /// whole. `end`: it is passed on as an end in order; only for protocols that say by themselves where a message ends.
+    /// whole. `end`: it is passed on as a clean end; only for protocols whose messages show where they end.
     BACKEND_MISSING_CLOSE_NOTIFY: Choice<MissingCloseNotify> = "missing-close-notify", Choice(MISSING_CLOSE_NOTIFY.kind.0),
         default "\"abort\"",
         why MISSING_CLOSE_NOTIFY.about.why,

@@ -31,8 +31,8 @@ section! {
     ]),
         example "\"http\"", elsewhere "kind check protocol httpchk tcp-check";
 
-    /// From the beginning of one check of a backend to that of the next; a tenth longer or shorter by lot, so that checks of
-    /// many backends spread.
+    /// From the beginning of one check of a backend to that of the next, ±10 % at random, so that checks of many backends
+    /// spread.
     CHECK_INTERVAL: Span = "interval", Span { range: TENTH..=seconds(3600), zero: None },
         default "\"5s\"",
         why "with `fall` 3 a backend that is silent is out of use after 15 seconds; connections that fail are noticed sooner",

@@ -53,7 +53,7 @@ section! {
         example "\"10s\"", elsewhere "half-close timeout-client-fin timeout-close tunnel-timeout";
 
     /// When the backend has ended and the client has everything: without a byte from the client for so long, the connection is
-    /// ended in order. Only silence counts: a client that still sends is not disturbed. `none`: `half-closed` alone decides.
+    /// closed cleanly. Only silence counts: a client that still sends is not disturbed. `none`: `half-closed` alone decides.
     BACKEND_ENDED: Span = "backend-ended", Span { range: TENTH..=MONTH, zero: Some("none") },
         default "\"5s\"",
         why "a backend that has closed altogether cannot be told from one that has only ended its own direction and still \
@@ -120,8 +120,8 @@ section! {
         example "2", elsewhere "num-tickets tickets count enabled";
 
     /// File that keeps the ticket keys over restarts, and shares them among machines. It is created when it is not there,
-    /// readable by its owner only, replaced as a whole, and watched. Whoever can read it can decrypt recorded TLS 1.2 sessions
-    /// that were resumed.
+    /// readable by its owner only, replaced as a whole, and watched. Access to it is enough to decrypt recorded TLS 1.2
+    /// sessions that were resumed.
     KEY_FILE: FilePath = "key-file", FilePath,
         absent "the keys are in memory only: a restart makes all tickets useless",
         why "a secret is written to disk only on request",

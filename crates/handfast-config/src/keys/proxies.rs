@@ -41,8 +41,8 @@ section! {
 }
 
 section! {
-    /// A proxy that the backends of the service, and of its rules, are reached through. Their names are told to it as they are
-    /// written, and not looked up here. Without this section, backends are dialled directly.
+    /// A proxy that the backends of the service, and of its rules, are reached through. It receives their names as they are
+    /// written; they are not looked up here. Without this section, backends are dialled directly.
     CONNECT_THROUGH = "connect-through", "[service.connect-through]";
 
     /// What the proxy speaks. `http`: HTTP/1.1 CONNECT. `socks5`: SOCKS version 5.

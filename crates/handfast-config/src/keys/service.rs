@@ -50,10 +50,10 @@ section! {
         example "\"127.0.0.1:8080\"", elsewhere BACKEND_WORDS;
 
     /// How one of several backends is picked, by weight. `round-robin`: one after the other. `least-connections`: the one with
-    /// the fewest connections from the same worker thread. `two-choices`: of two drawn by lot, the one with fewer.
-    /// `source-hash`: by the client's address, so that a client comes to the same backend each time, also through another
-    /// Handfast with the same backends; when a backend is lost, only its own clients go elsewhere. Clients of unix sockets
-    /// have no address; they take turns.
+    /// the fewest connections from the same worker thread. `two-choices`: of two at random, the one with fewer. `source-hash`:
+    /// by the client's address, so that a client comes to the same backend each time, also through another Handfast with the
+    /// same backends; when a backend is lost, only its own clients go elsewhere. Clients of unix sockets have no address; they
+    /// take turns.
     BALANCE: Choice<Balance> = "balance", Choice(&Balance::WORDS),
         default "\"round-robin\"",
         why "even and predictable; `least-connections` is better when connections differ much in length, `two-choices` when \
@@ -179,9 +179,9 @@ section! {
         example "\"203.0.113.0/24\"", elsewhere "deny deny-from blacklist blocklist denylist deny-clients block reject";
 
     /// What a client's FIN without close_notify is. `abort`: the backend is reset, and an answer that is still to come is
-    /// lost. `end`: it is passed on as an end in order, and the answer is delivered; but then anyone on the network path can
-    /// cut a client's upload short, and the backend takes the part for the whole, unless its protocol says by itself where a
-    /// message ends. A FIN in the middle of a TLS record is an abort in both cases.
+    /// lost. `end`: it is passed on as a clean end, and the answer is delivered; but then anyone on the network path can cut a
+    /// client's upload short, and the backend takes the part for the whole, unless its protocol says by itself where a message
+    /// ends. A FIN in the middle of a TLS record is an abort in both cases.
     MISSING_CLOSE_NOTIFY: Choice<MissingCloseNotify> = "missing-close-notify",
         Choice(&[("abort", MissingCloseNotify::Abort), ("end", MissingCloseNotify::End)]),
         default "\"abort\"",
