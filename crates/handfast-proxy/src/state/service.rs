@@ -146,7 +146,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
         let now = seconds(self.context.now);
         let nothing = || (Arc::new(CertificateStore::new(Vec::new(), now).0), Vec::new(), Vec::new());
         let (store, sources, problems) = self.store(tls).unwrap_or_else(nothing);
-        let resolver = Arc::new(Resolver::new(Arc::clone(&store), tls.unknown_name.into()));
+        let resolver = Arc::new(Resolver::new(Arc::clone(&store), tls.unknown_name));
         let ring = self.context.ring(&tls.tickets);
         // Routes that ask the same of clients share what is made for it. A ticket of one is then good for another: the route is
         // chosen again for each connection, and what was asked is the same.
