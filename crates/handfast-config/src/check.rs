@@ -43,23 +43,18 @@ pub(crate) fn process(section: &Table<'_>, process: &Process) {
 
 /// `[limits]` and `[service.limits]`: limits that another limit always reaches first.
 pub(crate) fn limits(section: &Table<'_>, limits: &Limits) {
-    let never = |key: &dyn Entry, first: &str, first_value| {
-        let (name, value) = (key.name, duration::written(first_value));
-        let what = format!("`{name}` is never reached: `{first}` ends the connection after {value}");
-        section.warn(key, Fault::new(what));
-    };
-    let limited = |limit: Duration| !limit.is_zero();
-    if limits.connect > limits.handshake {
-        never(&keys::CONNECT, "handshake", limits.handshake);
-    }
-    if limited(limits.idle) && limits.half_closed > limits.idle {
-        never(&keys::HALF_CLOSED, "idle", limits.idle);
-    }
-    if limited(limits.half_closed) && limits.backend_ended > limits.half_closed {
-        never(&keys::BACKEND_ENDED, "half-closed", limits.half_closed);
-    }
-    if limited(limits.lifetime) && limits.idle > limits.lifetime {
-        never(&keys::IDLE, "lifetime", limits.lifetime);
+    let pairs: [(&dyn Entry, Duration, &str, Duration); 4] = [
+        (&keys::CONNECT, limits.connect, "handshake", limits.handshake),
+        (&keys::HALF_CLOSED, limits.half_closed, "idle", limits.idle),
+        (&keys::BACKEND_ENDED, limits.backend_ended, "half-closed", limits.half_closed),
+        (&keys::IDLE, limits.idle, "lifetime", limits.lifetime),
+    ];
+    for (key, limit, first, first_limit) in pairs {
+        if !first_limit.is_zero() && limit > first_limit {
+            let (name, value) = (key.name, duration::written(first_limit));
+            let what = format!("`{name}` is never reached: `{first}` ends the connection after {value}");
+            section.warn(key, Fault::new(what));
+        }
     }
     if limits.keepalive.subsec_millis() != 0 {
         section.error(&keys::KEEPALIVE, Fault::new("the kernel counts this limit in whole seconds"));

@@ -10,7 +10,7 @@ use handfast_text::units::counted;
 use handfast_text::{duration, size};
 use handfast_wire::starttls::Protocol;
 
-use super::file::defaults;
+use super::file::default_limits;
 use super::model::{
     AccessLog, Address, Admission, CertificateSource, Check, CheckKind, Clients, Config, ConnectThrough,
     HandshakeRate, Limits, MissingCloseNotify, PlainHttp, Process, ProxyProtocol, ProxySender,
@@ -329,8 +329,8 @@ fn admission(admission: &Admission) -> Vec<String> {
 
 /// The limits that differ from the defaults.
 fn limits(limits: &Limits) -> Option<String> {
-    let (normal, _) = defaults();
-    let pairs = in_words(limits).into_iter().zip(in_words(&normal)).filter(|(limit, normal)| limit != normal);
+    let pairs = in_words(limits).into_iter().zip(in_words(&default_limits()));
+    let pairs = pairs.filter(|(limit, normal)| limit != normal);
     let different: Vec<String> = pairs.map(|((name, value), _)| format!("{name} {value}")).collect();
     (!different.is_empty()).then(|| format!("has its own limits: {}", different.join(", ")))
 }

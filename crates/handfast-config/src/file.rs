@@ -172,10 +172,13 @@ fn process(section: &Table<'_>) -> Process {
         sandbox: section.or_default(&keys::SANDBOX),
         sandbox_folders: section.list(&keys::SANDBOX_FOLDERS),
     };
-    section.reading().named().weak_keys.extend_from_slice(&process.weak_keys);
-    section.reading().names_user(process.user.as_ref(), section.written(&keys::USER), false);
-    section.reading().names_user(process.group.as_ref(), section.written(&keys::GROUP), true);
     check::process(section, &process);
+    let placed =
+        |name: &Option<String>, key| Some((name.clone()?, section.reading().place(&section.written(key)?)));
+    let (user, group) = (placed(&process.user, &keys::USER), placed(&process.group, &keys::GROUP));
+    let mut named = section.reading().named();
+    named.weak_keys.extend_from_slice(&process.weak_keys);
+    (named.user, named.group) = (user, group);
     process
 }
 
@@ -317,11 +320,9 @@ fn tickets(section: &Table<'_>) -> Tickets {
     }
 }
 
-/// The limits and tickets of an empty configuration; `explain.rs` names what differs.
-pub(crate) fn defaults() -> (Limits, Tickets) {
-    let reading = Reading::new("", "", &|_| false);
-    let nothing = Table::absent(&keys::FILE, &reading);
-    (limits(&nothing), tickets(&nothing))
+/// The limits of an empty configuration; `explain.rs` names what differs.
+pub(crate) fn default_limits() -> Limits {
+    limits(&Table::absent(&keys::LIMITS, &Reading::new("", "", &|_| false)))
 }
 
 /// TLS towards clients; the inner `None`: no client's TLS ends here, and no certificate is needed.

@@ -19,7 +19,6 @@ use super::schema::ValueKind;
 mod address;
 mod check;
 mod path;
-mod starttls;
 mod tls;
 
 pub(crate) use address::{
@@ -28,8 +27,9 @@ pub(crate) use address::{
 };
 pub(crate) use check::{Bytes, StatusRange};
 pub(crate) use path::{Certificates, FileOrFolder, FilePath, LogTarget};
-pub(crate) use starttls::{AnnouncedName, StarttlsProtocol};
-pub(crate) use tls::{BackendProtocols, HostName, Identity, PublicKeyPin, SentServerName};
+pub(crate) use tls::{
+    AnnouncedName, BackendProtocols, HostName, Identity, PublicKeyPin, SentServerName, StarttlsProtocol,
+};
 
 /// A text that is passed on as it is: what it is, with an example.
 pub(crate) struct Text(pub(crate) &'static str);

@@ -18,7 +18,7 @@ use super::table::{Table, default_of};
 
 /// The policy of a service.
 pub(crate) fn of_service(section: &Table<'_>) -> Policy {
-    let policy = written_policy(section.or_default(&keys::POLICY), section);
+    let policy = written_policy(section, named(section.or_default(&keys::POLICY)));
     check(section, &policy);
     policy
 }
@@ -31,18 +31,8 @@ pub(crate) fn of_rule(section: &Table<'_>, of_service: &Policy) -> Option<Policy
     if keys.iter().all(|key| section.written(*key).is_none()) {
         return None;
     }
-    let policy = match section.optional(&keys::RULE_POLICY) {
-        Some(base) => written_policy(base, section),
-        None => {
-            let Policy { base, versions, suites, groups } = written_policy(of_service.base.clone(), section);
-            Policy {
-                base,
-                versions: versions.or_else(|| of_service.versions.clone()),
-                suites: suites.or_else(|| of_service.suites.clone()),
-                groups: groups.or_else(|| of_service.groups.clone()),
-            }
-        }
-    };
+    let around = section.optional(&keys::RULE_POLICY).map_or_else(|| of_service.clone(), named);
+    let policy = written_policy(section, around);
     // Problems of the service's own policy are reported there.
     if resolve(of_service).is_ok() || policy.base != of_service.base {
         check(section, &policy);
@@ -116,16 +106,19 @@ pub(crate) fn list() -> Vec<(&'static str, &'static str, [String; 3])> {
 
 /// Whether a policy is the default one, untouched.
 pub(crate) fn is_default(policy: &Policy) -> bool {
-    let Policy { base, versions, suites, groups } = policy;
-    *base == default_of(&keys::POLICY) && versions.is_none() && suites.is_none() && groups.is_none()
+    *policy == named(default_of(&keys::POLICY))
 }
 
-/// The written policy of a section: its name, and the lists that override it.
-fn written_policy(base: String, section: &Table<'_>) -> Policy {
+fn named(base: String) -> Policy {
+    Policy { base, versions: None, suites: None, groups: None }
+}
+
+/// A policy with the lists of a section in place of its own.
+fn written_policy(section: &Table<'_>, around: Policy) -> Policy {
     Policy {
-        base,
-        versions: section.optional(&keys::VERSIONS).map(values),
-        suites: section.optional(&keys::SUITES).map(values),
-        groups: section.optional(&keys::GROUPS).map(values),
+        base: around.base,
+        versions: section.optional(&keys::VERSIONS).map(values).or(around.versions),
+        suites: section.optional(&keys::SUITES).map(values).or(around.suites),
+        groups: section.optional(&keys::GROUPS).map(values).or(around.groups),
     }
 }

@@ -68,14 +68,6 @@ impl<'r> Reading<'r> {
         self.named.borrow_mut()
     }
 
-    /// Notes the user, or group, to become.
-    pub(crate) fn names_user(&self, user: Option<&String>, span: Option<Range<usize>>, is_group: bool) {
-        let Some((name, span)) = user.zip(span) else { return };
-        let mut named = self.named.borrow_mut();
-        let slot = if is_group { &mut named.group } else { &mut named.user };
-        *slot = Some((name.clone(), self.place(&span)));
-    }
-
     /// The file's text.
     pub(crate) fn text(&self) -> &'r str {
         self.text
@@ -129,7 +121,7 @@ impl<'r> Reading<'r> {
     }
 
     /// The place of some bytes, cut to the text and to whole characters.
-    fn place(&self, span: &Range<usize>) -> Place {
+    pub(crate) fn place(&self, span: &Range<usize>) -> Place {
         let start = self.text.floor_char_boundary(span.start);
         let end = self.text.ceil_char_boundary(span.end.max(start));
         let line = self.line(start);

@@ -7,7 +7,7 @@ use super::phrases::{
     CertificateFact, backend_tls, backends, certificate_fact, client_certificates, list, place, policy,
     protocols,
 };
-use crate::model::{Clients, Route, RouteTls, Service, ServiceRule, UnknownName};
+use crate::model::{Clients, Route, Service, ServiceRule, UnknownName};
 use crate::route_table::RouteTable;
 
 /// Describes how one service treats a client that asks for `host`; `shown`: the certificates for the name, best first; none
@@ -60,33 +60,29 @@ fn outcome(
         Some(reason) => format!("is decided by {reason}"),
         None => "no rule is about it: the service's own settings count".to_owned(),
     }];
+    let inherits = |sets: fn(&ServiceRule) -> bool| !rule.is_some_and(sets);
     if route.clients == Clients::PassedThrough {
         lines.push("its TLS is passed on as it is: the backend shows its own certificate".to_owned());
     } else {
         lines.extend(certificates(service, shown));
-        lines.extend(route.tls.iter().flat_map(|tls| inherited(tls, rule)));
+    }
+    if let Some(tls) = &route.tls {
+        if inherits(|rule| rule.client_certificates.is_some()) {
+            lines.extend(client_certificates(&tls.client_certificates));
+        }
+        if inherits(|rule| rule.policy.is_some()) {
+            lines.push(format!("speaks TLS with {}", policy(&tls.policy)));
+        }
+        if inherits(|rule| rule.alpn.is_some()) {
+            lines.push(protocols(&tls.alpn));
+        }
     }
     lines.extend(rule.map(super::rule));
-    if rule.is_none_or(|rule| rule.backends.is_none()) {
+    if inherits(|rule| rule.backends.is_some()) {
         lines.push(format!("goes to {}", backends(&route.backends.backends, service.balance)));
     }
-    if rule.is_none_or(|rule| rule.backend_tls.is_none()) {
+    if inherits(|rule| rule.backend_tls.is_some()) {
         lines.extend(route.backends.tls.as_deref().map(backend_tls));
-    }
-    lines
-}
-
-/// What a rule does not set: requirements for clients, policy and protocols.
-fn inherited(tls: &RouteTls, rule: Option<&ServiceRule>) -> Vec<String> {
-    let mut lines = Vec::new();
-    if rule.is_none_or(|rule| rule.client_certificates.is_none()) {
-        lines.extend(client_certificates(&tls.client_certificates));
-    }
-    if rule.is_none_or(|rule| rule.policy.is_none()) {
-        lines.push(format!("speaks TLS with {}", policy(&tls.policy)));
-    }
-    if rule.is_none_or(|rule| rule.alpn.is_none()) {
-        lines.push(protocols(&tls.alpn));
     }
     lines
 }
