@@ -1,17 +1,17 @@
-//! Whether the target took the handshake.
+//! Whether the target accepted the handshake.
 //!
-//! A TLS 1.3 client is done before the target has judged the client's last flight, its certificate above all
-//! (RFC 9846 §2): a transaction without an answer would count as good even where each one was refused. So the target's
-//! word is waited for, which is one of:
+//! A TLS 1.3 client completes the handshake before the target has checked the client's last flight, most of all its certificate
+//! (RFC 9846 §2): a transaction without an answer would count as successful even if the target refused it. So the client
+//! waits for the target's verdict, which is one of:
 //!
 //! | what comes | what it means |
 //! |---|---|
 //! | an alert | refused, and why |
 //! | a ticket, or application data | accepted: a target sends them when it has read our Finished |
 //! | close_notify | accepted: a target that refuses sends an alert |
-//! | an end without close_notify, a reset, nothing in time | not known, and so not good |
+//! | an end without close_notify, a reset, nothing in time | unknown, which counts as failed |
 //!
-//! A target that gives no tickets says nothing by itself. Our end, close_notify, makes it answer with its own.
+//! A target without tickets sends nothing by itself. Our close_notify makes it answer with its own.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -29,14 +29,14 @@ use crate::wire::{Ended, Got, Wire};
 /// The silence after which a connection that the target does not end counts as accepted, with a target that gives no tickets.
 pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 
-/// Whether the end of the handshake has shown what the target thinks of it: in TLS 1.2 it has the last word.
+/// Whether the end of the handshake shows the verdict: in TLS 1.2 the target sends the last message.
 pub(crate) fn is_known(wire: &Wire) -> bool {
     wire.session().agreed().version != Some("TLSv1.3")
 }
 
-/// Sends the rest of the handshake, ends our side as the plan says, and waits for the target's word.
+/// Sends the rest of the handshake, ends our side as the plan says, and waits for the target's verdict.
 ///
-/// **Errors**: it refused, or its answer is not known.
+/// **Errors**: it refused, or its verdict is unknown.
 pub(crate) async fn confirm(
     context: &Rc<ThreadContext>,
     wire: &mut Wire,
@@ -53,13 +53,13 @@ pub(crate) async fn confirm(
     if known || wait(context, wire, deadline).await? {
         return Ok(());
     }
-    let detail = "the target did not say in time whether it accepted the handshake";
+    let detail = "the target did not show in time whether it accepted the handshake";
     Err(StepFailure::new(Step::Handshake, Cause::Deadline, detail))
 }
 
-/// Waits until `limit` for the target's word; `false` when there was none.
+/// Waits until `limit` for the target's verdict; `false` if none came.
 ///
-/// **Errors**: it refused, or ended without a word.
+/// **Errors**: it refused, or ended without a verdict.
 pub(crate) async fn wait(
     context: &ThreadContext,
     wire: &mut Wire,
@@ -84,7 +84,7 @@ pub(crate) async fn wait(
             Got::End if data || wire.session().tickets_received() > 0 => {}
             Got::End if wire.ended() == Ended::Orderly => return Ok(true),
             Got::End => {
-                let detail = "the target ended without saying whether it accepted the handshake";
+                let detail = "the target ended without showing whether it accepted the handshake";
                 return Err(wire.ended_early(Step::Handshake, detail));
             }
             Got::Nothing => {

@@ -1,10 +1,10 @@
-//! What the server's processes cost during a run: CPU time and memory, read beside it on the same machine.
+//! The CPU time and memory of the server's processes during a run, read on the same machine.
 //!
 //! In: a process with its descendants, or a control group. Out: CPU nanoseconds for each transaction.
 //!
-//! A control group is counted by the kernel and leaves nothing out. A process tree is counted from /proc, with two
-//! limits: what threads and children spent that ended meanwhile is known in steps of 10 ms only (`utime` to `cstime`
-//! of proc(5)), and a child whose parent neither lives nor waited for it takes its figures along.
+//! The kernel counts a control group completely. A process tree is counted from /proc, with two
+//! limits: the time of threads and children that ended during the run has a resolution of 10 ms (`utime` to `cstime`
+//! of proc(5)), and the figures of a child are lost if its parent ended or did not wait for it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +34,7 @@ enum Counted {
 }
 
 impl Accountant {
-    /// Looks whether it is there, and begins to count.
+    /// Checks that it exists, and begins to count.
     ///
     /// **Errors**: no such process, or no such control group; the mistake is in the request.
     pub fn new(which: &Accounted) -> Result<Self, Refusal> {
@@ -56,9 +56,9 @@ impl Accountant {
         };
     }
 
-    /// The measured part ends now, after so many transactions (or exchanges, when connections are kept).
+    /// The measured part ends now, after this number of transactions (or exchanges, on kept connections).
     ///
-    /// **Errors**: it ended meanwhile; its figures are gone with it. **Cost**: as [`Accountant::begin`].
+    /// **Errors**: the process ended before, and its figures are lost. **Cost**: as [`Accountant::begin`].
     pub fn end(&mut self, transactions: u64) -> Result<ServerUse, Refusal> {
         let (who, now, resident_bytes) = match &mut self.source {
             Counted::Tree(tree) => (tree.who(), tree.look(), tree.resident()),
@@ -79,7 +79,7 @@ impl Accountant {
     }
 }
 
-/// What /proc/PID/stat says of a process.
+/// The fields of /proc/PID/stat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stat {
     parent: u32,
@@ -96,7 +96,7 @@ impl Stat {
         Self::parse(&text(&format!("/proc/{pid}/stat"))?)
     }
 
-    /// The name in parentheses may hold anything, parentheses too: counting begins after the last one.
+    /// The name in parentheses may contain any character, also parentheses: fields are counted after the last one.
     fn parse(line: &str) -> Option<Self> {
         let fields: Vec<&str> = line.rsplit_once(')')?.1.split_whitespace().collect();
         // Field 3 of proc(5), the state, is the first here.
@@ -110,7 +110,7 @@ impl Stat {
     }
 }
 
-/// A process and those that came from it.
+/// A process and its descendants.
 #[derive(Debug)]
 struct Tree {
     root: u32,
@@ -156,7 +156,7 @@ impl Tree {
         Some(used)
     }
 
-    /// Takes in children of members until there are no more.
+    /// Adds children of members until there are no more.
     fn adopt(&mut self, everyone: &BTreeMap<u32, Stat>) {
         loop {
             let before = self.members.len();
@@ -172,7 +172,7 @@ impl Tree {
     }
 }
 
-/// Every process of the machine that we may see.
+/// Every visible process of the machine.
 fn everyone() -> BTreeMap<u32, Stat> {
     let Ok(directory) = fs::read_dir("/proc") else { return BTreeMap::new() };
     let stat = |entry: fs::DirEntry| {

@@ -1,7 +1,7 @@
-//! What a thread's transactions are begun with: the moment at which each of them was meant to begin.
+//! A thread's queue of intended start times of transactions.
 //!
 //! In: arrivals that are due, in an open model. Out: the next one, for the thread that is ready to begin it; in a closed model there
-//! is always one, and it is due now.
+//! is always one, due now.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ impl ArrivalQueue {
         Self::at_most(plan, MOST)
     }
 
-    /// The same, of which no more than `most` wait.
+    /// The same, with at most `most` waiting.
     pub(crate) fn at_most(plan: &Plan, most: usize) -> Self {
         Self { closed: plan.model == Model::Closed, waiting: RefCell::default(), most }
     }
@@ -63,13 +63,12 @@ impl ArrivalQueue {
         waiting.or_else(|| (self.closed && context.has_begun()).then(Moment::now))
     }
 
-    /// Gives back what was taken and has not begun after all: it is the next one. It had its place before the bound was
-    /// looked at, so it has one now.
+    /// Gives back an arrival that has not begun: it becomes the next one. It was counted before, so the bound does not apply.
     pub(crate) fn give_back(&self, intended: Moment) {
         self.waiting.borrow_mut().push_front(intended);
     }
 
-    /// Takes out all that wait: so many will never begin.
+    /// Removes all that wait, and returns their number: they will never begin.
     pub(crate) fn drain(&self) -> u64 {
         std::mem::take(&mut *self.waiting.borrow_mut()).len() as u64
     }

@@ -1,6 +1,6 @@
-//! A run's report: what was measured, what it is worth, under which circumstances.
+//! Assembles a run's report: the measurements, the verdict, the circumstances.
 //!
-//! In: an [`Outcome`], and what only the program knows. Out: a [`Report`] with every field filled.
+//! In: an [`Outcome`], and facts that only the program has. Out: a [`Report`] with every field filled.
 
 use handfast_text::units::counted;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ const PERCENTILES: [(&str, f64); 6] =
 /// … and of each second.
 const PERCENTILES_OF_A_SECOND: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
 
-/// What the report says that no outcome knows.
+/// The parts of a report that do not come from an outcome.
 #[derive(Clone, Debug, Default)]
 pub struct Circumstances {
     /// `handfast 0.1.0`.
@@ -45,13 +45,13 @@ pub struct Circumstances {
     pub libraries: BTreeMap<String, String>,
     /// The command line, as it was typed.
     pub command: Vec<String>,
-    /// Everything that was asked for.
+    /// All options of the run.
     pub job: Job,
     /// CPU time of the server's processes, when it was counted.
     pub account: Option<ServerUse>,
     /// The search of which this was the last run, or the best.
     pub search: Option<Search>,
-    /// What else a reader should know, in sentences.
+    /// Further notes for the reader, in sentences.
     pub notes: Vec<String>,
 }
 
@@ -101,8 +101,8 @@ pub fn report(outcome: &Outcome, circumstances: Circumstances) -> Report {
     report
 }
 
-/// Whether a limit held. One on latency cannot be said to, where a closed model hid a pause of the target: the transactions
-/// that would have shown it were never begun.
+/// Whether a limit held. A limit on latency counts as not held if a closed model hid a pause of the target: the transactions
+/// that would have shown the pause never began.
 fn limit(bound: &Bound, report: &Report) -> Limit {
     let mut limit = bound.judge(report);
     let hidden = report.totals.offered_rate.is_none() && !report.stalled.is_empty();
@@ -255,8 +255,8 @@ fn row_of_second(second: &Interval, outcome: &Outcome, length: f64) -> Second {
     }
 }
 
-/// Whether a second's shares of CPU time mean something: not after the measured part, where threads wait for
-/// stragglers, and not of a few milliseconds, unless the run had no more.
+/// Whether a second's shares of CPU time are meaningful: not after the measured part, where threads wait for pending
+/// transactions, and not for a few milliseconds, unless the run is that short.
 fn is_gauged(second: &Interval, length: f64) -> bool {
     let wall = second.threads.iter().map(|used| used.wall_ns).max().unwrap_or(0);
     f64::from(second.second) < length && (wall >= GAUGED || second.second == 0)

@@ -1,4 +1,4 @@
-//! Which part of a plan one generator thread does: a worker has a share of it, and each of its threads an assignment.
+//! Splits a plan: each worker has a share of it, and each of its threads an assignment.
 //!
 //! In: the plan, our number among the workers, a thread's number. Out: its connections, its part of the arrivals, its numbers.
 
@@ -20,7 +20,7 @@ pub struct Share {
     pub of: u32,
 }
 
-/// What a thread needs to know.
+/// The part of one thread.
 #[derive(Debug)]
 pub(crate) struct Assignment {
     pub(crate) plan: Plan,
@@ -41,7 +41,7 @@ impl Assignment {
         if self.connections() == 0 {
             return None;
         }
-        // With fewer connections than workers or threads, the first ones have them, and all of the arrivals.
+        // With fewer connections than workers or threads, the first ones have all connections and all arrivals.
         let workers = self.share.of.min(self.plan.connections).max(1);
         let threads = self.threads.min(self.worker_connections()).max(1);
         let (workers, threads) = (u64::from(workers), u64::from(threads));
@@ -62,9 +62,9 @@ impl Assignment {
         split(self.worker_connections(), self.thread, self.threads)
     }
 
-    /// Turns of the members that others take before this thread's first one. Of open connections, all threads of all
-    /// workers share one order, so that the whole has the shares to within a connection; of connections that come and go
-    /// no thread knows how many others have begun, and each thread keeps to the shares alone, beginning at another place.
+    /// Turns of the members that others take before this thread's first one. For kept connections, all threads of all
+    /// workers share one order, so that the whole run has exact shares to within one connection. For connections of one transaction
+    /// a thread cannot know the number of others, so each thread applies the shares alone, from a different start.
     pub(crate) fn turn(&self) -> u64 {
         let stand = matches!(self.plan.work, Work::Bulk { .. } | Work::Idle { .. });
         if !stand && !self.plan.keeps_connections() {

@@ -1,6 +1,6 @@
-//! Where in a transaction something failed, and why: the words of reports, bus and verdict, each in one place.
+//! The step of a transaction that failed, and the cause: the words of reports, bus and verdict.
 //!
-//! What a socket met comes from `handfast-net`; the other causes are the load tester's own.
+//! Causes of socket errors come from `handfast-net`; the others belong to the load tester.
 
 use handfast_net::fault;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub enum Step {
     Connect,
     /// From the ClientHello to the end of the handshake.
     Handshake,
-    /// What was to be done: bytes, or a request and its answer.
+    /// The work: bytes, or a request and its answer.
     Exchange,
     /// Ending the connection.
     Close,
@@ -118,17 +118,19 @@ impl Cause {
             Self::Reset => ("reset", "the target sent a TCP reset"),
             Self::Refused => ("refused", "nothing listens on the target's port"),
             Self::ClosedEarly => {
-                ("closed-early", "the target ended the connection in order before the step was done")
+                ("closed-early", "the target closed the connection cleanly before the step was done")
             }
             Self::Truncated => {
                 ("truncated", "the target ended the connection without close_notify before the step was done")
             }
             Self::Alert => ("alert", "the target sent a fatal TLS alert"),
-            Self::Tls => ("tls", "the target broke the TLS protocol, or chose what was not offered"),
+            Self::Tls => {
+                ("tls", "the target violated the TLS protocol, or selected a parameter that was not offered")
+            }
             Self::Certificate => ("certificate", "the target's certificate did not pass verification"),
-            Self::NotTls => ("not-tls", "what the target answered is not TLS"),
-            Self::Alpn => ("alpn", "the target did not agree to the HTTP version asked for"),
-            Self::Http => ("http", "the target broke the HTTP protocol"),
+            Self::NotTls => ("not-tls", "the target's answer is not TLS"),
+            Self::Alpn => ("alpn", "the target did not accept the requested HTTP version"),
+            Self::Http => ("http", "the target violated the HTTP protocol"),
             Self::HttpStatus => ("http-status", "the answer's status was 400 or more"),
             Self::WrongBytes => {
                 ("wrong-bytes", "the target sent other bytes, or more of them, than were expected")
@@ -138,7 +140,7 @@ impl Cause {
                 ("connect-deadline", "the target did not answer the SYN within --timeout")
             }
             Self::Unacknowledged => ("unacknowledged", "the target stopped acknowledging what was sent"),
-            Self::ZeroWindow => ("zero-window", "the target took nothing more: its window stayed closed"),
+            Self::ZeroWindow => ("zero-window", "the target read no more: its window stayed closed"),
             Self::KeepaliveUnanswered => {
                 ("keepalive-unanswered", "the target did not answer keep-alive probes")
             }
@@ -159,9 +161,10 @@ impl Cause {
             }
             Self::Permission => ("permission", "the generator's machine does not permit it"),
             Self::Destroyed => ("destroyed", "the socket was destroyed on the generator's machine"),
-            Self::Errno => {
-                ("errno", "the system call failed in a way that has no word here; the example has the number")
-            }
+            Self::Errno => (
+                "errno",
+                "the system call failed with an error without a separate cause; the example has the number",
+            ),
             Self::Internal => ("internal", "a bug of this program"),
         }
     }

@@ -1,5 +1,5 @@
-//! Step 3, close: who ends a connection, and how. What goes wrong here is reported and fails no transaction: the
-//! answer had been received.
+//! Step 3, close: which side ends a connection, and how. Errors in this step are reported and fail no transaction, since the
+//! answer was already received.
 
 use std::rc::Rc;
 
@@ -25,8 +25,8 @@ pub(crate) async fn close(context: &Rc<ThreadContext>, mut wire: Wire) {
 }
 
 /// Writes what is in the thread's buffer, and whatever ends our side by the plan; once. `word`: whether the target's
-/// word about the handshake is still to come. One that gives no tickets has to be asked for it by our end, even if a
-/// reset is to follow; many servers answer close_notify only when they have read to the FIN.
+/// verdict about the handshake is still missing. A target without tickets sends it only after our end, so we send one even before
+/// a reset; many servers answer close_notify only after the FIN.
 pub(crate) fn end_our_side(
     context: &ThreadContext,
     wire: &mut Wire,
@@ -66,7 +66,7 @@ fn say_goodbye(context: &ThreadContext, wire: &mut Wire) -> Result<(), StepFailu
     Ok(())
 }
 
-/// Reads to the target's end, so that nothing unread turns our end into a reset. Tickets may still be among it.
+/// Reads to the target's end, since unread data would turn our end into a reset. Tickets may be among that data.
 async fn drain(context: &ThreadContext, wire: &mut Wire) -> Result<(), StepFailure> {
     let deadline = context.deadline();
     loop {

@@ -16,15 +16,15 @@ use crate::context::{Caller, ThreadContext};
 use crate::failure::{Step, StepFailure};
 use crate::wire::{Got, Wire};
 
-/// A connection that stands.
+/// An established connection.
 #[derive(Debug)]
 pub(crate) struct Connected {
     pub(crate) wire: Wire,
     /// Our last flight, to be written with the first request.
     pub(crate) flight: Buffer,
-    /// Bytes of the first request that the target took as 0-RTT data.
+    /// Bytes of the first request that the target accepted as 0-RTT data.
     pub(crate) early: usize,
-    /// Plaintext that came before we asked for any (a target that speaks first).
+    /// Plaintext that came before our first request (the target sends first).
     pub(crate) unasked: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) async fn connect(
     early: &[u8],
 ) -> Result<Connected, StepFailure> {
     bench.record().connection();
-    // Made before the clock starts: the hello is our own work, and no part of the target's latency.
+    // Before the clock starts: the ClientHello is our work, and not part of the target's latency.
     let internal = |failure| StepFailure::session(Step::Handshake, &failure);
     let mut session = bench.session(caller).map_err(internal)?;
     let mut hello = Buffer::default();
@@ -81,7 +81,7 @@ async fn handshake(
     deadline: Moment,
     own: &mut Duration,
 ) -> Result<(Buffer, Vec<u8>), StepFailure> {
-    // It cannot have answered yet: asking would be a call for nothing.
+    // The answer cannot have arrived yet, so a read would be a wasted system call.
     wire.expect_later(Step::Handshake)?;
     let mut unasked = Vec::new();
     loop {

@@ -1,6 +1,6 @@
-//! What a transaction needs of a connection, whether it carries raw bytes or HTTP.
+//! The interface of a connection for transactions, with raw bytes or HTTP.
 //!
-//! In: exchanges to begin. Out: how each of them went. [`crate::raw`] and [`crate::http`] are the two kinds; the loops over
+//! In: exchanges to begin. Out: the result of each. [`crate::raw`] and [`crate::http`] are the two kinds; the loops over
 //! them are written once, in [`crate::transaction`] for separate connections and in [`crate::kept`] for kept ones.
 
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::context::{Caller, ThreadContext};
 use crate::failure::StepFailure;
 use crate::plan::Plan;
 
-/// A connection that has its handshake behind it.
+/// A connection after its handshake.
 ///
 /// Its driver begins exchanges while there is room, takes those that are over, and polls it. Bytes and
 /// exchanges are recorded here; the driver decides what they mean for a transaction.
@@ -19,20 +19,20 @@ pub(crate) trait Connection: Sized + 'static {
     /// Exchanges of one transaction, where it has a separate connection.
     fn exchanges(plan: &Plan) -> u32;
 
-    /// Connects and shakes hands. The rest of the handshake may wait for the first exchange to ride with.
+    /// Connects and shakes hands. The last flight may wait, and be sent with the first exchange.
     async fn open(context: &Rc<ThreadContext>, caller: Caller) -> Result<Self, StepFailure>;
 
-    /// Sends the rest of the handshake without waiting for an exchange: that may be long in coming, and the target waits
-    /// for our Finished. Where no answer will ever show it, waits a moment for the target's word about the handshake.
+    /// Sends the rest of the handshake without waiting for an exchange: it may come late, and the target waits
+    /// for our Finished. If no answer will show it, waits briefly for the target's verdict about the handshake.
     async fn settle(&mut self) -> Result<(), StepFailure>;
 
-    /// Looks what happened while nothing was under way; `true` if an exchange can begin. What the target has ended takes no
-    /// arrival with it.
+    /// Checks for events while no exchange is in progress; `true` if an exchange can begin. A connection that the target ended
+    /// consumes no arrival.
     ///
     /// **Errors**: it broke, or data arrived that was not requested.
     fn look(&mut self) -> Result<bool, StepFailure>;
 
-    /// Whether an exchange can begin now, as far as is known.
+    /// Whether an exchange can probably begin now.
     fn has_room(&self) -> bool;
 
     /// Begins an exchange that was meant to begin at `intended`; `which` is its place among the plan's requests.
@@ -51,13 +51,13 @@ pub(crate) trait Connection: Sized + 'static {
     /// latest, unless an exchange's own deadline comes first.
     async fn turn(&mut self, limit: Moment);
 
-    /// After the last exchange: makes sure that the target took the handshake, if no answer has shown that.
+    /// After the last exchange: checks that the target accepted the handshake, if no answer has shown that.
     async fn confirm(&mut self) -> Result<(), StepFailure>;
 
     /// The error for a target that ended it before the first exchange.
     fn ended_unused(&self) -> StepFailure;
 
-    /// Ends it as the plan says. One that broke is dropped.
+    /// Ends it according to the plan. A broken connection is dropped.
     async fn close(self);
 }
 
@@ -74,9 +74,9 @@ pub(crate) struct Finished {
 /// Why an exchange did not end well.
 #[derive(Debug)]
 pub(crate) enum Lost {
-    /// The target ended the connection before it looked at the request, which may be sent on another one.
+    /// The target ended the connection before it read the request, which may be sent on another one.
     NotSeen(StepFailure),
-    /// The answer says that the request failed: the connection is as good as before.
+    /// The answer reports that the request failed: the connection stays usable.
     Answered(StepFailure),
     /// It failed.
     Failed(StepFailure),

@@ -1,5 +1,5 @@
-//! What one generator thread owns and all its transactions use: the plan, the TLS client with its tickets, buffers,
-//! measurements. Never shared with another thread.
+//! The context of one generator thread, which all its transactions use: the plan, the TLS client with its tickets, buffers,
+//! measurements. It is never shared with another thread.
 
 #[cfg(test)]
 pub(crate) mod testing;
@@ -25,14 +25,14 @@ use crate::turns::Turns;
 
 pub(crate) use handfast_leg::READ;
 
-/// How far the run has come.
+/// The phase of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Rehearsal and warm-up, then the opening of connections that are to stand; when the run begins is not known.
+    /// Rehearsal and warm-up, then the opening of kept connections; the start of the run is unknown.
     Preparing,
     /// Transactions begin.
     Measured,
-    /// None begin any more; those in flight are finished.
+    /// No transactions begin; those in flight are finished.
     Ending,
 }
 
@@ -45,13 +45,13 @@ pub(crate) struct Caller {
     pub(crate) resume: bool,
 }
 
-/// What connections of one member of the mix are made of.
+/// The settings of connections of one member of the mix.
 #[derive(Debug)]
 pub(crate) struct MemberClient {
     pub(crate) client: Client,
     /// Share of its handshakes that are to be resumed.
     resume: f64,
-    /// Whose turn it is of its names.
+    /// The order of its names.
     names: RefCell<Turns>,
 }
 
@@ -61,11 +61,11 @@ pub(crate) struct ThreadContext {
     pub(crate) plan: Plan,
     /// One for each member of the mix; one without a mix.
     pub(crate) clients: Vec<MemberClient>,
-    /// Whose turn it is of the members.
+    /// The order of the members.
     member_turns: RefCell<Turns>,
-    /// What is asked for, in the order of the plan's requests.
+    /// The requests, in the plan's order.
     pub(crate) requests: Vec<PreparedRequest>,
-    /// Whose turn it is of the requests.
+    /// The order of the requests.
     request_turns: RefCell<Turns>,
     target: RefCell<Address>,
     sources: Vec<IpAddr>,
@@ -79,11 +79,11 @@ pub(crate) struct ThreadContext {
     /// The end of the permission to make load; extended while a coordinator leads this worker.
     leased: Cell<Moment>,
     phase: Cell<Phase>,
-    /// Transactions and standing connections at work.
+    /// Active transactions and kept connections.
     live: Cell<u32>,
     /// Whether the target has given a ticket in TLS 1.3.
     gives_tickets: Cell<bool>,
-    /// Who wants to know when the last of them has ended.
+    /// The task to wake when the last of them has ended.
     overseer: Cell<Option<TaskHandle>>,
 }
 
@@ -103,7 +103,7 @@ impl ThreadContext {
             plan: parts.plan,
             target: RefCell::new(Address::Ip(parts.target)),
             sources: parts.sources,
-            // Threads begin at different addresses, or all would lean on the first one.
+            // Threads begin at different addresses, so that the first one does not get most connections.
             next_source: Cell::new(parts.stream as usize),
             recorder: RefCell::new(recorder),
             scratch: RefCell::new(Scratch::new(READ)),
@@ -117,14 +117,14 @@ impl ThreadContext {
         })
     }
 
-    /// The source address whose turn it is.
+    /// The next source address.
     pub(crate) fn source(&self) -> Option<IpAddr> {
         let turn = self.next_source.get();
         self.next_source.set(turn.wrapping_add(1));
         (!self.sources.is_empty()).then(|| self.sources[turn % self.sources.len()])
     }
 
-    /// The identity of the next connection: the member whose turn it is, and at random whether it resumes.
+    /// The identity of the next connection: the next member, and a random choice of whether it resumes.
     pub(crate) fn draw(&self) -> Caller {
         self.draw_as(self.next_member())
     }
@@ -136,24 +136,24 @@ impl ThreadContext {
         Caller { member, resume }
     }
 
-    /// The member of the mix whose turn it is.
+    /// The next member of the mix.
     pub(crate) fn next_member(&self) -> usize {
         self.member_turns.borrow_mut().take()
     }
 
-    /// The request whose turn it is.
+    /// The next request.
     pub(crate) fn next_request(&self) -> usize {
         self.request_turns.borrow_mut().take()
     }
 
-    /// A new session of `caller`, for the name whose turn it is.
+    /// A new session of `caller`, for its next name.
     pub(crate) fn session(&self, caller: Caller) -> Result<ClientSession, Failure> {
         let side = &self.clients[caller.member];
         let name = side.names.borrow_mut().take();
         side.client.connect_as(name, caller.resume)
     }
 
-    /// Where everything that happens is recorded. Not to be held over an `await`, nor while anything else is called.
+    /// The recorder of all events. Do not hold it over an `await`, or during other calls.
     pub(crate) fn record(&self) -> RefMut<'_, Recorder> {
         self.recorder.borrow_mut()
     }
@@ -172,7 +172,7 @@ impl ThreadContext {
         Moment::now() >= self.start.get()
     }
 
-    /// Waits for the start of the run; those who are to hit it have an alarm besides.
+    /// Waits for the start of the run; tasks that need the exact moment also have an alarm.
     pub(crate) async fn wait_for_start(&self) {
         while !self.is_over() && !self.has_begun() {
             engine::wait(self.start()).await;
@@ -187,7 +187,7 @@ impl ThreadContext {
         }
     }
 
-    /// The run is to be measured from `start` to `end`.
+    /// Sets the measured part of the run.
     pub(crate) fn begin(&self, start: Moment, end: Moment) {
         self.start.set(start);
         self.end.set(end);
@@ -227,45 +227,45 @@ impl ThreadContext {
         self.record().end_at(self.end.get());
     }
 
-    /// Nothing new begins after this moment, unless it is moved on before.
+    /// No transaction begins after this moment, unless the lease is extended before.
     pub(crate) fn lease(&self, until: Moment) {
         self.leased.set(until);
     }
 
-    /// Whether nothing new is to begin. The lease is checked here and not only by the tasks that stop this one: a process that
-    /// was stopped and continued would begin everything that is overdue before another task has run.
+    /// Whether no transaction may begin. The lease is also checked here, and not only by the task that stops this one: a process
+    /// that was stopped and continued would begin all overdue transactions before that task runs.
     pub(crate) fn is_over(&self) -> bool {
         self.phase.get() == Phase::Ending || Moment::now() >= self.end.get().min(self.leased.get())
     }
 
-    /// Transactions and standing connections at work.
+    /// Active transactions and kept connections.
     pub(crate) fn live(&self) -> u32 {
         self.live.get()
     }
 
-    /// Whether the target is known to give tickets.
+    /// Whether the target has sent a ticket.
     pub(crate) fn gives_tickets(&self) -> bool {
         self.gives_tickets.get()
     }
 
-    /// It has given one.
+    /// The target sent a ticket.
     pub(crate) fn note_ticket(&self) {
         self.gives_tickets.set(true);
     }
 
-    /// Counts the present task among them until the guard is dropped.
+    /// Counts the current task as active until the guard is dropped.
     pub(crate) fn enter(self: &Rc<Self>) -> ActiveGuard {
         self.live.set(self.live.get() + 1);
         ActiveGuard(Rc::clone(self))
     }
 
-    /// Wakes the present task when nothing is at work any more after the end.
+    /// Wakes the current task when nothing is active after the end.
     pub(crate) fn watch(&self) {
         self.overseer.set(Some(engine::current()));
     }
 }
 
-/// What a context is made of before the run's times are known.
+/// The parts of a context before the run's times are known.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) plan: Plan,

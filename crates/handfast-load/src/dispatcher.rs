@@ -1,8 +1,8 @@
 //! The open model's loop: hands out arrivals when they are due, whatever the target does.
 //!
-//! In: a schedule, and a [`Service`] that begins transactions. Out: to the service each arrival at its moment; to the
-//! recorder what became of those that did not begin at once, or at all. What waits is bounded by the service's
-//! [`ArrivalQueue`](crate::arrival_queue::ArrivalQueue): an arrival beyond that counts as never begun.
+//! In: a schedule, and a [`Service`] that begins transactions. Out: to the service each arrival when it is due; to the
+//! recorder the arrivals that did not begin at once, or at all. The service's
+//! [`ArrivalQueue`](crate::arrival_queue::ArrivalQueue) is bounded: an arrival beyond that counts as never begun.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use crate::context::ThreadContext;
 use crate::failure::{Cause, Step, StepFailure};
 use crate::schedule::Schedule;
 
-/// What became of an arrival at first.
+/// The first result of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrived {
     /// It begins now.
@@ -26,13 +26,13 @@ pub(crate) enum Arrived {
     Dropped,
 }
 
-/// Who begins transactions.
+/// Begins transactions.
 pub(crate) trait Service {
     /// A transaction is due that was meant to begin at `intended`: it begins, or waits.
     fn arrive(self: &Rc<Self>, context: &Rc<ThreadContext>, intended: Moment) -> Arrived;
 
-    /// The run is over: how many have waited without success. They wait no more, so that no thread begins one that is counted as
-    /// never begun, as could happen when a lease that had ended is renewed.
+    /// The run is over: removes the waiting arrivals, and returns their number. Otherwise a thread could begin one that is
+    /// counted as never begun, when an expired lease is renewed.
     fn give_up(&self) -> u64;
 }
 
@@ -92,8 +92,8 @@ impl<S: Service> Dispatcher<S> {
         }
     }
 
-    /// The run is over. What waits will never begin; nor will arrivals that were due before the end, and whose turn the
-    /// thread slept or worked through.
+    /// The run is over. Waiting arrivals will never begin, nor will arrivals that were due before the end while the thread
+    /// slept or was busy.
     fn give_up(mut self, context: &ThreadContext) {
         let mut left = self.service.give_up();
         while self.next.is_some_and(|next| next < context.end()) {

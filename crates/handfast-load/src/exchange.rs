@@ -1,7 +1,7 @@
-//! Step 2, exchange: so many bytes there, so many back, on a connection that stands.
+//! Step 2, exchange: sends and receives a number of bytes on an established connection.
 //!
-//! In: a [`Wire`], and what connecting has left to send. Out: when the first and the last byte of the answer came. It
-//! reads while it still writes, so that a target which answers early never stops us both. Nothing waits in here.
+//! In: a [`Wire`], and the rest of the handshake to send. Out: when the first and the last byte of the answer came. It
+//! reads while it still writes, so that a target that answers early causes no deadlock. Nothing waits in here.
 
 use handfast_net::clock::Moment;
 use handfast_tls::buffer::{Buffer, Scratch};
@@ -37,7 +37,7 @@ impl Sizes {
     }
 }
 
-/// What connecting left over for the first exchange; empty for later ones.
+/// The rest of connecting, for the first exchange; empty for later ones.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
     flight: Buffer,
@@ -70,8 +70,8 @@ impl Opening {
     }
 }
 
-/// Where in the pattern the exchange number `number` begins: other bytes each time, and one run of them for what
-/// fits a record.
+/// The position in the pattern of exchange number `number`: different bytes each time, and contiguous ones within a
+/// record.
 pub(crate) fn position(number: u64) -> u64 {
     number.wrapping_mul(61) % 49_000
 }
@@ -140,7 +140,7 @@ impl Exchange {
         done
     }
 
-    /// Writes and reads once; whether it is worth doing again at once.
+    /// Writes and reads once; returns whether an immediate repetition makes progress.
     pub(crate) fn turn(&mut self, context: &ThreadContext, wire: &mut Wire) -> Result<bool, StepFailure> {
         let scratch = &mut *context.scratch.borrow_mut();
         let wrote = self.write(context, wire, scratch)?;

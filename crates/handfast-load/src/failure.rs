@@ -15,11 +15,11 @@ pub(crate) struct StepFailure {
     pub(crate) detail: String,
     /// What to do about it, where that is known.
     pub(crate) hint: Option<&'static str>,
-    /// What the target itself said, where it said something.
+    /// The target's own reason, if it sent one.
     pub(crate) said: Option<Said>,
 }
 
-/// What a target says when it refuses.
+/// A refusal of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     /// A TLS alert, by its number (RFC 9846 §6).
@@ -33,7 +33,7 @@ impl StepFailure {
         Self { step, cause, detail: detail.into(), hint: None, said: None }
     }
 
-    /// An answer that says that the request failed.
+    /// An answer that reports a failed request.
     pub(crate) fn status(status: u16, detail: impl Into<String>) -> Self {
         let said = Some(Said::Status(status));
         Self { said, ..Self::new(Step::Exchange, Cause::HttpStatus, detail) }
@@ -71,12 +71,12 @@ impl StepFailure {
         Self::new(step, Cause::Deadline, "the timeout passed")
     }
 
-    /// Whether the target just ended, which between exchanges it may.
+    /// Whether the target only ended the connection, which is allowed between exchanges.
     pub(crate) fn is_end(&self) -> bool {
         matches!(self.cause, Cause::ClosedEarly | Cause::Truncated)
     }
 
-    /// The target ended where it should have gone on.
+    /// The target ended too early.
     pub(crate) fn ended(step: Step, orderly: bool, detail: impl Into<String>) -> Self {
         Self::new(step, if orderly { Cause::ClosedEarly } else { Cause::Truncated }, detail)
     }

@@ -1,18 +1,18 @@
-//! One run on many machines: a coordinator tells workers what to do and when, and merges what they measured.
+//! One run on many machines: a coordinator sends orders to workers, and merges their measurements.
 //!
-//! In: a [`Plan`](crate::Plan) and [`Workers`]. Out: an [`Outcome`](crate::outcome::Outcome). One machine is a fleet of one: the same
-//! messages then travel inside the process, so there is one path and not two.
+//! In: a [`Plan`](crate::Plan) and [`Workers`]. Out: an [`Outcome`](crate::outcome::Outcome). One machine is a fleet of one: then the same
+//! messages stay inside the process, so there is only one code path.
 //!
 //! | question | file |
 //! |---|---|
-//! | how messages travel | `bus.rs`; inside the process `bus/local.rs`, between machines `bus/nats.rs` |
-//! | what may be joined | `safety.rs` |
-//! | what is said | `protocol.rs` |
-//! | what a worker does | `worker.rs`, `share.rs` |
-//! | who takes part | `lineup.rs`, `gather.rs` |
-//! | what the coordinator says and asks | `orders.rs`, `link.rs` |
-//! | what the coordinator does in a run | `run.rs` |
-//! | how seconds become one | `merge.rs` |
+//! | transport of messages | `bus.rs`; inside the process `bus/local.rs`, between machines `bus/nats.rs` |
+//! | checks before joining a bus | `safety.rs` |
+//! | messages | `protocol.rs` |
+//! | the worker | `worker.rs`, `share.rs` |
+//! | the workers of a run | `lineup.rs`, `gather.rs` |
+//! | the coordinator's orders and questions | `orders.rs`, `link.rs` |
+//! | the coordinator's part of a run | `run.rs` |
+//! | merging seconds | `merge.rs` |
 //! | a server's configuration | `setup.rs` |
 //!
 //! **Safety.** A worker makes load on the order of a coordinator, so orders are leases: a worker that receives nothing for [`LEASE`]
@@ -42,11 +42,11 @@ pub use safety::doctor;
 pub use setup::{PORT, setup};
 pub use worker::serve_worker;
 
-/// How long a worker goes on without a word from its coordinator.
+/// How long a worker continues without a message from its coordinator.
 pub const LEASE: Duration = Duration::from_secs(5);
 /// How often the coordinator renews it: four renewals may be lost.
 const RENEWAL: Duration = Duration::from_secs(1);
-/// How often a worker says that it lives.
+/// The interval of a worker's heartbeats.
 const BEAT: Duration = Duration::from_millis(500);
 /// A worker that sent nothing for this duration is lost: five heartbeats.
 const PATIENCE: Duration = Duration::from_millis(2500);
@@ -55,7 +55,7 @@ const GATHERING: Duration = Duration::from_secs(10);
 /// How long an order waits for its answer.
 const ANSWER: Duration = Duration::from_secs(3);
 
-/// Who makes the load.
+/// The load generators.
 #[derive(Clone, Debug)]
 pub enum Workers {
     /// This process alone.
@@ -76,7 +76,7 @@ pub struct BusAddress {
     pub url: String,
     /// The fleet's name in subjects: fleets on one server do not see each other.
     pub fleet: String,
-    /// Authorities that the server's certificate is verified against, PEM; `None`: the system's.
+    /// Authorities that verify the server's certificate, PEM; `None`: the system's.
     pub ca: Option<PathBuf>,
     /// A file with one line, `user:password`, so that neither stands on a command line.
     pub credentials: Option<PathBuf>,
@@ -100,11 +100,11 @@ impl fmt::Debug for BusAddress {
     }
 }
 
-/// What becomes of a run when a worker is lost.
+/// The effect of a lost worker on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnLost {
     /// It ends at once.
     Fail,
-    /// It goes on with the others, whose load does not change; what is missing is noted.
+    /// It continues with the others, whose load does not change; the report notes the missing part.
     Continue,
 }

@@ -41,7 +41,7 @@ impl Generator {
     /// at all, fills the ticket pool, and opens the connections that are to stand. Blocks: for a few times the plan's
     /// timeout and a minute at most.
     ///
-    /// **Errors**: everything that would keep the run from meaning anything, said before it begins.
+    /// **Errors**: everything that would make the run meaningless, reported before it begins.
     pub fn prepare(plan: &Plan, share: Share) -> Result<Self, Refusal> {
         target::check(plan)?;
         let addresses = target::resolve(plan, plan.timeout)?;
@@ -67,7 +67,7 @@ impl Generator {
         Ok(Self { facts, duration: plan.duration, threads })
     }
 
-    /// What is known before the start.
+    /// The facts before the start.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
@@ -89,7 +89,7 @@ impl Generator {
 }
 
 impl Running {
-    /// Nothing begins after `until`, unless this is said again before; by each thread's own look at the clock.
+    /// Nothing begins after `until`, unless the lease is extended before. Each thread checks the clock itself.
     pub fn lease(&self, until: Moment) {
         self.threads.lease(until);
     }
@@ -101,7 +101,7 @@ impl Running {
 
     /// Waits for the end (the plan's duration, or [`Running::stop`], and what is in flight).
     pub fn join(mut self) -> WorkerEnd {
-        // The panic of a thread outside of its tasks is logged already; what the others measured still counts.
+        // A panic of a thread outside its tasks is already logged; the other threads' measurements still count.
         let totals = self.summing.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
         let start_error_ns = self.threads.join();
         WorkerEnd { totals, start_error_ns, kernel: KernelCounters::read().moved_since(&self.before) }

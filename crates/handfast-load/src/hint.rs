@@ -1,4 +1,4 @@
-//! Cures for a target with which not even one transaction works.
+//! Hints for a target with which not even one transaction works.
 //!
 //! In: the request, and how it failed. Out: which option would help. Pure.
 
@@ -9,10 +9,9 @@ use crate::plan::Plan;
 /// (certificate_required, RFC 9846 §6.2), TLS 1.2 has handshake_failure among others; or after the handshake, by HTTP's 400
 /// or nginx's own 495 and 496, and by 403.
 pub(crate) fn client_certificate(plan: &Plan, trouble: &StepFailure) -> Option<&'static str> {
-    const SHOW: &str = "the target wants a client certificate: --client-certificate FILE shows one, and --client-key FILE has its key";
-    const OTHER: &str = "the target does not accept the certificate that --client-certificate shows: check which authorities it accepts, and whether the certificate is of one of them, valid, and for clients";
-    const PERHAPS: &str =
-        "some servers answer so when they want a client certificate: --client-certificate FILE shows one";
+    const SHOW: &str = "the target requires a client certificate: give one with --client-certificate FILE, and its key with --client-key FILE";
+    const OTHER: &str = "the target does not accept the certificate of --client-certificate: check which authorities it accepts, and whether the certificate is from one of them, valid, and for clients";
+    const PERHAPS: &str = "some servers answer so when they require a client certificate: give one with --client-certificate FILE";
     /// certificate_required (RFC 9846 §6.2).
     const REQUIRED: u8 = 116;
     /// bad_certificate, unsupported_certificate, certificate_revoked, certificate_expired, unknown_ca, certificate_required.
@@ -39,7 +38,7 @@ mod tests {
             let trouble = StepFailure { said: Some(said), ..StepFailure::deadline(Step::Exchange) };
             client_certificate(&plan, &trouble).unwrap_or_default()
         };
-        assert!(hint(Said::Alert(116), false).contains("--client-certificate FILE shows one"));
+        assert!(hint(Said::Alert(116), false).contains("give one with --client-certificate FILE"));
         assert!(hint(Said::Alert(116), true).contains("does not accept the certificate"));
         assert!(hint(Said::Alert(48), true).contains("does not accept the certificate"));
         assert_eq!(hint(Said::Alert(48), false), "");

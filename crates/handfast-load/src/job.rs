@@ -16,7 +16,7 @@ const LARGEST: u64 = 1 << 30;
 
 /// Reads the job of a JSON report, or a job alone.
 ///
-/// **Errors**: a file that is not there, too large, or neither of both; the mistake is in the request.
+/// **Errors**: the file does not exist, is too large, or is neither; the request is wrong.
 ///
 /// **Cost**: the whole file in memory, at most 1 GiB.
 pub fn read(path: &Path) -> Result<Job, Refusal> {

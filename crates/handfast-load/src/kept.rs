@@ -1,5 +1,5 @@
 //! Kept connections: one exchange after the other, or as many at once as the plan says, until the run is over or the target
-//! ends the connection between exchanges, as servers do after so many.
+//! ends the connection between exchanges, as servers do after a number of requests.
 //!
 //! In: arrivals, from the [`Pool`]. Out: transactions, each an exchange; and to the pool how the connection ended.
 
@@ -39,8 +39,8 @@ struct Driver {
     caller: Caller,
     waiter: Rc<Waiter>,
     permit: Permit,
-    /// When those were meant to begin that a closing connection never looked at: they begin again on another one, late as
-    /// they are.
+    /// The intended starts of exchanges that a closing connection never read: they begin again on another one, although
+    /// late.
     not_seen: Vec<Moment>,
     /// Whether an exchange failed, which has been counted.
     failed: bool,
@@ -86,12 +86,12 @@ impl Driver {
             return Ok(());
         }
         let Some(trouble) = unseen else { return Err(Ending::Unused(connection.ended_unused())) };
-        // Counted as failed and not begun again: else a target that closes every connection would seem to be without fault.
+        // Counted as failed and not repeated: otherwise a target that closes every connection would seem to work.
         self.not_seen.pop();
         Err(Ending::Failed(trouble))
     }
 
-    /// Begins what is due, as far as there is room. With room left, offers the connection to the pool.
+    /// Begins due exchanges while there is room. With room left, offers the connection to the pool.
     fn begin<C: Connection>(&mut self, connection: &mut C) -> Result<(), Ending> {
         while !self.context.is_over() && connection.look().map_err(Ending::Unused)? {
             let Some(intended) = self.pool.next(&self.context, &self.waiter) else {
@@ -104,7 +104,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Counts an exchange that is over, but for one that the target never looked at: why it did not.
+    /// Counts a finished exchange. An exchange that the target never read is not counted: returns the reason.
     fn settle(&mut self, finished: Finished) -> Option<StepFailure> {
         let Finished { intended, began, outcome } = finished;
         let lost = match outcome {

@@ -1,7 +1,7 @@
 //! The TLS load tester: plan → connect → exchange → sample → verdict, on one machine or many.
 //!
 //! In: a [`Plan`]. Out: a report. One thread for each core, each with its own engine, connections, tickets and
-//! histograms; nothing on the way of a transaction takes a lock or is shared.
+//! histograms; no code on the path of a transaction takes a lock or shares data.
 //!
 //! | question | file |
 //! |---|---|
@@ -9,17 +9,17 @@
 //! | what was measured in one second | [`sample`] |
 //! | at which step something failed, and why | [`cause`] |
 //! | whether there are ports and descriptors for it | [`ports`] |
-//! | what one machine does of it | [`generator`] |
-//! | how many machines do it together | [`fleet`] |
+//! | the part of one machine | [`generator`] |
+//! | a run on many machines | [`fleet`] |
 //! | what that machine is, and how busy | [`machine`] |
 //! | what the server's processes spent | [`account`] |
-//! | what came of it, before it is judged | [`outcome`] |
-//! | what the figures are worth | [`verdict`] |
+//! | the result before the verdict | [`outcome`] |
+//! | whether the figures are reliable | [`verdict`] |
 //! | whether a latency or a rate kept its limit | [`limits`] |
 //! | what the report says | [`assemble`] |
 //! | the highest rate that holds a bound | [`search`] |
 //! | what this CPU can do for TLS | [`speed`] |
-//! | everything that was asked for, to be replayed | [`job`] |
+//! | all options of a run, to repeat it | [`job`] |
 #![forbid(unsafe_code)]
 
 pub mod account;

@@ -1,7 +1,7 @@
-//! The machine a run was made on: what it is, what its kernel counted meanwhile, and how busy it was.
+//! The machine of a run: its hardware and settings, its kernel's counters, and its CPU load.
 //!
-//! In: /proc and /sys. Out: facts for the report, counters that moved, shares of CPU time. Everything here is
-//! evidence and nothing is a condition: a file that is missing or unreadable is left out.
+//! In: /proc and /sys. Out: facts for the report, counters that moved, shares of CPU time. All of it is
+//! evidence only, and nothing is required: a missing or unreadable file is omitted.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ const SYSCTLS: [&str; 11] = [
     "net.netfilter.nf_conntrack_max",
 ];
 
-/// Counters of /proc/net/netstat (`TcpExt`) and /proc/net/snmp (`Tcp`) that tell something about a run.
+/// Counters of /proc/net/netstat (`TcpExt`) and /proc/net/snmp (`Tcp`) that help to explain a run.
 const COUNTERS: [&str; 28] = [
     "ActiveOpens",
     "AttemptFails",
@@ -132,7 +132,7 @@ fn hash_of(path: &str) -> Option<String> {
 /// **Cost**: two system calls; one file descriptor for each thread that calls it, until the thread ends.
 pub fn own_thread() -> (u64, u64) {
     thread_local! {
-        // The name leads to the thread that opens it, and the file stays that thread's.
+        // The path refers to the thread that opens it, and the file stays bound to that thread.
         static FILE: RefCell<Option<File>> = RefCell::new(File::open("/proc/thread-self/schedstat").ok());
     }
     // The clock is exact; the first figure of schedstat is as old as the last tick of the scheduler.
@@ -167,7 +167,7 @@ impl KernelCounters {
         counters
     }
 
-    /// What differs from `earlier`, by the kernel's names; counters that stood still are left out.
+    /// The increases since `earlier`, by the kernel's names; unchanged counters are omitted.
     pub fn moved_since(&self, earlier: &Self) -> BTreeMap<String, i64> {
         let moved = |(name, now): (&String, &i64)| {
             let before = earlier.0.get(name)?;
@@ -188,7 +188,7 @@ impl KernelCounters {
     }
 }
 
-/// How busy the machine's CPUs were between two looks.
+/// The load of the machine's CPUs between two calls.
 #[derive(Debug)]
 pub struct MachineCpu {
     last: Ticks,
@@ -202,13 +202,13 @@ impl Default for MachineCpu {
 }
 
 impl MachineCpu {
-    /// Begins to look.
+    /// Starts the first interval.
     pub fn new() -> Self {
         Self { last: Ticks::read(), steal: 0.0 }
     }
 
-    /// Share of all CPUs' time since the last call in which they were not idle, 0 to 1. What a hypervisor took
-    /// counts as busy: no program here could have used it. 0 when no time has passed, or nothing can be read.
+    /// Share of all CPUs' time since the last call in which they were not idle, 0 to 1. Stolen time
+    /// counts as busy, since no program here could use it. 0 when no time has passed, or nothing can be read.
     ///
     /// The kernel counts in steps of 10 ms: the figure of a second is good to about one hundredth.
     pub fn share(&mut self) -> f64 {
@@ -266,7 +266,7 @@ impl Ticks {
     }
 }
 
-/// What the processor and the firmware tell about a hypervisor.
+/// What the processor and the firmware report about a hypervisor.
 fn virtualisation(processors: &str) -> Option<String> {
     let flagged =
         field(processors, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));

@@ -1,9 +1,9 @@
-//! When a thread opens connections: few at once at first, more while it goes well, and with pauses when the target sheds
-//! them.
+//! Paces the opening of a thread's connections: few at once at first, more while it succeeds, and with pauses when the target
+//! sheds them.
 //!
-//! In: how many are wanted. Out: a [`Permit`] for each that may be opened now, which receives the outcome. Without this a
-//! thousand connections would be opened in the same moment: that measures the target's backlog, and one that closes what
-//! it has no room for would be asked again at once, and again.
+//! In: the required number. Out: a [`Permit`] for each connection that may be opened now, which receives the outcome. Without this,
+//! a thousand connections would be opened at the same moment: that would measure the target's backlog, and a target that
+//! closes connections beyond its capacity would be asked again without a pause.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,32 +14,32 @@ use handfast_net::engine::{self, Priority, TaskHandle};
 
 use crate::context::ThreadContext;
 
-/// Connections that a thread opens at once in the beginning; later as many as it has opened …
+/// Connections that a thread opens at once at first; later as many as it has opened …
 const FEW: u32 = 4;
 /// … up to this, and after one that was shed half as many.
 const AT_ONCE: u32 = 64;
 /// Pause after the first failure; each further one in a row doubles it …
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
-/// … up to this, at which a target is asked again whether it takes one more.
+/// … up to this; then the target is tried again with one connection.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// Preparation ends after this at the latest, however many connections are wanted.
+/// Preparation ends after this at the latest, for any number of connections.
 pub(crate) const LONGEST_PREPARATION: Duration = Duration::from_secs(60);
 /// How long preparation waits for a target that sheds connections to take one more.
 const SHEDDING: Duration = Duration::from_secs(2);
-/// A connection that ended sooner after its handshake, without having carried anything, was shed; later it was idle
-/// for longer than the target allows.
+/// A connection without data that ended within this time after its handshake was shed; one that ended later exceeded the target's
+/// idle timeout.
 const AT_ONCE_ENDED: Duration = Duration::from_secs(1);
 
-/// The pause after so many failures in a row.
+/// The pause after this number of failures in a row.
 pub(crate) fn pause(failures: u32) -> Duration {
     let doubled = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16));
     doubled.min(LONGEST_PAUSE)
 }
 
-/// A thread's connections, as far as opening them goes.
+/// The opening state of a thread's connections.
 #[derive(Debug)]
 pub(crate) struct Opener {
-    /// How many are wanted.
+    /// The required number.
     wanted: Cell<u32>,
     /// Whether one that has ended is replaced.
     replaces: bool,
@@ -51,11 +51,11 @@ pub(crate) struct Opener {
     /// Connections shed in a row.
     shed: Cell<u32>,
     not_before: Cell<Moment>,
-    /// The most that stood, and when they first did.
+    /// The most that were open, and when that was first reached.
     greatest: Cell<u32>,
     progress: Cell<Moment>,
     task: Cell<Option<TaskHandle>>,
-    /// Who waits for everything wanted to stand.
+    /// The task that waits until all required connections are open.
     awaits_all: Cell<Option<TaskHandle>>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Permit {
 }
 
 impl Opener {
-    /// One that keeps so many connections standing; or, unless it `replaces`, opens so many and each once.
+    /// Keeps this number of connections open; or, unless it `replaces`, opens this number, each once.
     pub(crate) fn new(wanted: u32, replaces: bool) -> Rc<Self> {
         Rc::new(Self {
             wanted: Cell::new(wanted),
@@ -96,12 +96,12 @@ impl Opener {
         self.opening.get()
     }
 
-    /// How many are wanted.
+    /// The required number.
     pub(crate) fn wanted(&self) -> u32 {
         self.wanted.get()
     }
 
-    /// Wants so many from now on.
+    /// Sets the required number.
     pub(crate) fn want(&self, wanted: u32) {
         if self.wanted.replace(wanted) < wanted {
             self.look();
@@ -176,7 +176,7 @@ impl Opener {
 }
 
 impl Permit {
-    /// The connection stands.
+    /// The connection is open.
     pub(crate) fn stands(&mut self) {
         if self.stood.is_some() {
             return;
@@ -186,7 +186,7 @@ impl Permit {
         opener.opening.set(opener.opening.get() - 1);
         opener.standing.set(opener.standing.get() + 1);
         opener.room.set((opener.room.get() + 1).min(AT_ONCE));
-        // A target may end one for each that it takes: that is no progress.
+        // A target may end one connection for each that it accepts: that is no progress.
         if opener.standing.get() > opener.greatest.get() {
             opener.greatest.set(opener.standing.get());
             opener.progress.set(now);
@@ -194,7 +194,7 @@ impl Permit {
         opener.look();
     }
 
-    /// The connection carried something: the target means to serve it.
+    /// The connection carried data: the target serves it.
     pub(crate) fn proved(&mut self) {
         if !std::mem::replace(&mut self.proved, true) {
             self.opener.shed.set(0);
@@ -206,8 +206,8 @@ impl Permit {
         self.proved
     }
 
-    /// The connection failed or ended; whether it was shed. One that has carried something was not; nor was one that
-    /// stood idle for a while, where `idle_may_end`.
+    /// The connection failed or ended; returns whether it was shed. A connection that carried data was not shed; nor was one that
+    /// was idle for a while, if `idle_may_end`.
     pub(crate) fn ended(&self, idle_may_end: bool) -> bool {
         let idle = self.stood.is_some_and(|stood| Moment::now().since(stood) >= AT_ONCE_ENDED);
         if self.proved || (idle && idle_may_end) {
@@ -216,7 +216,7 @@ impl Permit {
         let opener = &self.opener;
         opener.shed.set(opener.shed.get().saturating_add(1));
         opener.room.set((opener.room.get() / 2).max(1));
-        // Those that were opened together are shed together, and are one failure for the pause.
+        // Connections that were opened together are shed together, and count as one failure for the pause.
         let now = Moment::now();
         if opener.not_before.get() <= now {
             opener.not_before.set(now + pause(opener.shed.get()));

@@ -1,4 +1,4 @@
-//! What a run gave, before it is judged: the merged seconds, and what each worker says of itself.
+//! The result of a run before the verdict: the merged seconds, and the facts about each worker.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ pub struct Outcome {
     pub started: SystemTime,
     /// One for each second, merged over the workers, in order and without gaps.
     pub seconds: Vec<Interval>,
-    /// The sum of the workers' own final totals; of a worker without a final word, of what came from it.
+    /// The sum of the workers' final totals; for a worker without a final message, of its seconds.
     pub totals: Interval,
     /// Each worker, in the order of their indices.
     pub workers: Vec<WorkerOutcome>,
@@ -40,13 +40,13 @@ pub enum EarlyEnd {
 pub struct WorkerOutcome {
     /// Its name: `this machine`, or host name and process.
     pub name: String,
-    /// What it runs on.
+    /// Its machine.
     pub facts: Facts,
     /// Measured clock difference to the coordinator: its clock minus ours.
     pub clock_offset_ns: i64,
-    /// How far that may be off.
+    /// The uncertainty of that.
     pub clock_error_ns: u64,
-    /// Its final word; `None` when it was lost before.
+    /// Its final message; `None` if it was lost before.
     pub end: Option<WorkerEnd>,
     /// Transactions that succeeded in the seconds that came from it: of a lost one all that is known.
     pub delivered: u64,
@@ -58,7 +58,7 @@ pub struct WorkerOutcome {
     pub missing: Vec<u32>,
 }
 
-/// What a worker knows before it begins.
+/// A worker's facts before the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Facts {
@@ -72,7 +72,7 @@ pub struct Facts {
     pub notes: Vec<String>,
 }
 
-/// What a worker says at its end.
+/// A worker's final message.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerEnd {
@@ -90,7 +90,7 @@ pub struct WorkerEnd {
 pub struct Refusal {
     /// Act, object, what happened, what was expected.
     pub what: String,
-    /// The cure, when there is one.
+    /// The hint, if there is one.
     pub hint: Option<String>,
     /// Whether the request is wrong (exit code 2), and not the machine or the target (1).
     pub wrong_use: bool,
@@ -107,7 +107,7 @@ impl Refusal {
         Self { what: what.into(), hint: None, wrong_use: false }
     }
 
-    /// Adds the cure.
+    /// Adds the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

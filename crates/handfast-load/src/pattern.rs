@@ -1,5 +1,5 @@
-//! The bytes that are sent, and that an echo must send back: random, from the seed, so that nothing compresses them and
-//! a shifted or mixed-up answer is found.
+//! The bytes that are sent, and that an echo must return: random, from the seed, so that they cannot be compressed and
+//! a shifted or mixed-up answer is detected.
 
 use handfast_stats::Random;
 
@@ -22,14 +22,14 @@ impl Pattern {
         Self((0..PERIOD).map(|_| random.next().to_le_bytes()[0]).collect())
     }
 
-    /// What stands at `position`, up to `most` bytes and up to where the pattern repeats; at least one byte.
+    /// The bytes at `position`, up to `most` bytes and up to the end of the pattern; at least one byte.
     pub(crate) fn at(&self, position: u64, most: u64) -> &[u8] {
         let start = (position % PERIOD as u64) as usize;
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         &self.0[start..start.saturating_add(most).min(PERIOD)]
     }
 
-    /// Whether `bytes` stand at `position`.
+    /// Whether `bytes` are those at `position`.
     pub(crate) fn matches(&self, mut position: u64, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             let expected = self.at(position, bytes.len() as u64);

@@ -1,4 +1,4 @@
-//! What a run is to do, as people write it: requests, kinds of client, names. What comes of it is a
+//! Parses the parts of a plan that users write: requests, kinds of client, names. The result is a
 //! [`Plan`], which report and replay share ([`handfast_report::plan`]).
 
 pub use handfast_report::plan::{

@@ -1,8 +1,8 @@
-//! Kept connections and what they are to do: arrivals of an open model that wait for a free connection, free connections
-//! that wait for an arrival, and how many there should be.
+//! The pool of kept connections: arrivals of an open model that wait for a free connection, free connections
+//! that wait for an arrival, and the required number of connections.
 //!
 //! In: arrivals when they are due. Out: to each connection its next one; and the request for more connections, a few in
-//! advance. In a closed model every connection has always something to do, and their number is given.
+//! advance. In a closed model every connection is always busy, and their number is fixed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use crate::failure::StepFailure;
 use crate::opener::{Opener, Permit};
 use crate::plan::{Model, Plan, Work};
 
-/// Free connections that a thread keeps for what comes next, so that an arrival does not wait for a handshake.
+/// Spare connections of a thread, so that an arrival does not wait for a handshake.
 const AHEAD: u32 = 2;
 
 /// A thread's kept connections.
@@ -53,13 +53,13 @@ enum State {
 }
 
 impl Waiter {
-    /// The present task's.
+    /// That of the current task.
     pub(crate) fn new() -> Rc<Self> {
         Rc::new(Self { task: engine::current(), state: Cell::new(State::Busy), queued: Cell::new(false) })
     }
 }
 
-/// How a kept connection ended that did not end well.
+/// How a kept connection failed.
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// No transaction was under way.
@@ -104,8 +104,8 @@ impl Pool {
         }
     }
 
-    /// Calls a free connection; in turn, so that every one is used. Those that left the queue in the meantime are
-    /// passed over.
+    /// Wakes a free connection, in turn, so that each is used. Connections that have left the queue are
+    /// skipped.
     fn call(&self) -> bool {
         let mut free = self.free.borrow_mut();
         while let Some(waiter) = free.pop_front() {
@@ -133,7 +133,7 @@ impl Pool {
         }
     }
 
-    /// Wants as many connections as arrivals wait for, and a few more.
+    /// Requests a connection for each waiting arrival, and a few more.
     fn want(&self) {
         if self.arrivals.is_closed_model() {
             return;
@@ -151,7 +151,7 @@ impl Pool {
         Some(next)
     }
 
-    /// Says that the waiter's connection is free.
+    /// Marks the waiter's connection as free.
     pub(crate) fn offer(&self, waiter: &Rc<Waiter>) {
         self.change(waiter, State::Free);
         if !waiter.queued.replace(true) {
@@ -159,7 +159,7 @@ impl Pool {
         }
     }
 
-    /// The waiter's connection is no more.
+    /// The waiter's connection has ended.
     pub(crate) fn leave(&self, waiter: &Waiter) {
         let called = waiter.state.get() == State::Called;
         self.change(waiter, State::Busy);
@@ -179,7 +179,7 @@ impl Pool {
         self.call();
     }
 
-    /// A connection is no more; why, unless it went well or the target ended it between exchanges.
+    /// A connection has ended; with the failure, unless it succeeded or the target ended it between exchanges.
     pub(crate) fn ended(
         &self,
         context: &ThreadContext,
@@ -192,7 +192,7 @@ impl Pool {
             Some(Ending::Unused(trouble)) => !trouble.is_end(),
             Some(Ending::Failed(_) | Ending::Counted) => true,
         };
-        // Of an open model's connections some are idle for as long as it lasts, and every target has a limit for that.
+        // In an open model, some connections are idle for the whole run, and every target has an idle timeout.
         let idle_may_end = !by_error && !self.arrivals.is_closed_model() && context.has_begun();
         let shed = ending.is_some() && permit.ended(idle_may_end);
         drop(permit);
@@ -209,14 +209,14 @@ impl Pool {
         } else if context.has_begun() {
             self.want();
         } else if !self.arrivals.is_closed_model() && shed {
-            // The target does not want them, and nothing needs them yet: no more ahead of need.
+            // The target sheds them, and nothing needs them yet: open no more in advance.
             self.opener.want(self.opener.standing() + self.opener.opening());
         }
     }
 
-    /// A connection came to nothing while no transaction was under way on it. In a closed model there would have been
-    /// one. In an open one the arrivals that wait have lost something only if no connection is open or being opened to serve them:
-    /// to them the target could not be reached.
+    /// A connection failed without a transaction on it. In a closed model it would have had
+    /// one. In an open model the waiting arrivals fail only if no connection is open or being opened to serve them:
+    /// then the target is unreachable for them.
     fn unused(&self, context: &ThreadContext, caller: Caller, shed: bool, trouble: &StepFailure) {
         let nobody = self.opener.standing() + self.opener.opening() == 0;
         let failed = match (self.arrivals.is_closed_model(), context.has_begun()) {

@@ -1,7 +1,7 @@
-//! Whether there are source ports and descriptors enough for a run, said before it begins.
+//! Checks before a run that source ports and descriptors are sufficient.
 //!
 //! In: a plan, the addresses of its target, the kernel's settings. Out: the arithmetic in a sentence, and a refusal
-//! when it cannot work. A connection needs a source port that no other one to the same address and port has; and
+//! if the run cannot work. A connection needs a source port that no other one to the same address and port has; and
 //! the side that ends a connection first keeps that pair for 60 s (`TCP_TIMEWAIT_LEN` of Linux; RFC 9293 §3.6.1).
 
 use std::collections::BTreeMap;
@@ -77,8 +77,8 @@ fn calculate(
     Some(Ports { range, sources, destinations, capacity, lasting_rate, sentence })
 }
 
-/// Whether the plan's first loopback source reaches `destination`: another address of this machine it does, another
-/// machine it does not. Sends nothing: a UDP socket is only given its route.
+/// Whether the plan's first loopback source reaches `destination`: it reaches every address of this machine, and no other
+/// machine. Sends nothing: connecting a UDP socket only selects its route.
 fn reached(plan: &Plan, destination: IpAddr) -> bool {
     let same_family = |source: &&IpAddr| source.is_loopback() && source.is_ipv4() == destination.is_ipv4();
     let Some(source) = plan.sources.iter().find(same_family) else { return false };
@@ -86,18 +86,18 @@ fn reached(plan: &Plan, destination: IpAddr) -> bool {
     UdpSocket::bind((*source, 0)).and_then(|socket| socket.connect((destination, discard))).is_ok()
 }
 
-/// What becomes of a source port when its connection has ended.
+/// The state of a source port after its connection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
-    /// It rests so long.
+    /// In TIME_WAIT for this duration.
     Long,
-    /// It rests, and may be taken again after the shorter time.
+    /// In TIME_WAIT, and reusable after the shorter time.
     Reused(Duration),
-    /// The kernel keeps fewer resting pairs than there are ports, and forgets the others at once.
+    /// The kernel keeps fewer pairs in TIME_WAIT than there are ports, and frees the others at once.
     Forgotten(u64),
-    /// It is free at once: a reset.
+    /// Free at once, by a reset.
     Reset,
-    /// It is free at once: the target rests.
+    /// Free at once: TIME_WAIT is on the target's side.
     Theirs,
 }
 
@@ -132,7 +132,7 @@ impl Rest {
         let close = plan.close.name();
         match self {
             Self::Long => format!(
-                "we end first (--close {close}), so each port rests 60 s in TIME_WAIT: sustainable rate {rate}"
+                "we end first (--close {close}), so each port is in TIME_WAIT for 60 s: sustainable rate {rate}"
             ),
             Self::Reused(delay) => format!(
                 "we end first (--close {close}), so each port rests 60 s in TIME_WAIT, but tcp_tw_reuse lets it be \
@@ -146,7 +146,8 @@ impl Rest {
             ),
             Self::Reset => "a reset leaves no TIME_WAIT: a port is free immediately".to_owned(),
             Self::Theirs => {
-                "the target ends first, so TIME_WAIT rests there: a port is free here immediately".to_owned()
+                "the target ends first, so TIME_WAIT is on its side: a port is free here immediately"
+                    .to_owned()
             }
         }
     }
@@ -192,7 +193,7 @@ fn too_few_descriptors(standing: u64, file_limit: u64) -> Option<Refusal> {
 }
 
 fn too_few_ports(plan: &Plan, standing: u64, ports: &Ports) -> Option<Refusal> {
-    // In the open model the number is a bound that a quick target never comes near.
+    // In the open model the number is a bound that a fast target does not reach.
     let stand = matches!(plan.model, Model::Closed) || !returns(plan);
     (stand && standing > ports.capacity).then(|| {
         let what = format!("hold {} open: there are {}", counted(standing, "connection"), ports.sentence);
@@ -207,7 +208,7 @@ fn returns(plan: &Plan) -> bool {
 }
 
 fn rests_too_long(plan: &Plan, of: u32, ports: &Ports) -> Option<Refusal> {
-    // Only the full minute is judged: a second of reuse is too near to the kernel's own tolerance to forbid a run.
+    // Only the full minute is checked: with reuse after a second, the kernel's tolerance is too close to refuse a run.
     let rests =
         ports.lasting_rate.is_some_and(|rate| rate * TIME_WAIT.as_secs_f64() <= ports.capacity as f64 * 1.01);
     if !rests || plan.keeps_connections() || !returns(plan) {

@@ -1,4 +1,4 @@
-//! Raw TLS: so many bytes there, so many back, one exchange after the other.
+//! Raw TLS: sends and receives a number of bytes, one exchange after the other.
 //!
 //! In: the plan's sizes. Out: a [`Connection`]; without sizes a handshake, and nothing after it.
 
@@ -65,7 +65,7 @@ impl RawConnection {
 
     /// Waits on an idle connection until `limit`, or something happens; `true` at the limit.
     ///
-    /// **Errors**: the target ended it, broke it off, or sent data that was not requested.
+    /// **Errors**: the target ended it, aborted it, or sent data that was not requested.
     pub(crate) async fn idle(&mut self, limit: Moment) -> Result<bool, StepFailure> {
         self.wire.flush(Step::Exchange)?;
         match self.wire.look(&self.context, Step::Exchange)? {
@@ -75,12 +75,12 @@ impl RawConnection {
         }
     }
 
-    /// Whether an answer shows that the target took the handshake.
+    /// Whether an answer shows that the target accepted the handshake.
     fn has_answers(&self) -> bool {
         self.sizes.is_some_and(|sizes| sizes.receive > 0)
     }
 
-    /// Goes on with what is under way until it is over or has to wait; gives back whether it is over.
+    /// Continues the exchange until it is over or has to wait; returns whether it is over.
     async fn go_on(&mut self, limit: Moment) -> Result<bool, StepFailure> {
         let Some(UnderWay { exchange, .. }) = &mut self.under_way else {
             engine::wait(limit).await;

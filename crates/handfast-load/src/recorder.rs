@@ -1,10 +1,10 @@
-//! What one thread measures: counts and histograms of the present second, handed over when it is over.
+//! Records the measurements of one thread: counts and histograms of the current second, which are sent when it is over.
 //!
-//! In: everything that happens ([`events`]), from all tasks, whether or not the run has begun. Out: an [`Interval`] for
+//! In: all events ([`events`]), from all tasks, also before the run. Out: an [`Interval`] for
 //! each second. This is the only place that fills one.
 //!
-//! No task asks whether an event counts. Until [`Recorder::record`] everything is gathered as always, and is then thrown
-//! away: rehearsal and warm-up leave the number of their connections and nothing else.
+//! Tasks do not check whether an event counts. [`Recorder::record`] discards everything recorded before it:
+//! of rehearsal and warm-up, only the number of connections remains.
 
 mod events;
 mod heartbeat;
@@ -25,7 +25,7 @@ use heartbeat::Heartbeat;
 /// One second.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a handshake agreed on: version, suite, group.
+/// The parameters of a handshake: version, suite, group.
 type Agreement = (Option<&'static str>, Option<&'static str>, Option<&'static str>);
 
 /// When an exchange happened.
@@ -40,7 +40,7 @@ pub(crate) struct Times {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     present: Second,
-    /// Whether transactions have an intended start: then the report has how late they began, and what they took from then on.
+    /// Whether transactions have an intended start: then the report has their lag, and their time from the actual start.
     scheduled: bool,
     /// How long the last exchange took.
     last_exchange: Duration,
@@ -154,8 +154,8 @@ impl Recorder {
         }
     }
 
-    /// What happens from here on counts, the connections that are opened before the start with it; what happened before
-    /// was warm-up.
+    /// Events count from here on, also connections that are opened before the start; earlier events
+    /// were warm-up.
     pub(crate) fn record(&mut self) {
         let warm_up = self.present.take().tally;
         self.present.tally.warm_up = warm_up.connections;
@@ -173,7 +173,7 @@ impl Recorder {
         self.heartbeat = Heartbeat::new();
     }
 
-    /// When the thread has to come here again: at the end of the present second, or before, so that a pause is noticed.
+    /// When the thread has to call this again: at the end of the current second, or earlier to detect a pause.
     pub(crate) fn next_beat(&self) -> Moment {
         self.heartbeat.next().min(self.boundary)
     }
@@ -217,7 +217,7 @@ impl Recorder {
         self.hand_over_waiting();
     }
 
-    /// Tries again to hand over what found no room.
+    /// Tries again to send seconds that did not fit.
     pub(crate) fn hand_over_waiting(&mut self) {
         while let Some(interval) = self.waiting.pop_front() {
             match self.seconds.try_send(interval) {

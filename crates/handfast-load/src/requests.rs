@@ -1,7 +1,7 @@
-//! The requests of a plan, as hyper sends them: made once, and sent as often as wanted.
+//! The requests of a plan in hyper's form: built once, sent many times.
 //!
 //! In: a plan. Out: one [`PreparedRequest`] for each of its requests, with their files read. Values of headers that carry
-//! secrets are marked as such: they are in no index of HTTP/2 (RFC 7541 §7.1.3), and in nothing that is printed.
+//! secrets are marked as such: HTTP/2 does not index them (RFC 7541 §7.1.3), and they are never printed.
 
 use std::path::Path;
 

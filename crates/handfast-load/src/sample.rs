@@ -1,4 +1,4 @@
-//! What was measured in one second, by one thread, one worker or all of them: the same type, merged without loss.
+//! The measurements of one second, of one thread, one worker or all of them: the same type, merged without loss.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Step};
 
-/// What was counted. Every field adds up, but the gauges, which add up over threads and not over time.
+/// Counters. Every field is a sum; the gauges are sums over threads and not over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tally {
@@ -42,7 +42,7 @@ pub struct Tally {
     pub early_accepted: u64,
     /// 0-RTT offered and refused.
     pub early_refused: u64,
-    /// Resumption wanted, no ticket there.
+    /// Handshakes that should resume without an available ticket.
     pub without_ticket: u64,
     /// Arrivals that waited because too many were in flight.
     pub queued: u64,
@@ -50,8 +50,7 @@ pub struct Tally {
     pub held: u64,
     /// Arrivals that were due before the end and never began.
     pub unserved: u64,
-    /// Connections that the target refused, broke off or ended before they had carried anything; of those that stand
-    /// for more than one transaction.
+    /// Kept connections that the target refused, aborted or ended before they carried data.
     pub shed: u64,
     /// Gauge: open connections.
     pub open: u64,
@@ -176,7 +175,7 @@ impl RequestSample {
     }
 }
 
-/// How one generator thread, or several, used the CPU during an interval.
+/// CPU use of one generator thread, or several, during an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThreadUse {
@@ -201,7 +200,7 @@ impl ThreadUse {
     }
 }
 
-/// Shortest pause of a thread that is counted: twice what the timers of an idle machine are late.
+/// Shortest pause of a thread that is counted: twice the lateness of timers on an idle machine.
 pub const PAUSE: Duration = Duration::from_millis(20);
 
 /// What was measured in one second; or, merged, in many.
@@ -231,7 +230,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Takes in what another thread or worker measured in the same second.
+    /// Adds the measurements of another thread or worker in the same second.
     pub fn merge_parallel(&mut self, other: &Self) {
         self.add_counts(other);
         self.tally.open += other.tally.open;
@@ -239,7 +238,7 @@ impl Interval {
         self.machine.extend(&other.machine);
     }
 
-    /// Takes in what the same threads measured later.
+    /// Adds later measurements of the same threads.
     pub fn merge_later(&mut self, other: &Self) {
         self.add_counts(other);
         self.tally.open = other.tally.open;

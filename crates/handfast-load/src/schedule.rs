@@ -1,7 +1,7 @@
-//! When transactions are meant to begin, whatever the target does.
+//! The intended starts of transactions, independent of the target.
 //!
-//! In: the model, and which part of it is ours. Out: intended starts, in their order. It is reckoned in arrivals since
-//! the start of the run, so that the parts of several threads and machines interleave and none drifts.
+//! In: the model, and our part of it. Out: intended starts, in order. They are computed from the number of arrivals since
+//! the start of the run, so that the parts of threads and machines interleave without drift.
 
 use std::time::Duration;
 

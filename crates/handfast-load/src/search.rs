@@ -1,12 +1,12 @@
 //! The search for the highest rate that holds a latency bound: doubling, then halving the gap.
 //!
-//! In: what each step found. Out: the next rate to offer, and at the end the highest that held. It measures nothing
-//! itself: who runs it asks [`Search::next`], makes a run at that rate, and tells [`Search::result`].
+//! In: the result of each step. Out: the next rate to offer, and at the end the highest that held. It measures nothing
+//! itself: the caller gets a rate from [`Search::next`], makes a run at that rate, and passes its report to [`Search::result`].
 //!
-//! Each rate is tried until most of its repeats agree, since one step's percentile is a matter of luck. A step that
-//! the generator or its ports limited says nothing of the target, so it has no vote, and is made again. A rate at which
-//! that happens too often is not known: the search goes on below it, and no higher. When the answer is that rate's
-//! neighbour, it is no answer about the target, which the verdict reports.
+//! Each rate is tried until most of its repeats agree, since one step's percentile depends on chance. A step that
+//! the generator or its ports limited does not describe the target, so it has no vote, and is repeated. If
+//! that happens too often at a rate, the rate is unknown: the search continues below it, and never above. If the answer is next
+//! to that rate, it is no answer about the target, which the verdict reports.
 
 pub use handfast_report::job::SearchSpec;
 use handfast_report::model::{self, SearchStep, Verdict, VerdictWord};
@@ -17,9 +17,9 @@ use handfast_text::units::counted;
 const MOST_RATES: u32 = 64;
 /// How far below the first rate the search goes before it gives up.
 const LOWEST: f64 = 1.0 / 1024.0;
-/// Best precision that can be asked for: repeats do not agree on less.
+/// Best precision that can be requested: repeats do not agree more closely.
 const FINEST: f64 = 0.001;
-/// Steps at one rate that the generator or its ports may limit before the rate counts as one that cannot be known here.
+/// Steps at one rate that the generator or its ports may limit before the rate counts as unknown.
 const MOST_LIMITED: u32 = 3;
 
 /// A search that is under way.
@@ -49,12 +49,12 @@ struct Votes {
     limited: u32,
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Found {
     /// The rates, and every step.
     pub search: model::Search,
-    /// What the reader must know of it, in sentences.
+    /// Notes for the reader, in sentences.
     pub notes: Vec<String>,
     /// What takes the place of the shown step's verdict, when it was not the target that ended the search.
     pub verdict: Option<Verdict>,
@@ -147,7 +147,7 @@ impl Search {
     fn following(&self) -> Option<f64> {
         match (self.low, self.upper()) {
             (Some(low), None) => Some(low * 2.0),
-            // Whether less would hold is not worth asking a generator that cannot even do this.
+            // A generator that cannot even reach this rate need not try lower ones.
             (None, Some(_)) if self.limiting().is_some() => None,
             (None, Some(high)) => Some(high / 2.0).filter(|rate| *rate >= self.spec.from * LOWEST),
             (Some(low), Some(high)) if high - low > low * self.spec.precision => {
@@ -167,7 +167,7 @@ impl Search {
         self.ceiling.filter(|(rate, _)| self.high.is_none_or(|high| *rate < high))
     }
 
-    /// What the search is worth when the generator or its ports ended it.
+    /// The verdict of a search that the generator or its ports ended.
     fn verdict(&self) -> Option<Verdict> {
         let (rate, word) = self.limiting()?;
         let bound = self.spec.bound.written();
@@ -177,7 +177,7 @@ impl Search {
             }
             _ => (
                 "the generator was at its limit",
-                "a machine of its own, more --machines, longer steps (--step)",
+                "a separate machine, more --machines, longer steps (--step)",
             ),
         };
         let known = match self.low {

@@ -1,4 +1,4 @@
-//! Transactions that have a connection each: so many at once, in the closed and in the open model.
+//! Transactions with a separate connection each: a bounded number at once, in the closed and in the open model.
 //!
 //! In: arrivals, from the dispatcher or, in a closed model, from the end of the transaction before. Out: transactions.
 
@@ -30,7 +30,7 @@ impl Slots {
         Rc::new(Self { arrivals, most, in_flight: Cell::new(0) })
     }
 
-    /// Begins what waits, as far as there is room.
+    /// Begins waiting arrivals while there is room.
     fn begin(self: &Rc<Self>, context: &Rc<ThreadContext>) {
         while self.in_flight.get() < self.most
             && let Some(intended) = self.arrivals.take(context)
@@ -42,7 +42,7 @@ impl Slots {
 
     async fn one(self: Rc<Self>, context: Rc<ThreadContext>, intended: Moment) {
         let _active = context.enter();
-        // How it went has been counted.
+        // The result has been counted.
         let _ = transaction(&context, intended, &mut || {}).await;
         self.in_flight.set(self.in_flight.get() - 1);
         self.begin(&context);
@@ -63,7 +63,7 @@ impl Service for Slots {
     }
 }
 
-/// The closed model: so many connections at once, each opened when the one before has ended, from the start of the run on.
+/// The closed model: a fixed number of connections at once, each opened when the one before has ended, from the start of the run on.
 pub(crate) async fn run_closed(context: Rc<ThreadContext>, connections: u32) {
     let arrivals = Rc::new(ArrivalQueue::new(&context.plan));
     let of_context = Rc::clone(&context);

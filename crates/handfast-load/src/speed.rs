@@ -1,6 +1,6 @@
-//! What this CPU can do for TLS, and what follows from it.
+//! Measures the TLS speed of this CPU, and predicts that of a server.
 //!
-//! In: what to measure. Out: a report: single operations, handshakes in memory, and predictions whose arithmetic is shown.
+//! In: what to measure. Out: a report: single operations, handshakes in memory, and predictions with their arithmetic.
 //! Next: `handfast_report::speed` makes text and JSON of it.
 //!
 //! | question | file |
@@ -30,11 +30,11 @@ use timing::{REPETITIONS, Subject, Timed, Watch};
 
 /// Bytes of a full record, and of a small one.
 const SIZES: [usize; 2] = [16_384, 1_024];
-/// Below this share of a CPU the measuring thread was held up so much that the reader should know.
+/// Below this share of a CPU for the measuring thread, a note reports the disturbance.
 const UNDISTURBED: f64 = 0.95;
-/// CPUs that others may use without a word.
+/// CPUs that other programs may use without a note.
 const OTHERS: f64 = 0.15;
-/// Share of the CPUs' time that a hypervisor may take without a word.
+/// Share of stolen CPU time without a note.
 const STOLEN: f64 = 0.01;
 
 /// The requested measurement.
@@ -48,7 +48,7 @@ pub struct Wanted {
     pub openssl: bool,
 }
 
-/// How far it has come.
+/// The progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress<'a> {
     /// What is measured now.
@@ -70,7 +70,7 @@ const HANDSHAKES: [(Option<Signature>, Group); 6] = [
     (None, Group::X25519Mlkem768),
 ];
 
-/// Measures everything that is wanted, and tells `progress` before each step.
+/// Measures everything requested, and calls `progress` before each step.
 ///
 /// **Errors**: a certificate that cannot be read (the operator's to fix); no `openssl` for the comparison; a fault of
 /// the library.
@@ -121,7 +121,7 @@ fn certificates(paths: &[PathBuf]) -> Result<Vec<File>, Refusal> {
     if wrong.is_empty() { Ok(files) } else { Err(Refusal::wrong_use(wrong.join("\n"))) }
 }
 
-/// Tells how far it has come.
+/// Reports the progress.
 struct Steps<'a> {
     tell: &'a mut dyn FnMut(Progress<'_>),
     done: usize,
@@ -174,7 +174,7 @@ fn rows() -> Vec<Row> {
 }
 
 impl Row {
-    /// Makes what is timed.
+    /// Creates the subject to time.
     fn subject(self, keys: &Keys) -> Result<Box<dyn Subject>, Refusal> {
         match self {
             Self::Act(act, _) => timing::act(act, keys),
@@ -192,7 +192,7 @@ impl Row {
         }
     }
 
-    /// What is done, for people who wait.
+    /// The progress message.
     fn words(self) -> String {
         match self {
             Self::Act(act, _) => {
@@ -261,8 +261,8 @@ impl<'a> Run<'a> {
         Keys::generate().map_err(timing::refusal)
     }
 
-    /// Measures every row: on this core in several passes over all of them, so that what disturbs for a second disturbs a
-    /// repetition of each and not all of one; then on all cores.
+    /// Measures every row: on this core in several passes over all rows, so that a short disturbance affects one
+    /// repetition of each row instead of all repetitions of one; then on all cores.
     fn measure(&mut self, keys: &Keys) -> Result<(), Refusal> {
         let mut timed = Vec::new();
         for row in rows() {
@@ -279,7 +279,7 @@ impl<'a> Run<'a> {
         self.busy = self.machine.share();
         for (row, timed) in timed {
             let sample = timed.sample();
-            // Its memory is not to be in the way of the others'.
+            // Its memory must not disturb the others.
             drop(timed);
             let all_cores = if row.on_all() { Some(self.on_all(row, keys, sample.time)?) } else { None };
             self.take(row, sample, all_cores);
@@ -312,7 +312,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Says what the reader should know: figures of a machine that did other things too.
+    /// Adds notes about other work on the machine.
     fn notes(&mut self) {
         let processors = machine::text("/proc/cpuinfo").unwrap_or_default();
         let online = processors.lines().filter(|line| line.starts_with("processor")).count().max(1);

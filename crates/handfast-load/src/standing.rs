@@ -1,6 +1,6 @@
-//! Connections that stay open for the whole run and have no transactions to begin and end: bulk, and idle ones.
+//! Connections that stay open for the whole run without transactions: bulk and idle ones.
 //!
-//! In: a permit to open one. Out: bytes, or the fact that it stood.
+//! In: a permit to open one. Out: bytes, or the count of an open connection.
 
 use std::rc::Rc;
 
@@ -22,7 +22,7 @@ use crate::wire::{Got, Wire};
 /// Rounds of bulk before the others of the thread have their turn: 1 MiB.
 const ROUNDS: u32 = 16;
 
-/// Counts a connection among those that stand while it lives.
+/// Counts an open connection until it is dropped.
 pub(crate) struct Standing<'a>(&'a ThreadContext);
 
 impl<'a> Standing<'a> {
@@ -101,7 +101,7 @@ async fn bulk_connection(
     Ok(())
 }
 
-/// What is on its way is cut off: waiting for all of it would measure buffers.
+/// Bytes in flight are cut off: waiting for them would measure buffers.
 async fn finish_bulk(context: &Rc<ThreadContext>, wire: Wire) {
     if wire.is_flushed() {
         close(context, wire).await;

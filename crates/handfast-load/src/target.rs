@@ -1,4 +1,4 @@
-//! Who is connected to, and with which TLS: names resolved, files read, everything checked before a thread starts.
+//! The target and the TLS settings: resolves names, reads files, and checks everything before a thread starts.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(crate) fn resolve(plan: &Plan, timeout: Duration) -> Result<Vec<SocketAddr>,
     let (host, port) = (plan.target.host.clone(), plan.target.port);
     let (answer, waiting) = sync_channel(1);
     let thread = std::thread::Builder::new().name("resolve".into()).spawn(move || {
-        // getaddrinfo(3) knows no deadline: this thread waits, and may be left behind.
+        // getaddrinfo(3) has no deadline: a separate thread waits, and may outlive this call.
         let _ = answer.send((host.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>));
     });
     let name = &plan.target.host;
@@ -50,7 +50,7 @@ fn usable(plan: &Plan, address: SocketAddr) -> bool {
     plan.sources.iter().all(|source| source.is_ipv4() == address.is_ipv4())
 }
 
-/// What the TLS clients are made of: those of each member of the mix, or of all.
+/// The settings of the TLS clients: for each member of the mix, or for all clients.
 ///
 /// **Errors**: files that cannot be read.
 pub(crate) fn settings(plan: &Plan) -> Result<Vec<ClientSettings>, Refusal> {
@@ -95,7 +95,7 @@ fn settings_of(tls: &Tls, work: &Work) -> Result<ClientSettings, Refusal> {
 
 /// The key of a client certificate. `same`: it is looked for in the certificate's own file.
 ///
-/// **Errors**: a file that cannot be read, or has no key that can be used; TLS itself would only say that it found nothing.
+/// **Errors**: a file that cannot be read, or has no key that can be used; TLS would only report that it found nothing.
 fn private_key(path: &Path, same: bool) -> Result<Vec<u8>, Refusal> {
     const WHAT: &str = "the client certificate's key";
     let text = read(path, WHAT)?;
@@ -120,7 +120,7 @@ fn read(path: &Path, what: &str) -> Result<Vec<u8>, Refusal> {
         .map_err(|error| Refusal::wrong_use(format!("read {what} from {}: {error}", path.display())))
 }
 
-/// What makes no sense whatever the machine; all of it at once.
+/// All mistakes that do not depend on the machine.
 pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     let mut wrong: Vec<String> = Vec::new();
     if plan.connections == 0 {
@@ -157,7 +157,7 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     if wrong.is_empty() { Ok(()) } else { Err(Refusal::wrong_use(wrong.join("\n"))) }
 }
 
-/// What makes no sense in the clients, or in each member of the mix.
+/// Mistakes in the clients, or in each member of the mix.
 fn clients(plan: &Plan, wrong: &mut Vec<String>) {
     let members = plan.mix.len();
     if members > MOST_MEMBERS {
@@ -186,7 +186,7 @@ fn clients(plan: &Plan, wrong: &mut Vec<String>) {
     }
 }
 
-/// What makes no sense in the requests.
+/// Mistakes in the requests.
 fn requests(plan: &Plan, wrong: &mut Vec<String>) {
     let Work::Http { requests, .. } = &plan.work else { return };
     if requests.is_empty() || requests.len() > MOST_REQUESTS {

@@ -26,14 +26,14 @@ use crate::schedule::Schedule;
 use crate::slots::{self, Slots};
 use crate::{standing, warm_up, work};
 
-/// What the generator tells a thread.
+/// The orders to a thread.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// One transaction with this address, to see whether it works at all.
     Rehearse(SocketAddr),
     /// Fills the ticket pool, connecting to this address.
     WarmUp(SocketAddr),
-    /// Opens the connections that are to stand when the run begins; an exchange takes about so long.
+    /// Opens the connections that must be open when the run begins; an exchange takes about this long.
     Prepare(Duration),
     /// The measured part begins and ends.
     Begin(Moment, Moment),
@@ -43,18 +43,18 @@ pub(crate) enum Order {
     Stop,
 }
 
-/// What a thread answers.
+/// The answers of a thread.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// It is there, or why not.
     Ready(Result<(), Failure>),
-    /// How the rehearsal went: how long its exchange took.
+    /// The result of the rehearsal: the duration of its exchange.
     Rehearsed(Result<Duration, StepFailure>),
-    /// So many tickets are in the pool; so many were wanted.
+    /// The number of tickets in the pool, and the required number.
     Warm { tickets: usize, wanted: usize },
-    /// So many connections stand; so many were wanted, none when there is no number that was asked for.
+    /// The number of open connections, and the required number, if there is one.
     Prepared { standing: u32, wanted: u32 },
-    /// The measured part began so much late.
+    /// The measured part began with this lag.
     Started { late_ns: i64 },
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn run(
     seconds: SyncSender<Interval>,
 ) {
     handfast_tls::warm_up();
-    // A certificate is good for the name that was asked for; for the target's own when none was.
+    // A certificate must have the name that was sent, or the target's name if none was.
     let client = |settings: &ClientSettings| {
         Client::new(settings, settings.server_name.as_ref().unwrap_or(&assignment.plan.target.host))
     };
@@ -92,7 +92,7 @@ pub(crate) fn run(
         let context = ThreadContext::new(parts, recorder);
         engine::spawn(Priority::Flow, take_orders(assignment, context, orders, answers));
     };
-    // What it says is said by the channels that close with it.
+    // The closing channels report its end.
     let _ = engine::run((), start);
 }
 
@@ -172,7 +172,7 @@ fn prepare(
 
 async fn tell_when_ready(opener: Rc<Opener>, plan: Plan, answers: SyncSender<Answer>) {
     let closed = plan.model == Model::Closed;
-    // In an open model they were opened ahead of need: what the target does not want need not stand.
+    // In an open model they were opened in advance: connections that the target sheds are not required.
     opener.ready(plan.timeout, || !closed && opener.is_shed()).await;
     let wanted = if closed { opener.wanted() } else { 0 };
     let _ = answers.try_send(Answer::Prepared { standing: opener.standing(), wanted });
@@ -194,7 +194,7 @@ fn begin(
     let schedule = Schedule::new(&plan.model, plan.duration, part, parts, plan.seed);
     match (&plan.work, schedule, pool) {
         (Work::Bulk { .. }, ..) => {}
-        // In the closed model kept connections have had what they need since they were opened.
+        // In the closed model kept connections already have everything they need.
         (_, schedule, Some(pool)) => {
             if let Some(schedule) = schedule {
                 engine::spawn(Priority::Flow, dispatch(Rc::clone(context), schedule, pool));

@@ -8,7 +8,7 @@ use crate::connection::{Connection, Lost};
 use crate::context::{Caller, ThreadContext};
 use crate::failure::{Cause, Step, StepFailure};
 
-/// Does one transaction, which was meant to begin at `intended`. `stands` is called when the handshake is over.
+/// Does one transaction with the intended start `intended`. Calls `stands` when the handshake is over.
 ///
 /// **Errors**: it failed, which has been counted.
 pub(crate) async fn transaction<C: Connection>(
@@ -28,7 +28,7 @@ pub(crate) async fn transaction<C: Connection>(
     outcome.map_err(|trouble| recorder.failed(caller.member, trouble, Moment::now()))
 }
 
-/// The whole of it, with so many exchanges, of the requests that `which` says; what went wrong is the caller's to count.
+/// The whole transaction, with `number` exchanges of the requests that `which` selects; the caller counts failures.
 pub(crate) async fn attempt<C: Connection>(
     context: &Rc<ThreadContext>,
     caller: Caller,

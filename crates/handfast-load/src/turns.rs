@@ -1,10 +1,10 @@
-//! Whose turn it is, when each of several has a weight: the members of a mix, names, requests.
+//! Weighted round robin: for the members of a mix, names, requests.
 //!
-//! In: weights, and how many turns were taken before. Out: places, one after the other. Nothing is random: after any
-//! number of turns each has had its share of them, to within about one turn, and the same weights give the same order
-//! everywhere. So threads and machines that take consecutive stretches of one order make exact shares together.
+//! In: weights, and the number of earlier turns. Out: indices, one after the other. Nothing is random: after any
+//! number of turns each index has had its share, to within about one turn, and the same weights give the same order
+//! everywhere. So threads and machines that take consecutive parts of one order have exact shares together.
 //!
-//! It is the method of Webster and Sainte-Laguë: the next turn is that of the one whose `(turns + ½) / weight` is least.
+//! It is the method of Webster and Sainte-Laguë: the next turn goes to the index with the least `(turns + ½) / weight`.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -65,7 +65,7 @@ impl Turns {
             return Self { waiting: BinaryHeap::new() };
         }
         let sum: f64 = waiting.iter().map(|one| one.weight).sum();
-        // Of what is long past every one has had its share rounded down, and one less to be on the safe side.
+        // For the distant past, each index gets its share rounded down, minus one for safety.
         for one in &mut waiting {
             let had = (taken as f64 * one.weight / sum).floor() - 1.0;
             one.turns = if had > 0.0 { had as u64 } else { 0 };
@@ -79,7 +79,7 @@ impl Turns {
         turns
     }
 
-    /// Whose turn it is now.
+    /// The index of the next turn.
     pub(crate) fn take(&mut self) -> usize {
         let Some(mut first) = self.waiting.peek_mut() else { return 0 };
         first.turns += 1;

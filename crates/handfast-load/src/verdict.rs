@@ -1,16 +1,16 @@
-//! What a run's figures are worth: the target's own, or those of whatever else was at its limit.
+//! Judges whether a run's figures describe the target, or another bottleneck.
 //!
-//! In: an [`Outcome`]. Out: one word, and why, with figures. Each question below looks at the run by itself; the
-//! first one that finds something gives the word, in the order of what explains most:
+//! In: an [`Outcome`]. Out: one word, and why, with figures. Each question below is independent; the
+//! first one with a finding gives the word, in this order:
 //!
-//! 1. a worker was lost: less load was made than was asked for, and the word is never about the target;
+//! 1. a worker was lost: the load was less than requested, and the word is never about the target;
 //! 2. source ports ran out, or the generator's descriptors or memory: nothing else was measured;
-//! 3. errors: the latencies are those of the lucky;
+//! 3. errors: the latencies are only those of successful transactions;
 //! 4. the generator: its own CPU or its lateness is in the figures (`verdict/room.rs`);
 //! 5. the target: less was taken than was offered (open and ramp models; a closed loop follows its target), and the
 //!    generator had room.
 //!
-//! Whatever the word: seconds in which nothing ended are reported, and the times of errors (`verdict/stall.rs`).
+//! With every word, seconds in which nothing ended are reported, and the times of errors (`verdict/stall.rs`).
 //!
 //! The decision about the target leaves out the first and the last second. Sentences have the figures of the whole
 //! run, which are those of the headline, and say it where the decision was made on others.
@@ -35,7 +35,7 @@ pub(crate) use view::{Busy, Lost, View, addresses};
 const ERRORS: f64 = 0.01;
 /// Share of the offered rate that must be reached.
 const REACHED: f64 = 0.97;
-/// Difference of two shares that would puzzle a reader.
+/// Difference of two shares that a sentence has to explain.
 const NOTICEABLE: f64 = 0.005;
 /// Share of arrivals that may find every connection in use.
 const QUEUED: f64 = 0.01;
@@ -45,7 +45,7 @@ const BADLY_CLOSED: f64 = 0.01;
 const NEVER_CLOSED: f64 = 0.5;
 /// Lost workers that are named.
 const NAMED: usize = 3;
-/// Share of all CPUs from which it is said that the machine was full.
+/// Share of all CPUs from which on a sentence reports a fully loaded machine.
 const FULL: f64 = 0.95;
 
 /// Counters of the kernel that explain a slow or failing target, and what they mean.
@@ -61,7 +61,7 @@ const TELLING: [(&str, &str); 9] = [
     ("TCPMemoryPressures", "times TCP memory became short"),
 ];
 
-/// What one question found.
+/// The finding of one question.
 #[derive(Debug)]
 struct Finding {
     word: VerdictWord,
@@ -73,7 +73,7 @@ pub fn judge(outcome: &Outcome, ports: Option<&Ports>) -> Verdict {
     let view = View::of(outcome);
     let generator = exhausted(&view).or_else(|| room::generator(&view));
     let lost = lost(&view);
-    // A target is blamed only by a generator that was whole and not late itself.
+    // The target is the cause only if the generator was complete and not late.
     let target = if generator.is_none() && lost.is_none() { target(&view) } else { None };
     let found = [lost, out_of_ports(&view, ports), errors(&view), generator, target];
     let found: Vec<Finding> = found.into_iter().flatten().collect();
@@ -83,7 +83,7 @@ pub fn judge(outcome: &Outcome, ports: Option<&Ports>) -> Verdict {
         evidence = valid(&view);
     }
     let stalls = stall::sentence(&view);
-    // What a closed loop hides is the first thing to know of it; elsewhere the figures themselves show it.
+    // Stalls come first for a closed loop, which hides them; in other models the figures show them.
     match (word, &view.plan.model) {
         (VerdictWord::Valid, Model::Closed) => evidence.splice(0..0, stalls).for_each(drop),
         _ => evidence.extend(stalls),
@@ -106,11 +106,11 @@ fn lost(view: &View<'_>) -> Option<Finding> {
     }
     let (gone, all) = (view.lost.len(), view.workers());
     let what = match all {
-        1 => "the only worker was lost, so the load was not what was asked for".to_owned(),
-        _ if gone == all => format!("all {all} workers were lost, so the load was not what was asked for"),
+        1 => "the only worker was lost, so the load was less than requested".to_owned(),
+        _ if gone == all => format!("all {all} workers were lost, so the load was less than requested"),
         _ => format!(
-            "a part of the generator was lost, {gone} of {all} workers, and with it {} of the load: what is said of the \
-             target is said of less than was asked for",
+            "a part of the generator was lost, {gone} of {all} workers, and with it {} of the load: the figures describe the \
+             target under less load than requested",
             share(gone as f64 * view.part())
         ),
     };
@@ -133,7 +133,7 @@ fn caused<'o>(view: &View<'o>, causes: &[Cause]) -> Option<(u64, &'o Failures)> 
     let found: u64 = failures.iter().filter(mine).map(|failures| failures.count).sum();
     let all: u64 = failures.iter().map(|failures| failures.count).sum();
     let greatest = failures.iter().filter(mine).max_by_key(|failures| failures.count)?;
-    // When others are many and these are few, those are the story.
+    // Many failures of other causes are more important than these few.
     (found > 0 && (found * 2 >= all || view.failed_share() < ERRORS)).then_some((found, greatest))
 }
 
@@ -147,7 +147,7 @@ fn out_of_ports(view: &View<'_>, ports: Option<&Ports>) -> Option<Finding> {
     Some(Finding { word: VerdictWord::PortLimited, evidence })
 }
 
-/// The generator's process or machine had no more to give.
+/// The generator's process or machine ran out of resources.
 fn exhausted(view: &View<'_>) -> Option<Finding> {
     let (failed, greatest) = caused(view, &[Cause::OutOfFiles, Cause::OutOfMemory])?;
     let what = format!(
@@ -167,7 +167,7 @@ fn errors(view: &View<'_>) -> Option<Finding> {
     let tally = &view.totals.tally;
     let all = tally.transactions + tally.failed;
     let nothing = match view.plan.work {
-        // They last until the run ends: what counts is that they stood.
+        // They last until the run ends: success means that they were open.
         Work::Bulk { .. } | Work::Idle { .. } => tally.full + tally.resumed == 0,
         _ => tally.transactions == 0,
     };
@@ -255,7 +255,7 @@ fn closing(view: &View<'_>) -> Option<String> {
 
 fn target(view: &View<'_>) -> Option<Finding> {
     let mut evidence = Vec::new();
-    // Who did not allow more at once is the first to ask.
+    // The limit on connections comes first.
     evidence.extend(waited(view));
     evidence.extend(shortage(view));
     if evidence.is_empty() {
@@ -354,7 +354,7 @@ fn waited(view: &View<'_>) -> Option<String> {
     })
 }
 
-/// Why nothing speaks against the figures.
+/// The evidence for reliable figures.
 fn valid(view: &View<'_>) -> Vec<String> {
     let mut evidence = Vec::new();
     // Only the open models expect something.
@@ -364,7 +364,7 @@ fn valid(view: &View<'_>) -> Vec<String> {
         let decisive = if expected > 0.0 { view.ended() / expected } else { 1.0 };
         let p99 = nanos(view.whole(Series::Lag, 0.99));
         let (taken, offered) = (rate(view.rate()), rate(offered));
-        // Poisson arrivals are as many as chance wants: more than are asked for is no more than all.
+        // The number of Poisson arrivals is random: more than requested counts as 100 %.
         let on_average =
             if view.rate() > view.offered_rate().unwrap_or_default() { " on average" } else { "" };
         evidence.push(format!(

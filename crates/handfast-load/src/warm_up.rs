@@ -1,6 +1,6 @@
 //! Before the run: whether one transaction of each kind works at all, and tickets for handshakes that are to be resumed.
 //!
-//! In: an address, a thread's assignment. Out: how it went; tickets in the clients' pools.
+//! In: an address, a thread's assignment. Out: the result; tickets in the clients' pools.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! One connection to the target: a stream and a TLS session on it, with what the stream has not taken yet.
+//! One connection to the target: a stream, a TLS session on it, and bytes not written yet.
 //!
 //! In: plaintext to send. Out: plaintext that came, by a callback, straight from the thread's buffers. Nothing waits in
 //! here but [`Wire::wait`].
@@ -15,7 +15,7 @@ use handfast_tls::client::ClientSession;
 use crate::context::{READ, ThreadContext};
 use crate::failure::{Cause, Step, StepFailure};
 
-/// What reading gave.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Got {
     /// Bytes came, of the protocol or of the application.
@@ -37,7 +37,7 @@ pub(crate) enum Ended {
     Truncated,
 }
 
-/// A connection: a leg, and what the load tester has to know of its ends.
+/// A connection: a leg, and the state of its ends.
 #[derive(Debug)]
 pub(crate) struct Wire {
     leg: Leg<Stream, ClientSession>,
@@ -56,7 +56,7 @@ enum Ending {
 }
 
 impl Wire {
-    /// Takes over a stream that stands, and a session that has begun; `unsent` is the rest of its hello.
+    /// Takes a connected stream, and a session that has begun; `unsent` is the rest of its hello.
     pub(crate) fn new(stream: Stream, session: ClientSession, unsent: &[u8]) -> Self {
         let mut leg = Leg::plain(Side::Backend, stream);
         leg.secure(session);
@@ -84,14 +84,14 @@ impl Wire {
         self.leg.session_mut().expect("given by new()")
     }
 
-    /// Waits for the first answer without asking for it: it cannot be there yet.
+    /// Waits for the first answer without a read before: it cannot have arrived yet.
     ///
     /// **Errors**: registering with the engine.
     pub(crate) fn expect_later(&mut self, step: Step) -> Result<(), StepFailure> {
         self.leg.socket_mut().expect_later().map_err(|fault| StepFailure::socket(step, &fault))
     }
 
-    /// Closes it in order.
+    /// Closes it cleanly.
     pub(crate) fn finish(mut self) {
         self.leg.socket_mut().finish_at_drop();
     }
@@ -129,7 +129,7 @@ impl Wire {
             Ok(()) => {}
             Err(Broken { why: Why::Ended, .. }) => return Ok(self.ends(Ended::Orderly)),
             Err(broken) => {
-                // The alert; that it cannot be sent changes nothing.
+                // The alert; if it cannot be sent, nothing changes.
                 let _ = self.leg.send_flight();
                 return Err(StepFailure::broken(STEP, &broken));
             }
@@ -175,11 +175,11 @@ impl Wire {
             take(scratch.plaintext.filled());
         }
         if let Some(broken) = got.failed {
-            // Its alert; that it cannot be sent changes nothing.
+            // Its alert; if it cannot be sent, nothing changes.
             let _ = self.leg.answer(scratch, true).and_then(|()| self.leg.send_flight());
             return Err(StepFailure::broken(step, &broken));
         }
-        // Behind our own end, what the protocol would answer has no way to go any more.
+        // After our own end, answers of the protocol cannot be sent.
         if self.ending == Ending::No {
             let sent = self.leg.answer(scratch, false);
             sent.map_err(|broken| self.why_gone(step, &broken))?;
@@ -221,7 +221,7 @@ impl Wire {
     }
 
     /// Why the target took no more: a target that refuses sends an alert and closes, and what we write after that ends
-    /// in a reset. The alert came first, and says more.
+    /// in a reset. The alert came first, and has more details.
     fn why_gone(&mut self, step: Step, broken: &Broken) -> StepFailure {
         drop(self.leg.take_unsent());
         let mut scratch = Scratch::new(READ);
@@ -250,7 +250,7 @@ impl Wire {
         let mut unasked = 0;
         let got = self.read(scratch, step, &mut |bytes| unasked += bytes.len())?;
         if unasked > 0 {
-            let detail = format!("{unasked} bytes came that nobody had asked for");
+            let detail = format!("{unasked} bytes came without a request");
             return Err(StepFailure::new(step, Cause::WrongBytes, detail));
         }
         Ok(got)

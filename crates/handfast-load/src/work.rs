@@ -1,4 +1,4 @@
-//! The kinds of work, each with the code that does it. The only place that asks which kind a plan has before it does it.
+//! The kinds of work, each with its code. Only this module selects the code by the kind of a plan.
 //!
 //! | work | on a separate connection | on kept ones |
 //! |---|---|---|

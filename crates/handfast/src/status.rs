@@ -240,7 +240,7 @@ mod tests {
         );
         assert!(answers[1].contains("not JSON"), "{answers:?}");
         drop(listener);
-        let gone = Status::Tcp(address.to_string()).counted().expect_err("nobody listens");
+        let gone = Status::Tcp(address.to_string()).counted().expect_err("no process listens");
         assert!(gone.what.contains("--status: read http://127.0.0.1:") && gone.hint.is_some(), "{gone:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What is reported of a run while it goes on.
+//! Reports a run while it is in progress.
 //!
 //! In: the plan, then its seconds as they are merged. Out: the lines of [`handfast_report::live`].
 
@@ -20,7 +20,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// A run of which nothing is known yet.
+    /// A run without any report.
     pub fn new(plan: &Plan) -> Self {
         Self { plan: plan.clone(), started: 0, ended: 0 }
     }
@@ -103,7 +103,7 @@ fn row(name: &str, samples: &Histogram) -> Option<Row> {
     })
 }
 
-/// What the model asks for in a second, as a rate.
+/// The model's rate in a second.
 fn offered(plan: &Plan, second: u32) -> Option<f64> {
     let (whole, from) = (plan.duration.as_secs_f64(), f64::from(second));
     let rate_at = |seconds: f64| match plan.model {

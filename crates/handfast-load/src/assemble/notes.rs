@@ -1,6 +1,6 @@
-//! What a reader of the report should know before believing it, in sentences.
+//! Notes that a reader needs to judge a report, in sentences.
 //!
-//! In: an outcome. Out: notes, the gravest first. What the verdict says already is not said again.
+//! In: an outcome. Out: notes, the most important first. They do not repeat the verdict.
 
 use handfast_report::model::Ports;
 use handfast_report::units::{count, counted, share};
@@ -10,12 +10,12 @@ use crate::outcome::{EarlyEnd, Outcome};
 use crate::plan::{Model, Verify, Work};
 use crate::verdict::{Lost, View};
 
-/// Share of the ports from which it is said that they were nearly used up.
+/// Share of used ports from which on a note reports it.
 const NEARLY: f64 = 0.8;
 /// Runs shorter than this have a first second that is most of them.
 const SHORT: f64 = 3.0;
 
-/// Every note there is to this run.
+/// All notes of this run.
 pub(super) fn of(outcome: &Outcome, ports: Option<&Ports>, view: &View<'_>, job: &Job) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(early_end(outcome, view));
@@ -53,7 +53,7 @@ fn workers(outcome: &Outcome, view: &View<'_>, notes: &mut Vec<String>) {
     }
     for worker in &outcome.workers {
         let name = &worker.name;
-        // A lost worker had no final word that could disagree.
+        // A lost worker sent no final totals to compare.
         if worker.lost.is_none() && !worker.sums_agree {
             notes.push(format!(
                 "worker {name}: its final totals are not the sum of the seconds that came from it"
@@ -66,7 +66,7 @@ fn workers(outcome: &Outcome, view: &View<'_>, notes: &mut Vec<String>) {
     }
 }
 
-/// A limit on latency in a closed loop is easier to keep than it looks.
+/// A limit on latency is easier to hold in a closed loop than it seems.
 fn limits(outcome: &Outcome, job: &Job) -> Option<String> {
     let closed = matches!(outcome.plan.model, Model::Closed);
     (closed && job.limits.iter().any(crate::limits::Bound::is_latency)).then(|| {
@@ -87,7 +87,7 @@ fn tls(outcome: &Outcome, notes: &mut Vec<String>) {
     if tally.without_ticket > 0 {
         let observed = tally.resumed as f64 / (tally.full + tally.resumed).max(1) as f64;
         notes.push(format!(
-            "tickets ran out: {} wanted resumption and had none, so {} were resumed instead of {}",
+            "tickets ran out: {} should have resumed and had none, so {} were resumed instead of {}",
             counted(tally.without_ticket, "handshake"),
             share(observed),
             share(outcome.plan.wanted_resumed())
@@ -106,28 +106,28 @@ fn tls(outcome: &Outcome, notes: &mut Vec<String>) {
     }
     if tally.hello_retry > 0 {
         notes.push(format!(
-            "{} took a HelloRetryRequest, which costs a round trip: offer the group that the target wants first (--groups)",
+            "{} took a HelloRetryRequest, which costs a round trip: offer the target's preferred group first (--groups)",
             counted(tally.hello_retry, "handshake")
         ));
     }
     early_data(outcome, notes);
 }
 
-/// What became of 0-RTT that was asked for.
+/// The result of requested 0-RTT.
 fn early_data(outcome: &Outcome, notes: &mut Vec<String>) {
     let tally = &outcome.totals.tally;
     let offered = tally.early_accepted + tally.early_refused;
     let wanted = outcome.plan.clients().any(|(_, tls)| tls.early_data);
     if wanted && offered < tally.resumed {
         notes.push(format!(
-            "0-RTT was asked for, and {} of {} allowed it: whether it may be used is said in the target's tickets, and \
+            "0-RTT was requested, and {} of {} allowed it: the target's tickets decide whether it may be used, and \
              TLS 1.2 has none",
             count(offered),
             counted(tally.resumed, "resumed handshake")
         ));
     } else if wanted && tally.resumed == 0 && tally.full > 0 {
         notes.push(
-            "0-RTT was asked for, and no handshake was resumed: only those that are can have it".into(),
+            "0-RTT was requested, and no handshake was resumed: only resumed handshakes can use it".into(),
         );
     }
     if tally.early_refused > 0 {
@@ -162,7 +162,7 @@ fn work(outcome: &Outcome, notes: &mut Vec<String>) {
 
 fn nearly_used_up(outcome: &Outcome, ports: &Ports) -> Option<String> {
     let lasting = ports.lasting_rate.filter(|rate| *rate > 0.0)?;
-    // Resting pairs at the end: all that were opened within one rest.
+    // Ports in TIME_WAIT at the end: those of all connections within the last TIME_WAIT period.
     let rest = ports.capacity as f64 / lasting;
     let opened = outcome.totals.tally.connections as f64 / outcome.workers.len().max(1) as f64;
     let length = outcome.plan.duration.as_secs_f64().max(f64::MIN_POSITIVE);

@@ -36,7 +36,7 @@ pub(super) fn members(outcome: &Outcome) -> Vec<Member> {
     outcome.plan.mix.iter().enumerate().map(member).collect()
 }
 
-/// A row for each of several requests; none when there is but one.
+/// A row for each of several requests; none if there is only one.
 pub(super) fn requests(outcome: &Outcome) -> Vec<Request> {
     let wanted = outcome.plan.requests();
     if wanted.len() < 2 {

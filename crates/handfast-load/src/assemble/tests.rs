@@ -221,20 +221,20 @@ fn early_data_that_never_happened_is_noted() {
     let mut outcome = outcome();
     assert!(!report(&outcome, circumstances()).notes.iter().any(|note| note.contains("0-RTT")));
     outcome.plan.tls.early_data = true;
-    assert_noted(&outcome, &["0-RTT was asked for, and 0 of 400 resumed handshakes allowed it"]);
+    assert_noted(&outcome, &["0-RTT was requested, and 0 of 400 resumed handshakes allowed it"]);
     outcome.totals.tally.early_accepted = 300;
     outcome.totals.tally.early_refused = 60;
     assert_noted(
         &outcome,
         &[
-            "0-RTT was asked for, and 360 of 400",
+            "0-RTT was requested, and 360 of 400",
             "0-RTT data was refused in 60 of 360 handshakes that offered it",
         ],
     );
     outcome.totals.tally.early_accepted = 340;
     assert!(!report(&outcome, circumstances()).notes.iter().any(|note| note.contains("asked for, and")));
     outcome.totals.tally = Tally { full: 5, ..Tally::default() };
-    assert_noted(&outcome, &["0-RTT was asked for, and no handshake was resumed"]);
+    assert_noted(&outcome, &["0-RTT was requested, and no handshake was resumed"]);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn what_a_reader_should_know_is_noted() {
         &outcome(),
         &[
             "verification was off",
-            "tickets ran out: 20 handshakes wanted resumption and had none, so 40 % were resumed instead of 50 %",
+            "tickets ran out: 20 handshakes should have resumed and had none, so 40 % were resumed instead of 50 %",
             "before the start, 16 connections went to the target to fill the ticket pool",
             "every byte of the echo was compared",
             "10 handshakes took a HelloRetryRequest",
@@ -315,7 +315,7 @@ fn early_ends_and_lost_workers_are_noted() {
     let mut outcome = outcome();
     outcome.early_end = Some(EarlyEnd::Interrupted);
     outcome.plan.duration = Duration::from_secs(60);
-    outcome.workers[0].lost = Some("nothing was heard of it".into());
+    outcome.workers[0].lost = Some("nothing came from it".into());
     outcome.workers[0].missing = vec![3, 4];
     outcome.workers[1].sums_agree = false;
     outcome.workers[1].facts.notes = vec!["no CPU governor".into()];
@@ -323,7 +323,7 @@ fn early_ends_and_lost_workers_are_noted() {
         &outcome,
         &[
             "interrupted after 4.0 s of 60 s",
-            "worker a was lost (nothing was heard of it): from second 3 on the load was 50 % less than planned",
+            "worker a was lost (nothing came from it): from second 3 on the load was 50 % less than planned",
             "nothing came from worker a in 2 seconds",
             "worker b: its final totals are not the sum",
             "b: no CPU governor",

@@ -34,7 +34,7 @@ pub(crate) fn thread(plan: &Plan, start: Moment, end: Moment) -> (Rc<ThreadConte
     (context, seconds)
 }
 
-/// Everything that was measured since this was last asked.
+/// All measurements since the last call.
 pub(crate) fn measured(context: &ThreadContext, seconds: &Receiver<Interval>) -> Interval {
     context.record().hand_over();
     let mut all = Interval::default();
@@ -42,7 +42,7 @@ pub(crate) fn measured(context: &ThreadContext, seconds: &Receiver<Interval>) ->
     all
 }
 
-/// What was counted since this was last asked.
+/// All counts since the last call.
 pub(crate) fn tally(context: &ThreadContext, seconds: &Receiver<Interval>) -> Tally {
     measured(context, seconds).tally
 }
@@ -64,7 +64,7 @@ pub(crate) fn on_engine<T: Send + 'static, F: Future<Output = T>>(
     let run = move || {
         let first = async move {
             let _stop = StopAtTheEnd;
-            said.send(task().await).expect("somebody waits");
+            said.send(task().await).expect("the test waits");
         };
         engine::run((), || engine::spawn(Priority::Flow, first)).expect("an engine");
     };

@@ -1,8 +1,8 @@
-//! How messages travel: subjects and bytes, published, subscribed to, asked and answered.
+//! The transport of messages: publish, subscribe, request and reply, by subject.
 //!
 //! In: a subject and a payload. Out: the messages of a subscription. Two buses: [`local`] inside the process, [`nats`]
-//! between machines. Both deliver at most once and in the sender's order, and both lose messages of a reader who is
-//! thousands behind; the protocol above lives with that.
+//! between machines. Both deliver at most once and in the sender's order, and both drop messages of a reader that is
+//! thousands behind; the protocol tolerates that.
 
 use std::fmt;
 use std::future::Future;
@@ -22,18 +22,18 @@ const QUEUE: usize = 4096;
 /// A future of a [`Bus`], boxed so that both buses have one type.
 pub(super) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What arrives.
+/// A received message.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
-    /// What it was published to.
+    /// The subject that it was published to.
     pub(super) subject: String,
-    /// Where an answer is wanted.
+    /// The subject for the answer.
     pub(super) reply: Option<String>,
-    /// What it says.
+    /// The payload.
     pub(super) payload: Bytes,
 }
 
-/// Why a message did not go.
+/// Why sending failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The subject has no subscriber.
@@ -47,24 +47,24 @@ pub(super) enum Fault {
         /// The server's limit.
         limit: usize,
     },
-    /// The bus took nothing, in its words.
+    /// The bus accepted nothing; its error.
     Gone(String),
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nobody => write!(f, "nobody listens"),
+            Self::Nobody => write!(f, "no subscriber"),
             Self::Late(waited) => write!(f, "no answer within {} s", waited.as_secs_f64()),
             Self::TooLarge { length, limit } => {
                 write!(f, "a message of {length} bytes, the server takes at most {limit}")
             }
-            Self::Gone(what) => write!(f, "the bus took nothing: {what}"),
+            Self::Gone(what) => write!(f, "the bus accepted nothing: {what}"),
         }
     }
 }
 
-/// A way for messages.
+/// A message bus.
 pub(super) trait Bus: Send + Sync {
     /// Sends to all subscribers. A message that was sent need not arrive.
     fn publish<'a>(&'a self, subject: &'a str, payload: Bytes) -> Later<'a, Result<(), Fault>>;
@@ -83,10 +83,10 @@ pub(super) trait Bus: Send + Sync {
     /// The longest payload it takes. **Units**: bytes.
     fn limit(&self) -> usize;
 
-    /// Whether it stands at the moment.
+    /// Whether it is connected now.
     fn stands(&self) -> bool;
 
-    /// What it is called in messages to people: never with a password.
+    /// Its name in messages to people: never with a password.
     fn place(&self) -> &str;
 
     /// Sends what waits to be sent; bounded.

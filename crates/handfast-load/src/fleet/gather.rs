@@ -1,4 +1,4 @@
-//! Who is there: the call before a run.
+//! Finds workers before a run.
 //!
 //! In: a coordinator's end of the bus. Out: workers that can take part, or why there are too few.
 
@@ -48,7 +48,7 @@ pub(super) async fn call(link: &Link, feed: &mut Feed, machines: u32) -> Result<
             }
             _ = calls.tick() => {
                 if let Err(fault) = link.bus.publish(&link.subjects.all(), order.clone()).await {
-                    tracing::debug!(%fault, "a call did not go");
+                    tracing::debug!(%fault, "sending a call failed");
                 }
             }
             _ = timeout_at(settled, std::future::pending::<()>()) => break,

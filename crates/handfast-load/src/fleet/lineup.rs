@@ -1,4 +1,4 @@
-//! Those who take part: gathered once, kept over several runs, dismissed.
+//! The workers of a coordinator: gathered once, kept over several runs, then dismissed.
 //!
 //! In: a [`Workers`]. Out: a [`Lineup`] that runs plans.
 
@@ -45,9 +45,9 @@ pub struct Lineup {
 }
 
 impl Lineup {
-    /// Gathers workers: this process, or so many on a bus; waits up to ten seconds for them.
+    /// Gathers workers: this process, or a number of them on a bus; waits up to ten seconds for them.
     ///
-    /// **Errors**: a bus that cannot be joined or is not safe to join; too few workers, with the names of those who
+    /// **Errors**: a bus that cannot be joined or is not safe to join; too few workers, with the names of those that
     /// answered and why others cannot take part.
     pub async fn gather(workers: &Workers) -> Result<Self, Refusal> {
         match workers {
@@ -78,7 +78,7 @@ impl Lineup {
         Ok(lineup)
     }
 
-    /// So many workers on this bus.
+    /// This number of workers on this bus.
     pub(super) async fn on(link: Link, machines: u32) -> Result<Self, Refusal> {
         if machines == 0 {
             return Err(Refusal::wrong_use("0 machines: expected at least 1"));
@@ -113,7 +113,7 @@ impl Lineup {
         Ok(())
     }
 
-    /// Who takes part, in the order of their numbers.
+    /// The workers, in the order of their numbers.
     pub fn workers(&self) -> Vec<String> {
         self.members.iter().map(|member| member.name.clone()).collect()
     }

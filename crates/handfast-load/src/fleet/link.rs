@@ -1,4 +1,4 @@
-//! A coordinator's end of the bus: orders, questions, and what the workers' clocks say.
+//! A coordinator's end of the bus: orders, requests, and the workers' clocks.
 //!
 //! In: a bus. Out: answers, and the difference between their clocks and ours.
 
@@ -15,7 +15,7 @@ use super::protocol::{Answer, Caller, Order, Subjects, decode, encode};
 
 /// Questions about the time to one worker.
 const SAMPLES: u32 = 32;
-/// No more of them after this time: what lies behind slow links is no better known by asking longer.
+/// No more of them after this time: over slow links, more questions do not improve the result.
 const SAMPLING: Duration = Duration::from_secs(2);
 
 /// A coordinator's end of the bus.
@@ -29,10 +29,10 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Sends an order; whether it went is seen by what the worker does.
+    /// Sends an order; its effect shows in the worker's messages.
     pub(super) async fn order(&self, worker: &str, order: &Order) {
         if let Err(fault) = self.bus.publish(&self.subjects.orders(worker), encode(order)).await {
-            tracing::debug!(%fault, worker, "an order did not go");
+            tracing::debug!(%fault, worker, "sending an order failed");
         }
     }
 
@@ -104,7 +104,7 @@ impl Link {
 pub(super) struct Clock {
     /// Its clock minus ours.
     pub(super) offset_ns: i64,
-    /// How far that may be off.
+    /// The uncertainty of that.
     pub(super) error_ns: u64,
 }
 

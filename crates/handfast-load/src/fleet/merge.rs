@@ -1,4 +1,4 @@
-//! The seconds of many workers become one: in order, without gaps, exactly.
+//! Merges the seconds of many workers: in order, without gaps, exactly.
 //!
 //! In: each worker's intervals as they come, and when no more will come. Out: merged seconds as soon as all have
 //! delivered, and for each worker the sum of what it sent and what was missing. No clock: the caller says what is
@@ -16,7 +16,7 @@ use crate::sample::{Interval, Series, Tally};
 pub(super) enum Standing {
     /// It works.
     Working,
-    /// It has said its final word: what it did not deliver did not happen.
+    /// It has sent its final message: what it did not deliver did not happen.
     Ended,
     /// It is lost: what it did not deliver is missing.
     Lost,
@@ -54,7 +54,7 @@ pub(super) struct Merge {
 }
 
 impl Merge {
-    /// Of so many workers, in a run of at most `longest` seconds.
+    /// For this number of workers, in a run of at most `longest` seconds.
     pub(super) fn new(workers: usize, longest: u32) -> Self {
         let part = || Part {
             standing: Standing::Working,
@@ -110,7 +110,7 @@ impl Merge {
             let delivered = |part: &Part| part.next > second;
             let complete =
                 self.parts.iter().all(|part| part.standing != Standing::Working || delivered(part));
-            // No worker was there yet: the run may be over, and a second that no worker had is not invented.
+            // No worker has sent this second: the run may be over, and no empty second is added.
             if !self.parts.iter().any(delivered) || !complete && second >= overdue {
                 return;
             }
@@ -246,7 +246,7 @@ mod tests {
         assert!(merge.parts[1].missing.is_empty());
         let (seconds, _) = merge.finish();
         assert_eq!(seconds[0].tally.transactions, 7);
-        assert_eq!(busy(&seconds[0]), [1, 2, 3, 4, 5], "threads stand in the order of their workers");
+        assert_eq!(busy(&seconds[0]), [1, 2, 3, 4, 5], "threads are in the order of their workers");
         assert_eq!(seconds[0].machine, [1.0, 3.0, 5.0]);
     }
 

@@ -1,13 +1,13 @@
 //! Orders to all workers that take part, and their answers.
 //!
-//! In: a coordinator's end of the bus. Out: nothing but that all have taken it, or who has not, and why.
+//! In: a coordinator's end of the bus. Out: success if all accepted, otherwise the first worker that did not, and why.
 
 use super::bus::Fault;
 use super::link::{Clock, Link};
 use super::protocol::{Answer, Order};
 use crate::outcome::Refusal;
 
-/// One who takes part.
+/// One worker of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) id: String,
@@ -21,7 +21,7 @@ pub(super) struct Orders<'a> {
 }
 
 impl Orders<'_> {
-    /// Gives each its order, and waits until all have taken it.
+    /// Sends each worker its order, and waits until all have accepted.
     ///
     /// **Errors**: the first that did not.
     pub(super) async fn all(
@@ -55,7 +55,7 @@ impl Orders<'_> {
     }
 }
 
-/// What a worker refused, in its own words: it names itself where there are several.
+/// A worker's refusal, in its words; with its name if there are several workers.
 fn refused(answer: Answer, name: &str) -> Result<(), Refusal> {
     match answer {
         Answer::Yes => Ok(()),

@@ -1,4 +1,4 @@
-//! What coordinator and workers say to each other, and where.
+//! The messages between coordinator and workers, and their subjects.
 //!
 //! In and out: JSON. Orders go to `hf.<fleet>.c.…`, which only coordinators publish; events and answers to
 //! `hf.<fleet>.w.…`, which only workers publish. So two lines of permissions are enough on the server, and a worker's
@@ -27,7 +27,7 @@ use crate::plan::Plan;
 use crate::sample::Interval;
 
 /// The version of everything in this file. [`Order::RollCall`] and [`Event::Hello`] stay as they are forever, so that
-/// two versions can tell each other.
+/// two versions can detect each other.
 pub(super) const PROTOCOL: u32 = 1;
 
 /// No fleet has this name: no user needs permission for its subjects, so a user that has it has too many permissions.
@@ -63,10 +63,10 @@ impl Identity {
         }
     }
 
-    /// Why a worker with `self` cannot work for a coordinator with `wanted`.
+    /// Why a worker with `self` cannot work for a coordinator with `wanted`; `None`: it can.
     pub(super) fn differs(&self, wanted: &Self) -> Option<String> {
         if self.protocol != wanted.protocol {
-            return Some(format!("it speaks protocol {}, this program {}", self.protocol, wanted.protocol));
+            return Some(format!("it uses protocol {}, this program {}", self.protocol, wanted.protocol));
         }
         if self != wanted {
             let short = |program: &str| program.chars().take(12).collect::<String>();
@@ -119,9 +119,9 @@ pub(super) struct Caller {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Order {
-    /// Who is there? Answered with [`Event::Hello`]; binds no worker.
+    /// A call to all workers. Answered with [`Event::Hello`]; binds no worker.
     RollCall {
-        /// Who asks.
+        /// The coordinator that calls.
         from: Caller,
     },
     /// You answered, and cannot take part.
@@ -134,9 +134,9 @@ pub(super) enum Order {
         /// The coordinator that sends it.
         by: Caller,
     },
-    /// What does your clock say?
+    /// A request for the worker's clock.
     Clock,
-    /// Make ready.
+    /// Prepare a run.
     Prepare {
         /// The coordinator's token.
         by: String,
@@ -165,12 +165,12 @@ pub(super) enum Order {
         /// Until when.
         until_ns: u64,
     },
-    /// Begin nothing new, and end.
+    /// Begin no more transactions, and end.
     Stop {
         /// The run's name.
         run: String,
     },
-    /// Your final word has arrived.
+    /// Your final message has arrived.
     Received {
         /// The run's name.
         run: String,
@@ -190,7 +190,7 @@ pub(super) enum Answer {
     Yes,
     /// It will not.
     No(Refusal),
-    /// What the worker's monotonic clock says. **Units**: nanoseconds.
+    /// The worker's monotonic clock. **Units**: nanoseconds.
     Clock(u64),
 }
 
@@ -212,7 +212,7 @@ pub(super) struct Hello {
 pub(super) enum Event {
     /// I am there.
     Hello(Hello),
-    /// I live.
+    /// A heartbeat.
     Beat,
     /// I am ready to begin.
     Prepared(Facts),
@@ -220,7 +220,7 @@ pub(super) enum Event {
     Refused(Refusal),
     /// A second that is over.
     Second(Box<Interval>),
-    /// My final word; said again until [`Order::Received`].
+    /// My final message; repeated until [`Order::Received`].
     End {
         /// Totals.
         end: Box<WorkerEnd>,
@@ -236,15 +236,13 @@ pub(super) enum Event {
 
 /// As bytes on the bus.
 pub(super) fn encode<T: Serialize>(value: &T) -> Bytes {
-    // Our own types, without maps whose keys are not words: nothing in them can fail.
+    // Our own types, without maps with other keys than text: this cannot fail.
     serde_json::to_vec(value).map(Bytes::from).unwrap_or_default()
 }
 
 /// From bytes on the bus; `None` for what is not ours or not of our version.
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| tracing::debug!(%error, "a message that cannot be understood"))
-        .ok()
+    serde_json::from_slice(bytes).map_err(|error| tracing::debug!(%error, "an unreadable message")).ok()
 }
 
 /// The subjects of one fleet.
@@ -276,17 +274,17 @@ impl Subjects {
         format!("hf.{}.c.{worker}", self.fleet)
     }
 
-    /// What a worker says in a run.
+    /// The events of a worker in a run.
     pub(super) fn events(&self, coordinator: &str, run: &str, worker: &str) -> String {
         format!("hf.{}.w.{coordinator}.{run}.{worker}", self.fleet)
     }
 
-    /// Everything that workers say to one coordinator.
+    /// All events for one coordinator.
     pub(super) fn heard_by(&self, coordinator: &str) -> String {
         format!("hf.{}.w.{coordinator}.>", self.fleet)
     }
 
-    /// Where answers come.
+    /// The subjects of answers.
     pub(super) fn inbox(&self, asker: &str) -> String {
         format!("hf.{}.w.inbox.{asker}", self.fleet)
     }

@@ -1,6 +1,6 @@
-//! One run, seen by its coordinator: prepare, measure clocks, begin together, merge the seconds, end.
+//! One run, on the coordinator's side: prepare, measure clocks, begin together, merge the seconds, end.
 //!
-//! In: a plan, and workers that are enlisted. Out: an [`Outcome`]. One loop over three things: messages of workers, four
+//! In: a plan, and enlisted workers. Out: an [`Outcome`]. One loop handles messages of workers, four
 //! checks of clocks and leases a second, and the request to end.
 
 use std::time::{Duration, SystemTime};
@@ -22,16 +22,16 @@ use crate::outcome::{EarlyEnd, Facts, Outcome, Refusal, WorkerEnd, WorkerOutcome
 use crate::plan::Plan;
 use crate::sample::Interval;
 
-/// How often clocks and leases are looked at.
+/// The interval of checks of clocks and leases.
 const LOOK: Duration = Duration::from_millis(250);
-/// A look so late means that this process stood still: the workers' silence is then our own deafness.
+/// A check that is this late means that this process was stopped: then the workers' silence is our fault.
 const STOOD_STILL: Duration = Duration::from_secs(1);
 /// After this duration a second no longer waits for any worker.
 const OVERDUE: Duration = Duration::from_secs(3);
 /// What a worker may need beyond the plan's own bounds: threads, totals, the bus.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What is known of one worker in this run.
+/// The state of one worker in this run.
 #[derive(Debug)]
 struct WorkerState {
     facts: Option<Facts>,
@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// While orders are sent, nothing is received; that silence does not count against a worker.
+    /// Nothing is received while orders are sent; that silence does not count against a worker.
     fn heard_all(&mut self) {
         let now = Moment::now();
         self.looked = now;
@@ -191,7 +191,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits for the next thing that happens, and sees to it.
+    /// Waits for the next event, and handles it.
     async fn turn(&mut self, stop: &mut watch::Receiver<bool>) {
         tokio::select! {
             message = self.feed.next() => match message {
@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
         let Some(index) = self.members.iter().position(|member| member.id == worker) else { return };
         let Some(event) = decode::<Event>(&message.payload) else { return };
         if run != self.name {
-            // An earlier run's last word, said again because our answer was lost.
+            // An earlier run's final message, repeated because our answer was lost.
             if matches!(event, Event::End { .. }) {
                 self.link.order(worker, &Order::Received { run: run.to_owned() }).await;
             }
@@ -316,7 +316,7 @@ impl<'a> Run<'a> {
         let member = &self.members[index];
         tracing::warn!(worker = member.name, why, "a worker is lost");
         let name = member.name.clone();
-        // Should it still live, it is not to go on.
+        // If it still runs, it must stop.
         self.link.order(&member.id, &Order::Stop { run: self.name.clone() }).await;
         self.states[index].lost = Some(why);
         self.merge.close(index, Standing::Lost);

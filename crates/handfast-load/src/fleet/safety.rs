@@ -1,7 +1,7 @@
-//! The buses that may be joined. A client that can publish on a bus can let every worker make load against any target, so a server that
-//! others can reach must know its users, be encrypted, and give us no more than our own subjects.
+//! Checks a bus before joining it. A client that can publish on a bus can let every worker make load against any target. So a server
+//! that others can reach must authenticate users, be encrypted, and restrict us to our own subjects.
 //!
-//! In: a [`BusAddress`]. Out: a bus that may be used, or why not and what to do about it.
+//! In: a [`BusAddress`]. Out: a bus that is safe to use, or why not and what to do about it.
 
 use std::fmt;
 use std::fs;
@@ -26,24 +26,24 @@ use super::bus::nats::{Nats, Wish, place};
 use super::protocol::{CHECK, Subjects, fresh_id};
 use crate::outcome::Refusal;
 
-/// Bound of finding and greeting a server.
+/// Timeout for reaching a server and reading its greeting.
 const GREETING: Duration = Duration::from_secs(5);
 /// The longest greeting that is read. **Units**: bytes. A NATS server's has about 400.
 const LONGEST_GREETING: u64 = 65_536;
-/// How long a server has to complain about what is not allowed. It complains at once.
+/// How long to wait for the server to reject a forbidden subject. It does so at once.
 const COMPLAINING: Duration = Duration::from_secs(2);
 /// The first version without the known ways around users and permissions (CVE-2023-47090, CVE-2025-30215).
 const SOUND: [u32; 3] = [2, 10, 27];
-/// The cure for a server that others can reach.
+/// The hint for a server that others can reach.
 const SET_UP: &str =
     "`handfast worker setup --host NAME DIR` writes a configuration with TLS, users and narrow permissions";
 
-/// The cure for a server that others can reach though only this machine needs it.
+/// The hint for a server that others can reach although only this machine needs it.
 const LISTEN_HERE: &str = "`nats-server -a 127.0.0.1` listens for this machine only; for others, `handfast worker setup --host \
                            NAME DIR` writes a configuration with TLS, users and narrow permissions";
 
-/// What a server says of itself before anything else (`INFO` of the NATS client protocol). `host` is what it listens on, or
-/// its configured address.
+/// The server's first message (`INFO` of the NATS client protocol). `host` is its listening address, or its configured
+/// address.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Greeting {
@@ -55,15 +55,15 @@ struct Greeting {
 }
 
 impl Greeting {
-    /// Whether it listens on the loopback alone. A server that does not report this may be reached from anywhere, whatever our
-    /// own way is: by the loopback, through a tunnel.
+    /// Whether it listens on the loopback alone. A server that does not report this may be reachable from anywhere, even if we
+    /// reach it by the loopback or through a tunnel.
     fn is_here_alone(&self) -> bool {
         let address = self.host.parse::<IpAddr>().map(|host| host.to_canonical().is_loopback());
         address.unwrap_or(self.host.eq_ignore_ascii_case("localhost"))
     }
 }
 
-/// A server, looked at but not joined.
+/// A server that was checked, and not joined.
 struct Inspection {
     server: ServerAddr,
     user: Option<(String, String)>,
@@ -73,7 +73,7 @@ struct Inspection {
     place: String,
 }
 
-/// Joins a bus that is safe to join. `name` is what the server lists us as, `inbox` where answers come.
+/// Joins a bus that is safe to join. `name` is our name in the server's list of clients, `inbox` the subject of answers.
 ///
 /// **Errors**: a server that others can reach without TLS, users or narrow permissions; one that cannot be reached.
 pub(super) async fn join(address: &BusAddress, name: &str, inbox: &str) -> Result<Arc<dyn Bus>, Refusal> {
@@ -89,9 +89,9 @@ pub(super) async fn join(address: &BusAddress, name: &str, inbox: &str) -> Resul
     Ok(nats)
 }
 
-/// Checks a bus as joining it would: each finding as a sentence.
+/// Checks a bus like joining it: each finding as a sentence.
 ///
-/// **Errors**: what would keep a worker or coordinator from joining.
+/// **Errors**: what prevents a worker or coordinator from joining.
 pub async fn doctor(bus: &BusAddress) -> Result<Vec<String>, Refusal> {
     let subjects = Subjects::new(&bus.fleet)?;
     let inspection = inspect(bus).await?;
@@ -152,14 +152,14 @@ async fn inspect(address: &BusAddress) -> Result<Inspection, Refusal> {
     Ok(Inspection { server, user, exposed, greeting, place })
 }
 
-/// Why a server did not greet us.
+/// Why no greeting was received.
 #[derive(Debug)]
 enum NoGreeting {
     /// Its name has no address.
     NoAddress,
     /// It cannot be reached, or broke off.
     Io(SocketAddr, io::Error),
-    /// What it says is not what a NATS server says.
+    /// Its greeting is not that of a NATS server.
     NotNats(SocketAddr),
 }
 
@@ -205,7 +205,7 @@ fn judge(place: &str, greeting: &Greeting, far: bool) -> Result<(), Refusal> {
         (true, _) => (String::new(), SET_UP),
         (false, true) => return Ok(()),
         (false, false) if greeting.host.is_empty() => {
-            ("it does not say where it listens, ".to_owned(), LISTEN_HERE)
+            ("it does not report where it listens, ".to_owned(), LISTEN_HERE)
         }
         (false, false) => (format!("it listens on {}, ", greeting.host), LISTEN_HERE),
     };
@@ -217,7 +217,7 @@ fn judge(place: &str, greeting: &Greeting, far: bool) -> Result<(), Refusal> {
 }
 
 impl Inspection {
-    /// That the server does not know its users, and what that means. One that others can reach was refused.
+    /// The warning that the server does not authenticate users. A server that others can reach was refused before.
     fn openness(&self) -> Option<String> {
         (!self.greeting.auth_required).then(|| {
             format!(
@@ -227,7 +227,7 @@ impl Inspection {
         })
     }
 
-    /// That this version has known faults which others could use; nothing of a server that they cannot reach.
+    /// The warning that this version has known vulnerabilities; none for a server that others cannot reach.
     fn weaknesses(&self) -> Option<String> {
         let version = &self.greeting.version;
         (self.exposed && is_older(version, SOUND)).then(|| {
@@ -256,7 +256,7 @@ impl Inspection {
     }
 }
 
-/// The address without user and password, which travel apart from it and stay out of logs.
+/// The address without user and password, which are separate and never logged.
 fn without_user(server: &ServerAddr) -> ServerAddr {
     place(server).parse().unwrap_or_else(|_| server.clone())
 }
@@ -310,7 +310,7 @@ fn is_older(version: &str, than: [u32; 3]) -> bool {
     numbers.is_some_and(|numbers| numbers.as_slice() < than.as_slice())
 }
 
-/// What this user may do with subjects that no worker needs: `publish to`, `listen to`.
+/// The user's permissions for subjects that no worker needs: `publish to`, `listen to`.
 async fn allowed_elsewhere(
     nats: &Nats,
     mut complaints: mpsc::Receiver<String>,
@@ -330,7 +330,7 @@ async fn allowed_elsewhere(
             }
         }
     };
-    // Late means that the server did not complain: what is left is allowed.
+    // A timeout means that the server rejected nothing more: the rest is allowed.
     let _ = timeout(COMPLAINING, reading).await;
     Ok(allowed)
 }
@@ -351,7 +351,7 @@ fn permissions_are_narrow(place: &str, allowed: &[&str]) -> Result<(), Refusal> 
 pub(super) mod tests {
     use super::*;
 
-    /// What a user of this server may do elsewhere.
+    /// The user's permissions outside the fleet's subjects.
     pub(in crate::fleet) async fn allowed_at(address: &BusAddress) -> Vec<&'static str> {
         let inspection = inspect(address).await.unwrap();
         let (nats, complaints) =

@@ -1,7 +1,7 @@
-//! A configuration of nats-server that is safe to let others reach: TLS, two users, narrow permissions.
+//! Writes a configuration of nats-server that is safe to expose: TLS, two users, narrow permissions.
 //!
-//! In: a folder, and the host that machines will dial. Out: files for the server and for each role, and what to type next.
-//! The CA's key is forgotten: it signs one certificate and never another.
+//! In: a folder, and the host that machines connect to. Out: files for the server and for each role, and the next commands.
+//! The CA's key is not stored: it signs only one certificate.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::Write;
@@ -37,8 +37,8 @@ struct Written {
 /// Writes a server's configuration into `folder`, for machines that dial `host` at `port` and belong to `fleet`; answers with
 /// what to type next.
 ///
-/// Files: `nats-server.conf`, `server.pem`, `server.key`, `ca.pem`, `coordinator.secret`, `worker.secret`; what is secret
-/// has mode 0600.
+/// Files: `nats-server.conf`, `server.pem`, `server.key`, `ca.pem`, `coordinator.secret`, `worker.secret`; secret files
+/// have mode 0600.
 ///
 /// **Errors**: a host that is neither name nor address; a fleet with a name that subjects cannot have; a file that is already there; a folder that cannot be written.
 ///
@@ -150,7 +150,7 @@ fn write(folder: &Path, file: &Written) -> std::io::Result<()> {
     let mut opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path)?;
     let written = opened.write_all(file.text.as_bytes()).and_then(|()| opened.sync_all());
     if written.is_err() {
-        // Half a file would be taken for a whole one; that it cannot be removed changes nothing.
+        // Remove it, since a partial file would look complete. The result of the removal does not matter.
         let _ = fs::remove_file(&path);
     }
     written

@@ -1,7 +1,7 @@
 //! A worker's share of a run on a separate thread: prepare, wait for the start, pass on the seconds, end.
 //!
-//! In: a plan and a share, a start, a lease, a stop. Out: [`News`]. The generator blocks and the bus does not, so they
-//! meet here. The dead-man's switch is in this thread too: it looks at the clock, whatever the bus and its tasks do.
+//! In: a plan and a share, a start, a lease, a stop. Out: [`News`]. The generator blocks and the bus does not, so this
+//! thread connects them. It also enforces the lease: it checks the clock independently of the bus and its tasks.
 
 use std::io;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::outcome::{Facts, Refusal, WorkerEnd};
 use crate::plan::Plan;
 use crate::sample::Interval;
 
-/// How often the thread looks at lease and stop.
+/// The interval of checks for the lease and for a stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// Seconds that wait to be passed on; the run ends when more would have to wait, since its measurements are lost then.
+/// Seconds that wait to be sent; the run ends if more would have to wait, since measurements would be lost.
 const WAITING: usize = 256;
 
 /// Makes load. The generator, or in tests one with a script.
@@ -86,7 +86,7 @@ impl Live for Running {
     }
 }
 
-/// What the thread says.
+/// The messages of the thread.
 #[derive(Debug)]
 pub(super) enum News {
     /// Ready to start.
@@ -112,8 +112,8 @@ impl Lease {
         Self(Arc::new(AtomicU64::new(until.nanos())))
     }
 
-    /// Makes it longer, but never longer than [`LEASE`] from now. A renewal that was read late makes it no longer, and
-    /// one that is over stays over.
+    /// Extends it, but never beyond [`LEASE`] from now. A renewal that was read late does not extend it, and
+    /// an expired lease stays expired.
     pub(super) fn renew(&self, until: Moment) {
         if !self.is_over() {
             let until = until.min(Moment::now() + LEASE);
@@ -137,7 +137,7 @@ pub(super) struct ShareThread {
     /// Gone once it was used.
     start: Option<SyncSender<Moment>>,
     stop: Arc<AtomicBool>,
-    /// What it says; ends when it has ended.
+    /// Its messages; closed when it has ended.
     pub(super) news: mpsc::Receiver<News>,
     /// Until when it may make load.
     pub(super) lease: Lease,
@@ -203,7 +203,7 @@ impl Inside {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if let Some(why) = self.why_end() {
-                return News::Dropped(why.unwrap_or_else(|| "told to stop before the start".into()));
+                return News::Dropped(why.unwrap_or_else(|| "stopped before the start".into()));
             }
         };
         let (seconds, measured) = sync_channel(WAITING);
@@ -218,7 +218,8 @@ impl Inside {
         if self.stop.load(Ordering::Relaxed) {
             return Some(None);
         }
-        let lapsed = || format!("stopped by itself: its coordinator was silent for {} s", LEASE.as_secs());
+        let lapsed =
+            || format!("stopped automatically: its coordinator was silent for {} s", LEASE.as_secs());
         self.lease.is_over().then(|| Some(lapsed()))
     }
 
@@ -233,7 +234,7 @@ impl Inside {
             match measured.recv_timeout(LOOK) {
                 Ok(interval) => {
                     if !self.pass_on(interval, &*live) {
-                        end = Some(Some("stopped by itself: its measurements could not be passed on".into()));
+                        end = Some(Some("stopped automatically: its measurements could not be sent".into()));
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -249,7 +250,7 @@ impl Inside {
         News::End(Box::new(live.join()), end.flatten())
     }
 
-    /// Passes a second on; stops the load, and reports that, when too many wait.
+    /// Sends a second; stops the load, and reports that, if too many wait.
     fn pass_on(&self, interval: Interval, live: &dyn Live) -> bool {
         match self.tell.try_send(News::Second(Box::new(interval))) {
             Ok(()) => true,

@@ -169,7 +169,7 @@ async fn a_lost_worker_may_be_done_without(mut place: Place) {
         tokio::time::sleep(Duration::from_millis(3500)).await;
         place.vanish("b");
     });
-    assert!(begun.elapsed() < Duration::from_secs(12), "nobody waited for it: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(12), "the run did not wait for it: {:?}", begun.elapsed());
     let (outcome, shown) = (outcome.0.unwrap(), outcome.1);
     assert_eq!(outcome.early_end, None);
     assert_eq!(shown, (0..8).collect::<Vec<_>>(), "in order, without gaps");

@@ -1,4 +1,4 @@
-//! A worker: waits for orders on a bus, and makes its share of one run after the other.
+//! A worker: waits for orders on a bus, and runs its share of one run after the other.
 //!
 //! In: [`Order`]s. Out: [`Answer`]s and [`Event`]s. One task; the load runs on separate threads (`share.rs`).
 
@@ -21,14 +21,14 @@ use crate::plan::Plan;
 
 /// How long the final message is repeated until a coordinator has received it.
 const INSISTING: Duration = Duration::from_secs(20);
-/// How long a bus may be away before a worker gives it up.
+/// How long a bus may be unreachable before a worker ends.
 const GIVING_UP: Duration = Duration::from_secs(600);
 /// How long a worker with the order to end waits for its load to end.
 const LEAVING: Duration = Duration::from_secs(5);
 
-/// Serves run after run until `stop`, or until the bus was away for ten minutes.
+/// Serves run after run until `stop`, or until the bus was unreachable for ten minutes.
 ///
-/// `name` is what reports call this worker; by default host name and process.
+/// `name` is the worker's name in reports; by default host name and process.
 ///
 /// **Errors**: a bus that cannot be joined or is not safe to join; one that did not come back.
 ///
@@ -73,14 +73,14 @@ struct Held {
     until: Moment,
 }
 
-/// A run that a worker has part in.
+/// A run that a worker takes part in.
 struct Assignment {
     run: String,
     by: String,
     thread: ShareThread,
     /// Whether it has received the moment of the start.
     begun: bool,
-    /// Its final word, and until when it is said.
+    /// Its final message, and until when it is repeated.
     end: Option<(Bytes, Moment)>,
 }
 
@@ -138,7 +138,7 @@ impl Worker {
             .hint("check whether the server runs, and start the worker again")
     }
 
-    /// Every half second: a sign of life, the final word again, and whether there still is a bus.
+    /// Every half second: sends a heartbeat, repeats the final message, and checks the bus.
     async fn beat(&mut self) -> Result<(), Refusal> {
         let now = Moment::now();
         self.away_since = if self.bus.stands() { None } else { self.away_since.or(Some(now)) };
@@ -150,7 +150,7 @@ impl Worker {
             None => self.say(&Event::Beat).await,
             Some((word, until)) if now < *until => self.say_bytes(word.clone()).await,
             Some(_) => {
-                tracing::warn!(run = assignment.run, "nobody took this run's result");
+                tracing::warn!(run = assignment.run, "the coordinator did not confirm this run's result");
                 self.assignment = None;
             }
         }
@@ -165,11 +165,11 @@ impl Worker {
         let Some(assignment) = &self.assignment else { return };
         let subject = self.subjects.events(&assignment.by, &assignment.run, &self.id);
         if let Err(fault) = self.bus.publish(&subject, word).await {
-            tracing::warn!(%fault, run = assignment.run, "a message to the coordinator did not go");
+            tracing::warn!(%fault, run = assignment.run, "sending a message to the coordinator failed");
         }
     }
 
-    /// Passes on what the load says.
+    /// Forwards the messages of the load.
     async fn tell(&mut self, news: Option<News>) {
         let last = |why: String| (Event::Gone { why }, true);
         let (event, over) = match news {
@@ -200,7 +200,7 @@ impl Worker {
         }
     }
 
-    /// Says the final word, and remembers it until it is received.
+    /// Sends the final message, and keeps it until its receipt is confirmed.
     async fn insist(&mut self, event: &Event) {
         let word = encode(event);
         if let Some(assignment) = &mut self.assignment {
@@ -214,7 +214,7 @@ impl Worker {
         let answer = match order {
             Order::RollCall { from } => return self.answer_call(&from).await,
             Order::TurnedAway { why } => {
-                tracing::warn!(%why, "turned away by a coordinator");
+                tracing::warn!(%why, "rejected by a coordinator");
                 return;
             }
             Order::Clock => Answer::Clock(Moment::now().nanos()),
@@ -246,7 +246,7 @@ impl Worker {
         if let Some(reply) = &message.reply
             && let Err(fault) = self.bus.publish(reply, encode(&answer)).await
         {
-            tracing::warn!(%fault, "an answer to the coordinator did not go");
+            tracing::warn!(%fault, "sending an answer to the coordinator failed");
         }
     }
 
@@ -255,7 +255,7 @@ impl Worker {
             Hello { name: self.name.clone(), identity: self.identity.clone(), busy: self.busy_for(&from.id) };
         let subject = self.subjects.events(&token(&from.id), HELLO, &self.id);
         if let Err(fault) = self.bus.publish(&subject, encode(&Event::Hello(hello))).await {
-            tracing::warn!(%fault, "the answer to a call did not go");
+            tracing::warn!(%fault, "sending the answer to a call failed");
         }
     }
 
@@ -303,7 +303,7 @@ impl Worker {
             let what = format!("worker {} has not ended run {} yet", self.name, assignment.run);
             return Answer::No(Refusal::failed(what));
         }
-        // One that has not begun is dropped: its coordinator has given it up.
+        // A run that has not begun is dropped: its coordinator has abandoned it.
         tracing::info!(run, share = share.index, of = share.of, "preparing");
         match ShareThread::begin(Arc::clone(&self.load), plan, share, Lease::new(until)) {
             Ok(thread) => {
@@ -320,7 +320,7 @@ impl Worker {
     fn go(&mut self, run: &str, start: Moment) -> Answer {
         let no = |what: &str| Answer::No(Refusal::failed(format!("worker {}: {what}", self.name)));
         let Some(assignment) = self.assignment.as_mut().filter(|assignment| assignment.run == run) else {
-            return no("it has no part in this run any more");
+            return no("it no longer takes part in this run");
         };
         if Moment::now() > start {
             return no("the order to start came after the start");
@@ -331,7 +331,7 @@ impl Worker {
 
     fn renew(&mut self, by: &str, run: &str, until: Moment) {
         let Some(held) = self.held.as_mut().filter(|held| held.by.id == by) else { return };
-        // From its own end, and not from now on: a renewal that waited while this process was stopped binds it to no coordinator.
+        // Extended from its end, and not from now: a renewal that waited while this process was stopped must not enlist it again.
         held.until = held.until.max(until.min(Moment::now() + LEASE));
         if let Some(assignment) =
             self.assignment.as_ref().filter(|assignment| assignment.by == by && assignment.run == run)
@@ -348,7 +348,7 @@ impl Worker {
         }
     }
 
-    /// Ends on an order from this machine: the load first, then it notifies the coordinator.
+    /// Ends on a local request: stops the load first, then notifies the coordinator.
     async fn leave(&mut self) {
         if self.assignment.is_some() {
             self.say(&Event::Gone { why: "it was stopped on its own machine".into() }).await;
@@ -357,7 +357,7 @@ impl Worker {
             assignment.thread.stop();
             let ended = async { while assignment.thread.news.recv().await.is_some() {} };
             if tokio::time::timeout(LEAVING, ended).await.is_err() {
-                tracing::warn!("what was in flight has not ended in time");
+                tracing::warn!("transactions in flight did not end in time");
             }
         }
         self.bus.flush().await;

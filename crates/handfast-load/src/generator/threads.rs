@@ -1,6 +1,6 @@
-//! The generator threads of one machine, from outside: started, told what to do, asked how it went.
+//! Controls the generator threads of one machine: starts them, sends orders, collects results.
 //!
-//! In: orders, one for all of them. Out: their answers added up, in words where the reader of the report should know.
+//! In: orders, one for all of them. Out: their combined answers, with notes for the reader of the report.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -42,7 +42,7 @@ struct GeneratorThread {
 }
 
 impl Threads {
-    /// As many as the plan says, or one for each core; each with its part of the share.
+    /// Starts the plan's number of threads, or one for each core; each has its part of the share.
     ///
     /// **Errors**: no more threads, or TLS settings that do not fit together.
     pub(super) fn start(
@@ -75,14 +75,14 @@ impl Threads {
         self.all.len() as u32
     }
 
-    /// Gives each of them an order.
+    /// Sends each of them an order.
     ///
-    /// **Errors**: one of them has not looked for so many orders that it takes no more.
+    /// **Errors**: the mailbox of one of them is full.
     pub(super) fn order(&self, order: impl Fn() -> Order) -> Result<(), Refusal> {
         self.all.iter().try_for_each(|thread| thread.order(order()))
     }
 
-    /// Lets each of them go on until then.
+    /// Extends the lease of each of them.
     pub(super) fn lease(&self, until: Moment) {
         for thread in &self.all {
             // A thread that takes no orders has no lease, and stops by itself.
@@ -95,7 +95,7 @@ impl Threads {
         self.all.iter().for_each(GeneratorThread::stop);
     }
 
-    /// Where each of them hands over its seconds, in their order; once.
+    /// The receivers of their seconds, in the threads' order; only once.
     pub(super) fn take_seconds(&mut self) -> Vec<Receiver<Interval>> {
         self.all.iter_mut().filter_map(|thread| thread.seconds.take()).collect()
     }
@@ -125,7 +125,7 @@ impl Threads {
     ) -> Result<(SocketAddr, Duration), Refusal> {
         let Some(thread) = self.all.first() else { return Ok((addresses[0], Duration::ZERO)) };
         let mut first = None;
-        // Twice: a target that fails now and then is to be measured, not refused.
+        // Twice: a target that fails occasionally should be measured, not refused.
         for address in addresses.iter().chain(addresses) {
             thread.order(Order::Rehearse(*address))?;
             match thread.answer(plan)? {
@@ -171,7 +171,7 @@ impl Threads {
         if wanted > 0 && tickets == 0 {
             notes.push("the target gave no tickets: nothing can be resumed".into());
         } else if tickets < wanted {
-            notes.push(format!("the ticket pool started with {tickets} tickets, {wanted} were wanted"));
+            notes.push(format!("the ticket pool started with {tickets} tickets instead of {wanted}"));
         }
         Ok(())
     }
@@ -220,20 +220,18 @@ impl GeneratorThread {
         Ok(Self { orders, answers, seconds: Some(seconds), handle: Some(handle) })
     }
 
-    /// Gives an order. A lease takes the place of the one before it.
+    /// Sends an order. A lease replaces the one before it.
     ///
-    /// **Errors**: the thread has not looked for so many orders that it takes no more.
+    /// **Errors**: the thread's mailbox is full.
     fn order(&self, order: Order) -> Result<(), Refusal> {
         let lease = matches!(order, Order::Lease(_));
         let pointless = |waiting: &Order| lease && matches!(waiting, Order::Lease(_));
         self.orders.send_instead(order, pointless).map_err(|_| {
-            Refusal::failed(format!(
-                "give an order: {MOST_ORDERS} wait, and the thread does not look at them"
-            ))
+            Refusal::failed(format!("send an order: {MOST_ORDERS} wait, and the thread does not read them"))
         })
     }
 
-    /// Ends the thread's work. There is always room: leases, which it makes pointless, are all that can have piled up.
+    /// Ends the thread's work. The mailbox always has room: only leases can have accumulated, and the stop replaces them.
     fn stop(&self) {
         let pointless = |waiting: &Order| matches!(waiting, Order::Lease(_) | Order::Stop);
         let _ = self.orders.send_instead(Order::Stop, pointless);
@@ -249,7 +247,7 @@ impl GeneratorThread {
 }
 
 fn out_of_step(answer: &Answer) -> Refusal {
-    Refusal::failed(format!("prepare: a generator thread answered {answer:?} out of turn; a fault of ours"))
+    Refusal::failed(format!("prepare: a generator thread answered {answer:?} out of order (a bug)"))
 }
 
 /// Step and detail; a socket's own words begin with the operation, which may be the step itself.
@@ -262,7 +260,7 @@ fn words(trouble: &StepFailure) -> String {
     }
 }
 
-/// The words for a target with which not even one transaction works.
+/// The refusal for a target with which not even one transaction works.
 fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &StepFailure) -> Refusal {
     let what = format!("try one transaction with {address}: {}", words(trouble));
     let refusal = Refusal::failed(what);
@@ -271,11 +269,11 @@ fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &StepFailure) -> 
         return refusal.hint(cure);
     }
     match (trouble.cause, trouble.step) {
-        (Cause::Refused, _) => refusal.hint("nobody listens there; is the service running?"),
+        (Cause::Refused, _) => refusal.hint("no process listens there; check that the service is running"),
         (Cause::Tls, Step::Handshake) => {
-            refusal.hint("is it TLS that is spoken there, and does it accept these versions, suites and groups?")
+            refusal.hint("check that the service uses TLS, and that it accepts these versions, suites and groups")
         }
-        (Cause::Alpn, _) => refusal.hint("--http 1.1 is what every server of pages speaks"),
+        (Cause::Alpn, _) => refusal.hint("try --http 1.1, which every web server supports"),
         (Cause::NotTls, _) => refusal.hint("this port serves HTTP without TLS; the port for https is another one"),
         (Cause::Alert, Step::Handshake) => refusal.hint(
             "the target refused what was offered: check --tls, --suites, --groups, --sni, --alpn, or whether it \

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{limits, profile};
 
-/// One mistake; its `Display` says what was found and what was expected.
+/// One mistake; its `Display` has the given and the expected value.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -19,7 +19,7 @@ pub enum PlanError {
         /// Why.
         why: &'static str,
     },
-    /// A value that no header can have. It is not told: it may be secret.
+    /// A value that no header can have. Messages omit it, since it may be secret.
     HeaderValue(String),
     /// A report keeps no value of a header that may be secret.
     HeaderNotKept(String),
@@ -81,7 +81,7 @@ pub enum PlanError {
     MixedShares,
     /// Percentages that do not make a whole. **Units**: percent.
     SharesDoNotAddUp(f64),
-    /// More names than travel with a plan.
+    /// More names than a plan can have.
     TooManyNames(usize),
     /// Something else than a name of SNI.
     ServerName(String),

@@ -14,7 +14,7 @@ pub const MOST_MEMBERS: usize = 32;
 /// A member as it is written: words with values, not yet read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberWords {
-    /// What it is called; empty: by its number.
+    /// Its name; empty: its number.
     pub name: String,
     /// Its share.
     pub share: String,
@@ -90,7 +90,7 @@ fn name(line: &str) -> Result<WeightedName, PlanError> {
     Ok(WeightedName { name: name.to_owned(), weight })
 }
 
-/// Each line that says something, read; or all that are wrong.
+/// Each line with content, parsed; or all mistakes.
 fn lines<T>(
     text: &str,
     none: PlanError,

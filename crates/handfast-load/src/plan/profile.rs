@@ -1,8 +1,8 @@
 //! Named kinds of ClientHello: what clients of that kind offer, as far as rustls can offer it.
 //!
-//! What is imitated are versions, groups, key shares and with them the size of the hello, which decides into how many
-//! segments it goes and what it costs the server. Not imitated are the order and number of extensions, GREASE, padding and
-//! ECH: a server that knows clients by their fingerprint sees rustls.
+//! A profile imitates versions, groups and key shares, and so the size of the hello, which determines its number of
+//! segments and its cost for the server. It does not imitate the order and number of extensions, GREASE, padding and
+//! ECH: a server that fingerprints clients sees rustls.
 
 use super::error::PlanError;
 
@@ -39,7 +39,7 @@ pub const ALL: [Profile; 4] = [
         groups: &["X25519", "secp256r1", "secp384r1"],
         alpn: &["h2", "http/1.1"],
     },
-    // A device that offers no more than it needs.
+    // A device with a minimal offer.
     Profile {
         name: "small",
         versions: &["1.3"],
@@ -47,7 +47,7 @@ pub const ALL: [Profile; 4] = [
         groups: &["X25519"],
         alpn: &[],
     },
-    // A client that never learnt TLS 1.3.
+    // A client without TLS 1.3.
     Profile {
         name: "tls12",
         versions: &["1.2"],
@@ -59,7 +59,7 @@ pub const ALL: [Profile; 4] = [
 
 /// The profile of this name.
 ///
-/// **Errors**: there is none; with those that there are.
+/// **Errors**: it does not exist; with the list of profiles.
 pub fn named(name: &str) -> Result<&'static Profile, PlanError> {
     ALL.iter().find(|profile| profile.name == name).ok_or_else(|| PlanError::Profile(name.to_owned()))
 }

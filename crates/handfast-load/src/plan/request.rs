@@ -38,9 +38,9 @@ fn refused(name: &str) -> Option<&'static str> {
             "the body's length is known, so it is sent with Content-Length (RFC 9112 §6.1)"
         }
         "connection" | "keep-alive" | "proxy-connection" => {
-            "how long a connection lives is said with --exchanges and --close (RFC 9110 §7.6.1)"
+            "set the lifetime of a connection with --exchanges and --close (RFC 9110 §7.6.1)"
         }
-        "upgrade" | "http2-settings" => "another protocol is not spoken (RFC 9110 §7.8)",
+        "upgrade" | "http2-settings" => "other protocols are not supported (RFC 9110 §7.8)",
         "te" | "trailer" => "no trailers are sent or waited for (RFC 9110 §6.5)",
         "expect" => "the body is sent at once, without waiting for 100 (RFC 9110 §10.1.1)",
         _ => return None,
@@ -84,7 +84,7 @@ fn path(text: &str) -> Result<String, PlanError> {
     Ok(text.to_owned())
 }
 
-/// Reads `[WEIGHT] [METHOD] PATH`; what is not said comes from `base`, but its body not to a method that usually has
+/// Reads `[WEIGHT] [METHOD] PATH`; missing parts come from `base`, except its body if the method usually has
 /// none. A URL instead of the path must be of `authority`.
 ///
 /// **Errors**: what is wrong with it.
@@ -144,7 +144,7 @@ pub fn parse_file(text: &str, base: &Request, authority: &str) -> Result<Vec<Req
     if wrong.is_empty() { Ok(requests) } else { Err(wrong) }
 }
 
-/// Gives a request a line of a file that belongs to it.
+/// Adds a line of a file to its request.
 fn take(request: &mut Request, line: &str) -> Result<(), PlanError> {
     if line.starts_with('@') {
         request.body = Some(body(line));
@@ -174,7 +174,7 @@ pub(crate) fn mistakes(request: &Request) -> Vec<PlanError> {
     wrong
 }
 
-/// Whether a line of a file says more of the request before it.
+/// Whether a line of a file belongs to the request before it.
 fn more(line: &str) -> bool {
     let first = line.split_ascii_whitespace().next().unwrap_or_default();
     line.starts_with('@') || (first.contains(':') && !is_url(first))

@@ -24,7 +24,7 @@ impl Recorder {
         self.present.tally.held += 1;
     }
 
-    /// So many arrivals were due and will never begin.
+    /// This number of arrivals was due and will never begin.
     pub(crate) fn never_begun(&mut self, arrivals: u64) {
         self.present.tally.unserved += arrivals;
     }
@@ -82,17 +82,17 @@ impl Recorder {
         }
     }
 
-    /// A connection that is to stand does.
+    /// A kept connection is open.
     pub(crate) fn opened(&mut self) {
         self.present.tally.open += 1;
     }
 
-    /// It stands no more.
+    /// A kept connection is no longer open.
     pub(crate) fn closed(&mut self) {
         self.present.tally.open = self.present.tally.open.saturating_sub(1);
     }
 
-    /// The target refused it, broke it off or ended it before it had carried anything.
+    /// The target refused, aborted or ended it before it carried data.
     pub(crate) fn shed(&mut self) {
         self.present.tally.shed += 1;
     }
@@ -100,7 +100,7 @@ impl Recorder {
 
 /// Exchanges.
 impl Recorder {
-    /// So many application bytes went each way.
+    /// Application bytes were sent and received.
     pub(crate) fn bytes(&mut self, sent: u64, received: u64) {
         self.present.tally.sent += sent;
         self.present.tally.received += received;
@@ -151,7 +151,7 @@ impl Recorder {
         self.present.tally.ended += 1;
     }
 
-    /// It began so late; nothing, in a closed model.
+    /// It began with this lag; ignored in a closed model.
     pub(crate) fn lag(&mut self, intended: Moment, begun: Moment) {
         if self.scheduled {
             self.time(Series::Lag, intended, begun);
@@ -170,7 +170,7 @@ impl Recorder {
         }
     }
 
-    /// It ended well, and how long it took means nothing: it lasted as long as the run.
+    /// It ended well, and its duration is meaningless: it lasted as long as the run.
     pub(crate) fn finished(&mut self, member: usize, done: Moment) {
         if done >= self.boundary {
             self.roll(done);

@@ -1,7 +1,7 @@
-//! Whether the thread was paused: it was due to run, and for a time neither ran nor waited for a CPU.
+//! Detects pauses of the thread: it was due to run, and for a time neither ran nor waited for a CPU.
 //!
-//! In: where its CPU clocks stood, at each beat. Out: pauses of at least [`PAUSE`], by the seconds in which they were. To every other
-//! clock a pause of the generator is a pause of its target: a stopped process, a suspended machine, a used-up CPU quota.
+//! In: its CPU clocks at each beat. Out: pauses of at least [`PAUSE`], by second. For other clocks, a pause of the generator
+//! looks like a pause of its target. Causes are a stopped process, a suspended machine, an exhausted CPU quota.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use handfast_net::clock::Moment;
 use super::Usage;
 use crate::sample::PAUSE;
 
-/// How often a thread that waits looks at the clock. **Cost**: at each beat two system calls, about 2 µs.
+/// The interval at which a waiting thread checks the clock. **Cost**: at each beat two system calls, about 2 µs.
 const BEAT: Duration = Duration::from_millis(10);
 
 /// A thread's beats.

@@ -32,7 +32,7 @@ fn run_to_its_end(spec: SearchSpec, mut answer: impl FnMut(f64) -> (bool, Verdic
         assert!(steps <= MOST_RATES * (spec.repeats + MOST_LIMITED - 1), "it ends");
     }
     let found = search.finish();
-    assert_eq!(found.search.steps.len(), steps as usize, "every step is told");
+    assert_eq!(found.search.steps.len(), steps as usize, "the search lists every step");
     found
 }
 
@@ -100,7 +100,7 @@ fn the_generators_limit_ends_the_way_up_and_is_told() {
     assert!((greatest - 6_400.0).abs() < 1e-9, "no rate above the first that was limited: {greatest}");
     let highest = found.search.highest_rate.unwrap();
     assert!(highest > 4_700.0 && highest < 5_000.0, "{highest}");
-    assert_eq!(found.search.lowest_failed, None, "nobody knows a rate that the target does not hold");
+    assert_eq!(found.search.lowest_failed, None, "no rate is known that the target does not hold");
     let verdict = found.verdict.unwrap();
     assert_eq!(verdict.word, VerdictWord::GeneratorLimited);
     assert!(verdict.evidence[0].contains("it is not known whether total.p99=50ms holds"), "{verdict:?}");

@@ -1,8 +1,8 @@
-//! The combined limit: what no proxy made of this library and these sockets can fall below.
+//! The combined limit: the least CPU time of a proxy with this library and these sockets.
 //!
-//! In: keys. Out: for standard transactions, for exchanges, and for bytes of bulk data, the TLS library's time in memory
-//! (the server's side, this very build) plus a bare TCP relay's CPU time for the same sockets. What a proxy needs more than
-//! that is its own.
+//! In: keys. Out: a limit for standard transactions, for exchanges, and for bulk data. It is the sum of two times: the TLS
+//! library's in memory (the server's side, this build), and a bare TCP relay's CPU time for the same sockets. Everything above
+//! that is the proxy's overhead.
 
 use std::time::SystemTime;
 

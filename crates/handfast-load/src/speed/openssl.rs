@@ -1,4 +1,4 @@
-//! What `openssl speed` says of the same operations on this machine.
+//! Runs `openssl speed` for the same operations on this machine.
 //!
 //! In: our operations. Out: rows that both have. OpenSSL is run as a program, one algorithm after the other, for a second
 //! each; its machine-readable lines (`-mr`) are read, and both count CPU time.
@@ -14,7 +14,7 @@ use crate::outcome::Refusal;
 
 /// How long one run may take; two seconds are usual.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Most that a run may say.
+/// Most output of a run.
 const LONGEST: u64 = 1 << 20;
 
 /// OpenSSL's word for an algorithm, ours, and what its figures are.
@@ -79,7 +79,7 @@ pub(super) fn version() -> Result<String, Refusal> {
     )))
 }
 
-/// LibreSSL and others answer to the same name, and mean other things by their figures.
+/// LibreSSL and others have the same program name, and other figures.
 fn is_openssl(version: &str) -> bool {
     let number = version.strip_prefix("OpenSSL ").and_then(|rest| rest.split(' ').next());
     number.is_some_and(|number| number.starts_with("1.1.1") || !number.starts_with(['0', '1']))
@@ -190,7 +190,7 @@ fn finish(mut child: Child, timeout: Duration) -> Result<String, &'static str> {
         Ok(Err(RecvTimeoutError::Disconnected)) | Err(_) => Err("its output could not be read"),
     };
     if text.is_err() {
-        // Already gone, then.
+        // The process has already ended.
         let _ = child.kill();
     }
     // Its output has ended, or it was killed: it is about to be over.

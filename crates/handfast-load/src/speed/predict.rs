@@ -1,10 +1,10 @@
-//! What follows from single operations: the arithmetic, and nothing that is measured here.
+//! Predicts from single operations: arithmetic only, without measurements.
 //!
 //! In: a report with operations and handshakes. Out: sums. A server's handshake is its key exchange, its signature, and
-//! *the rest*: key schedule, transcript, messages, records, tickets. The rest is what one handshake in memory takes beside
-//! its key exchange and its signature: for full handshakes that with the cheapest signature, Ed25519, where the rest is the
-//! largest part and so measured best; for resumed ones that with X25519. All other handshakes in memory are then there to
-//! hold the arithmetic against.
+//! *the rest*: key schedule, transcript, messages, records, tickets. The rest is the time of one handshake in memory without
+//! its key exchange and its signature. For full handshakes it is taken from the one with the cheapest signature, Ed25519, where the
+//! rest is the largest part and so measured best; for resumed ones from that with X25519. All other handshakes in memory serve to
+//! check the arithmetic.
 
 use handfast_report::speed::{Bulk, Handshake, Prediction, SpeedReport, Term, What};
 use handfast_tls::operations::{Cipher, Group, Signature};
@@ -14,7 +14,7 @@ use super::{File, SIZES};
 /// Kinds of keys that every client can verify; browsers take no Ed25519.
 const SERVED: [Signature; 5] =
     [Signature::EcdsaP256, Signature::EcdsaP384, Signature::Rsa2048, Signature::Rsa3072, Signature::Rsa4096];
-/// Handshakes that are always told of; `None`: resumed.
+/// Handshakes that are always reported; `None`: resumed.
 const ALWAYS: [(Option<Signature>, Group); 5] = [
     (Some(Signature::EcdsaP256), Group::X25519),
     (Some(Signature::EcdsaP256), Group::X25519Mlkem768),
@@ -24,7 +24,7 @@ const ALWAYS: [(Option<Signature>, Group); 5] = [
 ];
 /// Groups that are reported for each certificate given.
 const FOR_FILES: [Group; 2] = [Group::X25519, Group::X25519Mlkem768];
-/// What the rest is taken from.
+/// The handshakes that give the rest.
 const BASIS: (Signature, Group) = (Signature::Ed25519, Group::X25519);
 
 /// All predictions: this machine's best, the usual ones, and those for the certificates given.

@@ -1,12 +1,12 @@
-//! The bare TCP relay: what a proxy has to do with its sockets, and nothing else.
+//! The bare TCP relay: only the socket work of a proxy.
 //!
-//! In: what is to be relayed. Out: the relay's CPU time for a connection or a byte. The relay is a thread with the engine,
+//! In: the kind of traffic. Out: the relay's CPU time for a connection or a byte. The relay is a thread with the engine,
 //! the sockets and the relay of the proxy ([`handfast_leg::relay`], with two plain legs), without TLS, limits, logs and
 //! metrics. Its clients and its backend are another thread's. Loopback only.
 //!
-//! A relay that is faster than its peers waits for them, and each wait costs calls that a busy relay would not make. So it is
-//! measured twice: with peers on another CPU, and with peers on the same CPU, where they and the relay take turns with many
-//! connections ready each time. The smaller figure is the limit, as a lower one can be reached.
+//! A relay that is faster than its peers waits for them, and each wait costs system calls that a busy relay would not make. So it is
+//! measured twice: with peers on another CPU, and with peers on the same CPU, where they and the relay alternate with many
+//! ready connections each time. The smaller figure is the limit.
 
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -46,7 +46,7 @@ const STREAMS: usize = 4;
 /// Rounds, of which the median counts, and how long each takes.
 const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_millis(150);
-/// When something is badly wrong.
+/// Timeout of the whole measurement.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How often a thread looks whether all is over.
 const LOOK: Duration = Duration::from_millis(20);
@@ -61,14 +61,14 @@ const TURNS: u32 = 16;
 pub(super) enum Work {
     /// Connections with [`EXCHANGE`] bytes there and back.
     Transactions,
-    /// [`EXCHANGE`] bytes there and back, again and again on connections that stand.
+    /// [`EXCHANGE`] bytes there and back, repeatedly on kept connections.
     Exchanges,
     /// A few connections that carry as much as they can, both ways.
     Bulk,
 }
 
 impl Work {
-    /// Transactions, exchanges or bytes that are done when so many bytes were passed on, in either direction.
+    /// Transactions, exchanges or bytes that are done when this number of bytes was relayed, in either direction.
     fn units(self, bytes: usize) -> f64 {
         match self {
             // Counted when they end.
@@ -155,7 +155,7 @@ fn once(work: Work, one_cpu: bool) -> Result<Needed, Refusal> {
             thread.join().unwrap_or_else(|_| Err(failed("a thread panicked")))
         };
         let (relay, peers): (Result<Vec<Round>, _>, Result<Vec<Round>, _>) = (joined(relay), joined(peers));
-        // What the peers met is the cause of what the relay met after it.
+        // An error of the peers causes a later one of the relay.
         peers?;
         let rounds = relay?;
         if rounds.len() < ROUNDS {
@@ -331,7 +331,7 @@ async fn relay(run: &Run, work: Work, mut client: PlainLeg, backend: &Address) -
                 Progress::Blocked => break,
                 Progress::Moved => turns += 1,
                 Progress::Finished => {
-                    // Closing says the second end, as in the proxy.
+                    // Closing sends the second end, as in the proxy.
                     backend.socket_mut().finish_at_drop();
                     client.socket_mut().finish_at_drop();
                     return Ok(());
@@ -342,7 +342,7 @@ async fn relay(run: &Run, work: Work, mut client: PlainLeg, backend: &Address) -
     }
 }
 
-/// What the client says first: the proxy has a hello and a flight at this point.
+/// The first bytes of the client: the proxy reads a hello and sends a flight at this point.
 async fn first_bytes(run: &Run, client: &mut PlainLeg) -> Result<Vec<u8>, RelayFailure> {
     loop {
         let read = {
@@ -368,7 +368,7 @@ fn turn(
 ) -> Result<Progress, RelayFailure> {
     let before = client.received() + backend.received();
     let scratch = &mut *run.scratch.borrow_mut();
-    // Nothing waits for company here, so the time does not matter.
+    // Nothing is batched here, so the time does not matter.
     let turn = handfast_leg::relay::turn(client, backend, scratch, Moment::NEVER);
     let turn = turn.map_err(RelayFailure::Leg)?;
     let bytes = client.received() + backend.received() - before;
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(ended.expect_err("it failed").what, "speed --limit: bare relay: a made-up fault");
         let begun = Moment::now();
         let other = std::thread::Builder::new().spawn(move || serve(false, over, |_| {})).expect("a thread");
-        assert!(other.join().expect("no panic").expect("nothing of its own").is_empty());
+        assert!(other.join().expect("no panic").expect("no error of the other thread").is_empty());
         assert!(Moment::now().since(begun) < PATIENCE);
     }
 }

@@ -1,7 +1,7 @@
-//! How long a thing takes: CPU time of the thread, in several repetitions of a size that fits, on one core and on all.
+//! Times an operation: CPU time of the thread, in several repetitions of a suitable length, on one core and on all.
 //!
-//! In: a [`Subject`]. Out: medians with their spread. CPU time and not the wall clock's: what other programs and other
-//! machines take away is not counted, though what they leave in caches is.
+//! In: a [`Subject`]. Out: medians with their spread. CPU time instead of wall-clock time excludes the time of other programs and
+//! virtual machines, though not their effect on caches.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ const REPETITION: f64 = 18e6;
 const MOST: usize = 1 << 20;
 /// How long all cores are measured.
 const TOGETHER: Duration = Duration::from_millis(120);
-/// How long a core waits for the others to begin, working all the time.
+/// How long a core works while it waits for the others to begin.
 const GATHERING: Duration = Duration::from_secs(5);
 
 /// CPU time of this thread, in nanoseconds.
@@ -41,9 +41,9 @@ pub(super) struct Taken {
     pub(super) other: f64,
 }
 
-/// Something to be timed.
+/// An operation to time.
 pub(super) trait Subject {
-    /// Does it so many times, and times it without what it has to prepare.
+    /// Runs it this number of times, and times it without the preparation.
     fn run(&mut self, times: usize) -> Result<Taken, Refusal>;
 
     /// How many things one time is.
@@ -74,7 +74,7 @@ impl Watch {
     }
 }
 
-/// A subject that is timed by and by.
+/// A subject that is timed in several steps.
 pub(super) struct Timed {
     subject: Box<dyn Subject>,
     /// How many times are a repetition.

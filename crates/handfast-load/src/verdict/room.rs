@@ -1,16 +1,16 @@
-//! Whether the generator had room: CPU when it wanted it, and time between its transactions.
+//! Whether the generator had spare capacity: CPU when it needed it, and time between its transactions.
 //!
-//! In: a run. Out: why its figures are the generator's own; or `None`, and then a target may be blamed. The thresholds
-//! stand here and nowhere else, and every model is measured by the same ones: a closed loop, a rate, a ramp, each step of
+//! In: a run. Out: why its figures describe the generator; or `None`, and then the target may be the cause. All thresholds
+//! are in this file, and are the same for every model: a closed loop, a rate, a ramp, each step of
 //! a search.
 //!
 //! | what | from | it means |
 //! |---|---|---|
-//! | [`PAUSED`] | 1 % | paused: of 100 transactions one was due meanwhile, and p99 has the pause in it |
-//! | [`LONG_PAUSE`] | 0.3 s | paused in one second for so long: a pause that no percentile has to show |
-//! | [`HELD_UP`] | 20 % | ready and without a CPU: what it waited for is in every latency |
+//! | [`PAUSED`] | 1 % | paused: one of 100 transactions was due in a pause, so p99 includes it |
+//! | [`LONG_PAUSE`] | 0.3 s | paused for this long in one second: percentiles may hide such a pause |
+//! | [`HELD_UP`] | 20 % | ready and without a CPU: that wait is in every latency |
 //! | [`PACE`] | 97 % | busy, or waiting for a CPU: a closed loop then measures its own pace |
-//! | [`BUSY`] | 90 % | the same where transactions began late, or a target is about to be blamed |
+//! | [`BUSY`] | 90 % | the same where transactions began late, or the target seems to be the cause |
 
 use handfast_report::model::VerdictWord;
 use handfast_report::units::{counted, nanos, share};
@@ -66,7 +66,7 @@ pub(super) fn had_room(view: &View<'_>) -> Option<String> {
     Some(format!("the generator had spare capacity: its busiest thread was {}", use_of(busiest)))
 }
 
-/// Lag that is too small to condemn a run, and too great to keep silent about.
+/// Lag that is too small to invalidate a run, and large enough to report.
 pub(super) fn late_all_the_same(view: &View<'_>) -> Option<String> {
     let (lag, service) = (view.merged(Series::Lag), view.merged(Series::Service));
     (lag.quantile_nanos(0.99) > too_late(&service, LATE, LATE_SHARE)).then(|| {
@@ -123,7 +123,7 @@ pub(super) fn pauses(view: &View<'_>) -> Vec<String> {
     view.worker_threads().into_iter().filter_map(of_worker).collect()
 }
 
-/// A thread that was ready and had no CPU: whatever the model, its waiting is in what it measured.
+/// A thread that was ready and had no CPU: in every model, its measurements include that wait.
 fn held_up(view: &View<'_>) -> Option<Vec<String>> {
     let starved = view.most_starved().filter(|busy| busy.starved >= HELD_UP)?;
     let mut evidence = vec![match starved.pressure() >= PACE {
@@ -142,7 +142,7 @@ fn held_up(view: &View<'_>) -> Option<Vec<String>> {
     Some(evidence)
 }
 
-/// Closed loop: a thread that never waits for its target measures itself.
+/// Closed loop: a thread that never waits for its target measures its own speed.
 fn pace(view: &View<'_>, busiest: Busy) -> Option<Vec<String>> {
     if busiest.pressure() < PACE {
         return None;
@@ -161,7 +161,7 @@ fn cure(view: &View<'_>) -> String {
         Model::Closed => "a --rate below what both can do together",
         Model::Open { .. } | Model::Ramp { .. } => "a lower --rate",
     };
-    format!("give the generator a core or a machine of its own, or {less}")
+    format!("give the generator a separate core or machine, or {less}")
 }
 
 /// `transactions began late: …`, when they did.
@@ -209,8 +209,8 @@ fn lateness(view: &View<'_>) -> Option<Vec<String>> {
     Some(evidence)
 }
 
-/// In time, but without a pause: what it could not do in time may be why less was taken. Then it is not known whose limit it
-/// was.
+/// In time, but always busy: the generator may be why less was handled. Then it is unknown which side was at its
+/// limit.
 fn no_room_to_blame(view: &View<'_>) -> Option<Vec<String>> {
     let busiest = view.busiest().filter(|busiest| busiest.pressure() >= BUSY)?;
     let blame = target(view)?;

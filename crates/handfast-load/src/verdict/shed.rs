@@ -1,7 +1,7 @@
-//! Connections that the target did not want: refused, broken off, or ended before they had carried anything.
+//! Connections that the target shed: refused, aborted, or ended before they carried data.
 //!
-//! In: a run. Out: sentences. Such connections are no transactions, and in an open model possibly nothing was lost; but
-//! a reader of the figures should know that the target received more requests than it served.
+//! In: a run. Out: sentences. Such connections are no transactions, and in an open model possibly nothing was lost. But
+//! the report has to show that the target received more requests than it served.
 
 use handfast_report::units::{count, counted, nanos, share};
 
@@ -56,7 +56,7 @@ const fn way(cause: Cause) -> &'static str {
     }
 }
 
-/// A closed model asked for so many connections, and fewer stood because the target shed them.
+/// A closed model had fewer open connections than requested, because the target shed them.
 pub(super) fn missing(view: &View<'_>) -> Option<String> {
     let wanted = u64::from(view.plan.connections);
     let most = view.seconds.iter().map(|second| second.tally.open).max()?;

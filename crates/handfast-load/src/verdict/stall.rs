@@ -11,7 +11,7 @@ use super::view::View;
 use crate::plan::{Model, Work};
 use crate::sample::{Interval, Series};
 
-/// So many must usually end in a second before one without any is no chance (Poisson: one second in 22,000 at ten a second).
+/// At this usual number per second, an empty second is not chance (Poisson: one second in 22,000 at ten a second).
 const USUAL: u64 = 10;
 /// What ends in a stalled second, as a part of what usually does: the last answers before it, the first after it.
 const PART: u64 = 20;
@@ -55,8 +55,8 @@ fn paused(view: &View<'_>, second: &Interval, next: Option<&Interval>, usual: u6
     few && matches!(view.plan.model, Model::Closed) && waited * 2 >= u64::from(view.plan.connections).max(1)
 }
 
-/// How many usually end in a second: what three quarters of the seconds do not exceed, so that a target that stood still for
-/// most of the run is seen too.
+/// How many usually end in a second: the third quartile, so that a target that stalled for
+/// most of the run is detected too.
 fn usual(view: &View<'_>, seconds: &[&Interval]) -> u64 {
     let mut all: Vec<u64> = seconds.iter().map(|second| ended(view, second)).collect();
     all.sort_unstable();

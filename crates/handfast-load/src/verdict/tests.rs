@@ -589,7 +589,7 @@ fn a_closed_model_with_connections_missing_is_not_valid() {
     assert_eq!(verdict.word, VerdictWord::Errors, "{verdict:?}");
     assert!(said(&verdict, "of 100 connections at most 90 were open"), "{verdict:?}");
     assert_eq!(run(100, 3).word, VerdictWord::Valid, "one that was replaced is not missing");
-    assert_eq!(run(90, 0).word, VerdictWord::Valid, "nobody was refused");
+    assert_eq!(run(90, 0).word, VerdictWord::Valid, "no connection was refused");
 }
 
 fn said(verdict: &Verdict, words: &str) -> bool {

@@ -1,4 +1,4 @@
-//! A run as the verdict and the report look at it: which seconds count, what was expected of them, who was busy.
+//! The view of a run for verdict and report: the seconds that count, the expected numbers, the busy threads.
 //!
 //! In: an [`Outcome`]. Out: its totals, and means over the seconds that are neither the start nor the end.
 
@@ -15,7 +15,7 @@ use crate::sample::{Failures, Interval, Series, ThreadUse};
 /// Runs longer than this leave the first and the last second out of means: connections are made in the one, and
 /// fewer begin in the other.
 const TRIMMED_FROM: f64 = 3.0;
-/// From how much more at the end than at the start latencies are said to grow.
+/// The growth from start to end from which on a sentence reports growing latencies.
 const GROWN: f64 = 1.5;
 
 /// A run, looked at.
@@ -140,7 +140,7 @@ impl<'o> View<'o> {
         self.totals.series.get(&series).map_or(0, |samples| samples.quantile_nanos(quantile))
     }
 
-    /// The thread that had least rest over the seconds that count.
+    /// The busiest thread over the seconds that count.
     pub(crate) fn busiest(&self) -> Option<Busy> {
         self.threads().into_iter().max_by(|one, other| one.pressure().total_cmp(&other.pressure()))
     }
@@ -198,7 +198,7 @@ impl<'o> View<'o> {
         ends.filter_map(|end| end.kernel.get(name)).sum()
     }
 
-    /// Whether the target was dialled on loopback: it shares the machine with its generator.
+    /// Whether the target was on loopback: it shares the machine with its generator.
     pub(crate) fn is_local(&self) -> bool {
         let addresses = addresses(self.outcome);
         !addresses.is_empty() && addresses.iter().all(IpAddr::is_loopback)
@@ -246,7 +246,7 @@ impl<'o> View<'o> {
         Some(self.offered(self.length)? / self.length.max(f64::MIN_POSITIVE))
     }
 
-    /// Transactions a second that were taken over the whole run: those of the report's headline.
+    /// Transactions a second that the target handled over the whole run: those of the report's headline.
     pub(crate) fn rate(&self) -> f64 {
         let tally = &self.totals.tally;
         let taken = match self.plan.work {

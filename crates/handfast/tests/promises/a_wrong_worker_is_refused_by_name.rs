@@ -61,7 +61,7 @@ fn another_program_is_named_with_both_hashes() {
     assert_eq!(ended.talk.matches("SHA-256").count(), 1, "{}", ended.talk);
     assert!(ended.talk.contains("hint: install the same program on every machine"), "{}", ended.talk);
     assert!(begun.elapsed() < GATHERED, "{:?}", begun.elapsed());
-    let told = fleet.worker("changed").program.talk.containing("turned away by a coordinator");
+    let told = fleet.worker("changed").program.talk.containing("rejected by a coordinator");
     assert!(told.contains("SHA-256"), "{told}");
 }
 

@@ -98,7 +98,7 @@ fn what_setup_writes_is_safe_and_works() {
     }
     let ran = handfast(&["load", "doctor", "--workers", &url, "--bus-ca", &ca]);
     assert_eq!(ran.code, Some(1), "{}", ran.all());
-    assert!(ran.talk.contains("does not want this user"), "without one: {}", ran.talk);
+    assert!(ran.talk.contains("rejected this user"), "without one: {}", ran.talk);
 
     let stage = Stage::echo();
     let worker = words(&worker, &[&url]);

@@ -68,5 +68,5 @@ fn a_server_without_tickets_is_asked_for_its_word() {
     // Who is not asked says nothing, and what is not known is not good.
     let ended = Load::at(server.address).with("--handshake-only --close server --timeout 200ms").run();
     assert_eq!(ended.code, Some(1), "{}", ended.all());
-    assert!(ended.talk.contains("did not say in time whether it accepted"), "{}", ended.all());
+    assert!(ended.talk.contains("did not show in time whether it accepted"), "{}", ended.all());
 }

@@ -26,7 +26,7 @@ fn refused(ended: &Ended, code: i32, words: &[&str]) {
 fn nobody_listens() {
     let address = Backend::refusing().to_string();
     let ended = Load::at(&address).with(LONG).run();
-    refused(&ended, 1, &[&address, "refused", "hint:", "is the service running?"]);
+    refused(&ended, 1, &[&address, "refused", "hint:", "check that the service is running"]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The bus inside the process: one bounded ring of messages that every subscription reads.
 //!
-//! In: a subject and bytes. Out: the same, to every subscription that they fit. It behaves as NATS does, so that a run
-//! on one machine takes the same path as a run on many.
+//! In: a subject and bytes. Out: the same, to every matching subscription. It behaves like NATS, so that a run
+//! on one machine takes the same code path as a run on many.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

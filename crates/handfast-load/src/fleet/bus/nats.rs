@@ -1,6 +1,6 @@
 //! The bus between machines: a NATS server, through async-nats.
 //!
-//! In: a [`BusAddress`] that `safety.rs` has looked at. Out: a [`Bus`] that connects again by itself when it was lost.
+//! In: a [`BusAddress`] that `safety.rs` has checked. Out: a [`Bus`] that reconnects automatically.
 //!
 //! Users and passwords, and no nkeys: async-nats signs only with its feature `nkeys`, which brings 29 packages.
 
@@ -20,9 +20,9 @@ use crate::outcome::Refusal;
 
 /// Bound of a connection attempt, TLS included.
 const CONNECTING: Duration = Duration::from_secs(5);
-/// Bound of handing a message to the connection: longer only when it is lost and its queue is full.
+/// Timeout for handing a message to the connection: it passes only if the connection is lost and its queue is full.
 const SENDING: Duration = Duration::from_secs(1);
-/// How often the server is asked whether it lives; it is given up after two answers that did not come.
+/// The interval of pings to the server; two missing answers end the connection.
 const PING: Duration = Duration::from_secs(1);
 /// Longest pause between two attempts to connect again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
@@ -35,7 +35,7 @@ pub(in crate::fleet) struct Nats {
     place: String,
 }
 
-/// What a connection is to be like.
+/// The settings of a connection.
 pub(in crate::fleet) struct Wish<'a> {
     /// The server.
     pub(in crate::fleet) address: &'a BusAddress,
@@ -43,11 +43,11 @@ pub(in crate::fleet) struct Wish<'a> {
     pub(in crate::fleet) server: ServerAddr,
     /// User and password.
     pub(in crate::fleet) user: Option<(String, String)>,
-    /// Whether to go on without TLS is out of the question.
+    /// Whether TLS is required.
     pub(in crate::fleet) insist_on_tls: bool,
-    /// What the server lists us as.
+    /// Our name in the server's list of clients.
     pub(in crate::fleet) name: &'a str,
-    /// Where answers come.
+    /// The subject of answers.
     pub(in crate::fleet) inbox: String,
 }
 
@@ -61,7 +61,7 @@ pub(in crate::fleet) fn place(server: &ServerAddr) -> String {
 impl Nats {
     /// Connects. The second part of the answer are the server's complaints, as they come.
     ///
-    /// **Errors**: a server that is not there, whose certificate is not trusted, or that does not want this user.
+    /// **Errors**: the server is unreachable, its certificate is not trusted, or it rejects this user.
     pub(in crate::fleet) async fn connect(
         wish: Wish<'_>,
     ) -> Result<(Arc<Self>, mpsc::Receiver<String>), Refusal> {
@@ -75,7 +75,7 @@ impl Nats {
             .ping_interval(PING)
             .subscription_capacity(QUEUE)
             .require_tls(wish.insist_on_tls)
-            // A server's list of other servers would lead past the checks that were made on this one.
+            // Other servers in the server's list were not checked.
             .ignore_discovered_servers()
             .reconnect_delay_callback(pause)
             .event_callback(move |event| {
@@ -94,7 +94,7 @@ impl Nats {
             connecting.map_err(|_| failed("no answer in time".into()))?.map_err(|error| {
                 match error.kind() {
                 ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => failed(
-                    "the server does not want this user and password".into(),
+                    "the server rejected this user and password".into(),
                 )
                 .hint(
                     "give the file that `handfast worker setup --host NAME DIR` wrote for this role, or the user in the URL",
@@ -121,19 +121,19 @@ fn pause(attempts: usize) -> Duration {
     (Duration::from_millis(100) * 2u32.pow(doublings)).min(LONGEST_PAUSE)
 }
 
-/// Says what happened to the connection. `lost`: whether it was lost before, and is not back yet.
+/// Logs what happened to the connection. `lost`: whether it is lost at the moment.
 fn log(event: &Event, complain: &mpsc::Sender<String>, lost: &AtomicBool) {
     match event {
         // The first one is not reported: the request goes on.
-        Event::Connected if lost.swap(false, Ordering::Relaxed) => tracing::info!("the bus is back"),
+        Event::Connected if lost.swap(false, Ordering::Relaxed) => tracing::info!("bus reconnected"),
         Event::Connected => tracing::debug!("the bus is connected"),
         Event::Disconnected => {
             lost.store(true, Ordering::Relaxed);
-            tracing::warn!("the bus was lost; trying again");
+            tracing::warn!("the connection to the bus was lost; reconnecting");
         }
         Event::SlowConsumer(_) => tracing::warn!("messages lost: too slow to read them"),
         Event::ServerError(error) => {
-            tracing::debug!(%error, "the bus complains");
+            tracing::debug!(%error, "the bus reports an error");
             // A caller that needs errors reads them; the first ones are enough.
             let _ = complain.try_send(error.to_string());
         }
@@ -195,7 +195,7 @@ impl Bus for Nats {
 
     fn flush(&self) -> Later<'_, ()> {
         Box::pin(async {
-            // What cannot be sent in this time will not be missed: every order is asked again or has a lease.
+            // Messages that cannot be sent in this time are not needed: every order is repeated or has a lease.
             let _ = timeout(SENDING, self.client.flush()).await;
         })
     }

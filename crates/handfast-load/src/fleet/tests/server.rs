@@ -114,7 +114,7 @@ async fn what_setup_writes_works_and_gives_nobody_more_than_he_needs() {
         assert!(found.contains("no subjects but the fleet's"), "{found}");
     }
     let nobody = BusAddress { credentials: None, ..worker.clone() };
-    assert!(doctor(&nobody).await.unwrap_err().what.contains("does not want this user"));
+    assert!(doctor(&nobody).await.unwrap_err().what.contains("rejected this user"));
     let stranger = BusAddress { ca: None, ..worker.clone() };
     assert!(doctor(&stranger).await.is_err(), "no certificate of this CA is in the system");
 
@@ -155,7 +155,7 @@ async fn a_worker_can_neither_command_nor_listen_to_others() {
     };
     tokio::join!(say, hear);
     let silence = tokio::time::timeout(Duration::from_millis(300), spied.next()).await;
-    assert!(!matches!(silence, Ok(Some(_))), "a worker heard another: {silence:?}");
+    assert!(!matches!(silence, Ok(Some(_))), "a worker received another worker's message: {silence:?}");
 }
 
 #[tokio::test]

@@ -53,7 +53,11 @@ fn the_targets_of_vegeta_are_understood() {
     let names: Vec<String> = requests.iter().map(Request::name).collect();
     assert_eq!(names, ["GET /one", "POST /two", "GET /three"]);
     assert_eq!(requests[0].headers.len(), 2);
-    assert_eq!(requests[1].headers[0].value.as_deref(), Some("2"), "its own header instead of everybody's");
+    assert_eq!(
+        requests[1].headers[0].value.as_deref(),
+        Some("2"),
+        "its own header instead of the common one"
+    );
     assert_eq!(requests[1].body, Some(Body::File("/tmp/body".into())));
     assert_eq!(requests[2].body, None);
     let wrong = parse_file("X: 1\nnothing\nY: 2\n@z\n/a\nHost\n", &base(), "a").unwrap_err();

@@ -1,4 +1,4 @@
-//! What can go wrong between the bare relay and its peers.
+//! Errors between the bare relay and its peers.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub(super) enum RelayFailure {
     Leg(Broken),
     /// A peer ended too early; which one, and when.
     Ended(&'static str),
-    /// So many bytes came back, and then the end.
+    /// Only this number of bytes came back before the end.
     TooFew(usize),
     /// More came back than was sent.
     TooMany,

@@ -1,6 +1,6 @@
 //! The relay's peers: backends that echo or flood, and clients that do one piece of work after the other.
 //!
-//! In: what is to be relayed, and where. Out: an error, if there is one; the relay is measured.
+//! In: the kind of traffic, and the relay's address. Out: an error, if there is one; only the relay is measured.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
