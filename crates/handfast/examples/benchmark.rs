@@ -12,7 +12,7 @@
 //! (`exchange`, `bulk`).
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
-#![expect(clippy::disallowed_methods, reason = "a server of its own, to compare the proxy with")]
+#![expect(clippy::disallowed_methods, reason = "a plain server, to compare the proxy with")]
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -32,7 +32,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-/// A connection on which nothing comes for so long is ended.
+/// The idle timeout of a connection.
 const IDLE: Duration = Duration::from_secs(120);
 
 fn main() -> ExitCode {

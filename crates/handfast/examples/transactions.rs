@@ -8,7 +8,7 @@
 //! ```
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
-#![expect(clippy::disallowed_methods, reason = "a client of its own, to look at the proxy from outside")]
+#![expect(clippy::disallowed_methods, reason = "an independent client, to observe the proxy from outside")]
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! `handfast compare`: the JSON reports of two sides in, whether they differ by more than chance out.
+//! `handfast compare`: the JSON reports of two sides in, a test for differences beyond chance out.
 
 use std::fmt;
 use std::fs::File;
@@ -53,14 +53,14 @@ pub(crate) fn compare(words: &CompareWords) -> ExitCode {
     }
 }
 
-/// What each side is called, and its reports: two files, or those of `--before` and `--after`.
+/// The name and reports of each side: two files, or those of `--before` and `--after`.
 fn sides(words: &CompareWords) -> ((String, Vec<PathBuf>), (String, Vec<PathBuf>)) {
     let file = |path: &Option<PathBuf>| {
         path.iter().map(|path| (path.display().to_string(), vec![path.clone()])).next()
     };
     match (file(&words.a), file(&words.b)) {
         (Some(a), Some(b)) => (a, b),
-        // clap demands all of the one, or all of the other.
+        // clap requires all options of one form.
         _ => (("before".into(), words.before.clone()), ("after".into(), words.after.clone())),
     }
 }
@@ -93,14 +93,14 @@ fn report(path: &Path) -> Result<Report, FileError> {
     from_json(&text).map_err(FileError::Report)
 }
 
-/// What is wrong with one side.
+/// A mistake of one side.
 #[derive(Debug)]
 enum SideError {
     TooMany { side: &'static str, runs: usize },
     File { side: &'static str, path: PathBuf, error: FileError },
 }
 
-/// Why a file is no report.
+/// Why a file is not a report.
 #[derive(Debug)]
 enum FileError {
     Io(io::Error),

@@ -1,7 +1,7 @@
-//! `handfast doctor`: words in, findings out.
+//! `handfast doctor`: command line in, findings out.
 //!
 //! In: [`DoctorWords`]. Out: the report on standard output, perhaps JSON in a file, an exit code: 0 no findings, 1 findings, 2 wrong
-//! use. What a wanted load needs is in `doctor/size.rs`.
+//! use. `doctor/size.rs` computes the resources for a planned load.
 
 mod size;
 
@@ -23,7 +23,7 @@ use crate::talk::print;
 use crate::verbs::{color, wants_color};
 use crate::words::doctor::{DoctorWords, KeysWords, OutputWords, Topic};
 
-/// Columns where there is no terminal to tell.
+/// Columns without a terminal.
 const USUAL: usize = 100;
 
 /// A certificate of a configuration with fewer days left is reported.
@@ -72,14 +72,14 @@ fn machine(words: &DoctorWords) -> Result<Report, Refusal> {
     }
 }
 
-/// A configuration, and what it asks for.
+/// A configuration, and its demands.
 fn read(path: &Path) -> Result<(ConfigSource, ResourceDemand), Refusal> {
     let source = ConfigSource::File(path.to_path_buf());
     let (config, _) = source.read(color()).map_err(|error| Refusal::wrong_use(error.problems.trim_end()))?;
     Ok((source, ResourceDemand::from(&config)))
 }
 
-/// Whether the proxy could serve it here, whether it fits, and what of its keys and certificates is wrong.
+/// Whether the proxy could serve it here, whether it fits the machine, and problems of its keys and certificates.
 fn fits(
     source: &ConfigSource,
     demand: ResourceDemand,
@@ -140,9 +140,9 @@ fn program() -> String {
     format!("handfast {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Examines, and tells what was found.
+/// Examines, and reports the findings.
 fn told(words: &OutputWords, examine: impl FnOnce() -> Result<Told, Refusal>) -> ExitCode {
-    // Before anything is examined: a report that cannot be kept is not worth making.
+    // First, since a report that cannot be written is useless.
     let output = match words.json.as_deref().map(Output::prepare).transpose() {
         Ok(output) => output,
         Err(what) => return refused(&Refusal::failed(format!("--json: {what}"))),

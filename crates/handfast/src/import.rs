@@ -1,6 +1,6 @@
 //! `handfast import`, and `handfast proxy --stunnel` and `--hitch`: other programs' configurations.
 //!
-//! In: a file or a command line. Out: a `handfast.toml`, and on standard error a line for each option that is not as before.
+//! In: a file or a command line. Out: a `handfast.toml`, and on standard error a line for each option with another meaning.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -31,7 +31,7 @@ pub(crate) fn import(words: &ImportWords) -> ExitCode {
         talk::err(&note.to_string());
     }
     if words.strict && !imported.is_exact() {
-        talk::err("error: nothing is written: not everything means the same, and --strict was asked for");
+        talk::err("error: nothing is written: with --strict, no option may change its meaning");
         return ExitCode::FAILURE;
     }
     let written = match &words.output {
@@ -46,7 +46,7 @@ pub(crate) fn import(words: &ImportWords) -> ExitCode {
 
 fn refused() -> ExitCode {
     talk::err(
-        "error: not every service is there: see `refused` above. Change the old configuration, or write it by hand",
+        "error: not every service was converted: see `refused` above. Change the old configuration, or write it by hand",
     );
     ExitCode::FAILURE
 }
@@ -66,7 +66,7 @@ pub(crate) type Reading = fn(&Path, &Path) -> Result<Imported, ImportError>;
 
 /// A configuration that is read from another program's file, at start and at each reload.
 pub(crate) fn source(read: Reading, file: PathBuf) -> ConfigSource {
-    // The folder of now: a reload must not depend on where the process is then.
+    // The current folder: a reload must not depend on the working directory at that time.
     let folder = std::env::current_dir().unwrap_or_default();
     let convert = move |file: &Path| config_of(read(file, &folder));
     ConfigSource::Converted(ConvertedConfig { file, convert: Arc::new(convert) })
@@ -100,7 +100,7 @@ fn line(row: &Row) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "nobody else reads these files")]
+#[expect(clippy::disallowed_methods, reason = "no other process reads these files")]
 mod tests {
     use std::io::Read as _;
 
@@ -122,7 +122,7 @@ mod tests {
         assert!(!imported("on").is_exact());
     }
 
-    /// Certificates for what reads them: a pin is made of the file's keys.
+    /// Certificates for options that read them: pins are computed from the file's keys.
     fn folder() -> TempDir {
         let folder = tempfile::tempdir().expect("a folder");
         let pem = include_str!("../../handfast-tls/src/presented/testdata/pin.crt");
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// What the table says of each option is what is done with its example, and the proxy takes what was written.
+    /// The example of each option is converted as its row says, and the proxy accepts the result.
     #[test]
     fn the_tables_are_true() {
         let (folder, mut wrong) = (folder(), Vec::new());
@@ -206,7 +206,7 @@ mod tests {
         parsed.map(|_| ()).map_err(|problems| format!("{problems:?}\n{text}"))
     }
 
-    /// What a file of `testdata/questions` becomes: every note, then the new file.
+    /// The conversion of a file of `testdata/questions`: every note, then the new file.
     fn becomes(path: &Path) -> String {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let nowhere = Path::new("/etc/old");

@@ -1,6 +1,6 @@
-//! `handfast lab`: runs a command in a separate network. In: the command line. Out: what really happened.
+//! `handfast lab`: runs a command in a separate network.
 //!
-//! In: [`LabWords`]. Out: what the command writes, the report on standard error, perhaps JSON and a capture in files, the
+//! In: [`LabWords`]. Out: the command's output, the report on standard error, perhaps JSON and a capture in files, the
 //! command's exit code.
 
 mod faults;
@@ -35,8 +35,8 @@ pub(crate) fn lab(words: &LabWords) -> ExitCode {
     }
 }
 
-/// The lab's own network, from the process that is in it. In the one outside, the second process has said everything: its exit code;
-/// and if there can be no such network, why not was said.
+/// The lab's network, in the process inside it. In the process outside, returns the exit code of the inner process, which has printed
+/// everything; a missing permission was reported.
 fn inside() -> Result<Inside, ExitCode> {
     match enter() {
         Ok(Place::Inside(inside)) => Ok(inside),
@@ -47,7 +47,7 @@ fn inside() -> Result<Inside, ExitCode> {
 
 /// What `handfast lab -- COMMAND` does.
 fn command(words: &LabWords) -> ExitCode {
-    // Read outside of the network too, so that a mistake is reported before anything is made, and once.
+    // Also parsed outside the network, so that a mistake is reported once, before the network is made.
     let wanted = match wanted(words) {
         Ok(wanted) => wanted,
         Err(error) => return failed(&error),
@@ -75,7 +75,7 @@ fn handshake(words: &HandshakeWords) -> ExitCode {
         Ok(inside) => inside,
         Err(code) => return code,
     };
-    // Before anything is measured: a report that cannot be kept is not worth making.
+    // First, since a report that cannot be written is useless.
     let (json, html) = (words.json.as_deref(), words.html.as_deref());
     if let Err(what) = can_be_kept("--json", json).and_then(|()| can_be_kept("--html", html)) {
         return told(&what, FAILED);
@@ -121,7 +121,7 @@ fn handshake_wanted(words: &HandshakeWords) -> Result<handshake::Wanted, LabErro
     }
 }
 
-/// Exit code when the lab, and not the command, failed; as others who run commands have it.
+/// Exit code when the lab, and not the command, failed; as in env(1) and similar programs.
 const FAILED: u8 = 125;
 
 fn wanted(words: &LabWords) -> Result<Wanted, LabError> {
@@ -160,7 +160,7 @@ fn of_options(words: &LabWords) -> Result<Plan, LabError> {
     Plan::of_one_link(&link, server.map(|server| (server, words.server_port)), words.seed)
 }
 
-/// Whether a file could be written. It is made at the end: until then, nothing of it is there that a lab that is killed would leave.
+/// Whether a file could be written. It is created at the end, so that a killed lab leaves no partial file.
 fn can_be_kept(option: &str, path: Option<&Path>) -> Result<(), String> {
     let tried = path.map(Output::prepare).transpose();
     tried.map(drop).map_err(|what| format!("{option}: {what}"))

@@ -1,16 +1,16 @@
-//! `handfast load`: words in, a run, a report out.
+//! `handfast load`: command line in, a run, a report out.
 //!
-//! In: [`LoadWords`]. Out: the report on standard output, files, talk on standard error, an exit code.
+//! In: [`LoadWords`]. Out: the report on standard output, files, messages on standard error, an exit code.
 //!
 //! | question | file |
 //! |---|---|
-//! | which run is requested | `wanted.rs`, `values.rs` |
-//! | where results go | `outputs.rs` |
-//! | what the target counted meanwhile | `both_ends.rs` |
-//! | what is done | `run.rs`, ended by `signals.rs` |
-//! | how other programs read it meanwhile | `broadcast.rs` |
-//! | what is seen meanwhile | `display.rs`: `progress.rs` as a picture (`live.rs`) or lines (`lines.rs`) |
-//! | what it comes to | `ending.rs` |
+//! | the requested run | `wanted.rs`, `values.rs` |
+//! | output files | `outputs.rs` |
+//! | the target's counters | `both_ends.rs` |
+//! | the run | `run.rs`, ended by `signals.rs` |
+//! | live figures for programs | `broadcast.rs` |
+//! | live display | `display.rs`: `progress.rs` as a picture (`live.rs`) or lines (`lines.rs`) |
+//! | the exit code | `ending.rs` |
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, IsTerminal};
@@ -65,7 +65,7 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
         Ok(asked) => asked,
         Err(refusal) => return refused(&refusal),
     };
-    // Before anything is run: a report that cannot be kept is not worth making.
+    // First, since a report that cannot be written is useless.
     let outputs = match Outputs::prepare(&words.output) {
         Ok(outputs) => outputs,
         Err(error) => return refused(&Refusal::failed(error.to_string())),
@@ -78,7 +78,7 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
     let taken = outputs.take_standard_output() || broadcast::takes_standard_output(&words.output);
     let text_to_terminal = io::stdout().is_terminal() && !taken;
     let display = Display::new(talk.voice(), words.output.quiet, color(), text_to_terminal);
-    // The report has it; a run that is refused or ended at once has not.
+    // The report has it, but a run that is refused or ended at once has no report.
     tracing::info!(seed = asked.job.plan.seed, "repeat with this --seed for the same choices");
     let ended = run::run(Task { wanted: asked, command: command(std::env::args()), broadcast }, display);
     talk.finish();
@@ -97,7 +97,7 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
     }
 }
 
-/// What is to be done: from the words, or from a report.
+/// The job: from the command line, or from a report.
 fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
     let mut mistakes = Mistakes::default();
     let found = match &words.output.replay {
@@ -105,7 +105,7 @@ fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
             for option in &words.against_replay {
                 mistakes.note(
                     option,
-                    "is in the report already, expected only outputs and where to run with --replay",
+                    "is in the report already; --replay allows only options about outputs and workers",
                 );
             }
             let (workers, on_lost) = workers(&words.machines, &mut mistakes);
@@ -126,17 +126,17 @@ fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
     if mistakes.is_empty() { Ok(found) } else { Err(mistakes.refusal()) }
 }
 
-/// Where a report goes.
+/// The outputs of a report.
 struct Kept {
     outputs: Outputs,
-    /// Whether something else than the text goes to standard output.
+    /// Whether an output other than the text goes to standard output.
     taken: bool,
     /// Whether the live figures were all written.
     closed: Result<(), OutputError>,
 }
 
-/// Report, files, exit code. What could not be written is the last thing said, and a failure; else the report's last line is.
-/// `asked`: the exit code of what asked for an early end.
+/// Writes the report and files, and returns the exit code. A failed write is the last message, and a failure.
+/// `asked`: the exit code of an early end.
 fn tell(report: &Report, asked: Option<u8>, kept: Kept, quiet: bool) -> ExitCode {
     let Kept { outputs, taken, closed } = kept;
     let code = asked.unwrap_or_else(|| ending::exit_code(report));
@@ -228,7 +228,7 @@ fn command(arguments: impl Iterator<Item = String>) -> Vec<String> {
     arguments.map(keep).collect()
 }
 
-/// Where in an argument a header stands: `--header=NAME: VALUE`, `-HNAME: VALUE`, or alone after `--header` or `-H`.
+/// The position of a header in an argument: `--header=NAME: VALUE`, `-HNAME: VALUE`, or alone after `--header` or `-H`.
 fn header_in(before: &str, argument: &str) -> Option<usize> {
     // The option may be the last of several short ones: `-qH`.
     let short = |text: &str| text.starts_with('-') && !text.starts_with("--");

@@ -1,7 +1,7 @@
 //! `handfast log`: the access log, for people.
 //!
-//! In: lines of JSON from files, gzip, standard input or a file that grows. Out: a line for each connection that is wanted, or counts
-//! of all of them, on standard output; what is wrong with the input, on standard error. Its memory does not grow with the input.
+//! In: lines of JSON from files, gzip, standard input or a file that grows. Out: a line for each selected connection, or counts
+//! of all of them, on standard output; problems of the input on standard error. Its memory does not grow with the input.
 
 mod entry;
 mod filter;
@@ -30,9 +30,9 @@ use input::Trouble;
 use show::Look;
 use summary::Summary;
 
-/// So many lines that are none of the access log are named; the others are counted.
+/// Most foreign lines that are reported one by one; further ones are counted.
 const MOST_NAMED: u64 = 10;
-/// What proxy messages begin with; in a journal they stand between the lines of the access log.
+/// The prefix of proxy messages; in a journal they are between the lines of the access log.
 const OURS: &[u8] = b"handfast: ";
 
 /// What `handfast log` does.
@@ -58,9 +58,9 @@ pub(crate) fn log(words: &LogWords) -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What to read.
+/// The sources to read.
 ///
-/// **Errors**: nothing is named, or what is named has no file; for people.
+/// **Errors**: no source, or a configuration without a file; for people.
 fn files(words: &LogWords) -> Result<Vec<PathBuf>, String> {
     let files = match (&words.config, words.files.as_slice()) {
         (Some(config), _) => vec![file_of(config)?],
@@ -99,10 +99,9 @@ fn file_of(path: &Path) -> Result<PathBuf, String> {
         AccessLog::Journald(_) => {
             ("goes to the journal", "journalctl -t handfast-access -o cat | handfast log -")
         }
-        AccessLog::Syslog(_) => (
-            "goes to syslog",
-            "name the file that syslog writes; what it puts before each line is passed over",
-        ),
+        AccessLog::Syslog(_) => {
+            ("goes to syslog", "name the file that syslog writes; its prefix of each line is ignored")
+        }
     };
     Err(format!("error: {name}: the access log {goes}, so there is no file to read\nhint: {cure}"))
 }
@@ -111,13 +110,13 @@ fn is_input(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Lines that a reader waits for are written one by one.
+/// With --follow, lines are written one by one.
 fn output(words: &LogWords, files: &[PathBuf]) -> Box<dyn Write> {
     let waits = words.follow || files.iter().any(|file| is_input(file)) || io::stdout().is_terminal();
     if waits { Box::new(io::stdout()) } else { Box::new(BufWriter::new(io::stdout())) }
 }
 
-/// Reads lines, and shows or counts those that are wanted.
+/// Reads lines, and shows or counts the selected ones.
 struct Reader<'a> {
     only: &'a OnlyWords,
     output: Box<dyn Write>,
@@ -125,7 +124,7 @@ struct Reader<'a> {
     skipped: u64,
 }
 
-/// What becomes of an entry.
+/// The form of the output.
 enum Form {
     Lines(Look),
     /// As it was read.
@@ -168,7 +167,7 @@ impl<'a> Reader<'a> {
         Ok(good)
     }
 
-    /// Reads what comes, until the process is ended.
+    /// Reads new lines, until the process is ended.
     fn follow(&mut self, path: &PathBuf) -> io::Result<bool> {
         if is_input(path) {
             return self.read(std::slice::from_ref(path));

@@ -1,7 +1,7 @@
-//! The one program: words in, report out, exit code. What each word does lives in the crate of its name.
+//! The program: command line in, report and exit code out. Each command is implemented in the crate of its name.
 //!
-//! Exit codes: 0 as asked, 1 failed while running or a finding, 2 wrong use or configuration; of `load` also 3 the run
-//! is not valid, 4 a limit was missed (of `probe` too), 5 a worker was lost; of `lab` that of the command, 125 to 127 when it did not run.
+//! Exit codes: 0 success, 1 failed while running or a finding, 2 wrong use or configuration; of `load` also 3 the run
+//! is not valid, 4 a limit was missed (of `probe` too), 5 a worker was lost; of `lab` that of the command, 125 to 127 if it did not run.
 #![forbid(unsafe_code)]
 
 mod compare;
@@ -25,7 +25,7 @@ mod worker;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // It works without: then a signal that is meant for a proxy ends this process too.
+    // Not required: without it, a signal that is meant for a proxy ends this process too.
     let _ = handfast_net::sys::survive_signals_for_a_service();
     let words = match words::Words::read(std::env::args_os()) {
         Ok(words) => words,

@@ -1,4 +1,4 @@
-//! `handfast probe` and `handfast explain`: words in, where the time of a connection goes out.
+//! `handfast probe` and `handfast explain`: command line in, a report about the time of connections out.
 //!
 //! In: [`ProbeWords`]. Out: reports on standard output, perhaps JSON and HTML in files, progress on standard error, an exit code.
 
@@ -35,7 +35,7 @@ mod watch;
 const USUAL: u16 = 80;
 /// Browsers' groups, best first: a hybrid of X25519 and ML-KEM, with X25519's share beside it.
 const GROUPS: [&str; 4] = ["X25519MLKEM768", "X25519", "secp256r1", "secp384r1"];
-/// Rounds of --watch, in seconds: a target is not to notice them, and a day is long enough to be a job for cron.
+/// Bounds of the pause of --watch, in seconds: short enough not to disturb a target, and at most a day; cron is for longer ones.
 const MOST_OFTEN: f64 = 0.1;
 const MOST_SELDOM: f64 = 86_400.0;
 /// Most targets of a file.
@@ -67,16 +67,16 @@ pub(crate) fn probe(words: &ProbeWords) -> ExitCode {
     }
 }
 
-/// Everything that can be refused before the first connection is made.
+/// All checks before the first connection.
 struct Prepared {
     targets: Vec<Target>,
     wanted: Wanted,
     json: Option<Output>,
     html: Option<Output>,
     capture: Option<Capture>,
-    /// On port 443 it is offered what browsers offer.
+    /// On port 443 the offer is that of browsers.
     usual_alpn: bool,
-    /// Where the targets' own status is.
+    /// The address of the targets' status.
     status: Option<Status>,
 }
 
@@ -146,13 +146,13 @@ fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
         limits,
         program: format!("handfast {}", env!("CARGO_PKG_VERSION")),
     };
-    // What is watched is written while it goes on.
+    // With --watch, rounds are written as they come.
     let json = if words.watch.is_some() { None } else { output("--json", &words.output.json)? };
     let html = output("--html", &words.output.html)?;
     Ok(Prepared { targets, wanted, json, html, capture, status, usual_alpn: words.tls.alpn.is_none() })
 }
 
-/// A time that is more than none.
+/// A time above 0.
 fn time(option: &str, text: &str) -> Result<Duration, Refusal> {
     let wrong = |why: String| Refusal::wrong_use(format!("{option}: {why}"));
     match handfast_text::duration::parse(text) {
@@ -162,7 +162,7 @@ fn time(option: &str, text: &str) -> Result<Duration, Refusal> {
     }
 }
 
-/// Where an option's result goes, if it is wanted.
+/// The output of an option, if given.
 fn output(option: &'static str, path: &Option<std::path::PathBuf>) -> Result<Option<Output>, Refusal> {
     let made = path.as_deref().map(Output::prepare).transpose();
     made.map_err(|error| Refusal::failed(error.of(option).to_string()))
@@ -292,7 +292,7 @@ impl Prepared {
     }
 }
 
-/// Who took the time, by what the proxy counted since `before`.
+/// Where the time was spent, by the proxy's counters since `before`.
 fn both_ends(status: &Status, before: &Counted, report: &Report) -> BothEnds {
     let after = status.settled(before, &report.seen);
     after.map_or_else(
@@ -301,7 +301,7 @@ fn both_ends(status: &Status, before: &Counted, report: &Report) -> BothEnds {
     )
 }
 
-/// One report as it is; of several each on its line.
+/// One report as it is; several with one on each line.
 fn json(reports: &[Report]) -> String {
     match reports {
         [one] => report::to_json(one),
@@ -323,7 +323,7 @@ fn tell(target: &Target, trouble: &Trouble, voice: &Voice) {
     voice.say(format!("handfast: probe {target}: {trouble}"));
 }
 
-/// Whether JSON goes to standard output, so that text goes to standard error; and how that is to look.
+/// Whether JSON goes to standard output, so that text goes to standard error; and the text's style.
 fn style(words: &ProbeWords) -> (bool, Style) {
     let on_output = words.output.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
     let terminal = if on_output { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
@@ -349,7 +349,7 @@ fn show(report: &Report, words: &ProbeWords, lines: bool, further: bool) {
     }
 }
 
-/// What is shown meanwhile, on a terminal.
+/// The progress display on a terminal.
 struct Shown {
     voice: Voice,
     terminal: bool,
@@ -366,7 +366,7 @@ impl Shown {
     }
 
     fn step(&mut self, target: &str, progress: handfast_probe::Progress) {
-        /// Often enough for people, and seldom enough for what is measured.
+        /// Often enough for people, and rare enough not to disturb the measurement.
         const EVERY: Duration = Duration::from_millis(200);
         if !self.terminal || self.last.is_some_and(|last| last.elapsed() < EVERY) {
             return;

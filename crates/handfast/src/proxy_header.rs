@@ -1,7 +1,7 @@
-//! `handfast proxy-header`: bytes in, what a PROXY header says in words for people, or exactly what is wrong with it.
+//! `handfast proxy-header`: bytes in, an explanation of a PROXY header out, or exactly what is wrong with it.
 //!
-//! In: a file, standard input, hexadecimal digits, or the line of version 1. Out: text or JSON. It reads by the same parser as
-//! the proxy; only the limit on a header's length is the format's own.
+//! In: a file, standard input, hexadecimal digits, or the line of version 1. Out: text or JSON. It uses the parser of
+//! the proxy; only the limit of a header's length is that of the format.
 
 mod describe;
 
@@ -20,7 +20,7 @@ use crate::talk;
 use crate::talk::print;
 use crate::words::proxy_header::ProxyHeaderWords;
 
-/// Bytes that are read of a file: a header of the greatest length, written as digits with blanks between them, and some more.
+/// Most bytes of a file: enough for the longest header as digits with blanks between them.
 const LARGEST: u64 = 1 << 20;
 /// Bytes of the fixed part of version 2.
 const FIXED: usize = 16;
@@ -48,7 +48,7 @@ pub(crate) fn proxy_header(words: &ProxyHeaderWords) -> ExitCode {
     ExitCode::from(1)
 }
 
-/// Why there is no header in bytes that were read.
+/// Why bytes contain no header.
 enum Bad<'a> {
     NotWhole(&'a [u8]),
     Absent(&'a [u8]),
@@ -63,9 +63,9 @@ impl fmt::Display for Bad<'_> {
                 match bytes.get(14..FIXED) {
                     Some(&[high, low]) if bytes[0] == b'\r' => {
                         let announced = FIXED + usize::from(u16::from_be_bytes([high, low]));
-                        write!(f, "the header is not whole: {came} came, {announced} are announced")
+                        write!(f, "the header is incomplete: {came} came, {announced} are announced")
                     }
-                    _ => write!(f, "the header is not whole: {came} came, a good beginning"),
+                    _ => write!(f, "the header is incomplete: {came} came, valid so far"),
                 }
             }
             Self::Absent(bytes) => {
@@ -81,12 +81,12 @@ impl fmt::Display for Bad<'_> {
     }
 }
 
-/// Why there are no bytes to look at.
+/// Why there are no bytes to parse.
 #[derive(Debug)]
 enum NoBytes {
     Io(String, io::Error),
     TooLarge(String),
-    /// Several words that are neither digits nor a line.
+    /// Several arguments that are neither digits nor a line.
     Words(String),
 }
 
@@ -106,7 +106,7 @@ fn bytes_of(input: &[String]) -> Result<Vec<u8>, NoBytes> {
     let joined = input.join(" ");
     match input {
         [one] if one == "-" => read("standard input", io::stdin().lock()),
-        // The line end is not typed.
+        // The argument has no line end.
         [first, ..] if first == "PROXY" || first.starts_with("PROXY ") => {
             Ok(format!("{}\r\n", joined.trim_end()).into_bytes())
         }
@@ -187,9 +187,9 @@ mod tests {
     fn what_is_no_header_is_said_exactly() {
         let block = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x01";
         let said = Bad::NotWhole(block).to_string();
-        assert_eq!(said, "the header is not whole: 17 bytes came, 28 are announced");
+        assert_eq!(said, "the header is incomplete: 17 bytes came, 28 are announced");
         let said = Bad::NotWhole(b"PROXY TCP4").to_string();
-        assert_eq!(said, "the header is not whole: 10 bytes came, a good beginning");
+        assert_eq!(said, "the header is incomplete: 10 bytes came, valid so far");
         let said = Bad::Absent(b"\x16\x03\x01").to_string();
         assert!(said.starts_with("no PROXY header: it begins with 16 03 01, expected"), "{said}");
     }

@@ -1,7 +1,7 @@
-//! `handfast reload`, `reopen`, `drain` and `stop`: what signals do, asked at the admin address of one proxy, and with an answer.
+//! `handfast reload`, `reopen`, `drain` and `stop`: the effects of signals, requested at the admin address of one proxy, with an answer.
 //!
-//! In: the configuration of the proxy, or its admin address. Out: what the proxy answers, and whether it did what it was asked for. A signal by
-//! name (`kill -HUP $(pidof handfast)`) reaches every process of the program; this reaches the proxy alone.
+//! In: the configuration of the proxy, or its admin address. Out: the proxy's answer, and whether the request succeeded. A signal by
+//! name (`kill -HUP $(pidof handfast)`) reaches every process of the program; this request reaches only the proxy.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ use crate::words::running::RunningWords;
 
 /// How long an answer may take: a proxy answers a reload after 30 seconds at the latest.
 const TIMEOUT: Duration = Duration::from_secs(35);
-/// How often a proxy that stops is looked at, and how often what is left is reported.
+/// The intervals of checks and reports while a proxy stops.
 const LOOK: Duration = Duration::from_millis(100);
 const REPORT: Duration = Duration::from_secs(5);
 
-/// Asks for what the last component of `path` says, and prints the answer.
+/// Sends the request that the last component of `path` names, and prints the answer.
 pub(crate) fn ask(path: &str, words: &RunningWords) -> ExitCode {
     let status = match status_of(words) {
         Ok(status) => status,
@@ -46,7 +46,7 @@ pub(crate) fn stop(words: &RunningWords) -> ExitCode {
         return code;
     }
     let mut reported = Instant::now();
-    // Another process at this address is the one that follows.
+    // A different process at this address is the successor.
     while process.is_some() && process_of(&status) == process {
         if reported.elapsed() >= REPORT {
             reported = Instant::now();
@@ -59,7 +59,7 @@ pub(crate) fn stop(words: &RunningWords) -> ExitCode {
     print("stopped\n", true)
 }
 
-/// Which process answers; `None`: none does.
+/// The process that answers; `None`: no answer.
 fn process_of(status: &Status) -> Option<u64> {
     let json: serde_json::Value = serde_json::from_str(&status.json().ok()?).ok()?;
     json["process"]["pid"].as_u64()

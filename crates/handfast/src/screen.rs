@@ -1,8 +1,8 @@
-//! Lines of a terminal: pieces of text with their colors, cut at its width. Pure.
+//! Lines of a terminal: pieces of text with colors, cut at its width. Pure.
 //!
-//! Not ratatui: lines that are drawn once a second need no more than this, and no screen that a crash leaves in another mode.
+//! Not ratatui: lines that are drawn once a second need no more than this, and a crash must not leave the terminal in another mode.
 
-/// How lines are drawn.
+/// The capabilities of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
     /// Whether with colors.
@@ -13,7 +13,7 @@ pub(crate) struct Look {
     pub(crate) terminal: bool,
 }
 
-/// How a piece of text is shown.
+/// The look of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shade {
     Plain,
@@ -28,7 +28,7 @@ pub(crate) enum Shade {
 }
 
 impl Shade {
-    /// What switches it on; nothing for plain text.
+    /// The escape sequence that starts it; empty for plain text.
     pub(crate) fn code(self) -> &'static str {
         match self {
             Self::Plain => "",
@@ -85,7 +85,7 @@ impl Line {
     }
 }
 
-/// A letter that the terminal can show.
+/// A character that the terminal can display.
 fn letter_of(letter: char, look: Look) -> char {
     match letter {
         _ if look.unicode || letter.is_ascii() => letter,

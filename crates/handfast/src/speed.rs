@@ -1,4 +1,4 @@
-//! `handfast speed`: words in, what this CPU can do for TLS out.
+//! `handfast speed`: command line in, the TLS speed of this CPU out.
 //!
 //! In: [`SpeedWords`]. Out: the report on standard output, perhaps JSON in a file, progress on standard error, an exit code.
 
@@ -21,12 +21,12 @@ use crate::words::speed::{Other, SpeedWords};
 
 /// The interval of progress lines.
 const LINES: Duration = Duration::from_secs(4);
-/// Columns of a terminal that does not tell.
+/// Columns of a terminal of unknown size.
 const USUAL: u16 = 80;
 
 /// What `handfast speed` does.
 pub(crate) fn speed(words: &SpeedWords) -> ExitCode {
-    // Before anything is measured: a report that cannot be kept is not worth making.
+    // First, since a report that cannot be written is useless.
     let output = match words.json.as_deref().map(Output::prepare).transpose() {
         Ok(output) => output,
         Err(what) => return refused(&Refusal::failed(format!("--json: {what}"))),
@@ -42,7 +42,7 @@ pub(crate) fn speed(words: &SpeedWords) -> ExitCode {
     }
 }
 
-/// Measures, and tells how far it is on standard error, by the name of the `verb`.
+/// Measures, and reports the progress on standard error, with the name of the `verb`.
 pub(crate) fn measured(wanted: &Wanted, verb: &'static str) -> Result<SpeedReport, Refusal> {
     let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
     let mut shown = Shown::new(talk.voice(), verb);
@@ -64,7 +64,7 @@ fn tell(report: &SpeedReport, output: Option<Output>, json: Option<&Path>) -> Ex
     }
 }
 
-/// What is shown meanwhile.
+/// The progress display.
 struct Shown {
     voice: Voice,
     verb: &'static str,
@@ -82,7 +82,7 @@ impl Shown {
     fn step(&mut self, progress: Progress<'_>) {
         if self.terminal {
             let (width, _) = terminal_size(std::io::stderr()).unwrap_or((USUAL, 0));
-            // The last column stays free, where some terminals break the line too early.
+            // The last column stays free, since some terminals wrap there.
             self.voice.show(vec![row(progress, usize::from(width.saturating_sub(1)))]);
         } else if self.last.is_none_or(|last| last.elapsed() >= LINES) {
             self.last = Some(Instant::now());
@@ -96,7 +96,7 @@ fn line(progress: Progress<'_>) -> String {
     format!("{done} of {steps} done, now {now}")
 }
 
-/// A bar and what is done now, within the width.
+/// A bar and the current step, within the width.
 fn row(progress: Progress<'_>, width: usize) -> String {
     const BAR: usize = 20;
     let filled = BAR * progress.done / progress.steps.max(1);

@@ -1,7 +1,7 @@
-//! Asks a running proxy at its admin address: what it counted, for `load` and `probe`, which set it beside what they saw; and for a reload, a
-//! drain and the like.
+//! Sends requests to a running proxy at its admin address: for its counters, which `load` and `probe` compare with their measurements;
+//! and for a reload, a drain and the like.
 //!
-//! In: where its admin address is, as it was typed. Out: [`Counted`], or an answer; or why there is none.
+//! In: the admin address as typed. Out: [`Counted`], or an answer; or why there is none.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -12,16 +12,16 @@ use handfast_config::model::Address;
 use handfast_load::outcome::Refusal;
 use handfast_report::both_ends::{Counted, Seen};
 
-/// How long a question and its answer may take.
+/// Timeout of a request and its answer.
 const TIMEOUT: Duration = Duration::from_secs(4);
 /// Longest answer that is read: that of some ten thousand backends.
 const LONGEST: usize = 64 << 20;
-/// Lines of an answer that are shown: a reload can find many problems.
+/// Most lines of an answer that are shown: a reload can find many problems.
 const LINES: usize = 100;
-/// How long connections that ours were the last of may take to be counted.
+/// How long the proxy may take to count our last connections.
 const SETTLING: Duration = Duration::from_secs(2);
 
-/// Where a proxy's status is.
+/// The admin address of a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     /// HOST:PORT.
@@ -46,7 +46,7 @@ impl Status {
         if is_good { Ok(Self::Tcp(authority.to_owned())) } else { Err(wrong()) }
     }
 
-    /// Asks it. **Cost**: one request; waits for at most four seconds for each address.
+    /// Reads its counters. **Cost**: one request; waits for at most four seconds for each address.
     pub(crate) fn counted(&self) -> Result<Counted, Refusal> {
         let wrong = |what: String| {
             Refusal::failed(format!("--status: read {self}: {what}"))
@@ -55,7 +55,7 @@ impl Status {
         Counted::read(&self.json().map_err(wrong)?).map_err(|error| wrong(error.to_string()))
     }
 
-    /// The whole status as JSON; or what happened instead. **Cost**: one request; waits for at most some seconds.
+    /// The whole status as JSON; or why it is unavailable. **Cost**: one request; waits for at most some seconds.
     pub(crate) fn json(&self) -> Result<String, String> {
         let answer = self.ask("GET", "/status.json", TIMEOUT).map_err(|error| error.to_string())?;
         match answer.status {
@@ -64,7 +64,7 @@ impl Status {
         }
     }
 
-    /// Asks it until it has counted what was seen since `before`, or for two seconds.
+    /// Reads its counters until they include everything measured since `before`, or for two seconds.
     pub(crate) fn settled(&self, before: &Counted, seen: &Seen) -> Result<Counted, Refusal> {
         let until = Instant::now() + SETTLING;
         loop {
@@ -76,7 +76,7 @@ impl Status {
         }
     }
 
-    /// The admin address of a configuration; one that means every address is asked on loopback.
+    /// The admin address of a configuration; a wildcard address becomes loopback.
     pub(crate) fn of(address: &Address) -> Self {
         match address {
             Address::Unix(path) => Self::Unix(path.clone()),
@@ -91,9 +91,9 @@ impl Status {
         }
     }
 
-    /// Asks whether it is ready for clients. **Cost**: one request; waits for at most some seconds.
+    /// Checks whether it is ready for clients. **Cost**: one request; waits for at most some seconds.
     ///
-    /// **Errors**: it does not answer, or says why it is not ready; for people.
+    /// **Errors**: it does not answer, or is not ready, with its reason; for people.
     pub(crate) fn ready(&self) -> Result<(), String> {
         let answer = self.ask("GET", "/ready", TIMEOUT).map_err(|error| format!("no answer: {error}"))?;
         if answer.status == 200 { Ok(()) } else { Err(answer.text()) }
@@ -122,14 +122,14 @@ impl Status {
 /// An answer of a proxy.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
-    /// The status of HTTP; 0 for what is no HTTP.
+    /// The HTTP status; 0 if the answer is no HTTP.
     pub(crate) status: u16,
     head: String,
     body: String,
 }
 
 impl Answer {
-    /// The body for people: bounded, and nothing that a terminal obeys.
+    /// The body for people: bounded, and without terminal control characters.
     pub(crate) fn text(&self) -> String {
         let lines = self.body.trim().lines().take(LINES).map(handfast_text::units::plain);
         lines.collect::<Vec<_>>().join("\n")
@@ -142,7 +142,7 @@ impl Answer {
 }
 
 impl Status {
-    /// Where it is, in words.
+    /// Its address, for messages.
     pub(crate) fn place(&self) -> String {
         match self {
             Self::Tcp(authority) => authority.clone(),

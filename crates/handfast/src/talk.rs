@@ -1,8 +1,8 @@
-//! What the program says to its operator: one line for each event, on standard error.
+//! Messages to the operator: one line for each event, on standard error.
 //!
 //! In: `tracing` events of any thread, and the picture of a running test. Out: lines such as `handfast: warning: …`,
 //! above the picture, written by a separate thread, so that a terminal or pipe without a reader never delays a
-//! connection. What does not fit the queue is counted.
+//! connection. Lines that do not fit the queue are counted.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -28,21 +28,21 @@ const QUEUE: usize = 1024;
 /// How long the last lines may take when the program ends.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Writes text to standard error; who is not there to read it does not matter.
+/// Writes text to standard error; a missing reader is ignored.
 pub(crate) fn err(text: &str) {
     if !text.is_empty() {
         let _ = writeln!(io::stderr(), "{text}");
     }
 }
 
-/// Data goes to standard output; a reader that left early is not an error of ours.
+/// Writes data to standard output; a reader that ended early is not our error.
 pub(crate) fn print(text: &str, good: bool) -> ExitCode {
     let _ = io::stdout().write_all(text.as_bytes());
     if good { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }
 
-/// Begins to write what `tracing` events say, of the level in `HANDFAST_LOG` (error, warn, info, debug, trace), else of
-/// `level`; each line begins with its time as `stamp` says.
+/// Begins to write `tracing` events of the level in `HANDFAST_LOG` (error, warn, info, debug, trace), by default
+/// `level`; each line begins with its time in the format of `stamp`.
 pub(crate) fn start(color: bool, level: Level, stamp: Stamp) -> Talk {
     let (lines, waiting) = sync_channel(QUEUE);
     let (end, ended) = sync_channel(0);
@@ -55,29 +55,29 @@ pub(crate) fn start(color: bool, level: Level, stamp: Stamp) -> Talk {
     let level = std::env::var("HANDFAST_LOG").ok().and_then(|level| level.parse().ok()).unwrap_or(level);
     if thread.is_ok() {
         let talker = Talker { lines: lines.clone(), lost, level, color, stamp };
-        // Fails only when one was set before, which no code does.
+        // Fails only if one was set before, which no code does.
         let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(talker));
     }
     Talk { lines, ended }
 }
 
-/// The writing thread, from outside.
+/// A handle to the writing thread.
 pub(crate) struct Talk {
     lines: SyncSender<Line>,
     ended: Receiver<()>,
 }
 
 enum Line {
-    /// Goes above the picture.
+    /// A line above the picture.
     Text(String),
-    /// Takes the place of the last one.
+    /// A new picture.
     Picture(Vec<String>),
-    /// Takes the picture away.
+    /// Removes the picture.
     Wipe,
     End,
 }
 
-/// A way to say things from anywhere.
+/// A handle to write messages from any thread.
 #[derive(Clone)]
 pub(crate) struct Voice(Option<SyncSender<Line>>);
 
@@ -92,12 +92,12 @@ impl Voice {
         self.send(Line::Text(text.into()));
     }
 
-    /// Shows these rows in the place of the last ones; only on a terminal. Lost without a reader.
+    /// Replaces the picture by these rows; only on a terminal. Lost without a reader.
     pub(crate) fn show(&self, rows: Vec<String>) {
         self.send(Line::Picture(rows));
     }
 
-    /// Removes the picture, so that the next lines take its place.
+    /// Removes the picture, so that the next lines replace it.
     pub(crate) fn wipe(&self) {
         self.send(Line::Wipe);
     }
@@ -111,19 +111,19 @@ impl Voice {
     }
 }
 
-/// Columns and rows of the terminal that this stream is; `None` when it is none, or it does not say.
+/// Columns and rows of the terminal of this stream; `None` without a terminal or a known size.
 pub(crate) fn terminal_size(stream: impl AsFd) -> Option<(u16, u16)> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
 }
 
 impl Talk {
-    /// To say things from elsewhere.
+    /// A handle for other threads.
     pub(crate) fn voice(&self) -> Voice {
         Voice(Some(self.lines.clone()))
     }
 
-    /// Waits a moment until everything said has been written.
+    /// Waits briefly until all messages have been written.
     pub(crate) fn finish(self) {
         if self.lines.try_send(Line::End).is_ok() {
             let _ = self.ended.recv_timeout(FAREWELL);
@@ -134,13 +134,15 @@ impl Talk {
 fn write_lines(waiting: &Receiver<Line>, lost: &AtomicU64, stamp: Stamp, mut screen: Screen<io::Stderr>) {
     let mut confined = false;
     while let Ok(line) = waiting.recv() {
-        // It was there before the sandbox.
+        // It was opened before the sandbox.
         confined = confined || handfast_process::sandbox::confine_this_thread();
         let missing = lost.swap(0, Ordering::Relaxed);
         if missing > 0 {
             let were = if missing == 1 { "line was" } else { "lines were" };
             let now = stamp.now();
-            screen.text(&format!("{now}handfast: warning: {missing} {were} not written, nobody read them"));
+            screen.text(&format!(
+                "{now}handfast: warning: {missing} {were} dropped, since standard error was not read"
+            ));
         }
         match line {
             Line::Text(line) => screen.text(&line),

@@ -1,4 +1,4 @@
-//! What each word of the command line does.
+//! The commands of the program.
 
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -20,7 +20,7 @@ use crate::words::weak_keys::WeakKeysWords;
 use crate::words::{CheckWords, From, KeyProcessWords, ProxyWords, UpgradeWords};
 
 pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
-    // Before there is a second thread.
+    // Before the second thread starts.
     let manager = ServiceManager::find();
     let color = color();
     let talk = talk::start(color, Level::INFO, talk::Stamp::fitting());
@@ -85,7 +85,7 @@ pub(crate) fn check(words: &CheckWords) -> ExitCode {
     print(&verdict, checked.good)
 }
 
-/// Whether the proxy that runs with a configuration is ready: for a container's health check, which has no other program.
+/// Whether the proxy that runs with a configuration is ready: for the health check of a container without other programs.
 fn ready(source: &ConfigSource) -> ExitCode {
     let address = match source.admin_address(color()) {
         Ok(Some(address)) => address,
@@ -143,7 +143,7 @@ fn exit(outcome: Outcome) -> ExitCode {
     }
 }
 
-/// Whether nothing was said about what to serve.
+/// Whether no option names a service.
 fn is_bare(from: &From) -> bool {
     from.config.is_none()
         && from.listen.is_empty()
@@ -171,7 +171,7 @@ fn source(from: From, ca_file: PathBuf) -> ConfigSource {
     }
 }
 
-/// Three commands for a user who has just built it.
+/// Three commands for a first test.
 fn say_what_to_try(ca_file: &std::path::Path) {
     let ca = ca_file.display();
     talk::err(&format!(
@@ -184,18 +184,18 @@ fn say_what_to_try(ca_file: &std::path::Path) {
     ));
 }
 
-/// Whether what is said on standard error has colors.
+/// Whether messages on standard error have colors.
 pub(crate) fn color() -> bool {
     wants_color(io::stderr().is_terminal())
 }
 
-/// How a report looks on this stream.
+/// The style of a report on this stream.
 pub(crate) fn style(stream: impl IsTerminal + AsFd) -> Style {
     let color = wants_color(stream.is_terminal());
     Style { color, columns: talk::terminal_size(stream).map(|(columns, _)| columns.into()) }
 }
 
-/// Color only for people who look at a terminal and have not asked for none (no-color.org).
+/// Color only on a terminal, and without NO_COLOR (no-color.org).
 pub(crate) fn wants_color(terminal: bool) -> bool {
     terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -31,9 +31,9 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// Reads what was typed.
+    /// Parses the arguments.
     ///
-    /// **Errors**: what clap finds wrong with it; help and version come this way too.
+    /// **Errors**: those of clap, which include the texts of help and version.
     pub(crate) fn read(typed: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut command = Self::command();
         let matches = command.try_get_matches_from_mut(typed)?;
@@ -52,12 +52,12 @@ pub(crate) enum Verb {
     /// Serve TLS in front of any TCP service
     ///
     /// With a configuration file (-c), with flags for one service, or with neither: then it listens on 127.0.0.1:8443
-    /// and [::1]:8443 with a throwaway certificate and a built-in backend, to try things with.
+    /// and [::1]:8443 with a throwaway certificate and a built-in backend, to try it out.
     ///
-    /// Signals: HUP reads configuration and certificates again, USR1 reopens the access log, TERM or INT drains and
+    /// Signals: HUP reloads configuration and certificates, USR1 reopens the access log, TERM or INT drains and
     /// stops, a second one stops at once.
     Proxy(ProxyWords),
-    /// Check a configuration: everything that is wrong with it, and what it would do
+    /// Check a configuration: report all mistakes, and explain its effect
     Check(CheckWords),
     /// Read the access log: failures with their reasons, slow connections, counts and percentiles
     ///
@@ -65,10 +65,10 @@ pub(crate) enum Verb {
     /// instead. Times are in UTC.
     #[command(after_help = log::AFTER_HELP)]
     Log(log::LogWords),
-    /// Write a configuration anew that stunnel, hitch or ghostunnel was run with
+    /// Convert a stunnel, hitch or ghostunnel configuration
     ///
-    /// Says on standard error, line by line, what does not mean quite the same any more. Nothing is dialled, and the old
-    /// configuration stays as it is. `handfast proxy --stunnel FILE` and `--hitch FILE` do the same at each start and reload.
+    /// Reports each change of meaning as a line on standard error. It connects to nothing, and does not modify the old
+    /// configuration. `handfast proxy --stunnel FILE` and `--hitch FILE` convert at each start and reload.
     #[command(after_help = import::AFTER_HELP)]
     Import(import::ImportWords),
     /// Show a running proxy live in the terminal
@@ -77,70 +77,70 @@ pub(crate) enum Verb {
     /// address of the proxy. It follows restarts and upgrades of the proxy.
     #[command(after_help = top::AFTER_HELP)]
     Top(top::TopWords),
-    /// Have a running proxy read its configuration and certificates again, and report what came of it
+    /// Reload the configuration and certificates of a running proxy, and report the result
     ///
-    /// Exit code 0 when all of it took effect, 1 when not, with the problems; then the proxy serves as before.
+    /// Exit code 0 if all of it took effect, otherwise 1, with the problems; then the proxy serves as before.
     Reload(running::RunningWords),
-    /// Have a running proxy open its access log again, after a rotation
+    /// Reopen the access log of a running proxy, after a rotation
     Reopen(running::RunningWords),
-    /// Have a running proxy accept no more, and return at once; it ends when its connections have, or after process.drain
+    /// Drain a running proxy, and return at once: it accepts no more connections, and ends after the last one or process.drain
     Drain(running::RunningWords),
-    /// Stop a running proxy: as drain, and wait until it has ended
+    /// Stop a running proxy: drain it, and wait until it has ended
     Stop(running::RunningWords),
-    /// Replace a running proxy by a new process, without a lost connection
+    /// Replace a running proxy by a new process, without losing connections
     ///
-    /// The running process starts its own program again, as it is on disk now, or another one. The new process reads the
-    /// configuration, takes over the listening sockets, ticket keys and what is known of backends, and serves; only then the old
-    /// one stops to accept, and serves the connections that it has to their end. If anything fails before, the old one
-    /// serves on, and this says why. A process that gave up root (`process.user`) cannot start the new one as root: then this command,
-    /// called as root, starts its own program with the configuration.
+    /// The running process starts its program again, as it is on disk now, or another one. The new process reads the
+    /// configuration, takes over the listening sockets, ticket keys and the state of backends, and serves. Only then the old
+    /// process stops accepting, and serves its connections to their end. If a step before fails, the old process
+    /// continues to serve, and this command reports the reason. A process that gave up root (`process.user`) cannot start the new one as
+    /// root: then this command, run as root, starts its own program with the configuration.
     Upgrade(UpgradeWords),
-    /// Put load on a TLS server, and say what the figures are worth
+    /// Put load on a TLS server, and judge whether the figures are reliable
     ///
     /// The standard transaction: connect, handshake, send 4 KiB, receive 4 KiB back, close. For 10 seconds, with 32
     /// connections open at the same time, unless options say otherwise. The report begins with a verdict.
     #[command(after_help = load::AFTER_HELP)]
     Load(Box<load::LoadWords>),
-    /// Make load for a `handfast load --workers` on another machine
+    /// Generate load for a `handfast load --workers` on another machine
     ///
-    /// Connects to a NATS server and waits for work until it is stopped. `handfast worker setup` writes what a NATS
-    /// server needs.
+    /// Connects to a NATS server and waits for work until it is stopped. `handfast worker setup` writes the configuration of a
+    /// NATS server.
     Worker(worker::WorkerWords),
-    /// Show two runs side by side, or say whether two groups of runs differ by more than chance
+    /// Show two runs side by side, or test whether two groups of runs differ by more than chance
     ///
-    /// A claim takes at least three runs of each side that were made in turn, so that what differs between runs of the same
-    /// thing is known. Else the figures are shown side by side.
+    /// The test needs at least three runs of each side, made in turn: they show how much runs of the same server
+    /// differ. Otherwise the figures are shown side by side.
     #[command(after_help = compare::AFTER_HELP)]
     Compare(compare::CompareWords),
-    /// Say where the time of a TLS connection goes, and what would make it shorter
+    /// Show where the time of a TLS connection goes, and how to shorten it
     ///
-    /// Makes some full and resumed connections, in turn, and counts round trips, flights and bytes; tells the network's time from the
-    /// server's and from its own; says what to change, by gain. Needs no root, and no options.
+    /// Makes some full and resumed connections, in turn, and counts round trips, flights and bytes. Separates the time of the network, of
+    /// the server and of this program, and lists what to change, by gain. Needs neither root nor options.
     #[command(after_help = probe::AFTER_HELP)]
     Probe(Box<probe::ProbeWords>),
     /// Explain a topic that `handfast probe` names
     Explain(probe::ExplainWords),
-    /// Say what a PROXY header says, or exactly what is wrong with it
+    /// Explain a PROXY header, or report exactly what is wrong with it
     #[command(after_help = proxy_header::AFTER_HELP)]
     ProxyHeader(proxy_header::ProxyHeaderWords),
-    /// Measure what this CPU can do for TLS, and predict handshakes and bytes from it
+    /// Measure the TLS speed of this CPU, and predict handshakes and bytes from it
     ///
     /// Signatures, key exchanges, ciphers and handshakes in memory, on one core and on all, in about twelve seconds; then
-    /// what follows from them for a server, with its arithmetic. Needs no options.
+    /// predictions for a server, with their arithmetic. Needs no options.
     Speed(speed::SpeedWords),
-    /// Say what on this machine limits or endangers TLS service, worst first, and the command that changes it
+    /// List what limits or endangers TLS service on this machine, worst first, with the commands to change it
     ///
     /// Source ports and TIME_WAIT, open files, accept queues, SYN cookies, conntrack, memory of TCP, the CPU's instructions, the
-    /// clock, the generators of random numbers; each with its number, the arithmetic and what follows. Needs no options.
+    /// clock, the random number generators; each with its number, the arithmetic and the consequence. Needs no options.
     #[command(after_help = doctor::AFTER_HELP)]
     Doctor(Box<doctor::DoctorWords>),
-    /// Run a command on a network of its own: with a delay, with losses, at a rate
+    /// Run a command on an emulated network: with a delay, with losses, at a rate
     ///
     /// Makes hosts and a link between them on this machine, for this command alone. Needs no root where user namespaces are
-    /// allowed, touches nothing of the machine's own network, and leaves nothing behind.
+    /// allowed, does not change the machine's network, and leaves nothing behind.
     #[command(after_help = lab::AFTER_HELP)]
     Lab(Box<lab::LabWords>),
-    /// Make lists of keys that are known to others ready for the proxy (`[process] weak-keys`)
+    /// Prepare lists of compromised keys for the proxy (`[process] weak-keys`)
     #[command(subcommand)]
     WeakKeys(weak_keys::WeakKeysWords),
     /// Hold private keys for a proxy, which starts this itself (`process.private-keys`)
@@ -155,39 +155,39 @@ pub(crate) enum Verb {
 pub(crate) struct ProxyWords {
     #[command(flatten)]
     pub(crate) from: From,
-    /// A configuration of stunnel, which is read anew at each reload; see `handfast import`
+    /// A stunnel configuration, which is converted at each start and reload; see `handfast import`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["hitch", "config", "listen", "backend", "certificate", "key", "admin", "access_log"])]
     pub(crate) stunnel: Option<PathBuf>,
-    /// A configuration of hitch, which is read anew at each reload; see `handfast import`
+    /// A hitch configuration, which is converted at each start and reload; see `handfast import`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "listen", "backend", "certificate", "key", "admin", "access_log"])]
     pub(crate) hitch: Option<PathBuf>,
-    /// Where the certificate of the throwaway CA is written (only without -c and flags)
+    /// File for the certificate of the throwaway CA (only without -c and flags)
     #[arg(long, value_name = "FILE", default_value = "handfast-throwaway-ca.pem")]
     pub(crate) ca_file: PathBuf,
-    /// Take over from the running process that can be asked at this socket (`process.upgrade-socket`); `handfast upgrade` does this
+    /// Take over from the running process at this socket (`process.upgrade-socket`); `handfast upgrade` does this
     #[arg(long, value_name = "SOCKET")]
     pub(crate) take_over: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct KeyProcessWords {
-    /// How many channels come with it
+    /// The number of channels that it inherits
     pub(crate) channels: usize,
-    /// Start the process that holds the keys, and again when it ends
+    /// Start the process that holds the keys, and restart it when it ends
     #[arg(long)]
     pub(crate) supervise: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct UpgradeWords {
-    /// The running process's configuration, which says where to ask it (`process.upgrade-socket`)
+    /// The running process's configuration, which names its socket (`process.upgrade-socket`)
     #[arg(short, long, value_name = "FILE", default_value = running::CONFIGURATION)]
     pub(crate) config: PathBuf,
-    /// Where to ask it, in place of what the configuration says
+    /// Its socket, instead of the one in the configuration
     #[arg(long, value_name = "SOCKET", conflicts_with = "config")]
     pub(crate) socket: Option<PathBuf>,
-    /// Program to replace it by; the running one's own by default, as it is on disk now. Where this command starts it, only root may be
-    /// able to change the file
+    /// Program to start; by default that of the running process, as it is on disk now. If this command starts it, the file must be
+    /// writable by root only
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
 }
@@ -196,25 +196,25 @@ pub(crate) struct UpgradeWords {
 pub(crate) struct CheckWords {
     #[command(flatten)]
     pub(crate) from: From,
-    /// Explain in sentences what it listens on, which certificate serves which names, and where connections go; with HOST, what
-    /// becomes of a client that asks for this name (SNI): by which rule, with which certificate, to which backends
+    /// Explain in sentences what it listens on, which certificate serves which names, and where connections go; with HOST, how it
+    /// serves a client that requests this name (SNI): by which rule, with which certificate, to which backends
     #[arg(long, value_name = "HOST", num_args = 0..=1, value_parser = host_name)]
     #[expect(clippy::option_option, reason = "an option whose value may be left away")]
     pub(crate) explain: Option<Option<String>>,
-    /// Check instead whether the proxy that runs with this configuration is ready for clients: ask for /ready at its admin address.
-    /// Exit code 0 when it is, 1 when it is not or does not answer
+    /// Check instead whether the proxy that runs with this configuration is ready for clients: request /ready at its admin address.
+    /// Exit code 0 if it is ready, 1 if it is not or does not answer
     #[arg(long, conflicts_with = "explain")]
     pub(crate) ready: bool,
 }
 
-/// A name as a client would ask for it.
+/// A name as in a client's SNI.
 fn host_name(text: &str) -> Result<String, String> {
     let expected =
         || "expected a host name, such as www.example.org, without https:// and without a port".to_owned();
     handfast_config::asked_name(text).ok_or_else(expected)
 }
 
-/// Where the configuration comes from.
+/// The source of the configuration.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct From {
     /// Configuration file
@@ -232,10 +232,10 @@ pub(crate) struct From {
     /// Key in PEM, when it is not in the certificate's file
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<String>,
-    /// Where metrics and status are served: 127.0.0.1:9901 by default, unix:/run/x.sock, off
+    /// Address of metrics and status: 127.0.0.1:9901 by default, unix:/run/x.sock, off
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) admin: Option<String>,
-    /// Where the access log goes: stdout, off, or a file
+    /// Destination of the access log: stdout, off, or a file
     #[arg(long, value_name = "WHERE")]
     pub(crate) access_log: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `handfast worker`: waits on a bus for load to make; `handfast worker setup`: writes what the bus needs.
+//! `handfast worker`: waits on a bus for orders to make load; `handfast worker setup`: writes the configuration of the bus.
 
 use std::process::ExitCode;
 
@@ -34,7 +34,7 @@ pub(crate) fn worker(words: WorkerWords) -> ExitCode {
     }
 }
 
-/// Until a signal asks for the end; a second one does not wait for the load to end.
+/// Until a signal requests the end; after a second one, it does not wait for the load to end.
 fn serve(address: &BusAddress, name: Option<String>) -> Result<(), Refusal> {
     let runtime = Runtime::new().map_err(|error| Refusal::failed(format!("start the runtime: {error}")))?;
     let ended = runtime.block_on(async {
@@ -44,7 +44,7 @@ fn serve(address: &BusAddress, name: Option<String>) -> Result<(), Refusal> {
         tokio::pin!(serving);
         tokio::select! {
             ended = &mut serving => return ended,
-            _ = signals.next() => tracing::info!("ending; once more ends immediately"),
+            _ = signals.next() => tracing::info!("ending; a second signal ends immediately"),
         }
         ask.send_replace(true);
         tokio::select! {

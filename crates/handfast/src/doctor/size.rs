@@ -20,16 +20,16 @@ use super::{Told, program};
 use crate::load::values::{self, ValueError};
 use crate::words::doctor::SizeWords;
 
-/// Most connections, backends and the like that can be asked for.
+/// Most connections, backends and the like.
 const MOST: u64 = 1_000_000_000;
-/// Most pairs of sockets: so many fit the source ports of any machine.
+/// Most pairs of sockets: this number fits the source ports of any machine.
 const MOST_PAIRS: u64 = 20_000;
 /// The transaction whose limit the others are computed from.
 const BASE: (Signature, Group) = (Signature::EcdsaP256, Group::X25519);
 
-/// What the load needs.
+/// The resources for the load.
 ///
-/// **Errors**: what was typed, all at once; what `--from` names; what `handfast speed` cannot measure.
+/// **Errors**: all mistakes of the command line; a bad file of `--from`; a failed measurement.
 pub(super) fn size(words: &SizeWords) -> Result<Told, Refusal> {
     let mut wanted = wanted(words)?;
     let machine = Machine::here();
@@ -42,7 +42,7 @@ pub(super) fn size(words: &SizeWords) -> Result<Told, Refusal> {
     Ok((report, size.to_json()))
 }
 
-/// Everything that was typed, and everything that is wrong with it.
+/// The parsed options, and all mistakes.
 fn wanted(words: &SizeWords) -> Result<Wanted, Refusal> {
     let mut wrong = Vec::new();
     let mut note = |option: &str, what: String| wrong.push(format!("--{option}: {what}"));
@@ -151,7 +151,7 @@ fn computed(report: &SpeedReport, wanted: &Wanted, source: String) -> Option<Cos
     let signature = Signature::ALL.into_iter().find(|kind| kind.name() == wanted.key)?;
     let group = Group::ALL.into_iter().find(|group| group.name() == wanted.group)?;
     let base = transaction(limit, Some(BASE.0), BASE.1)?;
-    // What is its own does not depend on the kind of key: with RSA-2048 it reaches 88 % of the limit, and this says 92 %.
+    // The overhead does not depend on the kind of key: with RSA-2048 the proxy reaches 88 % of the limit, and this predicts 92 %.
     let own = base.ns * (1.0 / SHARE.value - 1.0);
     let mut costs = Costs {
         cpu: report.cpu.clone(),
@@ -186,7 +186,7 @@ fn term(name: &str, ns: f64) -> Term {
     Term { name: name.to_owned(), ns }
 }
 
-/// How much of so many single cores all of them are at once.
+/// The throughput of all cores, divided by that of one core and their number.
 fn efficiency(report: &SpeedReport) -> f64 {
     let base = report
         .handshakes
@@ -201,7 +201,7 @@ fn transaction(limit: &Limit, kind: Option<Signature>, group: Group) -> Option<&
     limit.transactions.iter().find(|one| one.certificate.as_deref() == name && one.group == group.name())
 }
 
-/// The TLS library's part of a connection: as it was measured, or as it follows from one that was.
+/// The TLS library's part of a connection: measured, or computed from another measurement.
 fn library(report: &SpeedReport, limit: &Limit, kind: Option<Signature>, group: Group) -> Option<Term> {
     let with = kind.map_or("resumed".to_owned(), |kind| format!("with {}", kind.name()));
     let name = format!("TLS ({with}, {}, {} bytes each way", group.name(), limit.exchange_bytes);
@@ -221,7 +221,7 @@ fn library(report: &SpeedReport, limit: &Limit, kind: Option<Signature>, group: 
     Some(term(&format!("{name}; from {instead}, {}, with the other operations)", BASE.1.name()), ns.max(0.0)))
 }
 
-/// What TLS with the backend takes besides, where it is wanted: a resumed session on our side, and the bytes once more.
+/// The additional cost of TLS with the backend, if requested: a resumed session on our side, and the bytes once more.
 fn behind(report: &SpeedReport, limit: &Limit, wanted: &Wanted) -> Option<Vec<Term>> {
     if !wanted.backend_tls {
         return Some(Vec::new());

@@ -1,4 +1,4 @@
-//! `handfast lab faults`: words in, what faults do to the proxy out.
+//! `handfast lab faults`: command line in, the effects of faults on the proxy out.
 //!
 //! In: [`FaultsWords`]. Out: the table on standard output, perhaps JSON in a file, progress on standard error, an exit code.
 
@@ -28,7 +28,7 @@ pub(crate) fn faults(words: &FaultsWords) -> ExitCode {
         Ok(inside) => inside,
         Err(code) => return code,
     };
-    // Before anything is tried: a report that cannot be kept is not worth making.
+    // First, since a report that cannot be written is useless.
     let json = words.json.as_deref();
     if let Err(what) = can_be_kept("--json", json) {
         return told(&what, FAILED);

@@ -1,4 +1,4 @@
-//! `handfast lab sockets`: words in, what the running kernel says when connections break out.
+//! `handfast lab sockets`: command line in, the kernel's errors of broken connections out.
 //!
 //! In: [`SocketsWords`]. Out: the matrix on standard output, perhaps JSON and a page in files, what was skipped on standard
 //! error, an exit code.
@@ -26,11 +26,11 @@ pub(crate) fn sockets(words: &SocketsWords) -> ExitCode {
     }
     let inside = match enter() {
         Ok(Place::Inside(inside)) => inside,
-        // The second process has said everything.
+        // The inner process has printed everything.
         Ok(Place::Outside(code)) => return ExitCode::from(code),
         Err(error) => return failed(&error.into()),
     };
-    // Before anything is measured: a report that cannot be kept is not worth making.
+    // First, since a report that cannot be written is useless.
     let prepare = |path: &Option<std::path::PathBuf>, option| {
         path.as_deref().map(Output::prepare).transpose().map_err(|error| error.of(option).to_string())
     };
@@ -64,7 +64,7 @@ fn to_json(matrix: &Matrix) -> String {
     format!("{text}\n")
 }
 
-/// A line for each cell: who reads only the end of the table must not take it for whole.
+/// A line for each cell, so that the end of the table does not look complete.
 fn say_what_was_skipped(matrix: &Matrix) {
     for row in &matrix.rows {
         for cell in &row.cells {

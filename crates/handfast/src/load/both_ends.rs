@@ -1,6 +1,6 @@
-//! What a run saw of a proxy, for [`both_ends::account`] to set beside what the proxy counted.
+//! The measurements of a run against a proxy, for [`both_ends::account`] to compare with the proxy's counters.
 //!
-//! In: an outcome, the proxy's status before. Out: who took the time.
+//! In: an outcome, the proxy's status before. Out: where the time was spent.
 
 use handfast_load::outcome::{Outcome, Refusal};
 use handfast_load::sample::{Interval, Series};
@@ -8,9 +8,9 @@ use handfast_report::both_ends::{self, BothEnds, Counted, Seen};
 
 use crate::status::Status;
 
-/// Asks the proxy once more, and accounts for the time.
+/// Reads the proxy's status again, and accounts for the time.
 ///
-/// **Errors**: its status cannot be read any more.
+/// **Errors**: its status cannot be read.
 pub(super) fn look(status: &Status, before: &Counted, outcome: &Outcome) -> Result<BothEnds, Refusal> {
     let seen = seen(&outcome.totals);
     let after = status.settled(before, &seen)?;
@@ -25,7 +25,7 @@ fn seen(totals: &Interval) -> Seen {
     let (handshakes, handshake) = of(Series::Handshake);
     let (answers, answer) = of(Series::FirstByte);
     let (_, connect) = of(Series::Connect);
-    // A handshake of TLS 1.2 takes two round trips, unless it is resumed; one that is asked for another key share takes one more.
+    // A full handshake of TLS 1.2 takes two round trips; a HelloRetryRequest adds one.
     let old: u64 =
         totals.agreed.iter().filter(|(what, _)| what.starts_with("TLSv1.2")).map(|(_, count)| count).sum();
     let old_full = if old == handshakes { old.saturating_sub(tally.resumed) } else { old };
@@ -39,7 +39,7 @@ fn seen(totals: &Interval) -> Seen {
         answer_seconds: answers as f64 * answer / 1e9,
         network_seconds: round_trips as f64 * connect / 1e9,
         own_seconds: tally.own_ns as f64 / 1e9,
-        // No stamps: they would cost what is measured.
+        // No timestamps: they would distort the measurement.
         ..Seen::default()
     }
 }

@@ -1,6 +1,6 @@
-//! Figures while a run goes on: lines of JSON for a program, a page for Prometheus, and one for `handfast top`.
+//! Live figures of a run: lines of JSON for a program, a page for Prometheus, and one for `handfast top`.
 //!
-//! In: [`OutputWords`], then what each second gave. Out: `--live-json` and `--metrics`. A reader that is slow or gone
+//! In: [`OutputWords`], then the figures of each second. Out: `--live-json` and `--metrics`. A slow or missing reader
 //! never delays the run: a thread writes, and separate tasks serve the pages.
 
 use std::fs::File;
@@ -28,7 +28,7 @@ use super::outputs::OutputError;
 use super::progress::not_begun;
 use crate::words::load::OutputWords;
 
-/// Lines that wait for a slow reader: an hour of them, a few megabytes. Those beyond are left out, and counted.
+/// Lines that wait for a slow reader: an hour of them, a few megabytes. Further lines are dropped, and counted.
 const WAITING: usize = 3600;
 /// How long the last lines may take after the run.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,10 +36,10 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const ASKING: Duration = Duration::from_secs(5);
 /// Requests at once; more wait in the listener's queue.
 const AT_ONCE: usize = 16;
-/// Longest head of a request: what Prometheus sends has some hundred bytes.
+/// Longest head of a request; that of Prometheus has some hundred bytes.
 const HEAD: usize = 8192;
 
-/// Where figures go while a run goes on.
+/// The outputs of live figures.
 #[derive(Debug, Default)]
 pub(crate) struct Broadcast {
     lines: Option<SyncSender<String>>,
@@ -58,7 +58,7 @@ struct Pages {
     status: String,
 }
 
-/// What is left to be written when the run is over.
+/// The rest to write when the run is over.
 #[derive(Debug)]
 pub(crate) struct Closing {
     path: PathBuf,
@@ -82,7 +82,7 @@ impl Broadcast {
         let wrong = |error| OutputError::Write { path: path.clone(), error }.of("--live-json");
         let mut out: Box<dyn Write + Send> = match is_standard_output(path) {
             true => Box::new(io::stdout()),
-            // Not aside and renamed at the end: it is there to be read while it grows.
+            // Not a temporary file: it is read while it grows.
             false => Box::new(File::create(path).map_err(wrong)?),
         };
         let (lines, waiting) = sync_channel::<String>(WAITING);
@@ -99,9 +99,9 @@ impl Broadcast {
         Ok((broadcast, Some(Closing { path: path.clone(), done })))
     }
 
-    /// Serves the pages, where it was asked for; for as long as the tasks are not dropped. Says where.
+    /// Serves the pages, if requested, until the tasks are dropped. Returns the address.
     ///
-    /// **Errors**: a listener that the runtime does not take.
+    /// **Errors**: a listener that the runtime rejects.
     pub(crate) fn serve(&mut self) -> io::Result<(JoinSet<()>, Option<SocketAddr>)> {
         let mut tasks = JoinSet::new();
         let Some(listener) = self.listener.take() else { return Ok((tasks, None)) };
@@ -153,7 +153,7 @@ impl Broadcast {
 
     fn tell(&mut self, line: &Line) {
         self.metrics.take(line);
-        // Full: the reader is an hour late. Disconnected: it is gone, which is reported at the end.
+        // Full: the reader is an hour late. Disconnected: it has ended, which is reported at the end.
         if let Some(lines) = &self.lines
             && lines.try_send(to_line(line)).is_err()
         {
@@ -206,7 +206,7 @@ async fn serve(listener: tokio::net::TcpListener, pages: watch::Receiver<Pages>)
                 Ok((stream, _)) => {
                     asking.spawn(answer_in_time(stream, pages.clone()));
                 }
-                // Out of descriptors, most likely: later there may be some.
+                // Probably out of descriptors: some may become free.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             },
             Some(_) = asking.join_next() => {}
@@ -237,7 +237,7 @@ async fn answer(mut stream: TcpStream, pages: watch::Receiver<Pages>) -> io::Res
         (b"GET" | b"HEAD", b"/metrics") => ("200 OK", METRICS, pages.borrow().metrics.clone()),
         (b"GET" | b"HEAD", b"/status.json") => ("200 OK", "application/json", pages.borrow().status.clone()),
         (b"GET" | b"HEAD", _) => {
-            ("404 Not Found", "text/plain", "there is only /metrics and /status.json\n".to_owned())
+            ("404 Not Found", "text/plain", "the pages are /metrics and /status.json\n".to_owned())
         }
         _ => ("405 Method Not Allowed", "text/plain", "expected GET\n".to_owned()),
     };

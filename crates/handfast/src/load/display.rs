@@ -1,7 +1,7 @@
-//! Who watches a run, and what is shown to them: a picture on a terminal, else lines, or nothing.
+//! The live display of a run: a picture on a terminal, otherwise lines, or nothing.
 //!
-//! In: what begins, and the seconds as they come. Out: rows and lines, handed to the thread that writes them: a terminal
-//! that does not read (Ctrl-S) loses pictures and never holds up the run.
+//! In: the start of a run, and its seconds. Out: rows and lines for the thread that writes them. A terminal
+//! that does not read (Ctrl-S) loses pictures and never blocks the run.
 
 use std::io::{self, IsTerminal};
 
@@ -15,10 +15,10 @@ use super::progress::Progress;
 use crate::screen::Look;
 use crate::talk::{Voice, terminal_size};
 
-/// Columns and rows of a terminal that does not tell.
+/// Columns and rows of a terminal of unknown size.
 const USUAL: (u16, u16) = (80, 24);
 
-/// What is shown.
+/// The kind of display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     Picture(Look),
@@ -30,7 +30,7 @@ enum Shown {
 pub(crate) struct Display {
     voice: Voice,
     kind: Shown,
-    /// Whether the report will stand where the picture is.
+    /// Whether the report will replace the picture.
     replaced: bool,
     /// Whether a run has begun before: the steps of a search are prepared alike.
     begun: bool,
@@ -38,9 +38,9 @@ pub(crate) struct Display {
 }
 
 impl Display {
-    /// Looks at standard error: a picture on a terminal that can move its cursor, else lines.
+    /// Chooses by standard error: a picture on a terminal that can move its cursor, otherwise lines.
     ///
-    /// With `replaced` the last picture goes at the end, because the report takes its place.
+    /// With `replaced` the last picture is removed at the end, because the report replaces it.
     pub(crate) fn new(voice: Voice, quiet: bool, color: bool, replaced: bool) -> Self {
         let variable = |name| std::env::var(name).unwrap_or_default();
         let kind = kind(quiet, io::stderr().is_terminal(), &variable("TERM"), color, unicode(variable));
@@ -48,12 +48,12 @@ impl Display {
         Self { voice, kind, replaced, begun: false, progress: Progress::default() }
     }
 
-    /// To say things from elsewhere, above the picture; not when nothing is to be shown.
+    /// A handle to print messages above the picture; `None` without a display.
     pub(crate) fn voice(&self) -> Voice {
         self.voice.clone()
     }
 
-    /// Says a sentence, above the picture; not when nothing is to be shown.
+    /// Prints a sentence above the picture; nothing without a display.
     pub(crate) fn say(&self, text: impl Into<String>) {
         self.voice.say(text);
     }
@@ -85,7 +85,7 @@ impl Display {
         }
     }
 
-    /// How it stands.
+    /// The current state.
     pub(crate) fn run(&self) -> &Run {
         &self.progress
     }
@@ -100,7 +100,7 @@ impl Display {
     fn draw(&self) {
         let Shown::Picture(look) = self.kind else { return };
         let (width, height) = terminal_size(std::io::stderr()).unwrap_or(USUAL);
-        // The last row is the cursor's; the last column stays free, where some terminals break the line too early.
+        // The last row has the cursor; the last column stays free, since some terminals wrap there.
         let [width, height] = [width, height].map(|size| usize::from(size).saturating_sub(1));
         let rows = live::frame(&self.progress, width, height, look);
         self.voice.show(rows.iter().map(|row| row.shown(width, look)).collect());

@@ -1,6 +1,6 @@
-//! What a run comes to: the exit code.
+//! The exit code of a run.
 //!
-//! In: a report. Out: a number that scripts can rely on, and a line for who does not see the report.
+//! In: a report. Out: a stable number for scripts, and a line for users that do not see the report.
 
 use handfast_report::model::VerdictWord;
 use handfast_report::{Report, units};
@@ -12,7 +12,7 @@ const MISSED: u8 = 4;
 /// A worker was lost.
 const LOST: u8 = 5;
 
-/// 5 before 3 before 4, as `--help` says.
+/// 5 before 3 before 4, as in `--help`.
 pub(crate) fn exit_code(report: &Report) -> u8 {
     if report.workers.iter().any(|worker| worker.lost.is_some()) {
         return LOST;
@@ -23,12 +23,12 @@ pub(crate) fn exit_code(report: &Report) -> u8 {
     }
     let missed = report.limits.iter().any(|limit| !limit.held);
     let found_none = report.search.as_ref().is_some_and(|search| search.highest_rate.is_none());
-    // Who asks for limits at a rate wants them at that rate, and not at the lower one that the target took.
+    // Limits are meant for the requested rate, and not for the lower one that the target reached.
     let short = report.verdict.word == VerdictWord::TargetLimited && !report.limits.is_empty();
     if missed || found_none || short { MISSED } else { 0 }
 }
 
-/// Why the exit code is not 0, in a line, for a user that does not see the report; `None` when it is 0.
+/// Why the exit code is not 0, in a line, for a user that does not see the report; `None` if it is 0.
 pub(crate) fn warning(report: &Report) -> Option<String> {
     let code = exit_code(report);
     let missed = report.limits.iter().filter(|limit| !limit.held);

@@ -1,7 +1,7 @@
 //! A Kubernetes Job that starts workers.
 //!
-//! In: the bus, the fleet, how many. Out: YAML on which `kubectl apply -f -` can be tried. It is text and no more: no
-//! cluster was available to test it, which a comment in it says.
+//! In: the bus, the fleet, the number of workers. Out: YAML for `kubectl apply -f -`. It was never tested on a
+//! cluster, and has a comment about that.
 
 use crate::words::load::MachineWords;
 
@@ -86,7 +86,7 @@ const VOLUMES: &str = "      volumes:
           secret: {secretName: handfast-bus}
 ";
 
-/// A YAML string whatever is in it: JSON's strings are YAML's.
+/// Any text as a YAML string: JSON strings are valid YAML.
 fn quoted(word: &str) -> String {
     serde_json::Value::from(word).to_string()
 }

@@ -1,4 +1,4 @@
-//! A running test where there is no terminal: one line for each second.
+//! A running test without a terminal: one line for each second.
 //!
 //! In: a [`Run`] after its newest second. Out: `second 3: 4,210/s, total p50 1.20 ms p99 3.40 ms, 0 errors`.
 
@@ -21,7 +21,7 @@ pub(crate) fn line(run: &Run) -> String {
     let latency = if run.last.count > 0 {
         format!("{} p50 {} p99 {}", run.last.name, nanos(run.last.p50_ns), nanos(run.last.p99_ns))
     } else if matches!(run.counts, Counts::Bytes | Counts::Handshakes) {
-        // Handshakes are the first second's; then it matters who still stands.
+        // Handshakes happen in the first second; later the open connections matter.
         format!("{} open", count(run.open))
     } else {
         format!("no {}", run.last.name)

@@ -1,6 +1,6 @@
 //! The picture of a running test on a terminal, as lines of text.
 //!
-//! In: a [`Run`] and the terminal's size. Out: lines, which `talk.rs` draws in place of the last ones; `handfast top` draws the same. Pure.
+//! In: a [`Run`] and the terminal's size. Out: lines, which `talk.rs` draws over the last ones; `handfast top` draws the same. Pure.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ const BUSY: f64 = 0.8;
 /// Share of time without a CPU from which on it is shown as a warning.
 const STARVED: f64 = 0.05;
 
-/// The picture: never wider than `width`, never higher than `height`. What matters least goes first.
+/// The picture: never wider than `width`, never higher than `height`. The least important rows are dropped first.
 pub(crate) fn frame(run: &Run, width: usize, height: usize, look: Look) -> Vec<Line> {
     if run.seconds == 0 {
-        // Zeros would look like a target that does nothing.
+        // Zeros would look like an inactive target.
         let rows = [title(run), Line::of(preparing(run), Shade::Plain)];
         let spare = rows.len().saturating_sub(height);
         return rows.into_iter().skip(spare).collect();
     }
-    // Each with its rank: of what does not fit, the highest goes first.
+    // Each row has a rank: the highest rank is dropped first.
     let mut rows: Vec<_> = [(7, title(run))].into_iter().chain(figures(run, width, look)).collect();
     while rows.len() > height {
         let least = rows.iter().enumerate().max_by_key(|(_, (rank, _))| *rank).map(|(index, _)| index);
@@ -45,14 +45,14 @@ pub(crate) fn figures(run: &Run, width: usize, look: Look) -> Vec<(u8, Line)> {
         (8, standing(run)),
         (4, generator(run)),
     ];
-    // Connections that are made and closed all the time do not stand, and are not counted.
+    // Short connections are not counted as open.
     if run.counts == Counts::Transactions && run.queued == 0 {
         rows.retain(|(rank, _)| *rank != 8);
     }
     rows
 }
 
-/// What is done before the first second has come.
+/// The display before the first second.
 pub(crate) fn preparing(run: &Run) -> String {
     let tickets = if run.wanted_resumed > 0.0 { ", tickets" } else { "" };
     format!("preparing: one transaction to see that it works{tickets}; then the first second")
@@ -77,7 +77,7 @@ fn bar(run: &Run, width: usize, look: Look) -> Line {
         (false, false) => format!("{} left", clock(whole.saturating_sub(passed))),
     };
     let words = format!(" {} of {}, {end}", clock(passed.min(whole)), clock(whole));
-    // The words matter more than the bar.
+    // The text is more important than the bar.
     let room = width.saturating_sub(words.chars().count() + 2).min(50);
     if room <= 3 {
         return Line::of(words.trim_start(), Shade::Plain);
@@ -173,19 +173,19 @@ fn standing(run: &Run) -> Line {
     line
 }
 
-/// Of a thread's CPU time, how it is to be shown.
+/// The shade of a thread's CPU time.
 pub(crate) fn of_cpu(cpu: f64) -> Shade {
     if cpu > BUSY { Shade::Warning } else { Shade::Plain }
 }
 
-/// Of the time that a thread waited for a CPU, how it is to be shown.
+/// The shade of a thread's time of waiting for a CPU.
 pub(crate) fn of_starved(starved: f64) -> Shade {
     if starved > STARVED { Shade::Warning } else { Shade::Plain }
 }
 
 fn generator(run: &Run) -> Line {
     let mut line = label("generator").and(" cpu", Shade::Faint);
-    // Many threads would fill the row; the busiest tell.
+    // Many threads would fill the row, so it shows the busiest ones.
     let mut used: Vec<f64> = run.threads.iter().map(|thread| thread.cpu).collect();
     used.sort_by(|a, b| b.total_cmp(a));
     for cpu in used.iter().take(8) {
@@ -197,7 +197,7 @@ fn generator(run: &Run) -> Line {
     if let Some(lag) = run.lag_p99_ns {
         line = line.and("  lag p99 ", Shade::Faint).and(nanos(lag), Shade::Plain);
     }
-    // They were looked at over the same second.
+    // Both are from the same second.
     let starved =
         run.threads.iter().map(|thread| thread.starved).sum::<f64>() / run.threads.len().max(1) as f64;
     line.and("  waiting for cpu ", Shade::Faint).and(share(starved), of_starved(starved))

@@ -1,6 +1,6 @@
-//! Files that a report goes to: proved to be writable before the run, written aside, renamed when they are whole.
+//! Output files of a report: checked before the run, written as temporary files, renamed when they are complete.
 //!
-//! In: paths, then a report. Out: files with what they held before, or all of the new; or why one cannot be written.
+//! In: paths, then a report. Out: files with their old or their complete new content; or why one cannot be written.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +15,7 @@ use handfast_report::{Report, csv, to_html, to_json};
 
 use crate::words::load::OutputWords;
 
-/// Why something cannot be written, or be served while a run goes on.
+/// Why an output cannot be written or served.
 #[derive(Debug)]
 pub(crate) enum OutputError {
     /// A file cannot be made or written.
@@ -26,18 +26,18 @@ pub(crate) enum OutputError {
     NoName { path: PathBuf },
     /// Its reader read nothing for this duration after the run.
     NotRead { path: PathBuf, timeout: Duration },
-    /// Something else than an address to listen on.
+    /// Not an address to listen on.
     Address(String),
     /// The address cannot be listened on.
     Listen { address: SocketAddr, error: io::Error },
-    /// The option that asked for it, with what is wrong.
+    /// The option, with the mistake.
     Of { option: &'static str, error: Box<Self> },
-    /// All that is wrong, a line for each.
+    /// All mistakes, a line for each.
     Several(Vec<Self>),
 }
 
 impl OutputError {
-    /// Says which option asked for it.
+    /// Adds the option.
     pub(crate) fn of(self, option: &'static str) -> Self {
         Self::Of { option, error: Box::new(self) }
     }
@@ -51,7 +51,7 @@ impl fmt::Display for OutputError {
             Self::NoName { path } => write!(f, "write {}: no file name, expected one", path.display()),
             Self::NotRead { path, timeout } => {
                 let (path, seconds) = (path.display(), timeout.as_secs());
-                write!(f, "write {path}: the reader took nothing for {seconds} s after the run")
+                write!(f, "write {path}: the reader read nothing for {seconds} s after the run")
             }
             Self::Address(text) => write!(
                 f,
@@ -69,7 +69,7 @@ impl fmt::Display for OutputError {
 
 impl std::error::Error for OutputError {}
 
-/// One of the forms of a report.
+/// A format of a report.
 type Form = fn(&Report) -> String;
 
 /// All files of a run, each with its form.
@@ -102,9 +102,9 @@ pub(crate) fn clash(words: &OutputWords) -> Option<String> {
 }
 
 impl Outputs {
-    /// Makes every file that will be written.
+    /// Creates every file.
     ///
-    /// **Errors**: all that cannot be, a line for each.
+    /// **Errors**: all files that cannot be created, a line for each.
     pub(crate) fn prepare(words: &OutputWords) -> Result<Self, OutputError> {
         let mut ready = Vec::new();
         let mut wrong = Vec::new();
@@ -117,7 +117,7 @@ impl Outputs {
         if wrong.is_empty() { Ok(Self(ready)) } else { Err(OutputError::Several(wrong)) }
     }
 
-    /// Whether nothing is to be written.
+    /// Whether there are no outputs.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -127,9 +127,9 @@ impl Outputs {
         self.0.iter().any(|(_, output)| matches!(output.place, Place::StandardOutput))
     }
 
-    /// Writes them all, also when one fails.
+    /// Writes all files, even if one fails.
     ///
-    /// **Errors**: all that could not be written, a line for each.
+    /// **Errors**: all files that could not be written, a line for each.
     pub(crate) fn write(self, report: &Report) -> Result<(), OutputError> {
         let wrong: Vec<OutputError> =
             self.0.into_iter().filter_map(|(text, output)| output.write(&text(report)).err()).collect();
@@ -137,7 +137,7 @@ impl Outputs {
     }
 }
 
-/// One file to be.
+/// One output file.
 #[derive(Debug)]
 pub(crate) struct Output {
     /// As it was given.
@@ -149,16 +149,16 @@ pub(crate) struct Output {
 enum Place {
     /// `-`.
     StandardOutput,
-    /// A file beside the one to be; removed when this is dropped before it was renamed.
+    /// A temporary file beside it; removed if this is dropped before the rename.
     Aside { file: File, aside: PathBuf },
-    /// Something that is no regular file (a device, a pipe): nothing can take its place.
+    /// No regular file (a device, a pipe): it cannot be replaced.
     Special(File),
 }
 
 impl Output {
-    /// Makes the file that will become `path`, or finds that it cannot be made.
+    /// Creates the temporary file for `path`.
     ///
-    /// **Errors**: a folder that is not there or not ours, a folder in the file's place, a full disk: with the path.
+    /// **Errors**: a missing or forbidden folder, a folder in the file's place, a full disk: with the path.
     pub(crate) fn prepare(path: &Path) -> Result<Self, OutputError> {
         let wrong = |error| OutputError::Write { path: path.to_path_buf(), error };
         let place = match fs::metadata(path) {
@@ -170,11 +170,11 @@ impl Output {
                 Place::Special(OpenOptions::new().write(true).open(path).map_err(wrong)?)
             }
             _ => {
-                // Through a link to what it points at, as an editor would.
+                // Follows a link to its target, as editors do.
                 let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
                 let name = real.file_name();
                 let name = name.ok_or_else(|| OutputError::NoName { path: path.to_path_buf() })?;
-                // Not the process's number alone: in a lab it is always 1.
+                // Not only the process ID: in a lab it is always 1.
                 let own = (std::process::id(), handfast_net::clock::Moment::now().nanos());
                 let aside = format!(".{}.{}-{:x}.part", name.to_string_lossy(), own.0, own.1);
                 let aside = real.with_file_name(aside);
@@ -185,14 +185,14 @@ impl Output {
         Ok(Self { path: path.to_path_buf(), place })
     }
 
-    /// Writes everything and puts the file in its place.
+    /// Writes everything and renames the file.
     ///
-    /// **Errors**: a full disk, a folder that is gone; what was there before is still there then.
+    /// **Errors**: a full disk, a removed folder; then the old file is unchanged.
     pub(crate) fn write(self, text: &str) -> Result<(), OutputError> {
         self.write_bytes(text.as_bytes())
     }
 
-    /// The same of what is no text.
+    /// The same for binary data.
     ///
     /// **Errors**: as [`Output::write`].
     pub(crate) fn write_bytes(mut self, bytes: &[u8]) -> Result<(), OutputError> {
@@ -203,7 +203,7 @@ impl Output {
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.place {
             Place::StandardOutput => match io::stdout().write_all(bytes) {
-                // A reader that left early is no error of ours.
+                // A reader that ended early is not our error.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                 written => written,
             },
@@ -221,7 +221,7 @@ impl Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if let Place::Aside { aside, .. } = &self.place {
-            // Not there any more when it was renamed.
+            // It no longer exists after the rename.
             let _ = fs::remove_file(aside);
         }
     }

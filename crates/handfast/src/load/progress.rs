@@ -1,6 +1,6 @@
-//! The progress of a run, as far as a user that watches it needs it.
+//! The progress of a run for the live display.
 //!
-//! In: the seconds as they come. Out: a [`Progress`], of which `live.rs` makes a picture and `lines.rs` lines.
+//! In: the seconds as they come. Out: a [`Progress`], which `live.rs` shows as a picture and `lines.rs` as lines.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Progress {
         Self { run, duration: plan.duration, series, ..Self::default() }
     }
 
-    /// Takes in the next second; `ending`: the run is to end early. **Cost**: about what merging one histogram takes.
+    /// Adds the next second; `ending`: the run ends early. **Cost**: about what merging one histogram takes.
     pub(crate) fn add(&mut self, interval: &Interval, ending: bool) {
         let (run, tally) = (&mut self.run, &interval.tally);
         run.ending = ending;
@@ -109,7 +109,7 @@ impl Progress {
     }
 }
 
-/// A run of this process of which nothing is known yet.
+/// A run of this process without any second.
 pub(super) fn not_begun() -> Run {
     Run {
         schema: SCHEMA.to_owned(),

@@ -1,7 +1,7 @@
 //! One run, or the runs of a search, from gathering workers to the report.
 //!
-//! In: a [`Task`]. Out: [`Ended`]. The run is a separate task, so that a second request to end is received whatever the
-//! first one waits for.
+//! In: a [`Task`]. Out: [`Ended`]. The run is a separate task, so that a second request to end is received while the
+//! first one waits.
 
 use std::collections::BTreeMap;
 
@@ -25,19 +25,19 @@ use super::display::Display;
 use super::signals::Signals;
 use super::wanted::Wanted;
 
-/// What is to be done.
+/// The task.
 pub(crate) struct Task {
     /// The request.
     pub(crate) wanted: Wanted,
     /// The command line, for the report.
     pub(crate) command: Vec<String>,
-    /// Reports it to other programs while it goes on.
+    /// Reports it to other programs during the run.
     pub(crate) broadcast: Broadcast,
 }
 
 /// How it ended.
 pub(crate) enum Ended {
-    /// With a report, also when it ended early: then with the exit code of what asked for that.
+    /// With a report, also after an early end: then with the exit code of the request.
     Report(Box<Report>, Option<u8>),
     /// It could not be done.
     Refused(Refusal),
@@ -45,7 +45,7 @@ pub(crate) enum Ended {
     AtOnce(u8),
 }
 
-/// Does it. Blocks until it is done.
+/// Runs the task. Blocks until it has ended.
 pub(crate) fn run(task: Task, display: Display) -> Ended {
     let built = Builder::new_multi_thread().worker_threads(2).thread_name("load").enable_all().build();
     let runtime = match built {
@@ -53,12 +53,12 @@ pub(crate) fn run(task: Task, display: Display) -> Ended {
         Err(error) => return Ended::Refused(Refusal::failed(format!("start the runtime: {error}"))),
     };
     let ended = runtime.block_on(attend(task, display));
-    // Without waiting for threads that have the order to end at once.
+    // Do not wait for threads that were ordered to end at once.
     runtime.shutdown_background();
     ended
 }
 
-/// Waits for the run, and for those who ask for its end.
+/// Waits for the run, and for requests to end it.
 async fn attend(task: Task, display: Display) -> Ended {
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
@@ -75,7 +75,7 @@ async fn attend(task: Task, display: Display) -> Ended {
                 Some(Ok(Ok(report))) => Ended::Report(Box::new(report), asked),
                 Some(Ok(Err(refusal))) => Ended::Refused(refusal),
                 Some(Err(error)) => Ended::Refused(Refusal::failed(format!("run: {error}; this is a bug of handfast"))),
-                None => Ended::Refused(Refusal::failed("run: it ended without a word; this is a bug of handfast")),
+                None => Ended::Refused(Refusal::failed("run: it ended without a result; this is a bug of handfast")),
             },
             code = signals.next() => {
                 if ask.send_replace(true) {
@@ -126,12 +126,12 @@ struct Session {
     stop: watch::Receiver<bool>,
 }
 
-/// What one run gave.
+/// The result of one run.
 struct Done {
     outcome: Outcome,
     server: Option<ServerUse>,
     notes: Vec<String>,
-    /// By what the target counted itself, if it was asked.
+    /// The comparison with the target's counters, if requested.
     both_ends: Option<BothEnds>,
 }
 
@@ -143,7 +143,7 @@ impl Session {
         Ok(self.report(&done, None))
     }
 
-    /// Run after run, at the rates that the search asks for. The report is that of the highest rate that held.
+    /// Run after run, at the rates of the search. The report is that of the highest rate that held.
     async fn search(&mut self, spec: SearchSpec) -> Result<Report, Refusal> {
         let plan = self.task.wanted.job.plan.clone();
         let mut search = Search::new(spec.clone());
@@ -154,7 +154,7 @@ impl Session {
             let part = format!("step {number} at {}", units::rate(rate));
             let done = self.run(&SearchSpec::plan_at(&plan, rate, number), part.clone()).await?;
             if done.outcome.early_end.is_some() {
-                // Half a step says nothing of its rate.
+                // A partial step has no result for its rate.
                 search.stop();
                 shown.cut_short(done);
                 continue;
@@ -171,7 +171,7 @@ impl Session {
         let verdict = found.verdict.clone();
         let mut report = self.report(&done, Some(found));
         report.notes.push(format!(
-            "each step of the search has a seed of its own, {} and its number: the step shown had {}",
+            "each step of the search has a separate seed, {} plus its number: the step shown had {}",
             plan.seed, done.outcome.plan.seed
         ));
         if let Some(verdict) = verdict {
@@ -182,7 +182,7 @@ impl Session {
 
     /// One run.
     ///
-    /// **Errors**: whatever keeps it from beginning.
+    /// **Errors**: every reason why it cannot begin.
     async fn run(&mut self, plan: &Plan, part: String) -> Result<Done, Refusal> {
         let mut accountant = self.task.wanted.job.account.as_ref().map(Accountant::new).transpose()?;
         let (display, broadcast, asked) = (&mut self.display, &mut self.task.broadcast, self.stop.clone());
@@ -190,7 +190,7 @@ impl Session {
         broadcast.begin(plan, display.run());
         let mut each_second = |interval: &Interval| {
             display.second(interval, *asked.borrow());
-            // A reader that sees its arrival here finds it there, too.
+            // In this order, so that a reader that receives the second finds it on the page, too.
             broadcast.second(interval, display.run());
             display.show();
         };
@@ -203,7 +203,7 @@ impl Session {
         let (mut server, mut notes) = (None, Vec::new());
         match accountant.as_mut().map(|accountant| accountant.end(transactions)) {
             Some(Ok(used)) => server = Some(used),
-            // The run was made, and its figures are good without these.
+            // The run has ended, and its figures are valid without these.
             Some(Err(refusal)) => notes.push(refusal.what),
             None => {}
         }
@@ -231,7 +231,7 @@ impl Session {
     }
 }
 
-/// Which of a search's runs is shown.
+/// The run of a search to show.
 #[derive(Debug)]
 struct Shown<T> {
     /// At the present rate: the last run that held.
@@ -249,7 +249,7 @@ impl<T> Default for Shown<T> {
 }
 
 impl<T> Shown<T> {
-    /// Takes a run: whether it held, and whether its rate is now known to.
+    /// Adds a run: whether it held, and whether its rate now counts as held.
     fn step(&mut self, run: T, held: bool, decided: bool) {
         if !held {
             self.last = Some(run);
@@ -261,7 +261,7 @@ impl<T> Shown<T> {
         }
     }
 
-    /// Takes one that was cut short: shown when there is nothing else.
+    /// Adds an interrupted run: shown only if there is no other.
     fn cut_short(&mut self, run: T) {
         self.last.get_or_insert(run);
     }
@@ -277,13 +277,13 @@ fn step_in_words(spec: &SearchSpec, step: &SearchStep) -> String {
     match step.held {
         true => format!("held {bound} with {found} ({verdict})"),
         false if step.verdict.says_nothing() => {
-            format!("{found} says nothing of the target ({verdict}), so it has no vote on {bound}")
+            format!("{found} does not describe the target ({verdict}), so it has no vote on {bound}")
         }
         false => format!("missed {bound} with {found} ({verdict})"),
     }
 }
 
-/// The search's verdict, with what the shown step's own one was.
+/// The search's verdict, with the evidence of the shown step.
 fn instead(search: Verdict, report: &Report) -> Verdict {
     let step = &report.verdict;
     let offered = units::rate(report.totals.offered_rate.unwrap_or_default());
@@ -320,7 +320,7 @@ mod tests {
         shown.step("1650, 1", true, false);
         shown.step("1650, 2", false, false);
         shown.step("1650, 3", false, false);
-        assert_eq!(shown.best(), Some("1600, 2"), "one that held by luck is not shown");
+        assert_eq!(shown.best(), Some("1600, 2"), "one that held by chance is not shown");
         let mut shown = Shown::default();
         shown.step("1600, 1", true, false);
         shown.step("1600, 2", false, false);

@@ -1,20 +1,20 @@
-//! Requests to end: Ctrl-C, TERM, and the terminal that is closed. A HUP that another program sends is meant for a proxy.
+//! Requests to end: Ctrl-C, TERM, and a closed terminal. A HUP from another program is meant for a proxy.
 
 use std::fs::File;
 
 use handfast_load::outcome::Refusal;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that ask for an end, from when it was made on.
+/// Receives the signals that request an end, from its creation on.
 pub(crate) struct Signals {
     signals: [Signal; 3],
     has_terminal: bool,
 }
 
 impl Signals {
-    /// Begins to listen; none of them ends the process by itself any more. Needs a tokio runtime around it.
+    /// Registers handlers, so that these signals no longer end the process. Needs a tokio runtime.
     ///
-    /// **Errors**: the kernel refusing, which it does not.
+    /// **Errors**: the kernel refuses, which does not happen.
     pub(crate) fn listen() -> Result<Self, Refusal> {
         let listen =
             |kind| signal(kind).map_err(|error| Refusal::failed(format!("listen for signals: {error}")));
@@ -26,7 +26,7 @@ impl Signals {
         Ok(Self { signals, has_terminal: has_terminal() })
     }
 
-    /// Waits for the next one; answers with the exit code that a shell gives to what this signal ended: 128 and its number.
+    /// Waits for the next one; returns the exit code that shells use for this signal: 128 plus its number.
     ///
     /// **Cancel**: loses none.
     pub(crate) async fn next(&mut self) -> u8 {
@@ -43,7 +43,7 @@ impl Signals {
     }
 }
 
-/// Whether this process has a terminal that is open (tty(4)).
+/// Whether this process has an open terminal (tty(4)).
 fn has_terminal() -> bool {
     File::open("/dev/tty").is_ok()
 }

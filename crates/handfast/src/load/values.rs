@@ -1,6 +1,6 @@
 //! Values of the command line: sizes, rates, times, shares, addresses, targets.
 //!
-//! In: the text as typed. Out: the value, or what was expected, to be said after the option's name. Pure.
+//! In: the text as typed. Out: the value, or an error to follow the option's name. Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -12,12 +12,12 @@ mod error;
 
 pub(crate) use error::ValueError;
 
-/// Most source addresses that one run may use: a /20. Each is remembered on its own, and more than that many times
-/// 28,000 ports no machine keeps busy.
+/// Most source addresses of one run: a /20. Each is stored separately, and no machine can use more than this number times
+/// 28,000 ports.
 pub(crate) const SOURCES: usize = 4096;
-/// Longest time that can be asked for.
+/// Longest time.
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
-/// Highest rate that can be asked for, in transactions a second: far above what TLS handshakes allow.
+/// Highest rate, in transactions a second: far above the limit of TLS handshakes.
 const FASTEST: f64 = 10_000_000.0;
 
 /// A number of bytes: `4096`, `4KiB`, `1m`.
@@ -57,7 +57,7 @@ fn rate_or_none(text: &str) -> Result<f64, ValueError> {
     Ok(rate)
 }
 
-/// A rate, or `FROM..TO`, one of which may be 0; without how starts are spaced.
+/// A rate, or `FROM..TO`, one of which may be 0; without the spacing of starts.
 pub(crate) fn rates(text: &str) -> Result<(f64, Option<f64>), ValueError> {
     match text.split_once("..") {
         None => Ok((rate(text)?, None)),
@@ -96,7 +96,7 @@ pub(crate) fn list(text: &str) -> Result<Vec<String>, ValueError> {
     Ok(words)
 }
 
-/// One address, or every address that can be one's own in a block.
+/// One address, or every usable host address of a block.
 ///
 /// **Cost**: at most [`SOURCES`] addresses; a larger block is an error.
 pub(crate) fn sources(text: &str) -> Result<Vec<IpAddr>, ValueError> {
@@ -124,7 +124,7 @@ pub(crate) fn sources(text: &str) -> Result<Vec<IpAddr>, ValueError> {
     Ok(all.collect())
 }
 
-/// What a target is.
+/// A target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Aim {
     /// What to connect to.
@@ -187,7 +187,7 @@ fn endpoint(text: &str, default_port: Option<u16>) -> Option<Target> {
     good.then(|| Target { host: host.to_owned(), port })
 }
 
-/// The model that rates and arrivals make.
+/// The model of these rates and arrivals.
 pub(crate) fn model(rates: Option<(f64, Option<f64>)>, arrivals: handfast_load::plan::Arrivals) -> Model {
     match rates {
         None => Model::Closed,

@@ -37,27 +37,27 @@ const MOST_CONNECTIONS: u64 = 10_000_000;
 /// The requested run.
 #[derive(Debug)]
 pub(crate) struct Wanted {
-    /// What travels, and what a report keeps for `--replay`.
+    /// The job that workers receive, and that a report keeps for `--replay`.
     pub(crate) job: Job,
-    /// Who makes the load.
+    /// The load generators.
     pub(crate) workers: Workers,
-    /// What becomes of a run when a worker is lost.
+    /// The effect of a lost worker on a run.
     pub(crate) on_lost: OnLost,
-    /// Where the target's own status is.
+    /// The address of the target's status.
     pub(crate) status: Option<Status>,
 }
 
-/// Everything that is wrong, in the order of the options.
+/// All mistakes, in the order of the options.
 #[derive(Debug, Default)]
 pub(crate) struct Mistakes(Vec<String>);
 
 impl Mistakes {
-    /// Notes what is wrong with an option.
+    /// Notes a mistake of an option.
     pub(crate) fn note(&mut self, option: &str, what: impl Display) {
         self.0.push(format!("{option}: {what}"));
     }
 
-    /// Notes what is wrong with several options together.
+    /// Notes a mistake of several options together.
     pub(crate) fn add(&mut self, what: String) {
         self.0.push(what);
     }
@@ -78,7 +78,7 @@ impl Mistakes {
         }
     }
 
-    /// What could be read; each mistake is noted.
+    /// The values that could be parsed; each mistake is noted.
     fn read_all<T, E: Display>(&mut self, option: &str, read: Result<Vec<T>, Vec<E>>) -> Vec<T> {
         read.unwrap_or_else(|wrong| {
             wrong.iter().for_each(|what| self.note(option, what));
@@ -86,7 +86,7 @@ impl Mistakes {
         })
     }
 
-    /// Notes each option that was given although it means nothing here.
+    /// Notes each given option that has no meaning here.
     fn forbid(&mut self, why: &str, options: &[(&str, bool)]) {
         for (option, given) in options {
             if *given {
@@ -95,7 +95,7 @@ impl Mistakes {
         }
     }
 
-    /// Whether nothing is wrong.
+    /// Whether there are no mistakes.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -106,13 +106,13 @@ impl Mistakes {
         let count =
             if self.0.len() == 1 { "this is".to_owned() } else { format!("these {} are", self.0.len()) };
         Refusal::wrong_use(format!("{count} wrong on the command line of `handfast load`:{lines}"))
-            .hint("`handfast load --help` says what is possible")
+            .hint("`handfast load --help` lists all options")
     }
 }
 
-/// Understands the words. `seed` is used when none was given.
+/// Parses the options. `seed` is the default seed.
 ///
-/// **Errors**: every mistake there is, added to `mistakes`.
+/// **Errors**: every mistake, added to `mistakes`.
 pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> Wanted {
     let target = words.target.as_ref();
     let aim = mistakes.read("target", target, values::aim);
@@ -149,12 +149,12 @@ pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> W
     Wanted { job: Job { plan, limits, search, account }, workers, on_lost, status }
 }
 
-/// Where the target's own status is.
+/// The address of the target's status.
 pub(crate) fn status(words: &MachineWords, mistakes: &mut Mistakes) -> Option<Status> {
     mistakes.read("--status", words.status.as_ref(), Status::parse)
 }
 
-/// How much of everything.
+/// The amounts.
 struct Sizes {
     connections: u32,
     duration: Duration,
@@ -397,13 +397,13 @@ fn tls(words: &TlsWords, aim: &Aim, work: &Work, mistakes: &mut Mistakes) -> Tls
     }
 }
 
-/// Names are checked before anything is asked of the target.
+/// Checks names before the first connection.
 fn check_names(versions: &[String], suites: &[String], groups: &[String], mistakes: &mut Mistakes) {
     use handfast_tls::policy::{self, Field};
     let suites = (!suites.is_empty()).then_some(suites);
     let resolve = |versions| policy::resolve(policy::DEFAULT, Some(versions), suites, Some(groups));
     let Err(problems) = resolve(versions) else { return };
-    // Of several versions those are offered for which there are suites and groups.
+    // Only versions with a suite and a group are offered.
     if versions.iter().any(|version| resolve(std::slice::from_ref(version)).is_ok()) {
         return;
     }
@@ -499,7 +499,7 @@ fn close(words: &CloseWords, mistakes: &mut Mistakes) -> (Close, Vec<IpAddr>) {
     (close, sources)
 }
 
-/// Who makes the load, as far as `--replay` and `doctor` have it too.
+/// The load generators, by the options that `--replay` and `doctor` allow too.
 pub(crate) fn workers(words: &MachineWords, mistakes: &mut Mistakes) -> (Workers, OnLost) {
     let on_lost = match words.on_worker_lost.as_deref() {
         None | Some("fail") => OnLost::Fail,
@@ -525,7 +525,7 @@ pub(crate) fn workers(words: &MachineWords, mistakes: &mut Mistakes) -> (Workers
     (Workers::Nats { bus: bus(url, &words.bus), machines }, on_lost)
 }
 
-/// The bus that was named.
+/// The bus of the options.
 pub(crate) fn bus(url: &str, words: &BusWords) -> BusAddress {
     let default = BusAddress::new(url);
     BusAddress {
@@ -538,7 +538,7 @@ pub(crate) fn bus(url: &str, words: &BusWords) -> BusAddress {
 
 fn account(words: &MachineWords, mistakes: &mut Mistakes) -> Option<Accounted> {
     if words.pid.is_some() && words.cgroup.is_some() {
-        mistakes.note("--pid, --cgroup", "both say what the server is, expected one of them");
+        mistakes.note("--pid, --cgroup", "both name the server's processes, expected one of them");
     }
     // proc(5): /proc/sys/kernel/pid_max is at most 2^22.
     let pid = mistakes.read("--pid", words.pid.as_ref(), |text| values::number(text, 1, 1 << 22));

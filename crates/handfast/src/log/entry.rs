@@ -1,7 +1,7 @@
-//! One line of the access log, read back.
+//! Parses one line of the access log.
 //!
-//! In: the bytes of a line, with or without what a system log puts before it. Out: an [`Entry`], or what is wrong with it. Whatever
-//! the line says, nothing of it is trusted: texts are made fit for a terminal where they are shown.
+//! In: the bytes of a line, with or without the prefix of a system log. Out: an [`Entry`], or what is wrong with it. The
+//! line is untrusted input: its texts are escaped when they are shown.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,15 +10,15 @@ use handfast_observe::steps::Side;
 use handfast_text::calendar::seconds_since_1970;
 use serde_json::Value;
 
-/// A time that no connection reaches; what is longer is taken for this.
+/// A time that no connection reaches; longer ones count as this.
 const LONGEST_SECONDS: f64 = 1e9;
 
-/// What a line says.
+/// The content of a line.
 #[derive(Debug, PartialEq)]
 pub(super) enum Entry {
     /// A connection has ended.
     Connection(Box<Connection>),
-    /// So many lines are missing at this place.
+    /// This number of lines is missing at this place.
     Loss {
         /// When it was written, in seconds since 1970.
         time: f64,
@@ -27,7 +27,7 @@ pub(super) enum Entry {
     },
 }
 
-/// A connection that has ended; what is not known is empty or zero.
+/// A connection that has ended; unknown values are empty or zero.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Connection {
     /// When it was accepted, in seconds since 1970.
@@ -75,12 +75,12 @@ impl Connection {
         self.client.parse::<SocketAddr>().ok().map(|client| client.ip())
     }
 
-    /// Whether it did not close cleanly. A word of a newer version counts as a failure, so that it is shown.
+    /// Whether it did not close cleanly. A cause of a newer version counts as a failure, so that it is shown.
     pub(super) fn has_failed(&self) -> bool {
         Cause::named(&self.cause).is_none_or(Cause::is_failure)
     }
 
-    /// Why it ended, as the status page says it; for a word of a newer version, nothing.
+    /// Why it ended, as on the status page; `None` for a cause of a newer version.
     pub(super) fn sentence(&self) -> Option<String> {
         sentence(&self.cause, &self.side)
     }
@@ -91,7 +91,7 @@ pub(super) fn sentence(cause: &str, side: &str) -> Option<String> {
     Some(Cause::named(cause)?.sentence(Side::named(side)?))
 }
 
-/// A line without what a system log puts before it: `Mar  1 12:00:00 host handfast[7]: `.
+/// A line without the prefix of a system log: `Mar  1 12:00:00 host handfast[7]: `.
 pub(super) fn json_of(line: &[u8]) -> Option<&[u8]> {
     let start = line.windows(2).position(|pair| pair == b"{\"")?;
     (start == 0 || line[start - 1] == b' ').then(|| &line[start..])

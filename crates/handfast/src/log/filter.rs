@@ -1,11 +1,11 @@
-//! Which connections are wanted.
+//! Selects connections.
 //!
-//! In: what was typed, and an entry. Out: whether it is shown. A notice about missing lines is shown whenever its time is within.
+//! In: the options, and an entry. Out: whether it is shown. A notice about missing lines is shown if its time matches.
 
 use super::entry::{Connection, Entry};
 use crate::words::log::OnlyWords;
 
-/// Whether an entry is wanted.
+/// Whether an entry is selected.
 pub(super) fn wants(only: &OnlyWords, entry: &Entry) -> bool {
     match entry {
         Entry::Loss { time, .. } => is_within(only, *time),

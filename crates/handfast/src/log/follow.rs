@@ -1,8 +1,8 @@
-//! A file that grows, over its rotation: renamed and replaced, or copied and truncated.
+//! Follows a growing file across its rotation: renamed and replaced, or copied and truncated.
 //!
 //! In: its path. Out: its lines as they come. It polls several times a second, as tail(1) does, because a network file system sends
-//! no notification of a change. A file that was renamed is read on beside the new one, until the next rotation: a proxy writes to it
-//! until it receives the request to open its log again.
+//! no notification of a change. After a rename, both files are read until the next rotation: a proxy writes to the old one
+//! until it receives the request to reopen its log.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use super::lines::{Lines, Take};
 
-/// How often the file is looked at.
+/// The polling interval.
 pub(super) const INTERVAL: Duration = Duration::from_millis(200);
 /// Bytes that are read at once.
 const PIECE: usize = 64 * 1024;
-/// Bytes by which a file that was cut is known again: more than two lines have in common at their ends.
+/// Bytes that identify a truncated file: more than the ends of two lines can have in common.
 const LAST: usize = 256;
 
 /// The file at a path, and the one that was there before.
@@ -29,9 +29,9 @@ pub(super) struct Follow {
 }
 
 impl Follow {
-    /// Begins with what is there: at its start, or at its end. A file that is not there may come.
+    /// Begins with the existing file, at its start or at its end. A missing file may be created later.
     ///
-    /// **Errors**: it is there and cannot be opened.
+    /// **Errors**: the file exists and cannot be opened.
     pub(super) fn begin(path: &Path, at_end: bool) -> io::Result<Self> {
         let mut now = Tail::open(path)?;
         if let Some(tail) = now.as_mut().filter(|_| at_end) {
@@ -40,7 +40,7 @@ impl Follow {
         Ok(Self { path: path.into(), now, before: None, piece: vec![0; PIECE] })
     }
 
-    /// Takes what has come since the last time.
+    /// Reads new data since the last call.
     ///
     /// **Errors**: a file cannot be read; or those of `take`.
     pub(super) fn look(&mut self, take: &mut Take<'_>) -> io::Result<()> {
@@ -48,7 +48,7 @@ impl Follow {
             && let Some(new) = Tail::open(&self.path)?
         {
             let old = self.now.replace(new);
-            // No process writes to the one before that any more.
+            // No process writes to the file before the renamed one any more.
             if let Some(mut last) = std::mem::replace(&mut self.before, old) {
                 last.take(&mut self.piece, take)?;
                 last.lines.end(take)?;
@@ -96,12 +96,12 @@ impl Tail {
         Ok(())
     }
 
-    /// Whether the path leads to it; one that leads nowhere just now is no other file.
+    /// Whether the path leads to it; a path that leads nowhere at the moment is no other file.
     fn is_at(&self, path: &Path) -> bool {
         std::fs::metadata(path).map_or(true, |metadata| (metadata.dev(), metadata.ino()) == self.identity)
     }
 
-    /// Whether it was cut to nothing (copytruncate): it is shorter, or has grown again and has other bytes where the last ones were.
+    /// Whether it was truncated (copytruncate): it is shorter, or has grown again with other bytes at the last position.
     fn was_cut(&self) -> io::Result<bool> {
         let length = self.file.metadata()?.len();
         if length <= self.read {
@@ -243,6 +243,6 @@ mod tests {
         let mut log = Log { folder, follow };
         assert!(log.seen().is_empty());
         append(&log.path("log"), "one\n");
-        assert_eq!(log.seen(), ["one"], "from its start, whoever began at the end");
+        assert_eq!(log.seen(), ["one"], "a new file is read from its start");
     }
 }

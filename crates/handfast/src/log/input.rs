@@ -1,6 +1,6 @@
-//! Where lines come from: files, gzip, standard input.
+//! Sources of lines: files, gzip, standard input.
 //!
-//! In: a path, or a stream. Out: its lines, one after the other. What is gzip is known by its first bytes, not by its name.
+//! In: a path, or a stream. Out: its lines, one after the other. Gzip is detected by the first bytes, not by the name.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use super::lines::{Lines, Take};
 
 /// Bytes that are read at once.
 const PIECE: usize = 64 * 1024;
-/// What every gzip file begins with (RFC 1952 §2.3.1).
+/// The first bytes of every gzip file (RFC 1952 §2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Reads a file to its end.
@@ -28,7 +28,7 @@ pub(super) fn read_file(path: &Path, take: &mut Take<'_>) -> Result<(), Trouble>
 pub(super) enum Trouble {
     /// The source.
     Read(io::Error),
-    /// Who took the lines.
+    /// The consumer of lines.
     Take(io::Error),
 }
 
@@ -51,7 +51,7 @@ fn read_plain(mut source: impl Read, take: &mut Take<'_>) -> Result<(), Trouble>
             Ok(count) => lines.feed(&piece[..count], take).map_err(Trouble::Take)?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
-                // What came before the damage is shown; the torn line is not a line.
+                // Complete lines before the damage are shown; the partial one is dropped.
                 return Err(Trouble::Read(error));
             }
         }

@@ -1,16 +1,16 @@
-//! Lines out of bytes that come in pieces, in memory that does not grow with what is read.
+//! Splits pieces of input into lines, with bounded memory.
 //!
-//! In: pieces. Out: each line with its number; one that is longer than any line of the access log is reported as such and dropped.
+//! In: pieces. Out: each line with its number; a line longer than any of the access log is reported and dropped.
 
 use std::io;
 
 /// Longest line that is read: a hundred times the longest that the proxy writes.
 pub(super) const LONGEST: usize = 1 << 20;
 
-/// Who takes a line: its number, counted from 1, and the line without its end; `None` when it is longer than [`LONGEST`].
+/// The consumer of a line: its number, counted from 1, and the line without its end; `None` if it is longer than [`LONGEST`].
 pub(super) type Take<'a> = dyn FnMut(u64, Option<&[u8]>) -> io::Result<()> + 'a;
 
-/// What is left of the last piece.
+/// The rest of the last piece.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     begun: Vec<u8>,
@@ -19,7 +19,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Takes a piece apart.
+    /// Splits a piece.
     ///
     /// **Errors**: those of `take`.
     pub(super) fn feed(&mut self, mut piece: &[u8], take: &mut Take<'_>) -> io::Result<()> {
@@ -38,7 +38,7 @@ impl Lines {
         Ok(())
     }
 
-    /// There comes no more: what was begun is a line too.
+    /// The end of the input: a partial line counts.
     ///
     /// **Errors**: those of `take`.
     pub(super) fn end(&mut self, take: &mut Take<'_>) -> io::Result<()> {

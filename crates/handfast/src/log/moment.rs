@@ -1,6 +1,6 @@
-//! A moment as people type it.
+//! Parses a time of the command line.
 //!
-//! In: `1h`, `14:30`, `2026-03-01`, an RFC 3339 time; and what time it is. Out: seconds since 1970.
+//! In: `1h`, `14:30`, `2026-03-01`, an RFC 3339 time; and the current time. Out: seconds since 1970.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,20 +1,20 @@
 //! One connection as one line for people.
 //!
-//! In: an entry. Out: a line. On a terminal a line about a connection that went well is cut at its width; a failure is whole everywhere, as its
-//! reason is what the reader needs, and in a pipe or file nothing is cut. What a peer chose cannot steer the terminal.
+//! In: an entry. Out: a line. On a terminal, the line of a successful connection is cut at its width. A failure is never cut, since the
+//! reader needs its reason; in a pipe or file nothing is cut. Text from a peer is escaped, so that it cannot control the terminal.
 
 use handfast_text::calendar::Utc;
 use handfast_text::units::{bytes, count, counted, duration, plain};
 
 use super::entry::{Connection, Entry};
 
-/// A name asked for keeps this much of it when there is no room.
+/// The part of a requested name that is kept if space is short.
 const LEAST_NAME: usize = 16;
 
-/// How lines look.
+/// The style of lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    /// The width of the terminal; `None`: lines are as long as they are.
+    /// The width of the terminal; `None`: lines are not cut.
     pub(super) columns: Option<usize>,
     pub(super) color: bool,
 }
@@ -48,7 +48,7 @@ fn lines_are(lines: u64) -> String {
     format!("{} {}", counted(lines, "line"), if lines == 1 { "is" } else { "are" })
 }
 
-/// `03-01 12:00:00.042`: the reader knows the year.
+/// `03-01 12:00:00.042`: without the year.
 fn stamp(seconds: f64) -> String {
     let whole = seconds.floor();
     let utc = Utc::of_seconds(whole as i64);
@@ -57,7 +57,7 @@ fn stamp(seconds: f64) -> String {
     format!("{month} {}.{:03}", utc.time_of_day(), ((seconds - whole) * 1_000.0).round().min(999.0) as u64)
 }
 
-/// Why it failed; the name last, as it may be long.
+/// Why it failed; the name comes last, since it may be long.
 fn failed(connection: &Connection) -> String {
     let sentence = connection.sentence().map(|sentence| format!(": {sentence}")).unwrap_or_default();
     let mut text = format!("{} {}{sentence}", plain(&connection.step), plain(&connection.cause));
@@ -70,7 +70,7 @@ fn failed(connection: &Connection) -> String {
     text
 }
 
-/// What was done. Of the name there is as much as has room, so that the backend can be read.
+/// The connection's facts. The name is shortened, so that the backend is visible.
 fn served(connection: &Connection, room: usize) -> String {
     let version = connection.version.trim_start_matches("TLSv");
     let tls = match (version, connection.resumed) {
@@ -103,7 +103,7 @@ fn served(connection: &Connection, room: usize) -> String {
     }
 }
 
-/// At most so many letters, the last of which then says that there were more.
+/// At most this number of letters, the last one an ellipsis if the text was longer.
 fn cut(text: &str, columns: usize) -> String {
     if text.chars().count() <= columns {
         return text.to_owned();

@@ -1,7 +1,7 @@
-//! What many connections have in common.
+//! A summary of many connections.
 //!
-//! In: entries. Out: counts by cause and by service, and percentiles of times. Its memory does not grow with what it reads: a file may
-//! have more words than the proxy writes, and those beyond a bound are counted together.
+//! In: entries. Out: counts by cause and by service, and percentiles of times. Its memory is bounded: a file may
+//! contain other names than the proxy writes, and names beyond a limit are counted together.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use handfast_text::units::{bytes, count, nanos, plain, share_of};
 
 use super::entry::{Connection, Entry, sentence};
 
-/// So many causes or services are counted by name.
+/// Most causes or services that are counted by name.
 const MOST: usize = 500;
-/// What those beyond are counted as.
+/// The name of all others.
 const OTHERS: &str = "(others)";
 
 /// Counts.
@@ -142,7 +142,7 @@ impl Summary {
     }
 }
 
-/// The place of a key; that of the others when there are too many.
+/// The entry of a key; that of the others if there are too many.
 fn bounded<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K, others: K) -> &mut V {
     let key = if map.len() < MOST || map.contains_key(&key) { key } else { others };
     map.entry(key).or_default()

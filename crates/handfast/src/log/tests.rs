@@ -1,6 +1,6 @@
 //! Lines of the access log as the proxy writes them, and others.
 
-#![expect(clippy::disallowed_methods, reason = "a test's own files: nobody else reads them")]
+#![expect(clippy::disallowed_methods, reason = "a test's own files: no other process reads them")]
 
 use std::cell::RefCell;
 use std::io::{self, Write};

@@ -22,26 +22,26 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    /// Makes the file ready, and begins.
+    /// Creates the file, and begins.
     ///
-    /// **Errors**: the file cannot be made; this user has no permission to capture.
+    /// **Errors**: the file cannot be created; this user has no permission to capture.
     pub(super) fn start(path: &Path, port: u16) -> Result<Self, Refusal> {
         let output =
             Output::prepare(path).map_err(|error| Refusal::failed(error.of("--pcap").to_string()))?;
         Ok(Self { output, tap: Tap::open(port).map_err(|error| forbidden(&error))?, keys: Arc::default() })
     }
 
-    /// Where the sessions write their secrets.
+    /// The store for the sessions' secrets.
     pub(super) fn key_lines(&self) -> Arc<KeyLines> {
         Arc::clone(&self.keys)
     }
 
-    /// Goes over to another target's port.
+    /// Changes to another target's port.
     pub(super) fn turn_to(&mut self, port: u16) -> Result<(), Refusal> {
         self.tap.turn_to(port).map_err(|error| forbidden(&error))
     }
 
-    /// Takes what has passed.
+    /// Reads the captured packets.
     pub(super) fn drain(&mut self) {
         self.tap.drain();
     }
@@ -62,7 +62,7 @@ fn forbidden(error: &io::Error) -> Refusal {
     let refusal = Refusal::failed(format!("--pcap: open a socket for packets: {error}"));
     match error.kind() {
         io::ErrorKind::PermissionDenied => refusal.hint(
-            "run it as root, or give the program CAP_NET_RAW (setcap cap_net_raw+ep); or let tcpdump capture, and read that by --from-pcap",
+            "run it as root, or give the program CAP_NET_RAW (setcap cap_net_raw+ep); or capture with tcpdump, and read that file with --from-pcap",
         ),
         _ => refusal,
     }

@@ -1,6 +1,6 @@
-//! `handfast probe --from-pcap`: a capture in, what its connections show out.
+//! `handfast probe --from-pcap`: a capture in, a report about its connections out.
 //!
-//! In: a file, or standard input. Out: text on standard output, perhaps JSON, an exit code: 1 where the file ends before its end.
+//! In: a file, or standard input. Out: text on standard output, perhaps JSON, an exit code: 1 for an incomplete file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,7 +16,7 @@ use crate::talk;
 use crate::talk::print;
 use crate::words::probe::ProbeWords;
 
-/// Reads it, and says what it shows.
+/// Reads the capture, and prints the report.
 pub(super) fn captured(path: &Path, words: &ProbeWords) -> ExitCode {
     match read(path, words) {
         Ok(code) => code,

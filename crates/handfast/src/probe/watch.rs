@@ -1,8 +1,8 @@
 //! `handfast probe --watch`: the same targets repeatedly, until the user ends it.
 //!
-//! In: what was prepared. Out: for programs a line of JSON for each round; for people on a terminal a line for each target, drawn again in
-//! place, elsewhere a line for each measurement, and at the end a summary. One thread measures and one
-//! receives signals; this one shows, and ends at once on request.
+//! In: the prepared targets. Out: for programs a line of JSON for each round. For people on a terminal a line for each target, which is
+//! updated in place; elsewhere a line for each measurement; and at the end a summary. One thread measures and one
+//! receives signals; this one displays, and ends at once on request.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -27,15 +27,15 @@ use crate::talk::print;
 use crate::talk::{self, terminal_size};
 use crate::verbs::color;
 
-/// What happens.
+/// An event.
 enum Event {
     /// The target with this number was measured.
     Measured(usize, Box<Result<Report, Trouble>>),
-    /// The user ends it.
+    /// The user requested the end.
     End,
 }
 
-/// Where rounds go, for programs.
+/// The output of rounds, for programs.
 pub(super) struct Rounds {
     path: PathBuf,
     /// `None`: standard output.
@@ -45,9 +45,9 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// Makes the file ready: not aside and renamed at the end, as it is there to be read while it grows.
+    /// Creates the file. It is not a temporary file, since it is read while it grows.
     ///
-    /// **Errors**: it cannot be made.
+    /// **Errors**: it cannot be created.
     pub(super) fn prepare(path: &Path) -> Result<Self, Refusal> {
         let file = match path.as_os_str() == "-" {
             true => None,
@@ -63,7 +63,7 @@ impl Rounds {
         self.file.is_none()
     }
 
-    /// Takes what was measured of a target; with the last one of so many the round is written.
+    /// Adds the result of a target; with the last of `targets` the round is written.
     ///
     /// **Errors**: it cannot be written.
     fn take(&mut self, sample: Sample, of: usize, now: &str) -> Result<(), Refusal> {
@@ -97,7 +97,7 @@ pub(super) fn watch(prepared: Prepared, mut rounds: Option<Rounds>, seconds: f64
     let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
     let voice = talk.voice();
     let (events, coming) = sync_channel(4);
-    // The worker's end is seen by it when this is dropped.
+    // Dropping this ends the worker.
     let (alive, ended) = sync_channel(0);
     let targets = prepared.targets.clone();
     let wanted = targets.iter().map(|target| Wanted { runs: 1, ..prepared.of(target) }).collect();
@@ -159,7 +159,7 @@ pub(super) fn watch(prepared: Prepared, mut rounds: Option<Rounds>, seconds: f64
     })
 }
 
-/// Starts who measures and who listens. Both end with this process at the latest, which nothing of theirs outlives.
+/// Starts the threads that measure and receive signals. Both end with this process at the latest.
 fn begin(
     events: SyncSender<Event>,
     wanted: Vec<Wanted>,

@@ -1,7 +1,7 @@
-//! A PROXY header in words, and as JSON.
+//! A PROXY header as text for people, and as JSON.
 //!
-//! In: a header that was checked, and the bytes it came in. Out: text. Whatever a sender chose is shown escaped: nothing in it can
-//! end a line or speak to a terminal.
+//! In: a checked header, and its bytes. Out: text. All values from the sender are escaped, so that they cannot
+//! end a line or control a terminal.
 
 use std::fmt::Write;
 
@@ -23,9 +23,9 @@ pub(super) fn text(header: &Header<'_>, bytes: &[u8]) -> String {
     let mut text = format!("PROXY header {}, {length}\n", header.version);
     match header.command {
         Command::Local => {
-            row(&mut text, 0, "command", "LOCAL: the sender speaks for itself, the socket's addresses count");
+            row(&mut text, 0, "command", "LOCAL: the sender's own connection, the socket's addresses apply");
         }
-        Command::Proxy => row(&mut text, 0, "command", "PROXY: the sender speaks for somebody else"),
+        Command::Proxy => row(&mut text, 0, "command", "PROXY: the sender forwards a client's connection"),
     }
     if header.ignored > 0 {
         let ignored = counted(header.ignored as u64, "byte");
@@ -59,20 +59,20 @@ fn row(text: &mut String, indent: usize, name: &str, value: &str) {
     let _ = writeln!(text, "  {:indent$}{name:width$} {value}", "");
 }
 
-/// What carried it, and both its ends.
+/// The transport and both addresses.
 fn ends(header: &Header<'_>) -> (&'static str, Option<String>, Option<String>) {
     match header.endpoints {
-        Endpoints::Unspecified => ("not known: the socket's addresses count", None, None),
+        Endpoints::Unspecified => ("unknown: the socket's addresses apply", None, None),
         Endpoints::Ip { transport, source, destination } => {
             let words = match transport {
                 Transport::Stream => "TCP",
-                Transport::Datagram => "UDP: the socket's addresses count",
-                Transport::Unspecified => "not known: the socket's addresses count",
+                Transport::Datagram => "UDP: the socket's addresses apply",
+                Transport::Unspecified => "unknown: the socket's addresses apply",
             };
             (words, Some(source.to_string()), Some(destination.to_string()))
         }
         Endpoints::Unix { source, destination, .. } => (
-            "unix socket: the socket's addresses count",
+            "unix socket: the socket's addresses apply",
             Some(source.escape_ascii().to_string()),
             Some(destination.escape_ascii().to_string()),
         ),
@@ -81,14 +81,14 @@ fn ends(header: &Header<'_>) -> (&'static str, Option<String>, Option<String>) {
 
 fn name(number: u8) -> String {
     let name = tlv::name(number).unwrap_or(match number {
-        0xe0..=0xef => "of the sender's own",
+        0xe0..=0xef => "private to the sender",
         0xf0..=0xf7 => "for experiments",
         _ => "not assigned",
     });
     format!("{name} (0x{number:02x})")
 }
 
-/// Whether a type's value is meant to be read.
+/// Whether the value of a type is text.
 const fn is_text(number: u8) -> bool {
     matches!(number, tlv::ALPN | tlv::AUTHORITY | tlv::NETNS | tlv::SSL_VERSION..=tlv::SSL_SIG_SCHEME)
 }
@@ -109,7 +109,7 @@ fn shown(value: &Tlv<'_>) -> String {
     }
 }
 
-/// The fixed part of what is said of TLS.
+/// The fixed part of the TLS value.
 fn tls(value: &[u8]) -> String {
     let &[client, a, b, c, d, ..] = value else { return String::new() };
     let certificate = match client & (Tls::CERTIFICATE_NOW | Tls::CERTIFICATE_IN_SESSION) {
@@ -197,10 +197,10 @@ mod tests {
         let text = text(&header, &bytes);
         for line in [
             "PROXY header v2, 116 bytes\n",
-            "  command                  PROXY: the sender speaks for somebody else\n",
+            "  command                  PROXY: the sender forwards a client's connection\n",
             "  source                   192.0.2.7:40000\n",
             "  AUTHORITY (0x02)         \"a.example\\u{1b}[2J\"\n",
-            "  of the sender's own (0xea) 40 bytes: 01 01",
+            "  private to the sender (0xea) 40 bytes: 01 01",
             "  SSL (0x20)               the client used TLS, a client certificate in this connection, verified (0)\n",
             "    SSL_VERSION (0x21)     \"TLSv1.3\"\n",
             "    SSL_CLIENT_CERT (0x28) 1 byte of DER: 30\n",

@@ -1,13 +1,13 @@
-//! A picture of a few rows at the end of a terminal's text, drawn again in place.
+//! A picture of a few rows at the end of a terminal's text, updated in place.
 //!
 //! In: rows, and lines that belong above them. Out: bytes for the terminal, one write for each change.
 //!
-//! No alternate screen, no raw mode, no hidden cursor: the cursor stands below the picture whenever nothing is being
-//! written, so that however the program ends the terminal is as it was, and the last picture stays in its history.
+//! No alternate screen, no raw mode, no hidden cursor: between writes, the cursor is below the picture.
+//! So after any end of the program the terminal works as before, and the last picture stays in its history.
 
 use std::io::Write;
 
-/// Where the picture stands.
+/// The state of the picture.
 pub(super) struct Screen<W> {
     out: W,
     size: fn() -> Option<(u16, u16)>,
@@ -28,25 +28,25 @@ impl<W: Write> Screen<W> {
         }
     }
 
-    /// Shows these rows in the place of the last ones.
+    /// Replaces the picture by these rows.
     pub(super) fn show(&mut self, rows: Vec<String>) {
         let text = format!("{}{}", self.erased(), lines(&rows));
         self.rows = rows;
         self.write(&text);
     }
 
-    /// Goes to the top of the picture and clears from there; nothing when there is no picture.
+    /// Moves to the top of the picture and clears from there; nothing without a picture.
     fn erased(&self) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
-        // A terminal that was made narrower has broken rows in two or more; most terminals do.
+        // Most terminals wrap rows into several when they become narrower.
         let columns = (self.size)().map_or(usize::MAX, |(columns, _)| usize::from(columns));
         let height: usize = self.rows.iter().map(|row| width(row).div_ceil(columns).max(1)).sum();
         format!("\r\u{1b}[{height}A\u{1b}[J")
     }
 
-    /// Who is not there to read it does not matter.
+    /// A missing reader is ignored.
     fn write(&mut self, text: &str) {
         let _ = self.out.write_all(text.as_bytes());
         let _ = self.out.flush();

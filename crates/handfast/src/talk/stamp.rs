@@ -1,6 +1,6 @@
 //! The time in front of a line on standard error.
 //!
-//! In: where standard error goes. Out: the whole UTC time for a file or a pipe; the time of day for a person at a terminal;
+//! In: the destination of standard error. Out: the whole UTC time for a file or a pipe; the time of day for a terminal;
 //! nothing for systemd's journal, which stores a time for each line itself.
 
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use handfast_text::calendar::Utc;
 
-/// How the time is written.
+/// The format of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stamp {
     /// Not at all.
@@ -23,7 +23,7 @@ pub(crate) enum Stamp {
 }
 
 impl Stamp {
-    /// What fits where standard error goes now.
+    /// The format for the destination of standard error.
     pub(crate) fn fitting() -> Self {
         let stream = std::env::var("JOURNAL_STREAM").ok();
         choose(io::stderr().is_terminal(), stream.as_deref(), own_stream().as_deref())
@@ -44,7 +44,7 @@ impl Stamp {
     }
 }
 
-/// A unit's variable is inherited by what it starts, so it counts only if it names the very stream that is standard error
+/// Child processes inherit the variable of a unit, so it counts only if it names the stream of standard error
 /// (systemd.exec(5), `$JOURNAL_STREAM`).
 fn choose(terminal: bool, journal: Option<&str>, own: Option<&str>) -> Stamp {
     match (terminal, journal.is_some() && journal == own) {

@@ -7,13 +7,13 @@ use clap::Args;
 /// `handfast compare`.
 #[derive(Args, Debug)]
 pub(crate) struct CompareWords {
-    /// JSON report of one run: shown side by side with B.json, without a claim
+    /// JSON report of one run: shown side by side with B.json, without a test
     #[arg(value_name = "A.json", requires = "b", required_unless_present = "before", conflicts_with_all = ["before", "after"])]
     pub(crate) a: Option<PathBuf>,
     /// JSON report of the other run
     #[arg(value_name = "B.json")]
     pub(crate) b: Option<PathBuf>,
-    /// JSON reports of the runs of one side; at least three of each side for a claim
+    /// JSON reports of the runs of one side; the test needs at least three of each side
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "after")]
     pub(crate) before: Vec<PathBuf>,
     /// JSON reports of the runs of the other side, which were made in turn with the first

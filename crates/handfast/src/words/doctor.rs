@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 /// What `--help` ends with.
 pub(crate) const AFTER_HELP: &str = "\
-Nothing is changed, and nothing needs root; what could not be seen without it is said at the end.
+It changes nothing, and does not need root; the end of the report lists what could not be examined without it.
 
 Exit codes: 0 no findings, 1 findings, 2 wrong use.
 
@@ -25,13 +25,13 @@ Examples:
 pub(crate) struct DoctorWords {
     #[command(subcommand)]
     pub(crate) topic: Option<Topic>,
-    /// How long the kernel's counters, or a process's threads, are watched
+    /// How long to watch the kernel's counters, or a process's threads
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = interval)]
     pub(crate) interval: std::time::Duration,
-    /// Say too whether this configuration of the proxy fits the machine, and what of its keys and certificates is wrong
+    /// Also check whether this configuration of the proxy fits the machine, and its keys and certificates
     #[arg(short, long, value_name = "FILE", conflicts_with = "pid")]
     pub(crate) config: Option<PathBuf>,
-    /// Examine one process instead of the machine: threads that never sleep, the system calls that threads sit in, descriptors,
+    /// Examine one process instead of the machine: threads that never sleep, the system calls that threads wait in, descriptors,
     /// sockets by state
     #[arg(long, value_name = "PID")]
     pub(crate) pid: Option<u32>,
@@ -42,7 +42,7 @@ pub(crate) struct DoctorWords {
     pub(crate) output: OutputWords,
 }
 
-/// Where the report goes.
+/// The outputs.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OutputWords {
     /// Write everything as JSON; - for standard output, and the text then goes to standard error
@@ -50,19 +50,19 @@ pub(crate) struct OutputWords {
     pub(crate) json: Option<PathBuf>,
 }
 
-/// What can be examined beside the machine.
+/// The other subjects of an examination.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Topic {
-    /// Keys and certificates: weak or known ones, those about to expire, chains out of order, one key for unrelated names
+    /// Keys and certificates: weak or compromised ones, those about to expire, invalid chains, one key for unrelated names
     ///
-    /// Looks at each PEM file, goes through folders, and asks servers for what they present. Certificates need no keys beside
+    /// Reads PEM files and folders, and the certificates that servers present. Certificates need no keys beside
     /// them, nor keys certificates.
     Keys(KeysWords),
-    /// What a wanted load needs: cores, memory, source ports, files, the kernel's tables, each with its arithmetic and the command
-    /// that changes it; and what gives out first
+    /// Resources for a planned load: cores, memory, source ports, files, the kernel's tables, each with its arithmetic and the command
+    /// to change it; and which resource runs out first
     ///
-    /// What handshakes and bytes cost a core is measured here (half a minute; `handfast speed --limit`), or read from what
-    /// another machine wrote (--from). What a pair of sockets takes of the kernel is measured here by opening some.
+    /// The CPU cost of handshakes and bytes is measured here (half a minute; `handfast speed --limit`), or read from a report of
+    /// another machine (--from). The kernel's memory of a pair of sockets is measured here by opening some.
     Size(Box<SizeWords>),
 }
 
@@ -72,10 +72,10 @@ pub(crate) struct KeysWords {
     /// Files, folders, and servers as HOST:PORT
     #[arg(value_name = "FILE|FOLDER|HOST:PORT", required = true)]
     pub(crate) what: Vec<String>,
-    /// A list of keys that are known to others, as `handfast weak-keys` and the configuration take them (may be repeated)
+    /// A list of compromised keys, in a format of `handfast weak-keys` and the configuration (may be repeated)
     #[arg(long, value_name = "FILE")]
     pub(crate) weak_keys: Vec<PathBuf>,
-    /// Tell of certificates that expire within so many days, or a third of their life if that is less
+    /// Report certificates that expire within this number of days, or a third of their lifetime if that is less
     #[arg(long, value_name = "DAYS", default_value_t = 21)]
     pub(crate) expires_within: u32,
     #[command(flatten)]
@@ -106,25 +106,25 @@ pub(crate) struct SizeWords {
     /// The backends have TLS too; the proxy resumes its sessions with them
     #[arg(long)]
     pub(crate) backend_tls: bool,
-    /// Addresses of backends, each of which the proxy can dial from all its source ports; 0: unix sockets
+    /// Addresses of backends, to each of which the proxy can connect from all its source ports; 0: unix sockets
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) backends: String,
-    /// Addresses of the proxy's machine that backends are dialled from
+    /// Addresses of the proxy's machine for connections to backends
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) sources: String,
-    /// Share of the cores that may be busy: beyond it waiting times grow fast
+    /// Highest CPU load: beyond it waiting times grow fast
     #[arg(long, value_name = "SHARE", default_value = "70%")]
     pub(crate) busy: String,
-    /// Round trip of the clients' network, for which bytes wait in the kernel's buffers
+    /// Round trip of the clients' network, during which bytes stay in the kernel's buffers
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     pub(crate) rtt: String,
-    /// Cores for the proxy [default: those of the machine that was measured]
+    /// Cores for the proxy [default: those of the measured machine]
     #[arg(long, value_name = "N")]
     pub(crate) cores: Option<String>,
-    /// Take what handshakes and bytes cost from what `handfast speed --limit --json` wrote, perhaps on another machine
+    /// Read the CPU costs from a file that `handfast speed --limit --json` wrote, for instance on another machine
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// Pairs of sockets to open for a moment, to measure the kernel's memory
+    /// Pairs of sockets to open briefly, to measure the kernel's memory
     #[arg(long, value_name = "N", default_value = "2000")]
     pub(crate) pairs: String,
     #[command(flatten)]

@@ -11,28 +11,28 @@ Examples:
   handfast import --strict hitch /etc/hitch/hitch.conf
   handfast import ghostunnel -- server --listen localhost:8443 --target localhost:8080 --cert c.pem --key k.pem --cacert ca.pem --allow-all
 
-Exit codes: 0 every service is there, 1 something was refused (with --strict: something is not the same), 2 wrong use, or a file
-that cannot be read.";
+Exit codes: 0 every service was converted, 1 something was refused (with --strict: something changed its meaning), 2 wrong use, or a
+file that cannot be read.";
 
 /// `handfast import`.
 #[derive(Args, Debug)]
 pub(crate) struct ImportWords {
     #[command(subcommand)]
     pub(crate) from: ImportFrom,
-    /// The file to write; one that is there is not touched [default: standard output]
+    /// The file to write; an existing one is not overwritten [default: standard output]
     #[arg(short, long, value_name = "FILE", global = true)]
     pub(crate) output: Option<PathBuf>,
-    /// Exit with 1 when anything does not mean exactly the same, and write nothing then
+    /// If anything changes its meaning, exit with 1 and write nothing
     #[arg(long, global = true)]
     pub(crate) strict: bool,
 }
 
-/// Whose configuration it is.
+/// The program whose configuration is converted.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImportFrom {
     /// stunnel.conf
     Stunnel {
-        /// The file; folders that it includes are read too
+        /// The file; included folders are read too
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },

@@ -13,15 +13,15 @@ pub(crate) const AFTER_HELP: &str = "\
 COMMAND runs on the host `client`. --server starts another command on the host `server`, at the other end of the link, waits
 until it listens, and ends it when COMMAND has ended. Both names can be used as addresses (IPv4; client6 and server6 are those
 of IPv6). COMMAND has the standard input and
-output; what the server says, and the report, go to standard error.
+output; the server's output, and the report, go to standard error.
 
-Within a lab, a lab without --server adds its link in front of what is there:
+Within a lab, a lab without --server adds its link in front of the existing ones:
   handfast lab --rtt 40ms --server 'nginx -c /tmp/n.conf' -- handfast lab --loss 1% -- curl https://server:8443/
 
 A file for --topology:
   client = \"laptop\"                  # where COMMAND runs [default: the first host]
   [[link]]
-  between = [\"laptop\", \"router\"]    # hosts are those that links name
+  between = [\"laptop\", \"router\"]    # links define the hosts
   rtt = \"20ms\"                       # also jitter, loss, rate, reorder, queue, mtu
   rate = \"50mbit\"
   back = { rate = \"5mbit\" }          # the way back, where it differs: delay, jitter, loss, rate, reorder, queue
@@ -33,9 +33,9 @@ A file for --topology:
   run = \"nginx -c /tmp/nginx.conf\"
   port = 8443
 
-`handfast lab sockets` measures what sockets say when connections break; see its own --help.
+`handfast lab sockets` measures the errors of sockets when connections break; see its --help.
 
-Exit codes: that of COMMAND; 125 the lab failed, 126 COMMAND cannot be run, 127 there is no such command, 2 wrong use.
+Exit codes: that of COMMAND; 125 the lab failed, 126 COMMAND cannot be run, 127 COMMAND was not found, 2 wrong use.
 
 Examples:
   handfast lab --rtt 114ms --server 'openssl s_server -accept 8443 -cert c.pem -key k.pem -www' -- \\
@@ -49,10 +49,10 @@ Examples:
 pub(crate) struct LabWords {
     #[command(subcommand)]
     pub(crate) experiment: Option<Experiment>,
-    /// Time from the client to the server and back: 114ms [default: no delay]
+    /// Round-trip time between client and server: 114ms [default: no delay]
     #[arg(long, value_name = "TIME")]
     pub(crate) rtt: Option<String>,
-    /// By how much each direction varies, evenly to both sides; packets keep their order
+    /// Variation of the delay in each direction, uniformly in both senses; packets keep their order
     #[arg(long, value_name = "TIME")]
     pub(crate) jitter: Option<String>,
     /// Share of packets lost in each direction: 1% or 0.01
@@ -67,7 +67,7 @@ pub(crate) struct LabWords {
     /// Largest packet, in bytes [default: 1500]
     #[arg(long, value_name = "BYTES")]
     pub(crate) mtu: Option<String>,
-    /// What may wait where there is a --rate: packets such as 100, or bytes such as 64KiB; what comes then is dropped
+    /// Size of the queue with --rate: packets such as 100, or bytes such as 64KiB; further packets are dropped
     /// [default: 100]
     #[arg(long, value_name = "SIZE")]
     pub(crate) queue: Option<String>,
@@ -77,52 +77,52 @@ pub(crate) struct LabWords {
     /// Seed of everything random, to repeat a run [default: random, and in the report]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// What runs on the other side: a command in quotation marks, which the shell reads
+    /// Command on the other side, in quotation marks; a shell runs it
     #[arg(long, value_name = "COMMAND")]
     pub(crate) server: Option<String>,
-    /// TCP port on which --server is waited for [default: the first one on which anybody listens there]
+    /// TCP port of --server to wait for [default: the first port that it listens on]
     #[arg(long, value_name = "PORT", requires = "server")]
     pub(crate) server_port: Option<u16>,
     /// How long a server may take until it listens
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) server_timeout: String,
-    /// What carries packets: veth or tun [default: what works here, veth first]
+    /// Technique to carry packets: veth or tun [default: the first that works here, veth before tun]
     #[arg(long, value_name = "ENGINE")]
     pub(crate) engine: Option<EngineWord>,
-    /// Keep every packet at both ends in a file for Wireshark, with the secrets of TLS sessions whose programs heed
+    /// Capture every packet at both ends in a file for Wireshark, with the TLS secrets of programs that support
     /// SSLKEYLOGFILE
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<PathBuf>,
-    /// Write what really happened as JSON; - for standard output
+    /// Write what the network did as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Do not print the report
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// What runs on the client, and its words
+    /// Command on the client, and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 
-/// What the lab does by itself, instead of running a command.
+/// The lab's own experiments, instead of a command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Experiment {
-    /// Measure what sockets say on this kernel when connections break
+    /// Measure the errors of sockets on this kernel when connections break
     ///
     /// Some sixty events (the peer closes, resets, vanishes, does not read; ICMP errors; an interface, a route or a socket
-    /// is taken away; backlog, files and ports run out) met by connect, accept, read, write, shutdown, close and poll: what each
-    /// call says, SO_ERROR, poll bits, the state by TCP_INFO, the error queue, when it is noticed, and the cause that Handfast
-    /// tells its user. Takes some ten seconds.
+    /// is removed; backlog, files and ports run out) during connect, accept, read, write, shutdown, close and poll: the result of each
+    /// call, SO_ERROR, poll bits, the state by TCP_INFO, the error queue, the time until it is detected, and the cause that Handfast
+    /// reports. Takes some ten seconds.
     #[command(after_help = sockets::AFTER_HELP)]
     Sockets(sockets::SocketsWords),
-    /// Try what peers, the network, the machine and its operator can do to the proxy
+    /// Inject faults of peers, the network, the machine and its operator into the proxy
     ///
-    /// Each fault in every mode in which it makes sense (TLS on either side, on both, on neither, STARTTLS, PROXY headers),
-    /// against the real program in a network of its own. A fault is shown to have happened before anything is judged; then nothing
-    /// may be lost, hang or be left behind, and the log has to tell the true cause. Takes some minutes.
+    /// Tests each fault in every suitable mode (TLS on either side, on both, on neither, STARTTLS, PROXY headers),
+    /// against the real program in a separate network. First it checks that the fault happened. Then nothing
+    /// must be lost, hang or be left behind, and the log must name the true cause. Takes some minutes.
     #[command(after_help = faults::AFTER_HELP)]
     Faults(faults::FaultsWords),
-    /// Measure what each kind of handshake costs on a long path, with every server that is installed
+    /// Measure the cost of each kind of handshake on a long path, with every installed server
     ///
     /// TCP alone, TLS 1.2 and 1.3 full and resumed, 0-RTT, hello retry, a post-quantum hello, a chain that does not fit the first
     /// flight; and ten resources over one or several connections. Round trips are counted from packets.
@@ -143,10 +143,10 @@ Examples:
 /// `handfast lab handshake`.
 #[derive(Args, Debug)]
 pub(crate) struct HandshakeWords {
-    /// Time to the server and back
+    /// Round-trip time to the server
     #[arg(long, value_name = "TIME", default_value = "114ms")]
     pub(crate) rtt: String,
-    /// How often each handshake is made; the one in the middle is shown
+    /// Repetitions of each handshake; the median is shown
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) runs: usize,
     /// Measure with this server (may be repeated) [default: all that are installed]
@@ -187,7 +187,7 @@ mod tests {
         let lab = ["handfast", "lab", "--server", server, "--rtt", "5ms", "--"];
         let typed = [&lab[..], &["curl", "-q", "--rtt", "x", "--", "y"]].concat();
         assert_eq!(read(&typed), Some((Some(server.to_owned()), client, Some("5ms".to_owned()))));
-        // A server in several words would not end where it is meant to.
+        // A server in several words has no defined end.
         assert_eq!(read(&["handfast", "lab", "--server", "nginx", "-c", "x", "--", "curl"]), None);
         assert_eq!(read(&["handfast", "lab", "--rtt", "5ms"]), None);
     }

@@ -1,30 +1,30 @@
 //! The command line of `handfast load`, as it is typed.
 //!
-//! In: the arguments. Out: [`LoadWords`], in which values are still text: `load/wanted.rs` reads them all and tells
-//! everything that is wrong with them at once, which clap, ending at the first, would not.
+//! In: the arguments. Out: [`LoadWords`], in which values are still text: `load/wanted.rs` parses them all and reports
+//! all mistakes together, while clap would stop at the first.
 
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
-/// What stands below the options of `handfast load --help`.
+/// The end of `handfast load --help`.
 pub(crate) const AFTER_HELP: &str = "\
 Exit codes:
-  0  the run is good (TARGET-LIMITED too: that is a finding about the target, not a fault of the run)
+  0  the run is valid (TARGET-LIMITED too: that is a finding about the target, not a fault of the run)
   1  it failed: the target does not answer, a file cannot be written
   2  wrong use
   3  the run is not valid: GENERATOR-LIMITED, PORT-LIMITED or ERRORS
-  4  a limit (--max, --min, --find-max) was missed, or one was asked for and the run is TARGET-LIMITED
+  4  a limit (--max, --min, --find-max) was missed, or one was given and the run is TARGET-LIMITED
   5  a worker was lost (also with --on-worker-lost continue)
   130  it was ended by Ctrl-C or INT; 143 by TERM, 129 by HUP (128 and the signal's number, as shells count)
 When several apply: 129 to 143 before 5 before 3 before 4.
 
-Ctrl-C ends a run early, with a full report; a second one ends it immediately, without.
+Ctrl-C ends a run early, with a full report; a second one ends it immediately, without a report.
 
 Examples:
-  handfast load localhost:8443                          the standard transaction, as often as 32 connections can
-  handfast load localhost:8443 --rate 500 -d 30s        500 new connections a second, whatever the target does
+  handfast load localhost:8443                          the standard transaction, repeatedly on 32 connections
+  handfast load localhost:8443 --rate 500 -d 30s        500 new connections a second, independent of the target
   handfast load localhost:8443 --find-max total.p99=50ms
   handfast load https://localhost:8443/ -c 64 --http 2 --streams 8
   handfast load https://localhost:8443/ --url '9 GET /' --url '1 POST /login' --body @login.json
@@ -32,11 +32,11 @@ Examples:
   handfast load localhost:8443 --max handshake.p99=20ms --json report.json && echo fast enough
   handfast load 10.0.0.7:8443 --workers nats://10.0.0.1:4222 --machines 4";
 
-/// What may be given together with --replay, by the names of the fields.
+/// The options that --replay allows, by the names of the fields.
 const WITH_REPLAY: [&str; 18] = [
     "replay",
     "status",
-    // To fill in what a report does not keep, and nothing else.
+    // Only to restore values that a report omits.
     "header",
     "live_json",
     "metrics",
@@ -55,11 +55,11 @@ const WITH_REPLAY: [&str; 18] = [
     "on_worker_lost",
 ];
 
-/// Of the options that were typed, those that --replay has from its file, as they are typed.
+/// The given options that --replay reads from its file, as they are typed.
 pub(crate) fn against_replay(command: &Command, matches: &ArgMatches) -> Vec<String> {
     let typed = |argument: &&Arg| {
         let id = argument.get_id().as_str();
-        // Help and version are not among what was parsed.
+        // Help and version are not parsed.
         let known = matches.try_contains_id(id).is_ok();
         known && matches.value_source(id) == Some(ValueSource::CommandLine) && !WITH_REPLAY.contains(&id)
     };
@@ -89,7 +89,7 @@ pub(crate) struct LoadWords {
     pub(crate) limits: LimitWords,
     #[command(flatten)]
     pub(crate) output: OutputWords,
-    /// Options that do not go with --replay, of those that were typed.
+    /// The given options that --replay does not allow.
     #[arg(skip)]
     pub(crate) against_replay: Vec<String>,
 }
@@ -101,10 +101,10 @@ pub(crate) struct WorkWords {
     /// Bytes to send in each exchange: 4096, 4KiB, 1MiB (k and m mean KiB and MiB) [default: 4KiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) send: Option<String>,
-    /// Bytes to expect back in each exchange [default: as many as are sent]
+    /// Bytes to expect back in each exchange [default: as --send]
     #[arg(long, value_name = "SIZE")]
     pub(crate) receive: Option<String>,
-    /// Whether what comes back must be what was sent (echo), or may be anything of that length (any)
+    /// Whether the answer must equal the sent bytes (echo), or may be any bytes of that length (any)
     /// [default: echo when --send and --receive are equal]
     #[arg(long, value_name = "KIND")]
     pub(crate) reply: Option<String>,
@@ -130,10 +130,10 @@ pub(crate) struct WorkWords {
     #[arg(short = 'X', long, value_name = "METHOD")]
     pub(crate) method: Option<String>,
     /// Header of HTTP requests, `Name: value`, or @FILE with one on each line (may be repeated). Values that may be secret
-    /// (authorization, cookie, token and the like in the name) are in no report
+    /// (authorization, cookie, token and the like in the name) are never in a report
     #[arg(short = 'H', long, value_name = "HEADER")]
     pub(crate) header: Vec<String>,
-    /// Body of HTTP requests: a text, or @FILE. It goes with Content-Length, and with no Content-Type unless --header says
+    /// Body of HTTP requests: a text, or @FILE. It is sent with Content-Length, and without Content-Type unless --header gives
     /// one
     #[arg(long, value_name = "BODY")]
     pub(crate) body: Option<String>,
@@ -151,11 +151,11 @@ pub(crate) struct ModelWords {
     /// most in flight [default: 32; with --rate or --find-max: 1024]
     #[arg(short, long, value_name = "N")]
     pub(crate) connections: Option<String>,
-    /// Start this many transactions a second, whatever the target does; time counts from the intended start. 200..2000
+    /// Start this many transactions a second, independent of the target; time counts from the intended start. 200..2000
     /// rises evenly over the run
     #[arg(short, long, value_name = "RATE")]
     pub(crate) rate: Option<String>,
-    /// How starts are spaced at a --rate: poisson (independently, as customers come) or fixed (evenly)
+    /// Spacing of starts at a --rate: poisson (independent, like real clients) or fixed (even)
     /// [default: poisson]
     #[arg(long, value_name = "KIND")]
     pub(crate) arrivals: Option<String>,
@@ -185,7 +185,7 @@ pub(crate) struct ModelWords {
     pub(crate) seed: Option<String>,
 }
 
-/// What is offered in the handshake, and what is checked.
+/// The TLS offer and its checks.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct TlsWords {
@@ -225,22 +225,22 @@ pub(crate) struct TlsWords {
     /// Send the request as 0-RTT data where a resumed handshake allows it
     #[arg(long)]
     pub(crate) early_data: bool,
-    /// Offer what such clients offer, where no other option says it: browser (hybrid post-quantum key share), classic (X25519),
-    /// small (one group, one suite), tls12. Versions, groups and size are imitated, the fingerprint is not
+    /// Offer the TLS parameters of such clients, unless other options set them: browser (hybrid post-quantum key share), classic
+    /// (X25519), small (one group, one suite), tls12. Versions, groups and size are imitated, the fingerprint is not
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// One kind of client of several, with its share of the connections: 'share=30 name=old tls=1.2 resume=0', or @FILE
     /// with one on each line (may be repeated). Also profile, suites, groups, sni, alpn, client-certificate, client-key;
-    /// what is not given is as for all
+    /// missing settings are those of the options
     #[arg(long, value_name = "CLIENT")]
     pub(crate) mix: Vec<String>,
 }
 
-/// Who ends a connection, and from where it comes.
+/// Which side ends a connection, and its source address.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Close")]
 pub(crate) struct CloseWords {
-    /// Who ends a connection: notify (the generator, with close_notify and FIN), fin (the generator, with FIN only), reset (the generator, with a reset: no TIME_WAIT), server (the target) [default: notify]
+    /// Which side ends a connection: notify (the generator, with close_notify and FIN), fin (the generator, with FIN only), reset (the generator, with a reset: no TIME_WAIT), server (the target) [default: notify]
     #[arg(long, value_name = "HOW")]
     pub(crate) close: Option<String>,
     /// Address to connect from; 127.1.0.0/24 means each of its addresses in turn, each with its own ports (may be
@@ -249,19 +249,19 @@ pub(crate) struct CloseWords {
     pub(crate) source: Vec<String>,
 }
 
-/// Who makes the load, and whose CPU is counted.
+/// The load generators, and the processes whose CPU time is counted.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Machines")]
 pub(crate) struct MachineWords {
-    /// NATS server at which workers wait (start them with `handfast worker`): nats://HOST:PORT or tls://HOST:PORT
+    /// NATS server of the workers (start them with `handfast worker`): nats://HOST:PORT or tls://HOST:PORT
     #[arg(long, value_name = "URL")]
     pub(crate) workers: Option<String>,
-    /// How many of the workers to use [default: 1]
+    /// Number of workers to use [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) machines: Option<String>,
     #[command(flatten)]
     pub(crate) bus: BusWords,
-    /// When a worker is lost: fail (end the run) or continue (with the others, and say so) [default: fail]
+    /// When a worker is lost: fail (end the run) or continue (with the others, and report the loss) [default: fail]
     #[arg(long, value_name = "WHAT")]
     pub(crate) on_worker_lost: Option<String>,
     /// Count the CPU time of this process of the server and its children (same machine)
@@ -270,16 +270,16 @@ pub(crate) struct MachineWords {
     /// Count the CPU time of this control group of the server (same machine)
     #[arg(long, value_name = "PATH")]
     pub(crate) cgroup: Option<PathBuf>,
-    /// The target is a Handfast proxy whose admin address is this: set what it counted beside what is seen here, and say who
-    /// took the time. http://HOST:PORT/ or unix:/PATH
+    /// The target is a Handfast proxy with this admin address: compare its counters with the measurements here, and show where
+    /// the time was spent. http://HOST:PORT/ or unix:/PATH
     #[arg(long, value_name = "URL")]
     pub(crate) status: Option<String>,
-    /// Print a Kubernetes Job that starts --machines workers for --workers, and run nothing
+    /// Print a Kubernetes Job that starts --machines workers for --workers, without a run
     #[arg(long)]
     pub(crate) kubernetes_job: bool,
 }
 
-/// How to get to the bus; the same for `load` and `worker`.
+/// The connection to the bus; the same for `load` and `worker`.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct BusWords {
     /// Fleet that the workers belong to: several can share one NATS server [default: default]
@@ -293,7 +293,7 @@ pub(crate) struct BusWords {
     pub(crate) bus_credentials: Option<PathBuf>,
 }
 
-/// What must hold.
+/// The limits.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitWords {
@@ -305,11 +305,11 @@ pub(crate) struct LimitWords {
     pub(crate) min: Vec<String>,
 }
 
-/// Where results go. The report as text goes to standard output.
+/// The outputs. The report as text goes to standard output.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputWords {
-    /// Everything, for programs, `handfast compare` and --replay (in all of these, - is standard output)
+    /// Complete report as JSON, for programs, `handfast compare` and --replay (in all of these options, - is standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// One line for each second, for spreadsheets
@@ -324,20 +324,20 @@ pub(crate) struct OutputWords {
     /// HdrHistogram log, for its tools
     #[arg(long, value_name = "FILE")]
     pub(crate) hlog: Option<PathBuf>,
-    /// One page with plots that needs no network, for people
+    /// One HTML page with plots, without network access
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// While it runs, a line of JSON for each second
+    /// During the run, a line of JSON for each second
     #[arg(long, value_name = "FILE")]
     pub(crate) live_json: Option<PathBuf>,
-    /// While it runs, serve figures in the OpenMetrics format at http://ADDRESS/metrics, and for `handfast top ADDRESS`:
+    /// During the run, serve figures in the OpenMetrics format at http://ADDRESS/metrics, and for `handfast top ADDRESS`:
     /// PORT (on 127.0.0.1) or ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<String>,
     /// Print nothing but errors and warnings, on standard error: no progress, no report
     #[arg(short, long, action = ArgAction::SetTrue)]
     pub(crate) quiet: bool,
-    /// Repeat the run of a JSON report; only outputs and where to run may be given with it
+    /// Repeat the run of a JSON report; only options about outputs and workers are allowed with it
     #[arg(long, value_name = "FILE")]
     pub(crate) replay: Option<PathBuf>,
 }

@@ -12,10 +12,10 @@ use crate::log::moment;
 
 /// What `--help` ends with.
 pub(crate) const AFTER_HELP: &str = "\
-A line has: when the connection was accepted (UTC), client, service, then either
+A line has: the time of accept (UTC), client, service, then either
   TLS version and whether the session was resumed, time of the handshake and of connecting to the backend together, bytes to the
-  backend (↑) and to the client (↓), time from accept to close, name asked for (SNI) → backend
-or, for a connection that failed, the step and the cause with its sentence. On a terminal other lines are cut at its width.
+  backend (↑) and to the client (↓), time from accept to close, requested name (SNI) → backend
+or, for a failed connection, the step and the cause with an explanation. On a terminal other lines are cut at its width.
 TIME is 90s, 1h, 2d (that long ago), 14:30 (today), 2026-03-01, 2026-03-01 14:30 or 2026-03-01T14:30:05Z; in UTC.
 
 Examples:
@@ -25,8 +25,8 @@ Examples:
   handfast log --client 192.0.2.0/24 --json access.log | jq .backend
   journalctl -u handfast -o cat | handfast log - --cause reset
 
-Exit codes: 0 everything was read (lines that are none of the access log are named, counted and skipped), 1 a file could not be read
-to its end, 2 wrong use.";
+Exit codes: 0 everything was read (foreign lines are reported, counted and skipped), 1 a file could not be read to its end, 2 wrong
+use.";
 
 /// `handfast log`.
 #[derive(Args, Debug)]
@@ -34,15 +34,15 @@ pub(crate) struct LogWords {
     /// Files of the access log, gzip too; - is standard input [default: the file that the configuration names]
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// The proxy's configuration, which says where the access log is (`access-log.to`)
+    /// The proxy's configuration, which names the access log (`access-log.to`)
     #[arg(short, long, value_name = "FILE", conflicts_with = "files")]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) only: OnlyWords,
-    /// Go on when the end is reached, until stopped; without --since from the end of the file. A rotation is followed
+    /// Continue at the end of the file, until stopped; without --since start there. It follows a rotation
     #[arg(short, long, conflicts_with = "summary")]
     pub(crate) follow: bool,
-    /// Counts by cause, side, step and service, and percentiles of times, in place of lines
+    /// Counts by cause, side, step and service, and percentiles of times, instead of lines
     #[arg(long)]
     pub(crate) summary: bool,
     /// Print the lines as they are in the file, for jq and other programs
@@ -53,7 +53,7 @@ pub(crate) struct LogWords {
 /// Which connections.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct OnlyWords {
-    /// Only connections that did not end in order
+    /// Only connections that failed
     #[arg(long)]
     pub(crate) failures: bool,
     /// Only connections that ended at this time or later
@@ -62,7 +62,7 @@ pub(crate) struct OnlyWords {
     /// Only connections that ended before this time
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) until: Option<f64>,
-    /// Only connections that ended for this cause, a word of the runbook such as `reset` (may be repeated)
+    /// Only connections that ended for this cause, such as `reset`; the runbook lists them (may be repeated)
     #[arg(long, value_name = "CAUSE", value_parser = cause)]
     pub(crate) cause: Vec<Cause>,
     /// Only clients of this address or network: 192.0.2.7, 2001:db8::/32 (may be repeated)
@@ -83,8 +83,8 @@ fn time(text: &str) -> Result<f64, String> {
 fn cause(text: &str) -> Result<Cause, String> {
     Cause::named(text).ok_or_else(|| {
         let hint = did_you_mean(text, Cause::all().map(Cause::name));
-        let hint = hint.unwrap_or_else(|| "docs/runbook.md has every word".into());
-        format!("no connection ends for a cause of this name; {hint}")
+        let hint = hint.unwrap_or_else(|| "docs/runbook.md lists all causes".into());
+        format!("no cause has this name; {hint}")
     })
 }
 

@@ -1,6 +1,6 @@
-//! Man pages and completions in `packaging`, made of the same words as `--help`; a test holds the files to that.
+//! Man pages and completions in `packaging`, generated from the text of `--help`; a test checks the files.
 //!
-//! `scripts/pages` writes them again. A test makes them, so that the program does not contain the code for it.
+//! `scripts/pages` writes them. A test generates them, so that the program does not contain the code for it.
 
 use std::fs;
 use std::io;
@@ -31,10 +31,10 @@ fn pages() -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
     Ok(pages)
 }
 
-/// A page for a command and for each one below it, but for hidden ones.
+/// A page for a command and for each subcommand, except hidden ones.
 fn man(command: &Command, name: &str, pages: &mut Vec<(PathBuf, Vec<u8>)>) -> io::Result<()> {
     let mut page = Vec::new();
-    // clap keeps names for as long as the program runs.
+    // clap requires names of static lifetime.
     let named = command.clone().name(&*name.to_owned().leak());
     Man::new(named)
         .source(concat!("handfast ", env!("CARGO_PKG_VERSION")))
@@ -48,7 +48,7 @@ fn man(command: &Command, name: &str, pages: &mut Vec<(PathBuf, Vec<u8>)>) -> io
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "nobody else reads these files meanwhile")]
+#[expect(clippy::disallowed_methods, reason = "no other process reads these files")]
 fn the_kept_pages_are_the_generated_ones() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
     let pages = pages().expect("memory takes it");

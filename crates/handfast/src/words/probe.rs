@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-/// What stands below the options of `handfast probe --help`.
+/// The end of `handfast probe --help`.
 pub(crate) const AFTER_HELP: &str = "\
-A target that is a URL is asked for its path by HTTP/1.1 on each connection; with HOST:PORT nothing is said but TLS. Of several
-targets each has its report; with --file each has a line.
+For a URL, each connection requests its path by HTTP/1.1; for HOST:PORT there is only TLS. Several targets have a report each; with
+--file, a line each.
 
 Bounds for --max: [resumed.]FIGURE[.STATISTIC]=TIME. Figures: namelookup, connect, appconnect, pretransfer, starttransfer, total (as
 curl has them), handshake, server, rtt. Statistics: min, p50 (the default), p95, max.
@@ -29,46 +29,46 @@ pub(crate) struct ProbeWords {
     /// HOST, HOST:PORT or https://HOST[:PORT]/PATH (several are measured one after the other)
     #[arg(value_name = "TARGET", required_unless_present_any = ["file", "from_pcap"])]
     pub(crate) targets: Vec<String>,
-    /// Measure nothing: say what a capture shows (pcap or pcapng; - is standard input). No key is needed
+    /// Analyse a capture instead of measuring (pcap or pcapng; - is standard input). No key is needed
     #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "file", "html", "max", "page", "pcap", "keep_alive"])]
     pub(crate) from_pcap: Option<PathBuf>,
-    /// Targets from a file too, one on each line; # begins a comment. The result is a line for each
+    /// Also read targets from a file, one on each line; # begins a comment. The result is a line for each
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// Connections of each kind: full, resumed
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) runs: u16,
-    /// What is spoken before TLS: smtp, lmtp, imap, pop3, nntp, ldap, postgresql, mysql, xmpp, xmpp-server
+    /// Protocol before TLS: smtp, lmtp, imap, pop3, nntp, ldap, postgresql, mysql, xmpp, xmpp-server
     #[arg(long, value_name = "PROTOCOL")]
     pub(crate) starttls: Option<String>,
-    /// Use IPv4 addresses alone
+    /// Use IPv4 addresses only
     #[arg(short = '4', long, conflicts_with = "v6")]
     pub(crate) v4: bool,
-    /// Use IPv6 addresses alone
+    /// Use IPv6 addresses only
     #[arg(short = '6', long)]
     pub(crate) v6: bool,
     /// Longest time that one step of a connection may take
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) timeout: String,
-    /// Requests on one connection, to see that it is kept (with https://)
+    /// Requests on one connection, to test that it is kept (with https://)
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) requests: u32,
-    /// Try early data (0-RTT) too, with https://. Who sees the request can send it again: use it for what does no harm twice
+    /// Also try early data (0-RTT), with https://. An attacker can replay the request: use it only if a repetition does no harm
     #[arg(long)]
     pub(crate) early_data: bool,
-    /// Find out by trying for how long, and for how many requests (1,001 at most), the server keeps a connection, with https://;
-    /// neither is tried for longer than this: 60s
+    /// Measure for how long, and for how many requests (1,001 at most), the server keeps a connection, with https://;
+    /// each test takes at most this time: 60s
     #[arg(long, value_name = "TIME")]
     pub(crate) keep_alive: Option<String>,
-    /// Measure all targets again and again, until Ctrl-C: so many seconds lie between two rounds (--watch=SECONDS) [default: 5].
-    /// Each time three connections to each target are made; what is shown is the time of a full handshake
+    /// Measure all targets repeatedly, until Ctrl-C, with this pause between two rounds (--watch=SECONDS) [default: 5].
+    /// Each round makes three connections to each target, and shows the time of a full handshake
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5", conflicts_with_all = ["from_pcap", "html", "pcap", "page", "keep_alive", "early_data", "status"])]
     pub(crate) watch: Option<f64>,
-    /// Compute what a page would take: 10x40KiB
+    /// Compute the time of a page: 10x40KiB
     #[arg(long, value_name = "RESOURCESxSIZE")]
     pub(crate) page: Option<String>,
-    /// The target is a Handfast proxy whose admin address is this: set what it counted beside what is seen here, and say who took the
-    /// time. http://HOST:PORT/ or unix:/PATH
+    /// The target is a Handfast proxy with this admin address: compare its counters with the measurements here, and show where the time
+    /// was spent. http://HOST:PORT/ or unix:/PATH
     #[arg(long, value_name = "URL")]
     pub(crate) status: Option<String>,
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub(crate) struct ProbeWords {
     pub(crate) output: ProbeOutputWords,
 }
 
-/// What is offered in the handshake, and what is checked.
+/// The TLS offer and its checks.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct ProbeTlsWords {
@@ -91,7 +91,7 @@ pub(crate) struct ProbeTlsWords {
     /// [default: X25519MLKEM768,X25519,secp256r1,secp384r1]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) groups: Vec<String>,
-    /// Name in SNI, and to be verified; off sends none [default: the target's name; none for an address]
+    /// Name in SNI, which the certificate must have; off sends none [default: the target's name; none for an address]
     #[arg(long, value_name = "NAME")]
     pub(crate) sni: Option<String>,
     /// Application protocols offered (ALPN), with commas [default: h2,http/1.1 on port 443; none elsewhere; https://: http/1.1]
@@ -111,21 +111,21 @@ pub(crate) struct ProbeTlsWords {
     pub(crate) client_key: Option<PathBuf>,
 }
 
-/// What becomes of the results.
+/// The outputs.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Results")]
 pub(crate) struct ProbeOutputWords {
     /// Exit with 4 when a figure is above this: appconnect=60ms, resumed.handshake.p95=30ms (may be repeated)
     #[arg(long, value_name = "BOUND")]
     pub(crate) max: Vec<String>,
-    /// What goes to standard output: text, or curl (the timers, as `curl -w` prints them)
+    /// Format of standard output: text, or curl (the timers, as `curl -w` prints them)
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub(crate) format: Form,
-    /// Everything, for programs: one object for each target, on a line of its own where there are several; with --watch a shorter one
-    /// for each round; - is standard output
+    /// Complete report as JSON, for programs: one object for each target, one on each line for several targets; with --watch a shorter
+    /// one for each round; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Capture the packets meanwhile, with the keys of these sessions, so that Wireshark opens them decrypted (pcapng; needs root or
+    /// Capture the packets, with the keys of these sessions, so that Wireshark can decrypt them (pcapng; needs root or
     /// CAP_NET_RAW)
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
@@ -146,7 +146,7 @@ pub(crate) enum Form {
 /// `handfast explain`.
 #[derive(Args, Debug)]
 pub(crate) struct ExplainWords {
-    /// One of the words at the end of an advice, such as rsa, initial-window; all of them without it
+    /// A topic at the end of an advice, such as rsa, initial-window; without it, all topics
     #[arg(value_name = "TOPIC")]
     pub(crate) topic: Option<String>,
 }

@@ -10,18 +10,18 @@ Examples:
   handfast proxy-header PROXY TCP4 192.0.2.7 192.0.2.8 40000 443
   socat -u TCP-LISTEN:9000 - | handfast proxy-header --json
 
-Exit codes: 0 a good header, 1 a bad one or none, 2 wrong use.";
+Exit codes: 0 a valid header, 1 an invalid one or none, 2 wrong use.";
 
 /// `handfast proxy-header`.
 #[derive(Args, Debug)]
 pub(crate) struct ProxyHeaderWords {
-    /// A file, - for standard input, hexadecimal digits, or the words of a header of version 1
+    /// A file, - for standard input, hexadecimal digits, or the text of a header of version 1
     ///
-    /// A file may hold the bytes themselves or hexadecimal digits. Blanks, commas, colons, `0x` and `\x` between digits do not
-    /// matter. A file whose name is made of such digits is written with its folder: ./cafe
+    /// A file may contain the bytes themselves or hexadecimal digits. Blanks, commas, colons, `0x` and `\x` between digits are
+    /// ignored. For a file whose name consists of such digits, give its folder: ./cafe
     #[arg(value_name = "FILE|-|HEX", default_value = "-")]
     pub(crate) input: Vec<String>,
-    /// Say it as one line of JSON
+    /// Print one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

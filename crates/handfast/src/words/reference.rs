@@ -1,32 +1,32 @@
 //! The reference of a command: its long help as Markdown.
 //!
-//! In: a command's name. Out: the page in `docs/reference/`, which is this function's output; a test holds it to that.
+//! In: a command's name. Out: the page in `docs/reference/`; a test checks that the file is this output.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Command, CommandFactory};
 
 use super::Words;
 
-/// The page of the configuration file, which is not made here.
+/// The page of the configuration file, which another module makes.
 pub(crate) const CONFIGURATION: &str = "configuration";
 /// Commands that have a page.
 const COMMANDS: [&str; 10] =
     ["load", "worker", "compare", "proxy-header", "lab", "import", "probe", "doctor", "log", "top"];
-/// Columns of the help, whatever the terminal is.
+/// Columns of the help, independent of the terminal.
 const WIDTH: usize = 100;
 
 /// `handfast reference`.
 #[derive(Args, Debug)]
 pub(crate) struct ReferenceWords {
-    /// What to print the reference of
+    /// The subject of the reference
     #[arg(default_value = CONFIGURATION, value_parser = PossibleValuesParser::new([CONFIGURATION].into_iter().chain(COMMANDS)))]
     pub(crate) page: String,
 }
 
-/// The page of a command, with those below it; empty for what has none.
+/// The page of a command, with its subcommands; empty for a command without one.
 pub(crate) fn page(name: &str) -> String {
     let mut all = Words::command();
-    // Gives each command below its whole name.
+    // Gives each subcommand its full name.
     all.build();
     let Some(command) = all.find_subcommand(name) else { return String::new() };
     let mut page = format!(
@@ -45,7 +45,7 @@ pub(crate) fn page(name: &str) -> String {
     page
 }
 
-/// Where a command is explained.
+/// The page that explains a command.
 fn explained(name: &str) -> &'static str {
     match name {
         "proxy-header" => "[guide.md](../guide.md#the-proxy-protocol)",

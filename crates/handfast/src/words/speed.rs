@@ -7,13 +7,13 @@ use clap::{Args, ValueEnum};
 /// `handfast speed`.
 #[derive(Args, Debug)]
 pub(crate) struct SpeedWords {
-    /// Predict for this certificate too: a chain in PEM, its key is not needed (may be repeated)
+    /// Also predict for this certificate: a chain in PEM, without its key (may be repeated)
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate: Vec<PathBuf>,
-    /// Measure the combined limit too: the least time that a proxy made of this library and these sockets can need
+    /// Also measure the combined limit: the least time of a proxy with this library and these sockets
     #[arg(long)]
     pub(crate) limit: bool,
-    /// Run another program's measurement too, and show its figures beside ours (half a minute)
+    /// Also run another program's measurement, and show its figures beside ours (half a minute)
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) compare: Option<Other>,
     /// Write everything as JSON; - for standard output, and the text then goes to standard error
@@ -21,7 +21,7 @@ pub(crate) struct SpeedWords {
     pub(crate) json: Option<PathBuf>,
 }
 
-/// Programs whose figures can be shown beside ours.
+/// Programs to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Other {
     /// `openssl speed`

@@ -10,10 +10,10 @@ use super::load::BusWords;
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct WorkerWords {
-    /// NATS server at which to wait for work: nats://HOST:PORT or tls://HOST:PORT
+    /// NATS server to wait for work at: nats://HOST:PORT or tls://HOST:PORT
     #[arg(value_name = "URL", required = true)]
     pub(crate) url: Option<String>,
-    /// Name in reports [default: the machine's name and the process's number]
+    /// Name in reports [default: host name and process ID]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     #[command(flatten)]
@@ -22,17 +22,17 @@ pub(crate) struct WorkerWords {
     pub(crate) setup: Option<WorkerVerb>,
 }
 
-/// What else `handfast worker` can do.
+/// The other commands of `handfast worker`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkerVerb {
-    /// Write a NATS server's configuration, a CA of its own and passwords for coordinator and workers
+    /// Write a NATS server's configuration, a separate CA, and passwords for coordinator and workers
     Setup(SetupWords),
 }
 
 /// `handfast worker setup`.
 #[derive(Args, Debug)]
 pub(crate) struct SetupWords {
-    /// Folder to write to; created when it does not exist
+    /// Folder to write to; created if it does not exist
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
     /// Name or address under which workers will reach the NATS server
@@ -41,7 +41,7 @@ pub(crate) struct SetupWords {
     /// Port on which the NATS server will listen [default: 4222]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
-    /// Fleet whose subjects its users may use; everyone then has to give it too [default: default]
+    /// Fleet whose subjects its users may use; coordinator and workers must give the same --fleet [default: default]
     #[arg(long, value_name = "NAME")]
     pub(crate) fleet: Option<String>,
 }

@@ -33,7 +33,7 @@ fn what_is_wrong_is_said_exactly() {
         (
             &[&wrong[..40]],
             1,
-            "handfast: proxy-header: the header is not whole: 20 bytes came, 35 are announced",
+            "handfast: proxy-header: the header is incomplete: 20 bytes came, 35 are announced",
         ),
         (&["160301"], 1, "handfast: proxy-header: no PROXY header: it begins with 16 03 01, expected"),
         (

@@ -1,4 +1,4 @@
-//! What can be wrong with a value of the command line; the option's name is said before it.
+//! Mistakes in values of the command line; messages have the option's name in front.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use handfast_text::size::SizeError;
 
 use super::{FASTEST, SOURCES};
 
-/// A value that cannot be used, as it was written. Its `Display` says what was expected.
+/// A value that cannot be used, as it was written. Its `Display` has the expected form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ValueError {
     Size(SizeError),

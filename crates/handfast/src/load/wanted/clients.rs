@@ -1,6 +1,6 @@
-//! Who the clients are: one kind for all, or a mix of several; `--mix`, `--profile`, `--sni @FILE`.
+//! The kinds of client: one for all, or a mix of several; `--mix`, `--profile`, `--sni @FILE`.
 //!
-//! In: the words. Out: what is offered, and the members of the mix, resolved; or every mistake.
+//! In: the options. Out: the TLS settings, and the resolved members of the mix; or every mistake.
 
 use handfast_load::plan::mix::{MOST_MEMBERS, MemberWords, names as names_in, shares};
 use handfast_load::plan::profile::Profile;
@@ -10,7 +10,7 @@ use super::requests::{from_file, one, place};
 use super::{Aim, Mistakes, tls};
 use crate::words::load::TlsWords;
 
-/// What is offered where nothing is said: by a profile, or by us.
+/// The default TLS offer: of a profile, or ours.
 pub(super) fn usual(profile: Option<&Profile>) -> Tls {
     let Some(profile) = profile else { return Tls::default() };
     let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
@@ -29,7 +29,7 @@ pub(super) fn names(words: &TlsWords, mistakes: &mut Mistakes) -> Vec<WeightedNa
     mistakes.read_all(&format!("--sni @{file}"), from_file(file, names_in))
 }
 
-/// What all clients offer, and each kind of them if there are several.
+/// The TLS settings of all clients, and of each kind if there are several.
 pub(super) fn clients(
     words: &TlsWords,
     aim: &Aim,
@@ -39,7 +39,7 @@ pub(super) fn clients(
     if words.mix.is_empty() {
         return (tls(words, aim, work, mistakes), Vec::new());
     }
-    // 0-RTT is for those members that can have it.
+    // 0-RTT applies only to members that can use it.
     let early_data = words.early_data;
     let common = TlsWords { early_data: false, ..words.clone() };
     let base = tls(&common, aim, work, mistakes);
@@ -84,7 +84,7 @@ fn written(mix: &[String], mistakes: &mut Mistakes) -> Vec<MemberWords> {
     written
 }
 
-/// The words of a member: what all have in common, and what it says instead.
+/// The options of a member: the common ones, replaced by its own.
 fn words_of(member: &MemberWords, common: &TlsWords) -> TlsWords {
     let mut words = TlsWords { mix: Vec::new(), ..common.clone() };
     if member.words.iter().any(|(key, _)| key == "profile") {
@@ -102,7 +102,7 @@ fn words_of(member: &MemberWords, common: &TlsWords) -> TlsWords {
             "alpn" => words.alpn = Some(value),
             "resume" => words.resume = Some(value),
             "client-certificate" => words.client_certificate = Some(value.into()),
-            // `MemberWords` lets no other key pass.
+            // `MemberWords` rejects other keys.
             _ => words.client_key = Some(value.into()),
         }
     }

@@ -1,7 +1,7 @@
-//! HTTP requests as they are asked for: `--method`, `--header`, `--body`, `--url`.
+//! The requested HTTP requests: `--method`, `--header`, `--body`, `--url`.
 //!
-//! In: the words. Out: requests, or every mistake. Files of headers and requests are read here; bodies are read where the
-//! load is made.
+//! In: the options. Out: requests, or every mistake. Files of headers and requests are read here; the generators read
+//! bodies.
 
 use std::fmt;
 use std::fs::File;
@@ -35,10 +35,8 @@ pub(super) fn requests(
         return vec![base];
     }
     if base.path != "/" {
-        mistakes.note(
-            "target",
-            format!("`{}` is a path of its own, expected https://HOST:PORT/ with --url", base.path),
-        );
+        mistakes
+            .note("target", format!("`{}` has a path, expected https://HOST:PORT/ with --url", base.path));
     }
     let mut all = Vec::new();
     for url in &words.url {
@@ -76,7 +74,7 @@ fn headers(given: &[String], mistakes: &mut Mistakes) -> Vec<Header> {
     headers
 }
 
-/// Gives headers of a kept plan their values, which no report keeps.
+/// Restores the values of secret headers in a plan from a report.
 pub(crate) fn fill_in(plan: &mut Plan, given: &[String], mistakes: &mut Mistakes) {
     let given = headers(given, mistakes);
     let Work::Http { requests, .. } = &mut plan.work else {
@@ -125,7 +123,7 @@ pub(super) fn from_file<T>(
     parse(&text).map_err(|wrong| wrong.into_iter().map(ListError::Wrong).collect())
 }
 
-/// A list of one, as it stands on the command line.
+/// A list with one entry, from the command line.
 pub(super) fn one<T>(read: Result<T, PlanError>) -> Result<Vec<T>, Vec<ListError>> {
     read.map(|one| vec![one]).map_err(|mistake| vec![ListError::Wrong(mistake.into())])
 }
@@ -148,7 +146,7 @@ impl fmt::Display for ReadError {
     }
 }
 
-/// What is wrong with a list: its file, or something in it.
+/// A mistake in a list: its file, or an entry.
 #[derive(Debug)]
 pub(super) enum ListError {
     Unreadable(ReadError),

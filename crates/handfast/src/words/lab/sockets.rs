@@ -15,8 +15,8 @@ Examples:
 Needs no privileges where user namespaces are allowed. Nothing is changed outside the network
 namespaces that it makes and that end with it.
 
-Exit codes: 0 every case was made and was the same in every run, and the causes that Handfast tells
-are right or cannot be; 1 something of that is not so; 2 wrong use.";
+Exit codes: 0 every case was measured with the same result in every run, and Handfast's causes are
+right or cannot be; 1 otherwise; 2 wrong use.";
 
 /// `handfast lab sockets`.
 #[derive(Args, Debug)]
@@ -24,13 +24,13 @@ pub(crate) struct SocketsWords {
     /// Measure this row only (may be repeated)
     #[arg(long, value_name = "ROW")]
     pub(crate) only: Vec<String>,
-    /// Say which rows there are, and end
+    /// List the rows, and exit
     #[arg(long, conflicts_with_all = ["only", "runs", "engine", "json", "page"])]
     pub(crate) list: bool,
-    /// Run each experiment so often, and see whether it is the same each time
+    /// Repeat each experiment this number of times, and compare the results
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000))]
     pub(crate) runs: u32,
-    /// What carries packets: veth or tun [default: what works here, tun first]
+    /// Technique to carry packets: veth or tun [default: the first that works here, tun before veth]
     #[arg(long, value_name = "ENGINE")]
     pub(crate) engine: Option<super::EngineWord>,
     /// Write everything as JSON; - for standard output, and the text then goes to standard error
