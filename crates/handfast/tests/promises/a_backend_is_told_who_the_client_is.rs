@@ -1,5 +1,5 @@
-//! A backend is told who the client is: each of its connections begins with a PROXY header where the service sends one, in one
-//! segment with the client's first bytes, with what TLS agreed on, and with the client's certificate only when that was asked for.
+//! A backend receives the client's identity: each of its connections begins with a PROXY header if the service sends one. The header is
+//! in one segment with the client's first bytes, with the TLS parameters, and with the client's certificate only if that was requested.
 
 use std::io::{Read, Write};
 use std::sync::mpsc::{Receiver, sync_channel};

@@ -507,7 +507,7 @@ fn a_reload_under_load_loses_nothing_and_new_connections_get_the_new_settings() 
         standing.iter_mut().for_each(Caller::finish);
         let all = served.into_inner() + standing.len() + 4;
         for _ in 0..all {
-            assert_eq!(backend.seen(), [Event::CloseNotify], "{mode:?}: each ended in order");
+            assert_eq!(backend.seen(), [Event::CloseNotify], "{mode:?}: each closed cleanly");
         }
         assert_eq!(backend.accepted(), all, "{mode:?}: and came once");
         front.is_quiet();

@@ -116,7 +116,7 @@ fn in_the_tunnel() {
             assert_eq!(
                 seen.last(),
                 Some(&Event::Reset),
-                "{version:?} {way:?}: the backend is told: {seen:?}"
+                "{version:?} {way:?}: the backend sees a reset: {seen:?}"
             );
         }
     }

@@ -46,7 +46,7 @@ fn a_backend_that_keeps_failing_is_marked_down_and_comes_back() {
     });
     let failures =
         || proxy.metrics().sum("handfast_backend_failures_total", &[("backend", &gone.to_string())]);
-    let back = Backend::on(TcpListener::bind(gone).expect("nobody took the port meanwhile"), |peer| {
+    let back = Backend::on(TcpListener::bind(gone).expect("the port is still free"), |peer| {
         peer.read_to_end();
     });
     assert!(failures() >= 2.0);
@@ -127,7 +127,7 @@ fn a_missing_unix_socket_is_named() {
 #[test]
 fn a_name_without_an_address_is_named() {
     // RFC 6761 §6.4: names under `invalid` never have one.
-    let stage = Stage::with(Backend::echo(), |_, folder| Config::to(folder, "nobody.invalid:8080"));
+    let stage = Stage::with(Backend::echo(), |_, folder| Config::to(folder, "missing.invalid:8080"));
     if let Ok(mut client) =
         Client::try_connect(stage.proxy.address(), &Trust::version(Version::Tls13).config(), "localhost")
     {

@@ -29,7 +29,7 @@ fn the_client_ends_and_a_long_answer_follows() {
         assert!(ending.is_clean(), "{version:?}: {ending:?}");
         assert_eq!(stage.backend.seen(), [Event::Data(b"question".to_vec()), Event::Fin]);
     }
-    let record = stage.proxy.record("an end in order", |record| record.reason().ends_with("/finished"));
+    let record = stage.proxy.record("a clean end", |record| record.reason().ends_with("/finished"));
     assert_eq!(
         (record.number("bytes_to_backend"), record.number("bytes_to_client")),
         (8, 1_000_000),

@@ -86,7 +86,7 @@ fn across_a_restart_with_a_key_file() {
     first.stop();
     let second = Proxy::start(with_key_file(&folder, &backend));
     for config in &configs {
-        assert!(resumed(&second, config), "by the program that was started anew");
+        assert!(resumed(&second, config), "by the restarted program");
     }
 }
 

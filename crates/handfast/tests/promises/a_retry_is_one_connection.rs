@@ -124,9 +124,9 @@ fn where_there_is_no_other_backend_clients_wait_for_the_one_that_tries() {
     assert!(attempts as f64 <= most, "{attempts} attempts within {took:?}: {most:.1} at the most");
     // Far more clients got the result than there were attempts, each with the cause, and none had to wait for another attempt.
     let told =
-        proxy.record("a client that was told", |record| record.detail().contains("another connection"));
+        proxy.record("a client with that cause", |record| record.detail().contains("another connection"));
     assert_eq!(told.reason(), "connect/backend/connect-deadline", "{told:?}");
-    wait_until("more clients to be told than have tried", || {
+    wait_until("more records than clients that tried", || {
         (proxy.records().len() - known > 2 * CLIENTS).then_some(())
     });
     drop(rules);

@@ -1,5 +1,5 @@
-//! A service manager is told how the proxy is, and only what is true: ready when clients are served, reloading and ready
-//! again, stopping, and that all is well for as long as every thread turns.
+//! The service manager receives the true state of the proxy: ready when clients are served, reloading and ready
+//! again, stopping, and watchdog pings as long as every event loop runs.
 
 use std::time::Duration;
 

@@ -38,7 +38,7 @@ fn at_load() {
         _ => *count,
     });
     let own = own.sum::<u64>() as f64 / TRANSACTIONS as f64;
-    assert!(own <= OWN, "{own} calls of its own for each of {TRANSACTIONS} transactions: {calls:?}");
+    assert!(own <= OWN, "{own} other calls for each of {TRANSACTIONS} transactions: {calls:?}");
     assert!(*each <= CALLS, "calls for each of {TRANSACTIONS} transactions, and their sums: {rounds:?}");
     stage.is_quiet();
 }
@@ -67,5 +67,5 @@ fn transactions(stage: &Stage, count: usize) {
         client.echo(&[b'x'; SIZE]);
         client.close_notify();
     });
-    wait_until("all of them to have ended in order", || (finished() == before + count).then_some(()));
+    wait_until("all of them to have closed cleanly", || (finished() == before + count).then_some(()));
 }

@@ -34,7 +34,7 @@ fn after_the_last_one_has_finished() {
     assert_eq!(
         http::get(stage.proxy.admin(), "/ready", "*/*").status,
         503,
-        "a balancer is told to stay away"
+        "the status keeps a balancer away"
     );
     for _ in 0..10 {
         client.echo(b"what was begun goes on");

@@ -59,7 +59,10 @@ fn from_a_service_without_client_certificates_to_one_with() {
         );
         for _ in 0..4 {
             let refused = exchange(&proxy, "strict", &config, "localhost");
-            assert!(refused.is_err(), "{version:?}: without a certificate nobody gets in, ticket or not");
+            assert!(
+                refused.is_err(),
+                "{version:?}: without a certificate every client is refused, with or without a ticket"
+            );
         }
     }
     proxy.record("the refusal", |record| {
@@ -146,7 +149,7 @@ fn not_across_a_reload_that_tightened_the_rule() {
 #[test]
 fn not_across_a_reload_that_changed_who_may_sign() {
     let folder = Folder::new();
-    let stranger = certificates::Authority::new("somebody else");
+    let stranger = certificates::Authority::new("another authority");
     let (ours, theirs) = (folder.write("ca.pem", &authority().pem), folder.write("other.pem", &stranger.pem));
     let rule = |config: Config, ca: &std::path::Path| {
         config.text("service.client-certificates", "mode", "require").text(

@@ -209,11 +209,11 @@ fn t6_nobody_listens_at_the_backend() {
                     let ending = client.read_to_end();
                     assert!(
                         ending.is_abort() || ending.alert.is_some(),
-                        "the client is told that it failed: {ending:?}"
+                        "the client sees a failure: {ending:?}"
                     );
                     assert!(!ending.close_notify, "{ending:?}");
                 }
-                Err(Refusal::Ended(SocketEnd::Fin)) => panic!("the client is told nothing"),
+                Err(Refusal::Ended(SocketEnd::Fin)) => panic!("the client sees no failure"),
                 Err(_) => {}
             }
         }

@@ -14,7 +14,7 @@ use super::support::*;
 
 fn is_served(proxy: &Proxy) {
     let mut client = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());
-    client.echo(b"whoever serves");
+    client.echo(b"after the upgrade");
     client.finish();
 }
 

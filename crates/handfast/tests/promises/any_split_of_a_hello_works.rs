@@ -99,10 +99,10 @@ fn is_refused_as_too_large(hello: &[u8]) {
     let _ = stream.write_all(hello);
     let record = stage.proxy.record_of("hello/client/hello-too-large");
     let mut alert = [0; 7];
-    stream.read_exact(&mut alert).expect("an alert says so");
+    stream.read_exact(&mut alert).expect("an alert comes");
     assert_eq!(alert, [21, 3, 3, 0, 2, 2, 47], "illegal_parameter: no record was too long, but the message");
     assert_eq!(record.number("bytes_to_backend"), 0, "{record:?}");
-    assert_eq!(stage.backend.accepted(), 0, "the backend hears nothing of it");
+    assert_eq!(stage.backend.accepted(), 0, "the backend receives nothing of it");
     drop(stream);
     stage.serves_and_is_quiet();
 }

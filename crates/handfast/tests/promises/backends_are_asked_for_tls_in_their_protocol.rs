@@ -166,7 +166,7 @@ fn who_does_not_offer_it_or_speaks_behind_its_yes_is_not_used() {
         let mut client = dial(proxy.address()).expect("the proxy listens");
         let mut heard = Vec::new();
         let _ = client.read_to_end(&mut heard);
-        assert_eq!(heard, b"", "{cause}: the client hears nothing of it");
+        assert_eq!(heard, b"", "{cause}: the client receives nothing of it");
         proxy.record_of(&format!("connect/backend/{cause}"));
     }
 }
@@ -280,7 +280,7 @@ impl Tunnel {
                 if peer.stream.read_exact(&mut heard).is_err() {
                     return;
                 }
-                seen.lock().expect("nobody panicked").extend_from_slice(&heard);
+                seen.lock().expect("no thread panicked").extend_from_slice(&heard);
                 let _ = peer.stream.write_all(answer);
             }
             let mut there = dial(to).expect("the backend listens");
@@ -296,7 +296,7 @@ impl Tunnel {
     }
 
     fn asked(&self) -> Vec<u8> {
-        self.asked.lock().expect("nobody panicked").clone()
+        self.asked.lock().expect("no thread panicked").clone()
     }
 }
 

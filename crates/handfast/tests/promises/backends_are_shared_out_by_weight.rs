@@ -58,7 +58,7 @@ fn a_backup_serves_while_no_other_is_up() {
     let served = spare.accepted();
     serve(&proxy, 10);
     assert_eq!(spare.accepted() - served, 10, "every client is served all the same");
-    let back = Backend::on(std::net::TcpListener::bind(address).expect("nobody took the port"), |peer| {
+    let back = Backend::on(std::net::TcpListener::bind(address).expect("the port is still free"), |peer| {
         let bytes = peer.read_exactly(1);
         peer.send(&bytes);
         peer.read_to_end();

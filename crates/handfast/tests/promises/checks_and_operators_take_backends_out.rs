@@ -188,8 +188,8 @@ fn checks_come_from_where_connections_come_from() {
     let (door, noted) = (Arc::clone(&let_in), Arc::clone(&seen));
     let backend = Backend::start(move |peer| {
         let from = peer.stream.peer_addr().expect("it is connected").ip().to_string();
-        *noted.lock().expect("nobody panics").entry(from.clone()).or_default() += 1;
-        if door.lock().expect("nobody panics").contains(&*from) {
+        *noted.lock().expect("no thread panics").entry(from.clone()).or_default() += 1;
+        if door.lock().expect("no thread panics").contains(&*from) {
             peer.send(b"+OK\r\n");
         }
     });
@@ -203,10 +203,10 @@ fn checks_come_from_where_connections_come_from() {
             .set("service.check", "fall", 2)
             .set("service.check", "rise", 2)
     });
-    let times = |source: &str| seen.lock().expect("nobody panics").get(source).copied().unwrap_or(0);
+    let times = |source: &str| seen.lock().expect("no thread panics").get(source).copied().unwrap_or(0);
     wait_until("checks from both", || (times("127.0.0.5") > 2 && times("127.0.0.6") > 2).then_some(()));
     assert!(up(&stage.proxy, &stage.backend));
-    let all: Vec<String> = seen.lock().expect("nobody panics").keys().cloned().collect();
+    let all: Vec<String> = seen.lock().expect("no thread panics").keys().cloned().collect();
     assert_eq!(all, ["127.0.0.5", "127.0.0.6"], "and from nowhere else");
     // A reload that changes the sources changes those of checks.
     stage.proxy.rewrite(
@@ -222,6 +222,6 @@ fn checks_come_from_where_connections_come_from() {
     assert!(stage.proxy.reload());
     wait_until("the stranger to be kept out", || (!up(&stage.proxy, &stage.backend)).then_some(()));
     assert!(times("127.0.0.7") > 1);
-    let_in.lock().expect("nobody panics").insert("127.0.0.7");
+    let_in.lock().expect("no thread panics").insert("127.0.0.7");
     wait_until("it to be let in", || up(&stage.proxy, &stage.backend).then_some(()));
 }

@@ -190,7 +190,7 @@ fn a_list_that_is_broken_in_any_way_is_named_and_never_the_laxer_one() {
     let file = proxy.file.display().to_string();
     for (what, bytes, word) in broken_lists(&good) {
         folder.replace("clients.crl", &bytes);
-        assert!(!proxy.reload(), "{what}: it is told as a failure");
+        assert!(!proxy.reload(), "{what}: the reload fails");
         assert!(proxy.status().to_string().contains(word), "{what}: {}", proxy.status());
         let refused = Err(Some(AlertDescription::CertificateRevoked));
         assert_eq!((served(&proxy, &alice), served(&proxy, &mallory)), (real(false), refused), "{what}");
@@ -234,7 +234,8 @@ fn rules_decide_by_name_and_say_so() {
     let refused =
         proxy.record("who was refused by rule", |record| record.text("client_fault") == "refused-by-rule");
     assert!(refused.detail().contains("refuse = \"cn:mallory\""), "{refused:?}");
-    let refused = proxy.record("who is nobody", |record| record.text("client_fault") == "not-allowed");
+    let refused =
+        proxy.record("a client without permission", |record| record.text("client_fault") == "not-allowed");
     assert!(refused.detail().contains("cn:two, spiffe://example.org/admin/two"), "{refused:?}");
     assert_eq!((failed(&proxy, "not-allowed"), failed(&proxy, "refused-by-rule")), (2.0, 2.0));
     // Other rules, and the ticket of before is worth nothing.

@@ -1,5 +1,5 @@
 //! Clients may ask for TLS in their own protocol (STARTTLS): they are served as if they had begun with it, plain text
-//! before it reaches no side, whoever sent it, and the backend's own greeting is not taken for an answer.
+//! before it, from either sender, reaches no side, and the backend's greeting does not count as an answer.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -113,7 +113,7 @@ fn plain_text_behind_the_request_reaches_nobody() {
     for (protocol, backend) in PROTOCOLS.iter().zip(&scene.backends) {
         let mut stream = dial(scene.proxy.address_of(protocol.word)).expect("the proxy listens");
         expect(&mut stream, protocol.greets);
-        stream.write_all(&[protocol.request, b"RCPT TO:<somebody>\r\n"].concat()).expect("it reads");
+        stream.write_all(&[protocol.request, b"RCPT TO:<user>\r\n"].concat()).expect("it reads");
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         assert!(!answer.ends_with(protocol.yes), "{}: it is not told to begin", protocol.word);
@@ -122,7 +122,7 @@ fn plain_text_behind_the_request_reaches_nobody() {
         assert_eq!(backend.accepted(), 0, "{}", protocol.word);
         // And plain text that comes later, in place of a hello.
         let mut late = scene.upgraded(protocol);
-        late.write_all(b"RCPT TO:<somebody>\r\n").expect("it reads");
+        late.write_all(b"RCPT TO:<user>\r\n").expect("it reads");
         let _ = late.read_to_end(&mut Vec::new());
         scene.proxy.record("a late injection", |record| {
             record.text("service") == protocol.word && record.reason() == "hello/client/not-tls"
@@ -177,7 +177,7 @@ fn who_does_not_ask_is_not_waited_for() {
     let mut stream = dial(proxy.address()).expect("the proxy listens");
     stream.write_all(b"EHLO a\r\nNOOP\r\n").expect("it reads");
     let mut talk = Vec::new();
-    stream.read_to_end(&mut talk).expect("it ends in order");
+    stream.read_to_end(&mut talk).expect("it closes cleanly");
     assert!(talk.ends_with(b"250 2.0.0 Ok\r\n"), "{}", String::from_utf8_lossy(&talk));
     let record = proxy.record_of("hello/client/handshake-deadline");
     assert!(record.detail().contains("did not ask for TLS"), "{record:?}");

@@ -40,7 +40,7 @@ fn about<'f>(topic: &str, findings: &'f [Value]) -> Vec<(&'f str, &'f str)> {
 
 /// Opens and ends so many connections, one after the other; `client_first` says who ends them.
 fn connections(count: usize, client_first: bool) -> (TcpListener, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:9443").expect("this network has nobody else");
+    let listener = TcpListener::bind("127.0.0.1:9443").expect("this network has no other listener");
     let address = listener.local_addr().expect("a bound socket has an address");
     for _ in 0..count {
         let client = TcpStream::connect_timeout(&address, DEADLINE).expect("a port is free");

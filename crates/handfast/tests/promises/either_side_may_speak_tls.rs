@@ -110,7 +110,7 @@ fn bytes_arrive_as_they_were_in_every_mode() {
             client.echo(chunk);
         }
         client.finish();
-        let record = chain.outer.record("an end in order", |record| record.reason().ends_with("/finished"));
+        let record = chain.outer.record("a clean end", |record| record.reason().ends_with("/finished"));
         assert_eq!(record.flag("passed_through").unwrap_or(false), mode == Mode::PassesThrough, "{record:?}");
         assert_eq!(record.value("backend_tls").is_null(), mode == Mode::PassesThrough, "{record:?}");
         if mode == Mode::Reencrypts {
@@ -199,7 +199,7 @@ fn refused(ca: &str, more: impl FnOnce(Config) -> Config) -> (String, String) {
     let chain = Chain::with(Mode::Originates, echo, ca, more);
     let (bytes, is_reset) = read_from(&chain.outer);
     assert!(bytes.is_empty() && is_reset, "{} bytes, reset: {is_reset}", bytes.len());
-    assert_eq!(chain.inner.backend.accepted(), 0, "nobody has spoken to the backend");
+    assert_eq!(chain.inner.backend.accepted(), 0, "the backend has no connection");
     let record = chain.outer.record("an end at connect", |record| record.reason().starts_with("connect/"));
     (record.reason(), record.detail().to_owned())
 }
@@ -210,7 +210,7 @@ fn a_backend_that_is_not_who_it_should_be_hears_nothing() {
     let (reason, detail) = refused(&authority().pem, named("other.example"));
     assert_eq!(reason, "connect/backend/backend-certificate");
     assert!(detail.contains("other.example") && detail.contains("localhost"), "{detail}");
-    let stranger = Authority::new("nobody we know");
+    let stranger = Authority::new("an unknown authority");
     let (reason, detail) = refused(&stranger.pem, named("localhost"));
     assert_eq!(reason, "connect/backend/backend-certificate", "{detail}");
     let pin = "sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";

@@ -152,9 +152,9 @@ fn by_what_the_network_answers() {
         let record = record_of(&proxy, cell.name);
         assert!(rules.applied(cell.name) > 0, "{}: the rule was never applied: {record:?}", cell.name);
         assert_eq!(backend.accepted(), 0, "{}", cell.name);
-        wrong.lock().expect("nobody panics while holding it").extend(judge(cell, &record));
+        wrong.lock().expect("no thread panics while holding it").extend(judge(cell, &record));
     });
-    assert_all_right(&wrong.into_inner().expect("nobody panicked while holding it"));
+    assert_all_right(&wrong.into_inner().expect("no thread panicked while holding it"));
 }
 
 #[test]
@@ -322,9 +322,9 @@ fn by_what_becomes_of_a_path_that_worked() {
             let ending = client.read_to_end();
             assert!(ending.is_abort(), "{}: {ending:?}", cell.name);
         }
-        wrong.lock().expect("nobody panics while holding it").extend(judge(cell, &record));
+        wrong.lock().expect("no thread panics while holding it").extend(judge(cell, &record));
     });
-    assert_all_right(&wrong.into_inner().expect("nobody panicked while holding it"));
+    assert_all_right(&wrong.into_inner().expect("no thread panicked while holding it"));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Every mistake in a configuration is told at once, each with its file, line, text, what is allowed, and what was probably
-//! meant; `check` and `proxy` say the same.
+//! All mistakes in a configuration are reported together, each with its file, line, text, the allowed values, and a probable
+//! correction; `check` and `proxy` say the same.
 
 use super::support::certificates::localhost;
 use super::support::folder::Folder;

@@ -31,7 +31,7 @@ fn a_backend_is_marked_down_by_all_threads_together() {
     let proxy = Proxy::start(config);
     let name = gone.to_string();
     let labels = [("service", "web"), ("backend", &*name)];
-    assert!(proxy.metrics().sum("handfast_backend_up", &labels) > 0.5, "before anybody came");
+    assert!(proxy.metrics().sum("handfast_backend_up", &labels) > 0.5, "before the first client");
     let trust = Trust::version(Version::Tls13).config();
     let mut clients = 0;
     wait_until("the failing backend to be marked down", || {
@@ -83,8 +83,8 @@ fn a_backend_is_marked_down_by_all_threads_together() {
 fn a_name_that_never_resolves_is_seen() {
     // RFC 6761 §6.4: names under `invalid` never have an address.
     let folder = folder::Folder::new();
-    let proxy = Proxy::start(Config::to(&folder, "nobody.invalid:8080"));
-    let labels = [("service", "web"), ("backend", "nobody.invalid:8080")];
+    let proxy = Proxy::start(Config::to(&folder, "missing.invalid:8080"));
+    let labels = [("service", "web"), ("backend", "missing.invalid:8080")];
     assert!(proxy.metrics().has_with("handfast_backend_up", &labels), "{}", proxy.metrics().text());
     assert!(proxy.metrics().sum("handfast_backend_up", &labels) < 0.5);
     let trust = Trust::version(Version::Tls13).config();
@@ -98,7 +98,7 @@ fn a_name_that_never_resolves_is_seen() {
     let failed = metrics
         .sum("handfast_backend_failures_total", &[labels[0], labels[1], ("cause", "name-not-resolved")]);
     assert!((failed - 13.0).abs() < 0.5, "{}", metrics.text());
-    let name = [("name", "nobody.invalid:8080")];
+    let name = [("name", "missing.invalid:8080")];
     assert!(metrics.sum("handfast_name_lookups_total", &[name[0], ("outcome", "failed")]) > 0.5);
     assert!(
         metrics.has_with("handfast_name_addresses", &name)
@@ -111,23 +111,23 @@ fn a_name_that_never_resolves_is_seen() {
         &proxy,
         &[
             "Clients of web reach no backend. Its only backend is not up.",
-            "The name nobody.invalid:8080 of backends of web has no address since ",
+            "The name missing.invalid:8080 of backends of web has no address since ",
             "13 of 13 connections (100 %) of web reached no backend",
             "the backend's name could not be resolved (connect / operator / name-not-resolved)",
         ],
     );
-    let told = |line: &String| said(line).starts_with("warning: resolve nobody.invalid (service web): ");
+    let told = |line: &String| said(line).starts_with("warning: resolve missing.invalid (service web): ");
     assert!(proxy.talk.so_far().iter().any(told), "{:?}", proxy.talk.so_far());
     let ready = |proxy: &Proxy| http::get(proxy.admin(), "/ready", "*/*");
     let answer = ready(&proxy);
     assert_eq!(answer.status, 503, "it can serve nothing, so it must not replace a process that can");
     assert!(
-        answer.body.contains("no address yet for the backends' names nobody.invalid:8080"),
+        answer.body.contains("no address yet for the backends' names missing.invalid:8080"),
         "{}",
         answer.body
     );
     // One dead name must not keep other services from being served.
-    let config = Config::to(&folder, "nobody.invalid:8080").service("other", Backend::refusing());
+    let config = Config::to(&folder, "missing.invalid:8080").service("other", Backend::refusing());
     let proxy = Proxy::start(config.certificate(&folder.file("web.pem")));
     wait_until("it to be ready", || (ready(&proxy).status == 200).then_some(()));
 }
@@ -156,7 +156,7 @@ fn clients_that_wait_for_a_limit_are_seen() {
     );
     clients.iter_mut().for_each(|client| client.echo(b"undisturbed"));
     clients.clear();
-    wait_until("nobody to wait", || (count() < 0.5).then_some(()));
+    wait_until("no client to wait", || (count() < 0.5).then_some(()));
     deadline::pause(Duration::from_millis(150));
     assert!(count() < 0.5, "nor a moment later");
     drop(waiting);

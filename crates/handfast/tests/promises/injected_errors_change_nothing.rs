@@ -69,7 +69,7 @@ fn connections_that_were_given_up_while_they_waited() {
     let injected = tracer.injected();
     assert!(injected >= 20, "{injected} calls were made to fail only");
     let troubles = stage.proxy.metrics().sum("handfast_accept_errors_total", &[]);
-    assert!(troubles < 0.5, "a client's leaving is no trouble of ours: {troubles}");
+    assert!(troubles < 0.5, "a client that leaves causes no accept error: {troubles}");
     stage.serves_and_is_quiet();
 }
 

@@ -29,7 +29,7 @@ fn networks_can_be_made() -> bool {
 fn on_embedded_defaults() {
     needs!("unshare", "ip", "curl", "openssl");
     if !networks_can_be_made() {
-        skipped!("this user may not make a network of its own (user and network namespaces)");
+        skipped!("this user has no permission to make a separate network (user and network namespaces)");
     }
     let folder = Folder::new();
     let reload = format!("{} reload 127.0.0.1:9901; ", proxy::PROGRAM);
@@ -53,7 +53,7 @@ fn on_embedded_defaults() {
 fn one_service_by_flags_alone() {
     needs!("unshare", "ip", "curl", "python3");
     if !networks_can_be_made() {
-        skipped!("this user may not make a network of its own (user and network namespaces)");
+        skipped!("this user has no permission to make a separate network (user and network namespaces)");
     }
     let folder = Folder::new();
     folder.write("a.pem", &localhost().certificate_pem);

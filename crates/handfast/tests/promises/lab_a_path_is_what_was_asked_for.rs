@@ -163,7 +163,7 @@ fn a_user_without_privileges_may_have_one() {
         assert!(ran.talk.contains("setpriv: ") || ran.talk.contains("hint: the lab needs"), "{}", ran.all());
         skipped!("{}", ran.talk);
     }
-    assert!(ran.output.starts_with("0\n"), "root of its own namespace, and of nothing else: {}", ran.output);
+    assert!(ran.output.starts_with("0\n"), "root in its namespace only: {}", ran.output);
     let interfaces: Vec<_> = ran.output.lines().filter_map(|line| line.split_once(':')).collect();
     let named = |name: &str| interfaces.iter().any(|(interface, _)| interface.trim() == name);
     assert!(named("lo") && named("eth0") && interfaces.len() == 2, "{}", ran.output);
@@ -215,7 +215,7 @@ fn nothing_is_left_behind_when_it_is_killed() {
     child.kill().expect("it is ours to kill");
     child.wait().expect("it was killed");
     wait_until("everything to end", || processes_with(&word).is_empty().then_some(()));
-    assert!(begun.elapsed() < Duration::from_secs(5), "by the kernel, not by patience");
+    assert!(begun.elapsed() < Duration::from_secs(5), "ended by the kernel, not by a timeout");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Limits end connections when they say so, as aborts, and with the limit's name: idle, half-closed, lifetime, and the number
+//! Limits end connections on time, as aborts, and with the limit's name: idle, half-closed, lifetime, and the number
 //! of connections of one address.
 
 use std::time::{Duration, Instant};

@@ -45,7 +45,7 @@ fn the_usual() {
         seen.name.as_deref() == Some("localhost") && seen.protocols.is_empty() && !seen.certificate
     });
     each(&seen, "full handshakes", |seen| seen.kind == Some(HandshakeKind::Full));
-    each(&seen, "an end in order", |seen| seen.close_notify && seen.end == Some(SocketEnd::Fin));
+    each(&seen, "a clean end", |seen| seen.close_notify && seen.end == Some(SocketEnd::Fin));
     assert_eq!(ended.count("/mix/hello_retry"), 0, "{}", ended.all());
     let agreed = ended.value("/mix/agreed").as_object().expect("a table");
     assert!(agreed.keys().all(|agreed| agreed.starts_with("TLSv1.3 TLS")), "{agreed:?}");

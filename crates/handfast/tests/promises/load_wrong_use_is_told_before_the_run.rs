@@ -1,5 +1,5 @@
-//! Wrong use is told before the run: nothing is measured that could not mean anything, and every mistake is reported with a
-//! hint, all of them at once.
+//! Wrong use is reported before the run: no meaningless measurement begins, and all mistakes are reported together, with
+//! hints.
 
 use std::io::Write;
 use std::time::Duration;
@@ -60,8 +60,8 @@ fn nothing_comes_back() {
 #[test]
 fn nobody_has_that_name() {
     // RFC 6761 §6.4: there is no name below it on any server.
-    let ended = Load::at("nobody.invalid:443").with(LONG).run();
-    refused(&ended, 1, &["nobody.invalid"]);
+    let ended = Load::at("missing.invalid:443").with(LONG).run();
+    refused(&ended, 1, &["missing.invalid"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Nobody can hold a handshake open: from accept to relay there is one absolute deadline, whatever arrives meanwhile.
+//! No client can hold a handshake open: from accept to relay there is one absolute deadline, independent of received data.
 //!
 //! One second here, ten by default. Half a second of grace, and more for a busy machine, is given on the late side only.
 

@@ -285,7 +285,8 @@ fn it_is_kept_from_swap_or_says_that_it_is_not() {
         is_served(&proxy);
         let (_, keys) = both(proxy.process());
         let status = fs::read_to_string(format!("/proc/{}/status", keys.0)).expect("it lives");
-        let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:")).expect("the kernel says so");
+        let locked =
+            status.lines().find_map(|line| line.strip_prefix("VmLck:")).expect("the kernel reports it");
         let said = "the key process may not lock its memory, so private keys may be written to swap";
         assert_eq!(locked.trim() != "0 kB", is_free, "{locked}");
         if is_free {

@@ -219,7 +219,7 @@ fn it_watches_until_it_is_ended() {
     });
     watching.process().signal(Signal::INT);
     let ran = watching.ended();
-    assert_eq!(ran.code, Some(1), "nobody answers at one of them: {}", ran.all());
+    assert_eq!(ran.code, Some(1), "one of them does not answer: {}", ran.all());
     let last: Vec<&str> = ran.output.lines().rev().take(3).collect();
     assert!(
         last[2].starts_with("connect and full handshake ") && last[1].starts_with(&address),
@@ -231,7 +231,7 @@ fn it_watches_until_it_is_ended() {
     assert_eq!(
         ran.talk.matches("connect: refused").count(),
         1,
-        "the same trouble is told once: {}",
+        "the same error is reported once: {}",
         ran.talk
     );
     for wrong in ["--watch=0", "--watch=x", "--watch=1e9"] {

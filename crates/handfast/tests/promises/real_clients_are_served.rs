@@ -116,7 +116,7 @@ with socket.create_connection(("127.0.0.1", port), 20) as tcp:
             got += tls.recv(100)
         print(tls.version(), got.decode())
         tls.unwrap()
-        print("ended in order")
+        print("closed cleanly")
 "#;
 
 #[test]
@@ -127,7 +127,7 @@ fn python() {
     for (version, says) in [("TLSv1_2", "TLSv1.2"), ("TLSv1_3", "TLSv1.3")] {
         let ran = tools::run("python3", &["-c", PYTHON, &port, &ca, version], b"");
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        assert_eq!(ran.output, format!("{says} sent by python\nended in order\n"));
+        assert_eq!(ran.output, format!("{says} sent by python\nclosed cleanly\n"));
     }
     stage.is_quiet();
 }

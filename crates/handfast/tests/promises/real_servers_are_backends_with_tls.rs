@@ -114,7 +114,7 @@ fn bulk(proxy: &Proxy) -> Record {
     assert!(back == sent, "what comes back is what was sent");
     // Some of them end both directions with one: only now.
     client.shutdown(Shutdown::Write).expect("it is open");
-    assert_eq!(client.read(&mut [0; 1]).expect("an end in order"), 0);
+    assert_eq!(client.read(&mut [0; 1]).expect("a clean end"), 0);
     drop(client);
     proxy.record(&own, |record| record.text("client") == own)
 }

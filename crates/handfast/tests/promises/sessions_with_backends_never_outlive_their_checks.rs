@@ -98,7 +98,7 @@ fn is_full(kind: &Result<HandshakeKind, String>) -> bool {
 fn a_check_that_fails_now_fails_whatever_ticket_there_is() {
     for version in Version::BOTH {
         let scene = Scene::new(version);
-        let stranger = scene.folder.write("stranger.pem", &Authority::new("nobody we know").pem);
+        let stranger = scene.folder.write("stranger.pem", &Authority::new("an unknown authority").pem);
         assert!(is_full(&scene.kind("web")), "there was no ticket yet");
         let changes: [(&str, Config); 4] = [
             ("another key", scene.config().text(SECTION, "pins", ANOTHER_PIN)),
@@ -126,7 +126,7 @@ fn a_check_that_fails_now_fails_whatever_ticket_there_is() {
 fn an_authority_that_was_replaced_in_its_file_counts_at_once() {
     let scene = Scene::new(Version::Tls13);
     scene.resumes();
-    scene.folder.replace("ca.pem", &Authority::new("nobody we know").pem);
+    scene.folder.replace("ca.pem", &Authority::new("an unknown authority").pem);
     assert!(scene.proxy.reload());
     assert_eq!(scene.kind("web"), refused());
     // With its old place taken again, in another order of the file.

@@ -104,7 +104,7 @@ fn signatures_that_others_would_notice_are_made_by_another_thread() {
         newcomers.finish();
         let before = moved();
         let mut open = stage.client(&config);
-        open.echo(b"one newcomer waits for nobody");
+        open.echo(b"a new client does not wait");
         assert_eq!(moved(), before);
         let newcomers = crowd(&config);
         wait_until("signatures to move", || {

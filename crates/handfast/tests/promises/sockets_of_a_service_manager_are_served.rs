@@ -20,7 +20,7 @@ fn start(config: &Config, passed: &Passed) -> Proxy {
 
 fn is_served(address: std::net::SocketAddr) {
     let mut client = Client::connect(address, &Trust::version(Version::Tls13).config());
-    client.echo(b"by a socket that somebody else opened");
+    client.echo(b"by an inherited socket");
     client.finish();
 }
 

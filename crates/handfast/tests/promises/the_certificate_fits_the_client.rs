@@ -39,7 +39,7 @@ fn by_name() {
     assert_eq!(served(&proxy, "EXACT.Wild.test"), is(&exact), "names are compared without case");
     assert_eq!(served(&proxy, "also.test"), is(&exact));
     let unknown = Err(Refusal::Alert(AlertDescription::UnrecognisedName));
-    assert_eq!(served(&proxy, "a.b.wild.test"), unknown, "a wildcard stands for one part");
+    assert_eq!(served(&proxy, "a.b.wild.test"), unknown, "a wildcard matches one part");
     assert_eq!(served(&proxy, "wild.test"), unknown);
     assert_eq!(served(&proxy, "elsewhere.test"), unknown);
     let record = proxy.record("a refusal", |record| record.reason().ends_with("/client/unknown-name"));

@@ -56,7 +56,7 @@ fn keeps(keeper: &Keeper, count: usize) {
 
 /// So many who connect, and are accepted by the kernel alone.
 fn connect(address: SocketAddr, count: usize) -> Vec<TcpStream> {
-    (0..count).map(|_| TcpStream::connect_timeout(&address, DEADLINE).expect("somebody listens")).collect()
+    (0..count).map(|_| TcpStream::connect_timeout(&address, DEADLINE).expect("a process listens")).collect()
 }
 
 /// Each of them gets an answer: it is not TLS, so an alert.
@@ -72,14 +72,14 @@ fn are_answered(waiting: Vec<TcpStream>) {
 
 fn is_served(address: SocketAddr) {
     let mut client = Client::connect(address, &Trust::version(Version::Tls13).config());
-    client.echo(b"by whoever accepts");
+    client.echo(b"by any process");
     client.finish();
 }
 
 /// There is no listener, or soon none: children of other tests may hold for a moment what was on its way to a process of this one.
 fn is_refused(address: SocketAddr) {
     let refused = || TcpStream::connect_timeout(&address, DEADLINE).err();
-    let why = wait_until("nobody to listen there", refused);
+    let why = wait_until("no process to listen there", refused);
     assert_eq!(why.kind(), std::io::ErrorKind::ConnectionRefused, "{why}");
 }
 

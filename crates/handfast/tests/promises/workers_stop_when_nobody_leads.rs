@@ -1,5 +1,5 @@
-//! Workers stop when nobody leads: within five seconds after the coordinator or the bus is gone, by their own clocks, also
-//! those that were stopped meanwhile. Then they serve the next run.
+//! Workers stop without a coordinator: within five seconds after the coordinator or the bus is lost, by their own clocks. This
+//! includes workers whose process was stopped meanwhile. Then they serve the next run.
 
 use std::time::{Duration, Instant};
 

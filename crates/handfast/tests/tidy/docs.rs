@@ -135,7 +135,7 @@ fn other_defaults(guide: &str, reference: &str) -> Vec<Complaint> {
         let default = entry.split_once("- Default: `").and_then(|(_, rest)| rest.split('`').next());
         let default = default.unwrap_or("not there").trim_matches('"').to_owned();
         (told.replace(' ', "") != default).then(|| {
-            let what = format!("the default of `{key}` is told as {told}, in the reference it is {default}");
+            let what = format!("the default of `{key}` is given as {told}, in the reference it is {default}");
             Complaint::new("docs/guide.md", 0, what)
         })
     };
@@ -221,7 +221,7 @@ fn what_has_drifted_is_seen() {
     let found = other_defaults(guide, reference);
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(
-        found[0].what.contains("`idle` is told as 1 h") && found[1].what.contains("not there"),
+        found[0].what.contains("`idle` is given as 1 h") && found[1].what.contains("not there"),
         "{found:?}"
     );
 }

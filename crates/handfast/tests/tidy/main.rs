@@ -67,7 +67,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
         .nth(2)
-        .expect("the crate lies in crates/ below the root")
+        .expect("the crate is in crates/ below the root")
         .to_path_buf()
 }
 

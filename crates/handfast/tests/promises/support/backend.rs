@@ -113,7 +113,7 @@ impl Backend {
 
     /// What the next connection to end has seen.
     pub(crate) fn seen(&self) -> Vec<Event> {
-        let seen = self.seen.lock().expect("nobody panics while holding it");
+        let seen = self.seen.lock().expect("no thread panics while holding it");
         seen.recv_timeout(DEADLINE).unwrap_or_else(|_| {
             panic!(
                 "waited {DEADLINE:?} for a backend connection to end; {} were accepted so far",

@@ -29,7 +29,7 @@ impl Crowd {
             thread("one of a crowd", move || {
                 while !stop.load(Ordering::Acquire) {
                     if let Err(what) = act(number) {
-                        wrong.lock().expect("nobody panics while holding it").get_or_insert(what);
+                        wrong.lock().expect("no thread panics while holding it").get_or_insert(what);
                         return;
                     }
                     done.fetch_add(1, Ordering::AcqRel);
@@ -54,7 +54,7 @@ impl Crowd {
         for member in self.members {
             member.join().expect("one of the crowd panicked; its message is above");
         }
-        if let Some(what) = self.wrong.lock().expect("nobody panics while holding it").take() {
+        if let Some(what) = self.wrong.lock().expect("no thread panics while holding it").take() {
             panic!("after {} times: {what}", self.done.load(Ordering::Acquire));
         }
         self.done.load(Ordering::Acquire)

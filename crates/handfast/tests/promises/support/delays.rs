@@ -156,7 +156,7 @@ impl TlsServer {
                 thread("TLS connection", move || {
                     // What broke off before there was a hello is not worth a note.
                     if let Ok(seen) = Peer::serve(&shared, stream, number) {
-                        shared.seen.lock().expect("nobody panics while holding it").push(seen);
+                        shared.seen.lock().expect("no thread panics while holding it").push(seen);
                     }
                     shared.standing.fetch_sub(1, Ordering::AcqRel);
                 });
@@ -173,7 +173,7 @@ impl TlsServer {
             || (standing() == 0).then_some(()),
             || standing().to_string(),
         );
-        self.shared.seen.lock().expect("nobody panics while holding it").clone()
+        self.shared.seen.lock().expect("no thread panics while holding it").clone()
     }
 
     /// How long each request took here, in rising order; without the rehearsal's.

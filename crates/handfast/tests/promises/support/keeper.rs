@@ -31,19 +31,19 @@ impl Keeper {
         let socket = UnixDatagram::bind(&path).expect("the folder is writable");
         let keeps = Arc::clone(&kept);
         // It ends with the tests.
-        let hears = move || while hear(&socket, &keeps).is_some() {};
-        std::thread::Builder::new().name("keeper".into()).spawn(hears).expect("there are threads");
+        let receive = move || while hear(&socket, &keeps).is_some() {};
+        std::thread::Builder::new().name("keeper".into()).spawn(receive).expect("there are threads");
         Self { path: path.display().to_string(), kept, _folder: folder }
     }
 
     /// How many sockets it keeps.
     pub(crate) fn count(&self) -> usize {
-        self.kept.lock().expect("nobody panicked").len()
+        self.kept.lock().expect("no thread panicked").len()
     }
 
     /// Starts a process with all sockets that are kept, and receives its notifications.
     pub(crate) fn starts(&self, command: Command) -> (Command, Passed) {
-        let kept = self.kept.lock().expect("nobody panicked");
+        let kept = self.kept.lock().expect("no thread panicked");
         let copy = |socket: &OwnedFd| TcpListener::from(socket.try_clone().expect("there are descriptors"));
         let passed = Passed::of(kept.iter().map(|(name, socket)| (copy(socket), name.clone())).collect());
         let mut command = if kept.is_empty() { command } else { passed.to(&command) };
@@ -65,7 +65,7 @@ fn hear(socket: &UnixDatagram, kept: &Kept) -> Option<()> {
     let descriptor = descriptors.next().and_then(|mut descriptors| descriptors.next());
     let text = std::str::from_utf8(&bytes[..length]).expect("messages are text");
     let name = text.lines().find_map(|line| line.strip_prefix("FDNAME=")).map(str::to_owned);
-    let mut kept = kept.lock().expect("nobody panicked");
+    let mut kept = kept.lock().expect("no thread panicked");
     match (text.lines().next(), name, descriptor) {
         (Some("FDSTORE=1"), Some(name), Some(descriptor)) => drop(kept.insert(name, descriptor)),
         (Some("FDSTOREREMOVE=1"), Some(name), None) => drop(kept.remove(&name)),

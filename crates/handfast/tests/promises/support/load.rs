@@ -211,7 +211,7 @@ impl Ended {
         self.lines("/verdict/evidence")
     }
 
-    /// What is told of one timed step.
+    /// The figures of one timed step.
     pub(crate) fn series(&self, name: &str) -> Series<'_> {
         let all = self.value("/series").as_array().expect("series are a list");
         let found = all.iter().find(|series| series["name"] == name);
@@ -224,7 +224,7 @@ impl Ended {
     }
 }
 
-/// What is told of one timed step.
+/// The figures of one timed step.
 #[derive(Clone, Copy)]
 pub(crate) struct Series<'a>(&'a Value);
 

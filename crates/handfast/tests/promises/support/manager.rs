@@ -41,7 +41,7 @@ impl Manager {
         let folder = Folder::new();
         let name = format!("handfast-test{}", folder.path().display());
         let address = UnixAddress::from_abstract_name(&name).expect("it is short");
-        let socket = UnixDatagram::bind_addr(&address).expect("the name is nobody else's");
+        let socket = UnixDatagram::bind_addr(&address).expect("the name is unique");
         Self { socket, name: format!("@{name}"), _folder: folder }
     }
 
@@ -117,7 +117,7 @@ impl Passed {
         }
         // The program has each of them once.
         for (socket, _) in &self.0 {
-            assert!(self.0.len() + 3 < HIGH as usize, "nobody passes so many");
+            assert!(self.0.len() + 3 < HIGH as usize, "no test passes this many");
             redirected.push_str(&format!(" {}<&-", socket.as_raw_fd()));
         }
         let names: Vec<_> = self.0.iter().map(|(_, name)| name.as_str()).collect();

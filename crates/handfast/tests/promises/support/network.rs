@@ -46,7 +46,7 @@ pub(crate) use in_a_network_of_its_own;
 /// Where this process is, if it is the second run.
 fn inside() -> Option<Inside> {
     static INSIDE: OnceLock<Option<Inside>> = OnceLock::new();
-    *INSIDE.get_or_init(|| alone::inside().expect("the second run is in a network of its own"))
+    *INSIDE.get_or_init(|| alone::inside().expect("the second run is in a separate network"))
 }
 
 /// Runs a test again in a separate network; `function` is the type name of a function inside the test.
@@ -65,7 +65,7 @@ pub(crate) fn enter(function: &str) -> Place {
     let outcome = outcome.expect("there is such a network, and timeout is installed");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (output, talk) = (text(&outcome.stdout), text(&outcome.stderr));
-    assert!(outcome.status.success(), "in a network of its own ({}):\n{output}\n{talk}", outcome.status);
+    assert!(outcome.status.success(), "in a separate network ({}):\n{output}\n{talk}", outcome.status);
     assert!(output.contains("1 passed"), "{test} was not found a second time:\n{output}");
     // It may have found there that it cannot go on; then this process reports the test as skipped.
     let skipped = talk.lines().find_map(|line| line.strip_prefix("SKIPPED ")?.split_once(": "));
@@ -81,7 +81,7 @@ fn refusal() -> &'static Option<String> {
             Ok(ran) => String::from_utf8_lossy(&ran.stderr).into_owned(),
             Err(error) => error.to_string(),
         };
-        Some(format!("no network of its own: {}", why.lines().next().unwrap_or("refused")))
+        Some(format!("no separate network: {}", why.lines().next().unwrap_or("refused")))
     })
 }
 

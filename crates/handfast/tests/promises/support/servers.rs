@@ -291,7 +291,7 @@ frontend front
         wait_until("HAProxy to have closed every connection", || {
             (self.value("front,FRONTEND,", "scur")? == 0).then_some(())
         });
-        let figure = |row, column| self.value(row, column).expect("HAProxy tells it");
+        let figure = |row, column| self.value(row, column).expect("HAProxy reports it");
         let sessions =
             ["full,BACKEND,", "resumed,BACKEND,", "certified,BACKEND,"].map(|row| figure(row, "stot"));
         let all = sessions.iter().sum();

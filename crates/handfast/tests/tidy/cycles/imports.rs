@@ -22,7 +22,7 @@ pub(crate) type ModulePath = Vec<String>;
 pub(crate) struct Import {
     pub(crate) from: ModulePath,
     pub(crate) to: ModulePath,
-    /// Where it stands in the file of `from`.
+    /// Its place in the file of `from`.
     pub(crate) line: usize,
     /// As it is written there, with groups resolved.
     pub(crate) path: String,
@@ -44,7 +44,7 @@ struct Module {
     names: Vec<Name>,
     /// Items that are defined at the top.
     items: BTreeSet<String>,
-    /// Submodules in files of their own.
+    /// Submodules in separate files.
     submodules: BTreeSet<String>,
 }
 
