@@ -1,17 +1,17 @@
-//! The alert that a failure deserves, where rustls sends none, or another one in the clear.
+//! Corrects alerts: where rustls sends none after a failure, or a wrong one unencrypted.
 //!
 //! In: rustls's error, and what it sent. Out: bytes that make it send an alert, or the right number in the one that it sent.
-//! rustls encrypts alerts and gives no access to the key, so an alert that is encrypted already stays as it is.
+//! rustls encrypts alerts and gives no access to the key, so an encrypted alert cannot be corrected.
 //!
 //! rustls 0.23.46 ends some connections without an alert, and its peer sees an end without a reason. Its record reader
-//! still works then, and answers something worse that is put before it. What it does not say right is in
-//! docs/lessons.md.
+//! still works then, and sends an alert for a worse record that is fed to it. docs/lessons.md lists the wrong
+//! alerts.
 
 use handfast_wire::record::{ContentType, first_record};
 use handfast_wire::{Alert, AlertDescription};
 use rustls::{Error, InvalidMessage, PeerMisbehaved};
 
-/// The alert that RFC 9846 §5 and §6.2 ask for; `None` where rustls says it, or none is due.
+/// The alert that RFC 9846 §5 and §6.2 require; `None` where rustls sends it, or none is required.
 pub(crate) const fn deserved(error: &Error) -> Option<AlertDescription> {
     match error {
         Error::InvalidMessage(
@@ -32,7 +32,7 @@ pub(crate) const fn deserved(error: &Error) -> Option<AlertDescription> {
         Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion) => {
             Some(AlertDescription::PROTOCOL_VERSION)
         }
-        // No alert is meant for it; OpenSSL and BoringSSL say this.
+        // The RFC has no alert for it; OpenSSL and BoringSSL send this one.
         Error::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge)
         | Error::PeerMisbehaved(PeerMisbehaved::ServerNameDifferedOnRetry) => {
             Some(AlertDescription::ILLEGAL_PARAMETER)

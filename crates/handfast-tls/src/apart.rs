@@ -1,8 +1,8 @@
 //! Private keys in another process: this one has their certificates and requests signatures.
 //!
-//! In: here, a [`Holder`], which is the way to the other process; there, a [`Held`]. Out: the same certificates and findings as
-//! if the files were read here, with keys that have nothing secret in them. The other process reads every file whole, since a
-//! PEM file may hold both, and answers with what is public of it. How questions travel is the caller's.
+//! In: here, a [`Holder`], which is the connection to the other process; there, a [`Held`]. Out: the same certificates and findings
+//! as if the files were read here, with keys without secrets. The other process reads every file completely, since a
+//! PEM file may hold both, and answers with the public parts. The caller transports the requests.
 
 #![expect(
     clippy::disallowed_types,
@@ -54,7 +54,7 @@ pub(crate) fn look(holder: &Arc<dyn Holder>, path: &Path) -> Looked {
     looked
 }
 
-/// The stamp of a file as the holder sees it, which may see more; `None`: it does not answer.
+/// The stamp of a file as the holder sees it, which may have more permissions; `None`: it does not answer.
 pub(crate) fn stamp(holder: &dyn Holder, path: &Path) -> Option<FileStamp> {
     wire::decode_stamp(&holder.stamp(path).ok()?)
 }
@@ -64,7 +64,7 @@ pub(crate) fn stamp(holder: &dyn Holder, path: &Path) -> Option<FileStamp> {
 pub struct Held(RwLock<HashMap<KeyId, Arc<dyn SigningKey>>>);
 
 impl Held {
-    /// Reads a file, keeps its keys, and answers with what is public of it.
+    /// Reads a file, keeps its keys, and answers with the public parts.
     pub fn look(&self, path: &Path) -> Vec<u8> {
         let looked = Looked::at(path);
         if let Ok(contents) = &looked.contents

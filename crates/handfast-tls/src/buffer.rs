@@ -86,7 +86,7 @@ pub struct Scratch {
     pub plaintext: Buffer,
     /// Records on their way to the peer, or to the leg that is written to.
     pub records: Buffer,
-    /// What the session that was read from answers by itself: for its own peer, and no other.
+    /// The own answers of the session that was read from, for its peer only.
     pub replies: Buffer,
 }
 

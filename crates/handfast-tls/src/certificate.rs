@@ -1,7 +1,7 @@
 //! One certificate that can be served: chain, key, names and dates.
 //!
-//! In: what one or two PEM files hold. Out: a [`Certificate`] whose key is known to fit and whose chain is in order, or
-//! findings that say why not. Next: `load.rs` finds files, `store.rs` chooses among certificates.
+//! In: what one or two PEM files hold. Out: a [`Certificate`] with a matching key and a chain in the right order, or
+//! findings with the reason. Next: `load.rs` finds files, `store.rs` chooses among certificates.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -388,8 +388,8 @@ fn in_order(chain: Vec<Parsed>, key: &Key, file: &Path, findings: &mut Vec<Findi
     ordered
 }
 
-/// A warning and not an error, for one certificate that ran out must take neither the others down at a start nor a
-/// good change at a reload; clients say the rest.
+/// A warning and not an error: one expired certificate must neither prevent a start nor a good change at a reload. Clients
+/// report it.
 fn say_dates(parsed: &Parsed, what: &str, file: &Path, now: i64, findings: &mut Vec<Finding>) {
     if now > parsed.not_after {
         let days = (now - parsed.not_after) / 86_400;

@@ -31,7 +31,7 @@ mod tickets;
 mod trust;
 mod verifier;
 
-/// What is offered to a server, and what is asked of it. The default offers everything, and verifies.
+/// The offer to a server, and the requirements for it. The default offers everything, and verifies.
 #[derive(Clone, Default)]
 pub struct ClientSettings {
     /// `1.2` and `1.3`; empty: both. Of several, those for which no suite or group is given are not offered.
@@ -106,7 +106,7 @@ pub enum Verification {
     Trust(Trust),
 }
 
-/// Makes sessions with one server. One for each thread, so that nothing in it is shared between cores.
+/// Makes sessions with one server. Each thread has a separate one, so that cores share nothing.
 pub struct Client {
     /// Never resumes; its tickets go to the pool.
     full: Arc<ClientConfig>,

@@ -1,8 +1,8 @@
-//! Whose client certificates are good.
+//! Verifies client certificates.
 //!
-//! In: a PEM file of CA certificates, whether a client may come without, revocation lists, rules. Out: a verifier for
-//! rustls, a fingerprint for tickets, and a second look at clients that resume. What is good is decided in `presented.rs`,
-//! what was revoked in `revocation.rs`, and who of the others is let in by [`Rules`].
+//! In: a PEM file of CA certificates, whether a certificate is required, revocation lists, rules. Out: a verifier for
+//! rustls, a fingerprint for tickets, and a second check of clients that resume. `presented.rs` decides which certificates are
+//! valid, `revocation.rs` which are revoked, and [`Rules`] which of the others are accepted.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -38,12 +38,12 @@ mod identity;
 mod pattern;
 pub(crate) mod resumed;
 
-/// Whether a client may come without a certificate.
+/// Whether a client needs a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Demand {
-    /// Asked for; a client without one is served, one with a bad one is not.
+    /// Requested; a client without one is served, a client with an invalid one is not.
     Request,
-    /// Asked for; a client without a good one is refused.
+    /// Required; a client without a valid one is refused.
     Require,
 }
 
@@ -58,9 +58,9 @@ pub struct Wanted<'a> {
     pub known_keys: &'a Arc<Lists>,
     /// Files and folders of revocation lists; none: nothing is asked about revocation.
     pub lists: &'a [PathBuf],
-    /// What becomes of clients that the lists say nothing about.
+    /// The decision about clients that no list covers.
     pub lenience: Lenience,
-    /// Who of those with good certificates is let in.
+    /// Which clients with valid certificates are accepted.
     pub rules: &'a Rules,
     /// Whether clients that fail are let through the handshake, to be served elsewhere: see [`Verdict::Failed`].
     pub tolerates: bool,

@@ -1,8 +1,8 @@
 //! Certificate messages compressed in advance (RFC 8879, zlib), so that no handshake compresses anything.
 //!
 //! In: a certificate that comes into a store. Out: its message of TLS 1.3 compressed, with and without its OCSP response,
-//! where that is smaller. During a handshake rustls asks [`Prepared`](prepared::Prepared), which looks up and copies; for anything that was
-//! not prepared it says no, and rustls sends the certificate as it is.
+//! where that is smaller. During a handshake rustls asks [`Prepared`](prepared::Prepared), which looks up and copies; for other
+//! messages it refuses, and rustls sends the certificate uncompressed.
 //!
 //! Of the clients in use Firefox and Safari offer zlib; Chrome offers brotli alone, which would cost four packages.
 

@@ -1,4 +1,4 @@
-//! What this crate could not do, for everything that is not a finding about a certificate file.
+//! Errors of this crate, except findings about certificate files.
 //!
 //! In: a failed act on a file or on the generator. Out: one line, *act, object, what happened, what was expected*.
 

@@ -1,4 +1,4 @@
-//! Instructions that TLS is made faster by: which of them this processor has, and what each missing one costs.
+//! CPU instructions that make TLS faster: which of them this processor has, and the cost of each missing one.
 //!
 //! In: the processor. Out: names, as the kernel has them in /proc/cpuinfo, and a few words. The words are rough on purpose:
 //! they say where a difference between two machines may come from.
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(known().len() > 1, is_told);
     }
 
-    /// What the kernel shows is what the program finds: another reading of the same processor.
+    /// The kernel's flags agree with the program's own detection.
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn the_kernel_agrees() {

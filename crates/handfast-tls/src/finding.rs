@@ -1,7 +1,7 @@
-//! What was noticed about a certificate file: how bad, which file, what, and the cure.
+//! Findings about certificate files: severity, file, description, and a hint.
 //!
-//! In: what `load`, `store` and `client_certificates` saw. Out: lines for an operator, and two questions answered for
-//! a reload: may this state be used, and may it be only a file half written.
+//! In: the observations of `load`, `store` and `client_certificates`. Out: lines for an operator, and two decisions for
+//! a reload: whether this state may be used, and whether a file may be only partially written.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ impl Severity {
     }
 }
 
-/// The way to be wrong that a finding is about.
+/// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {

@@ -1,7 +1,7 @@
-//! An end of TLS that writes records which no library would write: a real handshake, and then records of any kind, rightly encrypted, as
-//! many as one likes. For tests of how peers react to them.
+//! A TLS endpoint that writes records which no library would write: after a real handshake, any number of correctly encrypted records of
+//! any kind. For tests of the reaction of peers.
 //!
-//! In: a stream that stands, and a version. Out: records. What comes back is not read here.
+//! In: a connected stream, and a version. Out: records. Answers are not read.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::buffer::Buffer;
 use crate::session::{Failure, FailureKind};
 use crate::unbuffered::{Connection, Core, Watch};
 
-/// The version that is spoken.
+/// The version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// TLS 1.2.

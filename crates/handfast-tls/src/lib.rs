@@ -1,20 +1,20 @@
-//! Certificates, keys, tickets and policies: everything TLS needs to know before a client arrives, and a TLS session
+//! Certificates, keys, tickets and policies: everything that TLS needs before a client connects, and a TLS session
 //! behind one small trait.
 //!
 //! In: paths, PEM bytes, names of policies, and the time (passed in, never read here). Out: rustls configurations'
-//! parts, and findings that name what is wrong with a file and how to cure it. No sockets, no threads that outlive a
-//! call, no file read that the caller did not name.
+//! parts, and findings that name what is wrong with a file and how to fix it. No sockets, no threads that outlive a
+//! call, and only files that the caller names.
 //!
 //! | question | file |
 //! |---|---|
 //! | which versions, suites and groups | [`policy`] |
 //! | what is in this file, does the key fit | [`certificate`] |
 //! | which OCSP response goes with it | [`load`] |
-//! | what is in this folder, and what of it is not used, and why | [`load`] |
-//! | how keys are used that another process holds | [`apart`] |
+//! | the contents of a folder; unused files, and why | [`load`] |
+//! | keys in another process | [`apart`] |
 //! | which certificate for this name and client | [`store`] |
 //! | who may resume, and with which keys | [`ticket`] |
-//! | whose client certificates are good | [`client_certificates`] |
+//! | which client certificates are accepted | [`client_certificates`] |
 //! | is this key known to be weak | [`weak`] |
 //! | is one key in certificates of unrelated owners | [`shared_keys`] |
 //! | a session as a server | [`server`] |
@@ -74,7 +74,7 @@ mod testing;
 /// Seeds this thread's random generator and draws its first supply: better at the start of a thread than in its first
 /// handshake.
 pub fn warm_up() {
-    // A generator that fails is met again, and told, by the first handshake.
+    // If the generator fails, the first handshake fails too, and reports it.
     let _ = random::fill(&mut [0; 32]);
 }
 

@@ -1,20 +1,20 @@
-//! Finds certificates in files and folders, and says of every file that is not used why.
+//! Finds certificates in files and folders, and reports why a file is not used.
 //!
 //! In: sources and the time. Out: [`Loaded`]: certificates, findings, and what to watch for a change. Every file is
-//! read once, several at a time; nothing is kept but what is served. Next: `store.rs`.
+//! read once, several at a time; only certificates to serve are kept. Next: `store.rs`.
 //!
 //! # Folders
-//! Every regular file is looked at, links followed, sub-folders not. Names mean nothing: certificates and keys are
+//! Every regular file is read, also through links; sub-folders are not. Names have no meaning: certificates and keys are
 //! paired by their public keys, so `a.pem` + `a.key`, `fullchain.pem` + `privkey.pem`, and everything in one file all
-//! work. Names only help to tell a pair that does not fit from two strangers.
+//! work. Names only help to distinguish a mismatched pair from two unrelated files.
 //!
 //! `NAME.ocsp` is the OCSP response of the certificate in the file `NAME`.
 //!
 //! # How bad is what
-//! An *error* means: do not serve this, and at a reload keep what is served. It is something that was asked for and
-//! cannot be (unreadable, cut short, encrypted, without its key, a pair that does not fit, a weak key). An expired or
-//! not yet valid certificate is a loud *warning*: it still serves clients that do not look, and one that ran out at
-//! night must not keep all other names from starting. In a folder, a key without certificate, or the reverse, is a
+//! An *error* means: do not serve this, and at a reload keep the old state. A requested file cannot
+//! be used (unreadable, truncated, encrypted, without its key, a mismatched pair, a weak key). An expired or
+//! not yet valid certificate is a *warning*: some clients do not check dates, and one certificate that expired at
+//! night must not prevent a start with all other names. In a folder, a key without certificate, or the reverse, is a
 //! *warning*, a file that is plainly no certificate a *note*.
 
 use std::collections::{BTreeSet, HashMap};

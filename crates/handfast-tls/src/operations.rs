@@ -1,4 +1,4 @@
-//! The single operations that a TLS connection is made of, each by itself; the caller measures the time.
+//! The single operations of a TLS connection; the caller measures the time.
 //!
 //! In: the name of an operation. Out: an [`Operation`], which does it once each time it is asked to, with the same library,
 //! the same key exchange groups and the same signers as a session. [`handshake`] puts two sessions together. No clock is
@@ -229,7 +229,7 @@ impl Act {
     }
 }
 
-/// Something that can be done again and again, and takes the same time each time.
+/// A repeatable operation of constant duration.
 pub trait Operation {
     /// Makes ready for so many times; not to be timed. Few operations have anything to do here.
     ///

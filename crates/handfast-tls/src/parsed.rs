@@ -1,4 +1,4 @@
-//! What this program needs to know of one X.509 certificate, so that it is parsed once.
+//! The parsed fields of one X.509 certificate, so that it is parsed once.
 //!
 //! In: DER. Out: a [`Parsed`] that owns its bytes and borrows nothing. Next: `certificate.rs` makes chains of them.
 

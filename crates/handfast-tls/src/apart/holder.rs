@@ -1,4 +1,4 @@
-//! The way to the process that holds the keys, and keys that sign through it.
+//! The connection to the process that holds the keys, and keys that sign through it.
 //!
 //! In: a [`Holder`], and what is public of a key. Out: a key for rustls that has nothing secret in it.
 
@@ -42,7 +42,7 @@ impl fmt::Display for Unavailable {
 
 impl std::error::Error for Unavailable {}
 
-/// The way to the process that holds the keys.
+/// The connection to the process that holds the keys.
 pub trait Holder: fmt::Debug + Send + Sync {
     /// What [`Held::look`] answers there; [`Holder::found`] receives the keys that the file holds.
     ///
@@ -59,7 +59,7 @@ pub trait Holder: fmt::Debug + Send + Sync {
 
     /// What [`Held::sign`] answers there.
     ///
-    /// **Errors**: it does not answer, or says why it does not sign.
+    /// **Errors**: it does not answer, or refuses to sign, with the reason.
     fn sign(&self, key: &KeyId, scheme: u16, message: &[u8]) -> Result<Vec<u8>, Unavailable>;
 }
 

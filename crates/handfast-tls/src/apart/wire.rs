@@ -1,7 +1,7 @@
-//! How the key process encodes what it read of a file, and how the answer is decoded.
+//! Encodes the key process's answer about a file, and decodes it.
 //!
-//! In: a file that was looked at there. Out: the same here, but for the keys, of which only what is public travels. Both processes
-//! are the same program, so there are no versions; what is not understood all the same is `None`, never a panic.
+//! In: a file that was read there. Out: the same here, with only the public parts of keys. Both processes
+//! are the same program, so there are no versions; an unreadable answer is still `None`, never a panic.
 
 use std::io;
 use std::path::Path;
@@ -93,7 +93,7 @@ impl<'a> Reader<'a> {
 
     fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.index()?;
-        // Not room for what was only announced.
+        // Do not allocate for an announced length.
         let mut values = Vec::new();
         for _ in 0..count {
             values.push(read(self)?);

@@ -1,6 +1,6 @@
-//! The secrets of our own sessions as a key log (RFC 9850), for captures that are to open decrypted.
+//! The secrets of our own sessions as a key log (RFC 9850), to decrypt captures.
 //!
-//! In: what rustls says when a session is made. Out: lines, [`LONGEST`] bytes of them at the most. Who has them can read those sessions.
+//! In: the secrets that rustls reports for each session. Out: lines, at most [`LONGEST`] bytes. With them, those sessions can be decrypted.
 
 #![expect(
     clippy::disallowed_types,

@@ -1,4 +1,4 @@
-//! What a client can tell of a server besides what was agreed on: its certificates one by one, and its tickets.
+//! A client's observations of a server besides the negotiated parameters: each certificate, and its tickets.
 //!
 //! In: DER. Out: values for people and reports. Nothing is decided here.
 
@@ -11,7 +11,7 @@ use crate::weak::Lists;
 /// A ticket, or a session of TLS 1.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    /// How long the server says that it is good; `None`: it did not say.
+    /// Its lifetime, as the server sent it; `None`: none was sent.
     pub lifetime: Option<Duration>,
     /// Most bytes of early data that go with it; 0: none may be sent.
     pub early_data: u32,
@@ -22,7 +22,7 @@ pub struct Ticket {
 pub struct Shown {
     /// Its length in DER.
     pub bytes: usize,
-    /// Whose it is.
+    /// Its subject.
     pub subject: String,
     /// Kind of its key: `RSA-2048`, `ECDSA-P256`.
     pub key: &'static str,
@@ -38,7 +38,7 @@ pub struct Shown {
     pub self_issued: bool,
     /// It was issued by the one that follows it; `None` for the last one.
     pub issued_by_next: Option<bool>,
-    /// What is known to be weak of its key.
+    /// The known weaknesses of its key.
     pub weakness: Option<String>,
 }
 

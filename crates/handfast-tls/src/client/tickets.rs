@@ -1,7 +1,7 @@
 //! The tickets of a client, for its next connections.
 //!
-//! In: what servers gave, from full and resumed handshakes alike. Out: a TLS 1.3 ticket once, the TLS 1.2 session
-//! as often as it is good; each only for the name that it came from. One pool serves two of rustls's stores: one that gives, and one that only takes.
+//! In: tickets of servers, from full and resumed handshakes. Out: a TLS 1.3 ticket once, the TLS 1.2 session
+//! any number of times while it is valid; each only for its name. One pool serves two of rustls's stores: one that returns tickets, and one that only stores them.
 
 #![expect(
     clippy::disallowed_types,

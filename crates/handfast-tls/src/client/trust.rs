@@ -1,7 +1,7 @@
 //! What a client trusts: certificate authorities, single certificates, and pinned public keys.
 //!
 //! In: a PEM file, the machine's own list, or pins. Out: a [`Trust`], made once and shared by all threads and sessions, or
-//! findings that say what is wrong with the file. What is good is decided in `presented.rs`.
+//! findings about the file. `presented.rs` decides which certificates are accepted.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -112,7 +112,7 @@ pub fn system(known_keys: &Arc<Lists>) -> Result<Trust, Failure> {
     let found = rustls_native_certs::load_native_certs();
     for certificate in &found.certs {
         id.update(certificate);
-        // One among many that cannot be read, or whose key is compromised, is left out.
+        // One unreadable certificate among many, or one with a compromised key, is omitted.
         if trusted.check_key_of(certificate).is_ok() {
             drop(trusted.add(certificate));
         }

@@ -1,7 +1,7 @@
-//! Who decides about the server's certificate, and notes what it signed with.
+//! Verifies the server's certificate, and records its signature scheme.
 //!
-//! In: trusted certificates, or that nothing is to be verified; the name that the certificate must have, whatever SNI
-//! says. Out: a verifier for rustls. What is good is decided in `presented.rs`.
+//! In: trusted certificates, or no verification; the name that the certificate must have, independent of SNI.
+//! Out: a verifier for rustls. `presented.rs` decides which certificates are accepted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! What an operator should know of a file of CAs: who is not let in by it, and who is all the same.
+//! Notes for the operator about a file of CAs: certificates in it that admit no client, or admit one unexpectedly.
 //!
 //! In: the certificates of the file, and the revocation lists. Out: findings.
 
@@ -12,7 +12,7 @@ use crate::presented::{Outline, Standing};
 use crate::revocation::List;
 use crate::unix_time::date;
 
-/// What is odd about certificates of the file.
+/// Oddities of certificates in the file.
 pub(super) fn say(certificates: &[Named], file: &Path, now: i64, findings: &mut Vec<Finding>) {
     let nobody_else = !certificates.iter().any(|named| named.good_for() != Standing::Leaf);
     for named in certificates {

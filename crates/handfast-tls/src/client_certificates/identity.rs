@@ -1,10 +1,10 @@
-//! Which clients are let in by what their certificates say of them: rules by name and by key.
+//! Accepts clients by the contents of their certificates: rules by name and by key.
 //!
 //! In: rules as people write them (`dns:*.clients.example.org`); then a certificate that a trusted CA signed. Out: the
-//! rule that let it in, or a refusal that names the rule.
+//! rule that accepted it, or a refusal that names the rule.
 //!
-//! Names are compared as they are in the certificate, byte by byte but for the case of host names. The work is bounded:
-//! how many names there are to compare is the client's choice.
+//! Names are compared as they are in the certificate, byte by byte but for the case of host names. The work is bounded, since
+//! the client chooses the number of names.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! Clients that resume are checked when their ticket is opened: one that is no longer accepted gets a full handshake, and in
 //! it the alert with the reason.
 //!
-//! In: a ticket's content, as rustls writes it. Out: the same, or nothing, and then rustls goes on as if there had been no
-//! ticket. A session that was resumed already cannot be refused with the right alert: rustls gives no access to the key.
+//! In: a ticket's content, as rustls writes it. Out: the same, or nothing; then rustls continues as without a
+//! ticket. A resumed session can no longer be refused with the right alert, since rustls gives no access to the key.
 
 use std::fmt;
 use std::sync::Arc;

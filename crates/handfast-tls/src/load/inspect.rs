@@ -1,4 +1,4 @@
-//! Looks at keys and certificates without wanting to serve them: what is weak, what runs out, what is in the wrong order.
+//! Inspects keys and certificates without serving them: weak keys, expiry, chains in the wrong order.
 //!
 //! In: files and folders, chains that servers presented, the time. Out: findings. Unlike `load.rs` it takes certificates without a
 //! key, keys without a certificate, and bundles of many, and goes into folders of folders.
@@ -28,7 +28,7 @@ const DAY: i64 = 86_400;
 /// What is looked at, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Inspection<'a> {
-    /// Keys on these lists are known to others.
+    /// Lists of compromised keys.
     pub known_keys: &'a Lists,
     /// The time.
     pub now: SystemTime,
@@ -36,10 +36,10 @@ pub struct Inspection<'a> {
     pub days: u32,
 }
 
-/// What was seen.
+/// The result.
 #[derive(Debug, Default)]
 pub struct Inspected {
-    /// What is wrong, in the order of the files.
+    /// The findings, in the order of the files.
     pub findings: Vec<Finding>,
     /// What could not be looked into: the file, and why.
     pub unseen: Vec<(PathBuf, String)>,

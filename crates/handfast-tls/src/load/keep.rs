@@ -1,17 +1,17 @@
-//! What a reload goes on serving when certificate files are broken, or were removed.
+//! Keeps old certificates at a reload if their files are broken or were removed.
 //!
-//! In: what was loaded, and what was served before. Out: the same with the certificates of before where their files
-//! cannot be used now, and a [`FileProblem`] for each. One bad file takes nothing from the others, and no name gets
-//! another name's certificate because its own is being replaced by a tool that removes first and writes then.
+//! In: the loaded state, and the state before. Out: the loaded state with the old certificates of unusable
+//! files, and a [`FileProblem`] for each. One bad file does not affect the others. And no name gets
+//! another name's certificate while a tool replaces the file by removing it first and writing it then.
 //!
 //! | the file of a certificate that was served | then |
 //! |---|---|
-//! | holds another good one, or lies under another name now | that one is served |
+//! | holds another valid one, or has another name now | that one is served |
 //! | is there and cannot be used (cut short, without its key, expired, …) | the old one is served until it is fixed |
 //! | is named by the configuration itself and gone, or the whole folder is | the same |
-//! | was removed from a folder | the old one is served for a while, then no more |
+//! | was removed from a folder | the old one is served for a limited time |
 //! | was removed, and others cover its names with the same kind of key | it is no longer served: it was replaced |
-//! | is no longer asked for by the configuration | it is no longer served |
+//! | is no longer in the configuration | it is no longer served |
 //!
 //! A bad file that was not used before is ignored in a folder that was served before; when the configuration
 //! names it, it stays an error.
@@ -30,7 +30,7 @@ use crate::unix_time::{date, unix_seconds};
 /// What is wrong with a file that a certificate was, or should be, served from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProblemKind {
-    /// It is asked for and cannot be used: until it is fixed.
+    /// It is configured and unusable: until it is fixed.
     Broken,
     /// It was removed from its folder: after a while its certificate is served no more.
     Removed,
@@ -49,7 +49,7 @@ pub struct FileProblem {
     pub what: String,
     /// The cure, when there is one.
     pub hint: Option<String>,
-    /// The certificate of before, which is served on; `None`: there was none.
+    /// The old certificate, which stays in use; `None`: there was none.
     pub kept: Option<Arc<Certificate>>,
     /// When it was noticed, Unix seconds.
     pub since: i64,

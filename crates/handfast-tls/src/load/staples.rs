@@ -1,7 +1,7 @@
-//! OCSP responses: the one that a certificate is given, and what a reload makes of one that cannot be used.
+//! OCSP responses: adds them to certificates, and handles unusable ones at a reload.
 //!
-//! In: a certificate and the path of its response. Out: the certificate, with the response if it is good; what is wrong
-//! with it is no fault of the certificate, which is served all the same.
+//! In: a certificate and the path of its response. Out: the certificate, with the response if it is valid; a bad
+//! response does not prevent serving the certificate.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

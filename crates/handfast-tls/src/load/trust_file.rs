@@ -1,4 +1,4 @@
-//! A PEM file of certificates by which others are judged: clients at a server, backends where we dial.
+//! A PEM file of trusted certificates: for clients of a server, or for backends.
 //!
 //! In: its path. Out: the certificates, and what is wrong with the file. What each of them is good for is the caller's.
 

@@ -4,8 +4,8 @@
 //!
 //! The context of a key, which is the key made ready for computing, takes 0.6 KiB; a connection with TLS on both sides has four.
 //! The key itself takes 32 bytes, and making the context again less than a microsecond. So contexts are in a table of the
-//! thread: those that rest are taken away by [`sweep`], and by one that is needed when there are many, and the
-//! next record makes its own again. A key never meets a nonce twice for that: the nonce is of the record's number, which the
+//! thread. [`sweep`] removes idle ones, and so does a new context if there are many; the
+//! next record creates its context again. Nonces are still unique for a key: a nonce depends on the record's number, which the
 //! session counts.
 
 use std::cell::RefCell;
@@ -117,7 +117,7 @@ impl MessageDecrypter for RecordKey {
 /// Tells this thread's contexts the time: `tick` is one more every tenth of a second. How many there are: with none, [`sweep`] has
 /// nothing to do.
 ///
-/// A thread that is never told keeps the context of each key for as long as the key.
+/// Without these calls, a thread keeps the context of each key as long as the key.
 pub fn time_is(tick: u32) -> usize {
     CONTEXTS.with_borrow_mut(|contexts| {
         contexts.now = tick;

@@ -1,7 +1,7 @@
-//! What a client and a policy do not have in common, in words and as the alert that the standard asks for.
+//! Why a client and a policy have nothing in common, as a message and as the alert of the standard.
 //!
-//! In: a ClientHello. Out: `None`, or why no handshake can come of it. rustls would refuse it too, but by whatever it
-//! happens to miss first: a client that only speaks TLS 1.1 would read that it names no signature schemes.
+//! In: a ClientHello. Out: `None`, or why no handshake is possible. rustls would refuse it too, but with the first check that
+//! fails: a client with only TLS 1.1 would get the error that it names no signature schemes.
 
 use handfast_wire::{AlertDescription, ClientHello, registry};
 use rustls::version::{TLS12, TLS13};
@@ -18,7 +18,7 @@ pub struct Objection {
 }
 
 impl Policy {
-    /// What this policy has against a client.
+    /// Why this policy refuses a client.
     ///
     /// **Cost**: a few comparisons; allocates only for an objection. **Source**: RFC 9846 §4.3.1 (versions:
     /// protocol_version), RFC 9846 §4.2.2 (suites and groups: handshake_failure).

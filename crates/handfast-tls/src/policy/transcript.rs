@@ -1,4 +1,4 @@
-//! The transcript of a handshake in which rustls reads another first hello than the client sent.
+//! The transcript of a handshake in which rustls reads a different first hello than the client sent.
 //!
 //! In: the message as rustls reads it, and as it was sent. Out: the hash of what was sent (RFC 9846 §4.4.1), which is what
 //! the client hashes. Why rustls is given another one: `server/opening.rs`.
