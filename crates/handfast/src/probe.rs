@@ -319,8 +319,8 @@ fn code(reports: &[Report], failed: bool) -> u8 {
     }
 }
 
-fn tell(target: &Target, trouble: &Trouble, voice: &Voice) {
-    voice.say(format!("handfast: probe {target}: {trouble}"));
+fn tell(target: &Target, failure: &Trouble, voice: &Voice) {
+    voice.say(format!("handfast: probe {target}: {failure}"));
 }
 
 /// Whether JSON goes to standard output, so that text goes to standard error; and the text's style.

@@ -101,10 +101,10 @@ fn a_status_may_be_behind_a_unix_socket() {
     let both = ended.value("/both_ends");
     assert_eq!(both["refused"], Value::Null, "{both}");
     assert!(part(both, "crypto") > 0.0, "{both}");
-    let nobody = format!("unix:{}", folder.file("nobody.sock").display());
-    let ran = handfast(&["probe", "-k", "--status", &nobody, &target]);
+    let absent = format!("unix:{}", folder.file("absent.sock").display());
+    let ran = handfast(&["probe", "-k", "--status", &absent, &target]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.talk.contains(&format!("--status: read {nobody}: ")), "{ran:?}");
+    assert!(ran.talk.contains(&format!("--status: read {absent}: ")), "{ran:?}");
 }
 
 /// The connections that find out how long one is kept are in the proxy's counts, and in ours.

@@ -68,8 +68,8 @@ fn connections_that_were_given_up_while_they_waited() {
     }
     let injected = tracer.injected();
     assert!(injected >= 20, "{injected} calls were made to fail only");
-    let troubles = stage.proxy.metrics().sum("handfast_accept_errors_total", &[]);
-    assert!(troubles < 0.5, "a client that leaves causes no accept error: {troubles}");
+    let errors = stage.proxy.metrics().sum("handfast_accept_errors_total", &[]);
+    assert!(errors < 0.5, "a client that leaves causes no accept error: {errors}");
     stage.serves_and_is_quiet();
 }
 

@@ -212,8 +212,8 @@ fn the_exit_code_and_the_forms_are_those_that_it_says() {
     let lines: Vec<&str> = curl.output.lines().collect();
     assert!(lines.len() == 6 && lines[2].starts_with("time_appconnect: 0."), "{}", curl.output);
 
-    let nobody = Backend::refusing().to_string();
-    let both = probe(&["--insecure", "--json", "-", &nobody, &address]);
+    let closed = Backend::refusing().to_string();
+    let both = probe(&["--insecure", "--json", "-", &closed, &address]);
     assert_eq!(both.code, Some(1), "{}", both.all());
     assert!(
         both.talk.contains("connect: refused") && both.talk.contains("hint: nothing listens"),
@@ -224,7 +224,7 @@ fn the_exit_code_and_the_forms_are_those_that_it_says() {
     assert_eq!(report["target"]["name"], address);
 
     let list =
-        folder.write("targets.txt", format!("# ours\n{address}\n{nobody} # nobody\n")).display().to_string();
+        folder.write("targets.txt", format!("# ours\n{address}\n{closed} # closed\n")).display().to_string();
     let many = probe(&["--insecure", "--file", &list]);
     assert_eq!((many.code, many.output.lines().count()), (Some(1), 2), "{}", many.all());
 
