@@ -10,7 +10,7 @@
 //! | which versions, suites and groups | [`policy`] |
 //! | what is in this file, does the key fit | [`certificate`] |
 //! | which OCSP response goes with it | [`load`] |
-//! | the contents of a folder; unused files, and why | [`load`] |
+//! | contents of a folder, unused files | [`load`] |
 //! | keys in another process | [`apart`] |
 //! | which certificate for this name and client | [`store`] |
 //! | who may resume, and with which keys | [`ticket`] |

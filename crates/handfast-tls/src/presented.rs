@@ -1,10 +1,10 @@
-//! Whether the certificates that a peer presents are good: a client's at a server, and a server's at a client.
+//! Verifies the certificates of a peer: of a client at a server, and of a server at a client.
 //!
 //! In: trusted certificates; then what a peer sent, before it has proved anything. Out: that it is good, or a
 //! [`Refusal`].
 //!
-//! The peer chooses what is checked here, so the work is bounded whatever it is: see `path.rs` for the
-//! bounds, and `a_hostile_chain_costs_little.rs` for what they are against.
+//! The peer chooses the input, so the work is bounded for every input: see `path.rs` for the
+//! bounds, and `a_hostile_chain_costs_little.rs` for the attacks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ mod refusal;
 
 pub use pin::Pin;
 
-/// Whether the keys of a path were looked into before.
+/// Whether the keys of a path were checked before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keys {
     /// They are new.
     New,
-    /// They were found good in the handshake that a session goes back to, by the same lists.
+    /// They were accepted in the session's original handshake, by the same lists.
     Known,
 }
 
@@ -51,7 +51,7 @@ const RSA_BITS_MOST: usize = 8192;
 pub(crate) struct Authorities {
     /// By subject, as webpki keeps it: in DER, without the outermost header.
     anchors: HashMap<Box<[u8]>, Vec<TrustAnchor<'static>>>,
-    /// Certificates that are good themselves, whatever CA signed them.
+    /// Certificates that are trusted directly, with any issuer.
     pinned: Vec<CertificateDer<'static>>,
     /// What CAs have revoked; `None`: revocation is not checked.
     revocations: Option<Revocations>,
@@ -116,7 +116,7 @@ impl Authorities {
     /// **Errors**: why it is refused; the peer caused them, or the list of trusted CAs.
     ///
     /// **Cost**: a signature for each certificate of the path, 0.03 ms each with P-256, and a look into each key, 0.01 ms with
-    /// P-256 and 0.06 ms with RSA-2048. What a hostile peer can bring it to is 5 ms, and that only with the help of a trusted
+    /// P-256 and 0.06 ms with RSA-2048. A hostile peer can cause at most 5 ms, and only with the help of a trusted
     /// CA.
     pub(crate) fn check(
         &self,
@@ -155,8 +155,8 @@ impl Authorities {
         self.check_weakness(&outline, Keys::New, true)
     }
 
-    /// Whether a key is known to be weak. Asked last, because it costs more than what was asked before: a stranger is
-    /// refused without it.
+    /// Whether a key is known to be weak. Checked last, because it costs more than the other checks: a peer without a trusted CA
+    /// is refused before.
     fn check_weakness(&self, whose: &Outline<'_>, keys: Keys, is_own: bool) -> Result<(), Refusal> {
         if keys == Keys::Known {
             return Ok(());
@@ -199,7 +199,7 @@ impl Authorities {
     }
 }
 
-/// Requirements for the peer's own certificate, whatever CA signed it.
+/// Requirements for the peer's own certificate, independent of its issuer.
 fn check_key(own: &Outline<'_>, peer: Peer) -> Result<(), Refusal> {
     match own.key_kind() {
         // What costs nothing is looked at first.

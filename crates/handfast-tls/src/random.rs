@@ -1,10 +1,10 @@
 //! Random numbers for handshakes and tickets, a handful at a time.
 //!
-//! In: how many bytes are wanted. Out: those bytes, used once.
+//! In: the number of bytes. Out: those bytes, used once.
 //!
-//! The library's generator asks the processor for fresh randomness and makes its key again at each call: 2,400
+//! The library's generator requests fresh randomness from the processor and makes its key again at each call: 2,400
 //! instructions, for numbers of 4 to 32 bytes, seven times in a handshake. So each thread draws a supply at once.
-//! What has been given away is erased, so that reading this memory later tells no number of the past.
+//! Used bytes are erased, so that a later read of this memory does not reveal them.
 
 use std::cell::RefCell;
 
@@ -29,7 +29,7 @@ impl Supply {
     /// Fills `wanted`, which is no longer than the supply.
     fn take(&mut self, wanted: &mut [u8]) -> Result<(), GetRandomFailed> {
         if self.left < wanted.len() {
-            // A draw that fails leaves nothing that could be taken for random.
+            // After a failed draw, no old bytes are left that could be used as random.
             self.left = 0;
             rand::fill(&mut self.bytes).map_err(|_| GetRandomFailed)?;
             self.left = SUPPLY;

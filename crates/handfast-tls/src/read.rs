@@ -1,4 +1,4 @@
-//! Reads a small file whole, or returns why not, and keeps what shows a later change.
+//! Reads a small file completely, or returns why not, and a stamp to detect later changes.
 //!
 //! In: a path. Out: its bytes, complete as of one moment, and a [`FileStamp`]. Nothing here blocks: a FIFO
 //! or device in place of a file is refused before it is opened, a file that changes under the reader is read again.

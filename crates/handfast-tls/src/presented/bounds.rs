@@ -1,4 +1,4 @@
-//! How much a peer may present, and how much work that may be; `path.rs` has the bounds of the search itself.
+//! Limits of a peer's certificates, and of the work for them; `path.rs` has the bounds of the search itself.
 
 /// CA certificates that may come with a peer's own one. Public chains have one to three, those of governments' bridges
 /// five or six, and a path may have no more than six (webpki's bound); the others are roots and second ways to one.

@@ -1,4 +1,4 @@
-//! What must be known of a certificate before anything dear is done with it: read in one pass, without memory.
+//! The fields of a certificate that are needed before expensive checks: read in one pass, without allocation.
 //!
 //! In: DER from a peer. Out: an [`Outline`] that borrows from it. Only the frame is checked here: a certificate that is
 //! used is read again, and strictly, by webpki.
@@ -233,7 +233,7 @@ fn kind_if_readable(content: &[u8]) -> Option<PublicKeyKind> {
     Some(kind)
 }
 
-/// What a certificate that is configured as trusted is good for.
+/// The use of a certificate that is configured as trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It vouches for others. One of X.509 version 1 that signed itself does so too, as OpenSSL has it: in that version

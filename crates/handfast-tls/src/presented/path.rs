@@ -1,7 +1,7 @@
-//! Which way leads from a peer's certificate to a trusted CA, found at a bounded cost.
+//! Finds a path from a peer's certificate to a trusted CA, at a bounded cost.
 //!
-//! In: a certificate, the CA certificates that came with it, and the trusted ones. Out: a path that webpki holds to be
-//! good, or why none is.
+//! In: a certificate, the CA certificates that came with it, and the trusted ones. Out: a path that webpki accepts,
+//! or why there is none.
 //!
 //! webpki looks for a path itself, and checks signatures only once it stands before a trusted CA: of many certificates
 //! with the same name it tries every order. Its own bounds end that after seconds. So it is given one path after the
@@ -41,7 +41,7 @@ pub(super) struct Search<'a> {
     now: UnixTime,
     own: &'a Outline<'a>,
     certificate: &'a EndEntityCert<'a>,
-    /// What may stand between it and a trusted CA.
+    /// The candidates between it and a trusted CA.
     candidates: Vec<(Outline<'a>, &'a CertificateDer<'a>)>,
     steps: usize,
     paths: usize,
@@ -97,7 +97,7 @@ impl<'a> Search<'a> {
             return Err(Refusal::TooMuchWork);
         }
         if self.refusal.is_none() {
-            // No way at all; but a fault of the certificate itself is reported instead.
+            // No path at all; but a fault of the certificate itself is reported instead.
             self.check(&[], &[]);
         }
         Err(self.refusal.unwrap_or(Refusal::UnknownIssuer(self.peer)))
@@ -161,7 +161,7 @@ impl<'a> Search<'a> {
     fn try_path(&mut self, path: &[usize], anchors: &[TrustAnchor<'static>]) -> bool {
         self.paths += 1;
         if self.paths == 1 {
-            // Who trusts several keys of one name has them all tried.
+            // If several keys of one name are trusted, all of them are tried.
             *self.signatures.get_mut() += anchors.len() - 1;
         }
         if self.comparisons(path, anchors) > COMPARISONS {
@@ -207,7 +207,7 @@ impl<'a> Search<'a> {
             },
             Err(error) => self.refusal_of(&error, path, anchors),
         };
-        // What says more stays: a path to an unknown CA tells an operator nothing.
+        // Keep the more specific reason: "unknown CA" does not help an operator.
         let says_little = |refusal: &Refusal| matches!(refusal, Refusal::UnknownIssuer(_));
         if self.refusal.as_ref().is_none_or(says_little) {
             self.refusal = Some(refusal);

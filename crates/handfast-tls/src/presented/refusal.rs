@@ -1,9 +1,9 @@
-//! Why a peer's certificate is refused: in words for an operator, and as the alert for the peer.
+//! Why a peer's certificate is refused: as a message for the operator, and as the alert for the peer.
 //!
 //! In: what was found. Out: a [`Refusal`].
 //!
-//! rustls chooses the alert by its own errors, and those that carry words of ours all mean `certificate_unknown`. So it
-//! is given the error with the right alert, and `side_channels.rs` keeps the words until the failed step returns.
+//! rustls derives the alert from its error, and all errors with our text mean `certificate_unknown`. So it
+//! receives the error with the right alert, and `side_channels.rs` keeps the message until the failed step returns.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub(crate) enum Refusal {
     TooMany { intermediates: usize },
     /// They are too long together.
     TooLong { bytes: usize },
-    /// To check them all would take too long.
+    /// Checking all of them would take too long.
     TooMuchWork,
     /// It is not X.509, or is damaged.
     Unreadable,
@@ -56,7 +56,7 @@ pub(crate) enum Refusal {
     UnknownIssuer(Peer),
     /// A signature on it, or on a CA above it, is wrong.
     BadSignature,
-    /// A CA's certificate where that of a server or client is wanted.
+    /// A CA's certificate instead of that of a server or client.
     Authority,
     /// A certificate above it is no CA's, or goes beyond what its own CA allows.
     Overreached(&'static str),
