@@ -1,13 +1,11 @@
 //! One connection as one line of JSON.
 //!
-//! In: a [`Record`] and its [`CloseReason`]. Out: a line in a worker's buffer. Whatever a peer chose (a name, a protocol, a
-//! certificate's subject) is written in printable ASCII, everything else as `\uXXXX`: nothing in it can end the line,
-//! close the string, or speak to a terminal.
+//! Whatever a peer chose (a name, a protocol, a certificate's subject) is written in printable ASCII, everything else as `\uXXXX`: nothing in
+//! it can end the line, close the string, or speak to a terminal.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write};
-use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use handfast_net::fault::Cause as SocketCause;
@@ -135,9 +133,10 @@ impl Serialize for Line<'_> {
             "backend_tls",
             details.and_then(|details| Some(BackendTls(details, details.backend_tls.as_ref()?))),
         )?;
-        if !record.backend_failures.is_empty() {
-            line.is("backend_failures", BackendFailures(&record.backend_failures))?;
-        }
+        let failures = record.backend_failures.iter();
+        let failures: Vec<_> =
+            failures.map(|(backend, cause)| BackendFailure { backend, cause: cause.name() }).collect();
+        line.known("backend_failures", Some(failures).filter(|failures| !failures.is_empty()))?;
         line.is("reason", Reason(reason))?;
         line.is("generation", record.generation)?;
         line.0.end()
@@ -174,18 +173,11 @@ impl Serialize for BackendTls<'_> {
     }
 }
 
-/// Backends that did not answer, and why.
-struct BackendFailures<'a>(&'a [(Rc<str>, Cause)]);
-
-impl Serialize for BackendFailures<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Failure<'a> {
-            backend: &'a str,
-            cause: &'static str,
-        }
-        serializer.collect_seq(self.0.iter().map(|(backend, cause)| Failure { backend, cause: cause.name() }))
-    }
+/// A backend that did not answer, and why.
+#[derive(Serialize)]
+struct BackendFailure<'a> {
+    backend: &'a str,
+    cause: &'static str,
 }
 
 struct Reason<'a>(&'a CloseReason);

@@ -1,14 +1,11 @@
-//! The log of the machine as a sink: a syslog daemon, or systemd's journal, at its unix socket.
-//!
-//! In: lines. Out: one datagram for each. A datagram arrives whole or not at all, so no line is torn. The daemon may be restarted: then
-//! its socket is another one at the same path, and this connects again.
+//! The log of the machine as a sink: a syslog daemon, or systemd's journal, at its unix socket. A datagram arrives whole or not at all, so no
+//! line is torn. A daemon that restarts has another socket at the same path: this connects again.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-/// What the lines are called there.
 const NAME: &str = "handfast-access";
 /// Facility `daemon` and severity `info` (RFC 3164 §4.1.1).
 const PRIORITY: u32 = 3 * 8 + 6;

@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use handfast_config::model;
 use handfast_net::fault::Cause as SocketCause;
 use proptest::prelude::*;
 use rustix::fs::Mode;

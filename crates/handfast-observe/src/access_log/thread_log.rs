@@ -1,13 +1,16 @@
-//! One worker's end of the access log.
-//!
-//! In: records of connections that have ended. Out: blocks of whole lines for the writer, or a count of lines that were lost.
+//! One worker's end of the access log, the queue to the writer, and the totals that both count.
 
-use std::sync::Arc;
+#![expect(
+    clippy::disallowed_types,
+    reason = "held when a worker starts and when totals are read, never to write a line"
+)]
+
 use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::line;
-use super::queue::{Block, Message, ThreadTotals};
+use crate::cell::Cell;
 use crate::reason::CloseReason;
 use crate::record::Record;
 
@@ -18,6 +21,65 @@ pub const BLOCK_BYTES: usize = 16 * 1024;
 ///
 /// Handing over wakes a thread, which is a system call: not for each connection, but often enough for a person who watches.
 pub const LINE_DELAY: Duration = Duration::from_millis(100);
+
+/// Whole lines on their way to the writer.
+#[derive(Debug, Default)]
+pub(super) struct Block {
+    pub(super) bytes: Vec<u8>,
+    pub(super) lines: u64,
+}
+
+#[derive(Debug)]
+pub(super) enum Message {
+    Block(Block),
+    /// Look at the flags.
+    Wake,
+}
+
+/// What one worker counts of its lines; written by that worker alone.
+#[derive(Debug, Default)]
+pub(super) struct ThreadTotals {
+    pub(super) handed_over: Cell,
+    pub(super) lost: Cell,
+}
+
+/// How many lines were written and lost, over all workers.
+#[derive(Debug, Default)]
+pub struct Totals {
+    pub(crate) written: Cell,
+    pub(crate) failed: Cell,
+    threads: Mutex<Vec<Arc<ThreadTotals>>>,
+}
+
+impl Totals {
+    /// What a further worker counts.
+    pub(super) fn for_thread(&self) -> Arc<ThreadTotals> {
+        let totals = Arc::new(ThreadTotals::default());
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&totals));
+        totals
+    }
+
+    /// Lines that the sink took.
+    pub fn written(&self) -> u64 {
+        self.written.value()
+    }
+
+    /// Lines that were lost: for which the queue had no place, or which the sink refused.
+    pub fn dropped(&self) -> u64 {
+        self.failed.value() + self.sum(|thread| &thread.lost)
+    }
+
+    /// Lines that were handed over and are neither written nor lost yet.
+    pub fn waiting(&self) -> u64 {
+        let done = self.written.value() + self.failed.value();
+        self.sum(|thread| &thread.handed_over).saturating_sub(done)
+    }
+
+    fn sum(&self, cell: impl Fn(&ThreadTotals) -> &Cell) -> u64 {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.iter().map(|thread| cell(thread).value()).sum()
+    }
+}
 
 /// One worker's end of the log. Not shared: each worker asks for its own with [`AccessLogHandle::for_thread`].
 #[derive(Debug)]

@@ -1,7 +1,4 @@
 //! The thread `access-log`: the only one that uses the sink, and the only one that the sink can block.
-//!
-//! In: blocks of whole lines through a bounded queue. Out: bytes on standard output or in a file, datagrams to a daemon; totals of what was written
-//! and what was lost.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -16,9 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::line;
-use super::queue::{Block, Message, Totals};
 use super::syslog::Datagrams;
-use super::thread_log::ThreadLog;
+use super::thread_log::{Block, Message, ThreadLog, Totals};
 use handfast_config::model;
 
 /// Blocks that may wait for the writer; with [`super::BLOCK_BYTES`] this bounds the memory of a stuck log to 4 MiB.
@@ -55,10 +51,17 @@ pub struct Stopped {
     pub finished: bool,
 }
 
-/// Opens the sink and starts the thread.
-pub(super) fn start(log: &model::AccessLog) -> io::Result<AccessLogHandle> {
+/// Opens the log and starts its thread.
+///
+/// **Errors:** the file cannot be opened or created, no daemon listens at the socket, or the thread cannot be started.
+pub fn start(log: &model::AccessLog) -> io::Result<AccessLogHandle> {
     match log {
-        model::AccessLog::Off => Ok(off()),
+        model::AccessLog::Off => Ok(AccessLogHandle {
+            queue: None,
+            flags: Arc::default(),
+            totals: Arc::default(),
+            ended: mpsc::sync_channel(0).1,
+        }),
         model::AccessLog::Stdout => start_on(io::stdout().as_fd().try_clone_to_owned()?.into(), None),
         model::AccessLog::File(path) => start_on(open(path)?, Some(path.clone())),
         model::AccessLog::Syslog(path) => start_with(Sink::Datagrams(Datagrams::syslog(path)?)),
@@ -81,15 +84,6 @@ fn start_with(sink: Sink) -> io::Result<AccessLogHandle> {
         drop(end);
     })?;
     Ok(AccessLogHandle { queue: Some(queue), flags, totals, ended })
-}
-
-fn off() -> AccessLogHandle {
-    AccessLogHandle {
-        queue: None,
-        flags: Arc::default(),
-        totals: Arc::default(),
-        ended: mpsc::sync_channel(0).1,
-    }
 }
 
 impl AccessLogHandle {
@@ -141,7 +135,6 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// What takes the lines.
 enum Sink {
     /// A file with its path; standard output has none.
     File(File, Option<PathBuf>),
@@ -155,39 +148,25 @@ struct Writer {
     totals: Arc<Totals>,
     /// The last thing the sink took was half a line.
     torn: bool,
-    /// The last write failed.
-    failing: bool,
+    /// Why the last write failed.
+    problem: Option<String>,
     /// Lost lines that the log itself reports already.
     reported: u64,
-    last_problem: String,
     deleted_checked: Instant,
 }
 
 impl Writer {
     fn new(sink: Sink, flags: Arc<Flags>, totals: Arc<Totals>) -> Self {
-        Self {
-            sink,
-            flags,
-            totals,
-            torn: false,
-            failing: false,
-            reported: 0,
-            last_problem: String::new(),
-            deleted_checked: Instant::now(),
-        }
+        Self { sink, flags, totals, torn: false, problem: None, reported: 0, deleted_checked: Instant::now() }
     }
 
     fn run(mut self, blocks: &Receiver<Message>) {
         loop {
             let message = match blocks.try_recv() {
-                Ok(message) => message,
-                Err(TryRecvError::Disconnected) => return,
-                Err(TryRecvError::Empty) if self.flags.stop.load(Ordering::Acquire) => return,
-                Err(TryRecvError::Empty) => match blocks.recv() {
-                    Ok(message) => message,
-                    Err(_) => return,
-                },
+                Err(TryRecvError::Empty) if !self.flags.stop.load(Ordering::Acquire) => blocks.recv().ok(),
+                message => message.ok(),
             };
+            let Some(message) = message else { return };
             self.reopen_if_requested();
             if let Message::Block(block) = message {
                 self.block(&block);
@@ -203,30 +182,24 @@ impl Writer {
         };
         self.totals.written.add(complete);
         self.totals.failed.add(block.lines - complete);
-        match result {
-            Ok(()) if self.failing => {
-                self.failing = false;
-                tracing::info!("access log: writing works again");
+        let problem = result.err().map(|failure| format!("write: {}", failure.error));
+        match (&self.problem, &problem) {
+            (Some(_), None) => tracing::info!("access log: writing works again"),
+            (None, Some(problem)) => {
+                tracing::warn!("access log: {problem}; lines are lost until it works again");
             }
-            Ok(()) => {}
-            Err(failure) => {
-                self.last_problem = format!("write: {}", failure.error);
-                if !self.failing {
-                    tracing::warn!("access log: {}; lines are lost until it works again", self.last_problem);
-                }
-                self.failing = true;
-            }
+            _ => {}
         }
+        self.problem = problem;
     }
 
     /// Writes into the log how many lines it lacks at this place.
     fn report_losses(&mut self) -> Result<(), Failure> {
-        let lost = self.totals.failed.value() + self.totals.overflowed();
+        let lost = self.totals.dropped();
         if lost == self.reported {
             return Ok(());
         }
-        let because =
-            if self.failing { &self.last_problem } else { "the log was slower than the connections" };
+        let because = self.problem.as_deref().unwrap_or("the log was slower than the connections");
         let mut notice = Vec::new();
         line::append_loss(&mut notice, SystemTime::now(), lost - self.reported, because);
         self.write(&notice).map_err(|failure| Failure { taken: 0, ..failure })?;
@@ -308,14 +281,10 @@ impl Writer {
             return false;
         }
         self.deleted_checked = Instant::now();
-        match &self.sink {
-            Sink::File(file, _) => file.metadata().is_ok_and(|metadata| metadata.nlink() == 0),
-            Sink::Datagrams(_) => false,
-        }
+        matches!(&self.sink, Sink::File(file, _) if file.metadata().is_ok_and(|file| file.nlink() == 0))
     }
 }
 
-/// A write that did not take everything.
 struct Failure {
     /// Bytes that were taken.
     taken: usize,
@@ -352,14 +321,14 @@ mod tests {
         // More than the pipe takes, and the writer does not wait: what was taken ends in the middle of a line.
         flags.abandoned.store(true, Ordering::Release);
         log.block(&block(20_000));
-        assert!(log.torn && log.failing);
+        assert!(log.torn && log.problem.is_some());
         let (written, failed) = (totals.written(), totals.dropped());
         assert!(written > 0 && failed > 0 && written + failed == 20_000, "{written} + {failed}");
 
         let mut text = Vec::new();
         let _ = reader.read_to_end(&mut text);
         log.block(&block(2));
-        assert!(!log.torn && !log.failing);
+        assert!(!log.torn && log.problem.is_none());
         let _ = reader.read_to_end(&mut text);
         let text = String::from_utf8(text).expect("text");
         let whole = text.lines().filter(|line| *line == "{\"line\":0}").count() as u64;
