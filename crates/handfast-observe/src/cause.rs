@@ -1,7 +1,5 @@
-//! Why connections end: the words and the sentences.
-//!
-//! In: what a step found. Out: a word for logs, labels and the runbook, and a sentence for people. The causes and words of a socket come
-//! from `handfast-net`; the others are the proxy's own: one row has all of a cause.
+//! Why connections end: each cause has a word for logs, labels and the runbook, and a sentence for people, in one row. Those of sockets come
+//! from `handfast-net` with their words.
 
 use std::fmt;
 

@@ -1,8 +1,5 @@
-//! The smallest piece of a measurement: a number that one thread writes and others read.
-//!
-//! In: single events on a worker's path. Out: numbers that the control thread may read at any time. There is exactly one
-//! writer for each cell, so adding is a plain load and store: no lock, no locked instruction, no foreign cache line. A
-//! reader sees a value that was true a moment ago.
+//! A number that one thread writes and others read. There is exactly one writer for each cell, so adding is a plain load and store: no lock,
+//! no locked instruction, no foreign cache line. A reader gets a value that was true a moment ago.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,7 +1,5 @@
-//! Why a connection ended: at which step, on which side, and the true cause.
-//!
-//! In: what a step found, a socket's fault or a session's failure among it. Out: one [`CloseReason`], which decides how both
-//! legs are closed, and is counted and logged.
+//! Why a connection ended: at which step, on which side, and the true cause. One [`CloseReason`] decides how both legs are closed, and is
+//! counted and logged.
 
 use handfast_leg::{Broken, Why};
 use handfast_net::fault::Fault;
@@ -22,9 +20,6 @@ pub struct CloseReason {
     /// What more is known: the TLS error, retransmissions, bytes undelivered. Never needed to understand `cause`.
     pub detail: Option<Box<str>>,
 }
-
-/// The sentence for ends that are counted together.
-pub(crate) const UNKNOWN_END: &str = "ended in a way too rare to be counted apart";
 
 impl CloseReason {
     /// A reason without further detail.

@@ -1,6 +1,4 @@
 //! What is known of one connection: filled in step by step, handed by `close.rs` to the metrics and the access log.
-//!
-//! In: each step's findings. Out: one [`Record`], complete, when the connection has ended.
 
 use std::net::SocketAddr;
 use std::rc::Rc;

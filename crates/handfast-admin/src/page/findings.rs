@@ -1,58 +1,196 @@
-//! What needs attention about the way to the backends: those that are down, names, limits, and connections that fail.
-//!
-//! In: the status with what happened in the last minute. Out: sentences that say which service, which backend, since
-//! when, why, and where to look. The words in parentheses are those of the log, the metrics and the runbook.
+//! What needs attention, in sentences with the service, the backend, since when and why. The words in parentheses are those of the log, the
+//! metrics and the runbook.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use handfast_text::calendar::Utc;
 
-use super::format::{Urgency, count, counted, long, share_of};
+use super::format::{Urgency, count, counted, expiry, list_expiry, long, share_of, times};
+use super::html::Html;
 use crate::rates::{Attempts, RecentService};
 use crate::status::Status;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{
-    BackendSnapshot, BackendState, CheckSnapshot, End, NameSnapshot, ServiceSnapshot,
+    BackendSnapshot, BackendState, End, NameSnapshot, ServiceSnapshot, source_ports,
 };
 use handfast_observe::reason::{Side, Step};
 
 /// Share of the source ports or files in use from which it is worth reporting, in percent.
-pub(super) const NEARLY_FULL: u64 = 80;
+const NEARLY_FULL: u64 = 80;
 /// From so many percent of a service's connections on, what fails is urgent; below, it is worth a look.
 const URGENT: u64 = 10;
 /// TLS clients of a service that must have failed, with none that got through, to be worth reporting: on a public address
 /// some scanners always fail.
 const CLIENTS: u64 = 5;
+/// Time left to an OCSP response from which it is worth reporting: CAs sign them for days, and those who fetch them do so
+/// when half of that is over.
+const STAPLE_SOON: Duration = Duration::from_secs(86_400);
 
-type Findings = Vec<(Urgency, String)>;
+#[derive(Default)]
+struct Findings(Vec<(Urgency, String)>);
 
-/// Adds all of it.
-pub(super) fn add_findings(status: &Status, findings: &mut Findings) {
+impl Findings {
+    fn add(&mut self, urgency: Urgency, sentence: String) {
+        self.0.push((urgency, sentence));
+    }
+
+    fn soon(&mut self, sentence: String) {
+        self.add(Urgency::Soon, sentence);
+    }
+
+    fn bad(&mut self, sentence: impl Into<String>) {
+        self.add(Urgency::Bad, sentence.into());
+    }
+}
+
+/// A box with all of it; a calm line when there is nothing.
+pub(super) fn attention(html: &mut Html, status: &Status) {
+    let findings = sorted_findings(status);
+    if findings.is_empty() {
+        html.raw("<p class=calm>Nothing needs attention.</p>");
+        return;
+    }
+    html.raw("<section class=attention><h2>Needs attention</h2><ul>");
+    for (urgency, sentence) in findings {
+        html.raw("<li class=").raw(urgency.class()).raw(">").text(&sentence).raw("</li>");
+    }
+    html.raw("</ul>");
+    if let Some(problem) = &status.measured.reload.last_problem {
+        html.element("pre", problem);
+    }
+    html.raw("</section>");
+}
+
+/// All of it, the most urgent first.
+pub(super) fn sorted_findings(status: &Status) -> Vec<(Urgency, String)> {
+    let mut findings = Findings::default();
+    program(status, &mut findings);
+    certificates(status, &mut findings);
+    machine(status, &mut findings);
     let now = status.measured.process.now;
     for service in &status.measured.services {
-        backends(service, now, findings);
+        backends(service, now, &mut findings);
         if let Some(recent) = status.recent.services.get(&service.name) {
             let over = format!("in the last {:.0} s", status.recent.over_seconds);
-            connecting(service, recent, &over, findings);
-            others(service, recent, &over, findings);
+            connecting(service, recent, &over, &mut findings);
+            others(service, recent, &over, &mut findings);
         }
-        limits(service, status, findings);
+        limits(service, status, &mut findings);
     }
     for name in &status.measured.names {
         if let Some(problem) = &name.problem {
-            findings.push(unresolved(name, problem, status));
+            unresolved(name, problem, status, &mut findings);
         }
     }
     let (all, limit) = (connections(status), status.measured.connections_limit);
     if limit > 0 && all * 100 >= limit * NEARLY_FULL {
-        findings.push((
-            Urgency::Soon,
-            format!(
-                "{} of the {} connections that the process may serve are open: raise process.max-connections or LimitNOFILE.",
-                count(all),
-                count(limit)
-            ),
+        let (all, limit) = (count(all), count(limit));
+        findings.soon(format!(
+            "{all} of the {limit} connections that the process may serve are open: raise process.max-connections or \
+             LimitNOFILE."
         ));
+    }
+    let Findings(mut all) = findings;
+    all.sort_by_key(|(urgency, _)| std::cmp::Reverse(*urgency));
+    all
+}
+
+/// Whether it is ready, its reloads, and the process that holds the private keys.
+fn program(status: &Status, findings: &mut Findings) {
+    let reload = &status.measured.reload;
+    if let Some(reason) = &status.not_ready_because {
+        findings.bad(format!("Not ready: {reason}."));
+    }
+    if reload.last_problem.is_some() && reload.left_out {
+        findings
+            .bad("Files cannot be used; what was read from them before stays in use. They are named below.");
+    } else if reload.last_problem.is_some() {
+        let generation = reload.generation.unwrap_or_default();
+        findings.bad(format!(
+            "The last reload changed nothing; generation {generation} is served. Its problems are below."
+        ));
+    }
+    let keys = status.measured.key_process.unwrap_or_default();
+    if status.measured.key_process.is_some() && !keys.answers {
+        findings.bad(
+            "The process that holds the private keys does not answer: handshakes that need a signature fail.",
+        );
+    }
+    if keys.restarts > 0 {
+        let often = times(keys.restarts);
+        findings.soon(format!(
+            "The process that holds the private keys was started again {often}: the log says why."
+        ));
+    }
+}
+
+/// Certificates and their files: those that are gone, those that expire, and their OCSP responses.
+fn certificates(status: &Status, findings: &mut Findings) {
+    let measured = &status.measured;
+    for problems in measured.file_problems.iter().filter(|problems| problems.removed > 0) {
+        let (files, service) = (counted(problems.removed, "certificate file"), &problems.service);
+        findings.soon(format!("Removed from {service}: {files}. What was in them is served on for a while."));
+    }
+    for problems in measured.file_problems.iter().filter(|problems| problems.not_stapled > 0) {
+        let (files, service) = (counted(problems.not_stapled, "OCSP response"), &problems.service);
+        findings.soon(format!(
+            "Of {service} {files} cannot be used. The certificates are served; the log says what is wrong."
+        ));
+    }
+    for certificate in &measured.certificates {
+        let (name, kind, service) = (&certificate.name, &certificate.kind, &certificate.service);
+        let left = certificate.staple_until.and_then(|until| until.duration_since(measured.process.now).ok());
+        if let Some(left) = left.filter(|left| *left < STAPLE_SOON).map(long) {
+            findings.soon(format!(
+                "The OCSP response of the {kind} certificate {name} of {service} expires in {left}: its renewal is late."
+            ));
+        }
+        let (urgency, words) = expiry(certificate.not_after, measured.process.now);
+        if urgency > Urgency::Good {
+            findings.add(urgency, format!("The {kind} certificate {name} of {service} {words}."));
+        }
+    }
+    for list in &measured.revocation_lists {
+        let (urgency, words) = list_expiry(list, measured.process.now);
+        if urgency > Urgency::Good {
+            let (issuer, service) = (&list.issuer, &list.service);
+            findings.add(urgency, format!("The revocation list of {issuer} (clients of {service}) {words}."));
+        }
+    }
+}
+
+/// Threads, and what this machine is short of.
+fn machine(status: &Status, findings: &mut Findings) {
+    let (measured, process) = (&status.measured, &status.measured.process);
+    for thread in &measured.threads {
+        let name = &thread.name;
+        if thread.backing_off {
+            findings.bad(format!("{name} accepts nothing for now: this machine is out of files or memory."));
+        }
+        if thread.panics > 0 {
+            let lost = counted(thread.panics, "connection");
+            findings.bad(format!("{name}: {lost} lost to a fault of Handfast's own."));
+        }
+    }
+    if let Some(range) = process.source_port_count() {
+        for (backend, (ports, sources)) in source_ports(measured) {
+            let all = range.saturating_mul(sources);
+            if ports * 100 >= all * NEARLY_FULL {
+                let share = share_of(ports, all);
+                findings.bad(format!(
+                    "{share} of the source ports towards {backend} are in use: add an address (source) or a backend."
+                ));
+            }
+        }
+    }
+    if let (Some(open), Some(max)) = (process.open_files, process.max_files)
+        && open.saturating_mul(100) >= max.saturating_mul(NEARLY_FULL)
+    {
+        let share = share_of(open, max);
+        findings.bad(format!("{share} of the allowed file descriptors are open: raise LimitNOFILE."));
+    }
+    if measured.access_log_dropped > 0 {
+        findings.soon(format!("{} of the access log lost.", counted(measured.access_log_dropped, "line")));
     }
 }
 
@@ -65,64 +203,48 @@ fn has_backend(service: &ServiceSnapshot) -> bool {
     service.backends.iter().any(|backend| backend.is_up() == Some(true))
 }
 
+/// `since 2026-11-24 12:00:01 UTC (3 min ago)`; to the second, so that a person finds it in a log.
+fn since(time: SystemTime, now: SystemTime) -> String {
+    let ago = long(now.duration_since(time).unwrap_or_default());
+    format!("since {} ({ago} ago)", Utc::of(time).for_people())
+}
+
 fn backends(service: &ServiceSnapshot, now: SystemTime, findings: &mut Findings) {
+    let name = &service.name;
     let configured = service.backends.iter().filter(|backend| backend.is_up().is_some()).count();
     let urgency = if has_backend(service) { Urgency::Soon } else { Urgency::Bad };
     if configured > 0 && urgency == Urgency::Bad {
-        let all = if configured == 1 { "Its only backend is" } else { "None of its backends is" };
-        let not = if configured == 1 { "not " } else { "" };
-        findings
-            .push((Urgency::Bad, format!("Clients of {} reach no backend. {all} {not}up.", service.name)));
+        let all = if configured == 1 { "Its only backend is not" } else { "None of its backends is" };
+        findings.bad(format!("Clients of {name} reach no backend. {all} up."));
     }
     for backend in &service.backends {
         if matches!(backend.state, BackendState::Down | BackendState::OnTrial) {
-            findings.push((urgency, down(service, backend, now)));
+            findings.add(urgency, down(name, backend, now));
         }
         if let (BackendState::CheckFailed, Some(check)) = (backend.state, &backend.check) {
-            findings.push((urgency, checked_down(service, backend, check, now)));
+            let (since, checks) =
+                (since(check.since.unwrap_or(now), now), counted(check.in_a_row.into(), "check"));
+            let why = match &check.last_failure {
+                Some(reason) => format!("the last {checks} failed: {reason}"),
+                None => format!("the last {checks} passed, which is not yet enough"),
+            };
+            let backend = &backend.name;
+            findings
+                .add(urgency, format!("Backend {backend} of {name} is down {since} by its checks: {why}."));
         }
     }
 }
 
-fn down(service: &ServiceSnapshot, backend: &BackendSnapshot, now: SystemTime) -> String {
-    let since = backend.down_since.unwrap_or(now);
+fn down(service: &str, backend: &BackendSnapshot, now: SystemTime) -> String {
+    let (name, since) = (&backend.name, since(backend.down_since.unwrap_or(now), now));
     let again = match backend.pause_left_seconds {
         None => "one connection tries it now".to_owned(),
         Some(left) if left > 0.0 => format!("one connection tries it in {left:.0} s"),
         Some(_) => "the next connection tries it".to_owned(),
     };
-    format!(
-        "Backend {} of {} is down since {} ({} ago): {}. {} in a row failed; {again}.",
-        backend.name,
-        service.name,
-        clock(since),
-        long(now.duration_since(since).unwrap_or_default()),
-        cause(backend.last_failure),
-        counted(backend.failures_in_a_row.into(), "attempt"),
-    )
-}
-
-fn checked_down(
-    service: &ServiceSnapshot,
-    backend: &BackendSnapshot,
-    check: &CheckSnapshot,
-    now: SystemTime,
-) -> String {
-    let since = check.since.unwrap_or(now);
-    format!(
-        "Backend {} of {} is down since {} ({} ago) by its checks: {}.",
-        backend.name,
-        service.name,
-        clock(since),
-        long(now.duration_since(since).unwrap_or_default()),
-        match &check.last_failure {
-            Some(reason) => format!("the last {} failed: {reason}", counted(check.in_a_row.into(), "check")),
-            None => format!(
-                "the last {} passed, which is not yet enough",
-                counted(check.in_a_row.into(), "check")
-            ),
-        }
-    )
+    let (cause, attempts) =
+        (cause(backend.last_failure), counted(backend.failures_in_a_row.into(), "attempt"));
+    format!("Backend {name} of {service} is down {since}: {cause}. {attempts} in a row failed; {again}.")
 }
 
 fn cause(word: Option<&str>) -> String {
@@ -133,13 +255,9 @@ fn cause(word: Option<&str>) -> String {
     }
 }
 
-/// A moment to the second: a person looks for it in a log.
-fn clock(time: SystemTime) -> String {
-    Utc::of(time).for_people().to_string()
-}
-
 /// Connections that reached no backend, and attempts that failed though another backend then served.
 fn connecting(service: &ServiceSnapshot, recent: &RecentService, over: &str, findings: &mut Findings) {
+    let name = &service.name;
     let failed = |end: &&End| {
         end.step == Some(Step::Connect) && end.side != Some(Side::Client) && end.cause != Some(Cause::Stopped)
     };
@@ -147,28 +265,17 @@ fn connecting(service: &ServiceSnapshot, recent: &RecentService, over: &str, fin
     if let Some((missed, why)) = most(recent, failed) {
         let all = reached + missed;
         let urgency = if missed * 100 >= all * URGENT { Urgency::Bad } else { Urgency::Soon };
-        let (missed, share) = (count(missed), share_of(missed, all));
-        let name = &service.name;
-        findings.push((
-            urgency,
-            format!(
-                "{missed} of {} ({share}) of {name} reached no backend {over}: {why}.",
-                counted(all, "connection")
-            ),
-        ));
+        let (missed, all, share) = (count(missed), counted(all, "connection"), share_of(missed, all));
+        findings
+            .add(urgency, format!("{missed} of {all} ({share}) of {name} reached no backend {over}: {why}."));
     }
     for backend in service.backends.iter().filter(|backend| backend.state == BackendState::Up) {
         let Attempts { connected, failed } = recent.backends.get(&backend.name).copied().unwrap_or_default();
         if failed > 0 {
-            let all = counted(connected + failed, "attempt");
-            let why = cause(backend.last_failure);
-            let (backend, service) = (&backend.name, &service.name);
-            findings.push((
-                Urgency::Soon,
-                format!(
-                    "{} of {all} to connect to backend {backend} of {service} failed {over}: {why}.",
-                    count(failed)
-                ),
+            let (failed, all) = (count(failed), counted(connected + failed, "attempt"));
+            let (why, backend) = (cause(backend.last_failure), &backend.name);
+            findings.soon(format!(
+                "{failed} of {all} to connect to backend {backend} of {name} failed {over}: {why}."
             ));
         }
     }
@@ -184,28 +291,20 @@ fn others(service: &ServiceSnapshot, recent: &RecentService, over: &str, finding
     if let Some((broken, why)) = most(recent, broken)
         && broken * 100 >= all * URGENT
     {
-        let all = counted(all, "connection");
-        findings.push((
-            Urgency::Soon,
-            format!("The backend broke off {} of {all} of {name} that ended {over}: {why}.", count(broken)),
-        ));
+        let (broken, all) = (count(broken), counted(all, "connection"));
+        findings.soon(format!("The backend broke off {broken} of {all} of {name} that ended {over}: {why}."));
     }
     let ours = |end: &&End| end.side == Some(Side::Local) && end.step != Some(Step::Connect);
     if let Some((failed, why)) = most(recent, ours) {
         let failed = counted(failed, "connection");
-        findings.push((Urgency::Bad, format!("{failed} of {name} failed on this machine {over}: {why}.")));
+        findings.bad(format!("{failed} of {name} failed on this machine {over}: {why}."));
     }
     if let Some((failed, why)) = most(recent, |end| end.step == Some(Step::Handshake))
         && recent.handshakes == 0
         && failed >= CLIENTS
     {
-        findings.push((
-            Urgency::Soon,
-            format!(
-                "None of {} of {name} completed its handshake {over}: {why}.",
-                counted(failed, "TLS client")
-            ),
-        ));
+        let clients = counted(failed, "TLS client");
+        findings.soon(format!("None of {clients} of {name} completed its handshake {over}: {why}."));
     }
 }
 
@@ -218,101 +317,69 @@ fn most(recent: &RecentService, kind: impl Fn(&&End) -> bool) -> Option<(u64, St
 }
 
 fn limits(service: &ServiceSnapshot, status: &Status, findings: &mut Findings) {
-    let name = &service.name;
-    for (limit, waiting) in service.waiting.iter().filter(|(_, waiting)| **waiting > 0) {
-        let (key, most, now) = match *limit {
+    let (name, limit) = (&service.name, service.connections_limit);
+    let waiting = || service.waiting.iter().filter(|(_, waiting)| **waiting > 0);
+    for (of, waiting) in waiting() {
+        let (key, most, now) = match *of {
             "process" => ("process.max-connections", status.measured.connections_limit, connections(status)),
-            _ => (
-                "max-connections of the service",
-                service.connections_limit.unwrap_or_default(),
-                service.connections(),
-            ),
+            _ => ("max-connections of the service", limit.unwrap_or_default(), service.connections()),
         };
-        findings.push((
-            Urgency::Bad,
-            format!(
-                "{} for {name}: {} of {} connections are open. Raise {key}, or find out why they do not end.",
-                counted_waiting(*waiting),
-                count(now),
-                count(most)
-            ),
+        let wait = if *waiting == 1 { "client waits" } else { "clients wait" };
+        let (waiting, now, most) = (count(*waiting), count(now), count(most));
+        findings.bad(format!(
+            "{waiting} {wait} for {name}: {now} of {most} connections are open. Raise {key}, or find out why they do not \
+             end."
         ));
     }
     let nearly = |limit: &u64| service.connections() * 100 >= limit * NEARLY_FULL;
-    let waits = service.waiting.values().any(|waiting| *waiting > 0);
-    if let Some(limit) = service.connections_limit.filter(nearly)
-        && !waits
-    {
+    if let Some(limit) = limit.filter(nearly).filter(|_| waiting().next().is_none()) {
         let (now, limit) = (count(service.connections()), count(limit));
-        findings.push((
-            Urgency::Soon,
-            format!("{name} has {now} of {limit} connections (max-connections): then clients wait."),
+        findings
+            .soon(format!("{name} has {now} of {limit} connections (max-connections): then clients wait."));
+    }
+    let over = format!("in the last {:.0} s", status.recent.over_seconds);
+    let recent = status.recent.services.get(name);
+    if let Some(clients) = recent.map(|recent| recent.too_fast).filter(|clients| *clients > 0) {
+        let clients = counted(clients, "connection");
+        findings.soon(format!(
+            "{clients} to {name} refused by a reset {over}: too many handshakes from their address (handshake-rate). The \
+             access log has the addresses (handshake-rate)."
         ));
     }
-    let too_fast = status.recent.services.get(name).map_or(0, |recent| recent.too_fast);
-    if too_fast > 0 {
-        findings.push((
-            Urgency::Soon,
-            format!(
-                "{} to {name} refused by a reset in the last {:.0} s: too many handshakes from their address (handshake-rate). The \
-                 access log has the addresses (handshake-rate).",
-                counted(too_fast, "connection"),
-                status.recent.over_seconds,
-            ),
-        ));
-    }
-    let turned_away = status.recent.services.get(name).map_or(0, |recent| recent.turned_away);
-    if turned_away > 0 {
+    if let Some(clients) = recent.map(|recent| recent.turned_away).filter(|clients| *clients > 0) {
         let (clients, limit) =
-            (counted(turned_away, "connection"), service.address_limit.unwrap_or_default());
-        findings.push((
-            Urgency::Soon,
-            format!(
-                "{clients} to {name} refused by a reset in the last {:.0} s: their address had {} already (max-connections-per-address). \
-                 The access log has the addresses (address-limit).",
-                status.recent.over_seconds,
-                count(limit)
-            ),
+            (counted(clients, "connection"), count(service.address_limit.unwrap_or_default()));
+        findings.soon(format!(
+            "{clients} to {name} refused by a reset {over}: their address had {limit} already \
+             (max-connections-per-address). The access log has the addresses (address-limit)."
         ));
     }
 }
 
-fn counted_waiting(waiting: u64) -> String {
-    if waiting == 1 { "1 client waits".into() } else { format!("{} clients wait", count(waiting)) }
-}
-
-fn unresolved(name: &NameSnapshot, problem: &str, status: &Status) -> (Urgency, String) {
-    let now = status.measured.process.now;
-    let services = name.services.join(", ");
-    let since = name.failing_since.map_or(String::new(), |since| {
-        format!(" since {} ({} ago)", clock(since), long(now.duration_since(since).unwrap_or_default()))
-    });
-    let host = name.name.rsplit_once(':').map_or(&*name.name, |(host, _)| host);
-    let failed = counted(name.failed, "DNS lookup");
-    if name.addresses.is_empty() {
-        let of_name = |service: &&ServiceSnapshot| name.services.contains(&service.name);
-        let served = status.measured.services.iter().filter(of_name).all(has_backend);
-        let urgency = if served { Urgency::Soon } else { Urgency::Bad };
-        return (
-            urgency,
-            format!(
-                "The name {} of backends of {services} has no address{since}: {problem}. {failed} failed, none was ever \
-                 answered. Try getent ahosts {host} on this machine.",
-                name.name
-            ),
-        );
-    }
-    (
-        Urgency::Soon,
-        format!(
-            "The name {} of backends of {services} cannot be resolved{since}: {problem}. {} in use until it can.",
-            name.name,
-            match &name.addresses[..] {
-                [address] => format!("Its last address {address} stays"),
-                addresses => format!("Its last addresses {} stay", addresses.join(", ")),
-            }
-        ),
-    )
+fn unresolved(lookups: &NameSnapshot, problem: &str, status: &Status, findings: &mut Findings) {
+    let (name, services, now) = (&lookups.name, lookups.services.join(", "), status.measured.process.now);
+    let since = lookups.failing_since.map_or(String::new(), |time| format!(" {}", since(time, now)));
+    let stays = match &lookups.addresses[..] {
+        [] => {
+            let of_name = |service: &&ServiceSnapshot| lookups.services.contains(&service.name);
+            let served = status.measured.services.iter().filter(of_name).all(has_backend);
+            let urgency = if served { Urgency::Soon } else { Urgency::Bad };
+            let host = name.rsplit_once(':').map_or(&**name, |(host, _)| host);
+            let failed = counted(lookups.failed, "DNS lookup");
+            return findings.add(
+                urgency,
+                format!(
+                    "The name {name} of backends of {services} has no address{since}: {problem}. {failed} failed, none \
+                     was ever answered. Try getent ahosts {host} on this machine."
+                ),
+            );
+        }
+        [address] => format!("Its last address {address} stays"),
+        addresses => format!("Its last addresses {} stay", addresses.join(", ")),
+    };
+    findings.soon(format!(
+        "The name {name} of backends of {services} cannot be resolved{since}: {problem}. {stays} in use until it can."
+    ));
 }
 
 #[cfg(test)]

@@ -1,6 +1,4 @@
-//! Numbers and events in words, as a person says them.
-//!
-//! In: seconds, bytes, counts, moments. Out: short text, not yet escaped for HTML.
+//! Numbers and events in words, not yet escaped for HTML.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,12 +6,10 @@ use handfast_observe::metrics::RevocationListSnapshot;
 
 pub(super) use handfast_text::units::{bytes, count, counted, long, rate, share_of};
 
-/// Seconds in a unit that fits.
 pub(super) fn seconds(seconds: f64) -> String {
     handfast_text::units::duration(seconds * 1e9)
 }
 
-/// How urgent something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
     Good,
@@ -22,7 +18,6 @@ pub(super) enum Urgency {
 }
 
 impl Urgency {
-    /// The class in the style sheet.
     pub(super) const fn class(self) -> &'static str {
         match self {
             Self::Good => "good",

@@ -2,7 +2,7 @@
 
 use handfast_text::calendar::Utc;
 
-use super::format::{bytes, rate, seconds};
+use super::format::{bytes, count, rate, seconds};
 use super::html::Html;
 use crate::hour::{APART, POINTS, Point};
 use crate::status::Status;
@@ -12,56 +12,42 @@ const HEIGHT: f32 = 60.0;
 /// Room for half a line's width at the top and the bottom.
 const EDGE: f32 = 2.0;
 
-/// One drawing.
-struct Drawing {
-    title: &'static str,
-    lines: &'static [Line],
-    /// A figure as text.
-    words: fn(f64) -> String,
-}
+/// One drawing: its title, how a figure is written, and its lines.
+type Drawing = (&'static str, fn(f64) -> String, &'static [Line]);
 
 /// One line: its class in the style sheet, its name, and where its figures are.
 type Line = (&'static str, &'static str, fn(&Point) -> Option<f32>);
 
 const DRAWINGS: [Drawing; 5] = [
-    Drawing {
-        title: "New connections and handshakes",
-        lines: &[
+    (
+        "New connections and handshakes",
+        rate,
+        &[
             ("queue", "connections", |point| Some(point.connections)),
             ("crypto", "full handshakes", |point| Some(point.full)),
             ("client", "resumed handshakes", |point| Some(point.resumed)),
         ],
-        words: rate,
-    },
-    Drawing {
-        title: "Bytes",
-        lines: &[
+    ),
+    (
+        "Bytes",
+        |figure| format!("{}/s", bytes(figure as u64)),
+        &[
             ("crypto", "to backends", |point| Some(point.to_backend)),
             ("hello", "to clients", |point| Some(point.to_client)),
         ],
-        words: |figure| format!("{}/s", bytes(figure as u64)),
-    },
-    Drawing {
-        title: "Open connections",
-        lines: &[("hello", "open", |point| Some(point.open))],
-        words: |figure| super::format::count(figure as u64),
-    },
-    Drawing {
-        title: "Time of a handshake",
-        lines: &[
+    ),
+    ("Open connections", |figure| count(figure as u64), &[("hello", "open", |point| Some(point.open))]),
+    (
+        "Time of a handshake",
+        seconds,
+        &[
             ("client", "median", |point| point.handshake.map(|[half, _]| half)),
             ("crypto", "99 %", |point| point.handshake.map(|[_, most]| most)),
         ],
-        words: seconds,
-    },
-    Drawing {
-        title: "Connections that failed",
-        lines: &[("failed", "failed", |point| Some(point.failures))],
-        words: rate,
-    },
+    ),
+    ("Connections that failed", rate, &[("failed", "failed", |point| Some(point.failures))]),
 ];
 
-/// The last hour.
 pub(super) fn hour(html: &mut Html, status: &Status) {
     let minutes = (status.hour.len() as u64 * APART.as_secs()).div_ceil(60);
     let meaning = match minutes {
@@ -80,22 +66,22 @@ pub(super) fn hour(html: &mut Html, status: &Status) {
     html.raw("</section>");
 }
 
-fn draw(html: &mut Html, drawing: &Drawing, points: &[Point]) {
+fn draw(html: &mut Html, (title, words, lines): &Drawing, points: &[Point]) {
     let figures = |line: &Line| points.iter().filter_map(line.2).fold(0.0, f32::max);
-    let most = drawing.lines.iter().map(figures).fold(0.0, f32::max);
-    let highest = format!("highest {}", (drawing.words)(most.into()));
-    html.raw("<figure><figcaption><strong>").text(drawing.title).raw("</strong> <small>").text(&highest);
+    let most = lines.iter().map(figures).fold(0.0, f32::max);
+    let highest = format!("highest {}", words(most.into()));
+    html.raw("<figure><figcaption><strong>").text(title).raw("</strong> <small>").text(&highest);
     html.raw("</small></figcaption>");
     html.raw(&format!(
         "<svg class=lines viewBox=\"0 0 {POINTS} {HEIGHT}\" preserveAspectRatio=none role=img aria-label=\""
     ));
-    html.text(&format!("{}: {highest}", drawing.title)).raw("\">");
-    for line in drawing.lines {
-        html.raw(&format!("<path class={} d=\"{}\" />", line.0, path(points, line.2, most)));
+    html.text(&format!("{title}: {highest}")).raw("\">");
+    for (class, _, figure) in *lines {
+        html.raw(&format!("<path class={class} d=\"{}\" />", path(points, *figure, most)));
     }
     html.raw("</svg><ul class=legend>");
-    for (class, name, figure) in drawing.lines {
-        let now = points.last().and_then(figure).map_or("none".into(), |now| (drawing.words)(now.into()));
+    for (class, name, figure) in *lines {
+        let now = points.last().and_then(figure).map_or("none".into(), |now| words(now.into()));
         html.raw(&format!("<li class={class}>")).text(&format!("{name}: {now}")).raw("</li>");
     }
     html.raw("</ul></figure>");
@@ -123,7 +109,6 @@ fn path(points: &[Point], figure: fn(&Point) -> Option<f32>, most: f32) -> Strin
     path
 }
 
-/// The last connections that failed, one by one.
 pub(super) fn failures(html: &mut Html, status: &Status) {
     if status.failures.is_empty() {
         return;
@@ -132,14 +117,14 @@ pub(super) fn failures(html: &mut Html, status: &Status) {
         "The last connections that failed",
         "A few of each kind, the newest first; all are counted above, and are in the access log. Times are of accept, in UTC.",
     );
-    html.table(&["Time", "Service", "Client", "Backend", "What happened"]);
+    html.table("Time|Service|Client|Backend|What happened");
     for failure in &status.failures {
         let client = failure.client.map(|client| client.to_string());
         html.raw("<tr>").element("td class=code", &Utc::of(failure.time).time_of_day().to_string());
         html.cell(&failure.service).element("td class=code", client.as_deref().unwrap_or("unix socket"));
         html.element("td class=code", failure.backend.as_deref().unwrap_or("–"));
-        html.raw("<td>").text(&super::sections::capitalised(&failure.sentence));
-        html.element("small", failure.detail.as_deref().unwrap_or_default()).raw("</td></tr>");
+        html.raw("<td>").text(&super::sections::capitalised(&failure.reason.sentence()));
+        html.element("small", failure.reason.detail.as_deref().unwrap_or_default()).raw("</td></tr>");
     }
     html.end_table().raw("</section>");
 }

@@ -1,8 +1,5 @@
-//! Building HTML so that text cannot become markup.
-//!
-//! In: our own markup, and text from any source. Out: one string.
+//! Builds HTML so that text cannot become markup.
 
-/// A document being written.
 pub(super) struct Html(String);
 
 impl Html {
@@ -10,7 +7,6 @@ impl Html {
         Self(String::with_capacity(32 * 1024))
     }
 
-    /// Our own markup, as it is.
     pub(super) fn raw(&mut self, markup: &str) -> &mut Self {
         self.0.push_str(markup);
         self
@@ -46,10 +42,10 @@ impl Html {
         self
     }
 
-    /// The head of a table; headings that begin with `#` are of columns of numbers.
-    pub(super) fn table(&mut self, headings: &[&str]) -> &mut Self {
+    /// The head of a table, with a bar between its headings; those that begin with `#` are of columns of numbers.
+    pub(super) fn table(&mut self, headings: &str) -> &mut Self {
         self.raw("<div class=wide><table><thead><tr>");
-        for heading in headings {
+        for heading in headings.split('|') {
             match heading.strip_prefix('#') {
                 Some(heading) => self.element("th class=number", heading),
                 None => self.element("th", heading),
@@ -58,23 +54,25 @@ impl Html {
         self.raw("</tr></thead><tbody>")
     }
 
-    /// The end of a table.
     pub(super) fn end_table(&mut self) -> &mut Self {
         self.raw("</tbody></table></div>")
     }
 
-    /// A cell with text.
+    /// A cell with a bar, and what it shows in words.
+    pub(super) fn bar_cell(&mut self, label: &str, parts: &[(&str, f64)], words: &str) -> &mut Self {
+        self.raw("<td class=bars>").bar(label, parts).element("small", words).raw("</td>")
+    }
+
     pub(super) fn cell(&mut self, text: &str) -> &mut Self {
         self.element("td", text)
     }
 
-    /// A cell with a number.
     pub(super) fn number(&mut self, text: &str) -> &mut Self {
         self.element("td class=number", text)
     }
 
     /// A bar of parts, each with its class and its share of the whole width (0 … 1).
-    pub(super) fn bar(&mut self, label: &str, parts: &[(&str, f64)]) -> &mut Self {
+    fn bar(&mut self, label: &str, parts: &[(&str, f64)]) -> &mut Self {
         self.raw("<svg class=bar viewBox=\"0 0 100 8\" preserveAspectRatio=none role=img aria-label=\"");
         self.text(label).raw("\">");
         let mut left = 0.0;

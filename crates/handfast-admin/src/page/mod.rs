@@ -1,8 +1,6 @@
-//! The status page: one HTML document without scripts, images or anything fetched from elsewhere.
-//!
-//! In: a [`Status`]. Out: HTML, in the reader's light or dark. What needs attention comes first; every colour is also a word.
+//! The status page: one HTML document without scripts, images or anything fetched from elsewhere, in light or dark. What needs attention
+//! comes first; every colour is also a word.
 
-mod attention;
 mod hour;
 mod html;
 mod sections;
@@ -21,7 +19,7 @@ const STYLE: &str = include_str!("style.css");
 
 /// What needs attention, the most urgent first.
 pub(super) fn findings(status: &Status) -> Vec<Attention> {
-    let all = attention::sorted_findings(status).into_iter();
+    let all = findings::sorted_findings(status).into_iter();
     all.map(|(urgency, sentence)| Attention { urgency: urgency.class(), sentence }).collect()
 }
 
@@ -39,7 +37,7 @@ pub(super) fn page(status: &Status, refresh: Option<u32>) -> String {
     html.raw("<style>").raw(STYLE).raw("</style>");
     header(&mut html, status, refresh);
     html.raw("<main>");
-    attention::attention(&mut html, status);
+    findings::attention(&mut html, status);
     sections::services(&mut html, status);
     hour::hour(&mut html, status);
     sections::handshakes(&mut html, status);

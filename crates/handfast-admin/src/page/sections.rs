@@ -21,16 +21,7 @@ pub(super) fn services(html: &mut Html, status: &Status) {
         seconds => format!("Rates are means over the last {seconds:.0} seconds."),
     };
     html.section("Services", &over);
-    html.table(&[
-        "Service",
-        "Listens on",
-        "Goes to",
-        "#Connections now",
-        "#New",
-        "#Handshakes",
-        "#To backend",
-        "#To client",
-    ]);
+    html.table("Service|Listens on|Goes to|#Connections now|#New|#Handshakes|#To backend|#To client");
     for service in &status.overview.services {
         let measured = status.measured.services.iter().find(|seen| seen.name == service.name);
         let rates = status.rates.services.get(&service.name).copied().unwrap_or_default();
@@ -63,7 +54,6 @@ fn service_words(service: &ServiceOverview) -> String {
     words.join(" · ")
 }
 
-/// Handshake times split in phases.
 pub(super) fn handshakes(html: &mut Html, status: &Status) {
     let (full, resumed) = status.measured.services.iter().fold((0, 0), |(full, resumed), service| {
         (full + service.handshakes_full, resumed + service.handshakes_resumed)
@@ -84,7 +74,7 @@ pub(super) fn handshakes(html: &mut Html, status: &Status) {
         html.raw(&format!("<li class={class}>")).text(words).raw("</li>");
     }
     html.raw("</ul>");
-    html.table(&["Kind", "#Count", "#Median", "#99 %", "Where the mean time goes"]);
+    html.table("Kind|#Count|#Median|#99 %|Where the mean time goes");
     let means = status.measured.handshakes.iter().filter_map(|seen| seen.total.mean_seconds());
     let longest = means.fold(0.0, f64::max);
     for seen in &status.measured.handshakes {
@@ -103,23 +93,14 @@ fn handshake(html: &mut Html, seen: &HandshakeSnapshot, longest: f64) {
         html.number(&seen.total.quantile_seconds(q).map_or("".into(), seconds));
     }
     let means = seen.phases.each_ref().map(|phase| phase.mean_seconds().unwrap_or_default());
-    let words: Vec<_> = PHASE_WORDS
-        .iter()
-        .zip(means)
-        .map(|((class, _), mean)| format!("{class} {}", seconds(mean)))
-        .collect();
-    let parts: Vec<_> = PHASE_WORDS
-        .iter()
-        .zip(means)
-        .map(|((class, _), mean)| (*class, if longest > 0.0 { mean / longest } else { 0.0 }))
-        .collect();
-    html.raw("<td class=bars>")
-        .bar(&words.join(", "), &parts)
-        .element("small", &words.join(" · "))
-        .raw("</td></tr>");
+    let part = |((class, _), mean): (&(&'static str, &str), f64)| {
+        let share = if longest > 0.0 { mean / longest } else { 0.0 };
+        (format!("{class} {}", seconds(mean)), (*class, share))
+    };
+    let (words, parts): (Vec<_>, Vec<_>) = PHASE_WORDS.iter().zip(means).map(part).unzip();
+    html.bar_cell(&words.join(", "), &parts, &words.join(" · ")).raw("</tr>");
 }
 
-/// How connections ended, in sentences.
 pub(super) fn ends(html: &mut Html, status: &Status) {
     let ends: Vec<(&str, &End)> = status
         .measured
@@ -142,7 +123,7 @@ pub(super) fn ends(html: &mut Html, status: &Status) {
     };
     html.section("How connections end", &meaning);
     if !failed.is_empty() {
-        html.table(&["#Count", "Service", "What happened", "step / side / cause"]);
+        html.table("#Count|Service|What happened|step / side / cause");
         for (service, end) in failed {
             html.raw("<tr>").number(&count(end.count)).cell(service);
             html.cell(&capitalised(&end.sentence()));

@@ -11,21 +11,14 @@ use handfast_observe::metrics::{
     BackendSnapshot, BackendState, Distribution, KeyProcessSnapshot, ThreadSnapshot, source_ports,
 };
 
-/// Certificates and the time they have left, the first to expire first.
 pub(super) fn certificates(html: &mut Html, status: &Status) {
     let mut certificates: Vec<_> = status.measured.certificates.iter().collect();
     certificates.sort_by_key(|certificate| certificate.not_after);
     html.section("Certificates", if certificates.is_empty() { "None is served." } else { "" });
     if !certificates.is_empty() {
-        html.table(&[
-            "Certificate",
-            "Key",
-            "Service",
-            "Expiry",
-            "Until",
-            "OCSP response until",
-            "#Full handshakes with its kind of key",
-        ]);
+        html.table(
+            "Certificate|Key|Service|Expiry|Until|OCSP response until|#Full handshakes with its kind of key",
+        );
         for certificate in certificates {
             let (urgency, words) = expiry(certificate.not_after, status.measured.process.now);
             html.raw("<tr>").cell(&certificate.name).cell(&certificate.kind).cell(&certificate.service);
@@ -49,7 +42,7 @@ pub(super) fn revocation_lists(html: &mut Html, status: &Status) {
     let mut lists: Vec<_> = status.measured.revocation_lists.iter().collect();
     lists.sort_by_key(|list| list.next_update);
     html.section("Revocation lists", "Clients' certificates are held against them.");
-    html.table(&["Authority", "Service", "#Revoked", "Expiry"]);
+    html.table("Authority|Service|#Revoked|Expiry");
     for list in lists {
         let (urgency, words) = list_expiry(list, status.measured.process.now);
         html.raw("<tr>").cell(&list.issuer).cell(&list.service).number(&count(list.entries));
@@ -62,19 +55,7 @@ pub(super) fn revocation_lists(html: &mut Html, status: &Status) {
 pub(super) fn backends(html: &mut Html, status: &Status) {
     let measured = &status.measured;
     html.section("Backends", "Failed attempts: also those after which another backend served the client.");
-    html.table(&[
-        "Backend",
-        "Service",
-        "State",
-        "#Weight",
-        "Last checks",
-        "#Connections now",
-        "#New",
-        "#Failed attempts",
-        "#Connect: median",
-        "#99 %",
-        "Source ports",
-    ]);
+    html.table("Backend|Service|State|#Weight|Last checks|#Connections now|#New|#Failed attempts|#Connect: median|#99 %|Source ports");
     let ports = source_ports(measured);
     for service in &measured.services {
         // What is gone and has no connection any more is history, which the metrics keep.
@@ -93,8 +74,7 @@ pub(super) fn backends(html: &mut Html, status: &Status) {
                     let all = range.saturating_mul(*sources);
                     let words = format!("{} of {}", count(*used), count(all));
                     let share = *used as f64 / all as f64;
-                    html.raw("<td class=bars>").bar(&words, &[("used", share), ("free", 1.0 - share)]);
-                    html.element("small", &words).raw("</td>");
+                    html.bar_cell(&words, &[("used", share), ("free", 1.0 - share)], &words);
                 }
                 _ => drop(html.cell("none needed")),
             }
@@ -138,7 +118,6 @@ fn weight(html: &mut Html, backend: &BackendSnapshot) {
     html.raw("</td>");
 }
 
-/// What the last check found, and how long ago.
 fn check(html: &mut Html, backend: &BackendSnapshot, now: SystemTime) {
     let Some(check) = &backend.check else {
         html.element("td", "not checked");
@@ -176,7 +155,7 @@ pub(super) fn names(html: &mut Html, status: &Status) {
         return;
     }
     html.section("Names of backends", "Resolved in the background; no connection waits for an answer.");
-    html.table(&["Name", "Service", "State", "Addresses in use", "#Answered", "#Failed"]);
+    html.table("Name|Service|State|Addresses in use|#Answered|#Failed");
     for name in &status.measured.names {
         html.raw("<tr>").cell(&name.name).cell(&name.services.join("\n"));
         match (&name.problem, name.addresses.is_empty()) {
@@ -202,7 +181,7 @@ fn quantiles(html: &mut Html, times: &Distribution) {
 /// Worker threads, then the others by their CPU time.
 pub(super) fn threads(html: &mut Html, status: &Status) {
     html.section("Threads", "Lag: how long an event had to wait while the thread worked on others. Idle turns: woken, and nothing moved.");
-    html.table(&["Thread", "CPU", "#CPU time", "#Tasks", "#Lag: median", "#99 %", "#Turns", "#Idle turns"]);
+    html.table("Thread|CPU|#CPU time|#Tasks|#Lag: median|#99 %|#Turns|#Idle turns");
     let cpu_seconds = &status.measured.process.cpu_seconds;
     for thread in &status.measured.threads {
         html.raw("<tr>").cell(&thread.name);
@@ -231,15 +210,13 @@ fn cpu(html: &mut Html, status: &Status, thread: &str) {
     match status.rates.cpu.get(thread) {
         Some(share) => {
             let words = format!("{:.0} %", share * 100.0);
-            html.raw("<td class=bars>").bar(&words, &[("used", *share), ("free", 1.0 - share)]);
-            html.element("small", &words).raw("</td>")
+            html.bar_cell(&words, &[("used", *share), ("free", 1.0 - share)], &words)
         }
         None => html.cell("–"),
     };
     html.number(&status.measured.process.cpu_seconds.get(thread).map_or("–".into(), |time| seconds(*time)));
 }
 
-/// The process: its configuration, memory, files and log.
 pub(super) fn process(html: &mut Html, status: &Status) {
     let measured = &status.measured;
     let (process, reload) = (&measured.process, &measured.reload);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attention::sorted_findings;
+use super::findings::sorted_findings;
 use super::format::Urgency;
 use super::*;
 use crate::fake::{Fake, Script};
@@ -114,7 +114,7 @@ fn text_cannot_become_markup() {
     status.measured.certificates[0].name = hostile.into();
     status.failures[0].service = hostile.into();
     status.failures[0].backend = Some(hostile.into());
-    status.failures[0].detail = Some(hostile.into());
+    status.failures[0].reason.detail = Some(hostile.into());
     let page = page(&status, None);
     assert!(!page.contains("<script") && !page.contains("<b>") && !page.contains("\"'&<"), "{page}");
     assert!(

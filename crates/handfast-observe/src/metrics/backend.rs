@@ -1,6 +1,4 @@
 //! What one worker thread counts for one backend of a service.
-//!
-//! In: calls from that thread alone. Out: cells that are added up to a [`BackendSnapshot`].
 
 #![expect(clippy::disallowed_types, reason = "held to make or collect blocks of cells, never to count")]
 
@@ -10,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use handfast_net::fault::Cause as SocketCause;
 use serde::Serialize;
 
-use super::counters::{AddTo, counters};
+use super::counters::{AddTo, counters, events};
 use super::ends::CauseCounts;
 use super::histogram::{Distribution, Histogram};
 use super::table::Table;
@@ -131,30 +129,21 @@ impl BackendMetrics {
         }
         backend
     }
+}
 
-    /// A connection to it was established after this time; exactly one [`disconnected`](Self::disconnected) follows.
-    #[inline]
-    pub fn connected(&self, after: Duration) {
-        self.connected.add(1);
-        self.connect.record(after);
-    }
-
-    /// It sent data this long after the client's bytes had arrived.
-    #[inline]
-    pub fn answered(&self, after: Duration) {
-        self.answer.record(after);
-    }
-
-    /// A connection to it was closed.
-    #[inline]
-    pub fn disconnected(&self) {
-        self.disconnected.add(1);
-    }
-
-    /// Connecting to it failed.
-    #[inline]
-    pub fn failed(&self, cause: Cause) {
-        self.failures.entry(cause.counted()).add(1);
+events! {
+    BackendMetrics as it {
+        /// A connection to it was established after this time; exactly one [`disconnected`](Self::disconnected) follows.
+        connected(after: Duration) => {
+            it.connected.add(1);
+            it.connect.record(after);
+        };
+        /// It sent data this long after the client's bytes had arrived.
+        answered(after: Duration) => it.answer.record(after);
+        /// A connection to it was closed.
+        disconnected() => it.disconnected.add(1);
+        /// Connecting to it failed.
+        failed(cause: Cause) => it.failures.entry(cause.counted()).add(1);
     }
 }
 
@@ -175,16 +164,7 @@ impl BackendSnapshot {
 
     /// Whether connections try it; `None` when it is not configured any more.
     pub fn is_up(&self) -> Option<bool> {
-        match self.state {
-            BackendState::Up => Some(true),
-            BackendState::Down
-            | BackendState::OnTrial
-            | BackendState::CheckFailed
-            | BackendState::Drained
-            | BackendState::TakenDown
-            | BackendState::NoAddress => Some(false),
-            BackendState::Gone => None,
-        }
+        (self.state != BackendState::Gone).then_some(self.state == BackendState::Up)
     }
 
     /// Attempts that failed, whatever the cause.

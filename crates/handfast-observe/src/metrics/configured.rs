@@ -1,7 +1,5 @@
-//! What the control thread knows of limits, backends and names: it is not counted by a thread, and belongs to the numbers.
-//!
-//! In: the state that is served, and what names resolve to. Out: rows of the snapshot, so that a backend is visible
-//! before the first connection to it, and also when it is unreachable.
+//! What the control thread reports of limits, backends and names, so that a backend is visible before the first connection to it, and also
+//! when it is unreachable.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,8 +1,6 @@
-//! The table of counters: one row declares a counter for the worker that counts it and for everything that reads it.
-//!
-//! In: rows of a name, a value and a cell. Out: the struct of cells, the struct of values in a snapshot, their sum over threads, and
-//! their words in an [upgrade](super::transfer). What a row cannot say is the family in OpenMetrics: a family joins several counters,
-//! and families have their own order.
+//! The table of counters: one row declares a counter for the worker that counts it, its value in a snapshot, the sum over threads, and the
+//! words in an [upgrade](super::transfer). Families of OpenMetrics are declared in `openmetrics.rs`: one joins several counters, and they have
+//! their own order.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -46,6 +44,21 @@ macro_rules! counters {
     };
 }
 pub(super) use counters;
+
+/// Declares what is counted when something happens: methods that only the thread that owns the cells calls.
+macro_rules! events {
+    ($of:ident as $it:ident { $($(#[$meta:meta])* $event:ident($($with:ident: $type:ty),*) => $count:expr;)* }) => {
+        impl $of {
+            $($(#[$meta])*
+            #[inline]
+            pub fn $event(&self $(, $with: $type)*) {
+                let $it = self;
+                $count;
+            })*
+        }
+    };
+}
+pub(super) use events;
 
 /// Statements in reverse order: ends are declared after beginnings and read before them, so what comes meanwhile shows as one connection
 /// more, never as one too few.

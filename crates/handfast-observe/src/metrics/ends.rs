@@ -11,7 +11,7 @@ use super::table::Table;
 use super::transfer::{Counts, Transfer};
 use crate::cause::Cause;
 use crate::cell::Cell;
-use crate::reason::{CloseReason, UNKNOWN_END};
+use crate::reason::CloseReason;
 use crate::steps::{Side, Step};
 
 /// The word for what is counted together, because its table was full or another version sent a word that this one does not know.
@@ -19,6 +19,9 @@ pub(super) const OTHER: &str = "other";
 
 /// What a worker counts an end under; the cause is [`Cause::counted`].
 pub(super) type EndKey = (Step, Side, Cause);
+
+/// What ends are counted under together; `None` is what was counted together with others.
+type EndParts = (Option<Step>, Option<Side>, Option<Cause>);
 
 /// A way in which connections ended, and how many did. `None` is one that is counted together with others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +38,7 @@ pub struct End {
 
 impl End {
     /// Its step, side and cause: ends that agree on them are counted together.
-    pub fn key(&self) -> (Option<Step>, Option<Side>, Option<Cause>) {
+    pub fn key(&self) -> EndParts {
         (self.step, self.side, self.cause)
     }
 
@@ -52,7 +55,7 @@ impl End {
     pub fn sentence(&self) -> String {
         match self.key() {
             (Some(step), Some(side), Some(cause)) => CloseReason::new(step, side, cause).sentence(),
-            _ => UNKNOWN_END.into(),
+            _ => "ended in a way too rare to be counted apart".into(),
         }
     }
 
@@ -61,13 +64,9 @@ impl End {
         self.cause.is_none_or(Cause::is_failure)
     }
 
-    /// The count of a key, which is added where the list lacks it.
-    fn count_of(
-        ends: &mut Vec<Self>,
-        (step, side, cause): (Option<Step>, Option<Side>, Option<Cause>),
-    ) -> &mut u64 {
-        let known = ends.iter().position(|end| end.key() == (step, side, cause));
-        let place = known.unwrap_or_else(|| {
+    fn count_of(ends: &mut Vec<Self>, key: EndParts) -> &mut u64 {
+        let place = ends.iter().position(|end| end.key() == key).unwrap_or_else(|| {
+            let (step, side, cause) = key;
             ends.push(Self { step, side, cause, count: 0 });
             ends.len() - 1
         });
@@ -93,9 +92,8 @@ impl Serialize for End {
 impl<const N: usize> AddTo<Vec<End>> for Table<EndKey, Cell, N> {
     fn add_to(&self, sum: &mut Vec<End>) {
         for (key, cell) in self.entries() {
-            let (step, side, cause) =
-                key.map_or((None, None, None), |(step, side, cause)| (Some(step), Some(side), Some(cause)));
-            *End::count_of(sum, (step, side, cause)) += cell.value();
+            let key = (key.map(|key| key.0), key.map(|key| key.1), key.map(|key| key.2));
+            *End::count_of(sum, key) += cell.value();
         }
     }
 }

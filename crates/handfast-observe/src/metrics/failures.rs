@@ -1,7 +1,5 @@
-//! The last connections of a thread that failed, for a person who looks at the status.
-//!
-//! In: records of such connections, on their worker's thread. Out: [`FailureSnapshot`]s. Other records do not
-//! come here, and no thread waits here: where a reader holds the list at that moment, the failure is only counted (as all are, by cause).
+//! The last connections of a thread that failed, for a person who looks at the status. No worker waits here: where a reader holds the list at
+//! that moment, the failure is only counted (as all are, by cause).
 
 #![expect(
     clippy::disallowed_types,
@@ -12,9 +10,10 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-use serde::Serialize;
+use handfast_text::calendar::Utc;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
-use super::times::time;
 use crate::reason::CloseReason;
 use crate::record::Record;
 
@@ -28,39 +27,38 @@ const DETAIL_BYTES: usize = 160;
 const SHOWN: usize = 32;
 
 /// A connection that failed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct FailureSnapshot {
     /// When it was accepted, as in the access log.
-    #[serde(serialize_with = "time")]
     pub time: SystemTime,
     /// Its service.
-    pub service: String,
+    pub service: Box<str>,
     /// Its client, as in the access log; `None` on unix sockets.
     pub client: Option<SocketAddr>,
     /// The backend that was dialled last.
-    pub backend: Option<String>,
-    /// The step it was in.
-    pub step: &'static str,
-    /// The side that ended it.
-    pub side: &'static str,
-    /// Why.
-    pub cause: &'static str,
-    /// The same as a sentence.
-    pub sentence: String,
-    /// What more is known.
-    pub detail: Option<String>,
+    pub backend: Option<Box<str>>,
+    /// Why it failed.
+    pub reason: CloseReason,
 }
 
-#[derive(Clone, Debug)]
-struct Failure {
-    time: SystemTime,
-    service: Box<str>,
-    client: Option<SocketAddr>,
-    backend: Option<Box<str>>,
-    reason: CloseReason,
+/// With its sentence.
+impl Serialize for FailureSnapshot {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut failure = serializer.serialize_struct("FailureSnapshot", 9)?;
+        failure.serialize_field("time", &format_args!("{}", Utc::of(self.time)))?;
+        failure.serialize_field("service", &self.service)?;
+        failure.serialize_field("client", &self.client)?;
+        failure.serialize_field("backend", &self.backend)?;
+        failure.serialize_field("step", self.reason.step.name())?;
+        failure.serialize_field("side", self.reason.side.name())?;
+        failure.serialize_field("cause", self.reason.cause.name())?;
+        failure.serialize_field("sentence", &self.reason.sentence())?;
+        failure.serialize_field("detail", &self.reason.detail)?;
+        failure.end()
+    }
 }
 
-impl Failure {
+impl FailureSnapshot {
     fn is_like(&self, service: &str, reason: &CloseReason) -> bool {
         let of = |reason: &CloseReason| (reason.step, reason.side, reason.cause);
         *self.service == *service && of(&self.reason) == of(reason)
@@ -69,7 +67,7 @@ impl Failure {
 
 /// The last failures of one thread, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Failures(Mutex<Vec<Failure>>);
+pub(super) struct Failures(Mutex<Vec<FailureSnapshot>>);
 
 impl Failures {
     /// A connection failed. Never waits. **Cost**: a microsecond, and up to three allocations.
@@ -86,7 +84,7 @@ impl Failures {
         }
         let detail =
             reason.detail.as_deref().map(|detail| &detail[..detail.floor_char_boundary(DETAIL_BYTES)]);
-        kept.push(Failure {
+        kept.push(FailureSnapshot {
             time: record.accepted_at,
             service: (&*record.service).into(),
             client: record.client,
@@ -98,31 +96,17 @@ impl Failures {
         });
     }
 
-    fn all(&self) -> Vec<Failure> {
+    fn all(&self) -> Vec<FailureSnapshot> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 /// The last failures of all threads, the newest first.
 pub(super) fn latest<'f>(threads: impl Iterator<Item = &'f Failures>) -> Vec<FailureSnapshot> {
-    let mut all: Vec<Failure> = threads.flat_map(Failures::all).collect();
+    let mut all: Vec<FailureSnapshot> = threads.flat_map(Failures::all).collect();
     all.sort_by_key(|failure| std::cmp::Reverse(failure.time));
     all.truncate(SHOWN);
-    let shown = |failure: Failure| {
-        let reason = failure.reason;
-        FailureSnapshot {
-            time: failure.time,
-            service: failure.service.into(),
-            client: failure.client,
-            backend: failure.backend.map(String::from),
-            step: reason.step.name(),
-            side: reason.side.name(),
-            cause: reason.cause.name(),
-            sentence: reason.sentence(),
-            detail: reason.detail.map(String::from),
-        }
-    };
-    all.into_iter().map(shown).collect()
+    all
 }
 
 #[cfg(test)]
@@ -152,10 +136,14 @@ mod tests {
         }
         let seen = latest([&failures].into_iter());
         assert_eq!(seen.len(), ALIKE + 1);
-        assert_eq!((seen[0].cause, seen[0].time), ("not-tls", record(999).accepted_at), "the newest first");
-        assert_eq!(seen[ALIKE].sentence, "during the handshake, the client sent a fatal TLS alert");
         assert_eq!(
-            seen[ALIKE].detail.as_ref().map(String::len),
+            (seen[0].reason.cause.name(), seen[0].time),
+            ("not-tls", record(999).accepted_at),
+            "the newest first"
+        );
+        assert_eq!(seen[ALIKE].reason.sentence(), "during the handshake, the client sent a fatal TLS alert");
+        assert_eq!(
+            seen[ALIKE].reason.detail.as_deref().map(str::len),
             Some(DETAIL_BYTES),
             "a peer's words are bounded"
         );

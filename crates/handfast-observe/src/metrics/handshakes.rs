@@ -1,6 +1,4 @@
 //! Where the time of handshakes went, by what was agreed on.
-//!
-//! In: a handshake that was completed, on its worker's thread. Out: histograms that `sum.rs` reads.
 
 #![expect(clippy::disallowed_types, reason = "held to intern a word, never to count")]
 
@@ -50,12 +48,11 @@ counters! {
     /// Whether a session was resumed.
     resumed: bool;
     /// Accept to the end of the handshake.
-    total: Distribution = Histogram;
+    total: Distribution = Histogram => ["total"];
     /// Its parts, in the order of [`PHASES`].
-    phases: [Distribution; PHASES.len()] = [Histogram; PHASES.len()];
+    phases: [Distribution; PHASES.len()] = [Histogram; PHASES.len()] => [];
 }
 
-/// The words of a handshake that was completed.
 pub(super) fn handshake_key(facts: &Agreed) -> HandshakeKey {
     let word = |known: Option<&'static str>| known.unwrap_or("none");
     (word(facts.version), word(facts.group), word(facts.signature), facts.resumed == Some(true))
@@ -83,38 +80,46 @@ impl HandshakeTimes {
     }
 }
 
+impl HandshakeSnapshot {
+    pub(super) fn key(&self) -> HandshakeKey {
+        (self.version, self.group, self.signature, self.resumed)
+    }
+
+    /// Those that agreed on this, which are added where the list lacks them.
+    pub(super) fn of(list: &mut Vec<Self>, key: HandshakeKey) -> &mut Self {
+        let place = list.iter().position(|seen| seen.key() == key).unwrap_or_else(|| {
+            let (version, group, signature, resumed) = key;
+            list.push(Self { version, group, signature, resumed, ..Self::default() });
+            list.len() - 1
+        });
+        &mut list[place]
+    }
+}
+
 impl Transfer for Vec<HandshakeSnapshot> {
     fn write(&self, words: &[&str], to: &mut Counts) {
         for seen in self {
             let resumed = if seen.resumed { "resumed" } else { "full" };
-            let head = [words, &[seen.version, seen.group, seen.signature, resumed]].concat();
-            let parts = [("total", &seen.total)].into_iter().chain(PHASES.into_iter().zip(&seen.phases));
-            parts.for_each(|(part, times)| times.write(&[&head[..], &[part]].concat(), to));
+            seen.write(&[words, &[seen.version, seen.group, seen.signature, resumed]].concat(), to);
         }
     }
 
     fn place(&mut self, words: &[&str]) -> Option<&mut u64> {
-        let [version, group, signature, resumed, part, cell] = words else { return None };
+        let [version, group, signature, resumed, rest @ ..] = words else { return None };
         let [version, group, signature] = [version, group, signature].map(|word| interned(word));
-        let resumed = *resumed == "resumed";
-        let key = (version, group, signature, resumed);
-        let is = |seen: &HandshakeSnapshot| (seen.version, seen.group, seen.signature, seen.resumed) == key;
-        let place = self.iter().position(is).unwrap_or_else(|| {
-            self.push(HandshakeSnapshot {
-                version,
-                group,
-                signature,
-                resumed,
-                ..HandshakeSnapshot::default()
-            });
-            self.len() - 1
-        });
-        let seen = self.get_mut(place)?;
-        match PHASES.iter().position(|phase| phase == part) {
-            Some(phase) => seen.phases.get_mut(phase)?.cell(cell),
-            None if *part == "total" => seen.total.cell(cell),
-            None => None,
-        }
+        HandshakeSnapshot::of(self, (version, group, signature, *resumed == "resumed")).place(rest)
+    }
+}
+
+/// Each part under its word.
+impl Transfer for [Distribution; PHASES.len()] {
+    fn write(&self, words: &[&str], to: &mut Counts) {
+        PHASES.iter().zip(self).for_each(|(phase, times)| times.write(&[words, &[phase]].concat(), to));
+    }
+
+    fn place(&mut self, words: &[&str]) -> Option<&mut u64> {
+        let (phase, rest) = words.split_first()?;
+        self[PHASES.iter().position(|known| known == phase)?].place(rest)
     }
 }
 

@@ -1,6 +1,4 @@
 //! Durations counted in buckets that one thread writes and others read.
-//!
-//! In: single durations on a worker's path. Out: a [`Distribution`], added up over threads for each snapshot.
 
 use std::time::Duration;
 
@@ -12,6 +10,8 @@ use crate::cell::Cell;
 const BOUNDED: usize = 54;
 /// One more for what is longer.
 const BUCKETS: usize = BOUNDED + 1;
+/// Numbers of a histogram: the buckets, and after them the sum in nanoseconds, at the place [`BUCKETS`].
+const PLACES: usize = BUCKETS + 1;
 
 /// Upper bounds (inclusive) of the buckets, in nanoseconds.
 const BOUNDS: [u64; BOUNDED] = bounds();
@@ -31,14 +31,11 @@ const fn bounds() -> [u64; BOUNDED] {
 ///
 /// **Cost:** 448 bytes; a measurement is six comparisons and two additions.
 #[derive(Debug)]
-pub struct Histogram {
-    counts: [Cell; BUCKETS],
-    nanoseconds: Cell,
-}
+pub struct Histogram([Cell; PLACES]);
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { counts: [const { Cell::new() }; BUCKETS], nanoseconds: Cell::default() }
+        Self([const { Cell::new() }; PLACES])
     }
 }
 
@@ -48,49 +45,40 @@ impl Histogram {
     pub fn record(&self, duration: Duration) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let bucket = BOUNDS.partition_point(|bound| *bound < nanoseconds);
-        self.counts[bucket].add(1);
-        self.nanoseconds.add(nanoseconds);
+        self.0[bucket].add(1);
+        self.0[BUCKETS].add(nanoseconds);
     }
 
     /// Adds what it holds to `sum`.
     pub fn add_to(&self, sum: &mut Distribution) {
-        for (total, cell) in sum.counts.iter_mut().zip(&self.counts) {
-            *total += cell.value();
-        }
-        sum.nanoseconds = sum.nanoseconds.wrapping_add(self.nanoseconds.value());
+        sum.0.iter_mut().zip(&self.0).for_each(|(sum, cell)| *sum = sum.wrapping_add(cell.value()));
     }
 }
 
 /// What histograms held when they were read, added up over threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Distribution {
-    counts: [u64; BUCKETS],
-    nanoseconds: u64,
-}
+pub struct Distribution([u64; PLACES]);
 
 impl Default for Distribution {
     fn default() -> Self {
-        Self { counts: [0; BUCKETS], nanoseconds: 0 }
+        Self([0; PLACES])
     }
 }
 
 impl Distribution {
     /// How many durations were counted.
     pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
+        self.0[..BUCKETS].iter().sum()
     }
 
     /// Their sum in seconds.
     pub fn sum_seconds(&self) -> f64 {
-        self.nanoseconds as f64 / 1e9
+        self.0[BUCKETS] as f64 / 1e9
     }
 
     /// Their mean; `None` when nothing was counted.
     pub fn mean_seconds(&self) -> Option<f64> {
-        match self.count() {
-            0 => None,
-            count => Some(self.sum_seconds() / count as f64),
-        }
+        Some(self.count()).filter(|count| *count > 0).map(|count| self.sum_seconds() / count as f64)
     }
 
     /// The duration that a share `q` (0 … 1) of them does not exceed, in seconds; `None` when nothing was counted.
@@ -104,7 +92,7 @@ impl Distribution {
         }
         let rank = (q.clamp(0.0, 1.0) * count as f64).max(1.0);
         let mut below = 0;
-        for (bucket, in_bucket) in self.counts.iter().enumerate().filter(|(_, in_bucket)| **in_bucket > 0) {
+        for (bucket, in_bucket) in self.0[..BUCKETS].iter().enumerate().filter(|(_, count)| **count > 0) {
             if (below + in_bucket) as f64 >= rank {
                 let Some(upper) = BOUNDS.get(bucket) else { break };
                 let lower = bucket.checked_sub(1).map_or(0, |previous| BOUNDS[previous]);
@@ -122,7 +110,7 @@ impl Distribution {
     pub(crate) fn buckets(&self) -> Vec<(f64, u64)> {
         let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(BOUNDED / 2 + 1);
         let mut pending = 0;
-        for (bucket, count) in self.counts.iter().enumerate() {
+        for (bucket, count) in self.0[..BUCKETS].iter().enumerate() {
             pending += count;
             let bound = BOUNDS.get(bucket).copied();
             if bucket % 2 == 0 || bound.is_none() {
@@ -137,34 +125,22 @@ impl Distribution {
 
     /// Every number that it is made of by its place: the buckets, and after them the sum in nanoseconds.
     pub(super) fn cells(&self) -> impl Iterator<Item = (usize, u64)> {
-        self.counts.iter().copied().chain([self.nanoseconds]).enumerate()
+        self.0.iter().copied().enumerate()
     }
 
     /// The number at such a place.
     pub(super) fn cell(&mut self, place: &str) -> Option<&mut u64> {
-        match place.parse() {
-            Ok(BUCKETS) => Some(&mut self.nanoseconds),
-            Ok(place) => self.counts.get_mut::<usize>(place),
-            Err(_) => None,
-        }
+        self.0.get_mut(place.parse::<usize>().ok()?)
     }
 
     /// What came since an earlier look at the same histograms.
     pub fn since(&self, earlier: &Self) -> Self {
-        let mut since = self.clone();
-        for (count, before) in since.counts.iter_mut().zip(&earlier.counts) {
-            *count = count.saturating_sub(*before);
-        }
-        since.nanoseconds = since.nanoseconds.saturating_sub(earlier.nanoseconds);
-        since
+        Self(std::array::from_fn(|place| self.0[place].saturating_sub(earlier.0[place])))
     }
 
     /// Adds another one to it.
     pub fn merge(&mut self, other: &Self) {
-        for (total, count) in self.counts.iter_mut().zip(&other.counts) {
-            *total += count;
-        }
-        self.nanoseconds = self.nanoseconds.wrapping_add(other.nanoseconds);
+        self.0.iter_mut().zip(&other.0).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
     }
 }
 

@@ -1,6 +1,4 @@
-//! What the kernel knows of this process: CPU by thread, files, memory, source ports.
-//!
-//! In: files of `/proc`, read for each snapshot. Out: a [`ProcessSnapshot`]; what a machine does not provide is left out.
+//! What the kernel reports of this process in `/proc`: CPU by thread, files, memory, source ports. What a machine does not provide is left out.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,6 +10,7 @@ use super::snapshot::ProcessSnapshot;
 ///
 /// **Cost:** about a dozen small files, three for each thread.
 pub(super) fn process(started: SystemTime) -> ProcessSnapshot {
+    let text = |path| fs::read_to_string(path).ok();
     ProcessSnapshot {
         now: SystemTime::now(),
         started,
@@ -19,13 +18,9 @@ pub(super) fn process(started: SystemTime) -> ProcessSnapshot {
         process_cpu_seconds: process_cpu_seconds(),
         open_files: open_files(),
         max_files: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
-        resident_bytes: fs::read_to_string("/proc/self/status")
-            .ok()
-            .and_then(|status| resident_bytes(&status)),
-        source_ports: fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
-            .ok()
-            .and_then(|range| port_range(&range)),
-        time_wait: fs::read_to_string("/proc/net/sockstat").ok().and_then(|sockstat| time_wait(&sockstat)),
+        resident_bytes: text("/proc/self/status").and_then(|status| resident_bytes(&status)),
+        source_ports: text("/proc/sys/net/ipv4/ip_local_port_range").and_then(|range| port_range(&range)),
+        time_wait: text("/proc/net/sockstat").and_then(|sockstat| time_wait(&sockstat)),
         ..ProcessSnapshot::default()
     }
 }

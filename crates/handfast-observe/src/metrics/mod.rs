@@ -1,8 +1,7 @@
 //! What is counted and timed: by each worker thread separately, added up for each snapshot.
 //!
-//! In: events from the seven steps, written by the thread they happen on. Out: a [`Snapshot`], which `openmetrics.rs` writes
-//! as text and `admin/` as a page. A thread's cells are its own: counting takes no lock and no locked instruction, and
-//! touches no other core's memory. Only making a new block of cells (at start, at reload, for a new backend) takes a lock.
+//! A thread's cells are its own: counting takes no lock and no locked instruction, and touches no other core's memory. Only making a new
+//! block of cells (at start, at reload, for a new backend) takes a lock.
 //!
 //! ```text
 //! Registry ──┬── ThreadMetrics "worker-0" ──┬── ServiceMetrics "web" ──┬── BackendMetrics "10.0.0.7:8080"

@@ -1,6 +1,4 @@
-//! A snapshot as text for Prometheus and everything that reads the same format.
-//!
-//! In: a [`Snapshot`]. Out: OpenMetrics text, version 1.0.0, or the format before it. A histogram that has counted nothing is left out.
+//! A snapshot as text for Prometheus: OpenMetrics 1.0.0, or the format before it. A histogram that has counted nothing is left out.
 //! Names begin with `handfast_` (those every process has, with `process_`), units are seconds and bytes. No label holds what a peer chose.
 
 use std::collections::BTreeMap;
@@ -95,7 +93,7 @@ fn connections(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
             => split(each(), "outcome", |service| words(&service.proxy_headers));
         seconds "handfast_connection_duration", "From accept to the end, of connections that have ended"
             => rows(each(), |service| &service.duration);
-        counter ("handfast_relayed", Unit::Bytes), "Plaintext bytes relayed"
+        counter "handfast_relayed" [Bytes], "Plaintext bytes relayed"
             => split(each(), "direction", |service| {
                 [("to_backend", service.bytes_to_backend), ("to_client", service.bytes_to_client)]
             });
@@ -269,7 +267,7 @@ fn threads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
             => rows(each(), |thread| thread.signed_elsewhere);
         counter "handfast_panics", "Tasks that panicked, each of which cost one connection: a bug of Handfast"
             => rows(each(), |thread| thread.panics);
-        counter ("handfast_thread_cpu", Unit::Seconds), "CPU time by thread name, of threads that run now"
+        counter "handfast_thread_cpu" [Seconds], "CPU time by thread name, of threads that run now"
             => cpu.iter().map(|(name, seconds)| ([("thread", name.as_str())], *seconds));
         counter "handfast_access_log_lines",
             "Lines of the access log, written or dropped because it was too slow, full or gone"
@@ -305,22 +303,22 @@ fn certificates(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let problems =
         snapshot.file_problems.iter().map(|problems| (vec![("service", &*problems.service)], problems));
     families! { to:
-        gauge ("handfast_certificate_expires_in", Unit::Seconds),
+        gauge "handfast_certificate_expires_in" [Seconds],
             "Time until the certificate expires, negative when it has expired"
             => expiries.iter().map(|(labels, time)| (*labels, unix_seconds(*time) - now));
-        gauge ("handfast_certificate_not_after_timestamp", Unit::Seconds),
+        gauge "handfast_certificate_not_after_timestamp" [Seconds],
             "When the certificate expires, in seconds since 1970"
             => expiries.iter().map(|(labels, time)| (*labels, unix_seconds(*time)));
-        gauge ("handfast_ocsp_response_expires_in", Unit::Seconds),
+        gauge "handfast_ocsp_response_expires_in" [Seconds],
             "Time until the OCSP response that is stapled to the certificate expires; no row: none is stapled"
             => staples.iter().map(|(labels, time)| (*labels, unix_seconds(*time) - now));
-        gauge ("handfast_ocsp_response_not_after_timestamp", Unit::Seconds),
+        gauge "handfast_ocsp_response_not_after_timestamp" [Seconds],
             "When the OCSP response that is stapled to the certificate expires, in seconds since 1970"
             => staples.iter().map(|(labels, time)| (*labels, unix_seconds(*time)));
-        gauge ("handfast_crl_expires_in", Unit::Seconds),
+        gauge "handfast_crl_expires_in" [Seconds],
             "Time until the revocation list of a client authority expires, negative when it has expired"
             => known(lists(), |list| Some(unix_seconds(list.next_update?) - now));
-        gauge ("handfast_crl_next_update_timestamp", Unit::Seconds),
+        gauge "handfast_crl_next_update_timestamp" [Seconds],
             "When the revocation list of a client authority expires, in seconds since 1970"
             => known(lists(), |list| list.next_update.map(unix_seconds));
         gauge "handfast_crl_entries", "Certificates that the revocation list of a client authority revokes"
@@ -353,7 +351,7 @@ fn operation(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         gauge "handfast_last_reload_successful",
             "1: the last start or reload took effect; 0: an older configuration is served, or older versions of files that cannot be used; the status page says why"
             => [(NONE, u64::from(reload.last_problem.is_none()))];
-        gauge ("handfast_last_reload_timestamp", Unit::Seconds),
+        gauge "handfast_last_reload_timestamp" [Seconds],
             "When the last start or reload was, in seconds since 1970"
             => reload.last_at.map(|time| (NONE, unix_seconds(time)));
     }
@@ -362,15 +360,15 @@ fn operation(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
 fn process(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let process = &snapshot.process;
     families! { to:
-        counter ("process_cpu", Unit::Seconds), "CPU time of the process, user and system"
+        counter "process_cpu" [Seconds], "CPU time of the process, user and system"
             => process.process_cpu_seconds.map(|seconds| (NONE, seconds));
         gauge "process_open_fds", "Open file descriptors"
             => process.open_files.map(|files| (NONE, files as f64));
         gauge "process_max_fds", "File descriptors it may open"
             => process.max_files.map(|files| (NONE, files as f64));
-        gauge ("process_resident_memory", Unit::Bytes), "Resident memory"
+        gauge "process_resident_memory" [Bytes], "Resident memory"
             => process.resident_bytes.map(|bytes| (NONE, bytes as f64));
-        gauge ("process_start_time", Unit::Seconds), "When the process started, in seconds since 1970"
+        gauge "process_start_time" [Seconds], "When the process started, in seconds since 1970"
             => [(NONE, unix_seconds(process.started))];
         info "handfast_build", "The program's version" => [[("version", process.version)]];
     }

@@ -1,10 +1,8 @@
 //! Counters that outlive their process: what previous processes have counted, which the one that serves adds to what it counts.
 //!
-//! In: the [counts](super::transfer) of a process that has stopped accepting, repeatedly until it ends. Out: numbers that continue where
-//! those were.
-//!
-//! A process that was replaced may have several successors before it ends. So the counts of each process are kept apart until it has
-//! ended, and it sends them to the process that serves by then: nothing is counted twice, and nothing is missed.
+//! A process sends its [counts](super::transfer) from the time it stops accepting until it ends. It may have several successors before that. So
+//! the counts of each process are kept separate until it has ended, and it sends them to the process that serves by then: nothing is counted
+//! twice, and nothing is missed.
 
 use super::configured::NameSnapshot;
 use super::handshakes::HandshakeSnapshot;
@@ -19,7 +17,6 @@ pub type ProcessCounts = (String, String);
 const ORPHANS: usize = 16;
 /// Connections that the process which counted still has: the one number that is not a counter.
 const OPEN: &str = "open";
-/// The end of the line with [`OPEN`].
 const OPEN_LINE: &str = "\topen\n";
 
 /// What processes before this one counted.
@@ -95,7 +92,6 @@ impl PreviousProcesses {
         self.ended.iter().for_each(|(words, value)| add(to, words, *value));
     }
 
-    /// Adds the counts of processes that have not ended.
     pub(super) fn add_running(&self, to: &mut Snapshot) {
         for (words, value) in self.running.iter().flat_map(|process| lines(&process.counts)) {
             add(to, words, value);

@@ -1,6 +1,4 @@
-//! The registry: blocks of cells of all threads, and what only the control thread knows.
-//!
-//! In: threads that ask for their cells, and reports of the control thread. Out: a [`Snapshot`], added up at each look.
+//! The registry: blocks of cells of all threads, and what only the control thread knows, added up to a [`Snapshot`] at each look.
 
 #![expect(clippy::disallowed_types, reason = "held to make or collect blocks of cells, never to count")]
 
@@ -24,18 +22,15 @@ use crate::access_log::Totals;
 pub struct Registry {
     started: SystemTime,
     inner: Mutex<Inner>,
-    /// What processes before this one counted.
     previous: Mutex<PreviousProcesses>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     threads: Vec<Arc<ThreadMetrics>>,
-    reload: ReloadSnapshot,
-    certificates: Vec<CertificateSnapshot>,
-    revocation_lists: Vec<RevocationListSnapshot>,
     configured: Arc<Configured>,
-    file_problems: Vec<FileProblemSnapshot>,
+    /// Only reloads, certificates, their files and revocation lists.
+    reported: Snapshot,
     access_log: Option<Arc<Totals>>,
     key_process: Option<KeyProcessReader>,
 }
@@ -71,39 +66,37 @@ impl Registry {
 
     /// A configuration is served: the first one, or after a reload.
     pub fn reload_succeeded(&self, generation: u64) {
-        let reload = &mut self.lock().reload;
-        // The first generation is the start, not a reload.
-        if reload.generation.is_some() {
-            reload.succeeded += 1;
-        }
-        reload.generation = Some(generation);
-        reload.last_at = Some(SystemTime::now());
-        reload.last_problem = None;
-        reload.left_out = false;
+        self.reloaded(None, |reload| {
+            // The first generation is the start, not a reload.
+            reload.succeeded += u64::from(reload.generation.is_some());
+            reload.generation = Some(generation);
+        });
     }
 
     /// A configuration is served without certificate files that cannot be used.
     pub fn reload_left_out(&self, generation: u64, problem: &str) {
-        let reload = &mut self.lock().reload;
-        reload.in_part += 1;
-        reload.left_out = true;
-        reload.generation = Some(generation);
-        reload.last_at = Some(SystemTime::now());
-        reload.last_problem = Some(problem.to_owned());
+        self.reloaded(Some(problem), |reload| {
+            reload.in_part += 1;
+            reload.left_out = true;
+            reload.generation = Some(generation);
+        });
     }
 
     /// A reload changed nothing, and why.
     pub fn reload_failed(&self, problem: &str) {
-        let reload = &mut self.lock().reload;
-        reload.failed += 1;
-        reload.left_out = false;
-        reload.last_at = Some(SystemTime::now());
-        reload.last_problem = Some(problem.to_owned());
+        self.reloaded(Some(problem), |reload| reload.failed += 1);
+    }
+
+    fn reloaded(&self, problem: Option<&str>, change: impl FnOnce(&mut ReloadSnapshot)) {
+        let reload = &mut self.lock().reported.reload;
+        (reload.last_at, reload.left_out) = (Some(SystemTime::now()), false);
+        reload.last_problem = problem.map(str::to_owned);
+        change(reload);
     }
 
     /// What was wrong with the last reload; `None` when nothing was.
     pub fn reload_problem(&self) -> Option<String> {
-        self.lock().reload.last_problem.clone()
+        self.lock().reported.reload.last_problem.clone()
     }
 
     /// How many connections of this process have ended since its start.
@@ -114,12 +107,12 @@ impl Registry {
 
     /// Replaces what is known of the certificates that are served.
     pub fn set_certificates(&self, certificates: Vec<CertificateSnapshot>) {
-        self.lock().certificates = certificates;
+        self.lock().reported.certificates = certificates;
     }
 
     /// Replaces what is known of revocation lists.
     pub fn set_revocation_lists(&self, lists: Vec<RevocationListSnapshot>) {
-        self.lock().revocation_lists = lists;
+        self.lock().reported.revocation_lists = lists;
     }
 
     /// Replaces what is known of limits, backends and their names.
@@ -129,7 +122,7 @@ impl Registry {
 
     /// Replaces what is known of certificate files that cannot be used.
     pub fn set_file_problems(&self, problems: Vec<FileProblemSnapshot>) {
-        self.lock().file_problems = problems;
+        self.lock().reported.file_problems = problems;
     }
 
     /// Sets where the access log counts its lines.
@@ -176,33 +169,13 @@ impl Registry {
     /// What this process has counted, with those before it that have ended; in no order.
     fn own(&self, previous: &PreviousProcesses) -> Snapshot {
         // Blocks are collected under the lock and added up after it, so a worker that reloads waits for nothing.
-        let (
-            threads,
-            reload,
-            certificates,
-            revocation_lists,
-            configured,
-            file_problems,
-            access_log,
-            key_process,
-        ) = {
+        let (threads, configured, mut snapshot, access_log, key_process) = {
             let inner = self.lock();
-            (
-                inner.threads.clone(),
-                inner.reload.clone(),
-                inner.certificates.clone(),
-                inner.revocation_lists.clone(),
-                Arc::clone(&inner.configured),
-                inner.file_problems.clone(),
-                inner.access_log.clone(),
-                inner.key_process.clone(),
-            )
+            let (threads, access_log) = (inner.threads.clone(), inner.access_log.clone());
+            let (configured, reported) = (Arc::clone(&inner.configured), inner.reported.clone());
+            (threads, configured, reported, access_log, inner.key_process.clone())
         };
-        let mut snapshot = sum::sum(&threads, &configured);
-        snapshot.reload = reload;
-        snapshot.certificates = certificates;
-        snapshot.revocation_lists = revocation_lists;
-        snapshot.file_problems = file_problems;
+        sum::add(&mut snapshot, &threads, &configured);
         snapshot.key_process = key_process.map(|KeyProcessReader(read)| read());
         if let Some(totals) = access_log {
             snapshot.access_log_written = totals.written();

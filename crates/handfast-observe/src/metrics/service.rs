@@ -1,6 +1,4 @@
 //! What one worker thread counts for one service.
-//!
-//! In: calls from that thread alone, from accept to close. Out: cells that are added up to a [`ServiceSnapshot`].
 
 #![expect(clippy::disallowed_types, reason = "held to make or collect blocks of cells, never to count")]
 
@@ -12,7 +10,7 @@ use handfast_tls::session::{Agreed, CertificateFault};
 use serde::Serialize;
 
 use super::backend::{BackendMetrics, BackendSnapshot};
-use super::counters::{ByLabel, Label, counters};
+use super::counters::{ByLabel, Label, counters, events};
 use super::ends::{End, EndKey};
 use super::handshakes::{Handshakes, handshake_key};
 use super::histogram::{Distribution, Histogram};
@@ -151,31 +149,6 @@ impl ServiceMetrics {
         Self { cells: ServiceCells::default(), handshakes, backend_handshakes }
     }
 
-    /// A connection was accepted; exactly one [`closed`](Self::closed) follows.
-    #[inline]
-    pub fn accepted(&self) {
-        self.cells.accepted.add(1);
-    }
-
-    /// A limit was reached: the first time clients have to wait for it, or for each client that it turns away.
-    #[inline]
-    pub fn refused(&self, limit: Limit) {
-        self.cells.refused.add(limit, 1);
-    }
-
-    /// The number of clients that wait for a limit was `before` and is `now`; each listener of a thread reports its own.
-    #[inline]
-    pub fn waiting(&self, limit: Limit, before: u64, now: u64) {
-        // A cell's sum wraps around, so a decrease is added too.
-        self.cells.waiting.add(limit, now.wrapping_sub(before));
-    }
-
-    /// A PROXY header came, or did not, where one is required.
-    #[inline]
-    pub fn proxy_header(&self, outcome: HeaderOutcome) {
-        self.cells.proxy_headers.add(outcome, 1);
-    }
-
     /// A connection ended.
     #[inline]
     pub fn closed(&self, record: &Record, reason: &CloseReason) {
@@ -187,54 +160,31 @@ impl ServiceMetrics {
             .record(seconds.hello + seconds.handshake + seconds.connect + seconds.relay + seconds.close);
     }
 
-    /// A client's hello offered to resume a session (a ticket or a pre-shared key).
-    #[inline]
-    pub fn ticket_offered(&self) {
-        self.cells.tickets_offered.add(1);
-    }
-
-    /// A client's certificate failed, and it was refused or is served as one that failed.
-    #[inline]
-    pub fn certificate_failed(&self, fault: CertificateFault) {
-        self.cells.certificate_faults.add(fault, 1);
-    }
-
     /// A handshake was completed.
     #[inline]
     pub fn handshake(&self, facts: &Agreed, times: &StepTimes) {
-        let counter = if facts.resumed == Some(true) {
-            &self.cells.handshakes_resumed
+        let cells = &self.cells;
+        let [full, resumed] = [&cells.handshakes_full, &cells.handshakes_resumed];
+        if facts.resumed == Some(true) {
+            resumed.add(1)
         } else {
-            &self.cells.handshakes_full
+            full.add(1)
         };
-        counter.add(1);
-        self.cells.hello_retries.add(u64::from(facts.hello_retry));
+        cells.hello_retries.add(u64::from(facts.hello_retry));
         self.handshakes.entry(handshake_key(facts)).record(times);
     }
 
     /// A handshake with a backend was completed: its whole time, and our own computing.
     #[inline]
     pub fn backend_handshake(&self, facts: &Agreed, whole: Duration, crypto: Duration) {
-        let resumed = facts.resumed == Some(true);
-        let counter = if resumed {
-            &self.cells.backend_handshakes_resumed
+        let cells = &self.cells;
+        let [full, resumed] = [&cells.backend_handshakes_full, &cells.backend_handshakes_resumed];
+        if facts.resumed == Some(true) {
+            resumed.add(1)
         } else {
-            &self.cells.backend_handshakes_full
+            full.add(1)
         };
-        counter.add(1);
         self.backend_handshakes.entry(handshake_key(facts)).record_backend(whole, crypto);
-    }
-
-    /// A backend's socket took plaintext bytes.
-    #[inline]
-    pub fn bytes_to_backend(&self, amount: u64) {
-        self.cells.bytes_to_backend.add(amount);
-    }
-
-    /// A client's socket took the records of plaintext bytes.
-    #[inline]
-    pub fn bytes_to_client(&self, amount: u64) {
-        self.cells.bytes_to_client.add(amount);
     }
 
     /// The cells for a backend, made when they are not there yet; the same ones for the same name, over reloads.
@@ -252,6 +202,28 @@ impl ServiceMetrics {
         let backend = Arc::new(BackendMetrics::new(source_ports));
         backends.push((name.to_owned(), Arc::clone(&backend)));
         backend
+    }
+}
+
+events! {
+    ServiceMetrics as it {
+        /// A connection was accepted; exactly one [`closed`](Self::closed) follows.
+        accepted() => it.cells.accepted.add(1);
+        /// A limit was reached: the first time clients have to wait for it, or for each client that it turns away.
+        refused(limit: Limit) => it.cells.refused.add(limit, 1);
+        /// The number of clients that wait for a limit was `before` and is `now`; each listener of a thread reports its own.
+        // A cell's sum wraps around, so a decrease is added too.
+        waiting(limit: Limit, before: u64, now: u64) => it.cells.waiting.add(limit, now.wrapping_sub(before));
+        /// A PROXY header came, or did not, where one is required.
+        proxy_header(outcome: HeaderOutcome) => it.cells.proxy_headers.add(outcome, 1);
+        /// A client's hello offered to resume a session (a ticket or a pre-shared key).
+        ticket_offered() => it.cells.tickets_offered.add(1);
+        /// A client's certificate failed, and it was refused or is served as one that failed.
+        certificate_failed(fault: CertificateFault) => it.cells.certificate_faults.add(fault, 1);
+        /// A backend's socket took plaintext bytes.
+        bytes_to_backend(amount: u64) => it.cells.bytes_to_backend.add(amount);
+        /// A client's socket took the records of plaintext bytes.
+        bytes_to_client(amount: u64) => it.cells.bytes_to_client.add(amount);
     }
 }
 

@@ -1,6 +1,4 @@
 //! Everything measured, added up over threads: plain values that can be printed, compared and made up in tests.
-//!
-//! In: what `sum.rs` added up. Out: a [`Snapshot`] for `openmetrics.rs` and the status page.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -14,7 +12,7 @@ use super::thread::ThreadSnapshot;
 use super::times::{optional_time, time};
 
 /// All numbers at one moment.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
     /// By service, in the order of their names.
     pub services: Vec<ServiceSnapshot>,

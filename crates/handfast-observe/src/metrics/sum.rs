@@ -1,6 +1,4 @@
-//! Adding up: the cells of all threads, and what the control thread knows, become one [`Snapshot`].
-//!
-//! In: blocks of cells, which their threads go on writing. Out: plain values.
+//! The cells of all threads, and what the control thread reports, become one [`Snapshot`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -9,49 +7,38 @@ use super::backend::{BackendSnapshot, BackendState};
 use super::configured::{Configured, ConfiguredBackend, ConfiguredService};
 use super::counters::AddTo;
 use super::ends::OTHER;
-use super::handshakes::{HandshakeKey, HandshakeSnapshot};
+use super::handshakes::HandshakeSnapshot;
 use super::service::ServiceSnapshot;
-use super::snapshot::{ProcessSnapshot, ReloadSnapshot, Snapshot};
+use super::snapshot::Snapshot;
 use super::thread::ThreadMetrics;
 
-/// Adds up the cells of all threads, and what is configured; the rest is left empty, and nothing is [put in order](put_in_order).
-pub(super) fn sum(threads: &[Arc<ThreadMetrics>], configured: &Configured) -> Snapshot {
+/// Adds the cells of all threads, and what is configured; nothing is [put in order](put_in_order).
+pub(super) fn add(to: &mut Snapshot, threads: &[Arc<ThreadMetrics>], configured: &Configured) {
     let mut services: BTreeMap<String, ServiceSnapshot> = BTreeMap::new();
-    let mut handshakes: BTreeMap<HandshakeKey, HandshakeSnapshot> = BTreeMap::new();
-    let mut backend_handshakes: BTreeMap<HandshakeKey, HandshakeSnapshot> = BTreeMap::new();
     for thread in threads {
         let blocks = thread.services.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (name, block) in blocks {
             block.cells.add_to(services.entry(name).or_default());
         }
-        for (table, sums) in
-            [(&thread.handshakes, &mut handshakes), (&thread.backend_handshakes, &mut backend_handshakes)]
-        {
+        for (table, sums) in [
+            (&thread.handshakes, &mut to.handshakes),
+            (&thread.backend_handshakes, &mut to.backend_handshakes),
+        ] {
             for (key, times) in table.entries() {
-                times.add_to(sums.entry(key.unwrap_or((OTHER, OTHER, OTHER, false))).or_default());
+                let key = key.unwrap_or((OTHER, OTHER, OTHER, false));
+                times.add_to(HandshakeSnapshot::of(sums, key));
             }
         }
     }
     for service in &configured.services {
         add_configured(services.entry(service.name.clone()).or_default(), service);
     }
-    Snapshot {
-        services: services.into_iter().map(|(name, service)| ServiceSnapshot { name, ..service }).collect(),
-        handshakes: by_their_words(handshakes),
-        backend_handshakes: by_their_words(backend_handshakes),
-        connections_limit: configured.connections_limit,
-        connections_draining: 0,
-        names: configured.names.clone(),
-        threads: threads.iter().map(|thread| thread.snapshot()).collect(),
-        reload: ReloadSnapshot::default(),
-        certificates: Vec::new(),
-        revocation_lists: Vec::new(),
-        file_problems: Vec::new(),
-        key_process: None,
-        access_log_written: 0,
-        access_log_dropped: 0,
-        process: ProcessSnapshot::default(),
-    }
+    to.services = services.into_iter().map(|(name, service)| ServiceSnapshot { name, ..service }).collect();
+    to.handshakes.sort_by_key(HandshakeSnapshot::key);
+    to.backend_handshakes.sort_by_key(HandshakeSnapshot::key);
+    to.connections_limit = configured.connections_limit;
+    to.names = configured.names.clone();
+    to.threads = threads.iter().map(|thread| thread.snapshot()).collect();
 }
 
 /// What is frequent comes first, and backends in the order of their names.
@@ -66,20 +53,6 @@ pub(super) fn put_in_order(sum: &mut Snapshot) {
     }
 }
 
-fn by_their_words(handshakes: BTreeMap<HandshakeKey, HandshakeSnapshot>) -> Vec<HandshakeSnapshot> {
-    handshakes
-        .into_iter()
-        .map(|((version, group, signature, resumed), seen)| HandshakeSnapshot {
-            version,
-            group,
-            signature,
-            resumed,
-            ..seen
-        })
-        .collect()
-}
-
-/// Adds what is configured of one service to its numbers.
 fn add_configured(to: &mut ServiceSnapshot, service: &ConfiguredService) {
     to.connections_limit = service.connections_limit;
     to.address_limit = service.address_limit;

@@ -1,7 +1,5 @@
-//! Cells by label: a bounded table that its owner fills while others read.
-//!
-//! In: a key (a step, side and cause; a version, group and signature). Out: the value counted under it. What comes when the
-//! table is full is counted together, so no peer can make it grow.
+//! Cells by label: a bounded table that its owner fills while others read. What comes when it is full is counted together, so no peer can
+//! make it grow.
 
 use std::sync::OnceLock;
 

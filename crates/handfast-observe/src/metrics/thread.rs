@@ -1,6 +1,4 @@
 //! What one worker thread counts for itself: its loop, its accepting, its handshakes.
-//!
-//! In: calls from that thread alone. Out: cells that are added up to a [`ThreadSnapshot`].
 
 #![expect(clippy::disallowed_types, reason = "held to make or collect blocks of cells, never to count")]
 
@@ -9,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::counters::{AddTo, counters};
+use super::counters::{AddTo, counters, events};
 use super::ends::CauseCounts;
 use super::failures::Failures;
 use super::handshakes::Handshakes;
@@ -69,7 +67,6 @@ impl ThreadMetrics {
         Self { name: name.to_owned(), ..Self::default() }
     }
 
-    /// What it has counted for itself.
     pub(super) fn snapshot(&self) -> ThreadSnapshot {
         let mut snapshot = ThreadSnapshot { name: self.name.clone(), ..ThreadSnapshot::default() };
         self.cells.add_to(&mut snapshot);
@@ -95,59 +92,32 @@ impl ThreadMetrics {
         service
     }
 
-    /// How many of its connections have ended.
     pub(super) fn ended(&self) -> u64 {
         let services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
         services.iter().map(|(_, service)| service.cells.closed.value()).sum()
     }
+}
 
-    /// `accept` failed, and why.
-    #[inline]
-    pub fn accept_failed(&self, cause: Cause) {
-        self.cells.accept_errors.entry(cause.counted()).add(1);
-    }
-
-    /// Whether accepting pauses because the machine is out of something.
-    #[inline]
-    pub fn backing_off(&self, now: bool) {
-        self.cells.backing_off.set(u64::from(now));
-    }
-
-    /// A turn of the loop ended: how long the thread worked since it woke, that is, how long an event that came meanwhile
-    /// had to wait.
-    #[inline]
-    pub fn loop_turn(&self, lag: Duration) {
-        self.cells.turns.add(1);
-        self.cells.loop_lag.record(lag);
-    }
-
-    /// Connections were woken and moved nothing.
-    #[inline]
-    pub fn spurious(&self, turns: u64) {
-        self.cells.spurious_turns.add(turns);
-    }
-
-    /// How many tasks the loop holds now.
-    #[inline]
-    pub fn tasks(&self, now: usize) {
-        self.cells.tasks.set(now as u64);
-    }
-
-    /// A hello was given to the thread's signer.
-    #[inline]
-    pub fn signed_elsewhere(&self) {
-        self.cells.signed_elsewhere.add(1);
-    }
-
-    /// A connection failed: its cause is a failure.
-    #[inline]
-    pub fn failed(&self, record: &Record, reason: &CloseReason) {
-        self.failures.add(record, reason);
-    }
-
-    /// A connection's task panicked; the connection was lost, the thread goes on.
-    #[inline]
-    pub fn panicked(&self) {
-        self.cells.panics.add(1);
+events! {
+    ThreadMetrics as it {
+        /// `accept` failed, and why.
+        accept_failed(cause: Cause) => it.cells.accept_errors.entry(cause.counted()).add(1);
+        /// Whether accepting pauses because the machine is out of something.
+        backing_off(now: bool) => it.cells.backing_off.set(u64::from(now));
+        /// A turn of the loop ended: how long the thread worked since it woke, that is, how long an event that came meanwhile had to wait.
+        loop_turn(lag: Duration) => {
+            it.cells.turns.add(1);
+            it.cells.loop_lag.record(lag);
+        };
+        /// Connections were woken and moved nothing.
+        spurious(turns: u64) => it.cells.spurious_turns.add(turns);
+        /// How many tasks the loop holds now.
+        tasks(now: usize) => it.cells.tasks.set(now as u64);
+        /// A hello was given to the thread's signer.
+        signed_elsewhere() => it.cells.signed_elsewhere.add(1);
+        /// A connection failed: its cause is a failure.
+        failed(record: &Record, reason: &CloseReason) => it.failures.add(record, reason);
+        /// A connection's task panicked; the connection was lost, the thread goes on.
+        panicked() => it.cells.panics.add(1);
     }
 }

@@ -1,7 +1,6 @@
-//! The counts of a process as text, for the process that takes over.
-//!
-//! In: a snapshot. Out: a line for each counter, of its value and its words (`3 service web accepted`, with tabs), and back. A version
-//! leaves out what it does not know. Old and new versions exchange this text: its words never change.
+//! The counts of a process as text, for the process that takes over: a line for each counter, of its value and its words
+//! (`3 service web accepted`, with tabs). A version leaves out what it does not know. Old and new versions exchange this text: its words
+//! never change.
 //!
 //! Only counters are transferred. What is now (open connections, states) belongs to each process, and so does what threads and the
 //! process itself used (turns, lag, CPU).

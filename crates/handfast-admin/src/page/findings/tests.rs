@@ -22,14 +22,8 @@ fn calm() -> Status {
     status
 }
 
-fn reported(status: &Status) -> Vec<(Urgency, String)> {
-    let mut reported = Vec::new();
-    add_findings(status, &mut reported);
-    reported
-}
-
 fn says(status: &Status, urgency: Urgency, words: &[&str]) {
-    let reported = reported(status);
+    let reported = sorted_findings(status);
     let fits = |(how, sentence): &(Urgency, String)| {
         *how == urgency && words.iter().all(|word| sentence.contains(word))
     };
@@ -87,12 +81,12 @@ pub(in super::super) fn bring_findings(status: &mut Status) {
 #[test]
 fn nothing_is_reported_when_all_is_well() {
     let mut status = calm();
-    assert_eq!(reported(&status), []);
+    assert_eq!(sorted_findings(&status), []);
     let recent = status.recent.services.entry("web".into()).or_default();
     recent.ends = vec![end("relay", "client", "finished", 90), end("hello", "client", "closed-early", 40)];
     recent.handshakes = 90;
     recent.backends.insert("10.0.0.7:80".into(), Attempts { connected: 90, failed: 0 });
-    assert_eq!(reported(&status), [], "health checks that only connect are no failures");
+    assert_eq!(sorted_findings(&status), [], "health checks that only connect are no failures");
 }
 
 #[test]

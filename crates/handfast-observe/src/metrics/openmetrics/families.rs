@@ -12,22 +12,23 @@ use prometheus_client::registry::Unit;
 
 use crate::metrics::histogram::Distribution;
 
-/// Writes families in their order: `type name, help => rows;`, where a name may be one with its unit.
+/// Writes families in their order: `type name [unit], help => rows;`, the unit only where there is one.
 macro_rules! families {
-    ($to:ident: $($kind:ident $name:expr, $help:expr => $rows:expr;)*) => {{
-        $($to.$kind($name, $help, $rows)?;)*
+    ($to:ident: $($kind:ident $name:literal $([$unit:ident])?, $help:expr => $rows:expr;)*) => {{
+        $(
+            let unit: &[Unit] = &[$(Unit::$unit)?];
+            $to.$kind(($name, unit.first()), $help, $rows)?;
+        )*
         Ok(())
     }};
 }
 pub(super) use families;
 
-/// No labels at all.
 pub(super) const NONE: [(&str, &str); 0] = [];
 
 /// Names and values of labels.
 pub(super) type Labels<'s> = Vec<(&'static str, &'s str)>;
 
-/// A row for each item.
 pub(super) fn rows<'s, T, V>(
     items: impl IntoIterator<Item = (Labels<'s>, T)>,
     value: impl Fn(T) -> V,
@@ -55,47 +56,31 @@ pub(super) fn split<'s, T, V, R: IntoIterator<Item = (&'s str, V)>>(
     })
 }
 
-/// The words and counts of a label.
 pub(super) fn words<'s>(counts: &'s BTreeMap<&'static str, u64>) -> impl Iterator<Item = (&'s str, u64)> {
     counts.iter().map(|(word, count)| (*word, *count))
 }
 
-/// The name of a family and its unit.
-pub(super) struct Name<'n>(&'n str, Option<Unit>);
-
-impl<'n> From<&'n str> for Name<'n> {
-    fn from(name: &'n str) -> Self {
-        Self(name, None)
-    }
-}
-
-impl<'n> From<(&'n str, Unit)> for Name<'n> {
-    fn from((name, unit): (&'n str, Unit)) -> Self {
-        Self(name, Some(unit))
-    }
-}
+type Name<'n> = (&'n str, Option<&'n Unit>);
 
 /// Writes families, each with its help, its type and its rows.
 pub(super) struct Families<'a>(pub(super) DescriptorEncoder<'a>);
 
 impl Families<'_> {
-    fn family<'n, L: EncodeLabelSet, V>(
+    fn family<L: EncodeLabelSet, V>(
         &mut self,
-        name: impl Into<Name<'n>>,
+        (name, unit): Name<'_>,
         help: &str,
         kind: MetricType,
         rows: impl IntoIterator<Item = (L, V)>,
         write: impl Fn(MetricEncoder<'_>, V) -> fmt::Result,
     ) -> fmt::Result {
-        let Name(name, unit) = name.into();
-        let mut encoder = self.0.encode_descriptor(name, help, unit.as_ref(), kind)?;
+        let mut encoder = self.0.encode_descriptor(name, help, unit, kind)?;
         rows.into_iter().try_for_each(|(labels, value)| write(encoder.encode_family(&labels)?, value))
     }
 
-    /// A counter.
-    pub(super) fn counter<'n, L: EncodeLabelSet, V: EncodeCounterValue>(
+    pub(super) fn counter<L: EncodeLabelSet, V: EncodeCounterValue>(
         &mut self,
-        name: impl Into<Name<'n>>,
+        name: Name<'_>,
         help: &str,
         rows: impl IntoIterator<Item = (L, V)>,
     ) -> fmt::Result {
@@ -104,10 +89,9 @@ impl Families<'_> {
         })
     }
 
-    /// A gauge.
-    pub(super) fn gauge<'n, L: EncodeLabelSet, V: EncodeGaugeValue>(
+    pub(super) fn gauge<L: EncodeLabelSet, V: EncodeGaugeValue>(
         &mut self,
-        name: impl Into<Name<'n>>,
+        name: Name<'_>,
         help: &str,
         rows: impl IntoIterator<Item = (L, V)>,
     ) -> fmt::Result {
@@ -117,7 +101,7 @@ impl Families<'_> {
     /// Facts, each a row of labels.
     pub(super) fn info<L: EncodeLabelSet>(
         &mut self,
-        name: &str,
+        name: Name<'_>,
         help: &str,
         rows: impl IntoIterator<Item = L>,
     ) -> fmt::Result {
@@ -125,17 +109,28 @@ impl Families<'_> {
         self.family(name, help, MetricType::Info, rows, |mut encoder, facts| encoder.encode_info(&facts))
     }
 
-    /// Histograms, but for those that have counted nothing: they would be nine tenths of the text of a proxy that has just started.
+    /// Histograms in seconds, but for those that have counted nothing: they would be nine tenths of the text of a proxy that has just started.
     pub(super) fn seconds<'d, L: EncodeLabelSet>(
         &mut self,
-        name: &str,
+        (name, _): Name<'_>,
         help: &str,
         rows: impl IntoIterator<Item = (L, &'d Distribution)>,
     ) -> fmt::Result {
         let counted = rows.into_iter().filter(|(_, times)| times.count() > 0);
-        self.family((name, Unit::Seconds), help, MetricType::Histogram, counted, |mut encoder, times| {
-            encoder.encode_histogram::<NoLabelSet>(times.sum_seconds(), times.count(), &times.buckets(), None)
-        })
+        self.family(
+            (name, Some(&Unit::Seconds)),
+            help,
+            MetricType::Histogram,
+            counted,
+            |mut encoder, times| {
+                encoder.encode_histogram::<NoLabelSet>(
+                    times.sum_seconds(),
+                    times.count(),
+                    &times.buckets(),
+                    None,
+                )
+            },
+        )
     }
 }
 

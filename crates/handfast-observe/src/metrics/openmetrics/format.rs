@@ -1,7 +1,5 @@
-//! The formats of metrics: OpenMetrics, and the text format that scrapers had before it, for those that do not accept it.
-//!
-//! In: a snapshot. Out: text, and its media type. The formats differ in comments alone: in the older one a counter's family is called as
-//! its samples are, an info is a gauge, and there are no units.
+//! The formats of metrics: OpenMetrics, and the text format before it, for scrapers that do not accept it. They differ in comments alone: in
+//! the older one a counter's family is called as its samples are, an info is a gauge, and there are no units.
 
 use super::openmetrics;
 use crate::metrics::Snapshot;
@@ -34,7 +32,6 @@ impl Format {
     }
 }
 
-/// OpenMetrics text in the format before it.
 fn rewritten(text: &str) -> String {
     let mut old = String::with_capacity(text.len());
     let mut help = None;
