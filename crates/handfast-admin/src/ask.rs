@@ -1,10 +1,11 @@
 //! Sends a request to the process that listens on an admin address: one request, one answer, one deadline for both.
 //!
-//! In: an address and a request. Out: the answer as it came. It waits on this thread; nothing that the other side does makes it wait
-//! longer than that.
+//! That process can be another Handfast: a restart without a gap starts the new process beside the old one, which has the address until it
+//! stops.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,11 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use handfast_config::model::Address;
+
+/// Of another Handfast: for connect, request and answer together.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Bytes of its answer that are read.
+const MAX_ANSWER_BYTES: usize = 4096;
 
 /// Sends a request and reads the answer until it ends, until it is `enough`, or until so many bytes are there.
 ///
@@ -26,43 +32,37 @@ pub fn ask(
     let until = Instant::now() + timeout;
     match address {
         Address::Ip(address) => {
-            let stream = TcpStream::connect_timeout(address, timeout)?;
-            let limit = |left| {
-                stream.set_read_timeout(Some(left))?;
-                stream.set_write_timeout(Some(left))
-            };
-            exchange(&stream, limit, until, request, most, enough)
+            exchange(&TcpStream::connect_timeout(address, timeout)?, until, request, most, enough)
         }
         Address::Unix(path) => {
             let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
             // It is this limit that connect(2) of a unix socket keeps, when the queue is full.
             set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
             connect(&socket, &SocketAddrUnix::new(path)?)?;
-            let stream = UnixStream::from(socket);
-            let limit = |left| {
-                stream.set_read_timeout(Some(left))?;
-                stream.set_write_timeout(Some(left))
-            };
-            exchange(&stream, limit, until, request, most, enough)
+            exchange(&UnixStream::from(socket), until, request, most, enough)
         }
     }
 }
 
-fn exchange(
-    mut stream: impl Read + Write,
-    limit: impl Fn(Duration) -> io::Result<()>,
+fn exchange<S: AsFd>(
+    mut stream: &S,
     until: Instant,
     request: &str,
     most: usize,
     enough: impl Fn(&[u8]) -> bool,
-) -> io::Result<Vec<u8>> {
+) -> io::Result<Vec<u8>>
+where
+    for<'s> &'s S: Read + Write,
+{
+    let socket = stream;
     // Each step has the time that is left: a peer that answers byte by byte gets no more.
     let step = || {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "no whole answer in time"));
         }
-        limit(left)
+        set_socket_timeout(socket, Timeout::Recv, Some(left))?;
+        set_socket_timeout(socket, Timeout::Send, Some(left)).map_err(io::Error::from)
     };
     step()?;
     stream.write_all(request.as_bytes())?;
@@ -78,6 +78,52 @@ fn exchange(
         }
     }
     Ok(answer)
+}
+
+/// Another Handfast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// The number of its process.
+    pub process: u32,
+}
+
+/// The `Server` field of each answer: product, version, process (RFC 9110 §10.2.4).
+pub(super) fn server_field() -> String {
+    format!("handfast/{} (process {})", env!("CARGO_PKG_VERSION"), std::process::id())
+}
+
+/// The Handfast that answers at `address`, of whatever version; `None` when no process does, or another program.
+///
+/// **Cost**: waits for at most two seconds; not for the threads that serve.
+pub fn neighbour(address: &Address) -> Option<Neighbour> {
+    let answer = head(address, "GET /live").ok()?;
+    let (product, rest) = field(&answer, "server")?.split_once(" (process ")?;
+    let process = rest.strip_suffix(')')?.parse().ok()?;
+    product.starts_with("handfast/").then_some(Neighbour { process })
+}
+
+/// Requests the address from the process that listens on it, for a process with this number of threads. Returns whether it gave the
+/// address up, which it does once it is stopping.
+///
+/// **Errors**: no process answers there.
+pub fn ask_for_address(address: &Address, threads: usize) -> io::Result<bool> {
+    head(address, &format!("POST /hand-over?threads={threads}"))
+        .map(|answer| answer.starts_with("HTTP/1.1 202 "))
+}
+
+fn field<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
+    let lines = answer.lines().take_while(|line| !line.is_empty());
+    let mut fields = lines.filter_map(|line| line.split_once(':'));
+    fields.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+}
+
+/// Sends a request and reads the head of the answer: its body might never end.
+fn head(address: &Address, request: &str) -> io::Result<String> {
+    let request =
+        format!("{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    let whole = |answer: &[u8]| answer.windows(4).any(|end| end == b"\r\n\r\n");
+    let answer = ask(address, &request, TIMEOUT, MAX_ANSWER_BYTES, whole)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 #[cfg(test)]

@@ -1,14 +1,11 @@
-//! The last hour, for the status page's lines: one point every ten seconds, in memory of a fixed size.
-//!
-//! In: snapshots that were taken anyway. Out: [`Point`]s, the oldest first. Nothing is measured for it, and nothing is kept longer:
-//! a longer history is the task of a monitoring system.
+//! The last hour, for the lines on the status page: one point every ten seconds, in memory of a fixed size, made from snapshots that were
+//! taken anyway. A longer history is the task of a monitoring system.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use handfast_observe::metrics::{Distribution, ServiceSnapshot, Snapshot};
 
-/// How far points are apart.
 pub(super) const APART: Duration = Duration::from_secs(10);
 /// Points of an hour; with them it takes 13 KiB, whatever is served.
 pub(super) const POINTS: usize = 360;
@@ -18,19 +15,12 @@ const NEARLY: Duration = Duration::from_secs(9);
 /// Ten seconds: events are means for each second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Point {
-    /// Connections accepted.
     pub(super) connections: f32,
-    /// Full handshakes completed.
     pub(super) full: f32,
-    /// Resumed ones.
     pub(super) resumed: f32,
-    /// Connections that failed.
     pub(super) failures: f32,
-    /// Plaintext bytes to backends.
     pub(super) to_backend: f32,
-    /// … and to clients.
     pub(super) to_client: f32,
-    /// Open connections at its end.
     pub(super) open: f32,
     /// Time of a handshake in seconds that half of them, and 99 %, did not exceed; `None`: there was none.
     pub(super) handshake: Option<[f32; 2]>,
@@ -95,7 +85,6 @@ impl Hour {
         self.last = Some(now);
     }
 
-    /// The oldest first.
     pub(super) fn points(&self) -> Vec<Point> {
         self.points.iter().copied().collect()
     }

@@ -1,9 +1,6 @@
-//! From a request's head to its answer.
-//!
-//! In: method, path and headers; bodies are not read. Out: a complete answer. First whether the client may ask, then the request.
+//! From a request's method, path and headers to its answer; bodies are not read. First whether the client may ask, then the request.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -15,8 +12,8 @@ use hyper::{Method, Response, StatusCode};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use super::ask::server_field;
 use super::control::{BackendRefusal, Control};
-use super::other_instance::server_field;
 use super::page;
 use super::rates::History;
 use super::status::Status;
@@ -30,7 +27,6 @@ const RELOAD_DEADLINE: Duration = Duration::from_secs(30);
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
                                        form-action 'none'; frame-ancestors 'none'";
 
-/// What paths of backends begin with.
 const BACKENDS: &str = "/backends/";
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -62,7 +58,6 @@ pub(super) enum Transport {
 
 pub(super) type Answer = Response<Full<Bytes>>;
 
-/// Answers one request.
 pub(super) async fn respond(
     head: Parts,
     transport: Transport,
@@ -75,14 +70,15 @@ pub(super) async fn respond(
     }
     let status = || Status::of(control, &history.borrow());
     let reads = head.method == Method::GET || head.method == Method::HEAD;
+    let posts = head.method == Method::POST;
     match head.uri.path() {
         "/" | "/status" if reads && !wants_json(&head.headers) => {
             answer(StatusCode::OK, HTML, page::page(&status(), refresh(head.uri.query())))
         }
         "/" | "/status" | "/status.json" if reads => {
-            let status = status();
-            let attention = page::findings(&status);
-            match status.into_json(attention) {
+            let mut status = status();
+            status.attention = page::findings(&status);
+            match serde_json::to_string(&status) {
                 Ok(json) => answer(StatusCode::OK, JSON, json),
                 Err(error) => {
                     text(StatusCode::INTERNAL_SERVER_ERROR, format!("status: write as JSON: {error}"))
@@ -93,28 +89,31 @@ pub(super) async fn respond(
             let format = wanted_format(&head.headers);
             answer(StatusCode::OK, format.content_type(), format.write(control.snapshot()))
         }
-        "/hand-over" if head.method == Method::POST => match control.hand_over(threads(head.uri.query())) {
-            Ok(()) => {
-                handed_over.notify_one();
-                text(StatusCode::ACCEPTED, "handed over: this process no longer listens here".into())
+        "/hand-over" if posts => {
+            let threads = parameter(head.uri.query(), "threads").and_then(|threads| threads.parse().ok());
+            match control.hand_over(threads.map_or(1, |threads: u32| threads.clamp(1, 1024))) {
+                Ok(()) => {
+                    handed_over.notify_one();
+                    text(StatusCode::ACCEPTED, "handed over: this process no longer listens here".into())
+                }
+                Err(reason) => text(StatusCode::CONFLICT, format!("not handed over: {reason}")),
             }
-            Err(reason) => text(StatusCode::CONFLICT, format!("not handed over: {reason}")),
-        },
+        }
         "/ready" if reads => match control.ready() {
             Ok(()) => text(StatusCode::OK, "ready".into()),
             Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}")),
         },
         "/live" if reads => text(StatusCode::OK, "alive".into()),
-        "/reload" if head.method == Method::POST => reload(control).await,
-        "/reopen" if head.method == Method::POST => {
+        "/reload" if posts => reload(control).await,
+        "/reopen" if posts => {
             control.reopen();
             text(StatusCode::ACCEPTED, "the access log is opened again by its name".into())
         }
-        "/drain" if head.method == Method::POST => {
+        "/drain" if posts => {
             control.drain();
             text(StatusCode::ACCEPTED, "draining: no new connections; /ready says how many are left".into())
         }
-        path if path.starts_with(BACKENDS) && head.method == Method::POST => {
+        path if path.starts_with(BACKENDS) && posts => {
             backend(&path[BACKENDS.len()..], head.uri.query(), control).await
         }
         "/" | "/status" | "/status.json" | "/metrics" | "/ready" | "/live" => {
@@ -130,13 +129,11 @@ async fn reload(control: &dyn Control) -> Answer {
     match timeout(RELOAD_DEADLINE, control.reload()).await {
         Ok(Ok(outcome)) => text(StatusCode::OK, outcome),
         Ok(Err(refusal)) => text(StatusCode::CONFLICT, refusal.to_string()),
-        Err(_) => text(
-            StatusCode::GATEWAY_TIMEOUT,
-            format!(
-                "the reload takes longer than {} s and goes on; /status will tell",
-                RELOAD_DEADLINE.as_secs()
-            ),
-        ),
+        Err(_) => {
+            let seconds = RELOAD_DEADLINE.as_secs();
+            let why = format!("the reload takes longer than {seconds} s and goes on; /status will tell");
+            text(StatusCode::GATEWAY_TIMEOUT, why)
+        }
     }
 }
 
@@ -149,8 +146,7 @@ async fn backend(path: &str, query: Option<&str>, control: &dyn Control) -> Answ
     }) else {
         return bad(format!("{BACKENDS}{path} is not {BACKENDS}SERVICE/BACKEND"));
     };
-    let word = query.and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("state=")));
-    let Some(requested) = word.and_then(OperatorState::named) else {
+    let Some(requested) = parameter(query, "state").and_then(OperatorState::named) else {
         let words = OperatorState::ALL
             .map(|requested| format!("?state={}  {}", requested.name(), requested.in_words()))
             .join("\n");
@@ -181,46 +177,19 @@ fn decoded(path: &str) -> Option<String> {
 
 fn wrong_method(head: &Parts, allowed: &'static str) -> Answer {
     let path = head.uri.path();
-    let mut answer = text(
-        StatusCode::METHOD_NOT_ALLOWED,
-        format!(
-            "{path} answers {allowed}, not {}; for example: curl -X {} …{path}",
-            head.method,
-            &allowed[..allowed.find(',').unwrap_or(allowed.len())]
-        ),
-    );
+    let (method, first) = (&head.method, allowed.split(',').next().unwrap_or_default());
+    let why = format!("{path} answers {allowed}, not {method}; for example: curl -X {first} …{path}");
+    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, why);
     answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     answer
 }
 
-/// Why a request is not answered.
-enum NotAllowed {
-    /// It requested a host that is not known to be this machine.
-    Host(String),
-    /// A page of another site sent it.
-    OtherSite,
-}
-
-impl fmt::Display for NotAllowed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Host(name) => write!(
-                f,
-                "asked for as {name:?}; ask by IP address or as localhost, or allow the name:\n\n  \
-                 [admin]\n  hosts = [{:?}]\n",
-                without_port(name)
-            ),
-            Self::OtherSite => f.write_str("a page of another site asked for this; use curl -X POST"),
-        }
-    }
-}
-
-/// Whether a browser could have been tricked into this request.
+/// Refuses a request into which a browser could have been tricked, with the reason.
 ///
 /// A page of another site may send requests to this machine but not read the answers, unless its own name was made to
 /// point here ("DNS rebinding"): then the `Host` is that name. And it may `POST`: then `Origin` and, in browsers since
 /// 2020, `Sec-Fetch-Site` (W3C Fetch Metadata) show it.
-fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<(), NotAllowed> {
+fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<(), String> {
     let host = head.headers.get(header::HOST).map(|host| host.to_str().unwrap_or("\u{fffd}"));
     let named = [host, head.uri.authority().map(|authority| authority.as_str())];
     let is_known = |name: &&str| {
@@ -230,7 +199,10 @@ fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<
     if transport == Transport::Tcp
         && let Some(name) = named.into_iter().flatten().find(|name| !is_known(name))
     {
-        return Err(NotAllowed::Host(name.to_owned()));
+        return Err(format!(
+            "asked for as {name:?}; ask by IP address or as localhost, or allow the name:\n\n  [admin]\n  hosts = [{:?}]\n",
+            without_port(name)
+        ));
     }
     if head.method != Method::POST {
         return Ok(());
@@ -241,7 +213,7 @@ fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<
     let foreign_origin = value(header::ORIGIN)
         .is_some_and(|origin| origin.strip_prefix("http://").is_none_or(|origin| Some(origin) != host));
     match foreign_site || foreign_origin {
-        true => Err(NotAllowed::OtherSite),
+        true => Err("a page of another site asked for this; use curl -X POST".into()),
         false => Ok(()),
     }
 }
@@ -288,16 +260,14 @@ fn wanted_format(headers: &HeaderMap) -> Format {
     }
 }
 
-/// The number of `threads=4`: 1 when it is missing.
-fn threads(query: Option<&str>) -> u32 {
-    let value = query.and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("threads=")));
-    value.and_then(|value| value.parse().ok()).map_or(1, |threads: u32| threads.clamp(1, 1024))
+/// The value of a parameter, as in `threads=4`.
+fn parameter<'q>(query: Option<&'q str>, name: &str) -> Option<&'q str> {
+    query?.split('&').filter_map(|pair| pair.split_once('=')).find(|(known, _)| *known == name).map(|it| it.1)
 }
 
 /// The seconds of `refresh=5`, from 1 to 3600.
 fn refresh(query: Option<&str>) -> Option<u32> {
-    let value = query?.split('&').find_map(|pair| pair.strip_prefix("refresh="))?;
-    value.parse().ok().filter(|seconds| (1..=3_600).contains(seconds))
+    parameter(query, "refresh")?.parse().ok().filter(|seconds| (1..=3_600).contains(seconds))
 }
 
 fn text(status: StatusCode, mut body: String) -> Answer {

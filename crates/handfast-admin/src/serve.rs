@@ -1,8 +1,7 @@
-//! The listener's sockets: bounded in number, each under a deadline.
+//! The listener's sockets: bounded in number, each under one deadline, one request each.
 //!
-//! In: a bound address. Out: one request and one answer for each connection, by `respond.rs`. Connections are not kept
-//! open: a scrape every few seconds does not need it, and each one's age is bounded by a single deadline. A new connection is always
-//! answered: where there are too many, it takes the place of the oldest, so that clients that send nothing keep no probe waiting.
+//! A new connection is always answered: where there are too many, it takes the place of the oldest, so that clients that send nothing keep
+//! no probe waiting.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -31,10 +30,8 @@ use handfast_config::model::Address;
 use handfast_net::file_id::FileId;
 use handfast_net::listen::{GivenSocket, Origin, is_unreachable};
 
-/// Connections answered at once.
 const CONNECTIONS: usize = 64;
 
-/// How long a client may take to send its request's head.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 
 /// How long a connection may last in all: the request, a reload's outcome, and a client that reads slowly.
@@ -126,7 +123,6 @@ pub fn bind(address: &Address) -> io::Result<AdminListener> {
     Ok(AdminListener { socket, origin: Origin::Bound, file: FileId::of_address(address) })
 }
 
-/// Removes a unix socket without a listener.
 fn remove_left_over(path: &Path) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !metadata.file_type().is_socket() {
@@ -167,13 +163,13 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<
     let mut connections = JoinSet::new();
     let mut logged: Option<Instant> = None;
     // What was counted before this is not of the last minute: an upgrade hands over years.
-    context.history.borrow_mut().add(&context.control.snapshot());
+    context.history.borrow_mut().add(&context.control.snapshot(), Instant::now());
     let mut sample = interval_at(tokio::time::Instant::now() + SAMPLE_INTERVAL, SAMPLE_INTERVAL);
     sample.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             _ = sample.tick() => {
-                context.history.borrow_mut().add(&context.control.snapshot());
+                context.history.borrow_mut().add(&context.control.snapshot(), Instant::now());
                 if listener.is_some() && file.is_some() && FileId::of_address(&address) != file && is_unreachable(&address) {
                     return Ok(());
                 }
@@ -185,14 +181,10 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<
                 listener = None;
             }
             accepted = accept(listener.as_ref()) => match accepted {
-                Ok(stream) => {
+                Ok(accepted) => {
                     make_room(&mut open);
-                    let (context, has_request) = (context.clone(), Rc::new(Cell::new(false)));
-                    let asked = Rc::clone(&has_request);
-                    let ends = match stream {
-                        Stream::Tcp(stream) => connections.spawn_local(connection(stream, Transport::Tcp, context, asked)),
-                        Stream::Unix(stream) => connections.spawn_local(connection(stream, Transport::Unix, context, asked)),
-                    };
+                    let has_request = Rc::default();
+                    let ends = connections.spawn_local(connection(accepted, context.clone(), Rc::clone(&has_request)));
                     open.push_back(Open { ends, has_request });
                 }
                 Err(error) => {
@@ -207,10 +199,8 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<
     }
 }
 
-/// An open connection; the oldest are first.
 struct Open {
     ends: AbortHandle,
-    /// Whether its request has arrived.
     has_request: Rc<Cell<bool>>,
 }
 
@@ -225,7 +215,6 @@ fn make_room(open: &mut VecDeque<Open>) {
     }
 }
 
-/// What all connections of the listener use.
 #[derive(Clone)]
 struct ServerContext {
     control: Rc<dyn Control>,
@@ -235,8 +224,7 @@ struct ServerContext {
 }
 
 async fn connection(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
-    transport: Transport,
+    (stream, transport): (Box<dyn Stream>, Transport),
     context: ServerContext,
     has_request: Rc<Cell<bool>>,
 ) {
@@ -257,21 +245,21 @@ async fn connection(
 }
 
 /// The next connection; none ever when nothing listens any more.
-async fn accept(listener: Option<&Listener>) -> io::Result<Stream> {
+async fn accept(listener: Option<&Listener>) -> io::Result<(Box<dyn Stream>, Transport)> {
     match listener {
-        Some(listener) => listener.accept().await,
+        Some(Listener::Tcp(listener)) => Ok((Box::new(listener.accept().await?.0), Transport::Tcp)),
+        Some(Listener::Unix(listener)) => Ok((Box::new(listener.accept().await?.0), Transport::Unix)),
         None => std::future::pending().await,
     }
 }
 
+trait Stream: AsyncRead + AsyncWrite + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
+
 enum Listener {
     Tcp(tokio::net::TcpListener),
     Unix(tokio::net::UnixListener),
-}
-
-enum Stream {
-    Tcp(tokio::net::TcpStream),
-    Unix(tokio::net::UnixStream),
 }
 
 impl Listener {
@@ -286,13 +274,6 @@ impl Listener {
                 Self::Unix(tokio::net::UnixListener::from_std(listener)?)
             }
         })
-    }
-
-    async fn accept(&self) -> io::Result<Stream> {
-        match self {
-            Self::Tcp(listener) => listener.accept().await.map(|(stream, _)| Stream::Tcp(stream)),
-            Self::Unix(listener) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
-        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The status as data: what `/status.json` answers and the page is drawn from.
 
+use std::time::Instant;
+
 use serde::Serialize;
 
 use super::control::{Control, Overview};
@@ -10,21 +12,17 @@ use handfast_observe::metrics::{FailureSnapshot, Snapshot};
 /// Version of the JSON; raised when a field changes its meaning or goes, not when one is added.
 pub(super) const SCHEMA: u32 = 2;
 
-/// Everything known at one moment.
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
     pub(super) schema: u32,
     pub(super) ready: bool,
-    /// Why it is not ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) not_ready_because: Option<String>,
     pub(super) overview: Overview,
     /// What is not as it should be, the most urgent first, as at the top of the page; only in JSON.
     pub(super) attention: Vec<Attention>,
     pub(super) rates: Rates,
-    /// What happened in the last minute.
     pub(super) recent: Recent,
-    /// The last connections that failed, the newest first.
     pub(super) failures: Vec<FailureSnapshot>,
     /// The last hour, for the page.
     #[serde(skip)]
@@ -33,7 +31,6 @@ pub(super) struct Status {
     pub(super) measured: Snapshot,
 }
 
-/// Something that is not as it should be.
 #[derive(Debug, Serialize)]
 pub(super) struct Attention {
     /// `soon` or `bad`.
@@ -42,13 +39,6 @@ pub(super) struct Attention {
 }
 
 impl Status {
-    /// As JSON, with what needs attention.
-    ///
-    /// **Errors**: none that is known.
-    pub(super) fn into_json(self, attention: Vec<Attention>) -> serde_json::Result<String> {
-        serde_json::to_string(&Self { attention, ..self })
-    }
-
     pub(super) fn of(control: &dyn Control, history: &History) -> Self {
         let measured = control.snapshot();
         let not_ready_because = control.ready().err().map(|reason| reason.to_string());
@@ -58,7 +48,7 @@ impl Status {
             not_ready_because,
             overview: control.overview(),
             attention: Vec::new(),
-            rates: history.rates(&measured),
+            rates: history.rates(&measured, Instant::now()),
             recent: history.recent(&measured),
             failures: control.failures(),
             hour: history.hour(),
@@ -92,9 +82,9 @@ mod tests {
         }
         measured.revocation_lists[0].next_update = Some(at(300_000 + 86_400));
         measured.revocation_lists[0].late_at = Some(at(300_000 - 5));
-        let attention = crate::page::findings(&status);
+        status.attention = crate::page::findings(&status);
         // A field on each line, so that a difference is easy to see.
-        let json = status.into_json(attention).expect("it is JSON").replace(",\"", ",\n\"") + "\n";
+        let json = serde_json::to_string(&status).expect("it is JSON").replace(",\"", ",\n\"") + "\n";
         let recorded = include_str!("recorded/status.json");
         for (now, before) in json.lines().zip(recorded.lines()) {
             assert_eq!(now, before);
