@@ -1,30 +1,17 @@
 //! `handfast top`: a running proxy, or a run of `handfast load`, live in the terminal or once as text.
 //!
 //! In: where the proxy's admin address is, or the metrics of the run. Out: pictures. It follows restarts and upgrades of the proxy: it goes on asking.
-//!
-//! | part | what it does |
-//! |---|---|
-//! | `seen.rs` | whether a proxy answers, or a run |
-//! | `sample.rs` | the JSON of the status as one moment of the proxy |
-//! | `model.rs` | the last two moments, and what keys have chosen |
-//! | `tolerant.rs` | JSON of an older or newer program, as far as it fits |
-//! | `view.rs` | which tables there are |
-//! | `tables.rs`, `run_tables.rs`, `table.rs` | the content of each table; sorting, filtering, widths |
-//! | `picture.rs` | the whole screen |
-//! | `terminal.rs` | taking the terminal, and giving it back |
 
 mod model;
 mod picture;
 mod run_tables;
 mod sample;
-mod seen;
 mod table;
 mod tables;
 mod terminal;
 #[cfg(test)]
 mod tests;
 mod tolerant;
-mod view;
 
 use std::io::{self, IsTerminal, Read};
 use std::process::ExitCode;
@@ -45,7 +32,7 @@ use crate::talk::terminal_size;
 use crate::verbs::wants_color;
 use crate::words::top::TopWords;
 use model::{Model, Wish, keys};
-use seen::Seen;
+use sample::Seen;
 use terminal::Terminal;
 
 /// Where a proxy is asked that was not configured otherwise.

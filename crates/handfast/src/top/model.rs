@@ -4,11 +4,10 @@
 
 use handfast_report::run::Run;
 
-use super::sample::Sample;
-use super::seen::Seen;
+use super::run_tables;
+use super::sample::{Sample, Seen};
 use super::table::{Order, Table};
-use super::tables::Pair;
-use super::view::{MOST, View};
+use super::tables::{self, Pair};
 use crate::screen::Look;
 
 /// Rates of new connections that are kept for the curve.
@@ -17,6 +16,33 @@ const CURVE: usize = 120;
 const FILTER: usize = 60;
 /// Rows that a page key moves by.
 const PAGE: usize = 10;
+
+/// Tables that either has at most.
+const MOST: usize = tables::TABLES.len();
+
+/// What is shown.
+pub(super) enum View<'m> {
+    Proxy(Pair<'m>),
+    Run(&'m Run),
+}
+
+impl View<'_> {
+    /// The names of the tables in the order of their keys, and shorter ones.
+    pub(super) fn names(&self) -> Vec<(&'static str, &'static str)> {
+        match self {
+            Self::Proxy(_) => tables::TABLES.iter().map(|(name, short, _)| (*name, *short)).collect(),
+            Self::Run(_) => run_tables::TABLES.iter().map(|(name, short, _)| (*name, *short)).collect(),
+        }
+    }
+
+    /// One of them.
+    pub(super) fn table(&self, place: usize, look: Look) -> Table {
+        match self {
+            Self::Proxy(pair) => (tables::TABLES[place].2)(pair, look),
+            Self::Run(run) => (run_tables::TABLES[place].2)(run, look),
+        }
+    }
+}
 
 /// A key, or what a terminal sends for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

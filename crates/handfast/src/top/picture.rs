@@ -8,11 +8,10 @@ use handfast_text::units::{bytes, count, duration, long, rate, share_of};
 
 use handfast_report::run::Run;
 
-use super::model::Model;
+use super::model::{Model, View};
 use super::run_tables;
 use super::sample::Sample;
 use super::tables::{PHASE_WORDS, Pair, bar, failed};
-use super::view::View;
 use crate::load::live;
 use crate::screen::{Line, Look, Shade, curve};
 

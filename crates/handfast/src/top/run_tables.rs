@@ -3,10 +3,10 @@
 //! In: a [`Run`]. Out: [`Table`]s. Figures are of the newest second where nothing else is said.
 
 use handfast_report::live::Part;
-use handfast_report::run::{Latency, Run};
+use handfast_report::run::Run;
 use handfast_report::units::{nanos, share};
 
-use super::table::{Cell, Column, Table};
+use super::table::{Cell, Column, Table, table};
 use super::tables::{block, column, counts, figures, known, plain, stacked, words};
 use crate::load::live::{of_cpu, of_starved};
 use crate::screen::{Line, Look, Shade};
@@ -31,87 +31,61 @@ fn time(ns: u64, count: u64) -> Cell {
 }
 
 fn steps(run: &Run, look: Look) -> Table {
-    const COLUMNS: &[Column] = &[
-        column("step", 0, 0),
-        figures("count", 0),
-        figures("mean", 1),
-        figures("p50", 0),
-        figures("p90", 2),
-        figures("p99", 0),
-        figures("max", 3),
-        column("p50 as a bar", 0, 4),
-    ];
     let slowest = run.steps.iter().map(|step| step.p99_ns).max().unwrap_or_default();
-    let row = |step: &Latency| {
-        let length = (step.p50_ns as f64 / slowest.max(1) as f64 * 24.0).ceil() as usize;
-        vec![
-            words(&step.name, Shade::Strong),
-            counts(step.count, Shade::Plain),
-            time(step.mean_ns as u64, step.count),
-            time(step.p50_ns, step.count),
-            time(step.p90_ns, step.count),
-            time(step.p99_ns, step.count),
-            time(step.max_ns, step.count),
-            Cell { line: block(length.min(24), look, Shade::Good), key: Some(step.p50_ns as f64) },
-        ]
-    };
-    Table { columns: COLUMNS, rows: run.steps.iter().map(row).collect() }
+    table! {
+        run.steps.iter() => |step| {
+            let length = (step.p50_ns as f64 / slowest.max(1) as f64 * 24.0).ceil() as usize;
+            let bar = block(length.min(24), look, Shade::Good);
+        }
+        column("step", 0, 0) => words(&step.name, Shade::Strong);
+        figures("count", 0) => counts(step.count, Shade::Plain);
+        figures("mean", 1) => time(step.mean_ns as u64, step.count);
+        figures("p50", 0) => time(step.p50_ns, step.count);
+        figures("p90", 2) => time(step.p90_ns, step.count);
+        figures("p99", 0) => time(step.p99_ns, step.count);
+        figures("max", 3) => time(step.max_ns, step.count);
+        column("p50 as a bar", 0, 4) => Cell { line: bar, key: Some(step.p50_ns as f64) };
+    }
 }
 
 fn failures(run: &Run, _: Look) -> Table {
-    const COLUMNS: &[Column] =
-        &[figures("last second", 0), figures("count", 0), column("step", 0, 0), column("cause", 0, 0)];
-    let row = |failed: &handfast_report::run::Failed| {
-        vec![
-            counts(failed.last, Shade::Bad),
-            counts(failed.count, Shade::Plain),
-            plain(&failed.step),
-            plain(&failed.cause),
-        ]
-    };
-    Table { columns: COLUMNS, rows: run.failures.iter().map(row).collect() }
+    table! {
+        run.failures.iter() => |failed| {}
+        figures("last second", 0) => counts(failed.last, Shade::Bad);
+        figures("count", 0) => counts(failed.count, Shade::Plain);
+        column("step", 0, 0) => plain(&failed.step);
+        column("cause", 0, 0) => plain(&failed.cause);
+    }
 }
 
 fn parts(parts: &[Part]) -> Table {
-    const COLUMNS: &[Column] = &[
-        column("name", 16, 0),
-        figures("done", 0),
-        figures("failed", 0),
-        column("time of", 0, 1),
-        figures("p50", 0),
-        figures("p99", 0),
-        figures("max", 2),
-    ];
-    let row = |part: &Part| {
-        let series = part.series.as_ref();
-        let of = |name: &str| series.and_then(|series| series.percentiles_ns.get(name)).copied();
-        let time = |ns: Option<u64>| time(ns.unwrap_or_default(), ns.is_some().into());
-        vec![
-            words(&part.name, Shade::Strong),
-            counts(part.done, Shade::Plain),
-            counts(part.failed, Shade::Bad),
-            plain(series.map_or("", |series| series.name.as_str())),
-            time(of("p50")),
-            time(of("p99")),
-            time(series.map(|series| series.max_ns)),
-        ]
-    };
-    Table { columns: COLUMNS, rows: parts.iter().map(row).collect() }
+    table! {
+        parts.iter() => |part| {
+            let series = part.series.as_ref();
+            let of = |name: &str| series.and_then(|series| series.percentiles_ns.get(name)).copied();
+            let time = |ns: Option<u64>| time(ns.unwrap_or_default(), ns.is_some().into());
+        }
+        column("name", 16, 0) => words(&part.name, Shade::Strong);
+        figures("done", 0) => counts(part.done, Shade::Plain);
+        figures("failed", 0) => counts(part.failed, Shade::Bad);
+        column("time of", 0, 1) => plain(series.map_or("", |series| series.name.as_str()));
+        figures("p50", 0) => time(of("p50"));
+        figures("p99", 0) => time(of("p99"));
+        figures("max", 2) => time(series.map(|series| series.max_ns));
+    }
 }
 
 fn threads(run: &Run, look: Look) -> Table {
-    const COLUMNS: &[Column] =
-        &[figures("thread", 0), figures("CPU", 0), column("", 0, 1), figures("waiting for a CPU", 0)];
-    let row = |(number, thread): (usize, &handfast_report::run::Thread)| {
-        let length = (thread.cpu.clamp(0.0, 1.0) * 10.0).round() as usize;
-        vec![
-            counts(number as u64 + 1, Shade::Strong),
-            known(Some(thread.cpu), share, of_cpu(thread.cpu)),
-            Cell { line: block(length, look, of_cpu(thread.cpu)), key: Some(thread.cpu) },
-            known(Some(thread.starved), share, of_starved(thread.starved)),
-        ]
-    };
-    Table { columns: COLUMNS, rows: run.threads.iter().enumerate().map(row).collect() }
+    table! {
+        run.threads.iter().zip(1..) => |(thread, number)| {
+            let shade = of_cpu(thread.cpu);
+            let bar = block((thread.cpu.clamp(0.0, 1.0) * 10.0).round() as usize, look, shade);
+        }
+        figures("thread", 0) => counts(number, Shade::Strong);
+        figures("CPU", 0) => known(Some(thread.cpu), share, shade);
+        column("", 0, 1) => Cell { line: bar, key: Some(thread.cpu) };
+        figures("waiting for a CPU", 0) => known(Some(thread.starved), share, of_starved(thread.starved));
+    }
 }
 
 /// Where the time of what ended in the newest second went.

@@ -1,11 +1,11 @@
-//! The status of a proxy at one moment, as far as it is shown.
+//! The status of a proxy at one moment, or of a run of `handfast load`, from the JSON of `/status.json`.
 //!
-//! In: the JSON of `/status.json`. Out: a [`Sample`], and the same counters up to a minute earlier, as far as the proxy reports
-//! them. A part that is missing is empty: a newer or older proxy of the same schema is shown as far as it goes.
+//! A part that is missing is empty: a newer or older proxy of the same schema is shown as far as it goes.
 //! Fields have the names of the JSON, where `docs/admin.md` describes them. Times are in seconds.
 
 use std::collections::BTreeMap;
 
+use handfast_report::run;
 use handfast_text::calendar::seconds_since_1970;
 use handfast_text::units::plain;
 use serde::{Deserialize, Deserializer};
@@ -17,6 +17,27 @@ use super::tolerant;
 const SCHEMA: u64 = 2;
 /// Parts of a handshake.
 pub(crate) const PHASES: usize = 4;
+
+/// One answer.
+pub(crate) enum Seen {
+    /// A moment of a proxy, and perhaps an earlier one.
+    Proxy(Box<(Sample, Option<Sample>)>),
+    /// A run at this moment.
+    Run(Box<run::Run>),
+}
+
+impl Seen {
+    /// Reads the answer to a request of the time `at`. A part that is missing is empty.
+    ///
+    /// **Errors**: what it is instead, as a sentence.
+    pub(crate) fn read(text: &str, at: f64) -> Result<Self, String> {
+        let json: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+        if json["schema"] == run::SCHEMA {
+            return tolerant::read(json).map(Self::Run).map_err(|error| error.to_string());
+        }
+        Sample::read(json, at).map(|moments| Self::Proxy(moments.into()))
+    }
+}
 
 /// One moment of a proxy.
 #[derive(Clone, Default, Deserialize)]

@@ -22,6 +22,22 @@ pub(super) struct Cell {
     pub(super) key: Option<f64>,
 }
 
+/// Makes a table: the values of the rows, what is computed for each row, and each column with its cell.
+macro_rules! table {
+    (
+        $values:expr => |$value:pat_param| { $($computed:tt)* }
+        $($kind:ident($($column:tt)*) => $cell:expr;)*
+    ) => {{
+        const COLUMNS: &[Column] = &[$($kind($($column)*)),*];
+        let rows = $values.map(|$value| {
+            $($computed)*
+            vec![$($cell),*]
+        });
+        Table { columns: COLUMNS, rows: rows.collect() }
+    }};
+}
+pub(super) use table;
+
 /// A table.
 pub(super) struct Table {
     pub(super) columns: &'static [Column],

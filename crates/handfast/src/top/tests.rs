@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::model::{Key, Model, Wish, keys};
 use super::picture::{picture, whole};
-use super::seen::Seen;
+use super::sample::Seen;
 use crate::screen::Look;
 
 const PLAIN: Look = Look { color: false, unicode: true, terminal: false };

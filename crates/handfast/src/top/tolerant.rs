@@ -1,7 +1,5 @@
-//! Reads JSON of an older or newer program into the types of this one.
-//!
-//! In: JSON. Out: a value, with text that is fit for a terminal. A field that is missing, or has another type, is zero,
-//! empty or `None`; an unknown field is ignored.
+//! Reads JSON of an older or newer program into the types of this one, with text that is fit for a terminal. A field that is missing, or has
+//! another type, is zero, empty or `None`; an unknown field is ignored.
 
 use handfast_text::units::plain;
 use serde::de::value::{Error, MapDeserializer, SeqDeserializer};
