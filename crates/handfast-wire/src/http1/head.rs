@@ -75,7 +75,7 @@ pub(super) fn run<'a, T>(
     is_response: bool,
     parse: impl FnOnce(&mut Lines<'a>) -> Result<T, Stop>,
 ) -> Result<Option<T>, HeadError> {
-    if progress.judged_at > 0 && progress.waits(received) {
+    if progress.searched > 0 && progress.waits(received) {
         progress.searched = received.len();
         return Ok(None);
     }

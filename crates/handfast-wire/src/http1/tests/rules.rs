@@ -47,6 +47,14 @@ fn another_protocol_is_known_by_its_first_byte() {
     refuses([0x16, 3, 1], Rule::FirstByte, 400);
     refuses(" GET / HTTP/1.1", Rule::FirstByte, 400);
     refuses([0], Rule::FirstByte, 400);
+    // … also when nothing was there at first.
+    let (mut progress, mut fields) = (HeadProgress::default(), Vec::new());
+    let mut rule = |received: &[u8]| {
+        let head = parse_request(received, &mut progress, &mut fields, &HeadLimits::default());
+        head.err().map(|error| error.rule)
+    };
+    assert_eq!(rule(b""), None);
+    assert_eq!(rule(&[0x16]), Some(Rule::FirstByte));
     refuses("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Rule::Version, 505);
 }
 
