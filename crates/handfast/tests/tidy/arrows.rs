@@ -24,7 +24,7 @@ const TABLE: [Arrows; 19] = [
         name: "handfast-wire",
         ours: &[],
         theirs: &["bytes"],
-        in_tests: &["proptest", "tempfile"],
+        in_tests: &["http-body-util", "httparse", "hyper", "proptest", "tempfile"],
         never: "wire is bytes to values: no runtime, no TLS library, no socket, no clock",
     },
     Arrows {

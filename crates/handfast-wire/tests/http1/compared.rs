@@ -1,0 +1,52 @@
+//! What our parser accepts, httparse accepts too, with the same parts.
+
+use handfast_wire::http1::{HeadLimits, HeadProgress, Target, Version, parse_request, parse_response};
+use proptest::prelude::*;
+
+use crate::inputs::{changed, requests, responses};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    #[test]
+    fn requests_are_read_as_httparse_reads_them(input in changed(requests())) {
+        let mut fields = Vec::new();
+        let ours = parse_request(&input, &mut HeadProgress::default(), &mut fields, &HeadLimits::default());
+        let Ok(Some(ours)) = ours else { return Ok(()) };
+        let mut headers = [httparse::EMPTY_HEADER; 200];
+        let mut theirs = httparse::Request::new(&mut headers);
+        prop_assert_eq!(theirs.parse(&input), Ok(httparse::Status::Complete(ours.length)));
+        prop_assert_eq!(theirs.method.map(str::as_bytes), Some(ours.method.as_bytes()));
+        prop_assert_eq!(theirs.version, Some(u8::from(ours.version == Version::Http11)));
+        let path = theirs.path.unwrap_or("");
+        match ours.target {
+            Target::Origin(target) => prop_assert_eq!(path.as_bytes(), target),
+            Target::Asterisk => prop_assert_eq!(path, "*"),
+            Target::Absolute { authority, path: rest } => {
+                let scheme = path.find("://").map_or(0, |at| at + 3);
+                prop_assert_eq!(&path.as_bytes()[scheme..], [authority, rest].concat());
+            }
+        }
+        let ours = ours.fields.iter().map(|field| (field.name(ours.text), field.value(ours.text)));
+        let theirs = theirs.headers.iter().map(|header| (header.name.as_bytes(), header.value));
+        prop_assert!(ours.eq(theirs));
+    }
+
+    #[test]
+    fn responses_are_read_as_httparse_reads_them(input in changed(responses())) {
+        let mut fields = Vec::new();
+        let ours = parse_response(&input, &mut HeadProgress::default(), &mut fields, &HeadLimits::default());
+        let Ok(Some(ours)) = ours else { return Ok(()) };
+        let mut headers = [httparse::EMPTY_HEADER; 200];
+        let mut theirs = httparse::Response::new(&mut headers);
+        prop_assert_eq!(theirs.parse(&input), Ok(httparse::Status::Complete(ours.length)));
+        prop_assert_eq!(theirs.code, Some(ours.status));
+        prop_assert_eq!(theirs.version, Some(u8::from(ours.version == Version::Http11)));
+        if ours.reason.is_ascii() {
+            prop_assert_eq!(theirs.reason.map(str::as_bytes), Some(ours.reason));
+        }
+        let ours = ours.fields.iter().map(|field| (field.name(ours.text), field.value(ours.text)));
+        let theirs = theirs.headers.iter().map(|header| (header.name.as_bytes(), header.value));
+        prop_assert!(ours.eq(theirs));
+    }
+}
