@@ -2,8 +2,8 @@
 #![no_main]
 
 use handfast_wire::http1::{
-    HeadEnd, HeadError, HeadLimits, HeadProgress, Method, RequestHead, ResponseHead, end_head, parse_request, parse_response,
-    write_fields, write_request_line, write_status_line,
+    HeadEnd, HeadError, HeadLimits, HeadProgress, Method, RequestHead, ResponseHead, Version, end_head,
+    parse_request, parse_response, write_fields, write_request_line, write_status_line,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -29,7 +29,10 @@ fuzz_target!(|received: &[u8]| {
                 assert_eq!(split.as_ref(), Some(&whole));
                 assert!(*length <= received.len());
                 assert_eq!(parse(&received[..length - 1], &mut HeadProgress::default()), Ok(None));
-                assert_eq!(parse(written, &mut HeadProgress::default()), Ok(Some((written.clone(), written.len()))));
+                assert_eq!(
+                    parse(written, &mut HeadProgress::default()),
+                    Ok(Some((written.clone(), written.len())))
+                );
             }
             (whole, split) => panic!("{whole:?} in one piece, {split:?} in several"),
         }
@@ -43,8 +46,7 @@ fn request(received: &[u8], progress: &mut HeadProgress) -> Outcome {
         let mut out = Vec::new();
         write_request_line(&mut out, &head);
         write_fields(&mut out, head.text, head.fields, |_| false);
-        let end = HeadEnd { upgrade: head.upgrade, accepts_trailers: head.accepts_trailers, ..HeadEnd::new(head.framing) };
-        end_head(&mut out, &end);
+        end_head(&mut out, &HeadEnd::for_backend(&head));
         (out, head.length)
     }))
 }
@@ -56,8 +58,7 @@ fn response(received: &[u8], progress: &mut HeadProgress) -> Outcome {
         let mut out = Vec::new();
         write_status_line(&mut out, &head);
         write_fields(&mut out, head.text, head.fields, |_| false);
-        let announced_length = head.announced_length(Method::Get);
-        end_head(&mut out, &HeadEnd { announced_length, ..HeadEnd::new(head.framing(Method::Get)) });
+        end_head(&mut out, &HeadEnd::for_client(&head, Method::GET, Version::Http11, true));
         (out, head.length)
     }))
 }

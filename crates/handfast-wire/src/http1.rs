@@ -10,7 +10,8 @@
 //! | I want to … | open |
 //! |---|---|
 //! | see every way in which a message can be wrong, and its status | `http1/error.rs` |
-//! | read a head | `http1/head.rs`, `http1/request.rs`, `http1/response.rs` |
+//! | know the limits, or how an incomplete head is waited for | `http1/head.rs` |
+//! | read a head | `http1/lines.rs`, `http1/request.rs`, `http1/response.rs` |
 //! | know where a body ends | `http1/framing.rs` |
 //! | read a body, write chunks | `http1/body.rs`, `http1/chunked.rs` |
 //! | know which fields are forwarded | `http1/field.rs` |
@@ -25,6 +26,7 @@ mod field;
 mod framing;
 mod head;
 mod host;
+mod lines;
 mod request;
 mod response;
 mod scan;

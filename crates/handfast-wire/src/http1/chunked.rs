@@ -9,7 +9,8 @@ use super::body::Piece;
 use super::error::{HeadError, Rule};
 use super::field::Field;
 use super::framing::Facts;
-use super::head::{HeadLimits, HeadProgress, Stop, run};
+use super::head::{HeadLimits, HeadProgress, run};
+use super::lines::Stop;
 use super::scan::{TOKEN, class};
 use super::write::write_fields;
 

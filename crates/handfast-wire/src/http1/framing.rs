@@ -4,8 +4,9 @@
 
 use super::error::Rule;
 use super::field::{Field, Kind, tokens};
-use super::head::{Lines, Stop, Underscores};
+use super::head::{HeadLimits, Underscores};
 use super::host::Host;
+use super::lines::Stop;
 use super::scan::is_text;
 
 /// Where the body of a message ends.
@@ -64,12 +65,17 @@ pub(super) struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     /// Takes in a field that means something to the proxy.
-    pub(super) fn note(&mut self, field: &mut Field, lines: &Lines<'a>) -> Result<(), Stop> {
-        let value = field.value(lines.text);
+    pub(super) fn note(
+        &mut self,
+        field: &mut Field,
+        text: &'a [u8],
+        limits: &HeadLimits,
+    ) -> Result<(), Stop> {
+        let value = field.value(text);
         let at = field.name_start as usize;
         let broken = |rule| Err(Stop::Broken(rule, at));
         match field.kind {
-            Kind::Underscore => match lines.limits.underscores {
+            Kind::Underscore => match limits.underscores {
                 Underscores::Drop => {}
                 Underscores::Refuse => return broken(Rule::Underscore),
                 Underscores::Forward => field.kind = Kind::Other,

@@ -3,62 +3,44 @@
 //! In: bytes from a client. Out: a [`RequestHead`], the wait for more, or the rule that was broken.
 
 use super::Version;
+use std::fmt;
+
 use super::error::{HeadError, Rule};
 use super::field::Field;
 use super::framing::{Coding, Facts, Framing};
-use super::head::{HeadLimits, HeadProgress, Lines, Stop, run};
+use super::head::{HeadLimits, HeadProgress, run};
 use super::host::Host;
+use super::lines::{Lines, Stop};
 use super::scan::{TOKEN, class};
 
-/// What a request asks for. Methods are case-sensitive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "names of methods")]
-pub enum Method<'a> {
-    Get,
-    Head,
-    Post,
-    Put,
-    Delete,
-    Options,
-    Trace,
-    Patch,
-    /// Any other.
-    Other(&'a [u8]),
-}
+/// What a request asks for: a token. Methods are case-sensitive.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Method<'a>(&'a [u8]);
 
 impl<'a> Method<'a> {
-    fn of(text: &'a [u8]) -> Self {
-        match text {
-            b"GET" => Self::Get,
-            b"HEAD" => Self::Head,
-            b"POST" => Self::Post,
-            b"PUT" => Self::Put,
-            b"DELETE" => Self::Delete,
-            b"OPTIONS" => Self::Options,
-            b"TRACE" => Self::Trace,
-            b"PATCH" => Self::Patch,
-            other => Self::Other(other),
-        }
-    }
+    /// `GET`.
+    pub const GET: Self = Self(b"GET");
+    /// `HEAD`: its answer has no body.
+    pub const HEAD: Self = Self(b"HEAD");
+    /// `OPTIONS`: may be about the server itself.
+    pub const OPTIONS: Self = Self(b"OPTIONS");
+    const CONNECT: Self = Self(b"CONNECT");
+    const DELETE: Self = Self(b"DELETE");
 
     /// As it is written.
     pub const fn as_bytes(&self) -> &'a [u8] {
-        match self {
-            Self::Get => b"GET",
-            Self::Head => b"HEAD",
-            Self::Post => b"POST",
-            Self::Put => b"PUT",
-            Self::Delete => b"DELETE",
-            Self::Options => b"OPTIONS",
-            Self::Trace => b"TRACE",
-            Self::Patch => b"PATCH",
-            Self::Other(other) => other,
-        }
+        self.0
     }
 
     /// Whether doing it twice has the effect of doing it once (RFC 9110 §9.2.2).
     pub const fn is_idempotent(&self) -> bool {
-        !matches!(self, Self::Post | Self::Patch | Self::Other(_))
+        matches!(self.0, b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")
+    }
+}
+
+impl fmt::Debug for Method<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
     }
 }
 
@@ -134,8 +116,8 @@ pub fn parse_request<'a>(
 
 fn parse<'a>(lines: &mut Lines<'a>, fields: &'a mut Vec<Field>) -> Result<RequestHead<'a>, Stop> {
     lines.first_byte(|byte| class(byte) & TOKEN != 0 || byte == b'\r')?;
-    lines.skip_empty_line()?;
-    let method = Method::of(lines.method()?);
+    lines.skip_empty_line();
+    let method = Method(lines.method()?);
     let target_at = lines.at;
     let target = lines.target()?;
     let version_at = lines.at;
@@ -162,7 +144,7 @@ fn parse<'a>(lines: &mut Lines<'a>, fields: &'a mut Vec<Field>) -> Result<Reques
     let framing = framing(method, &facts).map_err(|rule| Stop::Final(rule, facts.framing_at))?;
     let has_body = !matches!(framing, Framing::None | Framing::Length(0));
     Ok(RequestHead {
-        text: lines.text,
+        text: lines.read(),
         length: lines.at,
         method,
         target,
@@ -178,10 +160,10 @@ fn parse<'a>(lines: &mut Lines<'a>, fields: &'a mut Vec<Field>) -> Result<Reques
 }
 
 fn classify<'a>(method: Method<'_>, target: &'a [u8]) -> Result<Target<'a>, Rule> {
-    match (method, target) {
-        (Method::Other(b"CONNECT"), _) => return Err(Rule::Connect),
-        (_, [b'/', ..]) => return Ok(Target::Origin(target)),
-        (Method::Options, b"*") => return Ok(Target::Asterisk),
+    match target {
+        _ if method == Method::CONNECT => return Err(Rule::Connect),
+        [b'/', ..] => return Ok(Target::Origin(target)),
+        b"*" if method == Method::OPTIONS => return Ok(Target::Asterisk),
         _ => {}
     }
     let after = |scheme: &[u8]| {
@@ -206,7 +188,7 @@ fn framing(method: Method<'_>, facts: &Facts<'_>) -> Result<Framing, Rule> {
     };
     // Servers of that time do not read such a body and take it for the next request.
     let has_body = !matches!(framing, Framing::None | Framing::Length(0));
-    if facts.is_old && has_body && matches!(method, Method::Get | Method::Head | Method::Delete) {
+    if facts.is_old && has_body && [Method::GET, Method::HEAD, Method::DELETE].contains(&method) {
         return Err(Rule::BodyInOldVersion);
     }
     Ok(framing)

@@ -6,7 +6,8 @@ use super::Version;
 use super::error::{HeadError, Rule};
 use super::field::Field;
 use super::framing::{Coding, Facts, Framing};
-use super::head::{HeadLimits, HeadProgress, Lines, Stop, run};
+use super::head::{HeadLimits, HeadProgress, run};
+use super::lines::{Lines, Stop};
 use super::request::{Method, values};
 
 /// The head of a response.
@@ -42,7 +43,7 @@ impl<'a> ResponseHead<'a> {
     /// Where the body ends, in the answer to a request with this method (RFC 9112 §6.3).
     pub fn framing(&self, method: Method<'_>) -> Framing {
         match (self.is_chunked, self.content_length) {
-            _ if method == Method::Head || matches!(self.status, 100..=199 | 204 | 304) => Framing::None,
+            _ if method == Method::HEAD || matches!(self.status, 100..=199 | 204 | 304) => Framing::None,
             (true, _) => Framing::Chunked,
             (false, Some(length)) => Framing::Length(length),
             (false, None) => Framing::UntilClose,
@@ -52,7 +53,7 @@ impl<'a> ResponseHead<'a> {
     /// The length to announce where no body follows: of a response to HEAD and of a 304 (RFC 9110 §8.6).
     pub fn announced_length(&self, method: Method<'_>) -> Option<u64> {
         let announces =
-            self.status == 304 || (method == Method::Head && !matches!(self.status, 100..=199 | 204));
+            self.status == 304 || (method == Method::HEAD && !matches!(self.status, 100..=199 | 204));
         self.content_length.filter(|_| announces && !self.is_chunked)
     }
 
@@ -112,7 +113,7 @@ fn parse<'a>(lines: &mut Lines<'a>, fields: &'a mut Vec<Field>) -> Result<Respon
     let is_doubtful = (is_chunked && facts.length.is_some())
         || (has_no_body && (is_chunked || facts.length.is_some_and(|length| length > 0)));
     Ok(ResponseHead {
-        text: lines.text,
+        text: lines.read(),
         length: lines.at,
         version,
         status,

@@ -69,7 +69,15 @@ fn find(text: &[u8], from: usize, words: impl Fn(u64) -> u64, byte: impl Fn(u8) 
 pub(super) fn next_control(text: &[u8], from: usize) -> Option<usize> {
     // One more than 0x7F is 0 in seven bits, so that one comparison finds both kinds.
     let words = |word: u64| !(((((word & LOW) + ONES) | HIGH) - ONES * 0x21) | word) & HIGH;
-    find(text, from, words, |byte| byte.is_ascii_control())
+    // Long values, such as cookies, by blocks that are compared in one vector register.
+    let mut at = from;
+    for block in text.get(from..)?.as_chunks::<16>().0 {
+        if block.iter().fold(false, |any, byte| any | byte.is_ascii_control()) {
+            break;
+        }
+        at += 16;
+    }
+    find(text, at, words, |byte| byte.is_ascii_control())
 }
 
 /// Where the next byte is that is not visible ASCII, or `#`.

@@ -3,6 +3,7 @@
 //! In: a parsed head. Out: bytes appended to the caller's buffer. Fields keep their case and order. A line without unusual blanks is copied
 //! together with its neighbours; all others are written from their parts.
 
+use super::Version;
 use super::field::Field;
 use super::framing::Framing;
 use super::request::{Method, RequestHead, Target};
@@ -26,7 +27,7 @@ pub struct HeadEnd<'a> {
     pub accepts_trailers: bool,
 }
 
-impl HeadEnd<'_> {
+impl<'a> HeadEnd<'a> {
     /// Framing alone, on a connection that stays open by default.
     pub const fn new(framing: Framing) -> Self {
         Self {
@@ -38,17 +39,43 @@ impl HeadEnd<'_> {
             accepts_trailers: false,
         }
     }
+
+    /// For a request that goes to a backend.
+    pub const fn for_backend(head: &RequestHead<'a>) -> Self {
+        let (upgrade, accepts_trailers) = (head.upgrade, head.accepts_trailers);
+        Self { upgrade, accepts_trailers, ..Self::new(head.framing) }
+    }
+
+    /// For a response to a client of this version; `keeps_open` is whether its connection can carry another request.
+    pub fn for_client(
+        head: &ResponseHead<'a>,
+        method: Method<'_>,
+        version: Version,
+        keeps_open: bool,
+    ) -> Self {
+        let framing = head.framing(method).for_client(version);
+        let is_last = !head.is_interim() && head.status != 101;
+        let close = is_last && (!keeps_open || framing == Framing::UntilClose);
+        Self {
+            announced_length: head.announced_length(method),
+            close,
+            keep_alive: is_last && !close && version == Version::Http10,
+            upgrade: head.upgrade,
+            ..Self::new(framing)
+        }
+    }
 }
 
 /// Writes the request line in origin form (or `*`), in HTTP/1.1.
 pub fn write_request_line(out: &mut Vec<u8>, head: &RequestHead<'_>) {
     out.extend_from_slice(head.method.as_bytes());
     out.push(b' ');
-    match (head.target, head.method) {
-        (Target::Origin(path), _) => out.extend_from_slice(path),
+    match head.target {
+        Target::Origin(path) => out.extend_from_slice(path),
+        Target::Asterisk => out.push(b'*'),
         // RFC 9112 §3.2.4.
-        (Target::Asterisk, _) | (Target::Absolute { path: [], .. }, Method::Options) => out.push(b'*'),
-        (Target::Absolute { path, .. }, _) => {
+        Target::Absolute { path: [], .. } if head.method == Method::OPTIONS => out.push(b'*'),
+        Target::Absolute { path, .. } => {
             if path.first() != Some(&b'/') {
                 out.push(b'/');
             }

@@ -51,7 +51,7 @@ fn one(received: &[u8], relayed: &mut Relayed) -> Result<Option<usize>, Rule> {
     let method = String::from_utf8_lossy(head.method.as_bytes()).into_owned();
     let target = String::from_utf8_lossy(&sent[start + method.len() + 1..]).replace(" HTTP/1.1\r\n", "");
     write_fields(sent, head.text, head.fields, |_| false);
-    end_head(sent, &HeadEnd::new(head.framing));
+    end_head(sent, &HeadEnd::for_backend(&head));
     relayed.requests.push(Seen { method, target, ..Seen::default() });
     let seen = relayed.requests.last_mut().expect("was just added");
 

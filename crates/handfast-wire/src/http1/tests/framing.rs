@@ -97,16 +97,16 @@ fn a_response_ends_by_method_status_and_fields() {
     let (length, chunked) = ("Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n");
     for status in [100, 101, 103, 199, 204, 304] {
         for fields in ["", length, chunked] {
-            assert_eq!(of(status, fields, Method::Get), Framing::None, "{status} {fields}");
+            assert_eq!(of(status, fields, Method::GET), Framing::None, "{status} {fields}");
         }
     }
     for status in [200, 205, 206, 302, 404, 500] {
-        assert_eq!(of(status, "", Method::Get), Framing::UntilClose);
-        assert_eq!(of(status, length, Method::Get), Framing::Length(5));
-        assert_eq!(of(status, chunked, Method::Post), Framing::Chunked);
-        assert_eq!(of(status, chunked, Method::Head), Framing::None);
+        assert_eq!(of(status, "", Method::GET), Framing::UntilClose);
+        assert_eq!(of(status, length, Method::GET), Framing::Length(5));
+        assert_eq!(of(status, chunked, Method::GET), Framing::Chunked);
+        assert_eq!(of(status, chunked, Method::HEAD), Framing::None);
     }
-    assert_eq!(of(200, "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", Method::Get), Framing::Chunked);
+    assert_eq!(of(200, "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", Method::GET), Framing::Chunked);
 }
 
 #[test]
@@ -137,11 +137,11 @@ fn a_length_is_announced_where_no_body_follows() {
         with_response(received.as_bytes(), |head| head.announced_length(method))
     };
     let length = "Content-Length: 5\r\n";
-    assert_eq!(announced(200, length, Method::Head), Some(5));
-    assert_eq!(announced(304, length, Method::Get), Some(5));
-    assert_eq!(announced(204, length, Method::Head), None);
-    assert_eq!(announced(103, length, Method::Get), None);
-    assert_eq!(announced(200, "", Method::Head), None);
+    assert_eq!(announced(200, length, Method::HEAD), Some(5));
+    assert_eq!(announced(304, length, Method::GET), Some(5));
+    assert_eq!(announced(204, length, Method::HEAD), None);
+    assert_eq!(announced(103, length, Method::GET), None);
+    assert_eq!(announced(200, "", Method::HEAD), None);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::*;
 fn a_request_has_its_parts() {
     let received = b"\r\nPOST /a/../b?c=%2F HTTP/1.1\r\nhost: A.example:8443\r\nX-A: \t1, 2 \r\nX-B:\r\nX-C: \xff\r\nContent-Length: 5\r\n\r\nhello";
     with_request(received, |head| {
-        assert_eq!(head.method, Method::Post);
+        assert_eq!(head.method.as_bytes(), b"POST");
         assert_eq!(head.target, Target::Origin(b"/a/../b?c=%2F"), "never normalised");
         assert_eq!(head.version, Version::Http11);
         assert_eq!(head.host, Host { text: b"A.example:8443", name: b"A.example", port: Some(8443) });
@@ -66,10 +66,10 @@ fn a_method_is_a_token_and_one_space() {
     }
     refuses("GET\r\n", Rule::Method, 400);
     with_request(b"M-SEARCH / HTTP/1.1\r\nHost: a\r\n\r\n", |head| {
-        assert_eq!(head.method, Method::Other(b"M-SEARCH"));
+        assert_eq!(head.method.as_bytes(), b"M-SEARCH");
     });
     with_request(b"get / HTTP/1.1\r\nHost: a\r\n\r\n", |head| {
-        assert_eq!(head.method, Method::Other(b"get"), "methods are case-sensitive");
+        assert_eq!(head.method.as_bytes(), b"get", "methods are case-sensitive");
     });
 }
 

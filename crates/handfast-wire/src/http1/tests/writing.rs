@@ -7,7 +7,7 @@ fn request(received: &[u8], drops: impl FnMut(&Field) -> bool) -> String {
         let mut out = Vec::new();
         write_request_line(&mut out, head);
         write_fields(&mut out, head.text, head.fields, drops);
-        end_head(&mut out, &HeadEnd { upgrade: head.upgrade, ..HeadEnd::new(head.framing) });
+        end_head(&mut out, &HeadEnd::for_backend(head));
         String::from_utf8(out).expect("UTF-8")
     })
 }
@@ -85,7 +85,7 @@ fn a_response_is_written_in_http_1_1() {
         let mut out = Vec::new();
         write_status_line(&mut out, head);
         write_fields(&mut out, head.text, head.fields, |_| false);
-        end_head(&mut out, &HeadEnd::new(head.framing(Method::Get)));
+        end_head(&mut out, &HeadEnd::new(head.framing(Method::GET)));
         let expected = "HTTP/1.1 200 All right\r\nServer: a\r\nTransfer-Encoding: chunked\r\n\r\n";
         assert_eq!(String::from_utf8(out).expect("ASCII"), expected);
     });
@@ -118,4 +118,44 @@ fn nothing_is_allocated_once_there_is_room() {
         let now = (fields.capacity(), fields.as_ptr() as usize, out.capacity(), out.as_ptr() as usize);
         assert_eq!(*room.get_or_insert(now), now);
     }
+}
+
+#[test]
+fn the_end_of_a_response_depends_on_the_client() {
+    let written = |received: &str, method, version, keeps_open| {
+        with_response(received.as_bytes(), |head| {
+            let mut out = Vec::new();
+            end_head(&mut out, &HeadEnd::for_client(head, method, version, keeps_open));
+            String::from_utf8(out).expect("ASCII")
+        })
+    };
+    let (new, old, get) = (Version::Http11, Version::Http10, Method::GET);
+    let length = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+    assert_eq!(written(length, get, new, true), "Content-Length: 5\r\n\r\n");
+    assert_eq!(written(length, get, new, false), "Content-Length: 5\r\nConnection: close\r\n\r\n");
+    assert_eq!(written(length, get, old, true), "Content-Length: 5\r\nConnection: keep-alive\r\n\r\n");
+    assert_eq!(written(length, Method::HEAD, new, true), "Content-Length: 5\r\n\r\n");
+    let until_close = "HTTP/1.1 200 OK\r\n\r\n";
+    assert_eq!(written(until_close, get, new, true), "Transfer-Encoding: chunked\r\n\r\n");
+    assert_eq!(written(until_close, get, old, true), "Connection: close\r\n\r\n");
+    let interim = "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n";
+    assert_eq!(written(interim, get, new, false), "\r\n", "the last response says it");
+    let switches = "HTTP/1.1 101 a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n";
+    assert_eq!(written(switches, get, new, false), "Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+}
+
+#[test]
+fn trailers_are_announced_to_the_backend() {
+    let expected = "GET / HTTP/1.1\r\nHost: a.example\r\nTE: trailers\r\nConnection: TE\r\n\r\n";
+    assert_eq!(request(&get("TE: trailers\r\nConnection: TE\r\n"), |_| false), expected);
+}
+
+#[test]
+fn methods_that_may_be_repeated_are_known() {
+    let is_idempotent = |method: &str| {
+        let received = format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n");
+        with_request(received.as_bytes(), |head| head.method.is_idempotent())
+    };
+    assert!(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"].into_iter().all(is_idempotent));
+    assert!(!["POST", "PATCH", "get", "LOCK"].into_iter().any(is_idempotent));
 }
