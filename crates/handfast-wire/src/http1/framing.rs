@@ -144,7 +144,7 @@ impl<'a> Facts<'a> {
         !self.says_close && (!self.is_old || self.says_keep_alive)
     }
 
-    /// The protocols to change to, if both fields say so. `h2c` is never forwarded: the connection would escape all rules.
+    /// The protocols to change to, if both fields request it. `h2c` is never forwarded: its requests would bypass all rules.
     pub(super) fn upgrade(&self) -> Option<&'a [u8]> {
         let is_h2c = |token: &[u8]| is_text(token, b"h2c");
         self.upgrade

@@ -35,7 +35,7 @@ pub struct ResponseHead<'a> {
 }
 
 impl<'a> ResponseHead<'a> {
-    /// Whether another response to the same request follows.
+    /// Whether another response to the same request follows. HTTP/1.0 clients do not expect such a one.
     pub const fn is_interim(&self) -> bool {
         matches!(self.status, 100 | 102..=199)
     }

@@ -3,6 +3,7 @@
 mod chunked;
 mod framing;
 mod rules;
+mod scan;
 mod writing;
 
 use super::*;

@@ -57,6 +57,9 @@ struct Case {
     request: Vec<u8>,
 }
 
+/// Keys and values of a case, in their order.
+type Parts = Vec<(String, Vec<u8>)>;
+
 /// The cases of all files.
 fn cases() -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/http-cases");
@@ -77,7 +80,7 @@ fn cases() -> Vec<Case> {
 
 /// Reads as much of YAML as these files use: keys with plain or quoted values, and lists of headers.
 fn read(file: &str, text: &str) -> Vec<Case> {
-    let mut cases: Vec<(Case, Vec<(String, Vec<u8>)>)> = Vec::new();
+    let mut cases: Vec<(Case, Parts)> = Vec::new();
     let mut is_expected = false;
     for line in text.lines().filter(|line| !line.trim_start().starts_with('#') && !line.trim().is_empty()) {
         let indent = line.len() - line.trim_start().len();
@@ -131,7 +134,7 @@ fn scalar(text: &str) -> Vec<u8> {
 }
 
 /// The request on the wire. The collection leaves Host out.
-fn request(parts: &[(String, Vec<u8>)]) -> Vec<u8> {
+fn request(parts: &Parts) -> Vec<u8> {
     let find = |key: &str| parts.iter().find(|(part, _)| part == key).map_or(&[][..], |(_, value)| value);
     let mut request = [find("method"), b" ", find("uri")].concat();
     if !find("version").is_empty() {

@@ -2,8 +2,11 @@
 
 use super::*;
 
-/// Data, trailers and unread bytes of a body that arrives in pieces of this size.
-fn read(body: &[u8], piece: usize) -> Result<(Vec<u8>, Vec<Vec<u8>>, usize), HeadError> {
+/// Data, trailers and the number of unread bytes.
+type Body = (Vec<u8>, Vec<Vec<u8>>, usize);
+
+/// Reads a body that arrives in pieces of this size.
+fn read(body: &[u8], piece: usize) -> Result<Body, HeadError> {
     let mut reader = ChunkedReader::new(&HeadLimits::default(), false);
     let (mut data, mut fields, mut start, mut end) = (Vec::new(), Vec::new(), 0, 0);
     loop {
