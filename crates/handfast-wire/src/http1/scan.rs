@@ -2,14 +2,12 @@
 //!
 //! In: bytes. Out: positions. Values are searched eight bytes at a time, because they are most of a head.
 
-/// A byte of a token: names and methods (RFC 9110 §5.6.2).
+/// A byte of a token: names of fields, and methods (RFC 9110 §5.6.2).
 pub(super) const TOKEN: u8 = 1;
-/// A byte of a request target: visible ASCII without `#`.
-pub(super) const TARGET: u8 = 2;
 /// A byte of a host name.
-pub(super) const HOST: u8 = 4;
+pub(super) const HOST: u8 = 2;
 
-const CLASSES: [u8; 256] = {
+static CLASSES: [u8; 256] = {
     let mut classes = [0; 256];
     let mut byte = 0x21_u8;
     while byte < 0x7F {
@@ -18,9 +16,6 @@ const CLASSES: [u8; 256] = {
             b'"' | b'(' | b')' | b',' | b'/' | b':'..=b'@' | b'[' | b'\\' | b']' | b'{' | b'}'
         );
         let mut class = if is_delimiter { 0 } else { TOKEN };
-        if byte != b'#' {
-            class |= TARGET;
-        }
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
             class |= HOST;
         }
@@ -31,7 +26,7 @@ const CLASSES: [u8; 256] = {
 };
 
 /// All classes of a byte.
-pub(super) const fn class(byte: u8) -> u8 {
+pub(super) fn class(byte: u8) -> u8 {
     CLASSES[byte as usize]
 }
 
@@ -80,7 +75,7 @@ pub(super) fn next_control(text: &[u8], from: usize) -> Option<usize> {
     find(text, at, words, |byte| byte.is_ascii_control())
 }
 
-/// Where the next byte is that is not visible ASCII, or `#`.
+/// Where the next byte is that no request target has: not visible ASCII, or `#`.
 #[inline(always)]
 pub(super) fn target_end(text: &[u8], from: usize) -> Option<usize> {
     let words = |word: u64| {
@@ -88,7 +83,7 @@ pub(super) fn target_end(text: &[u8], from: usize) -> Option<usize> {
         let is_not_hash = ((word & LOW) ^ (ONES * b'#' as u64)) + LOW;
         (!(is_visible & is_not_hash) | word) & HIGH
     };
-    find(text, from, words, |byte| class(byte) & TARGET == 0)
+    find(text, from, words, |byte| !byte.is_ascii_graphic() || byte == b'#')
 }
 
 /// Where the next byte is that is neither a letter nor `-`: names seldom have another.
