@@ -213,6 +213,11 @@ impl<S: Socket, T: Session> Leg<S, T> {
         self.refused.is_some()
     }
 
+    /// Why the peer takes nothing more, while what it sent before is still read.
+    pub(crate) fn refusal(&self) -> Option<&Broken> {
+        self.refused.as_deref()
+    }
+
     /// A fault that the kernel has announced and no call has met.
     ///
     /// **Errors**: the socket's first fault.

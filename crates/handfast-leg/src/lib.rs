@@ -15,8 +15,9 @@
 //! | why a leg broke | [`broken`] |
 //! | one direction, and both | [`relay`] |
 //! | how a leg ends | [`ending`] |
+//! | a leg as a stream of plaintext, for HTTP | [`pipe`] |
 //! | the clock, waiting and dialling, and what tests put in their place | [`runtime`] |
-//! | a socket for tests | [`memory`] |
+//! | sockets, a session and tasks for tests | [`memory`] |
 #![forbid(unsafe_code)]
 
 pub mod socket;
@@ -24,6 +25,7 @@ pub mod broken;
 pub mod leg;
 pub mod relay;
 pub mod ending;
+pub mod pipe;
 pub mod memory;
 pub mod runtime;
 #[cfg(test)]
@@ -32,5 +34,6 @@ mod testing;
 pub use broken::{Broken, Side, Why};
 pub use ending::{Ending, Way};
 pub use leg::{Got, Leg, READ};
+pub use pipe::Pipe;
 pub use relay::Progress;
 pub use socket::Socket;

@@ -2,6 +2,14 @@
 //!
 //! It does what Linux does and no kinder: pieces of any size, "would block" without a reason, a reset that is reported once
 //! behind the data that came before it, and an end that is no end when a fault came first.
+//!
+//! | question | file |
+//! |---|---|
+//! | tasks that have such sockets, in an order from a seed | [`tasks`] |
+//! | a session without cryptography | [`toy`] |
+
+pub mod tasks;
+pub mod toy;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -9,6 +17,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use handfast_net::engine::TaskHandle;
 use handfast_net::fault::{Cause, Fault, Operation};
 use handfast_net::stream::{Read, SocketTimeouts, Write};
 
@@ -37,6 +46,10 @@ pub struct Link {
     pub patient: bool,
     /// The leg's socket was closed: with a FIN, or else by a reset.
     pub leg_closed: Option<Closed>,
+    /// The task whose read or write blocked, to be woken by what happens; see [`tasks`].
+    pub waiting: Option<TaskHandle>,
+    /// It blocked without a reason.
+    pub is_due: bool,
 }
 
 /// How a socket was closed.
@@ -50,6 +63,17 @@ pub enum Closed {
 
 /// Where a socket's whims come from: any number, the next one each time.
 pub type Dice = Box<dyn FnMut() -> u64>;
+
+/// Numbers from a seed (splitmix64).
+pub fn dice(seed: u64) -> Dice {
+    let mut state = seed;
+    Box::new(move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut number = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        number ^ (number >> 31)
+    })
+}
 
 /// A leg's socket.
 pub struct Memory {
@@ -86,6 +110,12 @@ impl Memory {
         self.capricious.get() && (self.dice)() % 20 < 3
     }
 
+    /// The engine wakes the task that a call has blocked for.
+    fn block(link: &mut Link, is_due: bool) {
+        link.waiting = tasks::present();
+        link.is_due |= is_due;
+    }
+
     fn note(&mut self, operation: Operation, cause: Cause) -> Fault {
         self.fault.get_or_insert_with(|| Fault::own(operation, cause)).clone()
     }
@@ -94,11 +124,12 @@ impl Memory {
 impl Socket for Memory {
     fn try_read(&mut self, buffer: &mut [u8]) -> Result<Read, Fault> {
         assert!(!buffer.is_empty(), "a read into no room");
-        if self.blocks() {
-            return Ok(Read::Blocked);
-        }
         let link = Rc::clone(&self.link);
         let mut link = link.borrow_mut();
+        if self.blocks() {
+            Self::block(&mut link, true);
+            return Ok(Read::Blocked);
+        }
         if !link.to_leg.is_empty() {
             let bytes = self.some(buffer.len().min(link.to_leg.len()));
             for (place, byte) in buffer.iter_mut().zip(link.to_leg.drain(..bytes)) {
@@ -115,6 +146,7 @@ impl Socket for Memory {
         if link.peer_ended {
             return Ok(Read::End);
         }
+        Self::block(&mut link, false);
         Ok(Read::Blocked)
     }
 
@@ -136,6 +168,7 @@ impl Socket for Memory {
         }
         let room = link.room.saturating_sub(link.to_peer.len()).min(bytes.len());
         if room == 0 || self.blocks() {
+            Self::block(&mut link, room > 0);
             return Ok(Write::Blocked);
         }
         let written = self.some(room);

@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use handfast_net::address::Address;
 use handfast_net::clock::Moment;
 use handfast_net::dial::{self, SourceAddress};
-use handfast_net::engine::{self, Priority, Woken};
+use handfast_net::engine::{self, Priority, TaskHandle, Woken};
 use handfast_net::fault::Fault;
 use handfast_net::stream::Stream;
 
@@ -32,6 +32,12 @@ pub trait Runtime: 'static {
 
     /// Lets the other tasks of the thread run.
     fn yield_now() -> impl Future<Output = ()>;
+
+    /// The present task, for [`Runtime::wake`].
+    fn task() -> TaskHandle;
+
+    /// Ends the present or next [`Runtime::wait`] of `task`, from any thread; a task that has ended is not woken.
+    fn wake(task: TaskHandle);
 
     /// The present task relays bytes from now on, which has priority over handshakes.
     fn carries_bytes();
@@ -85,6 +91,14 @@ impl Runtime for Engine {
 
     fn yield_now() -> impl Future<Output = ()> {
         engine::yield_now()
+    }
+
+    fn task() -> TaskHandle {
+        engine::current()
+    }
+
+    fn wake(task: TaskHandle) {
+        task.wake();
     }
 
     fn carries_bytes() {

@@ -8,7 +8,6 @@
 #![forbid(unsafe_code)]
 
 mod peer;
-mod toy;
 mod world;
 
 use world::{Shape, World};

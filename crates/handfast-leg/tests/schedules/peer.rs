@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use handfast_stats::random::Random;
 
-use crate::toy::{self, kind};
+use handfast_leg::memory::toy::{self, kind};
 use handfast_leg::memory::{Closed, Link};
 
 /// How a peer means to end its direction.

@@ -11,7 +11,7 @@ use handfast_tls::buffer::Scratch;
 use handfast_tls::session::FailureKind;
 
 use crate::peer::{Intent, Peer, Seen};
-use crate::toy::{self, Toy, kind};
+use handfast_leg::memory::toy::{self, Toy, kind};
 use handfast_leg::memory::{Link, Memory};
 
 /// Which legs speak TLS.

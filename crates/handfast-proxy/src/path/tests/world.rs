@@ -10,7 +10,7 @@ use std::time::Duration;
 use handfast_leg::memory::{Link, Memory};
 use handfast_net::clock::Moment;
 use handfast_net::dial::SourceAddress;
-use handfast_net::engine::Woken;
+use handfast_net::engine::{TaskHandle, Woken};
 use handfast_net::fault::{Cause, Fault, Operation};
 use handfast_stats::random::Random;
 
@@ -135,6 +135,15 @@ impl Runtime for Simulated {
     async fn yield_now() {
         world(|world| world.yields = true);
         Wait { deadline: Self::now() + Duration::from_secs(1), waiting: false }.await;
+    }
+
+    /// There is one task.
+    fn task() -> TaskHandle {
+        TaskHandle::NONE
+    }
+
+    fn wake(_: TaskHandle) {
+        world(|world| world.yields = true);
     }
 
     fn carries_bytes() {

@@ -10,25 +10,29 @@ const HEAD: usize = 4;
 const MOST: usize = 16_384;
 
 /// The kinds of records.
-pub(crate) mod kind {
-    pub(crate) const DATA: u8 = 0;
-    pub(crate) const CLOSE: u8 = 1;
-    pub(crate) const ALERT: u8 = 2;
+pub mod kind {
+    /// Plaintext.
+    pub const DATA: u8 = 0;
+    /// The end mark.
+    pub const CLOSE: u8 = 1;
+    /// The sender ends, and not cleanly.
+    pub const ALERT: u8 = 2;
     /// To be answered by [`ANSWER`].
-    pub(crate) const ASK: u8 = 3;
-    pub(crate) const ANSWER: u8 = 4;
+    pub const ASK: u8 = 3;
+    /// The answer to [`ASK`], or a ticket.
+    pub const ANSWER: u8 = 4;
     /// Not allowed.
-    pub(crate) const WRONG: u8 = 9;
+    pub const WRONG: u8 = 9;
 }
 
 /// A record's bytes.
-pub(crate) fn record(kind: u8, tag: u8, bytes: &[u8]) -> Vec<u8> {
+pub fn record(kind: u8, tag: u8, bytes: &[u8]) -> Vec<u8> {
     let length = u16::try_from(bytes.len()).expect("at most a record's length").to_be_bytes();
     [&[kind, tag, length[0], length[1]], bytes].concat()
 }
 
 /// The first record in `bytes`, and its length with its head.
-pub(crate) fn first(bytes: &[u8]) -> Option<(u8, u8, &[u8], usize)> {
+pub fn first(bytes: &[u8]) -> Option<(u8, u8, &[u8], usize)> {
     let head = bytes.get(..HEAD)?;
     let length = usize::from(u16::from_be_bytes([head[2], head[3]]));
     let body = bytes.get(HEAD..HEAD + length)?;
@@ -36,8 +40,8 @@ pub(crate) fn first(bytes: &[u8]) -> Option<(u8, u8, &[u8], usize)> {
 }
 
 /// Our side of it.
-#[derive(Default)]
-pub(crate) struct Toy {
+#[derive(Debug, Default)]
+pub struct Toy {
     tag: u8,
     kept: Vec<u8>,
     closed: bool,
@@ -45,7 +49,8 @@ pub(crate) struct Toy {
 }
 
 impl Toy {
-    pub(crate) fn new(tag: u8) -> Self {
+    /// A session whose records have this tag.
+    pub fn new(tag: u8) -> Self {
         Self { tag, ..Self::default() }
     }
 
