@@ -11,16 +11,19 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
+use handfast_leg::runtime::{Engine, Runtime};
+use handfast_leg::{Pipe, Socket};
 use handfast_net::clock::Moment;
+use handfast_net::engine::Woken;
+use handfast_tls::session::Session;
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::{http1, http2};
-use hyper::rt::{Executor, Write as _};
+use hyper::rt::Executor as _;
 use hyper::{Request, Response};
 
 use crate::Version;
 use crate::driver::Driver;
-use crate::pipe::{Pipe, Shared};
-use crate::timer::EngineTimer;
+use crate::pipe::SharedPipe;
 
 /// Tasks that hyper has for a connection whatever is under way on it …
 const OWN_TASKS: usize = 4;
@@ -34,9 +37,9 @@ pub type Reply = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>>>
 /// Why a connection could not be made ready for requests.
 #[derive(Debug)]
 pub enum Unready {
-    /// It took longer than it may.
+    /// The deadline passed.
     Deadline,
-    /// hyper says why.
+    /// hyper failed.
     Http(hyper::Error),
 }
 
@@ -58,9 +61,9 @@ enum Sender<B> {
 
 /// A connection for requests, of the task that polls it; another one may go on with it. Dropping it ends hyper's work on it,
 /// and the pipe is its other owner's.
-pub struct Client<B> {
+pub struct Client<B, R = Engine> {
     sender: Sender<B>,
-    driver: Driver,
+    driver: Driver<R>,
     end: Rc<RefCell<End>>,
 }
 
@@ -73,14 +76,15 @@ struct End {
     unread: usize,
 }
 
-impl<B> fmt::Debug for Client<B> {
+impl<B, R> fmt::Debug for Client<B, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("driver", &self.driver).finish_non_exhaustive()
+        f.debug_struct("Client").finish_non_exhaustive()
     }
 }
 
-impl<B> Client<B>
+impl<B, R> Client<B, R>
 where
+    R: Runtime,
     B: Body + Unpin + 'static,
     B::Data: Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -89,13 +93,13 @@ where
     /// takes a write at most: HTTP/2 says its settings, and does not wait for the other side's.
     ///
     /// **Errors**: the pipe broke, or takes nothing until `deadline`.
-    pub async fn open<P: Pipe + 'static>(
-        pipe: Rc<RefCell<P>>,
+    pub async fn open<S: Socket + 'static, T: Session + 'static>(
+        pipe: &Rc<RefCell<Pipe<S, T>>>,
         version: Version,
         streams: usize,
         deadline: Moment,
     ) -> Result<Self, Unready> {
-        let pipe = Shared(pipe);
+        let pipe = SharedPipe::new(pipe);
         let mut driver = Driver::new(streams.max(1).saturating_mul(TASKS_EACH).saturating_add(OWN_TASKS));
         let tasks = driver.executor();
         let end = Rc::default();
@@ -107,7 +111,7 @@ where
                 Sender::Http1(sender)
             }
             Version::Http2 => {
-                let shaking = http2::Builder::new(tasks.clone()).timer(EngineTimer).handshake(pipe);
+                let shaking = http2::Builder::new(tasks.clone()).handshake(pipe);
                 let shaken = driver.drive(shaking, deadline).await.ok_or(Unready::Deadline)?;
                 let (sender, connection) = shaken.map_err(Unready::Http)?;
                 tasks.execute(keep_end_of_http2(connection, Rc::clone(&end)));
@@ -186,12 +190,17 @@ where
     pub async fn another_round(&mut self) -> bool {
         self.driver.another_round().await
     }
+
+    /// As [`Driver::wait`].
+    pub async fn wait(&mut self, deadline: Moment) -> Woken {
+        self.driver.wait(deadline).await
+    }
 }
 
 /// Drives a connection to its end, and keeps how it ended. hyper would drop what it has received beyond the last answer.
-async fn keep_end_of_http1<P, B>(connection: http1::Connection<Shared<P>, B>, end: Rc<RefCell<End>>)
+async fn keep_end_of_http1<I, B>(connection: http1::Connection<I, B>, end: Rc<RefCell<End>>)
 where
-    P: Pipe + 'static,
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
     B: Body + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
@@ -199,7 +208,7 @@ where
         Ok(http1::Parts { mut io, read_buf, .. }) => {
             end.borrow_mut().unread = read_buf.len();
             // The pipe's other owner sees why, if it fails.
-            let _ = poll_fn(|context| Pin::new(&mut io).poll_shutdown(context)).await;
+            let _ = poll_fn(|context| Pin::new(&mut io).poll_flush(context)).await;
         }
         Err(error) => end.borrow_mut().error = Some(error),
     }

@@ -1,31 +1,80 @@
-//! Client and server against each other: over memory, where a peer can be slow or gone as a test wants, and over sockets.
+//! Client and server against each other: over memory, where the order of events comes from a seed, and over sockets.
 
 mod driving;
-mod memory;
+mod h2_over_legs;
 mod over_memory;
 mod over_sockets;
+mod server;
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use handfast_leg::memory::tasks::{self, InMemory};
+use handfast_leg::memory::toy::Toy;
+use handfast_leg::memory::{Link, Memory};
+use handfast_leg::runtime::{Engine, Runtime};
+use handfast_leg::{Leg, READ, Side, Socket};
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Observer, Priority, run, spawn, stop};
+use handfast_tls::buffer::Scratch;
+use handfast_tls::session::Session;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 
-use crate::{Client, Ended, Settings, Version};
+use crate::{Client, Version};
+use server::{Ended, serve};
+
+type Pipe<S = Memory, T = Toy> = Rc<RefCell<handfast_leg::Pipe<S, T>>>;
 
 /// For what comes at once, or never.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn soon() -> Moment {
-    engine::now() + PATIENCE
+fn soon<R: Runtime>() -> Moment {
+    R::turn() + PATIENCE
+}
+
+fn pipe<S: Socket, T: Session>(leg: Leg<S, T>, scratch: &Rc<RefCell<Scratch>>) -> Pipe<S, T> {
+    Rc::new(RefCell::new(handfast_leg::Pipe::new(leg, Rc::clone(scratch), b"")))
+}
+
+/// The client's pipe and the server's, with room for so many bytes in each direction; on one thread, they share its buffers.
+fn pair(room: usize, is_tls: bool) -> (Pipe, Pipe) {
+    let scratch = Rc::new(RefCell::new(Scratch::new(READ)));
+    let (near, far) = tasks::pair(room);
+    let end = |side, memory| {
+        let mut leg = Leg::plain(side, memory);
+        if is_tls {
+            leg.secure(Toy::new(0x55));
+        }
+        pipe(leg, &scratch)
+    };
+    (end(Side::Backend, near), end(Side::Client, far))
+}
+
+fn link(pipe: &Pipe) -> Rc<RefCell<Link>> {
+    Rc::clone(&pipe.borrow().leg().socket().link)
+}
+
+/// Runs `test` as a task in memory, in some orders of events.
+fn in_memory<F: Future<Output = ()> + 'static>(test: impl Fn() -> F) {
+    for seed in 0..20 {
+        tasks::run(seed, || {
+            tasks::spawn(test());
+        });
+    }
+}
+
+async fn pause<R: Runtime>(time: Duration) {
+    let end = R::turn() + time;
+    while R::wait(end).await == engine::Woken::Event {}
 }
 
 /// Runs `test` as a task on an engine of its own thread and passes a panic on, also one of another task.
@@ -60,10 +109,6 @@ fn on_engine<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F + Send +
 
 const VERSIONS: [Version; 2] = [Version::Http1, Version::Http2];
 
-fn settings(version: Version) -> Settings {
-    Settings { version, streams: 100, head: Duration::ZERO, ping: Duration::ZERO }
-}
-
 type Reply = Result<Response<Full<Bytes>>, Infallible>;
 
 /// Answers with path and body of the request.
@@ -83,17 +128,21 @@ fn post(version: Version, path: &str, body: Vec<u8>) -> Request<Full<Bytes>> {
 }
 
 /// Sends a request and reads its answer to the end.
-async fn ask(client: &mut Client<Full<Bytes>>, path: &str, body: Vec<u8>) -> (StatusCode, Bytes) {
+async fn ask<R: Runtime>(
+    client: &mut Client<Full<Bytes>, R>,
+    path: &str,
+    body: Vec<u8>,
+) -> (StatusCode, Bytes) {
     let reply = client.send(post(client.version(), path, body));
     let answer = async {
         let response = reply.await.expect("an answer");
         let status = response.status();
         (status, response.into_body().collect().await.expect("a whole answer").to_bytes())
     };
-    let answer = client.drive(answer, soon()).await.expect("in time");
+    let answer = client.drive(answer, soon::<R>()).await.expect("in time");
     // hyper knows that the answer is over; with HTTP/1.1 the next request waits until it says so.
     while !client.is_ready() && !client.is_closed() {
-        client.drive(std::future::ready(()), soon()).await.expect("in time");
+        client.drive(std::future::ready(()), soon::<R>()).await.expect("in time");
     }
     answer
 }
@@ -101,19 +150,17 @@ async fn ask(client: &mut Client<Full<Bytes>>, path: &str, body: Vec<u8>) -> (St
 /// Waits for all of them, polling each whenever anything happens.
 async fn all<T>(futures: Vec<Pin<Box<dyn Future<Output = T>>>>) -> Vec<T> {
     let mut slots: Vec<_> = futures.into_iter().map(|future| (Some(future), None)).collect();
-    std::future::poll_fn(move |context| {
+    poll_fn(move |context| {
         for (future, output) in &mut slots {
             if let Some(polled) = future
-                && let std::task::Poll::Ready(done) = polled.as_mut().poll(context)
+                && let Poll::Ready(done) = polled.as_mut().poll(context)
             {
                 (*future, *output) = (None, Some(done));
             }
         }
         match slots.iter().all(|(_, output)| output.is_some()) {
-            true => {
-                std::task::Poll::Ready(slots.iter_mut().filter_map(|(_, output)| output.take()).collect())
-            }
-            false => std::task::Poll::Pending,
+            true => Poll::Ready(slots.iter_mut().filter_map(|(_, output)| output.take()).collect()),
+            false => Poll::Pending,
         }
     })
     .await
@@ -132,12 +179,12 @@ impl Gate {
         if self.there.get() == of {
             self.waiting.borrow_mut().drain(..).for_each(std::task::Waker::wake);
         }
-        std::future::poll_fn(|context| {
+        poll_fn(|context| {
             if self.there.get() >= of {
-                return std::task::Poll::Ready(());
+                return Poll::Ready(());
             }
             self.waiting.borrow_mut().push(context.waker().clone());
-            std::task::Poll::Pending
+            Poll::Pending
         })
         .await;
     }
@@ -153,9 +200,9 @@ impl Body for Endless {
     fn poll_frame(
         self: Pin<&mut Self>,
         _: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         self.0.set(self.0.get() + 1);
-        std::task::Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b'x'; 16_384])))))
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[b'x'; 16_384])))))
     }
 }
 

@@ -71,7 +71,7 @@ pub(crate) struct ThreadContext {
     sources: Vec<IpAddr>,
     next_source: Cell<usize>,
     recorder: RefCell<Recorder>,
-    pub(crate) scratch: RefCell<Scratch>,
+    pub(crate) scratch: Rc<RefCell<Scratch>>,
     pub(crate) random: RefCell<Random>,
     pub(crate) pattern: Pattern,
     start: Cell<Moment>,
@@ -106,7 +106,7 @@ impl ThreadContext {
             // Threads begin at different addresses, so that the first one does not get most connections.
             next_source: Cell::new(parts.stream as usize),
             recorder: RefCell::new(recorder),
-            scratch: RefCell::new(Scratch::new(READ)),
+            scratch: Rc::new(RefCell::new(Scratch::new(READ))),
             start: Cell::new(Moment::NEVER),
             end: Cell::new(Moment::NEVER),
             leased: Cell::new(Moment::NEVER),

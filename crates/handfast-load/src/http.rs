@@ -1,15 +1,9 @@
 //! HTTP requests, 1.1 and 2, over hyper's client connections.
 //!
 //! In: the plan's requests and number of streams. Out: a [`Connection`] whose exchanges are requests: with HTTP/2 as many at
-//! once as there are streams, each timed by itself.
-//!
-//! | question | file |
-//! |---|---|
-//! | how hyper reads and writes a wire | [`pipe`] |
-//! | how it is polled, and what an answer is | [`connection`] |
+//! once as there are streams, each timed by itself. How it is polled, and what an answer is: [`connection`].
 
 mod connection;
-mod pipe;
 
 use std::rc::Rc;
 

@@ -64,6 +64,16 @@ impl Wire {
         Self { leg, ended: Ended::No, ending: Ending::No }
     }
 
+    /// Takes back a leg that [`Wire::into_leg`] gave, and what has happened to it since.
+    pub(crate) fn from_leg(leg: Leg<Stream, ClientSession>, ended: Ended) -> Self {
+        Self { leg, ended, ending: Ending::No }
+    }
+
+    /// Its leg, for code that reads and writes in another way.
+    pub(crate) fn into_leg(self) -> Leg<Stream, ClientSession> {
+        self.leg
+    }
+
     /// How the target's direction ended.
     pub(crate) fn ended(&self) -> Ended {
         self.ended

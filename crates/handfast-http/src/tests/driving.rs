@@ -1,6 +1,4 @@
-//! Who is polled, and when nobody is any more.
-
-use std::task::Poll;
+//! Which futures are polled, and when none is any more.
 
 use hyper::rt::Executor as _;
 
@@ -11,7 +9,7 @@ use crate::Driver;
 fn beyond_the_bound_a_task_is_dropped_and_there_is_room_again_when_one_has_ended() {
     on_engine(|| async {
         let (dropped, go) = (Rc::new(Cell::new(0)), Rc::new(Gate::default()));
-        let mut driver = Driver::new(2);
+        let mut driver = Driver::<Engine>::new(2);
         let tasks = driver.executor();
         let start = || {
             let (dropped, go) = (Dropped(Rc::clone(&dropped)), Rc::clone(&go));
@@ -22,8 +20,8 @@ fn beyond_the_bound_a_task_is_dropped_and_there_is_room_again_when_one_has_ended
         };
         (0..5).for_each(|_| start());
         assert_eq!((dropped.get(), driver.refused()), (3, 3));
-        driver.drive(go.pass(3), soon()).await.expect("two are there, and this one");
-        driver.drive(std::future::ready(()), soon()).await.expect("at once");
+        driver.drive(go.pass(3), soon::<Engine>()).await.expect("two are there, and this one");
+        driver.drive(std::future::ready(()), soon::<Engine>()).await.expect("at once");
         assert_eq!(dropped.get(), 5, "they have ended");
         (0..3).for_each(|_| start());
         assert_eq!((dropped.get(), driver.refused()), (6, 4));
@@ -33,7 +31,7 @@ fn beyond_the_bound_a_task_is_dropped_and_there_is_room_again_when_one_has_ended
 }
 
 #[test]
-fn nothing_is_polled_that_nobody_woke() {
+fn nothing_is_polled_that_was_not_woken() {
     on_engine(|| async {
         let polls = Rc::new(Cell::new(0));
         let counted = Rc::clone(&polls);
@@ -41,7 +39,7 @@ fn nothing_is_polled_that_nobody_woke() {
             counted.set(counted.get() + 1);
             Poll::<()>::Pending
         });
-        let mut driver = Driver::new(1);
+        let mut driver = Driver::<Engine>::new(1);
         let ended = driver.drive(idle, engine::now() + Duration::from_millis(50)).await;
         assert_eq!((ended, polls.get()), (None, 1));
     });
@@ -65,7 +63,7 @@ fn one_that_always_has_something_to_do_lets_the_others_run_and_ends_at_its_deadl
             context.waker().wake_by_ref();
             Poll::<()>::Pending
         });
-        let mut driver = Driver::new(1);
+        let mut driver = Driver::<Engine>::new(1);
         let ended = driver.drive(busy, engine::now() + Duration::from_millis(50)).await;
         assert_eq!(ended, None);
         assert!(
@@ -84,13 +82,13 @@ fn what_else_the_task_waits_for_is_not_forgotten() {
     on_engine(|| async {
         let gate = Rc::new(Gate::default());
         let mut beside = Box::pin(gate.pass(2));
-        let mut driver = Driver::new(1);
+        let mut driver = Driver::<Engine>::new(1);
         let mut driven = Box::pin(driver.drive(
             async {
                 gate.pass(2).await;
                 std::future::pending::<()>().await;
             },
-            soon(),
+            soon::<Engine>(),
         ));
         // The one beside is polled first, and what is driven opens the gate for it.
         std::future::poll_fn(|context| {

@@ -8,11 +8,17 @@ use handfast_net::listen::{Sharing, listen};
 use handfast_net::stream::{Read, SocketTimeouts, Stream};
 
 use super::*;
-use crate::serve;
 
 /// A server on a port of its own, which serves each connection in a task of its own; what became of them, in the order of their
 /// ends.
 fn server(version: Version) -> (SocketAddr, Rc<RefCell<Vec<hyper::Result<Ended>>>>) {
+    serving(version, echo)
+}
+
+fn serving<F: Future<Output = Reply> + 'static>(
+    version: Version,
+    service: fn(Request<Incoming>) -> F,
+) -> (SocketAddr, Rc<RefCell<Vec<hyper::Result<Ended>>>>) {
     let patience = SocketTimeouts { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
     let any = Address::Ip("127.0.0.1:0".parse().expect("an address"));
     let (local, mut sockets) = listen(&any, 0, 1, patience, Sharing::Alone).expect("a port");
@@ -25,9 +31,11 @@ fn server(version: Version) -> (SocketAddr, Rc<RefCell<Vec<hyper::Result<Ended>>
             while let Some((stream, _)) = listener.try_accept().expect("it accepts") {
                 let said = Rc::clone(&said);
                 spawn(Priority::Flow, async move {
-                    let pipe = Rc::new(RefCell::new(stream));
                     let stop = std::future::pending();
-                    let ended = serve(pipe, service_fn(echo), &settings(version), stop, soon()).await;
+                    let pipe = plain(Side::Client, stream);
+                    let service = service_fn(service);
+                    let ended =
+                        serve::<Engine, _, _, _, _>(pipe, service, version, stop, soon::<Engine>()).await;
                     said.borrow_mut().push(ended);
                 });
             }
@@ -37,16 +45,20 @@ fn server(version: Version) -> (SocketAddr, Rc<RefCell<Vec<hyper::Result<Ended>>
     (address, ends)
 }
 
-async fn dial(address: SocketAddr) -> Rc<RefCell<Stream>> {
+fn plain(side: Side, stream: Stream) -> Pipe<Stream> {
+    pipe(Leg::plain(side, stream), &Rc::new(RefCell::new(Scratch::new(READ))))
+}
+
+async fn dial(address: SocketAddr) -> Pipe<Stream> {
     let mut dialling = Dialling::start(&Address::Ip(address)).expect("a socket");
     while dialling.advance(b"").expect("it listens").is_none() {
-        engine::wait(soon()).await;
+        engine::wait(soon::<Engine>()).await;
     }
-    Rc::new(RefCell::new(dialling.into_stream()))
+    plain(Side::Backend, dialling.into_stream())
 }
 
 async fn ends(ends: &RefCell<Vec<hyper::Result<Ended>>>, count: usize) {
-    let limit = soon();
+    let limit = soon::<Engine>();
     while ends.borrow().len() < count {
         assert!(engine::now() < limit, "the server goes on and on");
         engine::sleep(Duration::from_millis(5)).await;
@@ -58,7 +70,8 @@ fn kept_connections_are_kept_and_end_in_order() {
     on_engine(|| async {
         let (address, ended) = server(Version::Http1);
         let stream = dial(address).await;
-        let mut client = Client::open(Rc::clone(&stream), Version::Http1, 1, soon()).await.expect("ready");
+        let mut client =
+            Client::<_, Engine>::open(&stream, Version::Http1, 1, soon::<Engine>()).await.expect("ready");
         for number in 0..100_usize {
             let body = vec![b'b'; number * 1000];
             let (_, answer) = ask(&mut client, "/kept", body.clone()).await;
@@ -67,7 +80,8 @@ fn kept_connections_are_kept_and_end_in_order() {
         drop(client);
         assert_eq!(ended.borrow().len(), 0, "one connection had them all");
         // Ours ends in order, and so it does for the server.
-        Rc::into_inner(stream).expect("hyper has let it go").into_inner().finish();
+        let pipe = Rc::into_inner(stream).expect("hyper has let it go").into_inner();
+        pipe.into_leg().socket_mut().finish_at_drop();
         ends(&ended, 1).await;
         assert_eq!(*ended.borrow()[0].as_ref().expect("nothing broke"), Ended::Orderly);
     });
@@ -79,21 +93,24 @@ fn a_server_that_was_asked_to_close_ends_in_order() {
     on_engine(|| async {
         let (address, ended) = server(Version::Http1);
         let stream = dial(address).await;
-        let mut client = Client::open(Rc::clone(&stream), Version::Http1, 1, soon()).await.expect("ready");
+        let mut client =
+            Client::<_, Engine>::open(&stream, Version::Http1, 1, soon::<Engine>()).await.expect("ready");
         let mut request = post(Version::Http1, "/once", vec![b'o'; 100_000]);
         request.headers_mut().insert("connection", "close".parse().expect("a value"));
         let reply = client.send(request);
         let answer =
             async { reply.await.expect("an answer").into_body().collect().await.expect("all of it") };
-        let answer = client.drive(answer, soon()).await.expect("in time");
+        let answer = client.drive(answer, soon::<Engine>()).await.expect("in time");
         assert_eq!(answer.to_bytes().len(), 100_006);
         ends(&ended, 1).await;
         assert_eq!(*ended.borrow()[0].as_ref().expect("nothing broke"), Ended::Orderly);
         drop(client);
-        let mut stream = Rc::into_inner(stream).expect("hyper has let it go").into_inner();
+        let pipe = Rc::into_inner(stream).expect("hyper has let it go").into_inner();
+        let mut leg = pipe.into_leg();
+        let stream = leg.socket_mut();
         let end = loop {
             match stream.try_read(&mut [0; 10]).expect("no reset") {
-                Read::Blocked => engine::wait(soon()).await,
+                Read::Blocked => engine::wait(soon::<Engine>()).await,
                 other => break other,
             };
         };
@@ -109,7 +126,8 @@ fn a_hundred_streams_over_one_socket() {
     on_engine(|| async {
         let (address, _ended) = server(Version::Http2);
         let stream = dial(address).await;
-        let mut client = Client::open(stream, Version::Http2, 100, soon()).await.expect("ready");
+        let mut client =
+            Client::<_, Engine>::open(&stream, Version::Http2, 100, soon::<Engine>()).await.expect("ready");
         for round in 0..3 {
             let mut replies: Vec<Pin<Box<dyn Future<Output = Bytes>>>> = Vec::new();
             for number in 0..100 {
@@ -120,7 +138,7 @@ fn a_hundred_streams_over_one_socket() {
                     body.collect().await.expect("a whole answer").to_bytes()
                 }));
             }
-            let answers = client.drive(all(replies), soon()).await.expect("in time");
+            let answers = client.drive(all(replies), soon::<Engine>()).await.expect("in time");
             for (number, answer) in answers.iter().enumerate() {
                 assert_eq!(answer, &[format!("/{round}/{number} ").as_bytes(), &[b'q'; 10_000]].concat());
             }
@@ -134,12 +152,13 @@ fn a_client_that_resets_is_noticed() {
         for version in VERSIONS {
             let (address, ended) = server(version);
             let stream = dial(address).await;
-            let mut client = Client::open(Rc::clone(&stream), version, 1, soon()).await.expect("ready");
+            let mut client =
+                Client::<_, Engine>::open(&stream, version, 1, soon::<Engine>()).await.expect("ready");
             // A request with a body that never comes to its end, and the socket dropped, which resets it.
             let (_, answer) = ask(&mut client, "/first", Vec::new()).await;
             assert_eq!(answer, "/first ");
             let reply = client.send(post(version, "/never", vec![0; 4 << 20]));
-            let _ = client.drive(std::future::poll_fn(|_| std::task::Poll::Ready(())), soon()).await;
+            let _ = client.drive(poll_fn(|_| Poll::Ready(())), soon::<Engine>()).await;
             drop((reply, client, stream));
             ends(&ended, 1).await;
             assert!(ended.borrow()[0].is_err(), "{:?}", ended.borrow()[0]);
@@ -147,8 +166,8 @@ fn a_client_that_resets_is_noticed() {
     });
 }
 
-/// A connection that nobody uses at the moment.
-type Kept = (Rc<RefCell<Stream>>, Client<Full<Bytes>>);
+/// A connection that is idle.
+type Kept = (Pipe<Stream>, Client<Full<Bytes>>);
 
 /// As with a backend's connection that is kept for whoever needs it next.
 #[test]
@@ -165,20 +184,21 @@ fn a_connection_goes_on_in_another_task() {
                     let (stream, mut client) = match known {
                         None => {
                             let stream = dial(address).await;
-                            let client = Client::open(Rc::clone(&stream), version, 1, soon()).await;
+                            let client =
+                                Client::<_, Engine>::open(&stream, version, 1, soon::<Engine>()).await;
                             (stream, client.expect("ready"))
                         }
                         Some(known) => known,
                     };
-                    stream.borrow().adopt();
+                    stream.borrow().leg().socket().adopt();
                     let path = format!("/{number}");
                     let (_, answer) = ask(&mut client, &path, vec![b'p'; 50_000]).await;
                     assert_eq!(answer, [path.as_bytes(), b" ", &[b'p'; 50_000]].concat());
-                    stream.borrow().release();
+                    stream.borrow().leg().socket().release();
                     *kept.borrow_mut() = Some((stream, client));
                     finished.pass(1).await;
                 });
-                let limit = soon();
+                let limit = soon::<Engine>();
                 while done.there.get() <= number {
                     assert!(engine::now() < limit, "nobody woke the task that has it now");
                     engine::sleep(Duration::from_millis(1)).await;
@@ -187,4 +207,42 @@ fn a_connection_goes_on_in_another_task() {
             assert_eq!(ended.borrow().len(), 0, "one connection had them all");
         }
     });
+}
+
+/// Waits until another thread has done its work.
+async fn elsewhere() {
+    let (say, hear) = std::sync::mpsc::sync_channel(1);
+    let mut say = Some(say);
+    poll_fn(move |context| {
+        if let Some(say) = say.take() {
+            let waker = context.waker().clone();
+            let work = move || {
+                say.send(()).expect("there is room");
+                waker.wake();
+            };
+            std::thread::Builder::new().name("elsewhere".into()).spawn(work).expect("a thread");
+        }
+        hear.try_recv().map_or(Poll::Pending, Poll::Ready)
+    })
+    .await;
+}
+
+/// What a service waits for need not be of this thread.
+#[test]
+fn a_service_may_wait_for_another_thread() {
+    for version in VERSIONS {
+        on_engine(move || async move {
+            let (address, _ended) = serving(version, |request| async {
+                elsewhere().await;
+                echo(request).await
+            });
+            let stream = dial(address).await;
+            let mut client =
+                Client::<_, Engine>::open(&stream, version, 1, soon::<Engine>()).await.expect("ready");
+            for number in 0..100 {
+                let path = format!("/{number}");
+                assert_eq!(ask(&mut client, &path, Vec::new()).await.1, format!("{path} "));
+            }
+        });
+    }
 }

@@ -14,19 +14,25 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use handfast_http::client::{Reply, Unready, is_unseen, sentence};
 use handfast_http::{Client, Version};
+use handfast_leg::{Broken, Why};
 use handfast_net::clock::Moment;
-use handfast_net::engine;
+use handfast_net::stream::Stream;
+use handfast_tls::client::ClientSession;
 use handfast_tls::session::Session;
 use http_body_util::Full;
 use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
 
-use super::pipe::Pipe;
-use crate::connect::connect;
+use crate::connect::{Connected, connect};
 use crate::context::{Caller, ThreadContext};
 use crate::failure::{Cause, Step, StepFailure};
 use crate::plan::HttpVersion;
-use crate::wire::Wire;
+use crate::wire::{Ended, Wire};
+
+type Pipe = handfast_leg::Pipe<Stream, ClientSession>;
+
+/// Until when the rest of the handshake waits for the first request to take it along: for any time.
+const WITH_THE_FIRST_REQUEST: Moment = Moment::from_nanos(u64::MAX - 1);
 
 /// An answer, read to its end.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +86,10 @@ pub(super) struct Connection {
     finished: VecDeque<Finished>,
     /// Whether a reply was given up that HTTP/1.1 has no other way to be rid of.
     given_up: bool,
+    /// When the first bytes came since nothing was under way.
+    heard: Option<Moment>,
+    /// Plaintext sent and received that has been counted.
+    counted: (u64, u64),
 }
 
 /// How it is asked, on every connection of a plan.
@@ -96,18 +106,22 @@ impl Connection {
         caller: Caller,
         target: Target,
     ) -> Result<Self, StepFailure> {
-        let connected = connect(bench, caller, &[]).await?;
-        check_protocol(&connected.wire, target.version)?;
-        let pipe = Rc::new(RefCell::new(Pipe::new(bench, connected)));
+        let Connected { wire, flight, unasked, .. } = connect(bench, caller, &[]).await?;
+        check_protocol(&wire, target.version)?;
+        let mut leg = wire.into_leg();
+        leg.keep(flight.filled());
+        leg.hold(WITH_THE_FIRST_REQUEST);
+        // A server may speak first: HTTP/2's sends its settings.
+        let pipe = Rc::new(RefCell::new(Pipe::new(leg, Rc::clone(&bench.scratch), &unasked)));
         let (version, streams) = match target.version {
             HttpVersion::Http11 => (Version::Http1, 1),
             HttpVersion::Http2 => (Version::Http2, target.streams.max(1) as usize),
         };
-        let client = Client::open(Rc::clone(&pipe), version, streams, bench.deadline()).await;
+        let client = Client::open(&pipe, version, streams, bench.deadline()).await;
         let client = client.map_err(|unready| match unready {
             Unready::Deadline => StepFailure::deadline(Step::Exchange),
             Unready::Http(error) => {
-                let ended = pipe.borrow().trouble("the target ended before the first request");
+                let ended = failure(&pipe.borrow(), "the target ended before the first request");
                 ended.unwrap_or_else(|| StepFailure::new(Step::Exchange, Cause::Http, sentence(&error)))
             }
         })?;
@@ -119,6 +133,8 @@ impl Connection {
             in_flight: Vec::new(),
             finished: VecDeque::new(),
             given_up: false,
+            heard: None,
+            counted: (0, 0),
         })
     }
 
@@ -140,7 +156,7 @@ impl Connection {
     /// Begins the plan's request number `which`, which was meant to begin at `intended`.
     pub(super) fn begin(&mut self, intended: Moment, which: usize) {
         if self.in_flight.is_empty() {
-            self.pipe.borrow_mut().heard = None;
+            self.heard = None;
         }
         let ask = self.bench.requests[which].clone();
         let (began, deadline) = (Moment::now(), self.bench.deadline());
@@ -171,11 +187,12 @@ impl Connection {
             }
         }
         let deadline = self.in_flight.iter().map(|request| request.deadline).min();
-        engine::wait(deadline.map_or(limit, |deadline| deadline.min(limit))).await;
+        self.client.wait(deadline.map_or(limit, |deadline| deadline.min(limit))).await;
     }
 
     fn poll(&mut self, context: &mut Context<'_>) {
         self.client.poll_tasks(context);
+        self.count();
         let mut index = 0;
         while index < self.in_flight.len() {
             match self.poll_request(index, context) {
@@ -231,7 +248,7 @@ impl Connection {
 
     fn first_byte(&self) -> Moment {
         match self.client.version() {
-            Version::Http1 => self.pipe.borrow().heard.unwrap_or_else(Moment::now),
+            Version::Http1 => self.heard.unwrap_or_else(Moment::now),
             Version::Http2 => Moment::now(),
         }
     }
@@ -253,10 +270,16 @@ impl Connection {
         self.given_up |= self.in_flight.len() < before && self.client.version() == Version::Http1;
     }
 
-    /// Hands over what passed since the last time.
-    fn count(&self) {
-        let (sent, received) = self.pipe.borrow_mut().take_counts();
-        self.bench.record().bytes(sent, received);
+    /// Counts what passed since the last time.
+    fn count(&mut self) {
+        let (pipe, (sent, received)) = (self.pipe.borrow(), self.counted);
+        self.counted = (pipe.leg().sent(), pipe.leg().heard());
+        if self.counted.1 > received {
+            self.heard.get_or_insert_with(Moment::now);
+        }
+        if self.counted != (sent, received) {
+            self.bench.record().bytes(self.counted.0 - sent, self.counted.1 - received);
+        }
     }
 
     /// Why a request got no answer.
@@ -265,7 +288,7 @@ impl Connection {
             // However the target ended after it: what it sent was no answer.
             return Lost::Failed(StepFailure::new(Step::Exchange, Cause::Http, sentence(error)));
         }
-        let ended = self.pipe.borrow().trouble("the target ended before it answered");
+        let ended = failure(&self.pipe.borrow(), "the target ended before it answered");
         let trouble = ended.unwrap_or_else(|| StepFailure::new(Step::Exchange, Cause::Http, sentence(error)));
         if is_unseen(error) { Lost::NotSeen(trouble) } else { Lost::Failed(trouble) }
     }
@@ -275,9 +298,7 @@ impl Connection {
         if is_malformed(error) {
             return StepFailure::new(Step::Exchange, Cause::Http, sentence(error));
         }
-        let pipe = self.pipe.borrow();
-        let ended = pipe.trouble("the target ended within a body");
-        match ended {
+        match failure(&self.pipe.borrow(), "the target ended within a body") {
             Some(trouble) if !trouble.is_end() => trouble,
             Some(trouble) => StepFailure { cause: Cause::Truncated, ..trouble },
             None => StepFailure::new(Step::Exchange, Cause::Truncated, sentence(error)),
@@ -286,13 +307,14 @@ impl Connection {
 
     /// Why it is of no use any more.
     pub(super) fn ended(&self, what: &str) -> StepFailure {
-        let trouble = self.pipe.borrow().trouble(what);
+        let trouble = failure(&self.pipe.borrow(), what);
         trouble.unwrap_or_else(|| StepFailure::new(Step::Exchange, Cause::ClosedEarly, what))
     }
 
     /// Lets the target have the rest of the handshake, for a connection that may have to wait for its first request.
     pub(super) fn finish_handshake(&self) -> Result<(), StepFailure> {
-        self.pipe.borrow_mut().finish_handshake()
+        let sent = self.pipe.borrow_mut().leg_mut().send_flight();
+        sent.map_err(|broken| StepFailure::broken(Step::Handshake, &broken))
     }
 
     /// Gives the wire back, to be closed as the plan says; `None` when it broke.
@@ -301,7 +323,22 @@ impl Connection {
         let Self { pipe, client, in_flight, .. } = self;
         // All others that hold the pipe are hyper's.
         drop((in_flight, client));
-        Rc::try_unwrap(pipe).ok().map(|pipe| pipe.into_inner().wire)
+        let pipe = Rc::try_unwrap(pipe).ok()?.into_inner();
+        let ended = match pipe.broken() {
+            Some(Broken { why: Why::Truncated, .. }) => Ended::Truncated,
+            _ if pipe.leg().has_ended() => Ended::Orderly,
+            _ => Ended::No,
+        };
+        Some(Wire::from_leg(pipe.into_leg(), ended))
+    }
+}
+
+/// Why the leg broke, or how the target ended it before `what`; `None` while it is open.
+fn failure(pipe: &Pipe, what: &str) -> Option<StepFailure> {
+    match pipe.broken() {
+        Some(Broken { why: Why::Truncated, .. }) => Some(StepFailure::ended(Step::Exchange, false, what)),
+        Some(broken) => Some(StepFailure::broken(Step::Exchange, broken)),
+        None => pipe.leg().has_ended().then(|| StepFailure::ended(Step::Exchange, true, what)),
     }
 }
 
