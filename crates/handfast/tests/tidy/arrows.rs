@@ -70,10 +70,10 @@ const TABLE: [Arrows; 19] = [
     },
     Arrows {
         name: "handfast-http",
-        ours: &["handfast-net"],
-        theirs: &["h2", "hyper"],
+        ours: &["handfast-leg", "handfast-net", "handfast-tls"],
+        theirs: &["h2", "hyper", "tokio"],
         in_tests: &["bytes", "http-body-util"],
-        never: "http is hyper on the engine over plaintext: no TLS, no other runtime, no word of what a request is for",
+        never: "http is hyper and h2 on the engine over legs: of TLS only the Session trait, of tokio only the traits that h2 asks for, no word of what a request is for",
     },
     Arrows {
         name: "handfast-config",
