@@ -4,7 +4,6 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
 
 use handfast_net::address::Address;
 use handfast_text::units::counted;
@@ -17,18 +16,8 @@ use handfast_config::accounts::AccountError;
 pub enum Error {
     /// The user or group to become cannot be used.
     Account(AccountError),
-    /// A user's name that no system call accepts.
-    NameWithNul(std::ffi::NulError),
-    /// The groups of a user could not be looked up.
-    GroupsOf { user: String, source: nix::errno::Errno },
-    /// The kernel did not let this process become another user.
-    Become { act: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
-    /// The kernel let it, and let it go back.
-    KeptPrivileges { user: String },
-    /// A file could not be given to the user that serves.
-    HandOver { file: PathBuf, source: io::Error },
-    /// The thread that checks files as the user panicked, or could not be started (then with the reason).
-    AsUser(Option<io::Error>),
+    /// The user could not be changed, or a file not be given to it: what failed, and why.
+    User(String),
     /// This process may have too few open files to serve even one connection.
     TooFewFiles { allowed: u64, reserved: u64 },
     /// This process may have too few open files for the number of connections in the configuration.
@@ -48,9 +37,6 @@ impl Error {
     /// The remedy, where there is one.
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Become { .. } => {
-                Some("only root may change its user; start as root or remove process.user and group".into())
-            }
             Self::TooFewFiles { .. } => {
                 Some("raise the limit (ulimit -n, LimitNOFILE= in a unit file)".into())
             }
@@ -89,17 +75,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Account(error) => write!(f, "{error}")?,
-            Self::NameWithNul(error) => write!(f, "{error}")?,
-            Self::GroupsOf { user, source } => write!(f, "look up the groups of {user}: {source}")?,
-            Self::Become { act, source } => write!(f, "{act}: {source}")?,
-            Self::KeptPrivileges { user } => {
-                write!(f, "become {user}: the kernel let us keep our privileges")?;
-            }
-            Self::HandOver { file, source } => {
-                write!(f, "hand {} over to the user: {source}", file.display())?;
-            }
-            Self::AsUser(None) => f.write_str("check files as the user: it panicked")?,
-            Self::AsUser(Some(error)) => write!(f, "check files as the user: {error}")?,
+            Self::User(what) => f.write_str(what)?,
             Self::TooFewFiles { allowed, reserved } => write!(
                 f,
                 "this process may have {}, it needs {reserved} and two for each connection",

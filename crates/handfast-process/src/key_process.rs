@@ -69,13 +69,11 @@ pub struct KeyProcess {
     file_channel: Mutex<Channel>,
     /// Until the heartbeat begins.
     heartbeat_channel: Mutex<Option<Channel>>,
-    /// To the supervisor.
     control: OwnedFd,
     index: Mutex<KeyIndex>,
     /// Files that were requested since the start, until [`Self::take_requested_files`].
     requested_files: Mutex<Option<BTreeSet<PathBuf>>>,
     health: Arc<KeyProcessHealth>,
-    /// It ends when this process does.
     _supervisor: Child,
 }
 
@@ -209,3 +207,6 @@ impl Holder for KeyProcess {
         self.request(Request::Sign, &[&key.0, &scheme.to_le_bytes(), message])
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@
 //! and makes files elsewhere as the user ([`ServiceUser::act_on`]).
 
 use std::ffi::CString;
+use std::fmt::Display;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,6 @@ impl From<&Process> for ServiceUser {
 }
 
 impl ServiceUser {
-    /// With these names.
     pub(crate) fn new(user: Option<&str>, group: Option<&str>) -> Self {
         Self { user: user.map(str::to_owned), group: group.map(str::to_owned) }
     }
@@ -48,12 +48,14 @@ impl ServiceUser {
         let Some((user, group)) = self.find()? else { return Ok(()) };
         let owner = user.as_ref().map(|user| user.uid);
         for file in files {
-            hand_over(file, owner, group).map_err(|source| Error::HandOver { file: file.clone(), source })?;
+            hand_over(file, owner, group)
+                .map_err(|error| failed(format!("hand {} over to the user", file.display()), error))?;
         }
         // Groups first: after the change of the user the process is not permitted to change them.
         match &user {
             Some(user) => {
-                let name = CString::new(user.name.as_str()).map_err(Error::NameWithNul)?;
+                let name =
+                    CString::new(user.name.as_str()).map_err(|error| Error::User(error.to_string()))?;
                 initgroups(&name, group).map_err(|error| refused("set the groups", error))?;
             }
             None => setgroups(&[group]).map_err(|error| refused("set the groups", error))?,
@@ -62,7 +64,8 @@ impl ServiceUser {
         if let Some(user) = user {
             setuid(user.uid).map_err(|error| refused("set the user", error))?;
             if getuid() != user.uid || (!user.uid.is_root() && setuid(Uid::from_raw(0)).is_ok()) {
-                return Err(Error::KeptPrivileges { user: user.name });
+                let what = format!("become {}: the kernel let us keep our privileges", user.name);
+                return Err(Error::User(what));
             }
             tracing::info!("now running as user {}", user.name);
         }
@@ -110,9 +113,10 @@ impl ServiceUser {
         let Some((user, group)) = self.find()? else { return Ok(act()) };
         let groups = match &user {
             Some(user) => {
-                let name = CString::new(user.name.as_str()).map_err(Error::NameWithNul)?;
+                let name =
+                    CString::new(user.name.as_str()).map_err(|error| Error::User(error.to_string()))?;
                 getgrouplist(&name, group)
-                    .map_err(|source| Error::GroupsOf { user: user.name.clone(), source })?
+                    .map_err(|error| failed(format!("look up the groups of {}", user.name), error))?
             }
             None => vec![group],
         };
@@ -133,16 +137,16 @@ impl ServiceUser {
         match outcome {
             Ok(Ok(Ok(done))) => Ok(done),
             Ok(Ok(Err(error))) => Err(refused("become the user and group", error)),
-            Ok(Err(_)) => Err(Error::AsUser(None)),
-            Err(error) => Err(Error::AsUser(Some(error))),
+            Ok(Err(_)) => Err(failed("check files as the user", "it panicked")),
+            Err(error) => Err(failed("check files as the user", error)),
         }
     }
 
     /// Looks up user and group, and changes nothing.
     ///
     /// **Errors**: an unknown name.
-    pub fn look_up(&self) -> Result<(), AccountError> {
-        self.find().map(drop)
+    pub fn look_up(&self) -> Result<(), Error> {
+        Ok(self.find().map(drop)?)
     }
 
     fn find(&self) -> Result<Option<(Option<User>, Gid)>, AccountError> {
@@ -185,6 +189,11 @@ fn hand_over(file: &Path, owner: Option<Uid>, group: Gid) -> io::Result<()> {
     Ok(chownat(handle.as_fd(), c"", owner, Some(group), AtFlags::EMPTY_PATH)?)
 }
 
-fn refused(act: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::Become { act, source: Box::new(error) }
+fn failed(act: impl Display, error: impl Display) -> Error {
+    Error::User(format!("{act}: {error}"))
+}
+
+fn refused(act: &str, error: impl Display) -> Error {
+    let hint = "only root may change its user; start as root or remove process.user and group";
+    failed(act, format!("{error}\n  hint: {hint}"))
 }

@@ -61,7 +61,6 @@ pub fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
     folders.chain(files).collect()
 }
 
-/// The files of ticket keys.
 fn key_files(config: &Config) -> impl Iterator<Item = &Path> + Clone {
     config.services.iter().filter_map(|service| service.tls.as_ref()?.tickets.key_source.file())
 }

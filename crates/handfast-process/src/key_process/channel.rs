@@ -14,8 +14,6 @@ use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 const MAX_PIECE_BYTES: usize = 16 << 10;
 /// In front of each piece: the id of the request, whether it is the last piece, whether the request succeeded.
 const PIECE_HEAD_BYTES: usize = 10;
-/// In front of each request: its id, and its code.
-const REQUEST_HEAD_BYTES: usize = 9;
 /// Content of a request: what a client signs in TLS 1.2 is its whole handshake.
 pub(super) const MAX_REQUEST_BYTES: usize = 160 << 10;
 /// Sent to all waiters when the key process ends; in a request: no answer is expected.
@@ -47,17 +45,13 @@ impl Request {
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RequestError {
-    /// The key process ended before it answered.
     Ended,
-    /// It did not answer within this timeout.
     Late(Duration),
     /// The supervisor has ended, and so has the key process.
     Gone,
-    /// More threads send requests than there are channels.
     NoChannel,
     /// The request is longer than any that TLS has, in bytes.
     TooLong(usize),
-    /// The key process refused, with a reason.
     Refused(String),
 }
 
@@ -78,7 +72,6 @@ impl fmt::Display for RequestError {
     }
 }
 
-/// The outcome of a ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pong {
     Answered,
@@ -86,7 +79,6 @@ pub(super) enum Pong {
     Lost,
 }
 
-/// The head of a piece.
 #[derive(Clone, Copy)]
 struct PieceHead {
     id: u64,
@@ -98,7 +90,6 @@ struct PieceHead {
 #[derive(Debug)]
 pub(super) struct Channel {
     socket: OwnedFd,
-    /// Of the last request.
     id: u64,
     buffer: Vec<u8>,
     /// The timeout that the socket has; at first none.
@@ -122,7 +113,8 @@ impl Channel {
     ) -> Result<Vec<u8>, RequestError> {
         let deadline = Instant::now() + timeout;
         self.set_timeout(timeout)?;
-        self.drop_late_answers()?;
+        // Answers to requests whose timeout has passed.
+        while self.receive(RecvFlags::DONTWAIT)?.is_some() {}
         self.send(request, parts, timeout)?;
         let mut answer = Vec::new();
         loop {
@@ -154,10 +146,7 @@ impl Channel {
         if length > MAX_REQUEST_BYTES {
             return Err(RequestError::TooLong(length));
         }
-        let mut message = Vec::with_capacity(REQUEST_HEAD_BYTES + length);
-        message.extend(self.id.to_le_bytes());
-        message.push(request.code());
-        parts.iter().for_each(|part| message.extend_from_slice(part));
+        let message = message(self.id, &[request.code()], parts);
         match send(&self.socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(_) => Ok(()),
             // The queue is full of requests whose timeout has passed.
@@ -191,9 +180,7 @@ impl Channel {
     /// Sends a request that has no answer; it is lost when there is no key process.
     pub(super) fn send_unanswered(&mut self, request: Request, content: &[u8]) {
         for piece in content.chunks(MAX_PIECE_BYTES) {
-            let mut message = BROADCAST_ID.to_le_bytes().to_vec();
-            message.push(request.code());
-            message.extend_from_slice(piece);
+            let message = message(BROADCAST_ID, &[request.code()], &[piece]);
             let _ = send(&self.socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         }
     }
@@ -207,12 +194,6 @@ impl Channel {
                 .map_err(|_| RequestError::Gone)?;
             self.receive_timeout = timeout;
         }
-        Ok(())
-    }
-
-    /// Drops the answers to requests whose timeout has passed.
-    fn drop_late_answers(&mut self) -> Result<(), RequestError> {
-        while self.receive(RecvFlags::DONTWAIT)?.is_some() {}
         Ok(())
     }
 
@@ -231,6 +212,16 @@ impl Channel {
         let id = u64::from_le_bytes(*id);
         Ok(Some(PieceHead { id, is_last: *is_last != 0, is_success: *is_success != 0 }))
     }
+}
+
+/// A message: the id of its request, the rest of its head, its content.
+fn message(id: u64, head: &[u8], parts: &[&[u8]]) -> Vec<u8> {
+    let length = parts.iter().map(|part| part.len()).sum::<usize>();
+    let mut message = Vec::with_capacity(size_of::<u64>() + head.len() + length);
+    message.extend(id.to_le_bytes());
+    message.extend_from_slice(head);
+    parts.iter().for_each(|part| message.extend_from_slice(part));
+    message
 }
 
 /// A request as the key process receives it.
@@ -252,13 +243,12 @@ impl<'a> ReceivedRequest<'a> {
     pub(super) fn answer(&self, socket: &OwnedFd, answer: Result<Vec<u8>, String>) {
         let is_success = answer.is_ok();
         let answer = answer.unwrap_or_else(String::into_bytes);
-        let pieces = answer.len().div_ceil(MAX_PIECE_BYTES).max(1);
-        for index in 0..pieces {
-            let piece = &answer[index * MAX_PIECE_BYTES..answer.len().min((index + 1) * MAX_PIECE_BYTES)];
-            let mut message = Vec::with_capacity(PIECE_HEAD_BYTES + piece.len());
-            message.extend(self.id.to_le_bytes());
-            message.extend([u8::from(index + 1 == pieces), u8::from(is_success)]);
-            message.extend_from_slice(piece);
+        let mut rest = &answer[..];
+        let mut is_last = false;
+        while !is_last {
+            let (piece, more) = rest.split_at(rest.len().min(MAX_PIECE_BYTES));
+            (rest, is_last) = (more, more.is_empty());
+            let message = message(self.id, &[u8::from(is_last), u8::from(is_success)], &[piece]);
             // The timeout of the request has passed, and its thread reads nothing: no thread needs the rest.
             if send(socket, &message, SendFlags::NOSIGNAL).is_err() {
                 return;
@@ -272,7 +262,5 @@ pub(super) fn broadcast_end(far: &OwnedFd) {
     let mut buffer = [0; 16];
     // A longer message is cut, and dropped all the same.
     while matches!(recv(far, &mut buffer[..], RecvFlags::DONTWAIT), Ok((_, 1..))) {}
-    let mut message = BROADCAST_ID.to_le_bytes().to_vec();
-    message.extend([1, 0]);
-    let _ = send(far, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    let _ = send(far, &message(BROADCAST_ID, &[1, 0], &[]), SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }

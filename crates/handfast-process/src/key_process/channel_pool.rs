@@ -34,7 +34,6 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Channels for threads that need one.
 #[derive(Debug)]
 pub(super) struct ChannelPool {
     free: Arc<Mutex<Vec<Channel>>>,
@@ -54,7 +53,6 @@ impl Drop for Lease {
 }
 
 impl ChannelPool {
-    /// A pool of these channels.
     pub(super) fn new(channels: Vec<Channel>) -> Self {
         Self { free: Arc::new(Mutex::new(channels)) }
     }

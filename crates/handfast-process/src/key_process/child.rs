@@ -13,7 +13,6 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 /// The hidden command of the program that runs a supervisor or a key process.
 const COMMAND: &str = "key-process";
 
-/// What a child process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Supervisor,

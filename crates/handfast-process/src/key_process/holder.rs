@@ -28,7 +28,6 @@ use super::setup::Setup;
 use crate::sandbox::real;
 use handfast_net::descriptors::receive_descriptors;
 
-/// What all threads of the key process use.
 struct Shared {
     held: Held,
     /// Files to read at first, and the index of the next one.
@@ -38,7 +37,6 @@ struct Shared {
     reach: Option<Vec<PathBuf>>,
     /// Passed when all files are read.
     all_read: Barrier,
-    /// Whether its memory stays out of swap.
     is_locked: bool,
 }
 

@@ -9,7 +9,6 @@ use handfast_tls::apart::KeyId;
 /// How long a key is kept that no new connection needs: handshakes that began before a reload may still need it.
 const UNUSED_KEY_LIFETIME: Duration = Duration::from_secs(300);
 
-/// The keys that the key process has read.
 #[derive(Debug, Default)]
 pub(super) struct KeyIndex {
     by_file: BTreeMap<PathBuf, Vec<KeyId>>,
@@ -42,5 +41,12 @@ impl KeyIndex {
     pub(super) fn take_expired(&mut self) -> Vec<KeyId> {
         let is_expired = |since: &Instant| since.elapsed() >= UNUSED_KEY_LIFETIME;
         self.unneeded_since.extract_if(|_, since| is_expired(since)).map(|(key, _)| key).collect()
+    }
+
+    /// As if the keys that are not needed had not been needed for long.
+    #[cfg(test)]
+    pub(super) fn expire_unneeded(&mut self) {
+        let long_ago = Instant::now().checked_sub(UNUSED_KEY_LIFETIME).expect("the machine runs for longer");
+        self.unneeded_since.values_mut().for_each(|since| *since = long_ago);
     }
 }

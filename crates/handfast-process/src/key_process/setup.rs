@@ -20,16 +20,13 @@ use crate::trusted_path::Untrusted;
 /// What the proxy sends to the supervisor, and the supervisor to each key process.
 #[derive(Default)]
 pub(super) struct Setup {
-    /// Whether the key process enters a sandbox.
     pub(super) is_sandboxed: bool,
-    /// Folders and files that the key process may read.
     pub(super) reach: BTreeSet<PathBuf>,
     /// Files with keys that the previous key process had read.
     pub(super) files: BTreeSet<PathBuf>,
 }
 
 impl Setup {
-    /// For the first key process.
     pub(super) fn new(process: &Process, needs: &SourceNeeds) -> Self {
         Self { is_sandboxed: process.sandbox, reach: reach(process, needs), files: BTreeSet::new() }
     }

@@ -22,7 +22,6 @@ const SHORT_LIFETIME: Duration = Duration::from_secs(1);
 /// Bounds the restarts of a key process that ends at once.
 const RESTART_DELAY: Duration = Duration::from_millis(500);
 
-/// A key process that runs.
 struct Running {
     child: Child,
     /// Ends when it does.
@@ -30,7 +29,6 @@ struct Running {
     started_at: Instant,
 }
 
-/// Why waiting ended.
 #[derive(PartialEq, Eq)]
 enum WaitEnd {
     ProxyEnded,
@@ -89,33 +87,23 @@ fn wait(setup: &mut Setup, control: &OwnedFd, link: Option<&OwnedFd>, deadline: 
             continue;
         }
         let is_ready = |index: usize| ends.get(index).is_some_and(|end| !end.revents().is_empty());
-        if is_ready(0) && !receive_update(setup, control) {
+        if is_ready(0) && !receive(control, |message, content| setup.update(message, content)) {
             return WaitEnd::ProxyEnded;
         }
-        if is_ready(1) && link.is_some_and(|link| !forward_ready(link, control)) {
+        let forward = |message, content: Vec<u8>| {
+            // If the proxy ends at this moment, the next wait reports it.
+            let _ = send_message(control, message, &content);
+        };
+        if is_ready(1) && link.is_some_and(|link| !receive(link, forward)) {
             return WaitEnd::KeyProcessEnded;
         }
     }
 }
 
-/// Receives one message of the proxy; `false`: it has ended.
-fn receive_update(setup: &mut Setup, control: &OwnedFd) -> bool {
-    match receive_message(control, RecvFlags::DONTWAIT) {
-        Ok(Some((message, content))) => setup.update(message, content),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-        Ok(None) | Err(_) => return false,
-    }
-    true
-}
-
-/// Forwards [`ControlMessage::Ready`] of the key process to the proxy; `false`: the key process has ended.
-fn forward_ready(link: &OwnedFd, control: &OwnedFd) -> bool {
-    match receive_message(link, RecvFlags::DONTWAIT) {
-        // If the proxy ends at this moment, the next wait reports it.
-        Ok(Some((ControlMessage::Ready, content))) => {
-            let _ = send_message(control, ControlMessage::Ready, &content);
-        }
-        Ok(Some(_)) => {}
+/// Receives a message without waiting for it; `false`: the other process has ended.
+fn receive(from: &OwnedFd, take: impl FnOnce(ControlMessage, Vec<u8>)) -> bool {
+    match receive_message(from, RecvFlags::DONTWAIT) {
+        Ok(Some((message, content))) => take(message, content),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
         Ok(None) | Err(_) => return false,
     }

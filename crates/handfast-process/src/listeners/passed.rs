@@ -43,7 +43,6 @@ pub struct PassedSockets {
 #[derive(Debug, Default)]
 pub(crate) struct AssignedSockets {
     pub(crate) by_listener: HashMap<ListenerId, Vec<PassedSocket>>,
-    /// Those that no listener has.
     pub(crate) unused: Vec<PassedSocket>,
 }
 

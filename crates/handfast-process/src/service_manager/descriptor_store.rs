@@ -16,7 +16,6 @@ const PREFIX: &str = "handfast-kept-";
 /// Sockets in the store: half of what this program accepts at a start.
 const MAX_SOCKETS: usize = 512;
 
-/// The sockets in the store.
 #[derive(Debug, Default)]
 pub(super) struct DescriptorStore {
     /// The kernel's number of each socket (`SO_COOKIE`, socket(7)).
@@ -26,9 +25,7 @@ pub(super) struct DescriptorStore {
 /// A change of the store, to be sent.
 #[derive(Debug)]
 pub(super) enum Change {
-    /// Add a socket under a name.
     Add(String, Arc<OwnedFd>),
-    /// Remove and close the socket of this name.
     Remove(String),
 }
 
@@ -40,7 +37,6 @@ impl DescriptorStore {
         cookie.is_some()
     }
 
-    /// Removes all other sockets.
     pub(super) fn retain(&mut self, sockets: &[Arc<OwnedFd>]) -> Vec<Change> {
         let retained: BTreeSet<u64> =
             sockets.iter().filter_map(|socket| socket_cookie(socket).ok()).collect();
@@ -48,7 +44,6 @@ impl DescriptorStore {
         removed.map(|cookie| Change::Remove(name(cookie))).collect()
     }
 
-    /// Adds sockets, as far as there is room.
     pub(super) fn add(&mut self, sockets: Vec<Arc<OwnedFd>>) -> Vec<Change> {
         let mut changes = Vec::new();
         for socket in sockets {
