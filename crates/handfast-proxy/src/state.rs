@@ -41,7 +41,7 @@ mod service;
 mod words;
 
 pub(crate) use build::{Built, build};
-pub(crate) use carried::{CarriedOver, SharedCarriedOver, ThrowawayError, make_throwaway};
+pub(crate) use carried::{CarriedOver, SharedCarriedOver, make_throwaway};
 pub(crate) use checks::check_plans;
 pub(crate) use report::Report;
 pub(crate) use rings::{GivenKeys, KeyRings, RingId};
@@ -162,7 +162,7 @@ impl State {
     /// Tells who holds the private keys, if it is another process, which of them are in use.
     pub(crate) fn needs_keys(&self, carried: &CarriedOver) {
         let Some(keys) = &carried.keys else { return };
-        let served = self.services.iter().flat_map(|service| service.store.certificates());
+        let served = self.certificates().map(|(_, certificate)| certificate);
         let shown = self.services.iter().flat_map(|service| service.backend_tls());
         let shown = shown.filter_map(|dialling| dialling.identity());
         keys.set_needed(&served.chain(shown).filter_map(|certificate| certificate.key_id()).collect());
@@ -186,27 +186,28 @@ impl State {
         self.keys.as_ref().map(|keys| Arc::clone(keys.health()))
     }
 
+    /// Every certificate, with its service.
+    fn certificates(&self) -> impl Iterator<Item = (&ServiceState, &Arc<Certificate>)> {
+        self.services
+            .iter()
+            .flat_map(|service| service.store.certificates().iter().map(move |one| (service, one)))
+    }
+
     /// What is known of the certificates, for metrics.
     pub(crate) fn certificate_snapshots(&self) -> Vec<CertificateSnapshot> {
-        let of_service = |service: &ServiceState| {
-            let name = service.model.name.clone();
-            let snapshots = service.store.certificates().iter().map(move |certificate| CertificateSnapshot {
-                service: name.clone(),
-                name: certificate.dns_names().first().map_or(certificate.subject(), |name| name).into(),
-                kind: certificate.kind().into(),
-                not_after: time(certificate.not_after()),
-                staple_until: certificate.staple_until().map(time),
-            });
-            snapshots.collect::<Vec<_>>()
+        let snapshot = |(service, certificate): (&ServiceState, &Arc<Certificate>)| CertificateSnapshot {
+            service: service.model.name.clone(),
+            name: certificate.dns_names().first().map_or(certificate.subject(), |name| name).into(),
+            kind: certificate.kind().into(),
+            not_after: time(certificate.not_after()),
+            staple_until: certificate.staple_until().map(time),
         };
-        self.services.iter().flat_map(of_service).collect()
+        self.certificates().map(snapshot).collect()
     }
 
     /// The revocation lists in force, for metrics: those of each CA once for each service.
     pub(crate) fn revocation_lists(&self) -> Vec<RevocationListSnapshot> {
         let mut lists: Vec<RevocationListSnapshot> = Vec::new();
-        let time =
-            |seconds: i64| SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         for service in &self.services {
             for fact in service.client_rules().flat_map(ClientRule::list_facts) {
                 let list = RevocationListSnapshot {
@@ -232,11 +233,7 @@ impl State {
 
     /// The same, for explanations.
     pub(crate) fn certificate_facts(&self, now: SystemTime) -> Vec<CertificateFact> {
-        let of_service = |service: &ServiceState| {
-            let all = service.store.certificates().iter();
-            all.map(|certificate| service.fact(certificate, false, now)).collect::<Vec<_>>()
-        };
-        self.services.iter().flat_map(of_service).collect()
+        self.certificates().map(|(service, certificate)| service.fact(certificate, false, now)).collect()
     }
 
     /// What becomes of a client that asks for `host`, service by service, in sentences.
@@ -285,8 +282,7 @@ impl State {
     /// How many certificate files of each service are not used as they are.
     pub(crate) fn file_problems(&self) -> Vec<FileProblemSnapshot> {
         let of_service = |service: &ServiceState| {
-            let count =
-                |trouble| service.problems.iter().filter(|problem| problem.kind == trouble).count() as u64;
+            let count = |kind| service.problems.iter().filter(|problem| problem.kind == kind).count() as u64;
             FileProblemSnapshot {
                 service: service.model.name.clone(),
                 broken: count(ProblemKind::Broken),

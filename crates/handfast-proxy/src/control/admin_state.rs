@@ -1,6 +1,7 @@
 //! What the admin listener sees of the running program, and how it asks for something.
 
 use std::cell::{Cell, RefCell};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,19 +22,21 @@ use handfast_observe::operator_state::OperatorState;
 use handfast_process::key_process::KeyProcessHealth;
 use handfast_process::listeners::Listeners;
 
-/// What the admin listener asks for.
+pub(crate) type Reply<R> = oneshot::Sender<Result<String, R>>;
+
+type Answer<R> = Pin<Box<dyn Future<Output = Result<String, R>>>>;
+
 #[derive(Debug)]
 pub(crate) enum Request {
     /// Read the configuration again and answer.
-    Reload(oneshot::Sender<Result<String, ReloadRefusal>>),
+    Reload(Reply<ReloadRefusal>),
     /// Do with a backend what an operator wants, and answer.
     Backend {
         service: String,
         backend: String,
         requested: OperatorState,
-        reply: oneshot::Sender<Result<String, BackendRefusal>>,
+        reply: Reply<BackendRefusal>,
     },
-    /// Open the access log again.
     Reopen,
     /// Stop accepting, and end when the connections have.
     Drain,
@@ -44,9 +47,8 @@ pub(crate) enum Request {
 /// A process that requests the admin address repeats that several times a second; after this silence it is gone.
 const ASKED: Duration = Duration::from_secs(3);
 
-/// How far the program is.
 #[derive(Clone, Copy, Debug)]
-enum Readiness {
+pub(crate) enum Readiness {
     Starting,
     Serving,
     /// Still accepts, and says that it is not ready.
@@ -61,13 +63,12 @@ pub(crate) struct AdminState {
     requests: Sender<Request>,
     /// Of the process that holds the private keys, where it is another one.
     key_process: Option<Arc<KeyProcessHealth>>,
-    phase: RefCell<Readiness>,
+    phase: Cell<Readiness>,
     /// Names of backends that have had no address since the start, and are needed (`Names::needed`).
     waiting_for: RefCell<Vec<String>>,
     overview: RefCell<Overview>,
     /// Names under which the admin listener may be asked.
     hosts: RefCell<Vec<String>>,
-    /// Whether the admin address is this process's.
     has_admin: Cell<bool>,
     /// The file of its unix socket, where it is this process's too.
     admin_file: Cell<Option<FileId>>,
@@ -89,7 +90,7 @@ impl AdminState {
             registry,
             requests,
             key_process,
-            phase: RefCell::new(Readiness::Starting),
+            phase: Cell::new(Readiness::Starting),
             waiting_for: RefCell::default(),
             overview: RefCell::default(),
             hosts: RefCell::default(),
@@ -101,12 +102,11 @@ impl AdminState {
         }
     }
 
-    /// Connections are accepted from now on.
-    pub(crate) fn serves(&self) {
-        *self.phase.borrow_mut() = Readiness::Serving;
+    pub(crate) fn enter(&self, phase: Readiness) {
+        self.phase.set(phase);
     }
 
-    /// … but a load balancer that chooses between this process and another one should wait until these names have an address or are not needed:
+    /// A load balancer that chooses between this process and another one should wait until these names have an address or are not needed:
     /// a process that has just started must not take the place of one that knows addresses.
     pub(crate) fn waits_for(&self, names: Vec<String>) {
         *self.waiting_for.borrow_mut() = names;
@@ -166,17 +166,18 @@ impl AdminState {
         }
     }
 
-    /// Connections are still accepted, but should no longer be sent here.
-    pub(crate) fn leaves(&self) {
-        *self.phase.borrow_mut() = Readiness::Leaving;
+    /// Sends a request that is answered; `busy` where there is no room for it, or the program ends.
+    fn ask<R: 'static>(&self, request: impl FnOnce(Reply<R>) -> Request, busy: R) -> Answer<R> {
+        let (sender, outcome) = oneshot::channel();
+        let is_sent = self.requests.try_send(request(sender)).is_ok();
+        Box::pin(async move {
+            match is_sent {
+                true => outcome.await.unwrap_or(Err(busy)),
+                false => Err(busy),
+            }
+        })
     }
 
-    /// … and no more.
-    pub(crate) fn drains(&self) {
-        *self.phase.borrow_mut() = Readiness::Draining;
-    }
-
-    /// Describes what is served from now on.
     pub(crate) fn describe(&self, source: String, config: &Config, listeners: &Listeners) {
         let services = config.services.iter().map(|service| service_overview(service, listeners)).collect();
         self.hosts.borrow_mut().clone_from(&config.admin_hosts);
@@ -212,7 +213,7 @@ fn service_overview(service: &Service, listeners: &Listeners) -> ServiceOverview
 
 impl Control for AdminState {
     fn ready(&self) -> Result<(), NotReady> {
-        match *self.phase.borrow() {
+        match self.phase.get() {
             Readiness::Starting => Err(NotReady::Starting),
             Readiness::Serving => self.can_serve(),
             Readiness::Leaving => Err(NotReady::Leaving),
@@ -230,7 +231,7 @@ impl Control for AdminState {
 
     fn hand_over(&self, threads: u32) -> Result<(), StillServing> {
         self.asked_for_admin.set(Some((Instant::now(), threads)));
-        match *self.phase.borrow() {
+        match self.phase.get() {
             Readiness::Draining => {
                 self.admin_socket.replace(None);
                 if self.has_admin.replace(false) {
@@ -238,26 +239,17 @@ impl Control for AdminState {
                 }
                 Ok(())
             }
-            Readiness::Starting | Readiness::Serving | Readiness::Leaving => Err(StillServing),
+            _ => Err(StillServing),
         }
     }
 
     fn reload(&self) -> ReloadOutcome {
-        let (sender, outcome) = oneshot::channel();
-        let asked = self.requests.try_send(Request::Reload(sender));
-        Box::pin(async move {
-            let busy = Err(ReloadRefusal::Busy);
-            if asked.is_err() { busy } else { outcome.await.unwrap_or(busy) }
-        })
+        self.ask(Request::Reload, ReloadRefusal::Busy)
     }
 
     fn set_backend(&self, service: String, backend: String, requested: OperatorState) -> BackendOutcome {
-        let (reply, outcome) = oneshot::channel();
-        let asked = self.requests.try_send(Request::Backend { service, backend, requested, reply });
-        Box::pin(async move {
-            let busy = Err(BackendRefusal::Busy);
-            if asked.is_err() { busy } else { outcome.await.unwrap_or(busy) }
-        })
+        let request = |reply| Request::Backend { service, backend, requested, reply };
+        self.ask(request, BackendRefusal::Busy)
     }
 
     fn reopen(&self) {
@@ -292,7 +284,7 @@ mod tests {
         let (sender, _requests) = tokio::sync::mpsc::channel(1);
         let shared = AdminState::new(Registry::new(), sender, None);
         assert_eq!(shared.ready(), Err(NotReady::Starting));
-        shared.serves();
+        shared.enter(Readiness::Serving);
         shared.waits_for(vec!["db.example:5432".into(), "web.example:80".into()]);
         shared.waits_no_more_for(&["db.example:5432".into()]);
         let reason = shared.ready().expect_err("one has had none");

@@ -12,7 +12,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinSet, spawn_local};
 
-/// Connections served at once.
 const LIMIT: usize = 4096;
 
 /// Starts it on the present tokio thread; it ends with the thread.

@@ -8,7 +8,7 @@ use handfast_tls::ticket::KeySource;
 
 use crate::backends::names;
 use crate::control::preflight;
-use crate::state::{self, Built, CarriedOver, KeyRings};
+use crate::state::{self, Built, CarriedOver};
 use handfast_config::explain;
 use handfast_config::model::{CertificateSource, Config};
 use handfast_config::source::ConfigSource;
@@ -38,8 +38,7 @@ pub fn check(source: &ConfigSource, host: Option<&str>, color: bool) -> CheckRep
         }
     };
     let now = SystemTime::now();
-    let mut carried =
-        CarriedOver { rings: KeyRings::default(), throwaway: None, built_in: None, threads: 1, keys: None };
+    let mut carried = CarriedOver { threads: 1, ..CarriedOver::default() };
     let mut tried = config.clone();
     without_making(&mut tried);
     let mut problems = warnings;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::control::admin_state::Request;
+use crate::control::admin_state::{Readiness, Request};
 use crate::control::error::Outcome;
 use crate::control::program::Program;
 use crate::control::worker::{Event, Order};
@@ -19,7 +19,6 @@ use handfast_text::units::counted;
 /// How long the access log may take to write what it has.
 const LOG: Duration = Duration::from_secs(2);
 
-/// A program that accepts no more.
 #[derive(Debug)]
 pub(crate) struct Draining {
     program: Program,
@@ -41,7 +40,7 @@ impl Draining {
     /// Stops accepting; `after` says who serves from now on.
     pub(crate) fn followed_by(mut program: Program, after: Successor, by_signal: bool) -> Self {
         let drain = program.state.config.process.drain;
-        program.shared.drains();
+        program.shared.enter(Readiness::Draining);
         tracing::info!("stopping: no new connections; open connections have {drain:?} to end");
         program.notifier.stopping(&format!("Stopping: open connections have {drain:?} to end"));
         // Before the workers close them: no client should wait there for a process that does not come.

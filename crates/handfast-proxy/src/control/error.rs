@@ -11,9 +11,7 @@ use std::time::Duration;
 use handfast_net::address::Address;
 use handfast_tls::session::Failure;
 
-use crate::state::ThrowawayError;
 use handfast_config::ReadError;
-use handfast_config::accounts::AccountError;
 use handfast_process::error::Error as ProcessError;
 
 /// How the program ended; the exit codes of every verb.
@@ -27,38 +25,51 @@ pub enum Outcome {
     WrongUse,
 }
 
-/// A failure, with the object it concerns.
 #[derive(Debug)]
 pub(crate) enum Error {
     /// The configuration is wrong; every problem of it, rendered with its place.
-    Configuration { problems: String },
+    Configuration {
+        problems: String,
+    },
     /// The configuration is right in itself, and its files cannot be served: every problem, in words.
-    NotServable { problems: Vec<String> },
+    NotServable {
+        problems: Vec<String>,
+    },
     /// The process could not be set up: its user, its limits, an address.
     Process(ProcessError),
     /// The running process's sockets could not be had, or it does not let go.
-    TakeOver { path: PathBuf, why: String },
-    /// The admin address is in use, and not by another Handfast.
-    AdminInUse { address: Address, source: io::Error },
-    /// There is no throwaway certificate.
-    Throwaway(ThrowawayError),
+    TakeOver {
+        path: PathBuf,
+        why: String,
+    },
+    AdminInUse {
+        address: Address,
+        source: io::Error,
+    },
+    Throwaway(String),
     /// The access log could not be opened; `object` is a space and its path and place, or empty.
-    AccessLog { object: String, source: io::Error },
+    AccessLog {
+        object: String,
+        source: io::Error,
+    },
     /// Something that needs nothing but the system failed: `act` in the infinitive, with its object.
-    System { act: &'static str, source: io::Error },
-    /// A worker thread failed.
-    Worker { name: String, source: io::Error },
+    System {
+        act: &'static str,
+        source: io::Error,
+    },
+    Worker {
+        name: String,
+        source: io::Error,
+    },
     /// A worker thread cannot serve by a state. It was tried out before, so this is a fault of ours.
     Install(Failure),
-    /// A worker thread is gone.
     WorkerEnded,
-    /// A worker thread did not answer for so long.
     WorkerSilent(Duration),
-    /// A worker thread has not looked for so many orders that it takes no more.
-    WorkerTakesNoOrders { name: String, waiting: usize },
-    /// The thread that reads files panicked.
+    WorkerTakesNoOrders {
+        name: String,
+        waiting: usize,
+    },
     ReadingPanicked,
-    /// It could not be waited for.
     ReadingLost(tokio::task::JoinError),
 }
 
@@ -71,21 +82,6 @@ impl From<ReadError> for Error {
 impl From<ProcessError> for Error {
     fn from(error: ProcessError) -> Self {
         Self::Process(error)
-    }
-}
-
-impl From<ThrowawayError> for Error {
-    fn from(error: ThrowawayError) -> Self {
-        match error {
-            ThrowawayError::Process(error) => Self::Process(error),
-            error => Self::Throwaway(error),
-        }
-    }
-}
-
-impl From<AccountError> for Error {
-    fn from(error: AccountError) -> Self {
-        Self::Process(ProcessError::Account(error))
     }
 }
 
@@ -103,44 +99,34 @@ impl Error {
             _ => Outcome::Failed,
         }
     }
-
-    /// What to do about it, when there is something.
-    fn hint(&self) -> Option<String> {
-        match self {
-            Self::AdminInUse { .. } => Some(
-                "what listens there is not a serving Handfast (`ss -ltnp` names it); choose another address with \
-                 [admin] listen, or \"off\""
-                    .into(),
-            ),
-            _ => None,
-        }
-    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Configuration { problems } => f.write_str(problems)?,
-            Self::NotServable { problems } => f.write_str(&problems.join("\nerror: "))?,
-            Self::Process(error) => return error.fmt(f),
+            Self::Configuration { problems } | Self::Throwaway(problems) => f.write_str(problems),
+            Self::NotServable { problems } => f.write_str(&problems.join("\nerror: ")),
+            Self::Process(error) => error.fmt(f),
             Self::TakeOver { path, why } => {
-                write!(f, "take over from the process at {}: {why}", path.display())?;
+                write!(f, "take over from the process at {}: {why}", path.display())
             }
-            Self::AdminInUse { address, source } => write!(f, "listen on {address} (admin): {source}")?,
-            Self::Throwaway(error) => write!(f, "{error}")?,
-            Self::AccessLog { object, source } => write!(f, "open the access log{object}: {source}")?,
-            Self::System { act, source } => write!(f, "{act}: {source}")?,
-            Self::Worker { name, source } => write!(f, "{name}: {source}")?,
-            Self::Install(failure) => write!(f, "{failure}")?,
-            Self::WorkerEnded => f.write_str("a worker thread has ended")?,
-            Self::WorkerSilent(time) => write!(f, "a worker thread did not answer within {time:?}")?,
+            Self::AdminInUse { address, source } => write!(
+                f,
+                "listen on {address} (admin): {source}\n  hint: what listens there is not a serving Handfast (`ss -ltnp` \
+                 names it); choose another address with [admin] listen, or \"off\""
+            ),
+            Self::AccessLog { object, source } => write!(f, "open the access log{object}: {source}"),
+            Self::System { act, source } => write!(f, "{act}: {source}"),
+            Self::Worker { name, source } => write!(f, "{name}: {source}"),
+            Self::Install(failure) => write!(f, "{failure}"),
+            Self::WorkerEnded => f.write_str("a worker thread has ended"),
+            Self::WorkerSilent(time) => write!(f, "a worker thread did not answer within {time:?}"),
             Self::WorkerTakesNoOrders { name, waiting } => {
-                write!(f, "{name} takes no orders: {waiting} wait there, and it does not look at them")?;
+                write!(f, "{name} takes no orders: {waiting} wait there, and it does not look at them")
             }
-            Self::ReadingPanicked => f.write_str("reading failed: it panicked; see the log")?,
-            Self::ReadingLost(error) => write!(f, "reading failed: {error}")?,
+            Self::ReadingPanicked => f.write_str("reading failed: it panicked; see the log"),
+            Self::ReadingLost(error) => write!(f, "reading failed: {error}"),
         }
-        self.hint().map_or(Ok(()), |hint| write!(f, "\n  hint: {hint}"))
     }
 }
 
@@ -150,11 +136,12 @@ impl std::error::Error for Error {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use handfast_config::accounts::AccountError;
 
     #[test]
     fn who_wrote_it_wrong_is_told_apart_from_what_failed() {
         let unknown = AccountError::Unknown { key: "process.user", what: "user", name: "nobdoy".into() };
-        let wrong = Error::from(unknown);
+        let wrong = Error::from(ProcessError::from(unknown));
         assert_eq!(wrong.to_string(), "process.user: there is no user nobdoy on this machine");
         assert_eq!(wrong.outcome(), Outcome::WrongUse);
         let failed = Error::System { act: "listen for signals", source: io::ErrorKind::OutOfMemory.into() };

@@ -15,7 +15,6 @@ const CROWD: u64 = 1_000;
 /// The crowd is over when at most one in 100 of its connections ends between two looks: health checks of load balancers never stop.
 const FEW: u64 = 100;
 
-/// What is known at the last look.
 #[derive(Debug)]
 pub(crate) struct Memory {
     next: Instant,
@@ -32,7 +31,6 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Waits until it is time to look. **Cancel**: loses nothing.
     pub(crate) async fn look_is_due(&self) {
         sleep_until(self.next).await;
     }

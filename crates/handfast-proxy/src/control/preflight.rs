@@ -20,10 +20,8 @@ use handfast_process::privileges::ServiceUser;
 use handfast_process::trusted_path;
 use handfast_process::writable_files::unreadable;
 
-/// What was found.
 #[derive(Debug, Default)]
 pub(crate) struct PreflightReport {
-    /// Why a start would fail.
     pub(crate) errors: Vec<String>,
     /// What would work now, and hardly as meant.
     pub(crate) warnings: Vec<String>,
@@ -168,12 +166,10 @@ fn access_log(config: &Config, has_user: bool, found: &mut PreflightReport) {
     }
 }
 
-/// The folder that `path` is in.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Whether files can be made in `folder`.
 fn writable(folder: &Path) -> io::Result<()> {
     if !std::fs::metadata(folder)?.is_dir() {
         return Err(io::ErrorKind::NotADirectory.into());

@@ -52,7 +52,6 @@ pub(crate) struct Program {
     pub(crate) requests: Receiver<Request>,
     pub(crate) signals: Signals,
     pub(crate) names: Names,
-    /// Connections that the process serves at once.
     pub(crate) max_connections: usize,
     pub(crate) registry: Arc<Registry>,
     pub(crate) log: AccessLogHandle,
@@ -64,7 +63,6 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// What a reload starts from.
     pub(crate) fn present(&self) -> Present {
         Present {
             source: self.source.clone(),
@@ -174,7 +172,6 @@ impl Program {
         }
     }
 
-    /// Watches the folders of the present state.
     pub(crate) fn follow_files(&self, watch: &mut Watch) {
         watch.follow(&self.state.folders, self.state.config.process.watch_interval);
     }
@@ -227,7 +224,6 @@ impl Program {
         }
     }
 
-    /// Takes what was said about a name.
     pub(crate) fn take_answer(&mut self, answer: Answer) {
         if let Some(addresses) = self.names.take(answer) {
             self.workers.tell(|| Order::Addresses(Arc::clone(&addresses)));

@@ -23,7 +23,6 @@ mod queue;
 
 pub(crate) use queue::Reloads;
 
-/// What is read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     /// The files that the present configuration names.
@@ -41,7 +40,6 @@ pub(crate) struct Present {
     /// What is carried over. Keys of a reload that is refused stay in it; no service uses them.
     pub(crate) carried: SharedCarriedOver,
     pub(crate) state: Arc<State>,
-    /// The addresses that are listened on.
     pub(crate) taken: ListenerSnapshot,
     /// How many workers want a socket of each.
     pub(crate) workers: usize,
@@ -49,7 +47,6 @@ pub(crate) struct Present {
     pub(crate) sandbox: Sandbox,
 }
 
-/// What could be served next.
 #[derive(Debug)]
 pub(crate) struct Reloaded {
     pub(crate) state: Arc<State>,
@@ -59,10 +56,8 @@ pub(crate) struct Reloaded {
     scope: Scope,
 }
 
-/// What was found on the way.
 #[derive(Debug, Default)]
 pub(crate) struct ReloadNotes {
-    /// What an operator wants to know.
     pub(crate) warnings: Vec<String>,
     /// Certificate files that had to be left out, a line for each; empty when there is none.
     pub(crate) left_out: String,
@@ -73,7 +68,6 @@ pub(crate) struct ReloadNotes {
 /// Files that could not be served, as they were.
 type Unusable = Vec<(PathBuf, FileStamp)>;
 
-/// Why the old state goes on.
 #[derive(Debug)]
 pub(crate) struct Refused {
     /// Every problem, on separate lines.
@@ -156,7 +150,7 @@ pub(crate) fn look(present: &Present, unusable: &Unusable) -> Result<Option<Relo
 fn read(present: &Present, config: &Config) -> Result<Built, Error> {
     let before = &present.state;
     let mut carried = present.carried.lock();
-    state::make_throwaway(config, &mut carried, SystemTime::now())?;
+    state::make_throwaway(config, &mut carried, SystemTime::now()).map_err(Error::Throwaway)?;
     let mut tries = 0;
     loop {
         let now = SystemTime::now();
@@ -178,7 +172,6 @@ fn wait_for_writer() {
 }
 
 impl Reloaded {
-    /// What to say once it is served.
     pub(crate) fn text(&self) -> String {
         let what = match self.scope {
             Scope::Files => "files have changed and were read again",
@@ -195,7 +188,6 @@ impl Reloaded {
     }
 }
 
-/// What a reload cannot change.
 fn at_a_restart_only(before: &Config, after: &Config) -> Vec<&'static str> {
     let (old, new) = (&before.process, &after.process);
     let changed = [

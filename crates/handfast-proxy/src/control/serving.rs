@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::control::admin_state::Request;
+use crate::control::admin_state::{Readiness, Request};
 use crate::control::draining::Draining;
 use crate::control::error::{Error, Outcome};
 use crate::control::memory::Memory;
@@ -22,7 +22,6 @@ use handfast_process::listeners::ListenPlan;
 use handfast_process::log_lines::{log_refusal, log_warnings};
 use handfast_process::signals::SignalRequest;
 
-/// A program that serves.
 #[derive(Debug)]
 pub(crate) struct Serving {
     program: Program,
@@ -57,7 +56,7 @@ impl Serving {
         // Not before: until then the service manager listens to the previous process.
         program.notifier.store_sockets(program.listeners.own(None));
         program.registry.reload_succeeded(program.state.generation);
-        program.shared.serves();
+        program.shared.enter(Readiness::Serving);
         program.shared.waits_for(program.names_needed());
         tracing::info!("ready");
         let sentence = program.sentence();
@@ -65,7 +64,6 @@ impl Serving {
         Ok(Self { program })
     }
 
-    /// Serves until a signal or a request stops it.
     pub(crate) async fn serve(mut self) -> Outcome {
         let mut reloads = Reloads::default();
         let mut memory = Memory::default();
@@ -222,7 +220,7 @@ impl Serving {
             // Who asks this machine finds the other process ready.
             None if delay.is_zero() || shared.successor().is_some() => Err(by_signal),
             None => {
-                shared.leaves();
+                shared.enter(Readiness::Leaving);
                 tracing::info!("stopping: not ready, and new connections are still served for {delay:?}");
                 Ok(Leaving { until: Instant::now() + delay, signalled: by_signal })
             }

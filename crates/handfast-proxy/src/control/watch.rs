@@ -26,7 +26,6 @@ const FOLDERS: usize = 1024;
 pub(crate) struct Watch {
     notifier: Option<AsyncFd<OwnedFd>>,
     interval: Duration,
-    /// The next look at the latest.
     next: Instant,
     /// The first notification since the last look, and the last one.
     notified: Option<(Instant, Instant)>,

@@ -3,6 +3,7 @@
 //! In: orders. Out: events that say they were carried out. Everything a connection needs lives on this thread.
 
 use std::io;
+use std::mem::{Discriminant, discriminant};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,14 +33,11 @@ use handfast_process::sandbox;
 /// ones, and a reload waits for the one before; so only a worker that is stuck, through as many reloads, has so many.
 pub(crate) const WAITING_ORDERS_LIMIT: usize = 64;
 
-/// An order of the control thread.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Serve new connections by this state, from these listeners too.
     Install(Arc<State>, Vec<(ListenerId, ListeningSocket)>),
-    /// Use these ticket keys from now on.
     Keys(RingId, Arc<KeySet>),
-    /// Names resolve to this now.
     Addresses(Addresses),
     /// No other process gives way to this one any more.
     StandAlone,
@@ -51,20 +49,16 @@ pub(crate) enum Order {
     End,
 }
 
-/// A worker's message to the control thread.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A state was installed, or could not be.
     Installed(Result<(), Failure>),
     /// The last connection has ended while draining.
     Drained,
     /// The thread is about to end; so many connections were cut.
     Ended(usize),
-    /// The thread failed.
     Failed(Error),
 }
 
-/// What a worker is started with.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) number: usize,
@@ -152,7 +146,6 @@ impl Observer for Watch {
     }
 }
 
-/// The task that carries out the control thread's orders.
 struct OrderTask {
     thread: Rc<WorkerContext>,
     mailbox: Mailbox<Order>,
@@ -249,26 +242,17 @@ impl OrderTask {
     }
 }
 
-/// What an order brings news of, if a later one about the same makes it pointless.
-#[derive(Debug, PartialEq, Eq)]
-enum News {
-    Keys(RingId),
-    Addresses,
-    Heartbeat,
-}
-
 impl Order {
-    fn news(&self) -> Option<News> {
+    /// What it brings news of, where a later order about the same makes it pointless.
+    fn news(&self) -> Option<(Discriminant<Self>, Option<RingId>)> {
         match self {
-            Self::Keys(ring, _) => Some(News::Keys(*ring)),
-            Self::Addresses(_) => Some(News::Addresses),
-            Self::Heartbeat(_) => Some(News::Heartbeat),
-            Self::Install(..) | Self::StandAlone | Self::Drain(_) | Self::End => None,
+            Self::Keys(ring, _) => Some((discriminant(self), Some(*ring))),
+            Self::Addresses(_) | Self::Heartbeat(_) => Some((discriminant(self), None)),
+            _ => None,
         }
     }
 }
 
-/// One worker as the control thread holds it.
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) orders: handfast_net::engine::Sender<Order>,

@@ -27,18 +27,6 @@ const ENDING: Duration = Duration::from_secs(2);
 /// Events that may wait for the control thread. Each worker sends one for each order, and orders are rare.
 const EVENTS: usize = 256;
 
-/// What all of them are started with.
-#[derive(Debug)]
-pub(crate) struct Equipment<'a> {
-    pub(crate) threads: usize,
-    pub(crate) max_connections: usize,
-    pub(crate) registry: &'a Arc<Registry>,
-    pub(crate) log: &'a AccessLogHandle,
-    pub(crate) state: &'a Arc<State>,
-    pub(crate) addresses: Addresses,
-}
-
-/// The worker threads.
 #[derive(Debug)]
 pub(crate) struct Workers {
     handles: Vec<Handle>,
@@ -51,12 +39,18 @@ impl Workers {
     /// Starts them. They serve by the state, and accept nothing until they are given listeners.
     ///
     /// **Errors**: the system has no thread or descriptor left.
-    pub(crate) fn start(equipment: &Equipment<'_>) -> io::Result<Self> {
-        let Equipment { threads, max_connections, registry, log, state, addresses } = equipment;
+    pub(crate) fn start(
+        threads: usize,
+        max_connections: usize,
+        registry: &Arc<Registry>,
+        log: &AccessLogHandle,
+        state: &Arc<State>,
+        addresses: &Addresses,
+    ) -> io::Result<Self> {
         let (sender, events) = channel(EVENTS);
-        let pool = Pool::new(*max_connections, *threads);
+        let pool = Pool::new(max_connections, threads);
         let mut handles = Vec::new();
-        for number in 0..*threads {
+        for number in 0..threads {
             let (orders, letterbox) = mailbox(WAITING_ORDERS_LIMIT)?;
             let heartbeat_seen = Arc::new(AtomicU64::new(0));
             let worker = Worker {
@@ -76,7 +70,6 @@ impl Workers {
         Ok(Self { handles, events, asked: 0 })
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.handles.len()
     }

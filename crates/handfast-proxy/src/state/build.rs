@@ -25,7 +25,6 @@ use super::{ServiceState, State, words};
 use handfast_config::model::{self, Config, Places};
 use handfast_process::privileges::ServiceUser;
 
-/// What came of making a state.
 #[derive(Debug)]
 pub(crate) struct Built {
     /// The state; `None` when the report has errors.
@@ -127,7 +126,8 @@ impl BuildContext<'_, '_> {
         self.may_be_half_written |= loaded.findings.iter().any(Finding::may_be_half_written);
         self.report.take(loaded.findings, self.places);
         for Finding { file, message: what, hint, .. } in &loaded.kept {
-            self.report.leave_out(words::known_keys(file, what, hint.as_deref()));
+            let still = "keys of its old version are refused";
+            self.report.leave_out(words::still_used(file, what, hint.as_deref(), still));
         }
         self.files.extend(loaded.files_read);
         self.folders.extend(loaded.folders);
@@ -149,7 +149,7 @@ impl BuildContext<'_, '_> {
         match self.carried.rings.ring(tickets, self.now) {
             Ok(ring) => Some(ring),
             Err(error) => {
-                let hint = error.hint().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
+                let hint = words::hint(error.hint().as_deref());
                 let file = tickets.key_source.file();
                 let place = file.map(|file| self.places.suffix(file)).unwrap_or_default();
                 self.report.error(format!("{error}{place}{hint}"));

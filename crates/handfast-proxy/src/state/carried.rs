@@ -5,7 +5,6 @@
     reason = "what outlives a reload is locked while files are read, off the path"
 )]
 
-use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +19,7 @@ use handfast_process::key_process::KeyProcess;
 use handfast_process::privileges::ServiceUser;
 
 /// What outlives the states of a process, and each new one is made with.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CarriedOver {
     pub(crate) rings: KeyRings,
     pub(crate) throwaway: Option<Arc<Throwaway>>,
@@ -41,7 +40,7 @@ impl CarriedOver {
 impl CarriedOver {
     /// Nothing yet, for a process with so many threads.
     pub(crate) fn with_threads(threads: usize) -> Self {
-        Self { rings: KeyRings::default(), throwaway: None, built_in: None, threads, keys: None }
+        Self { threads, ..Self::default() }
     }
 }
 
@@ -67,29 +66,6 @@ impl SharedCarriedOver {
     }
 }
 
-/// Why there is no throwaway certificate.
-#[derive(Debug)]
-pub(crate) enum ThrowawayError {
-    /// It could not be made.
-    Make(handfast_tls::Error),
-    /// Its CA could not be written.
-    Write { file: PathBuf, source: io::Error },
-    /// The CA's file could not be written as the user that serves.
-    Process(handfast_process::error::Error),
-}
-
-impl fmt::Display for ThrowawayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Make(error) => error.fmt(f),
-            Self::Write { file, source } => {
-                write!(f, "write the throwaway CA to {}: {source}", file.display())
-            }
-            Self::Process(error) => error.fmt(f),
-        }
-    }
-}
-
 /// Makes the throwaway certificate if `config` asks for one and there is none yet, and writes its CA. A reload finds one, and could not write
 /// from within the sandbox.
 ///
@@ -98,22 +74,23 @@ pub(crate) fn make_throwaway(
     config: &Config,
     carried: &mut CarriedOver,
     now: SystemTime,
-) -> Result<(), ThrowawayError> {
+) -> Result<(), String> {
+    if carried.throwaway.is_some() {
+        return Ok(());
+    }
     let tls = config.services.iter().filter_map(|service| service.tls.as_ref());
-    let sources = tls.flat_map(|tls| &tls.certificates);
-    let is_known = carried.throwaway.is_some();
-    for source in sources.filter(|_| !is_known) {
+    for source in tls.flat_map(|tls| &tls.certificates) {
         let CertificateSource::Throwaway { ca_file } = source else { continue };
-        if carried.throwaway.is_none() {
-            carried.throwaway = Some(Arc::new(throwaway::make(None, now).map_err(ThrowawayError::Make)?));
-        }
-        if let Some(throwaway) = &carried.throwaway {
-            let write = || write_aside(ca_file, &throwaway.ca_pem);
-            ServiceUser::from(&config.process)
-                .act_on(ca_file, write)
-                .map_err(ThrowawayError::Process)?
-                .map_err(|source| ThrowawayError::Write { file: ca_file.clone(), source })?;
-        }
+        let throwaway = match carried.throwaway.take() {
+            Some(made) => made,
+            None => Arc::new(throwaway::make(None, now).map_err(|error| error.to_string())?),
+        };
+        let write = || write_aside(ca_file, &throwaway.ca_pem);
+        let written = ServiceUser::from(&config.process).act_on(ca_file, write);
+        written
+            .map_err(|error| error.to_string())?
+            .map_err(|error| format!("write the throwaway CA to {}: {error}", ca_file.display()))?;
+        carried.throwaway = Some(throwaway);
     }
     Ok(())
 }

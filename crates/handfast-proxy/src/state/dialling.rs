@@ -105,7 +105,7 @@ impl<'b> ServiceBuilder<'b, '_, '_> {
     }
 
     /// Files that cannot be used now, while what they were is used on.
-    fn keep_in_spite_of(&mut self, findings: &mut Vec<Finding>, still: &str) {
+    pub(super) fn keep_in_spite_of(&mut self, findings: &mut Vec<Finding>, still: &str) {
         let (errors, others) =
             std::mem::take(findings).into_iter().partition(|finding| finding.severity == Severity::Error);
         *findings = others;

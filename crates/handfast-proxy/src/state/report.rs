@@ -2,12 +2,11 @@
 
 use handfast_tls::{Finding, Severity};
 
+use super::words::hint;
 use handfast_config::model::Places;
 
-/// Everything noticed while a state was made, errors first.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Why it cannot serve.
     pub(crate) errors: Vec<String>,
     /// What an operator wants to know all the same.
     pub(crate) warnings: Vec<String>,
@@ -18,8 +17,7 @@ pub(crate) struct Report {
 impl Report {
     pub(super) fn take(&mut self, findings: Vec<Finding>, places: &Places) {
         for finding in findings {
-            let hint = finding.hint.as_ref().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
-            let line = format!("{finding}{}{hint}", places.suffix(&finding.file));
+            let line = format!("{finding}{}{}", places.suffix(&finding.file), hint(finding.hint.as_deref()));
             match finding.severity {
                 Severity::Error => self.error(line),
                 _ => self.warn(line),
@@ -28,22 +26,21 @@ impl Report {
     }
 
     pub(super) fn error(&mut self, what: impl ToString) {
-        let what = what.to_string();
-        // Services that share a file share its faults.
-        if !self.errors.contains(&what) {
-            self.errors.push(what);
-        }
+        add(&mut self.errors, what.to_string());
     }
 
     pub(super) fn leave_out(&mut self, what: String) {
-        if !self.left_out.contains(&what) {
-            self.left_out.push(what);
-        }
+        add(&mut self.left_out, what);
     }
 
     pub(super) fn warn(&mut self, what: String) {
-        if !self.warnings.contains(&what) {
-            self.warnings.push(what);
-        }
+        add(&mut self.warnings, what);
+    }
+}
+
+/// Services that share a file share its faults.
+fn add(lines: &mut Vec<String>, line: String) {
+    if !lines.contains(&line) {
+        lines.push(line);
     }
 }

@@ -9,7 +9,6 @@ use handfast_tls::ticket::{KeySet, KeySource, KeyText, TicketKeys, TicketSetting
 use handfast_config::model::Tickets;
 use handfast_process::privileges::ServiceUser;
 
-/// Which set of ticket keys a service uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RingId(usize);
 

@@ -7,13 +7,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use handfast_net::dial;
+use handfast_tls::Finding;
 use handfast_tls::client_certificates::{self, ClientCertificates as ClientRule, Demand};
 use handfast_tls::load::{self, Before, FileProblem, Kept, ProblemKind, Source};
 use handfast_tls::server::{Server, ServerSettings};
 use handfast_tls::source::CertificateSource;
 use handfast_tls::store::{CertificateStore, Resolver};
 use handfast_tls::ticket::KeySet;
-use handfast_tls::{Finding, Severity};
 
 use super::build::BuildContext;
 use super::rings::RingId;
@@ -33,14 +33,9 @@ struct Termination {
     problems: Vec<FileProblem>,
 }
 
-/// The certificates of a service, where they come from, and files that are not used.
-type Read = (Arc<CertificateStore>, Vec<Source>, Vec<FileProblem>);
-
-/// Makes the state of one service.
 pub(super) struct ServiceBuilder<'b, 'a, 'p> {
     pub(super) context: &'b mut BuildContext<'a, 'p>,
     pub(super) model: &'b Service,
-    /// The service of this name in the state before.
     pub(super) before: Option<&'b ServiceState>,
     /// Rules about client certificates that it had before.
     authorities: Vec<Authorities>,
@@ -49,7 +44,6 @@ pub(super) struct ServiceBuilder<'b, 'a, 'p> {
 }
 
 impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
-    /// `previous`: the whole state before.
     pub(super) fn new(
         context: &'b mut BuildContext<'a, 'p>,
         model: &'b Service,
@@ -73,10 +67,8 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
         self.context.has_new_problems |= self.authority_problems.iter().any(is_new);
         self.source();
         has_backend_tls?;
-        let Termination { ring, store, sources, mut problems } = match tls {
-            Some(tls) => tls?,
-            None => Termination::default(),
-        };
+        let termination = tls.unwrap_or_else(|| Some(Termination::default()))?;
+        let Termination { ring, store, sources, mut problems } = termination;
         problems.append(&mut self.authority_problems);
         Some(ServiceState {
             pool: pool(model, before, self.context.carried.threads),
@@ -143,10 +135,8 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
     fn termination(&mut self, tls: &model::Tls, routes: &mut [RouteState]) -> Option<Termination> {
         // Without a certificate the rest is looked at all the same: everything that is wrong is said at once, and what the report
         // has of this keeps it from being served.
-        let now = seconds(self.context.now);
-        let nothing = || (Arc::new(CertificateStore::new(Vec::new(), now).0), Vec::new(), Vec::new());
-        let (store, sources, problems) = self.store(tls).unwrap_or_else(nothing);
-        let resolver = Arc::new(Resolver::new(Arc::clone(&store), tls.unknown_name));
+        let served = self.store(tls).unwrap_or_default();
+        let resolver = Arc::new(Resolver::new(Arc::clone(&served.store), tls.unknown_name));
         let ring = self.context.ring(&tls.tickets);
         // Routes that ask the same of clients share what is made for it. A ticket of one is then good for another: the route is
         // chosen again for each connection, and what was asked is the same.
@@ -162,7 +152,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
         // Ticket keys as they are now; threads get newer ones as they come.
         let ring = ring?;
         self.try_out(routes, &ring.1);
-        Some(Termination { ring: Some(ring), store, sources, problems })
+        Some(Termination { ring: Some(ring), ..served })
     }
 
     /// TLS towards the backends of each route; `None` where it cannot be made.
@@ -179,7 +169,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
 
     /// Reads the certificates of a service. Those that it served `before` are kept as they are in memory, and go on being
     /// served where their files cannot be used now.
-    fn store(&mut self, tls: &model::Tls) -> Option<Read> {
+    fn store(&mut self, tls: &model::Tls) -> Option<Termination> {
         let before = self.before;
         let sources = self.sources(tls);
         let mut certificates: Vec<_> = sources.iter().flat_map(|source| source.in_memory()).collect();
@@ -212,7 +202,8 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
                     .map(Arc::as_ptr)
                     .eq(store.certificates().iter().map(Arc::as_ptr))
         };
-        Some((before.filter(same).map_or_else(|| Arc::new(store), Arc::clone), sources, kept.problems))
+        let store = before.filter(same).map_or_else(|| Arc::new(store), Arc::clone);
+        Some(Termination { ring: None, store, sources, problems: kept.problems })
     }
 
     /// Where the certificates of a service come from.
@@ -330,10 +321,8 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
             && let Some((_, _, known)) = self.authorities.iter().find(is_known)
         {
             loaded.rule = Some(known.clone());
-            let (errors, others) =
-                loaded.findings.into_iter().partition(|finding| finding.severity == Severity::Error);
-            loaded.findings = others;
-            self.leave_out(errors, "clients' certificates are checked against its old version");
+            let still = "clients' certificates are checked against its old version";
+            self.keep_in_spite_of(&mut loaded.findings, still);
         }
         self.context.took(loaded.findings, loaded.files_read, loaded.folders);
         if let Some(rule) = &loaded.rule {
@@ -353,7 +342,8 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
                 kept: None,
                 since: seconds(self.context.now),
             };
-            self.context.report.leave_out(words::still_used(&problem, still));
+            let FileProblem { file, what, hint, .. } = &problem;
+            self.context.report.leave_out(words::still_used(file, what, hint.as_deref(), still));
             if !self.authority_problems.iter().any(|known| known.file == problem.file) {
                 self.authority_problems.push(problem);
             }

@@ -10,14 +10,12 @@ use handfast_tls::load::{FileProblem, ProblemKind};
 pub(super) const LISTS_STILL: &str =
     "clients' certificates are checked against the revocation lists that were in it, until these expire";
 
-/// Names shown of one certificate.
 const NAMES: usize = 3;
 
 /// One problem in words, with its cure on a separate line.
 pub(super) fn problem(problem: &FileProblem, keep_removed: Duration) -> String {
-    let FileProblem { file, what, hint, .. } = problem;
-    let file = file.display();
-    let hint = hint.as_ref().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
+    let FileProblem { file, what, .. } = problem;
+    let (file, hint) = (file.display(), hint(problem.hint.as_deref()));
     match (&problem.kept, problem.kind) {
         (Some(kept), ProblemKind::Broken) => format!(
             "{file}: {what}; its old version is served from memory for {}, and would be lost by a restart{hint}",
@@ -33,23 +31,16 @@ pub(super) fn problem(problem: &FileProblem, keep_removed: Duration) -> String {
     }
 }
 
-/// A file of authorities, or of a certificate for backends, that cannot be used; `still`: what its old version is good for.
-pub(super) fn still_used(problem: &FileProblem, still: &str) -> String {
-    let FileProblem { file, what, hint, .. } = problem;
-    let hint = hint.as_ref().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
-    format!("{}: {what}; {still}, which would be lost by a restart{hint}", file.display())
+/// A file that cannot be used; `still`: what its old version is good for.
+pub(super) fn still_used(file: &Path, what: &str, cure: Option<&str>, still: &str) -> String {
+    format!("{}: {what}; {still}, which would be lost by a restart{}", file.display(), hint(cure))
 }
 
-/// A list of known keys that cannot be used.
-pub(super) fn known_keys(file: &Path, what: &str, hint: Option<&str>) -> String {
-    let hint = hint.map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
-    format!(
-        "{}: {what}; keys of its old version are refused, which would be lost by a restart{hint}",
-        file.display()
-    )
+/// The line with the cure, where there is one.
+pub(super) fn hint(cure: Option<&str>) -> String {
+    cure.map(|cure| format!("\n  hint: {cure}")).unwrap_or_default()
 }
 
-/// What is said when the time of a removed certificate is over.
 pub(super) fn dropped(certificate: &Certificate, service: &str, keep_removed: Duration) -> String {
     let file = certificate.files().first().map(|file| file.display().to_string()).unwrap_or_default();
     format!(

@@ -5,26 +5,22 @@
 
 use std::thread;
 
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::{Present, Refused, Reloaded, Scope, Unusable, look, reload};
+use crate::control::admin_state::Reply;
 use crate::control::error::Error;
 use handfast_admin::ReloadRefusal;
-
-/// A request that waits for the outcome.
-type Reply = oneshot::Sender<Result<String, ReloadRefusal>>;
 
 /// What came of a reload; `None`: of a look at the files, which are as they were.
 pub(crate) type Outcome = Option<Result<Reloaded, Refused>>;
 
-/// The reload that runs, and what is to come after it.
 #[derive(Debug, Default)]
 pub(crate) struct Reloads {
     running: Option<JoinHandle<Result<Option<Reloaded>, Refused>>>,
-    replies: Vec<Reply>,
+    replies: Vec<Reply<ReloadRefusal>>,
     /// Requests that came while files were being read.
-    next: Option<(Scope, Vec<Reply>)>,
+    next: Option<(Scope, Vec<Reply<ReloadRefusal>>)>,
     /// Whether files may have changed since the one that runs has looked at them.
     looks_again: bool,
     unusable: Unusable,
@@ -32,7 +28,12 @@ pub(crate) struct Reloads {
 
 impl Reloads {
     /// Begins with what is served then, or waits for its turn.
-    pub(crate) fn ask(&mut self, scope: Scope, reply: Option<Reply>, present: impl FnOnce() -> Present) {
+    pub(crate) fn ask(
+        &mut self,
+        scope: Scope,
+        reply: Option<Reply<ReloadRefusal>>,
+        present: impl FnOnce() -> Present,
+    ) {
         if self.running.is_some() {
             let (next, replies) = self.next.get_or_insert((scope, Vec::new()));
             *next = scope.max(*next);
@@ -62,7 +63,6 @@ impl Reloads {
         }));
     }
 
-    /// Whether none runs, and none waits.
     pub(crate) fn are_over(&self) -> bool {
         self.running.is_none() && self.next.is_none()
     }
@@ -87,7 +87,6 @@ impl Reloads {
         }
     }
 
-    /// Tells those who asked.
     pub(crate) fn answer(&mut self, told: &Result<String, ReloadRefusal>) {
         for asked in self.replies.drain(..) {
             // The asker may have left.

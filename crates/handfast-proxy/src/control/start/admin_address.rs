@@ -20,12 +20,9 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_m
 /// The process before this one closes its listeners two seconds after it gave up the admin address, if it is not too busy.
 const GIVES_WAY: Duration = Duration::from_secs(4);
 
-/// What has become of the admin address.
 #[derive(Debug)]
 pub(super) enum AdminAddress {
-    /// None is wanted.
     Off,
-    /// It is ours.
     Bound(AdminListener),
     /// Another Handfast has it, which this one is to follow.
     Taken(Address, Neighbour),

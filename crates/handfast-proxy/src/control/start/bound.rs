@@ -21,7 +21,7 @@ use crate::control::error::Error;
 use crate::control::program::Program;
 use crate::control::serving::Serving;
 use crate::control::upgrade::Upgrades;
-use crate::control::workers::{Equipment, Workers};
+use crate::control::workers::Workers;
 use crate::state::{SharedCarriedOver, State};
 use handfast_config::model::{AccessLog, Config};
 use handfast_observe::access_log::{self, AccessLogHandle};
@@ -117,15 +117,8 @@ impl Bound {
         names.follow(&state.config);
         first_names(&mut names, &mut answers).await;
         let state = Arc::new(state);
-        let equipment = Equipment {
-            threads,
-            max_connections,
-            registry: &registry,
-            log: &log,
-            state: &state,
-            addresses: names.addresses(),
-        };
-        let workers = Workers::start(&equipment).map_err(Error::system("start a worker"))?;
+        let workers = Workers::start(threads, max_connections, &registry, &log, &state, &names.addresses());
+        let workers = workers.map_err(Error::system("start a worker"))?;
         log_limits(limit, max_connections, threads);
         let (request_sender, requests) = channel(CHANNEL);
         let shared = Rc::new(AdminState::new(Arc::clone(&registry), request_sender, key_process));

@@ -34,15 +34,12 @@ pub(crate) struct Prepared {
     /// Listened for from the beginning: a stop during a start is a stop.
     pub(super) signals: Signals,
     pub(super) limit: FileLimit,
-    /// Connections that the process serves at once.
     pub(super) max_connections: usize,
     pub(super) threads: usize,
     pub(super) carried: CarriedOver,
     pub(super) state: State,
-    /// Sockets that listen already.
     pub(super) given: PassedSockets,
     pub(super) notifier: Notifier,
-    /// The process that serves until this one does.
     pub(super) taking: Option<Taking>,
 }
 
@@ -80,18 +77,13 @@ impl Prepared {
             keys.monitor();
         }
         let keys = taking.as_mut().map(Taking::take_keys).unwrap_or_default();
-        let mut carried = CarriedOver {
-            rings: KeyRings::with(keys, user),
-            throwaway: None,
-            built_in: None,
-            threads,
-            keys: private_keys,
-        };
+        let rings = KeyRings::with(keys, user);
+        let mut carried = CarriedOver { rings, threads, keys: private_keys, ..CarriedOver::default() };
         if wants_built_in(&config) {
             carried.built_in =
                 Some(built_in_backend::start().await.map_err(Error::system("start the built-in backend"))?);
         }
-        state::make_throwaway(&config, &mut carried, SystemTime::now())?;
+        state::make_throwaway(&config, &mut carried, SystemTime::now()).map_err(Error::Throwaway)?;
         let now = SystemTime::now();
         let state = first_state(config, &mut carried, now)?;
         as_the_user_could(&state, now)?;

@@ -20,12 +20,11 @@ use rustix::fs::{FileType, fstat, fstatfs};
 use super::protocol::{
     Answer, MESSAGE_TIMEOUT, Opening, READY_TIMEOUT, UpgradeRequest, describe, receive, send, set_timeout,
 };
-use super::successor::{FLAG, own_program};
+use super::successor::{FLAG, in_thread, own_program};
 use handfast_config::source::ConfigSource;
 use handfast_net::descriptors::receive_descriptors;
 use handfast_process::trusted_path::{self, Untrusted};
 
-/// How often a process that was started here is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a new process that has ended leaves the running one to give the reason.
 const REASON: Duration = Duration::from_secs(1);
@@ -120,7 +119,6 @@ pub fn upgrade(
     }
 }
 
-/// What the command line and the configuration decide.
 struct Plan {
     socket: PathBuf,
     /// The configuration of a process that this command may start: one with `process.user`, which gives up root by itself.
@@ -253,7 +251,7 @@ impl Answers {
                 }
             }
         };
-        std::thread::Builder::new().name("answer".into()).spawn(read)?;
+        in_thread("answer", read)?;
         Ok(Self { heard, deadline: Instant::now() + READY_TIMEOUT + MESSAGE_TIMEOUT })
     }
 

@@ -18,7 +18,6 @@ use super::protocol::{MESSAGE_TIMEOUT, Opening, UpgradeRequest, describe, receiv
 use super::successor::in_thread;
 use handfast_observe::metrics::{ProcessCounts, Registry};
 
-/// How often changed counters are sent.
 const SEND_INTERVAL: Duration = Duration::from_secs(1);
 /// … or less often: computing them takes at most this fraction (1/20) of a thread's time.
 const SHARE: u32 = 20;
@@ -32,10 +31,8 @@ const WHOLE: usize = 256 << 20;
 /// At the head of a message, before the name of the process: whether others follow that belong to the same update.
 const HEADS: [&str; 2] = ["last ", "more "];
 
-/// Sends this process's counters to the one that took over.
 #[derive(Debug)]
 pub(super) struct CounterSender {
-    /// Ends it, by being dropped.
     goes_on: SyncSender<()>,
     thread: JoinHandle<()>,
 }
@@ -47,7 +44,7 @@ impl CounterSender {
     pub(super) fn begin(to: UnixStream, path: PathBuf, registry: Arc<Registry>) -> io::Result<Self> {
         let (goes_on, ends) = sync_channel(1);
         let send = move || send_until_end(Listener { stream: to, path }, &registry, &ends);
-        let thread = in_thread("counts", Box::new(send))?;
+        let thread = in_thread("counts", send)?;
         Ok(Self { goes_on, thread })
     }
 
@@ -59,7 +56,6 @@ impl CounterSender {
     }
 }
 
-/// The process that receives.
 struct Listener {
     stream: UnixStream,
     path: PathBuf,
@@ -164,7 +160,6 @@ pub(super) fn receive_counters(from: UnixStream, registry: Arc<Registry>, place:
     }
 }
 
-/// A previous process that sends its counters.
 struct CounterReceiver {
     number: u64,
     from: UnixStream,
@@ -190,7 +185,7 @@ impl CounterReceiver {
             self.registry.process_ended(self.number);
             drop(place);
         };
-        in_thread("counts", Box::new(hear)).map(drop)
+        in_thread("counts", hear).map(drop)
     }
 }
 

@@ -35,13 +35,9 @@ use handfast_process::error::Error as ProcessError;
 use handfast_process::privileges::ServiceUser;
 use handfast_process::service_manager::Notifier;
 
-/// Conversations at once.
 const CONVERSATIONS: usize = 4;
-/// Events that may wait for the control thread.
 const WAITING_EVENTS: usize = 16;
-/// Pause after accept(2) failed.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
-/// How often the socket's file is checked.
 const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Earlier processes that may report their counters at once: as many as drain after upgrades that follow each other closely.
 const COUNTER_SENDERS: usize = 16;
@@ -50,17 +46,36 @@ const COUNTER_SENDERS: usize = 16;
 #[derive(Debug)]
 pub(crate) enum UpgradeEvent {
     /// `handfast upgrade` requests an upgrade.
-    Start { program: Option<PathBuf>, asker: UnixStream },
+    Start {
+        program: Option<PathBuf>,
+        asker: UnixStream,
+    },
     /// A process requests to take over.
-    TakeOver { taker: UnixStream, version: String, process: u32 },
-    /// A previous process sends its counters.
-    Counters { sender: UnixStream },
+    TakeOver {
+        taker: UnixStream,
+        version: String,
+        process: u32,
+    },
+    Counters {
+        sender: UnixStream,
+    },
     /// It serves, from the sockets of these addresses.
-    Ready { taker: UnixStream, process: u32, addresses: Vec<Address>, counts: bool },
+    Ready {
+        taker: UnixStream,
+        process: u32,
+        addresses: Vec<Address>,
+        counts: bool,
+    },
     /// It does not.
-    Failed { process: u32, why: String },
+    Failed {
+        process: u32,
+        why: String,
+    },
     /// The process that was started for it has ended.
-    Ended { attempt: u64, how: String },
+    Ended {
+        attempt: u64,
+        how: String,
+    },
 }
 
 /// What a process that takes over is given.
@@ -76,23 +91,19 @@ impl Offered {
         Self { offer, sockets: Vec::new() }
     }
 
-    /// Adds a socket.
     pub(in crate::control) fn add(&mut self, said: Socket, socket: Arc<OwnedFd>) {
         self.offer.sockets.push(said);
         self.sockets.push(socket);
     }
 }
 
-/// Upgrades of a process: its socket, and the one that is under way.
 #[derive(Debug)]
 pub(crate) struct Upgrades {
     socket_at: Option<UpgradeSocket>,
     events: Receiver<UpgradeEvent>,
     event_sender: Sender<UpgradeEvent>,
-    conversations: Arc<AtomicUsize>,
-    /// Processes that send their counters.
+    conversations: Places,
     counter_senders: Places,
-    /// When the socket's file is looked for next.
     look_at: Instant,
     /// The last problem with it, which is logged once.
     logged: Option<io::ErrorKind>,
@@ -100,11 +111,9 @@ pub(crate) struct Upgrades {
     attempts: u64,
     /// What starts programs from outside of the sandbox; `None`: this thread is not in one.
     launcher: Option<Launcher>,
-    /// Sends this process's counters to the one that has taken over.
     counter_sender: Option<CounterSender>,
 }
 
-/// The upgrade socket of this process.
 #[derive(Debug)]
 struct UpgradeSocket {
     path: PathBuf,
@@ -146,8 +155,8 @@ impl Upgrades {
             socket_at: socket_at.transpose()?,
             events,
             event_sender,
-            conversations: Arc::default(),
-            counter_senders: Places::default(),
+            conversations: Places::new(CONVERSATIONS),
+            counter_senders: Places::new(COUNTER_SENDERS),
             look_at: Instant::now() + FILE_CHECK_INTERVAL,
             logged: None,
             under_way: None,
@@ -236,18 +245,13 @@ impl Upgrades {
 
     /// Holds a conversation on a separate thread; refused when there are too many.
     fn converse(&self, conversation: impl FnOnce(&Sender<UpgradeEvent>) + Send + 'static) -> io::Result<()> {
-        if self.conversations.fetch_add(1, Ordering::AcqRel) >= CONVERSATIONS {
-            self.conversations.fetch_sub(1, Ordering::AcqRel);
-            return Err(io::Error::other("too many ask at once"));
-        }
-        let (events, conversations) = (self.event_sender.clone(), Arc::clone(&self.conversations));
+        let place = self.conversations.take().ok_or_else(|| io::Error::other("too many ask at once"))?;
+        let events = self.event_sender.clone();
         let run = move || {
             conversation(&events);
-            conversations.fetch_sub(1, Ordering::AcqRel);
+            drop(place);
         };
-        in_thread("upgrade", Box::new(run)).map(drop).inspect_err(|_| {
-            self.conversations.fetch_sub(1, Ordering::AcqRel);
-        })
+        in_thread("upgrade", run).map(drop)
     }
 
     /// Starts a process that takes over, for `asker`; `may_start`: whether it would have the rights that this one had
@@ -302,21 +306,18 @@ impl Upgrades {
         let under_way = self.under_way.get_or_insert_default();
         under_way.taker = Some(process);
         let given = self.converse(move |events| {
-            let event = hand_over(taker, process, &offered);
             // The receiver is gone when this process ends.
-            let _ = events.blocking_send(event);
+            let _ = events.blocking_send(hand_over(taker, process, offered));
         });
         if let Err(error) = given {
             self.failed(&error.to_string());
         }
     }
 
-    /// Whether this is the process that is taking over.
     pub(in crate::control) fn is_taker(&self, process: u32) -> bool {
         self.under_way.as_ref().is_some_and(|under_way| under_way.taker == Some(process))
     }
 
-    /// Whether this is the process that was started last.
     pub(in crate::control) fn is_attempt(&self, attempt: u64) -> bool {
         self.under_way.as_ref().is_some_and(|under_way| under_way.attempt == attempt)
     }
@@ -350,7 +351,6 @@ impl Upgrades {
         Some((Socket { role: Role::Upgrade, name: None, written, inherited: false }, Arc::clone(socket)))
     }
 
-    /// The upgrade socket of this process.
     pub(crate) fn address(&self) -> Option<Address> {
         self.socket_at.as_ref().map(|socket_at| Address::Unix(socket_at.path.clone()))
     }
@@ -385,19 +385,26 @@ impl Upgrades {
     }
 }
 
-/// Places for processes that send their counters.
-#[derive(Clone, Debug, Default)]
-struct Places(Arc<AtomicUsize>);
+/// A bounded number of threads that do the same.
+#[derive(Debug)]
+struct Places {
+    taken: Arc<AtomicUsize>,
+    limit: usize,
+}
 
 /// One of them, until it is dropped.
 #[derive(Debug)]
-pub(in crate::control) struct Place(Arc<AtomicUsize>);
+struct Place(Arc<AtomicUsize>);
 
 impl Places {
+    fn new(limit: usize) -> Self {
+        Self { taken: Arc::default(), limit }
+    }
+
     fn take(&self) -> Option<Place> {
-        let place = Place(Arc::clone(&self.0));
+        let place = Place(Arc::clone(&self.taken));
         // Dropping it gives it back.
-        (self.0.fetch_add(1, Ordering::AcqRel) < COUNTER_SENDERS).then_some(place)
+        (self.taken.fetch_add(1, Ordering::AcqRel) < self.limit).then_some(place)
     }
 }
 
@@ -435,7 +442,6 @@ async fn accept(socket_at: Option<&UpgradeSocket>) -> io::Result<tokio::net::Uni
     }
 }
 
-/// Receives a request.
 fn open(stream: UnixStream, events: &Sender<UpgradeEvent>) {
     let opening = set_timeout(&stream, MESSAGE_TIMEOUT).and_then(|()| receive::<Opening>(&stream));
     let opening = match opening {
@@ -457,10 +463,15 @@ fn open(stream: UnixStream, events: &Sender<UpgradeEvent>) {
     let _ = events.blocking_send(event);
 }
 
-fn hand_over(taker: UnixStream, process: u32, offered: &Offered) -> UpgradeEvent {
-    let descriptors: Vec<_> = offered.sockets.iter().map(AsFd::as_fd).collect();
-    let word = send_offer(&taker, &offered.offer, &descriptors);
-    match word {
+fn hand_over(taker: UnixStream, process: u32, Offered { offer, sockets }: Offered) -> UpgradeEvent {
+    let talk = || -> io::Result<TakerMessage> {
+        send(&taker, &Answer::Offer(Box::new(offer)))?;
+        let descriptors: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
+        send_descriptors(&taker, &descriptors)?;
+        set_timeout(&taker, READY_TIMEOUT)?;
+        receive(&taker)
+    };
+    match talk() {
         Ok(TakerMessage::Ready { addresses, counts }) => {
             let addresses = addresses.into_iter().map(Address::from).collect();
             UpgradeEvent::Ready { taker, process, addresses, counts }
@@ -474,22 +485,6 @@ fn hand_over(taker: UnixStream, process: u32, offered: &Offered) -> UpgradeEvent
             UpgradeEvent::Failed { process, why }
         }
     }
-}
-
-fn send_offer(
-    taker: &UnixStream,
-    offer: &Offer,
-    descriptors: &[std::os::fd::BorrowedFd<'_>],
-) -> io::Result<TakerMessage> {
-    #[derive(serde::Serialize)]
-    #[serde(rename_all = "kebab-case")]
-    enum Borrowed<'o> {
-        Offer(&'o Offer),
-    }
-    send(taker, &Borrowed::Offer(offer))?;
-    send_descriptors(taker, descriptors)?;
-    set_timeout(taker, READY_TIMEOUT)?;
-    receive(taker)
 }
 
 /// Answers that nothing has changed, and why.

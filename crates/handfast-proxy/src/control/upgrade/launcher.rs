@@ -7,12 +7,13 @@ use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
+use super::successor::in_thread;
+
 /// Timeout of a start: a disk that hangs must not block the control thread.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Act = Box<dyn FnOnce() + Send>;
 
-/// The thread, as the control thread holds it.
 #[derive(Debug)]
 pub(super) struct Launcher(SyncSender<Act>);
 
@@ -22,9 +23,7 @@ impl Launcher {
     /// **Errors**: those of starting a thread.
     pub(super) fn start() -> io::Result<Self> {
         let (acts, to_do) = sync_channel::<Act>(1);
-        std::thread::Builder::new()
-            .name("launcher".into())
-            .spawn(move || to_do.iter().for_each(|act| act()))?;
+        in_thread("launcher", move || to_do.iter().for_each(|act| act()))?;
         Ok(Self(acts))
     }
 

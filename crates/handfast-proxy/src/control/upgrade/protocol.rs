@@ -20,7 +20,6 @@ use handfast_config::model::Address;
 pub(in crate::control) const PROTOCOL: u32 = 1;
 /// Bytes of a message: ten thousand services with their keys and standings are far below.
 const MESSAGE: u32 = 16 << 20;
-/// Timeout of one message.
 pub(in crate::control) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout until a new process serves: it reads its configuration and all certificates.
 pub(in crate::control) const READY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -41,7 +40,6 @@ impl Opening {
     }
 }
 
-/// A request to the running process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::control) enum UpgradeRequest {
@@ -54,7 +52,6 @@ pub(in crate::control) enum UpgradeRequest {
     Counters,
 }
 
-/// The answer of the running process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::control) enum Answer {
@@ -122,14 +119,12 @@ pub(in crate::control) struct Offer {
     pub(in crate::control) sockets: Vec<Socket>,
     /// Ticket keys that are in memory alone.
     pub(in crate::control) keys: Vec<Keys>,
-    /// What is known of backends.
     pub(in crate::control) standings: Vec<ServiceStandings>,
     /// Whether counters are sent afterwards.
     #[serde(default)]
     pub(in crate::control) counts: bool,
 }
 
-/// What a socket is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::control) enum Role {
@@ -138,7 +133,6 @@ pub(in crate::control) enum Role {
     Upgrade,
 }
 
-/// A listening socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in crate::control) struct Socket {
     pub(in crate::control) role: Role,
@@ -160,13 +154,11 @@ pub(in crate::control) struct Keys {
 }
 
 impl std::fmt::Debug for Keys {
-    /// Without the keys.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Keys").field("rotate", &self.rotate).finish_non_exhaustive()
     }
 }
 
-/// What is known of a service's backends.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::control) struct ServiceStandings {
     pub(in crate::control) service: String,

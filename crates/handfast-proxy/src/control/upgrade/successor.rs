@@ -17,7 +17,6 @@ use handfast_text::units::counted;
 use super::protocol::{Answer, READY_TIMEOUT, send};
 use handfast_net::descriptors::send_descriptors;
 
-/// How often a process that was started is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What the flag is called that a process takes over with.
@@ -55,7 +54,7 @@ pub(super) fn launch(asker: &UnixStream) -> io::Result<()> {
 /// Has a thread of this name do something.
 ///
 /// **Errors**: those of starting a thread.
-pub(super) fn in_thread(name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
+pub(super) fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(name.into()).spawn(work)
 }
 
@@ -91,6 +90,6 @@ pub(super) fn watch(
         };
         ended(how);
     };
-    in_thread("successor", Box::new(wait))?;
+    in_thread("successor", wait)?;
     Ok(end)
 }

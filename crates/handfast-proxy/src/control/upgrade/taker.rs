@@ -10,8 +10,8 @@ use handfast_net::listen::{GivenSocket, Origin};
 
 use super::counter_transfer;
 use super::protocol::{
-    Answer, Keys, MESSAGE_TIMEOUT, Offer, Opening, PROTOCOL, Role, ServiceStandings, TakerMessage,
-    UpgradeRequest, describe, receive, send, set_timeout,
+    Answer, Keys, MESSAGE_TIMEOUT, Offer, Opening, PROTOCOL, Role, TakerMessage, UpgradeRequest, describe,
+    receive, send, set_timeout,
 };
 use crate::backends::standing::Standing;
 use crate::control::error::Error;
@@ -22,24 +22,16 @@ use handfast_observe::metrics::Registry;
 use handfast_observe::operator_state::OperatorState;
 use handfast_process::listeners::{PassedSocket, PassedSockets};
 
-/// What was taken from a process that still serves.
 #[derive(Debug)]
 pub(crate) struct Taking {
     connection: GiverConnection,
-    /// The process that serves.
-    process: u32,
-    version: String,
+    offer: Offer,
     given: PassedSockets,
     upgrade: Option<(PathBuf, OwnedFd)>,
-    keys: Vec<Keys>,
-    standings: Vec<ServiceStandings>,
-    /// Whether the process says what it has counted.
-    counts: bool,
     /// Of backends that are down, until threads use them.
     kept: Vec<Arc<Standing>>,
 }
 
-/// The connection to the process that serves.
 #[derive(Debug)]
 pub(crate) struct GiverConnection {
     stream: UnixStream,
@@ -88,10 +80,9 @@ impl Taking {
         Self::of(connection, *offer, descriptors)
     }
 
-    fn of(connection: GiverConnection, offer: Offer, descriptors: Vec<OwnedFd>) -> Result<Self, Error> {
-        let Offer { version, process, sockets, keys, standings, counts, .. } = offer;
+    fn of(connection: GiverConnection, mut offer: Offer, descriptors: Vec<OwnedFd>) -> Result<Self, Error> {
         let (mut given, mut upgrade) = (Vec::new(), None);
-        for (said, descriptor) in sockets.into_iter().zip(descriptors) {
+        for (said, descriptor) in std::mem::take(&mut offer.sockets).into_iter().zip(descriptors) {
             if said.role == Role::Upgrade {
                 let Some(Address::Unix(path)) = said.written.map(Address::from) else { continue };
                 upgrade = Some((path, descriptor));
@@ -110,19 +101,11 @@ impl Taking {
             given.push(PassedSocket { socket, name, written, origin });
         }
         tracing::info!(
-            "taking over from process {process} (handfast {version}), which serves until this one does"
+            "taking over from process {} (handfast {}), which serves until this one does",
+            offer.process,
+            offer.version
         );
-        Ok(Self {
-            connection,
-            process,
-            version,
-            given: PassedSockets { sockets: given },
-            upgrade,
-            keys,
-            standings,
-            counts,
-            kept: Vec::new(),
-        })
+        Ok(Self { connection, offer, given: PassedSockets { sockets: given }, upgrade, kept: Vec::new() })
     }
 
     /// A second hold of the connection, to say on it what went wrong.
@@ -133,16 +116,14 @@ impl Taking {
         Ok(GiverConnection { stream, path: self.connection.path.clone() })
     }
 
-    /// The sockets, which are taken from here.
     pub(crate) fn take_sockets(&mut self) -> PassedSockets {
         std::mem::take(&mut self.given)
     }
 
-    /// The ticket keys, which are taken from here.
     pub(crate) fn take_keys(&mut self) -> Vec<GivenKeys> {
         let given =
             |keys: Keys| GivenKeys { rotate: keys.rotate, lifetime: keys.lifetime, text: keys.text.into() };
-        std::mem::take(&mut self.keys).into_iter().map(given).collect()
+        std::mem::take(&mut self.offer.keys).into_iter().map(given).collect()
     }
 
     /// The socket that upgrades are asked for at, if this process is to have it at the same path.
@@ -152,7 +133,7 @@ impl Taking {
 
     /// Makes the standings of backends those that the process before this one knew.
     pub(crate) fn restore(&mut self, state: &State) {
-        for known in std::mem::take(&mut self.standings) {
+        for known in std::mem::take(&mut self.offer.standings) {
             let service = state.services.iter().find(|service| service.model.name == known.service);
             let Some(service) = service else { continue };
             for (backend, requested) in known.operator_states {
@@ -175,7 +156,7 @@ impl Taking {
         addresses: impl Iterator<Item = &'a Address>,
         registry: &Arc<Registry>,
     ) -> Result<(), Error> {
-        let Self { connection, process, version, counts, .. } = self;
+        let Self { connection, offer: Offer { process, version, counts, .. }, .. } = self;
         let word = TakerMessage::Ready { addresses: addresses.map(Into::into).collect(), counts };
         let answer = send(&connection.stream, &word).and_then(|()| receive(&connection.stream));
         match answer {
