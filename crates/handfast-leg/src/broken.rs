@@ -1,4 +1,4 @@
-//! Why a leg broke, and whose leg it is.
+//! Why a leg broke, and which side it is.
 //!
 //! In: a socket's fault or a session's failure. Out: a [`Broken`] that says which side it happened on. What it means for
 //! a connection, and the words for people, are the product's.
@@ -8,10 +8,10 @@ use std::fmt;
 use handfast_net::fault::Fault;
 use handfast_tls::session::Failure;
 
-/// Whose side of a connection a leg is.
+/// Which side of a connection a leg is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Towards who connected to us.
+    /// Towards the peer that connected to us.
     Client,
     /// Towards the peer that we connected to.
     Backend,
@@ -30,7 +30,7 @@ impl Side {
 /// A leg that cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// Whose leg it is.
+    /// Which leg it is.
     pub side: Side,
     /// What happened to it.
     pub why: Why,
@@ -45,7 +45,7 @@ pub enum Why {
     Session(Failure),
     /// Its stream ended without close_notify: an attacker may have cut off bytes (RFC 9846 §6.1).
     Truncated,
-    /// Its peer said close_notify before the handshake was done.
+    /// Its peer sent close_notify before the handshake was done.
     Ended,
     /// Its peer sends a handshake message that does not end.
     Endless,

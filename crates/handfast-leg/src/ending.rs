@@ -1,7 +1,7 @@
-//! How a leg ends: in the way that tells its peer the truth.
+//! How a leg ends, so that its peer receives what happened.
 //!
 //! In: a leg, and the way. Out: its socket closed. Nothing waits here either: [`Ending::step`] does what can be done and
-//! says when to come back.
+//! returns when to be called again.
 //!
 //! | way | the peer sees |
 //! |---|---|
@@ -25,7 +25,7 @@ use crate::leg::{Leg, Wrote};
 use crate::socket::Socket;
 
 /// How long an alert's reader may keep sending what it had on its way; closing before would reset the connection and
-/// take the alert from its hands.
+/// destroy the alert before it is read.
 const LINGER: Duration = Duration::from_millis(500);
 /// And how much: most clients write all of their flight before they read, and a chain of a megabyte is a mistake that
 /// deserves its alert. It is read into the thread's buffer and dropped, which takes less than a millisecond.

@@ -1,8 +1,8 @@
 //! One side of a connection: its stream, its TLS session if it has one, what waits to be sent, and how it ended.
 //!
 //! In: a connected stream. Out: plaintext read and written, a clean close, or a [`Broken`]. A leg without a session is
-//! plain: what it reads and writes is what travels. A leg with one shakes hands first (`handshake.rs`), whichever side
-//! it is: the session knows whether it is a client or a server.
+//! plain: what it reads and writes is what travels. A leg with one shakes hands first (`handshake.rs`), as client or
+//! server, whichever the session is.
 //!
 //! A leg buffers bytes only while its peer does not accept them; an idle leg owns no buffer.
 
@@ -44,7 +44,7 @@ pub struct Leg<S = Stream, T = Box<dyn Session>> {
     session: Option<T>,
     /// Records of a TLS leg, bytes of a plain one, that the socket has not taken.
     unsent: Vec<u8>,
-    /// Until when what is unsent waits for company; NEVER when it does not.
+    /// Until when unsent bytes wait for more to be sent with them; NEVER when they do not.
     hold: Moment,
     /// Plaintext bytes that have left it, or whose records it keeps.
     sent: u64,
@@ -74,7 +74,7 @@ impl<S, T> fmt::Debug for Leg<S, T> {
 }
 
 impl<S: Socket, T: Session> Leg<S, T> {
-    /// A leg that speaks in the clear.
+    /// A leg without TLS.
     pub fn plain(side: Side, socket: S) -> Self {
         Self {
             socket,
@@ -93,7 +93,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         }
     }
 
-    /// Speaks TLS from now on. The session may have its handshake before it or behind it.
+    /// Uses TLS from now on. The handshake of the session may be done or not.
     pub fn secure(&mut self, session: T) {
         self.session = Some(session);
     }
@@ -128,12 +128,12 @@ impl<S: Socket, T: Session> Leg<S, T> {
         }
     }
 
-    /// Whose side it is.
+    /// Which side of the connection it is.
     pub fn side(&self) -> Side {
         self.side
     }
 
-    /// Whether it speaks TLS.
+    /// Whether it uses TLS.
     pub fn is_secured(&self) -> bool {
         self.session.is_some()
     }
@@ -194,7 +194,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         self.session.as_ref().is_some_and(|session| !session.kept().is_empty())
     }
 
-    /// Until when what is unsent waits for company; NEVER when nothing does.
+    /// Until when unsent bytes wait for more to be sent with them; NEVER when none do.
     pub fn held_until(&self) -> Moment {
         self.hold
     }
@@ -229,8 +229,8 @@ impl<S: Socket, T: Session> Leg<S, T> {
         Broken { side: self.side, why }
     }
 
-    /// A peer that broke off may have answered before: a server that refuses an upload sends an error and closes, and its answer
-    /// is still to be read and passed on. A client is not waited for.
+    /// A peer that closed or reset the connection may have answered before: a server that refuses an upload sends an error and closes, and
+    /// its answer is still to be read and passed on. A client is not waited for.
     fn refuse(&mut self, broken: Broken) -> Result<(), Broken> {
         if self.ended || self.side != Side::Backend || !matches!(broken.why, Why::Socket(_)) {
             return Err(broken);

@@ -4,8 +4,8 @@
 //! broken leg with its true cause. All TLS over sockets goes through a [`Leg`]: both sides of the proxy's
 //! relay, the load tester, and what comes after them.
 //!
-//! Nothing in here waits or reads a clock. Each step does what can be done now and says whether anything moved; the caller
-//! waits, and passes the time in. So a leg over memory instead of a socket runs through thousands of orders of events in
+//! Nothing in here waits or reads a clock. Each step does what can be done now and returns whether anything moved; the
+//! caller waits, and passes the time in. So a leg over memory instead of a socket runs through thousands of orders of events in
 //! a second, from a seed (`tests/`).
 //!
 //! | question | file |

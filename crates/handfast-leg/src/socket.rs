@@ -57,16 +57,16 @@ pub trait Socket {
     /// **Errors**: registering with the engine.
     fn watch(&mut self) -> Result<(), Fault>;
 
-    /// Whether events have told that the peer ended its direction or is gone.
+    /// Whether an event reported that the peer ended its direction or is gone.
     fn peer_ended(&self) -> bool;
 
-    /// Whether events have told that both directions are over.
+    /// Whether an event reported that both directions are over.
     fn is_broken(&self) -> bool;
 
     /// Bounds how long the kernel waits for a peer that is gone.
     fn set_timeouts(&self, timeouts: SocketTimeouts);
 
-    /// Its own address; `None` where it has none, as a unix socket, or the kernel does not tell.
+    /// Its own address; `None` where it has none, as a unix socket, or the kernel does not report it.
     fn local_address(&self) -> Option<SocketAddr>;
 
     /// Makes dropping it a clean close; otherwise dropping it is an abort.

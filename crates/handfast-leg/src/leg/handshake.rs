@@ -1,8 +1,8 @@
 //! Shaking hands on a leg: flights in, flights out, until data can be sent.
 //!
 //! In: a leg whose session has not finished its handshake. Out: the same leg, established, and the plaintext that came
-//! together with the peer's last flight. Reading and computing are apart, so that a caller can tell by its own clock what
-//! the handshake cost and what it waited for.
+//! together with the peer's last flight. Reading and computing are separate, so that a caller can measure
+//! what the handshake cost and how long it waited.
 
 use handfast_net::stream::Read;
 use handfast_tls::buffer::{Buffer, Scratch};
@@ -58,7 +58,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
 
     /// The same for bytes that the caller has read: a hello that it inspected.
     ///
-    /// **Errors**: the session's failure (its alert is among the unsent bytes); [`Why::Ended`] when the peer said
+    /// **Errors**: the session's failure (its alert is among the unsent bytes); [`Why::Ended`] when the peer sent
     /// close_notify before it was done; [`Why::Endless`].
     pub fn take_hello(
         &mut self,

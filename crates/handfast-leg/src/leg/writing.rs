@@ -37,7 +37,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         self.send_flight()
     }
 
-    /// Takes what waits to be sent out of the leg, for a caller who sends it with something else, or not at all.
+    /// Takes what waits to be sent out of the leg, for a caller that sends it with something else, or not at all.
     pub fn take_unsent(&mut self) -> Vec<u8> {
         self.hold = Moment::NEVER;
         std::mem::take(&mut self.unsent)
@@ -154,7 +154,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         Wrote::All
     }
 
-    /// What waited for company goes alone when its time has come.
+    /// Sends what [`Leg::hold`] has held back, when its time has come.
     pub fn flush_held(&mut self, now: Moment) -> Result<bool, Broken> {
         if now < self.hold || self.hold == Moment::NEVER {
             return Ok(false);
@@ -166,7 +166,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
     /// Passes on that the other side has ended: close_notify where there is TLS, FIN where there is none.
     ///
     /// A TLS leg gets no FIN: after it the peer could not be notified any more that its own direction broke. `last`: the other
-    /// direction is over and passed on, so that closing says the rest.
+    /// direction is over and passed on, so that closing the socket is enough.
     pub fn send_close(&mut self, records: &mut Buffer, last: bool) -> Result<bool, Broken> {
         if self.close_sent {
             return Ok(false);
