@@ -5,7 +5,7 @@
 //!
 //! | what happened | the client sees | the backend sees |
 //! |---|---|---|
-//! | both directions ended in order | close_notify, FIN | FIN |
+//! | both directions ended cleanly | close_notify, FIN | FIN |
 //! | no session came about | the alert that says why, FIN | nothing |
 //! | the backend ended, the client had everything and stayed silent | close_notify, FIN | a reset: the client has not ended |
 //! | a side broke TLS | its alert, FIN, if it was the client; else as below | the same, the other way round |

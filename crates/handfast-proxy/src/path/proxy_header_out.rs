@@ -18,12 +18,13 @@ use handfast_observe::record::Record;
 
 /// The header for this connection's backend; empty where none is sent.
 ///
-/// **Cost**: nothing where none is sent; else a system call (the socket's own address) unless a proxy in front told it.
+/// **Cost**: nothing where none is sent; else a system call (the socket's own address) unless a proxy in front sent it.
 pub(crate) fn header<R: Runtime>(connection: &mut Connection<R>) -> Vec<u8> {
     let Some((version, sent)) = connection.account.service.proxy_out else { return Vec::new() };
     let record = &connection.account.record;
-    let told = record.proxied().and_then(|proxied| proxied.destination);
-    let destination = told.or_else(|| connection.client.as_ref()?.socket().local_address());
+    let proxied = record.proxied();
+    let destination = proxied.and_then(|proxied| proxied.destination);
+    let destination = destination.or_else(|| connection.client.as_ref()?.socket().local_address());
     let endpoints = record.client.zip(destination);
     if version == Version::V1 {
         let mut line = Vec::new();
@@ -36,10 +37,11 @@ pub(crate) fn header<R: Runtime>(connection: &mut Connection<R>) -> Vec<u8> {
     let mut header = Writer::proxy(endpoints);
     // The first four are short: whatever a peer chose was bounded where it was read.
     let _ = header.add(tlv::UNIQUE_ID, &id);
-    if let Some(name) = authority(record) {
+    if let Some(name) = record.server_name.as_deref().or_else(|| proxied?.authority.as_deref()) {
         let _ = header.add(tlv::AUTHORITY, name.as_bytes());
     }
-    if let Some(protocol) = alpn(record) {
+    let own_protocol = record.tls.alpn.as_deref().map(str::as_bytes);
+    if let Some(protocol) = own_protocol.or_else(|| proxied?.alpn.as_deref()) {
         let _ = header.add(tlv::ALPN, protocol);
     }
     if record.tls.version.is_some() {
@@ -48,16 +50,6 @@ pub(crate) fn header<R: Runtime>(connection: &mut Connection<R>) -> Vec<u8> {
     let header = header.finish(true);
     connection.account.record.details().unique_id = Some(id);
     header
-}
-
-fn authority(record: &Record) -> Option<&str> {
-    let proxied = || record.proxied()?.authority.as_deref();
-    record.server_name.as_deref().or_else(proxied)
-}
-
-fn alpn(record: &Record) -> Option<&[u8]> {
-    let proxied = || record.proxied()?.alpn.as_deref();
-    record.tls.alpn.as_deref().map(str::as_bytes).or_else(proxied)
 }
 
 /// The name that a proxy in front gave to the connection, or else one of ours: 32 hexadecimal digits.

@@ -153,28 +153,32 @@ impl Relay {
         let mut woken = false;
         let mut in_vain = 0;
         loop {
-            let mut parts = Parts::of(connection);
-            let mut rounds = 0;
-            while rounds < ROUNDS {
-                match self.turn::<R>(&mut parts)? {
-                    Progress::Blocked => break,
-                    Progress::Moved => rounds += 1,
-                    Progress::Finished => return Ok(()),
+            // Given back before the wait: what is borrowed in a task takes room in it.
+            let rounds = {
+                let mut parts = Parts::of(connection);
+                let mut rounds = 0;
+                while rounds < ROUNDS {
+                    match self.turn::<R>(&mut parts)? {
+                        Progress::Blocked => break,
+                        Progress::Moved => rounds += 1,
+                        Progress::Finished => return Ok(()),
+                    }
                 }
-            }
-            parts.count();
-            let Parts { account, .. } = parts;
-            if rounds > 0 {
-                self.progress = R::now();
-                account.thread.carries(self.began, self.progress);
-                in_vain = 0;
-            } else if woken {
-                in_vain += 1;
-                // Counted where people depend on it, and an error where it is tested: see invariant 5.
-                debug_assert!(in_vain < IN_VAIN, "the relay was woken {in_vain} times and moved nothing");
-                account.record.idle_turns = account.record.idle_turns.saturating_add(1);
-                account.thread.metrics.spurious(1);
-            }
+                parts.count();
+                let Parts { account, .. } = parts;
+                if rounds > 0 {
+                    self.progress = R::now();
+                    account.thread.carries(self.began, self.progress);
+                    in_vain = 0;
+                } else if woken {
+                    in_vain += 1;
+                    // Counted where people depend on it, and an error where it is tested: see invariant 5.
+                    debug_assert!(in_vain < IN_VAIN, "the relay was woken {in_vain} times and moved nothing");
+                    account.record.idle_turns = account.record.idle_turns.saturating_add(1);
+                    account.thread.metrics.spurious(1);
+                }
+                rounds
+            };
             if rounds == ROUNDS {
                 R::yield_now().await;
                 // It woke itself: if nothing moves then, that is no spurious wake.
@@ -235,10 +239,12 @@ impl Relay {
 
     /// Waits until something may move, and applies the limits.
     async fn pause<R: Runtime>(&mut self, connection: &mut Connection<R>) -> Result<Woken, CloseReason> {
-        let accepted = connection.accepted;
-        let parts = Parts::of(connection);
-        let (limit, limit_cause) = self.limit(&parts, accepted);
-        let until = limit.min(alarm(parts.client, parts.backend)).min(self.settle);
+        let (limit, limit_cause, until) = {
+            let accepted = connection.accepted;
+            let parts = Parts::of(connection);
+            let (limit, cause) = self.limit(&parts, accepted);
+            (limit, cause, limit.min(alarm(parts.client, parts.backend)).min(self.settle))
+        };
         let woken = connection.wait(Step::Relay, until).await?;
         let parts = Parts::of(connection);
         // Before the limits: a peer that broke off in the same iteration is the reason, and not the clock.
