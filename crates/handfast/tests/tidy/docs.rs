@@ -34,12 +34,12 @@ const FIGURES: [Figure; 5] = [
     },
     Figure {
         source: "crates/handfast-proxy/src/backends/names.rs",
-        constant: "const QUESTION: Duration = Duration::from_secs(10);",
+        constant: "const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);",
         told: &[("docs/guide.md", "while a name has had no outcome at all (ten seconds at most)")],
     },
     Figure {
-        source: "crates/handfast-proxy/src/backends/names/trial.rs",
-        constant: "const TRIAL: Duration = Duration::from_secs(5);",
+        source: "crates/handfast-proxy/src/backends/names.rs",
+        constant: "const TRIAL_TIMEOUT: Duration = Duration::from_secs(5);",
         told: &[("docs/guide.md", "all at the same time and for at most five seconds")],
     },
     Figure {
