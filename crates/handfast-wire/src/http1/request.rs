@@ -27,6 +27,12 @@ impl<'a> Method<'a> {
     const CONNECT: Self = Self(b"CONNECT");
     const DELETE: Self = Self(b"DELETE");
 
+    /// A method that was kept or comes from another protocol, if it is a token.
+    pub fn new(text: &'a [u8]) -> Option<Self> {
+        let is_token = !text.is_empty() && text.iter().all(|byte| class(*byte) & TOKEN != 0);
+        is_token.then_some(Self(text))
+    }
+
     /// As it is written.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.0
