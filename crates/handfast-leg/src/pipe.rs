@@ -165,7 +165,7 @@ impl<S: Socket, T: Session> Pipe<S, T> {
         records.clear();
         let written = match written {
             Ok(()) => self.heed_refusal(context, scratch),
-            Err(broken) => Err(self.last_words(broken, scratch)),
+            Err(broken) => Err(self.better_reason(broken, scratch)),
         };
         Poll::Ready(written.map(|()| count))
     }
@@ -195,13 +195,13 @@ impl<S: Socket, T: Session> Pipe<S, T> {
         if self.leg.refuses() {
             return Poll::Ready(Ok(()));
         }
-        let told = {
+        let sent = {
             let records = &mut self.scratch.borrow_mut().records;
-            let told = self.leg.tell_end(records, false);
+            let sent = self.leg.send_close(records, false);
             records.clear();
-            told
+            sent
         };
-        if let Err(broken) = told {
+        if let Err(broken) = sent {
             return Poll::Ready(Err(self.fails(broken)));
         }
         self.poll_flush(context)
@@ -235,11 +235,11 @@ impl<S: Socket, T: Session> Pipe<S, T> {
 
     fn fails(&mut self, broken: Broken) -> Broken {
         let scratch = Rc::clone(&self.scratch);
-        self.last_words(broken, &mut scratch.borrow_mut())
+        self.better_reason(broken, &mut scratch.borrow_mut())
     }
 
     /// A peer that broke off may have sent the reason before: its alert.
-    fn last_words(&mut self, broken: Broken, scratch: &mut Scratch) -> Broken {
+    fn better_reason(&mut self, broken: Broken, scratch: &mut Scratch) -> Broken {
         let is_alert =
             |said: &Broken| matches!(&said.why, Why::Session(failure) if failure.kind == FailureKind::Alert);
         while self.leg.is_secured() && !self.leg.has_ended() {

@@ -273,7 +273,7 @@ impl Connection {
     /// Counts what passed since the last time.
     fn count(&mut self) {
         let (pipe, (sent, received)) = (self.pipe.borrow(), self.counted);
-        self.counted = (pipe.leg().sent(), pipe.leg().heard());
+        self.counted = (pipe.leg().sent(), pipe.leg().received());
         if self.counted.1 > received {
             self.heard.get_or_insert_with(Moment::now);
         }
