@@ -239,8 +239,7 @@ impl State {
     /// What becomes of a client that asks for `host`, service by service, in sentences.
     pub(crate) fn explain_host(&self, host: &str, now: SystemTime) -> String {
         let of_service = |service: &ServiceState| {
-            let unknown_name =
-                service.model.tls.as_ref().map_or(UnknownName::First, |tls| tls.unknown_name);
+            let unknown_name = service.model.tls.as_ref().map_or(UnknownName::First, |tls| tls.unknown_name);
             let is_known = service.store.knows(Some(host));
             let shown = service.store.candidates(Some(host), unknown_name);
             let facts: Vec<_> = shown.map(|certificate| service.fact(certificate, is_known, now)).collect();
