@@ -11,5 +11,6 @@ pub mod operator_state;
 pub mod proxied;
 pub mod reason;
 pub mod record;
+pub mod request_record;
 pub mod steps;
 mod words;

@@ -37,10 +37,8 @@ pub struct Record {
     pub seconds: StepTimes,
     /// Backend that was dialled last.
     pub backend: Option<Rc<str>>,
-    /// Backends that did not answer, in the order they were tried; the first of them.
-    pub backend_failures: Vec<(Rc<str>, Cause)>,
-    /// The number of failed attempts in all.
-    pub backends_failed: u8,
+    /// Backends that did not answer.
+    pub backend_failures: BackendFailures,
     /// Plaintext bytes from client to backend that the backend's socket took.
     pub bytes_to_backend: u64,
     /// Plaintext bytes from backend to client whose records the client's socket took.
@@ -68,8 +66,28 @@ pub struct RecordDetails {
     pub unique_id: Option<Box<[u8]>>,
 }
 
-/// Backends that a record names one by one; a service with hundreds that all fail would fill the log.
-const BACKEND_FAILURES: usize = 8;
+/// Backends that did not answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BackendFailures {
+    /// The first of them, in the order they were tried.
+    pub named: Vec<(Rc<str>, Cause)>,
+    /// The number of failed attempts in all.
+    pub count: u8,
+}
+
+impl BackendFailures {
+    /// Backends that are named; a service with hundreds that all fail would fill the log.
+    const NAMED: usize = 8;
+
+    /// Another one did not answer.
+    #[inline]
+    pub fn add(&mut self, name: &Rc<str>, cause: Cause) {
+        self.count = self.count.saturating_add(1);
+        if self.named.len() < Self::NAMED {
+            self.named.push((Rc::clone(name), cause));
+        }
+    }
+}
 
 impl Record {
     /// A client that was accepted just now.
@@ -92,8 +110,7 @@ impl Record {
             tls: Agreed::default(),
             seconds: StepTimes::default(),
             backend: None,
-            backend_failures: Vec::new(),
-            backends_failed: 0,
+            backend_failures: BackendFailures::default(),
             bytes_to_backend: 0,
             bytes_to_client: 0,
             idle_turns: 0,
@@ -117,15 +134,6 @@ impl Record {
     pub fn unique_id(&self) -> Option<&[u8]> {
         let details = self.details.as_ref()?;
         details.unique_id.as_deref().or_else(|| details.proxied.as_ref()?.unique_id.as_deref())
-    }
-
-    /// A backend did not answer.
-    #[inline]
-    pub fn backend_failed(&mut self, name: &Rc<str>, cause: Cause) {
-        self.backends_failed = self.backends_failed.saturating_add(1);
-        if self.backend_failures.len() < BACKEND_FAILURES {
-            self.backend_failures.push((Rc::clone(name), cause));
-        }
     }
 }
 

@@ -47,19 +47,27 @@ pub(crate) fn serve<R: Runtime>(mut connection: Connection<R>) -> impl Future<Ou
 /// What the steps to connect need is several hundred bytes. It is boxed, and given back when the relay begins: an idle
 /// connection does not keep a place for it.
 async fn walk<R: Runtime>(connection: &mut Connection<R>) -> CloseReason {
-    let mut relay = match Box::pin(open(connection)).await {
-        Ok(relay) => relay,
+    let carry = match Box::pin(open(connection)).await {
+        Ok(carry) => carry,
         Err(reason) => return reason,
     };
     R::carries_bytes();
-    relay.run(connection).await
+    match carry {
+        Carry::Relay(mut relay) => relay.run(connection).await,
+    }
+}
+
+/// How a connection goes on once its backend is connected. Another way to carry (requests) is another variant.
+enum Carry {
+    /// Its bytes are relayed.
+    Relay(Relay),
 }
 
 /// hello to connect; before that the PROXY header, where one must come.
-async fn open<R: Runtime>(connection: &mut Connection<R>) -> Result<Relay, CloseReason> {
+async fn open<R: Runtime>(connection: &mut Connection<R>) -> Result<Carry, CloseReason> {
     let received = proxy_header_in::read(connection).await?;
     if matches!(connection.account.service.prelude, Prelude::ServerFirst) {
-        return Box::pin(mysql::open(connection, received)).await;
+        return Box::pin(mysql::open(connection, received)).await.map(Carry::Relay);
     }
     let (chosen, mut first) = receive(connection, received).await?;
     let backend = if connection.account.service.backend_prelude(chosen) == BackendPrelude::ServerFirst {
@@ -70,7 +78,7 @@ async fn open<R: Runtime>(connection: &mut Connection<R>) -> Result<Relay, Close
         prelude::greet_client(connection, chosen)?;
         backend
     };
-    Relay::begin(connection, &first, backend)
+    Relay::begin(connection, &first, backend).map(Carry::Relay)
 }
 
 /// Until the handshake is done: by which rules the client goes on, and its first bytes for the backend.

@@ -17,7 +17,7 @@ use serde_json::ser::Formatter;
 
 use crate::cause::Cause;
 use crate::reason::CloseReason;
-use crate::record::{Record, RecordDetails, StepTimes};
+use crate::record::{BackendFailures, Record, RecordDetails, StepTimes};
 
 /// Bytes of a free text (a certificate's subject, an error's detail) that are kept; a peer can make a subject as long
 /// as a handshake message.
@@ -40,7 +40,7 @@ pub(super) fn append_loss(buffer: &mut Vec<u8>, now: SystemTime, dropped_lines: 
     append_json(buffer, &Loss { time: format_args!("{}", Utc::of(now)), dropped_lines, because });
 }
 
-fn append_json(buffer: &mut Vec<u8>, value: &impl Serialize) {
+pub(super) fn append_json(buffer: &mut Vec<u8>, value: &impl Serialize) {
     let mut serializer = serde_json::Serializer::with_formatter(&mut *buffer, PlainAscii);
     // Writing to memory cannot fail, and neither can the types below.
     let _ = value.serialize(&mut serializer);
@@ -48,25 +48,42 @@ fn append_json(buffer: &mut Vec<u8>, value: &impl Serialize) {
 }
 
 /// An object that is being written.
-struct Object<M>(M);
+pub(super) struct Object<M>(pub(super) M);
 
 impl<M: SerializeMap> Object<M> {
-    fn is(&mut self, name: &'static str, value: impl Serialize) -> Result<(), M::Error> {
+    pub(super) fn is(&mut self, name: &'static str, value: impl Serialize) -> Result<(), M::Error> {
         self.0.serialize_entry(name, &value)
     }
 
     /// Left out when it is not known.
-    fn known(&mut self, name: &'static str, value: Option<impl Serialize>) -> Result<(), M::Error> {
+    pub(super) fn known(
+        &mut self,
+        name: &'static str,
+        value: Option<impl Serialize>,
+    ) -> Result<(), M::Error> {
         value.map_or(Ok(()), |value| self.is(name, value))
     }
 
     /// Left out when it is not so.
-    fn flag(&mut self, name: &'static str, value: bool) -> Result<(), M::Error> {
+    pub(super) fn flag(&mut self, name: &'static str, value: bool) -> Result<(), M::Error> {
         self.known(name, value.then_some(true))
     }
 
-    fn seconds(&mut self, name: &'static str, time: Duration) -> Result<(), M::Error> {
+    pub(super) fn seconds(&mut self, name: &'static str, time: Duration) -> Result<(), M::Error> {
         self.is(name, time.as_secs_f64())
+    }
+
+    /// Left out when it is zero.
+    pub(super) fn count(&mut self, name: &'static str, count: u8) -> Result<(), M::Error> {
+        self.known(name, Some(count).filter(|count| *count > 0))
+    }
+
+    /// Backends that did not answer, and why; left out where all have.
+    pub(super) fn backend_failures(&mut self, failures: &BackendFailures) -> Result<(), M::Error> {
+        let failures = failures.named.iter();
+        let failures: Vec<_> =
+            failures.map(|(backend, cause)| BackendFailure { backend, cause: cause.name() }).collect();
+        self.known("backend_failures", Some(failures).filter(|failures| !failures.is_empty()))
     }
 
     /// What TLS agreed on with one side.
@@ -128,15 +145,12 @@ impl Serialize for Line<'_> {
         line.is("bytes_to_backend", record.bytes_to_backend)?;
         line.is("bytes_to_client", record.bytes_to_client)?;
         line.known("backend", record.backend.as_deref())?;
-        line.known("backends_failed", Some(record.backends_failed).filter(|failed| *failed > 0))?;
+        line.count("backends_failed", record.backend_failures.count)?;
         line.known(
             "backend_tls",
             details.and_then(|details| Some(BackendTls(details, details.backend_tls.as_ref()?))),
         )?;
-        let failures = record.backend_failures.iter();
-        let failures: Vec<_> =
-            failures.map(|(backend, cause)| BackendFailure { backend, cause: cause.name() }).collect();
-        line.known("backend_failures", Some(failures).filter(|failures| !failures.is_empty()))?;
+        line.backend_failures(&record.backend_failures)?;
         line.is("reason", Reason(reason))?;
         line.is("generation", record.generation)?;
         line.0.end()
@@ -180,7 +194,7 @@ struct BackendFailure<'a> {
     cause: &'static str,
 }
 
-struct Reason<'a>(&'a CloseReason);
+pub(super) struct Reason<'a>(pub(super) &'a CloseReason);
 
 impl Serialize for Reason<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -19,7 +19,7 @@ use super::*;
 use crate::cause::Cause;
 use crate::proxied::{Proxied, ProxiedBy};
 use crate::reason::{CloseReason, Side, Step};
-use crate::record::{Record, StepTimes};
+use crate::record::{BackendFailures, Record, StepTimes};
 use handfast_tls::session::{Agreed, ShownCertificate};
 use handfast_wire::proxy_header::Version;
 
@@ -50,8 +50,7 @@ fn record() -> Record {
         },
         seconds: StepTimes { hello: Duration::from_nanos(21_499), ..StepTimes::default() },
         backend: Some("127.0.0.1:8080".into()),
-        backend_failures: Vec::new(),
-        backends_failed: 0,
+        backend_failures: BackendFailures::default(),
         bytes_to_backend: 17,
         bytes_to_client: u64::MAX,
         idle_turns: 0,

@@ -9,10 +9,11 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::line;
+use super::{line, request_line};
 use crate::cell::Cell;
 use crate::reason::CloseReason;
 use crate::record::Record;
+use crate::request_record::RequestRecord;
 
 /// A block this large should be handed over without waiting for the loop to sleep.
 pub const BLOCK_BYTES: usize = 16 * 1024;
@@ -99,10 +100,19 @@ impl ThreadLog {
     ///
     /// Never waits. **Cost:** one or two microseconds; no system call but when it hands over to a sleeping writer.
     pub fn write(&mut self, record: &Record, reason: &CloseReason) {
+        self.add(|bytes| line::append(bytes, record, reason));
+    }
+
+    /// The same for a request.
+    pub fn write_request(&mut self, record: &RequestRecord, reason: &CloseReason) {
+        self.add(|bytes| request_line::append(bytes, record, reason));
+    }
+
+    fn add(&mut self, append: impl FnOnce(&mut Vec<u8>)) {
         if self.queue.is_none() {
             return;
         }
-        line::append(&mut self.block.bytes, record, reason);
+        append(&mut self.block.bytes);
         self.block.lines += 1;
         self.oldest.get_or_insert_with(Instant::now);
         if self.block.bytes.len() >= BLOCK_BYTES {

@@ -177,7 +177,7 @@ async fn wait_for_trial<R: Runtime>(
         return Ok(());
     }
     let cause = standing.cause().unwrap_or(Cause::NoBackend);
-    connection.account.record.backend_failed(&endpoint.name, cause);
+    connection.account.record.backend_failures.add(&endpoint.name, cause);
     let reason = CloseReason::new(Step::Connect, Side::Backend, cause);
     Err(AttemptError::Attempt(reason.because("another connection that tried it at this time found that out")))
 }

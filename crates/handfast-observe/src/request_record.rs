@@ -1,0 +1,114 @@
+//! What is known of one request when it ends, beside the record of its connection.
+//!
+//! In: what the steps of the request have found. Out: its line in the access log. Everything that a client chose is bounded.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use crate::record::BackendFailures;
+
+/// What all requests of a connection have in common: fixed after its handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionFacts {
+    /// The name of the service.
+    pub service: Rc<str>,
+    /// The generation of the configuration that the connection was accepted with.
+    pub generation: u64,
+    /// The client, as a trusted proxy in front reported it where there is one; `None`: a unix socket.
+    pub client: Option<SocketAddr>,
+    /// The name that the client's TLS asked for.
+    pub server_name: Option<Box<str>>,
+    /// The TLS version with the client; `None`: plain text.
+    pub tls_version: Option<&'static str>,
+}
+
+/// One request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestRecord {
+    /// Its connection.
+    pub connection: Rc<ConnectionFacts>,
+    /// The time at which its head was complete.
+    pub at: SystemTime,
+    /// The protocol as ALPN names it: `http/1.1`, `h2`.
+    pub protocol: &'static str,
+    /// Its identifier, which the backend receives too.
+    pub id: Box<str>,
+    /// The method.
+    pub method: Box<str>,
+    /// The host that it names.
+    pub host: Option<Box<str>>,
+    /// The path with its query.
+    pub path: Box<str>,
+    /// The route that was chosen for it; `None`: that of the connection.
+    pub route: Option<Rc<str>>,
+    /// The backend that was tried last.
+    pub backend: Option<Rc<str>>,
+    /// Whether its connection to the backend had served a request before.
+    pub is_reused: bool,
+    /// Backends that did not answer.
+    pub backend_failures: BackendFailures,
+    /// The status of the response; `None`: it had none.
+    pub status: Option<u16>,
+    /// Bytes of the request's content.
+    pub bytes_from_client: u64,
+    /// Bytes of the response's content.
+    pub bytes_to_client: u64,
+    /// How long each part took.
+    pub seconds: RequestTimes,
+}
+
+impl RequestRecord {
+    /// Bytes of a method, and of a host or a path, that are recorded.
+    const LIMITS: (usize, usize) = (16, 512);
+
+    /// A request whose head is complete; of what the client chose only the beginning is kept.
+    pub fn new(
+        connection: &Rc<ConnectionFacts>,
+        protocol: &'static str,
+        id: Box<str>,
+        method: &[u8],
+        path: &[u8],
+    ) -> Self {
+        Self {
+            connection: Rc::clone(connection),
+            at: SystemTime::now(),
+            protocol,
+            id,
+            method: beginning(method, Self::LIMITS.0),
+            host: None,
+            path: beginning(path, Self::LIMITS.1),
+            route: None,
+            backend: None,
+            is_reused: false,
+            backend_failures: BackendFailures::default(),
+            status: None,
+            bytes_from_client: 0,
+            bytes_to_client: 0,
+            seconds: RequestTimes::default(),
+        }
+    }
+
+    /// Notes the host; of a long one the beginning.
+    pub fn set_host(&mut self, host: &[u8]) {
+        self.host = Some(beginning(host, Self::LIMITS.1));
+    }
+}
+
+/// The beginning of bytes as text; what is not UTF-8 is replaced.
+fn beginning(bytes: &[u8], limit: usize) -> Box<str> {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(limit)]).into()
+}
+
+/// How long the parts of a request took; zero for those that were not reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestTimes {
+    /// From the first byte of its head to the last one.
+    pub hello: Duration,
+    /// Until a connection to a backend could be used.
+    pub connect: Duration,
+    /// From then to the first byte of the response.
+    pub answer: Duration,
+    /// From then to the end of the response.
+    pub relay: Duration,
+}
