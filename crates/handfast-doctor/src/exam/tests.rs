@@ -118,7 +118,7 @@ fn a_generator_that_repeats_itself_is_found() {
     let once: String = (0..1_000).map(|number| format!("{number:040}")).collect();
     let (severity, topic, words) = with("/dev/urandom", &once.repeat(100));
     assert_eq!((severity, topic), (Severity::Critical, "random-numbers"));
-    assert!(words.contains("99,000 of 100,000 numbers had come before, one of them 100 times"), "{words}");
+    assert!(words.contains("99,000 of 100,000 were repetitions, one number came 100 times"), "{words}");
 }
 
 /// /proc/net/tcp with `count` sockets in a state; each has a different port from 32,768 on. `when` is in hundredths of a second.

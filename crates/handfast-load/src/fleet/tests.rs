@@ -188,7 +188,7 @@ async fn another_program_is_refused_by_name(mut place: Place) {
     let mut told = bus.subscribe(&place.subjects().orders(&id)).await.unwrap();
     let begun = Instant::now();
     let refusal = place.gather(1).await.unwrap_err();
-    assert!(refusal.what.contains("old cannot: it speaks protocol 7, this program 1"), "{refusal}");
+    assert!(refusal.what.contains("old cannot: it uses protocol 7, this program 1"), "{refusal}");
     assert!(refusal.hint.unwrap().contains("same program"));
     assert!(begun.elapsed() < Duration::from_secs(5), "nothing was left to wait for");
     let message = tokio::time::timeout(Duration::from_secs(5), told.next()).await.unwrap().unwrap();

@@ -35,7 +35,7 @@ fn a_port_rests_a_minute_when_we_end_first() {
     assert_eq!(ports.lasting_rate.map(|rate| rate as u64), Some(470));
     assert!(ports.sentence.contains("28,232 source ports × 1 source address"), "{}", ports.sentence);
     assert!(
-        ports.sentence.contains("rests 60 s in TIME_WAIT: sustainable rate 470 new connections/s"),
+        ports.sentence.contains("is in TIME_WAIT for 60 s: sustainable rate 470 new connections/s"),
         "{}",
         ports.sentence
     );

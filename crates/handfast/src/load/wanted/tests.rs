@@ -157,7 +157,7 @@ fn what_does_not_go_together_is_refused() {
         ("a:1 --early-data --resume 1 --handshake-only", "--early-data: has nothing to carry"),
         ("a:1 --suites TLS_NONE", "--suites: `TLS_NONE`"),
         ("a:1 --fleet x", "--fleet: is about workers"),
-        ("a:1 --pid 1 --cgroup /x", "--pid, --cgroup: both say"),
+        ("a:1 --pid 1 --cgroup /x", "--pid, --cgroup: both name"),
         ("a:1 --source 127.0.0.1 --source ::1", "cannot reach the same target"),
         ("a:1 --source 127.0.0.1 --source 127.0.0.0/30", "named twice"),
         ("a:1 --connections 0", "--connections: invalid number `0`"),
@@ -238,7 +238,7 @@ fn several_requests_have_weights() {
     let said: Vec<(u32, String)> = asked.iter().map(|one| (one.weight, one.name())).collect();
     assert_eq!(said, [(9, "GET /a".into()), (1, "POST /b".into()), (2, "GET /c".into())]);
     assert_eq!((asked[2].headers.len(), asked[2].body.clone()), (1, Some(Body::File("body".into()))));
-    assert!(refused(&["https://a/x", "--url", "/a"]).contains("a path of its own"));
+    assert!(refused(&["https://a/x", "--url", "/a"]).contains("has a path, expected"));
     assert!(refused(&["https://a/", "--url", "https://b/a"]).contains("one run has one target"));
     let (_file, name) = file("/a\nb\n");
     assert!(refused(&["https://a/", "--url", &name]).contains("line 2"), "the line is named");
