@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::model::{Address, Backend, CertificateSource, Config, Service, Target, each_once};
+use super::model::{Address, Backend, CertificateEntry, Config, Service, Target, each_once};
 
 /// What a configuration needs from the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl From<&Config> for ResourceDemand {
     }
 }
 
-fn paths(source: &CertificateSource) -> Vec<PathBuf> {
+fn paths(source: &CertificateEntry) -> Vec<PathBuf> {
     let needs = source.on_disk().map(|source| source.needs()).unwrap_or_default();
     needs.files.into_iter().chain(needs.folders).collect()
 }

@@ -12,7 +12,7 @@ use handfast_wire::starttls::Protocol;
 
 use super::file::default_limits;
 use super::model::{
-    AccessLog, Address, Admission, CertificateSource, Check, CheckKind, Clients, Config, ConnectThrough,
+    AccessLog, Address, Admission, CertificateEntry, Check, CheckKind, Clients, Config, ConnectThrough,
     HandshakeRate, Limits, MissingCloseNotify, PlainHttp, Process, ProxyProtocol, ProxySender,
     SentCertificate, Service, ServiceRule, Source, Starttls, Tickets, Tls, TunnelKind, UnknownName,
 };
@@ -186,15 +186,15 @@ fn certificates(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: 
     }
 }
 
-fn certificate(source: &CertificateSource) -> String {
+fn certificate(source: &CertificateEntry) -> String {
     match source {
-        CertificateSource::File { certificate, key, ocsp } => {
+        CertificateEntry::File { certificate, key, ocsp } => {
             let key = key.as_ref().map_or("the same file".to_owned(), |key| key.display().to_string());
             let ocsp = ocsp.as_ref().map(|ocsp| format!(", OCSP response in {}", ocsp.display()));
             format!("{}, key in {key}{}", certificate.display(), ocsp.unwrap_or_default())
         }
-        CertificateSource::Folder(path) => format!("every file in the folder {}", path.display()),
-        CertificateSource::Throwaway { ca_file } => {
+        CertificateEntry::Folder(path) => format!("every file in the folder {}", path.display()),
+        CertificateEntry::Throwaway { ca_file } => {
             format!("a throwaway certificate for localhost; clients trust it with {}", ca_file.display())
         }
     }

@@ -20,7 +20,7 @@ use super::hints::HINTS;
 use super::keys;
 use super::model::Places;
 use super::model::{
-    Address, Backend, BackendTls, CertificateSource, ClientCertificates, Clients, Config, Limits, Policy,
+    Address, Backend, BackendTls, CertificateEntry, ClientCertificates, Clients, Config, Limits, Policy,
     Process, Service, ServiceRule, Target, Tickets, Tls,
 };
 use super::policy;
@@ -344,7 +344,7 @@ fn tls(section: &Table<'_>, root: &Table<'_>, around: &Around<'_>, terminates: b
 }
 
 /// The certificates; a single one can have its key in `key`.
-fn certificates(section: &Table<'_>) -> Option<Vec<CertificateSource>> {
+fn certificates(section: &Table<'_>) -> Option<Vec<CertificateEntry>> {
     let certificates = section.required(&keys::CERTIFICATE);
     let key = section.optional(&keys::CERTIFICATE_KEY);
     let mut sources = values(certificates?);
@@ -362,15 +362,13 @@ fn certificates(section: &Table<'_>) -> Option<Vec<CertificateSource>> {
         None
     };
     match sources.as_mut_slice() {
-        [CertificateSource::File { key: slot @ None, .. }] => {
+        [CertificateEntry::File { key: slot @ None, .. }] => {
             *slot = Some(key);
             section.reading().named().certificates.push(sources.clone());
             Some(sources)
         }
-        [CertificateSource::File { .. }] => {
-            wrong("the certificate has its key already", "write the key once")
-        }
-        [CertificateSource::Folder(_)] => wrong(
+        [CertificateEntry::File { .. }] => wrong("the certificate has its key already", "write the key once"),
+        [CertificateEntry::Folder(_)] => wrong(
             "`key` cannot go with a folder",
             "put the key into the folder, in the certificate's file or beside it",
         ),

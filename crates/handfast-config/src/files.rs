@@ -12,7 +12,7 @@ use handfast_tls::weak;
 use handfast_tls::{Finding, Severity as FindingSeverity};
 
 use super::accounts::{AccountError, find_group, find_user};
-use super::model::{CertificateSource, ClientChecks, Places};
+use super::model::{CertificateEntry, ClientChecks, Places};
 use super::problem::{Place, Problem, sort_by_place};
 
 /// Every file that was named, also in a configuration that is refused.
@@ -20,7 +20,7 @@ use super::problem::{Place, Problem, sort_by_place};
 pub(crate) struct Named {
     pub(crate) places: Places,
     /// What each service serves.
-    pub(crate) certificates: Vec<Vec<CertificateSource>>,
+    pub(crate) certificates: Vec<Vec<CertificateEntry>>,
     /// Files of client authorities, and their revocation lists.
     pub(crate) authorities: Vec<ClientChecks>,
     /// Files of the authorities for backends.
@@ -43,7 +43,7 @@ impl Named {
         for sources in &self.certificates {
             let sources: Vec<_> = sources
                 .iter()
-                .filter_map(CertificateSource::on_disk)
+                .filter_map(CertificateEntry::on_disk)
                 .flat_map(|source| source.places())
                 .collect();
             let certificates = load::load(&sources, &loaded.lists, now);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::file::{Parsed, parse, read};
-use super::model::{AccessLog, CertificateSource, Config, Places, Target};
+use super::model::{AccessLog, CertificateEntry, Config, Places, Target};
 use super::problem::{Place, Problem};
 
 /// The flags of `handfast proxy`; empty and `None`: not given.
@@ -145,7 +145,7 @@ impl Config {
         for service in &mut config.services {
             service.backends = Arc::new([Target::BuiltIn.into()]);
             if let Some(tls) = &mut service.tls {
-                tls.certificates = vec![CertificateSource::Throwaway { ca_file: ca_file.clone() }];
+                tls.certificates = vec![CertificateEntry::Throwaway { ca_file: ca_file.clone() }];
             }
         }
         config

@@ -5,8 +5,8 @@
 
 use crate::keys;
 use crate::model::{
-    Address, BackendAlpn, BackendTls, Balance, CertificateSource, Clients, Config, ProxyProtocol,
-    ProxySender, Route, Service, Source, Target, Tickets,
+    Address, BackendAlpn, BackendTls, Balance, CertificateEntry, Clients, Config, ProxyProtocol, ProxySender,
+    Route, Service, Source, Target, Tickets,
 };
 use crate::problem::Fault;
 use crate::schema::{Entry, Section};
@@ -197,7 +197,7 @@ fn process(section: &Table<'_>, config: &Config) {
         warn_no_effect(section, &keys::PRIVATE_KEYS, why);
     }
     let mut certificates = ends_tls().flat_map(|tls| &tls.certificates);
-    if !certificates.any(|source| matches!(source, CertificateSource::Folder(_))) {
+    if !certificates.any(|source| matches!(source, CertificateEntry::Folder(_))) {
         let why = "no certificates are in a folder; those that are named themselves are served until they are fixed";
         warn_no_effect(section, &keys::KEEP_REMOVED, why);
     }

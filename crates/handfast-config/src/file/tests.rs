@@ -57,7 +57,7 @@ fn paths_start_from_the_folder_of_the_file() {
         "{WEB}key = \"keys/site.key\"\nclient-certificates = {{ mode = \"require\", ca = \"/ca.pem\" }}\n"
     ));
     let tls = config.services[0].tls.as_ref().expect("it has TLS");
-    let [CertificateSource::File { certificate, key, ocsp: None }] = tls.certificates.as_slice() else {
+    let [CertificateEntry::File { certificate, key, ocsp: None }] = tls.certificates.as_slice() else {
         panic!("{tls:?}")
     };
     assert_eq!(certificate, &PathBuf::from("/etc/handfast/site.pem"));
@@ -75,7 +75,7 @@ fn certificates_are_files_folders_and_pairs() {
          { certificate = \"c.pem\", key = \"c.key\", ocsp = \"c.der\" }]",
     );
     let folder = PathBuf::from("/etc/handfast");
-    let with = |name: &str, key: Option<&str>, ocsp: Option<&str>| CertificateSource::File {
+    let with = |name: &str, key: Option<&str>, ocsp: Option<&str>| CertificateEntry::File {
         certificate: folder.join(name),
         key: key.map(|key| folder.join(key)),
         ocsp: ocsp.map(|ocsp| folder.join(ocsp)),
@@ -83,8 +83,8 @@ fn certificates_are_files_folders_and_pairs() {
     let file = |name: &str, key: Option<&str>| with(name, key, None);
     let expected = [
         file("a.pem", None),
-        CertificateSource::Folder(folder.join("certificates")),
-        CertificateSource::Folder(folder.join("more/")),
+        CertificateEntry::Folder(folder.join("certificates")),
+        CertificateEntry::Folder(folder.join("more/")),
         file("b.pem", Some("b.key")),
         with("c.pem", Some("c.key"), Some("c.der")),
     ];
@@ -188,7 +188,7 @@ fn a_file_is_read_and_its_folders_are_seen() {
     let (config, _) = load(&path).parsed.expect("a good file");
     assert_eq!(
         config.services[0].tls.as_ref().expect("it has TLS").certificates,
-        [CertificateSource::Folder(folder.path().join("site.pem"))]
+        [CertificateEntry::Folder(folder.path().join("site.pem"))]
     );
 }
 

@@ -83,7 +83,7 @@ fn the_embedded_configuration_stays_on_this_machine() {
     assert_eq!(*service.backends, [Target::BuiltIn.into()]);
     assert_eq!(
         service.tls.as_ref().expect("it has TLS").certificates,
-        [CertificateSource::Throwaway { ca_file: "/tmp/ca.pem".into() }]
+        [CertificateEntry::Throwaway { ca_file: "/tmp/ca.pem".into() }]
     );
     assert_eq!(config.access_log, AccessLog::Stdout);
     assert_eq!(config.admin.map(|address| address.to_string()).as_deref(), Some("127.0.0.1:9901"));

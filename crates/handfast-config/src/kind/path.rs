@@ -10,7 +10,7 @@ use toml::de::DeValue;
 
 use super::no_twins;
 use crate::keys::values as keys;
-use crate::model::{AccessLog, CertificateSource};
+use crate::model::{AccessLog, CertificateEntry};
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading, Written};
 use crate::schema::ValueKind;
@@ -110,7 +110,7 @@ impl ValueKind for LogTarget {
 pub(crate) struct Certificates;
 
 impl ValueKind for Certificates {
-    type Value = Vec<Written<CertificateSource>>;
+    type Value = Vec<Written<CertificateEntry>>;
     const FORM: &'static str = "path of a PEM file or of a folder; or a list of such and of `{ certificate = \"chain.pem\", key = \"key.pem\", ocsp = \"response.der\" }`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
@@ -132,16 +132,16 @@ impl ValueKind for Certificates {
 struct Certificate;
 
 impl ValueKind for Certificate {
-    type Value = Written<CertificateSource>;
+    type Value = Written<CertificateEntry>;
     const FORM: &'static str = Certificates::FORM;
 
     fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<Self::Value, Fault> {
         let (path, is_folder) = path(self.text(item)?, reading)?;
         reading.names(&path, &item.span);
         let value = if is_folder {
-            CertificateSource::Folder(path)
+            CertificateEntry::Folder(path)
         } else {
-            CertificateSource::File { certificate: path, key: None, ocsp: None }
+            CertificateEntry::File { certificate: path, key: None, ocsp: None }
         };
         Ok(Written { value, span: item.span.clone() })
     }
@@ -153,7 +153,7 @@ impl ValueKind for Certificate {
         let pair = Table::open(&keys::CERTIFICATE_PAIR, entries, item.span.clone(), reading);
         let (certificate, key) = (pair.required(&keys::PAIR_CERTIFICATE), pair.required(&keys::PAIR_KEY));
         let ocsp = pair.optional(&keys::PAIR_OCSP);
-        let value = CertificateSource::File { certificate: certificate?, key: Some(key?), ocsp };
+        let value = CertificateEntry::File { certificate: certificate?, key: Some(key?), ocsp };
         Some(Written { value, span: item.span.clone() })
     }
 }

@@ -15,7 +15,7 @@ use super::client_certificates::ClientCertificates;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tls {
     /// Certificates: files and folders, in the order written.
-    pub certificates: Vec<CertificateSource>,
+    pub certificates: Vec<CertificateEntry>,
     /// What to do for a name that no certificate covers.
     pub unknown_name: UnknownName,
     /// Versions, suites, groups.
@@ -30,7 +30,7 @@ pub struct Tls {
 
 /// A place where certificates are (`certificate = …`, `key = …`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CertificateSource {
+pub enum CertificateEntry {
     /// One PEM file that holds a chain, or a chain and its key; and the key's own file, if it is apart.
     File {
         /// The chain.
@@ -49,7 +49,7 @@ pub enum CertificateSource {
     },
 }
 
-impl CertificateSource {
+impl CertificateEntry {
     /// What is to be read; `None`: it is in no file.
     pub fn on_disk(&self) -> Option<Box<dyn source::CertificateSource>> {
         match self.clone() {

@@ -10,7 +10,7 @@ use crate::backends::names;
 use crate::control::preflight;
 use crate::state::{self, Built, CarriedOver};
 use handfast_config::explain;
-use handfast_config::model::{CertificateSource, Config};
+use handfast_config::model::{CertificateEntry, Config};
 use handfast_config::source::ConfigSource;
 
 /// What a check found.
@@ -79,7 +79,7 @@ fn without_making(config: &mut Config) {
 }
 
 fn has_throwaway(config: &Config) -> bool {
-    let throwaway = |source: &CertificateSource| matches!(source, CertificateSource::Throwaway { .. });
+    let throwaway = |source: &CertificateEntry| matches!(source, CertificateEntry::Throwaway { .. });
     config
         .services
         .iter()

@@ -13,7 +13,7 @@ use handfast_net::listen;
 use rustix::fs::{Access, access};
 
 use crate::backends::checks;
-use handfast_config::model::{AccessLog, Address, CertificateSource, Config};
+use handfast_config::model::{AccessLog, Address, CertificateEntry, Config};
 use handfast_process::error::Error as ProcessError;
 use handfast_process::limits::max_connections;
 use handfast_process::privileges::ServiceUser;
@@ -121,7 +121,7 @@ fn made_before_the_user_is_changed(config: &Config, user: &ServiceUser, found: &
             found.errors.push(cannot("create the ticket-key file", file, &error));
         }
         for source in &tls.certificates {
-            if let CertificateSource::Throwaway { ca_file } = source
+            if let CertificateEntry::Throwaway { ca_file } = source
                 && let Err(error) = on(user, ca_file, || writable(folder_of(ca_file)))
             {
                 found.errors.push(cannot("write the throwaway CA to", ca_file, &error));

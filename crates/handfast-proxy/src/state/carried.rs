@@ -14,7 +14,7 @@ use handfast_tls::apart::Holder;
 use handfast_tls::throwaway::{self, Throwaway};
 
 use super::rings::KeyRings;
-use handfast_config::model::{Address, CertificateSource, Config};
+use handfast_config::model::{Address, CertificateEntry, Config};
 use handfast_process::key_process::KeyProcess;
 use handfast_process::privileges::ServiceUser;
 
@@ -80,7 +80,7 @@ pub(crate) fn make_throwaway(
     }
     let tls = config.services.iter().filter_map(|service| service.tls.as_ref());
     for source in tls.flat_map(|tls| &tls.certificates) {
-        let CertificateSource::Throwaway { ca_file } = source else { continue };
+        let CertificateEntry::Throwaway { ca_file } = source else { continue };
         let throwaway = match carried.throwaway.take() {
             Some(made) => made,
             None => Arc::new(throwaway::make(None, now).map_err(|error| error.to_string())?),

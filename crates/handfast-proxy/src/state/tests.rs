@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::*;
 use crate::testing::Folder;
-use handfast_config::model::{CertificateSource as Written, Places};
+use handfast_config::model::{CertificateEntry as Written, Places};
 
 /// Every page and file of the repository that has configurations.
 const PAGES: [&str; 9] = [
