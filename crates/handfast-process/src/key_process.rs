@@ -13,7 +13,7 @@
 //!
 //! **Waiting.** A worker waits for as long as a signature takes, as if it had made it itself. When the key process does not answer, each
 //! worker waits once for [`health::WORKER_TIMEOUT`] without a result. From then on the handshakes wait on the signers, which carry no bytes,
-//! and after [`health::OTHER_TIMEOUT`] each request for a signature fails at once. The heartbeat (`key_process/heartbeat.rs`) notices when the
+//! and after [`health::OTHER_TIMEOUT`] each request for a signature fails at once. The heartbeat (`key_process/health.rs`) notices when the
 //! key process answers again. So a stalled key process stops handshakes and no tunnel, for as long as it is stalled.
 
 use std::collections::{BTreeSet, HashSet};
@@ -34,22 +34,16 @@ use handfast_config::model::Process;
 mod channel;
 mod channel_pool;
 mod child;
-mod control_messages;
 mod health;
-mod heartbeat;
 mod holder;
 mod key_index;
-mod setup;
-mod state_changes;
 mod supervisor;
 
 use channel::{Channel, Request, RequestError};
 use channel_pool::{ChannelPool, Mutex, lock, timeout_of_this_thread};
-use child::Role;
-use control_messages::{ControlMessage, send_message};
+use child::{ControlMessage, Role, Setup, send_message};
 use health::OTHER_TIMEOUT;
 use key_index::KeyIndex;
-use setup::Setup;
 
 pub use channel_pool::this_thread_carries_connections;
 pub use health::KeyProcessHealth;
@@ -114,12 +108,12 @@ impl KeyProcess {
     /// Starts tasks that send heartbeats and log state changes, for as long as this process lives.
     pub fn monitor(&self) {
         if let Some(channel) = lock(&self.heartbeat_channel).take() {
-            drop(tokio::task::spawn_local(heartbeat::send_heartbeats(channel, Arc::clone(&self.health))));
+            drop(tokio::task::spawn_local(health::send_heartbeats(channel, Arc::clone(&self.health))));
         }
         match self.control.try_clone() {
             Ok(control) => {
                 let health = Arc::clone(&self.health);
-                drop(tokio::task::spawn_local(state_changes::log_state_changes(control, health)));
+                drop(tokio::task::spawn_local(health::log_state_changes(control, health)));
             }
             Err(error) => tracing::warn!("key process: its state changes will not be logged: {error}"),
         }

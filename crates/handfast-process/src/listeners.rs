@@ -20,15 +20,13 @@ use crate::error::Error;
 use crate::privileges::ServiceUser;
 use handfast_config::model::{Address, Config, Service};
 
-mod id;
 mod listening;
 mod passed;
 
 use listening::{Listening, adopt, bind};
 
-pub use id::ListenerId;
 pub use listening::Options;
-pub use passed::{PassedSocket, PassedSockets};
+pub use passed::{ListenerId, PassedSocket, PassedSockets};
 
 /// The sockets for one worker.
 pub type Share = Vec<(ListenerId, ListeningSocket)>;

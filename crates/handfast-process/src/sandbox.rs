@@ -5,7 +5,7 @@
 //! are out of reach. On a kernel without one of the parts the process serves without it, and logs that.
 //!
 //! Threads share their memory, so this bounds the effect of a vulnerability, and does not isolate threads from each other. One thread
-//! stays outside: `upgrade/launcher.rs`.
+//! stays outside: `upgrade/successor.rs`.
 
 use std::collections::{BTreeSet, HashSet};
 use std::os::fd::BorrowedFd;

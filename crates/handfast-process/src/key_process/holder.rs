@@ -22,9 +22,7 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 
 use super::channel::{MAX_REQUEST_BYTES, ReceivedRequest, Request};
-use super::child::begin;
-use super::control_messages::{ControlMessage, SWAPPABLE, receive_message, send_message};
-use super::setup::Setup;
+use super::child::{ControlMessage, SWAPPABLE, Setup, begin, receive_message, send_message};
 use crate::sandbox::real;
 use handfast_net::descriptors::receive_descriptors;
 

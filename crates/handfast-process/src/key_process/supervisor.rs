@@ -12,9 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::RecvFlags;
 
 use super::channel::broadcast_end;
-use super::child::{Role, begin, send_channels, start};
-use super::control_messages::{ControlMessage, receive_message, send_message};
-use super::setup::Setup;
+use super::child::{ControlMessage, Role, Setup, begin, receive_message, send_channels, send_message, start};
 use handfast_net::descriptors::receive_descriptors;
 
 /// A key process that lived for less than this is started again after [`RESTART_DELAY`].

@@ -7,11 +7,26 @@ use std::collections::HashMap;
 
 use handfast_net::listen::{GivenSocket, Origin};
 
-use crate::listeners::id::ListenerId;
 use handfast_config::model::{Address, Config};
 
 /// The service manager's name for the socket of the admin listener.
 const ADMIN: &str = "admin";
+
+/// A listener: the service that it belongs to, and its address.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ListenerId {
+    /// The name of the service.
+    pub service: String,
+    /// The address as the configuration has it.
+    pub address: Address,
+}
+
+impl ListenerId {
+    /// The listener of this service at this address.
+    pub fn new(service: &str, address: &Address) -> Self {
+        Self { service: service.to_owned(), address: address.clone() }
+    }
+}
 
 /// One socket that was passed to this process.
 #[derive(Clone, Debug, PartialEq)]
