@@ -2,7 +2,7 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | how the program starts | `run.rs`, `start/prepared.rs`, `start/bound.rs` |
+//! | how the program starts | `run.rs`, `start.rs` |
 //! | what it does while it serves, and while it drains | `serving.rs`, `draining.rs`, `program.rs` |
 //! | how a new configuration is taken over | `reload.rs`, `watch.rs` |
 //! | what a configuration would do, without serving | `check.rs`, `preflight.rs` |

@@ -38,7 +38,6 @@ mod dialling;
 mod report;
 mod rings;
 mod service;
-mod words;
 
 pub(crate) use build::{Built, build};
 pub(crate) use carried::{CarriedOver, SharedCarriedOver, make_throwaway};

@@ -1,7 +1,7 @@
 //! Prepare → bind → serve → drain: the program's life, on the control thread.
 //!
 //! In: where the configuration comes from. Out: an exit code. Each stage is a type that consumes the one before it
-//! (`start/prepared.rs`, `start/bound.rs`, `serving.rs`, `draining.rs`), so what belongs to an earlier stage
+//! (`start.rs`, `serving.rs`, `draining.rs`), so what belongs to an earlier stage
 //! cannot be done in a later one.
 
 use std::path::Path;

@@ -3,13 +3,327 @@
 //! | stage | type | what is certain then |
 //! |---|---|---|
 //! | prepared | [`Prepared`] | everything that can be refused without a socket was looked at: configuration, files, limits |
-//! | bound | [`Bound`] | every address is bound, what needs privileges is open, and they are given up |
-//! | serving | [`Serving`](crate::control::serving::Serving) | every worker accepts |
+//! | bound | [`Bound`] | every address is bound, what needs privileges is open, they are given up, and the sandbox is entered |
+//! | serving | [`Serving`] | every worker accepts |
 //!
 //! Dropping a stage undoes it: sockets that were bound and never listened cost no client anything.
 
-mod admin_address;
-mod bound;
-mod prepared;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-pub(crate) use prepared::{Passed, Prepared};
+use handfast_net::limits::{FileLimit, raise_file_limit};
+use handfast_tls::load::FileStamp;
+use rustix::fs::OFlags;
+use tokio::sync::mpsc::{Receiver, channel};
+
+use crate::backends::checks::{self, Checks};
+use crate::backends::names::{Answer, Names};
+use crate::control::admin_state::AdminState;
+use crate::control::built_in_backend;
+use crate::control::error::Error;
+use crate::control::program::Program;
+use crate::control::serving::Serving;
+use crate::control::upgrade::{Taking, Upgrades};
+use crate::control::workers::Workers;
+use crate::state::{self, Built, CarriedOver, KeyRings, SharedCarriedOver, State, certificate_needs};
+use handfast_config::model::{AccessLog, Backend, Config, Service, Target};
+use handfast_config::source::ConfigSource;
+use handfast_observe::access_log::{self, AccessLogHandle};
+use handfast_observe::metrics::{KeyProcessSnapshot, Registry};
+use handfast_process::key_process::KeyProcess;
+use handfast_process::limits::{log_limits, max_connections};
+use handfast_process::listeners::{ListenPlan, Listeners, PassedSockets};
+use handfast_process::log_lines::log_warnings;
+use handfast_process::privileges::ServiceUser;
+use handfast_process::sandbox::Sandbox;
+use handfast_process::service_manager::{Notifier, ServiceManager};
+use handfast_process::signals::Signals;
+use handfast_process::writable_files::{own_files, unreadable};
+
+use admin_address::AdminAddress;
+
+mod admin_address;
+
+/// How long the names of backends may take at start before clients are served without them.
+const FIRST_NAMES: Duration = Duration::from_secs(2);
+/// Messages that may wait for the control thread: names send one for each answer (and wait when there is no room), the admin
+/// listener one for each request (which is answered "try again").
+const CHANNEL: usize = 256;
+
+/// A configuration that was read, with its files, and what this process may have.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    source: ConfigSource,
+    /// Listened for from the beginning: a stop during a start is a stop.
+    signals: Signals,
+    limit: FileLimit,
+    max_connections: usize,
+    threads: usize,
+    carried: CarriedOver,
+    state: State,
+    given: PassedSockets,
+    notifier: Notifier,
+    taking: Option<Taking>,
+}
+
+/// What a process has that does not begin from nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    pub(crate) manager: ServiceManager,
+    pub(crate) taking: Option<Taking>,
+}
+
+impl Prepared {
+    /// Reads the configuration and its files.
+    ///
+    /// **Errors**: all that is wrong with them, an unknown user, a limit on open files that is too low, a throwaway
+    /// certificate or a built-in backend that cannot be made.
+    pub(crate) async fn new(source: &ConfigSource, color: bool, passed: Passed) -> Result<Self, Error> {
+        handfast_net::sys::release_memory_early();
+        let Passed { manager, mut taking } = passed;
+        let (mut given, notifier) = manager.take();
+        if let Some(taking) = &mut taking {
+            given.sockets.extend(taking.take_sockets().sockets);
+        }
+        let signals = Signals::new().map_err(Error::system("listen for signals"))?;
+        let limit = raise_file_limit().map_err(Error::system("raise the limit on open files"))?;
+        let (config, warnings) = source.read(color)?;
+        log_warnings(&[warnings]);
+        let user = ServiceUser::from(&config.process);
+        user.look_up()?;
+        let threads = threads(&config);
+        let max_connections = max_connections(&config, limit, checks::SLOTS)?;
+        let private_keys = KeyProcess::start(&config.process, threads, &certificate_needs(&config))
+            .map_err(Error::system("start the key process"))?;
+        if let Some(keys) = &private_keys {
+            keys.monitor();
+        }
+        let given_keys = taking.as_mut().map(Taking::take_keys).unwrap_or_default();
+        let rings = KeyRings::with(given_keys, user);
+        let mut carried = CarriedOver { rings, threads, keys: private_keys, ..CarriedOver::default() };
+        if wants_built_in(&config) {
+            carried.built_in =
+                Some(built_in_backend::start().await.map_err(Error::system("start the built-in backend"))?);
+        }
+        state::make_throwaway(&config, &mut carried, SystemTime::now()).map_err(Error::Throwaway)?;
+        let now = SystemTime::now();
+        let state = first_state(config, &mut carried, now)?;
+        as_the_user_could(&state, now)?;
+        state.needs_keys(&carried);
+        if let Some(taking) = &mut taking {
+            taking.restore(&state);
+        }
+        Ok(Self {
+            source: source.clone(),
+            signals,
+            limit,
+            max_connections,
+            threads,
+            carried,
+            state,
+            given,
+            notifier,
+            taking,
+        })
+    }
+}
+
+/// Everything that can fail for want of an address or a privilege is done.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    prepared: Prepared,
+    admin: AdminAddress,
+    upgrades: Upgrades,
+    listeners: Listeners,
+    /// Bound and not listening: who connects before all is ready is refused, and not kept waiting for nothing.
+    plan: ListenPlan,
+    log: AccessLogHandle,
+    sandbox: Sandbox,
+}
+
+impl Prepared {
+    /// Binds every address, opens what needs privileges, gives these up, and goes into the sandbox.
+    ///
+    /// **Errors**: every address that cannot be had; a file that cannot be opened; not being allowed to change the user.
+    pub(crate) fn bind(mut self) -> Result<Bound, Error> {
+        let mut given = std::mem::take(&mut self.given);
+        let (state, config) = (&self.state, &self.state.config);
+        let user = ServiceUser::from(&config.process);
+        let admin = AdminAddress::bind(config, given.take_admin(config), &user)?;
+        let path = config.process.upgrade_socket.as_deref();
+        let asked_at = self.taking.as_mut().zip(path).and_then(|(taking, path)| taking.take_upgrade(path));
+        let mut upgrades = Upgrades::bind(config, asked_at, admin.is_taken(), &user)?;
+        let listeners = Listeners::new(admin.is_taken(), given);
+        let plan = listeners.snapshot().plan(config, self.threads)?;
+        user.take_over(&own_files(config))?;
+        say_unreadable(state, self.carried.keys.as_deref());
+        if config.process.sandbox {
+            upgrades.keep_launcher().map_err(Error::system("start the thread that starts programs"))?;
+        }
+        let reach = state.reach(&self.source);
+        let sandbox = Sandbox::enter(config.process.sandbox, &reach, !self.notifier.is_abstract());
+        // As the user that serves, who will have to open it again after a rotation.
+        let log = open_log(config)?;
+        Ok(Bound { prepared: self, admin, upgrades, listeners, plan, log, sandbox })
+    }
+}
+
+impl Bound {
+    /// Starts the workers and lets clients in.
+    ///
+    /// **Errors**: a thread that cannot be started or does not answer; listen(2).
+    pub(crate) async fn serve(self) -> Result<Serving, Error> {
+        let Self { prepared, admin, upgrades, listeners, plan, log, sandbox } = self;
+        let Prepared { max_connections, threads, carried, state, .. } = prepared;
+        let registry = Registry::new();
+        registry.set_access_log(log.totals());
+        registry.set_certificates(state.certificate_snapshots());
+        registry.set_revocation_lists(state.revocation_lists());
+        registry.set_file_problems(state.file_problems());
+        let key_process = carried.keys.as_ref().map(|keys| Arc::clone(keys.health()));
+        if let Some(health) = key_process.clone() {
+            registry.set_key_process(move || KeyProcessSnapshot {
+                answers: !health.is_unresponsive(),
+                restarts: health.restarts(),
+            });
+        }
+        let (answer_sender, mut answers) = channel(CHANNEL);
+        let mut names = Names::new(answer_sender);
+        names.follow(&state.config);
+        first_names(&mut names, &mut answers).await;
+        let state = Arc::new(state);
+        let workers = Workers::start(threads, max_connections, &registry, &log, &state, &names.addresses());
+        let workers = workers.map_err(Error::system("start a worker"))?;
+        log_limits(prepared.limit, max_connections, threads);
+        let (request_sender, requests) = channel(CHANNEL);
+        let shared = Rc::new(AdminState::new(Arc::clone(&registry), request_sender, key_process));
+        let program = Program {
+            source: prepared.source,
+            carried: SharedCarriedOver::new(carried),
+            state,
+            listeners,
+            workers,
+            answers,
+            requests,
+            signals: prepared.signals,
+            names,
+            max_connections,
+            registry,
+            log,
+            shared: Rc::clone(&shared),
+            checks: Checks::default(),
+            notifier: prepared.notifier,
+            upgrades,
+            sandbox,
+        };
+        let opens_admin = |admin: AdminAddress, shared| {
+            admin.open(threads, shared).map_err(Error::system("listen for admin"))
+        };
+        match prepared.taking {
+            None => {
+                opens_admin(admin, &shared)?;
+                Serving::begin(program, plan, None).await
+            }
+            // Not before it is ready: until then it is the other process's to answer.
+            Some(taking) => {
+                let given = admin.given();
+                let serving = Serving::begin(program, plan, Some((taking, given))).await?;
+                opens_admin(admin, &shared)?;
+                Ok(serving)
+            }
+        }
+    }
+}
+
+/// Refuses what root has read by a path that the service user can change, unless that user may read the very same file: its link could
+/// lead to any key on the machine.
+fn as_the_user_could(state: &State, now: SystemTime) -> Result<(), Error> {
+    let user = ServiceUser::from(&state.config.process);
+    let is_changeable = |(path, stamp): &&(PathBuf, FileStamp)| stamp.is_there() && user.can_change(path);
+    let changeable: Vec<_> = state.files.iter().filter(is_changeable).collect();
+    if changeable.is_empty() {
+        return Ok(());
+    }
+    let problems: Vec<String> = user.act(|| {
+        let is_same = |path: &Path, stamp: &FileStamp| {
+            // A named pipe in its place must not hold the start.
+            let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+            let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
+            opened.and_then(|file| file.metadata()).is_ok_and(|file| FileStamp::from(&file).settled(now) == *stamp)
+        };
+        let refused = changeable.iter().filter(|(path, stamp)| !path.is_dir() && !is_same(path, stamp));
+        let problem = |(path, _): &&(PathBuf, FileStamp)| {
+            format!(
+                "{}{}: the user that serves can change where this path leads, and may not read what root reads there\n  hint: let \
+                 the user read the file, or let only root change its folder and those above it",
+                path.display(),
+                state.config.places.suffix(path)
+            )
+        };
+        refused.map(problem).collect()
+    })?;
+    if problems.is_empty() { Ok(()) } else { Err(Error::NotServable { problems }) }
+}
+
+fn threads(config: &Config) -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    config.process.threads.unwrap_or(cpus).max(1)
+}
+
+fn wants_built_in(config: &Config) -> bool {
+    let is_built_in = |backend: &Backend| backend.target == Target::BuiltIn;
+    let mut sets = config.services.iter().flat_map(Service::backend_sets);
+    sets.any(|set| set.backends.iter().any(is_built_in))
+}
+
+fn first_state(config: Config, carried: &mut CarriedOver, now: SystemTime) -> Result<State, Error> {
+    let Built { state, report, .. } = state::build(config, 1, None, carried, now);
+    log_warnings(&report.warnings);
+    // Reading 10,000 certificates takes a third more than keeping them.
+    handfast_net::sys::release_memory();
+    state.ok_or(Error::NotServable { problems: report.errors })
+}
+
+/// Says which files a later reload could not read again, now that the privileges are gone.
+fn say_unreadable(state: &State, keys: Option<&KeyProcess>) {
+    let process = &state.config.process;
+    if process.user.is_some() || process.group.is_some() {
+        // What the key process reads it reads as who it was started by. What was not there has no rights yet.
+        let theirs = keys.map(KeyProcess::take_requested_files).unwrap_or_default();
+        let is_ours = |(path, stamp): &&(PathBuf, FileStamp)| stamp.is_there() && !theirs.contains(path);
+        let files: Vec<_> = state.files.iter().filter(is_ours).map(|(path, _)| path.clone()).collect();
+        log_warnings(&unreadable(&state.config, &files));
+    }
+}
+
+fn open_log(config: &Config) -> Result<AccessLogHandle, Error> {
+    access_log::start(&config.access_log).map_err(|source| {
+        let object = match &config.access_log {
+            AccessLog::File(path) => format!(" {}{}", path.display(), config.places.suffix(path)),
+            AccessLog::Syslog(path) | AccessLog::Journald(path) => {
+                format!(" at the socket {}", path.display())
+            }
+            _ => String::new(),
+        };
+        Error::AccessLog { object, source }
+    })
+}
+
+/// Waits a moment for the names of backends, so that the first clients find them.
+async fn first_names(names: &mut Names, answers: &mut Receiver<Answer>) {
+    let deadline = tokio::time::Instant::now() + FIRST_NAMES;
+    while !names.waiting_for().is_empty() {
+        match tokio::time::timeout_at(deadline, answers.recv()).await {
+            Ok(Some(answer)) => drop(names.take(answer)),
+            _ => break,
+        }
+    }
+    let unresolved = names.unresolved();
+    if !unresolved.is_empty() {
+        tracing::warn!("serving without an address yet for: {}", unresolved.join(", "));
+    }
+}

@@ -14,13 +14,12 @@
 //! ```
 //!
 //! `protocol.rs` has the messages and their bounds, `giver.rs` the running process's side, `taker.rs` the new one's, `command.rs` that of
-//! `handfast upgrade`, `counter_transfer.rs` what follows it, `successor.rs` the process that follows, `launcher.rs` the thread that
-//! executes. `control/upgrade_decisions.rs` is what the control thread does about requests.
+//! `handfast upgrade`, `counter_transfer.rs` what follows it, `successor.rs` how the new process is started and waited for.
+//! `control/upgrade_decisions.rs` is what the control thread does about requests.
 
 mod command;
 mod counter_transfer;
 pub(super) mod giver;
-mod launcher;
 pub(super) mod protocol;
 mod successor;
 mod taker;

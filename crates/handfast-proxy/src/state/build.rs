@@ -18,10 +18,10 @@ use handfast_tls::ticket::KeySet;
 use handfast_tls::weak::{self, Lists};
 
 use super::carried::CarriedOver;
-use super::report::Report;
+use super::report::{self, Report};
 use super::rings::RingId;
 use super::service::ServiceBuilder;
-use super::{ServiceState, State, words};
+use super::{ServiceState, State};
 use handfast_config::model::{self, Config, Places};
 use handfast_process::privileges::ServiceUser;
 
@@ -127,7 +127,7 @@ impl BuildContext<'_, '_> {
         self.report.take(loaded.findings, self.places);
         for Finding { file, message: what, hint, .. } in &loaded.kept {
             let still = "keys of its old version are refused";
-            self.report.leave_out(words::still_used(file, what, hint.as_deref(), still));
+            self.report.leave_out(report::still_used(file, what, hint.as_deref(), still));
         }
         self.files.extend(loaded.files_read);
         self.folders.extend(loaded.folders);
@@ -149,7 +149,7 @@ impl BuildContext<'_, '_> {
         match self.carried.rings.ring(tickets, self.now) {
             Ok(ring) => Some(ring),
             Err(error) => {
-                let hint = words::hint(error.hint().as_deref());
+                let hint = report::hint(error.hint().as_deref());
                 let file = tickets.key_source.file();
                 let place = file.map(|file| self.places.suffix(file)).unwrap_or_default();
                 self.report.error(format!("{error}{place}{hint}"));

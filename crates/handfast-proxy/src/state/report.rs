@@ -1,9 +1,18 @@
-//! Everything noticed while a state was made, each thing once, whichever services share it.
+//! Everything noticed while a state was made, each thing once, whichever services share it, in words.
 
+use std::path::Path;
+use std::time::Duration;
+
+use handfast_config::model::Places;
+use handfast_tls::certificate::Certificate;
+use handfast_tls::load::{FileProblem, ProblemKind};
 use handfast_tls::{Finding, Severity};
 
-use super::words::hint;
-use handfast_config::model::Places;
+/// What the old version of a file of revocation lists is good for.
+pub(super) const LISTS_STILL: &str =
+    "clients' certificates are checked against the revocation lists that were in it, until these expire";
+
+const NAMES: usize = 3;
 
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -42,5 +51,53 @@ impl Report {
 fn add(lines: &mut Vec<String>, line: String) {
     if !lines.contains(&line) {
         lines.push(line);
+    }
+}
+
+/// One problem in words, with its cure on a separate line.
+pub(super) fn problem(problem: &FileProblem, keep_removed: Duration) -> String {
+    let FileProblem { file, what, .. } = problem;
+    let (file, hint) = (file.display(), hint(problem.hint.as_deref()));
+    match (&problem.kept, problem.kind) {
+        (Some(kept), ProblemKind::Broken) => format!(
+            "{file}: {what}; its old version is served from memory for {}, and would be lost by a restart{hint}",
+            names(kept)
+        ),
+        (Some(kept), ProblemKind::Removed) => format!(
+            "{file}: {what}; its certificate for {} is served from memory for {keep_removed:?}, in case it is being \
+             replaced (process.keep-removed-certificates)",
+            names(kept)
+        ),
+        (_, ProblemKind::Staple) => format!("{file}: {what}{hint}"),
+        (None, _) => format!("{file}: {what}; the file is not used, and a restart would refuse it{hint}"),
+    }
+}
+
+/// A file that cannot be used; `still`: what its old version is good for.
+pub(super) fn still_used(file: &Path, what: &str, cure: Option<&str>, still: &str) -> String {
+    format!("{}: {what}; {still}, which would be lost by a restart{}", file.display(), hint(cure))
+}
+
+/// The line with the cure, where there is one.
+pub(super) fn hint(cure: Option<&str>) -> String {
+    cure.map(|cure| format!("\n  hint: {cure}")).unwrap_or_default()
+}
+
+pub(super) fn dropped(certificate: &Certificate, service: &str, keep_removed: Duration) -> String {
+    let file = certificate.files().first().map(|file| file.display().to_string()).unwrap_or_default();
+    format!(
+        "{file}: was removed {keep_removed:?} ago; service {service}: its certificate for {} is no longer served",
+        names(certificate)
+    )
+}
+
+/// The names that a certificate is for, the first few of them.
+fn names(certificate: &Certificate) -> String {
+    let names = certificate.dns_names();
+    let shown: Vec<&str> = names.iter().take(NAMES).map(AsRef::as_ref).collect();
+    match (shown.as_slice(), names.len().saturating_sub(NAMES)) {
+        ([], _) => certificate.subject().to_owned(),
+        (shown, 0) => shown.join(", "),
+        (shown, more) => format!("{} and {more} more", shown.join(", ")),
     }
 }

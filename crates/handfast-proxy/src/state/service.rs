@@ -17,7 +17,7 @@ use handfast_tls::ticket::KeySet;
 
 use super::build::BuildContext;
 use super::rings::RingId;
-use super::{Authorities, RouteState, ServiceState, State, seconds, words};
+use super::{Authorities, RouteState, ServiceState, State, report, seconds};
 use crate::admission::Admission;
 use crate::admission::permits::{AddressLimit, Pool};
 use crate::backends::standing::Standings;
@@ -233,14 +233,14 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
         let kept = load::keep(loaded, sources, known, self.context.keep_removed, self.context.now);
         for problem in &kept.problems {
             self.context.has_new_problems |= !problem.is_known(&before.problems);
-            let line = words::problem(problem, self.context.keep_removed);
+            let line = report::problem(problem, self.context.keep_removed);
             match problem.kind {
                 ProblemKind::Broken | ProblemKind::Staple => self.context.report.leave_out(line),
                 ProblemKind::Removed => self.context.report.warn(line),
             }
         }
         for certificate in &kept.dropped {
-            self.context.report.warn(words::dropped(
+            self.context.report.warn(report::dropped(
                 certificate,
                 &self.model.name,
                 self.context.keep_removed,
@@ -270,7 +270,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
                 Some(known) => problem.since = known.since,
                 None => self.context.has_new_problems = true,
             }
-            self.context.report.leave_out(words::problem(&problem, self.context.keep_removed));
+            self.context.report.leave_out(report::problem(&problem, self.context.keep_removed));
             problems.push(problem);
         }
         problems
@@ -315,7 +315,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
     fn client_rule(&mut self, checks: &ClientChecks, demand: Demand) -> Option<ClientRule> {
         let wanted = checks.wanted(demand, &self.context.known_keys);
         let mut loaded = client_certificates::load_all(&wanted, &self.context.lists, self.context.now);
-        self.leave_out(loaded.left_out, words::LISTS_STILL);
+        self.leave_out(loaded.left_out, report::LISTS_STILL);
         let is_known = |(known, of, _): &&Authorities| known == checks && *of == demand;
         if loaded.rule.is_none()
             && let Some((_, _, known)) = self.authorities.iter().find(is_known)
@@ -343,7 +343,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
                 since: seconds(self.context.now),
             };
             let FileProblem { file, what, hint, .. } = &problem;
-            self.context.report.leave_out(words::still_used(file, what, hint.as_deref(), still));
+            self.context.report.leave_out(report::still_used(file, what, hint.as_deref(), still));
             if !self.authority_problems.iter().any(|known| known.file == problem.file) {
                 self.authority_problems.push(problem);
             }

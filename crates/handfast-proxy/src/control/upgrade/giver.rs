@@ -21,12 +21,11 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep_until};
 
 use super::counter_transfer::{CounterSender, receive_counters};
-use super::launcher::Launcher;
 use super::protocol::{
     Answer, MESSAGE_TIMEOUT, Offer, Opening, PROTOCOL, READY_TIMEOUT, Role, Socket, TakerMessage,
     UpgradeRequest, check_peer, describe, receive, send, set_timeout,
 };
-use super::successor::{arguments, in_thread, launch, own_program, watch};
+use super::successor::{Launcher, arguments, in_thread, launch, own_program, watch};
 use crate::control::error::Error;
 use handfast_config::model::{Address, Config};
 use handfast_net::descriptors::send_descriptors;

@@ -1,4 +1,4 @@
-//! The process that is to follow: its program and arguments, and the thread that waits for it while it starts.
+//! The process that is to follow: its program and arguments, the thread that starts it, and the one that waits for it.
 //!
 //! In: a request for an upgrade. Out: a process that takes over, or how it ended before that.
 
@@ -17,6 +17,8 @@ use handfast_text::units::counted;
 use super::protocol::{Answer, READY_TIMEOUT, send};
 use handfast_net::descriptors::send_descriptors;
 
+/// Timeout of a start: a disk that hangs must not block the control thread.
+const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What the flag is called that a process takes over with.
@@ -92,4 +94,40 @@ pub(super) fn watch(
     };
     in_thread("successor", wait)?;
     Ok(end)
+}
+
+type Act = Box<dyn FnOnce() + Send>;
+
+/// The thread `launcher`, which stays outside of the sandbox: what is started inside could execute nothing and read no new configuration.
+/// It exists only with `process.upgrade-socket`.
+#[derive(Debug)]
+pub(super) struct Launcher(SyncSender<Act>);
+
+impl Launcher {
+    /// Starts it, where the present thread is: before the sandbox.
+    ///
+    /// **Errors**: those of starting a thread.
+    pub(super) fn start() -> io::Result<Self> {
+        let (acts, to_do) = sync_channel::<Act>(1);
+        in_thread("launcher", move || to_do.iter().for_each(|act| act()))?;
+        Ok(Self(acts))
+    }
+
+    /// Does something there.
+    ///
+    /// **Errors**: those of `act`; that it does not answer in time.
+    pub(super) fn perform<T: Send + 'static>(
+        &self,
+        act: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let (answer, answered) = sync_channel(1);
+        let act = Box::new(move || {
+            // Who asked may have given up.
+            let _ = answer.send(act());
+        });
+        let late =
+            |_| io::Error::new(io::ErrorKind::TimedOut, "the thread that starts programs does not answer");
+        self.0.try_send(act).map_err(|_| late(()))?;
+        answered.recv_timeout(PATIENCE).map_err(|_| late(()))?
+    }
 }
