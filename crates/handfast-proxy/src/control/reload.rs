@@ -150,7 +150,7 @@ pub(crate) fn look(present: &Present, unusable: &Unusable) -> Result<Option<Relo
 fn read(present: &Present, config: &Config) -> Result<Built, Error> {
     let before = &present.state;
     let mut carried = present.carried.lock();
-    state::make_throwaway(config, &mut carried, SystemTime::now()).map_err(Error::Throwaway)?;
+    state::make_throwaway(config, &mut carried, SystemTime::now()).map_err(Error::failed)?;
     let mut tries = 0;
     loop {
         let now = SystemTime::now();

@@ -109,7 +109,7 @@ impl Prepared {
             carried.built_in =
                 Some(built_in_backend::start().await.map_err(Error::system("start the built-in backend"))?);
         }
-        state::make_throwaway(&config, &mut carried, SystemTime::now()).map_err(Error::Throwaway)?;
+        state::make_throwaway(&config, &mut carried, SystemTime::now()).map_err(Error::failed)?;
         let now = SystemTime::now();
         let state = first_state(config, &mut carried, now)?;
         as_the_user_could(&state, now)?;
@@ -266,7 +266,7 @@ fn as_the_user_could(state: &State, now: SystemTime) -> Result<(), Error> {
         };
         refused.map(problem).collect()
     })?;
-    if problems.is_empty() { Ok(()) } else { Err(Error::NotServable { problems }) }
+    if problems.is_empty() { Ok(()) } else { Err(Error::not_servable(&problems)) }
 }
 
 fn threads(config: &Config) -> usize {
@@ -285,7 +285,7 @@ fn first_state(config: Config, carried: &mut CarriedOver, now: SystemTime) -> Re
     log_warnings(&report.warnings);
     // Reading 10,000 certificates takes a third more than keeping them.
     handfast_net::sys::release_memory();
-    state.ok_or(Error::NotServable { problems: report.errors })
+    state.ok_or_else(|| Error::not_servable(&report.errors))
 }
 
 /// Says which files a later reload could not read again, now that the privileges are gone.
@@ -309,7 +309,7 @@ fn open_log(config: &Config) -> Result<AccessLogHandle, Error> {
             }
             _ => String::new(),
         };
-        Error::AccessLog { object, source }
+        Error::failed(format!("open the access log{object}: {source}"))
     })
 }
 

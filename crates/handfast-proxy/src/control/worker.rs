@@ -86,7 +86,7 @@ impl Worker {
             let events = self.events.clone();
             if let Err(source) = self.run(&name) {
                 // The receiver is gone only when the program has ended.
-                let _ = events.try_send(Event::Failed(Error::Worker { name, source }));
+                let _ = events.try_send(Event::Failed(Error::system(&name)(source)));
             }
         })
     }
@@ -169,7 +169,7 @@ impl OrderTask {
                 }
                 Err(source) => {
                     let name = format!("worker-{}: mailbox", self.number);
-                    self.say(Event::Failed(Error::Worker { name, source }));
+                    self.say(Event::Failed(Error::system(&name)(source)));
                     return engine::stop();
                 }
             }
@@ -270,7 +270,9 @@ impl Handle {
         let news = order.news();
         self.orders.send_instead(order, |waiting| news.is_some() && waiting.news() == news).map_err(|_| {
             let name = self.thread.thread().name().unwrap_or("a worker").to_owned();
-            Error::WorkerTakesNoOrders { name, waiting: WAITING_ORDERS_LIMIT }
+            Error::failed(format!(
+                "{name} takes no orders: {WAITING_ORDERS_LIMIT} wait there, and it does not look at them"
+            ))
         })
     }
 

@@ -103,11 +103,15 @@ impl Workers {
         while left > 0 {
             match timeout(INSTALLING, self.events.recv()).await {
                 Ok(Some(Event::Installed(Ok(())))) => left -= 1,
-                Ok(Some(Event::Installed(Err(failure)))) => return Err(Error::Install(failure)),
+                Ok(Some(Event::Installed(Err(failure)))) => return Err(Error::failed(failure.to_string())),
                 Ok(Some(Event::Failed(error))) => return Err(error),
                 Ok(Some(Event::Drained | Event::Ended(_))) => {}
-                Ok(None) => return Err(Error::WorkerEnded),
-                Err(_) => return Err(Error::WorkerSilent(INSTALLING)),
+                Ok(None) => return Err(Error::failed("a worker thread has ended")),
+                Err(_) => {
+                    return Err(Error::failed(format!(
+                        "a worker thread did not answer within {INSTALLING:?}"
+                    )));
+                }
             }
         }
         Ok(())

@@ -59,7 +59,7 @@ impl Reloads {
         self.running = Some(tokio::task::spawn_blocking(move || {
             // A thread that ends gives back what it kept of freed memory for itself; those of the pool stay.
             thread::scope(|thread| thread.spawn(work).join())
-                .unwrap_or_else(|_| Err(Error::ReadingPanicked.into()))
+                .unwrap_or_else(|_| Err(Error::failed("reading failed: it panicked; see the log").into()))
         }));
     }
 
@@ -70,7 +70,8 @@ impl Reloads {
     /// Waits until one has come to an end; forever when none is asked for. **Cancel**: loses nothing.
     pub(crate) async fn done(&mut self) -> Outcome {
         let Some(task) = &mut self.running else { return std::future::pending().await };
-        let outcome = task.await.unwrap_or_else(|error| Err(Error::ReadingLost(error).into()));
+        let outcome =
+            task.await.unwrap_or_else(|error| Err(Error::failed(format!("reading failed: {error}")).into()));
         self.running = None;
         match outcome {
             Ok(None) => None,

@@ -48,7 +48,10 @@ impl AdminAddress {
             Err(source) if source.kind() == io::ErrorKind::AddrInUse => {
                 match handfast_admin::neighbour(address) {
                     Some(neighbour) => Ok(Self::Taken(address.clone(), neighbour)),
-                    None => Err(Error::AdminInUse { address: address.clone(), source }),
+                    None => Err(Error::failed(format!(
+                        "listen on {address} (admin): {source}\n  hint: what listens there is not a serving Handfast (`ss -ltnp` \
+                         names it); choose another address with [admin] listen, or \"off\""
+                    ))),
                 }
             }
             Err(source) => Err(failed(address, source)),
@@ -88,7 +91,7 @@ impl AdminAddress {
 }
 
 fn failed(address: &Address, source: io::Error) -> Error {
-    Error::Process(ProcessError::Listen { address: address.clone(), owner: "admin".into(), source })
+    ProcessError::Listen { address: address.clone(), owner: "admin".into(), source }.into()
 }
 
 fn say(listener: &AdminListener) -> io::Result<()> {

@@ -9,7 +9,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use handfast_net::file_id::FileId;
 use handfast_net::listen::{Sharing, listen};
 use handfast_net::stream::SocketTimeouts;
 use tokio::net::UnixListener;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep_until};
 
@@ -101,8 +101,8 @@ pub(crate) struct Upgrades {
     socket_at: Option<UpgradeSocket>,
     events: Receiver<UpgradeEvent>,
     event_sender: Sender<UpgradeEvent>,
-    conversations: Places,
-    counter_senders: Places,
+    conversations: Arc<Semaphore>,
+    counter_senders: Arc<Semaphore>,
     look_at: Instant,
     /// The last problem with it, which is logged once.
     logged: Option<io::ErrorKind>,
@@ -146,7 +146,7 @@ impl Upgrades {
         let path = config.process.upgrade_socket.as_ref();
         let failed = |path: &Path| {
             let address = Address::Unix(path.to_path_buf());
-            move |source| Error::Process(ProcessError::Listen { address, owner: "upgrade".into(), source })
+            move |source| Error::from(ProcessError::Listen { address, owner: "upgrade".into(), source })
         };
         let socket_at = path.map(|path| UpgradeSocket::bind(path, given, beside, user).map_err(failed(path)));
         let (event_sender, events) = channel(WAITING_EVENTS);
@@ -154,8 +154,8 @@ impl Upgrades {
             socket_at: socket_at.transpose()?,
             events,
             event_sender,
-            conversations: Places::new(CONVERSATIONS),
-            counter_senders: Places::new(COUNTER_SENDERS),
+            conversations: Arc::new(Semaphore::new(CONVERSATIONS)),
+            counter_senders: Arc::new(Semaphore::new(COUNTER_SENDERS)),
             look_at: Instant::now() + FILE_CHECK_INTERVAL,
             logged: None,
             under_way: None,
@@ -222,9 +222,9 @@ impl Upgrades {
 
     /// Adds the counters of a previous process to those of this one for as long as it sends them; refused when there are too many.
     pub(in crate::control) fn receive_counters(&self, sender: UnixStream, registry: Arc<Registry>) {
-        match self.counter_senders.take() {
-            Some(place) => receive_counters(sender, registry, place),
-            None => tracing::warn!(
+        match Arc::clone(&self.counter_senders).try_acquire_owned() {
+            Ok(place) => receive_counters(sender, registry, place),
+            Err(_) => tracing::warn!(
                 "upgrade socket: {COUNTER_SENDERS} processes send their counters, one more is refused"
             ),
         }
@@ -244,7 +244,8 @@ impl Upgrades {
 
     /// Holds a conversation on a separate thread; refused when there are too many.
     fn converse(&self, conversation: impl FnOnce(&Sender<UpgradeEvent>) + Send + 'static) -> io::Result<()> {
-        let place = self.conversations.take().ok_or_else(|| io::Error::other("too many ask at once"))?;
+        let place = Arc::clone(&self.conversations).try_acquire_owned();
+        let place = place.map_err(|_| io::Error::other("too many ask at once"))?;
         let events = self.event_sender.clone();
         let run = move || {
             conversation(&events);
@@ -381,35 +382,6 @@ impl Upgrades {
             // Another process may have removed it already.
             let _ = std::fs::remove_file(path);
         }
-    }
-}
-
-/// A bounded number of threads that do the same.
-#[derive(Debug)]
-struct Places {
-    taken: Arc<AtomicUsize>,
-    limit: usize,
-}
-
-/// One of them, until it is dropped.
-#[derive(Debug)]
-struct Place(Arc<AtomicUsize>);
-
-impl Places {
-    fn new(limit: usize) -> Self {
-        Self { taken: Arc::default(), limit }
-    }
-
-    fn take(&self) -> Option<Place> {
-        let place = Place(Arc::clone(&self.taken));
-        // Dropping it gives it back.
-        (self.taken.fetch_add(1, Ordering::AcqRel) < self.limit).then_some(place)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

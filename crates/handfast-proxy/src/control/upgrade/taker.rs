@@ -40,7 +40,7 @@ pub(crate) struct GiverConnection {
 
 impl GiverConnection {
     fn failed(&self, why: impl Into<String>) -> Error {
-        Error::TakeOver { path: self.path.clone(), why: why.into() }
+        take_over_failed(&self.path, &why.into())
     }
 
     /// Sends the reason why this process cannot serve to the one that requested the upgrade.
@@ -55,7 +55,7 @@ impl Taking {
     ///
     /// **Errors**: no process there, a refusal, an incomplete answer. **Cost**: waits for the answer.
     pub(crate) fn begin(path: &Path) -> Result<Self, Error> {
-        let failed = |why: String| Error::TakeOver { path: path.to_path_buf(), why };
+        let failed = |why: String| take_over_failed(path, &why);
         let talk = || -> io::Result<(UnixStream, Answer)> {
             let stream = UnixStream::connect(path)?;
             set_timeout(&stream, MESSAGE_TIMEOUT)?;
@@ -175,6 +175,10 @@ impl Taking {
             }
         }
     }
+}
+
+fn take_over_failed(path: &Path, why: &str) -> Error {
+    Error::failed(format!("take over from the process at {}: {why}", path.display()))
 }
 
 /// Whether a socket can be the one of an address as it is written: port 0 is the kernel's choice, and a unix socket may have been bound under
