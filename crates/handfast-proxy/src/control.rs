@@ -7,7 +7,7 @@
 //! | how a new configuration is taken over | `reload.rs`, `watch.rs` |
 //! | what a configuration would do, without serving | `check.rs`, `preflight.rs` |
 //! | how another process takes over | `upgrade/` |
-//! | the worker threads, and the orders that they carry out | `workers.rs`, `worker.rs` |
+//! | the worker threads, and the orders that they carry out | `workers.rs` |
 //! | what the admin listener reads and requests | `admin_state.rs` |
 //! | why the program could not start or go on | `error.rs` |
 
@@ -26,5 +26,4 @@ mod start;
 pub(crate) mod upgrade;
 mod upgrade_decisions;
 mod watch;
-mod worker;
 mod workers;

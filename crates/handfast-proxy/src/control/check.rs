@@ -49,14 +49,11 @@ pub fn check(source: &ConfigSource, host: Option<&str>, color: bool) -> CheckRep
         }
     }
     let Built { state, report, .. } = state::build(tried, 0, None, &mut carried, now);
-    report.errors.iter().for_each(|error| problems.push_str(&format!("error: {error}\n")));
-    report.warnings.iter().for_each(|warning| problems.push_str(&format!("warning: {warning}\n")));
     let files: Vec<_> =
         state.iter().flat_map(|state| state.files.iter().map(|(path, _)| path.clone())).collect();
     let mut found = preflight::look(&config, &files);
     found.warnings.extend(names::unresolvable(&config));
-    found.errors.iter().for_each(|error| problems.push_str(&format!("error: {error}\n")));
-    found.warnings.iter().for_each(|warning| problems.push_str(&format!("warning: {warning}\n")));
+    problems.push_str(&format!("{report}{found}"));
     let facts = state.as_ref().map(|state| state.certificate_facts(now)).unwrap_or_default();
     let explanation = match (&state, host) {
         (None, _) => String::new(),

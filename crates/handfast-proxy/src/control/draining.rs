@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::control::admin_state::{Readiness, Request};
 use crate::control::error::Outcome;
 use crate::control::program::Program;
-use crate::control::worker::{Event, Order};
+use crate::control::workers::{Event, Order};
 use crate::worker::context::Successor;
 use handfast_admin::{self, ReloadRefusal};
 use handfast_observe::access_log::AccessLogHandle;

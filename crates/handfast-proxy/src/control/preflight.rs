@@ -13,6 +13,7 @@ use handfast_net::listen;
 use rustix::fs::{Access, access};
 
 use crate::backends::checks;
+use crate::state::Report;
 use handfast_config::model::{AccessLog, Address, CertificateEntry, Config};
 use handfast_process::error::Error as ProcessError;
 use handfast_process::limits::max_connections;
@@ -20,16 +21,9 @@ use handfast_process::privileges::ServiceUser;
 use handfast_process::trusted_path;
 use handfast_process::writable_files::unreadable;
 
-#[derive(Debug, Default)]
-pub(crate) struct PreflightReport {
-    pub(crate) errors: Vec<String>,
-    /// What would work now, and hardly as meant.
-    pub(crate) warnings: Vec<String>,
-}
-
 /// Checks everything that a start needs of the machine. `files` are those that a reload will want to read again.
-pub(crate) fn look(config: &Config, files: &[PathBuf]) -> PreflightReport {
-    let mut found = PreflightReport::default();
+pub(crate) fn look(config: &Config, files: &[PathBuf]) -> Report {
+    let mut found = Report::default();
     limits(config, &mut found);
     let process = &config.process;
     let user = ServiceUser::from(process);
@@ -38,7 +32,7 @@ pub(crate) fn look(config: &Config, files: &[PathBuf]) -> PreflightReport {
     addresses(config, &known, &mut found);
     made_before_the_user_is_changed(config, &known, &mut found);
     let as_user = user.act(|| {
-        let mut found = PreflightReport::default();
+        let mut found = Report::default();
         access_log(config, process.user.is_some(), &mut found);
         if process.user.is_some() {
             found.warnings.extend(unreadable(config, files));
@@ -51,7 +45,7 @@ pub(crate) fn look(config: &Config, files: &[PathBuf]) -> PreflightReport {
             found.warnings.extend(found_as_user.warnings);
         }
         Err(error) => {
-            found.errors.push(error.to_string());
+            found.error(error);
             // What is wrong for the present user too is said at once.
             access_log(config, process.user.is_some(), &mut found);
         }
@@ -59,16 +53,18 @@ pub(crate) fn look(config: &Config, files: &[PathBuf]) -> PreflightReport {
     found
 }
 
-fn limits(config: &Config, found: &mut PreflightReport) {
+fn limits(config: &Config, found: &mut Report) {
     let limit = match raise_file_limit() {
         Ok(limit) => limit,
-        Err(error) => return found.errors.push(format!("raise the limit on open files: {error}")),
+        Err(error) => return found.error(format!("raise the limit on open files: {error}")),
     };
-    found.errors.extend(max_connections(config, limit, checks::SLOTS).err().map(|error| error.to_string()));
+    if let Err(error) = max_connections(config, limit, checks::SLOTS) {
+        found.error(error);
+    }
 }
 
 /// Whether each address can be listened on. One that is in use is a warning: it may be in use by what is to be replaced.
-fn addresses(config: &Config, user: &ServiceUser, found: &mut PreflightReport) {
+fn addresses(config: &Config, user: &ServiceUser, found: &mut Report) {
     // It is the very program that this configuration is for.
     let runs = config.admin.as_ref().is_some_and(|address| handfast_admin::neighbour(address).is_some());
     let services = config.services.iter().flat_map(|service| {
@@ -85,8 +81,8 @@ fn addresses(config: &Config, user: &ServiceUser, found: &mut PreflightReport) {
         let problem = ProcessError::Listen { address: address.clone(), owner: whose, source }.to_string();
         match kind {
             io::ErrorKind::AddrInUse if runs => {}
-            io::ErrorKind::AddrInUse => found.warnings.push(problem),
-            _ => found.errors.push(problem),
+            io::ErrorKind::AddrInUse => found.warn(problem),
+            _ => found.error(problem),
         }
     }
 }
@@ -113,26 +109,25 @@ fn unix(path: &Path) -> io::Result<()> {
 }
 
 /// Files that are made with the rights of the user that starts the program.
-fn made_before_the_user_is_changed(config: &Config, user: &ServiceUser, found: &mut PreflightReport) {
+fn made_before_the_user_is_changed(config: &Config, user: &ServiceUser, found: &mut Report) {
     for tls in config.services.iter().filter_map(|service| service.tls.as_ref()) {
         if let Some(file) = tls.tickets.key_source.file().filter(|file| !file.exists())
             && let Err(error) = on(user, file, || writable(folder_of(file)))
         {
-            found.errors.push(cannot("create the ticket-key file", file, &error));
+            found.error(cannot("create the ticket-key file", file, &error));
         }
         for source in &tls.certificates {
             if let CertificateEntry::Throwaway { ca_file } = source
                 && let Err(error) = on(user, ca_file, || writable(folder_of(ca_file)))
             {
-                found.errors.push(cannot("write the throwaway CA to", ca_file, &error));
+                found.error(cannot("write the throwaway CA to", ca_file, &error));
             }
         }
     }
-    found.errors.dedup();
 }
 
 /// Whether the access log can be opened. As root one that is there, and that only root can replace, is handed over to the user first.
-fn access_log(config: &Config, has_user: bool, found: &mut PreflightReport) {
+fn access_log(config: &Config, has_user: bool, found: &mut Report) {
     let path = match &config.access_log {
         AccessLog::File(path) => path,
         AccessLog::Syslog(path) | AccessLog::Journald(path) => {
@@ -151,13 +146,13 @@ fn access_log(config: &Config, has_user: bool, found: &mut PreflightReport) {
         Ok(_) => access(path, Access::WRITE_OK).map_err(io::Error::from),
         Err(error) if error.kind() == io::ErrorKind::NotFound => match folder {
             Ok(()) => Ok(()),
-            Err(error) => return found.errors.push(cannot("open the access log", path, &error)),
+            Err(error) => return found.error(cannot("open the access log", path, &error)),
         },
         Err(error) => Err(error),
     };
     match (opened, folder) {
-        (Err(error), _) => found.errors.push(cannot("open the access log", path, &error)),
-        (Ok(()), Err(error)) => found.warnings.push(format!(
+        (Err(error), _) => found.error(cannot("open the access log", path, &error)),
+        (Ok(()), Err(error)) => found.warn(format!(
             "{}: its folder: {error}; the log is written, but can be reopened after a rotation only if something else \
              creates the file",
             path.display()
@@ -177,7 +172,6 @@ fn writable(folder: &Path) -> io::Result<()> {
     Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-/// What cannot be done with `file` because of its folder or itself.
 /// No process reads the lines of the access log.
 fn no_daemon(socket: &Path, error: &io::Error) -> String {
     let socket = socket.display();
@@ -187,6 +181,7 @@ fn no_daemon(socket: &Path, error: &io::Error) -> String {
     )
 }
 
+/// What cannot be done with `file` because of its folder or itself.
 fn cannot(act: &str, file: &Path, error: &io::Error) -> String {
     let folder = folder_of(file).display();
     let hint = match error.kind() {

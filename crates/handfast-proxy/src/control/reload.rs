@@ -1,27 +1,25 @@
-//! A configuration's life, last part: reload. All or nothing: on any fault the old state keeps serving, and the fault
-//! is logged and counted. One error is separate: a certificate file that cannot be used, and of which there is an
-//! old version in memory, is left out by itself, so that it keeps nothing from the others.
+//! A configuration's life, last part: reload. All or nothing: on any fault the old state keeps serving, and the fault is logged and
+//! counted. Only a certificate file that cannot be used, and of which there is an old version in memory, keeps nothing from the others.
 //!
-//! In: what is served at present, as a value. Out: what could be served next, with its sockets, or why not. Nothing here
-//! touches the running program: the caller installs the result, or drops it, and then nothing has changed.
-//! `reload/queue.rs` has one reload run at a time, aside.
+//! In: requests, from signals, the admin listener and the watch on files; what is served at present, as a value. Out: what could be
+//! served next, with its sockets, or why not: the caller installs it. One reload runs at a time, on a separate thread, so that a file that
+//! hangs holds up nothing; requests that come meanwhile become one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use handfast_tls::load::FileStamp;
+use tokio::task::JoinHandle;
 
+use crate::control::admin_state::Reply;
 use crate::control::error::Error;
 use crate::state::{self, Built, Report, SharedCarriedOver, State};
+use handfast_admin::ReloadRefusal;
 use handfast_config::model::Config;
 use handfast_config::source::ConfigSource;
 use handfast_process::listeners::{ListenPlan, ListenerSnapshot};
 use handfast_process::sandbox::Sandbox;
-
-mod queue;
-
-pub(crate) use queue::Reloads;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
@@ -202,6 +200,100 @@ fn at_a_restart_only(before: &Config, after: &Config) -> Vec<&'static str> {
         ("admin", before.admin != after.admin),
     ];
     changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
+}
+
+/// What came of a reload; `None`: of a look at the files, which are as they were.
+pub(crate) type Outcome = Option<Result<Reloaded, Refused>>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Reloads {
+    running: Option<JoinHandle<Result<Option<Reloaded>, Refused>>>,
+    replies: Vec<Reply<ReloadRefusal>>,
+    /// Requests that came while files were being read.
+    next: Option<(Scope, Vec<Reply<ReloadRefusal>>)>,
+    /// Whether files may have changed since the one that runs has looked at them.
+    looks_again: bool,
+    unusable: Unusable,
+}
+
+impl Reloads {
+    /// Begins with what is served then, or waits for its turn.
+    pub(crate) fn ask(
+        &mut self,
+        scope: Scope,
+        reply: Option<Reply<ReloadRefusal>>,
+        present: impl FnOnce() -> Present,
+    ) {
+        if self.running.is_some() {
+            let (next, replies) = self.next.get_or_insert((scope, Vec::new()));
+            *next = scope.max(*next);
+            replies.extend(reply);
+            return;
+        }
+        self.replies.extend(reply);
+        let present = present();
+        self.begin(move || reload(&present, scope).map(Some));
+    }
+
+    /// Reloads if files that are served have changed, and were not found wanting as they are.
+    pub(crate) fn look(&mut self, present: impl FnOnce() -> Present) {
+        if self.running.is_some() {
+            self.looks_again = true;
+            return;
+        }
+        let (present, unusable) = (present(), self.unusable.clone());
+        self.begin(move || look(&present, &unusable));
+    }
+
+    fn begin(&mut self, work: impl FnOnce() -> Result<Option<Reloaded>, Refused> + Send + 'static) {
+        self.running = Some(tokio::task::spawn_blocking(move || {
+            // A thread that ends gives back what it kept of freed memory for itself; those of the pool stay.
+            std::thread::scope(|thread| thread.spawn(work).join())
+                .unwrap_or_else(|_| Err(Error::failed("reading failed: it panicked; see the log").into()))
+        }));
+    }
+
+    pub(crate) fn are_over(&self) -> bool {
+        self.running.is_none() && self.next.is_none()
+    }
+
+    /// Waits until one has come to an end; forever when none is asked for. **Cancel**: loses nothing.
+    pub(crate) async fn done(&mut self) -> Outcome {
+        let Some(task) = &mut self.running else { return std::future::pending().await };
+        let outcome =
+            task.await.unwrap_or_else(|error| Err(Error::failed(format!("reading failed: {error}")).into()));
+        self.running = None;
+        match outcome {
+            Ok(None) => None,
+            Ok(Some(reloaded)) => {
+                self.unusable = Vec::new();
+                Some(Ok(reloaded))
+            }
+            Err(mut refused) => {
+                if let Some(files) = refused.unusable.take() {
+                    self.unusable = files;
+                }
+                Some(Err(refused))
+            }
+        }
+    }
+
+    pub(crate) fn answer(&mut self, told: &Result<String, ReloadRefusal>) {
+        for asked in self.replies.drain(..) {
+            // The asker may have left.
+            let _ = asked.send(told.clone());
+        }
+    }
+
+    /// Begins what was requested meanwhile.
+    pub(crate) fn go_on(&mut self, present: impl FnOnce() -> Present) {
+        if let Some((scope, replies)) = self.next.take() {
+            self.replies = replies;
+            self.ask(scope, None, present);
+        } else if std::mem::take(&mut self.looks_again) {
+            self.look(present);
+        }
+    }
 }
 
 #[cfg(test)]

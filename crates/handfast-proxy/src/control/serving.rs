@@ -15,7 +15,7 @@ use crate::control::program::Program;
 use crate::control::reload::{Refused, Reloaded, Reloads, Scope};
 use crate::control::upgrade::Taking;
 use crate::control::watch::Watch;
-use crate::control::worker::Event;
+use crate::control::workers::Event;
 use handfast_admin::ReloadRefusal;
 use handfast_config::model::Address;
 use handfast_process::listeners::ListenPlan;

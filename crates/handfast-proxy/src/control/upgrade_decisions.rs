@@ -8,7 +8,7 @@ use handfast_text::units::counted;
 use super::upgrade::giver::{Offered, UpgradeEvent, refuse};
 use super::upgrade::protocol::{Answer, Keys, Offer, PROTOCOL, Role, ServiceStandings, Socket, send};
 use crate::control::program::Program;
-use crate::control::worker::Order;
+use crate::control::workers::Order;
 use crate::worker::context::Successor;
 use handfast_config::model::Address;
 use handfast_observe::metrics::ServiceSnapshot;

@@ -1,5 +1,6 @@
 //! Everything noticed while a state was made, each thing once, whichever services share it, in words.
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ impl Report {
         }
     }
 
-    pub(super) fn error(&mut self, what: impl ToString) {
+    pub(crate) fn error(&mut self, what: impl ToString) {
         add(&mut self.errors, what.to_string());
     }
 
@@ -42,8 +43,15 @@ impl Report {
         add(&mut self.left_out, what);
     }
 
-    pub(super) fn warn(&mut self, what: String) {
+    pub(crate) fn warn(&mut self, what: String) {
         add(&mut self.warnings, what);
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.errors.iter().try_for_each(|error| writeln!(f, "error: {error}"))?;
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))
     }
 }
 

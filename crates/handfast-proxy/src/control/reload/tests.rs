@@ -201,7 +201,7 @@ fn what_is_asked_for_while_one_runs_becomes_one_more() {
 }
 
 /// What a look at the files brings; nothing runs before, and nothing after.
-async fn looked(reloads: &mut Reloads, served: &Served) -> super::queue::Outcome {
+async fn looked(reloads: &mut Reloads, served: &Served) -> Outcome {
     reloads.look(|| served.present.clone());
     let outcome = reloads.done().await;
     reloads.go_on(|| panic!("nothing more is due"));
