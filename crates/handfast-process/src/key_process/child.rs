@@ -105,9 +105,7 @@ pub(super) const SWAPPABLE: &[u8] = b"s";
 /// Longer than any path.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
-/// Sends a message.
-///
-/// **Errors**: the other process has ended, or does not read in time.
+/// Sends a message. **Errors**: the other process has ended, or does not read in time.
 pub(super) fn send_message(to: &OwnedFd, message: ControlMessage, content: &[u8]) -> io::Result<()> {
     let mut bytes = vec![message as u8];
     bytes.extend_from_slice(content);

@@ -15,8 +15,6 @@ use tokio::task::{JoinSet, spawn_local};
 const LIMIT: usize = 4096;
 
 /// Starts it on the present tokio thread; it ends with the thread.
-///
-/// **Errors**: binding a port of 127.0.0.1.
 pub(crate) async fn start() -> io::Result<Address> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = Address::Ip(listener.local_addr()?);

@@ -119,9 +119,7 @@ impl Program {
         self.names.needed(&without, without.len() == services.len())
     }
 
-    /// Sets a backend to the state that an operator requests, and logs it.
-    ///
-    /// **Errors**: there is none of this name.
+    /// Sets a backend to the state that an operator requests, and logs it. **Errors**: there is none of this name.
     pub(crate) fn set_backend(
         &mut self,
         service: &str,

@@ -36,9 +36,7 @@ struct Leaving {
 }
 
 impl Serving {
-    /// Lets clients in, and says that it is ready.
-    ///
-    /// **Errors**: listen(2); a worker that cannot serve by the state.
+    /// Lets clients in, and says that it is ready. **Errors**: listen(2); a worker that cannot serve by the state.
     ///
     /// With `taking` it first notifies the process that serves until then, which stops accepting.
     pub(crate) async fn begin(

@@ -173,9 +173,7 @@ impl Prepared {
 }
 
 impl Bound {
-    /// Starts the workers and lets clients in.
-    ///
-    /// **Errors**: a thread that cannot be started or does not answer; listen(2).
+    /// Starts the workers and lets clients in. **Errors**: a thread that cannot be started or does not answer; listen(2).
     pub(crate) async fn serve(self) -> Result<Serving, Error> {
         let Self { prepared, admin, upgrades, listeners, plan, log, sandbox } = self;
         let Prepared { max_connections, threads, carried, state, .. } = prepared;

@@ -62,9 +62,7 @@ impl Watch {
         };
     }
 
-    /// Waits until it is time to look.
-    ///
-    /// **Cancel**: loses nothing: what is known is in `self`.
+    /// Waits until it is time to look. **Cancel**: loses nothing: what is known is in `self`.
     pub(crate) async fn look_is_due(&mut self) {
         loop {
             let due = self.due();

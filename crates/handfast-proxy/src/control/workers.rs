@@ -241,8 +241,6 @@ struct Worker {
 
 impl Worker {
     /// Starts the thread `worker-N`.
-    ///
-    /// **Errors**: thread creation (pthread_create(3)).
     fn start(self) -> io::Result<JoinHandle<()>> {
         let name = format!("worker-{}", self.number);
         std::thread::Builder::new().name(name.clone()).spawn(move || {

@@ -71,9 +71,7 @@ impl AdminAddress {
         matches!(self, Self::Taken(..))
     }
 
-    /// Serves on it in a separate task, once it is free.
-    ///
-    /// **Errors**: a socket that does not know its own address.
+    /// Serves on it in a separate task, once it is free. **Errors**: a socket that does not know its own address.
     pub(super) fn open(self, threads: usize, shared: &Rc<AdminState>) -> io::Result<()> {
         match self {
             Self::Off => {}

@@ -39,8 +39,6 @@ pub(super) struct CounterSender {
 
 impl CounterSender {
     /// Starts a separate thread; `path` is the upgrade socket, where a later process is reached.
-    ///
-    /// **Errors**: those of starting a thread.
     pub(super) fn begin(to: UnixStream, path: PathBuf, registry: Arc<Registry>) -> io::Result<Self> {
         let (goes_on, ends) = sync_channel(1);
         let send = move || send_until_end(Listener { stream: to, path }, &registry, &ends);

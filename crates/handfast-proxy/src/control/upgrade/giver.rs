@@ -166,8 +166,6 @@ impl Upgrades {
     }
 
     /// Keeps a thread that can start programs, before this one no longer can.
-    ///
-    /// **Errors**: those of starting a thread.
     pub(crate) fn keep_launcher(&mut self) -> io::Result<()> {
         self.launcher = self.socket_at.as_ref().map(|_| Launcher::start()).transpose()?;
         Ok(())

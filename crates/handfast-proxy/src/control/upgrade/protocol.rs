@@ -169,8 +169,6 @@ pub(in crate::control) struct ServiceStandings {
 }
 
 /// Checks that the peer runs as root or as the user of this process.
-///
-/// **Errors**: getsockopt(2), and another user.
 pub(in crate::control) fn check_peer(stream: impl AsFd) -> io::Result<()> {
     let peer = sockopt::socket_peercred(stream)?;
     let (theirs, ours) = (peer.uid, rustix::process::geteuid());
@@ -188,8 +186,6 @@ pub(in crate::control) fn set_timeout(stream: &UnixStream, timeout: Duration) ->
 }
 
 /// Sends a message.
-///
-/// **Errors**: write(2); a message that is too long.
 pub(in crate::control) fn send(mut stream: &UnixStream, message: &impl Serialize) -> io::Result<()> {
     let text = serde_json::to_vec(message)?;
     let length = u32::try_from(text.len()).ok().filter(|length| *length <= MESSAGE);
@@ -198,9 +194,7 @@ pub(in crate::control) fn send(mut stream: &UnixStream, message: &impl Serialize
     stream.write_all(&text)
 }
 
-/// Receives a message; nothing behind it is read.
-///
-/// **Errors**: read(2), an end, a message that is too long or not understood.
+/// Receives a message; nothing behind it is read. **Errors**: read(2), an end, a message that is too long or not understood.
 pub(in crate::control) fn receive<M: DeserializeOwned>(mut stream: &UnixStream) -> io::Result<M> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;

@@ -54,8 +54,6 @@ pub(super) fn launch(asker: &UnixStream) -> io::Result<()> {
 }
 
 /// Has a thread of this name do something.
-///
-/// **Errors**: those of starting a thread.
 pub(super) fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(name.into()).spawn(work)
 }
@@ -105,17 +103,13 @@ pub(super) struct Launcher(SyncSender<Act>);
 
 impl Launcher {
     /// Starts it, where the present thread is: before the sandbox.
-    ///
-    /// **Errors**: those of starting a thread.
     pub(super) fn start() -> io::Result<Self> {
         let (acts, to_do) = sync_channel::<Act>(1);
         in_thread("launcher", move || to_do.iter().for_each(|act| act()))?;
         Ok(Self(acts))
     }
 
-    /// Does something there.
-    ///
-    /// **Errors**: those of `act`; that it does not answer in time.
+    /// Does something there. **Errors**: those of `act`; that it does not answer in time.
     pub(super) fn perform<T: Send + 'static>(
         &self,
         act: impl FnOnce() -> io::Result<T> + Send + 'static,

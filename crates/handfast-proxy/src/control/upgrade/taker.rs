@@ -109,8 +109,6 @@ impl Taking {
     }
 
     /// A second hold of the connection, to say on it what went wrong.
-    ///
-    /// **Errors**: dup(2).
     pub(crate) fn connection(&self) -> Result<GiverConnection, Error> {
         let stream = self.connection.stream.try_clone().map_err(Error::system("take over"))?;
         Ok(GiverConnection { stream, path: self.connection.path.clone() })
@@ -145,12 +143,10 @@ impl Taking {
         }
     }
 
-    /// Says that every worker accepts, from the sockets of these addresses; then the process before this one stops to, and
-    /// the registry counts on from its numbers.
+    /// Says that every worker accepts, from the sockets of these addresses; then the process before this one stops to, and the registry
+    /// counts on from its numbers.
     ///
-    /// When that one is gone by now, this one serves all the same: it has the sockets.
-    ///
-    /// **Errors**: it goes on itself, and says why.
+    /// When that one is gone by now, this one serves all the same: it has the sockets. **Errors**: it goes on itself, and says why.
     pub(crate) fn says_ready<'a>(
         self,
         addresses: impl Iterator<Item = &'a Address>,
