@@ -32,20 +32,18 @@ use rustix::net::sockopt;
 use handfast_config::model::Process;
 
 mod channel;
-mod channel_pool;
 mod child;
 mod health;
 mod holder;
 mod key_index;
 mod supervisor;
 
-use channel::{Channel, Request, RequestError};
-use channel_pool::{ChannelPool, Mutex, lock, timeout_of_this_thread};
+use channel::{Channel, ChannelPool, Mutex, Request, RequestError, lock, timeout_of_this_thread};
 use child::{ControlMessage, Role, Setup, send_message};
 use health::OTHER_TIMEOUT;
 use key_index::KeyIndex;
 
-pub use channel_pool::this_thread_carries_connections;
+pub use channel::this_thread_carries_connections;
 pub use health::KeyProcessHealth;
 pub use holder::hold;
 pub use supervisor::supervise;

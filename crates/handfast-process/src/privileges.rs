@@ -53,13 +53,10 @@ impl ServiceUser {
         }
         // Groups first: after the change of the user the process is not permitted to change them.
         match &user {
-            Some(user) => {
-                let name =
-                    CString::new(user.name.as_str()).map_err(|error| Error::User(error.to_string()))?;
-                initgroups(&name, group).map_err(|error| refused("set the groups", error))?;
-            }
-            None => setgroups(&[group]).map_err(|error| refused("set the groups", error))?,
+            Some(user) => initgroups(&name_of(user)?, group),
+            None => setgroups(&[group]),
         }
+        .map_err(|error| refused("set the groups", error))?;
         setgid(group).map_err(|error| refused("set the group", error))?;
         if let Some(user) = user {
             setuid(user.uid).map_err(|error| refused("set the user", error))?;
@@ -77,6 +74,11 @@ impl ServiceUser {
     /// **Errors**: this process is not permitted to become the user.
     pub fn act_on<T: Send>(&self, path: &Path, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
         if self.can_change(path) { self.act(act) } else { Ok(act()) }
+    }
+
+    /// The same for an action that can fail. **Errors**: those of both.
+    pub fn try_on<T: Send>(&self, path: &Path, act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        self.act_on(path, act).unwrap_or_else(|error| Err(io::Error::other(error.to_string())))
     }
 
     /// Whether this process is root, will become another user, and that user (or a third one) can change where a path leads.
@@ -100,9 +102,7 @@ impl ServiceUser {
     ) -> io::Result<T> {
         match address {
             Address::Ip(_) => bind(),
-            Address::Unix(path) => {
-                self.act_on(path, bind).unwrap_or_else(|error| Err(io::Error::other(error.to_string())))
-            }
+            Address::Unix(path) => self.try_on(path, bind),
         }
     }
 
@@ -112,12 +112,8 @@ impl ServiceUser {
     pub fn act<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
         let Some((user, group)) = self.find()? else { return Ok(act()) };
         let groups = match &user {
-            Some(user) => {
-                let name =
-                    CString::new(user.name.as_str()).map_err(|error| Error::User(error.to_string()))?;
-                getgrouplist(&name, group)
-                    .map_err(|error| failed(format!("look up the groups of {}", user.name), error))?
-            }
+            Some(user) => getgrouplist(&name_of(user)?, group)
+                .map_err(|error| failed(format!("look up the groups of {}", user.name), error))?,
             None => vec![group],
         };
         let become_user = || {
@@ -182,11 +178,13 @@ fn hand_over(file: &Path, owner: Option<Uid>, group: Gid) -> io::Result<()> {
         );
         return Err(io::Error::other(problem));
     }
-    let (owner, group) = (
-        owner.map(|owner| rustix::fs::Uid::from_raw(owner.as_raw())),
-        rustix::fs::Gid::from_raw(group.as_raw()),
-    );
+    let owner = owner.map(|owner| rustix::fs::Uid::from_raw(owner.as_raw()));
+    let group = rustix::fs::Gid::from_raw(group.as_raw());
     Ok(chownat(handle.as_fd(), c"", owner, Some(group), AtFlags::EMPTY_PATH)?)
+}
+
+fn name_of(user: &User) -> Result<CString, Error> {
+    CString::new(user.name.as_str()).map_err(|error| Error::User(error.to_string()))
 }
 
 fn failed(act: impl Display, error: impl Display) -> Error {

@@ -18,6 +18,7 @@ use handfast_net::sys::sandbox::{
 };
 use tokio::io::unix::AsyncFd;
 
+use crate::trusted_path::folder_of;
 use crate::writable_files::own_files;
 use handfast_config::model::Config;
 
@@ -197,10 +198,7 @@ pub(crate) fn folders_of(path: &Path, write: bool, into: &mut BTreeSet<Below>) {
     let mut path = path.to_path_buf();
     for _ in 0..MAX_LINKS {
         into.insert(Below { path: path.clone(), write });
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
-            _ => PathBuf::from("."),
-        };
+        let folder = folder_of(&path).to_path_buf();
         if !NOT_WHOLE.iter().any(|whole| real(&folder) == Path::new(whole)) && !path.is_dir() {
             into.insert(Below { path: folder.clone(), write });
         }
@@ -222,10 +220,8 @@ fn describe(path: &Path) -> String {
 /// The path without links, also of a file that does not exist in a folder that does.
 pub(crate) fn real(path: &Path) -> PathBuf {
     let there = path.canonicalize().or_else(|_| {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        Ok::<_, std::io::Error>(
-            folder.unwrap_or(Path::new(".")).canonicalize()?.join(path.file_name().unwrap_or_default()),
-        )
+        let folder = folder_of(path).canonicalize();
+        folder.map(|folder| folder.join(path.file_name().unwrap_or_default()))
     });
     there.unwrap_or_else(|_| path.to_path_buf())
 }

@@ -83,6 +83,11 @@ pub fn resolve(path: &Path) -> Result<PathBuf, Untrusted> {
     Ok(folder)
 }
 
+/// The folder of a file; `.` for a bare name.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// The path of a program without links, if only root and the present user can change where it leads and what it does.
 ///
 /// **Errors**: as [`resolve`]; a file that another user owns or can write to. **Cost**: as [`resolve`].

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use handfast_tls::ticket;
 
+use crate::trusted_path::folder_of;
 use handfast_config::model::{AccessLog, Address, Config};
 
 /// The files that the program itself writes, and the unix sockets that it makes.
@@ -27,12 +28,8 @@ pub fn own_files(config: &Config) -> Vec<PathBuf> {
 /// Warnings about what the present user must do with the files of a configuration, and cannot.
 pub fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
     let key_files = key_files(config);
-    let folder = |file: &Path| match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
-        _ => PathBuf::from("."),
-    };
-    let folders: BTreeSet<PathBuf> = key_files.map(folder).collect();
-    let is_read_only = |folder: &PathBuf| rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err();
+    let folders: BTreeSet<&Path> = key_files.map(folder_of).collect();
+    let is_read_only = |folder: &&Path| rustix::fs::access(*folder, rustix::fs::Access::WRITE_OK).is_err();
     let folders = folders.into_iter().filter(is_read_only).map(|folder| {
         format!(
             "{}: the user that serves cannot write there, so the ticket keys in it will not be rotated; give it to the \

@@ -119,8 +119,7 @@ impl AdminState {
 
     /// Says that the process before this one has closed its listeners.
     pub(crate) fn stands_alone(&self) {
-        // The receiver is gone when the program ends.
-        let _ = self.requests.try_send(Request::StandAlone);
+        self.send(Request::StandAlone);
     }
 
     /// The admin address is this process's from now on, until it is handed over.
@@ -166,6 +165,11 @@ impl AdminState {
         }
     }
 
+    fn send(&self, request: Request) {
+        // The receiver is gone when the program ends.
+        let _ = self.requests.try_send(request);
+    }
+
     /// Sends a request that is answered; `busy` where there is no room for it, or the program ends.
     fn ask<R: 'static>(&self, request: impl FnOnce(Reply<R>) -> Request, busy: R) -> Answer<R> {
         let (sender, outcome) = oneshot::channel();
@@ -196,6 +200,8 @@ fn service_overview(service: &Service, listeners: &Listeners) -> ServiceOverview
         (Clients::Plain, _) => "plain text".into(),
         (Clients::PassedThrough | Clients::Tls, _) => "passed through".into(),
     };
+    let exceptions =
+        service.rules.iter().map(|rule| format!("{} has settings of its own", rule.names.join(", ")));
     ServiceOverview {
         name: service.name.clone(),
         listen: listeners.of_service(service),
@@ -203,11 +209,7 @@ fn service_overview(service: &Service, listeners: &Listeners) -> ServiceOverview
         client_certificates: client_certificates.into(),
         backends: service.backends.iter().map(|backend| backend.target.to_string()).collect(),
         balance: service.balance.name().into(),
-        exceptions: service
-            .rules
-            .iter()
-            .map(|rule| format!("{} has settings of its own", rule.names.join(", ")))
-            .collect(),
+        exceptions: exceptions.collect(),
     }
 }
 
@@ -253,13 +255,11 @@ impl Control for AdminState {
     }
 
     fn reopen(&self) {
-        // The receiver is gone when the program ends.
-        let _ = self.requests.try_send(Request::Reopen);
+        self.send(Request::Reopen);
     }
 
     fn drain(&self) {
-        // The receiver is gone when the program has ended.
-        let _ = self.requests.try_send(Request::Drain);
+        self.send(Request::Drain);
     }
 
     fn overview(&self) -> Overview {

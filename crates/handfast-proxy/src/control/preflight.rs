@@ -18,7 +18,7 @@ use handfast_config::model::{AccessLog, Address, CertificateEntry, Config};
 use handfast_process::error::Error as ProcessError;
 use handfast_process::limits::max_connections;
 use handfast_process::privileges::ServiceUser;
-use handfast_process::trusted_path;
+use handfast_process::trusted_path::{self, folder_of};
 use handfast_process::writable_files::unreadable;
 
 /// Checks everything that a start needs of the machine. `files` are those that a reload will want to read again.
@@ -74,7 +74,7 @@ fn addresses(config: &Config, user: &ServiceUser, found: &mut Report) {
     for (address, whose) in services.chain(admin) {
         let outcome = match address {
             Address::Ip(address) => listen::try_out(*address),
-            Address::Unix(path) => on(user, path, || unix(path)),
+            Address::Unix(path) => user.try_on(path, || unix(path)),
         };
         let Err(source) = outcome else { continue };
         let kind = source.kind();
@@ -85,11 +85,6 @@ fn addresses(config: &Config, user: &ServiceUser, found: &mut Report) {
             _ => found.error(problem),
         }
     }
-}
-
-/// Tries what the start does with a file by its name, as the user that will do it.
-fn on(user: &ServiceUser, path: &Path, act: impl FnOnce() -> io::Result<()> + Send) -> io::Result<()> {
-    user.act_on(path, act).unwrap_or_else(|error| Err(io::Error::other(error.to_string())))
 }
 
 /// Whether a unix socket can be made at `path`.
@@ -112,13 +107,13 @@ fn unix(path: &Path) -> io::Result<()> {
 fn made_before_the_user_is_changed(config: &Config, user: &ServiceUser, found: &mut Report) {
     for tls in config.services.iter().filter_map(|service| service.tls.as_ref()) {
         if let Some(file) = tls.tickets.key_source.file().filter(|file| !file.exists())
-            && let Err(error) = on(user, file, || writable(folder_of(file)))
+            && let Err(error) = user.try_on(file, || writable(folder_of(file)))
         {
             found.error(cannot("create the ticket-key file", file, &error));
         }
         for source in &tls.certificates {
             if let CertificateEntry::Throwaway { ca_file } = source
-                && let Err(error) = on(user, ca_file, || writable(folder_of(ca_file)))
+                && let Err(error) = user.try_on(ca_file, || writable(folder_of(ca_file)))
             {
                 found.error(cannot("write the throwaway CA to", ca_file, &error));
             }
@@ -159,10 +154,6 @@ fn access_log(config: &Config, has_user: bool, found: &mut Report) {
         )),
         (Ok(()), Ok(())) => {}
     }
-}
-
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn writable(folder: &Path) -> io::Result<()> {

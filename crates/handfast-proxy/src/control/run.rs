@@ -11,7 +11,7 @@ use tokio::task::LocalSet;
 
 use crate::control::error::{Error, Outcome};
 use crate::control::serving::Serving;
-use crate::control::start::{Passed, Prepared};
+use crate::control::start::Prepared;
 use crate::control::upgrade::Taking;
 use handfast_config::source::ConfigSource;
 use handfast_process::log_lines::without_severity;
@@ -52,8 +52,7 @@ async fn start(
 ) -> Result<Serving, Error> {
     let taking = take_over.map(Taking::begin).transpose()?;
     let giver = taking.as_ref().map(Taking::connection).transpose()?;
-    let stages =
-        async { Prepared::new(source, color, Passed { manager, taking }).await?.bind()?.serve().await };
+    let stages = async { Prepared::new(source, color, manager, taking).await?.bind()?.serve().await };
     let outcome = stages.await;
     if let (Err(error), Some(giver)) = (&outcome, &giver) {
         giver.fails(error);

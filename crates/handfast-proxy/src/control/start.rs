@@ -70,21 +70,18 @@ pub(crate) struct Prepared {
     taking: Option<Taking>,
 }
 
-/// What a process has that does not begin from nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Passed {
-    pub(crate) manager: ServiceManager,
-    pub(crate) taking: Option<Taking>,
-}
-
 impl Prepared {
     /// Reads the configuration and its files.
     ///
     /// **Errors**: all that is wrong with them, an unknown user, a limit on open files that is too low, a throwaway
     /// certificate or a built-in backend that cannot be made.
-    pub(crate) async fn new(source: &ConfigSource, color: bool, passed: Passed) -> Result<Self, Error> {
+    pub(crate) async fn new(
+        source: &ConfigSource,
+        color: bool,
+        manager: ServiceManager,
+        mut taking: Option<Taking>,
+    ) -> Result<Self, Error> {
         handfast_net::sys::release_memory_early();
-        let Passed { manager, mut taking } = passed;
         let (mut given, notifier) = manager.take();
         if let Some(taking) = &mut taking {
             given.sockets.extend(taking.take_sockets().sockets);

@@ -63,24 +63,13 @@ pub(crate) fn build(
         now,
     };
     context.lists(&config.process.weak_keys, previous);
-    let services: Vec<ServiceState> = config
-        .services
-        .iter()
-        .filter_map(|model| ServiceBuilder::new(&mut context, model, previous).build())
-        .collect();
+    let mut service = |model| ServiceBuilder::new(&mut context, model, previous).build();
+    let services: Vec<ServiceState> = config.services.iter().filter_map(&mut service).collect();
     context.compare_keys(&services, previous);
-    let BuildContext {
-        known_keys,
-        report,
-        mut files,
-        folders,
-        may_be_half_written,
-        has_new_problems,
-        carried,
-        ..
-    } = context;
+    let may_be_half_written =
+        context.has_new_problems || (context.may_be_half_written && !context.report.errors.is_empty());
+    let BuildContext { report, mut files, folders, known_keys, carried, .. } = context;
     files.iter_mut().for_each(|(_, stamp)| *stamp = stamp.settled(now));
-    let may_be_half_written = has_new_problems || (may_be_half_written && !report.errors.is_empty());
     // As with certificates: what is as it was stays where it is.
     let unchanged = previous.map(|previous| &previous.files).filter(|known| ***known == files);
     let state = report.errors.is_empty().then(|| State {
@@ -159,9 +148,8 @@ impl BuildContext<'_, '_> {
     }
 
     pub(super) fn policy(&mut self, policy: &model::Policy) -> Option<Policy> {
-        let list = |list: &'_ Option<Vec<String>>| list.clone();
-        let (versions, suites, groups) = (list(&policy.versions), list(&policy.suites), list(&policy.groups));
-        match policy::resolve(&policy.base, versions.as_deref(), suites.as_deref(), groups.as_deref()) {
+        let model::Policy { base, versions, suites, groups } = policy;
+        match policy::resolve(base, versions.as_deref(), suites.as_deref(), groups.as_deref()) {
             Ok(policy) => Some(policy),
             Err(problems) => {
                 problems.iter().for_each(|problem| self.report.error(problem));

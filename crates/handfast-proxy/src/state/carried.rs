@@ -86,9 +86,8 @@ pub(crate) fn make_throwaway(
             None => Arc::new(throwaway::make(None, now).map_err(|error| error.to_string())?),
         };
         let write = || write_aside(ca_file, &throwaway.ca_pem);
-        let written = ServiceUser::from(&config.process).act_on(ca_file, write);
-        written
-            .map_err(|error| error.to_string())?
+        ServiceUser::from(&config.process)
+            .try_on(ca_file, write)
             .map_err(|error| format!("write the throwaway CA to {}: {error}", ca_file.display()))?;
         carried.throwaway = Some(throwaway);
     }

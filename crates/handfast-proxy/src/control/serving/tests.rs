@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::task::LocalSet;
 
 use super::*;
-use crate::control::start::Passed;
 use crate::control::start::Prepared;
 use crate::testing::Folder;
 use handfast_admin::{Control, NotReady};
+use handfast_process::service_manager::ServiceManager;
 
 /// A port that is free now.
 fn free_port() -> u16 {
@@ -42,7 +42,7 @@ impl Scene {
         let process = "[process]\nthreads = 2\nsandbox = \"off\"\ndrain = \"5s\"\nmax-connections = 8\n";
         let more = format!("[admin]\nlisten = \"off\"\n{process}");
         let source = self.folder.configure(&more, &[("web", &[&tcp, &unix])]);
-        Prepared::new(&source, false, Passed::default()).await
+        Prepared::new(&source, false, ServiceManager::default(), None).await
     }
 }
 
@@ -83,8 +83,9 @@ fn what_is_wrong_is_refused_in_the_stage_that_can_know_it() {
         let scene = Scene::new();
         let source =
             scene.folder.configure("[process]\nuser = \"no-such-user\"\n", &[("web", &["127.0.0.1:0"])]);
-        let refused =
-            Prepared::new(&source, false, Passed::default()).await.expect_err("no service has that name");
+        let refused = Prepared::new(&source, false, ServiceManager::default(), None)
+            .await
+            .expect_err("no service has that name");
         assert_eq!(refused.outcome(), Outcome::WrongUse);
         let prepared = scene.prepare().await.expect("it is right in itself");
         let _other = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, scene.port)).expect("it is free");

@@ -39,9 +39,8 @@ impl AdminAddress {
     ) -> Result<Self, Error> {
         let Some(address) = &config.admin else { return Ok(Self::Off) };
         if let Some(given) = given {
-            return Ok(Self::Bound(
-                AdminListener::given(given.socket, given.origin).map_err(|source| failed(address, source))?,
-            ));
+            let listener = AdminListener::given(given.socket, given.origin);
+            return listener.map(Self::Bound).map_err(|source| failed(address, source));
         }
         match user.bind(address, || handfast_admin::bind(address)) {
             Ok(listener) => Ok(Self::Bound(listener)),
@@ -128,14 +127,15 @@ async fn bound_again(address: &Address) -> AdminListener {
     loop {
         match handfast_admin::bind(address) {
             Ok(listener) => return listener,
-            Err(error) => {
-                if said != Some(error.kind()) {
-                    said = Some(error.kind());
-                    tracing::error!("{}; retrying until it works", failed(address, error));
-                }
-                tokio::time::sleep(AGAIN.1).await;
-            }
+            Err(error) => log_once(&mut said, address, error),
         }
+        tokio::time::sleep(AGAIN.1).await;
+    }
+}
+
+fn log_once(said: &mut Option<io::ErrorKind>, address: &Address, error: io::Error) {
+    if said.replace(error.kind()) != Some(error.kind()) {
+        tracing::error!("{}; retrying until it works", failed(address, error));
     }
 }
 
@@ -155,11 +155,7 @@ async fn wait_for(address: Address, threads: usize, shared: Rc<AdminState>) {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            Err(error) if said == Some(error.kind()) => {}
-            Err(error) => {
-                said = Some(error.kind());
-                tracing::error!("{}; retrying until it works", failed(&address, error));
-            }
+            Err(error) => log_once(&mut said, &address, error),
         }
         let asked = address.clone();
         let given = tokio::task::spawn_blocking(move || handfast_admin::ask_for_address(&asked, threads));
