@@ -109,7 +109,6 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Adds the admin listener.
     pub(crate) fn admin(&mut self, section: &Table<'_>, address: Option<&Address>) {
         let (Some(address), Some(span)) = (address, section.written(&keys::ADMIN_LISTEN)) else { return };
         if !is_local(address) {
@@ -122,7 +121,6 @@ impl Listeners {
         self.add(section, address, &span);
     }
 
-    /// Adds a service's listeners.
     pub(crate) fn service(&mut self, section: &Table<'_>, listen: &[Written<Address>]) {
         for address in listen {
             self.add(section, &address.value, &address.span);

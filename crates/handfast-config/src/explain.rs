@@ -134,7 +134,6 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
     lines.join("\n  ") + "\n"
 }
 
-/// TLS that ends here.
 fn termination(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: &mut Vec<String>) {
     certificates(service, tls, facts, lines);
     lines.extend(service.starttls.as_ref().map(starttls));
@@ -148,7 +147,6 @@ fn termination(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: &
     lines.push(tickets(&tls.tickets));
 }
 
-/// The proxy on the way to the backends.
 fn connect_through(through: &ConnectThrough) -> String {
     let user = through.login.as_ref().map(|(user, _)| format!(" as {user}")).unwrap_or_default();
     let kind = match through.kind {
@@ -265,7 +263,6 @@ fn rule(rule: &ServiceRule) -> String {
     format!("for {who} it {}", parts.join("; it "))
 }
 
-/// What it does with PROXY headers.
 fn proxy_headers(headers: &ProxyProtocol) -> Vec<String> {
     let mut lines = Vec::new();
     if !headers.accept_from.is_empty() {
@@ -294,7 +291,6 @@ fn connections(service: &Service) -> Vec<String> {
     limits.into_iter().filter_map(sentence).collect()
 }
 
-/// Where connections to backends come from.
 fn source(source: &Source) -> Option<String> {
     match source {
         Source::Route => None,

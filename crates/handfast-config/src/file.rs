@@ -16,7 +16,6 @@ use toml::de::DeTable;
 use super::check::{self, Listeners};
 use super::files::Named;
 use super::foreign;
-use super::hints::HINTS;
 use super::keys;
 use super::model::Places;
 use super::model::{
@@ -81,7 +80,6 @@ pub fn load_text(path: &Path, text: String) -> Loaded {
     Loaded { parsed, text }
 }
 
-/// The text of a file; otherwise why there is none.
 fn text_of(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)
@@ -106,7 +104,7 @@ pub fn parse(file_name: &str, text: &str, is_folder: &dyn Fn(&Path) -> bool) -> 
 
 /// The same, and the files that are named, even when it is refused.
 pub(crate) fn read(file_name: &str, text: &str, is_folder: &dyn Fn(&Path) -> bool) -> (Parsed, Named) {
-    let reading = Reading::new(file_name, text, is_folder).with_hints(HINTS);
+    let reading = Reading::new(file_name, text, is_folder).of_file(&keys::FILE);
     let whole = text;
     let text = syntax::without_slips(&reading);
     let has_slips = !reading.is_clean();
@@ -271,7 +269,6 @@ fn service(
     Some(service)
 }
 
-/// What a rule inherits from its service.
 struct Around<'a> {
     policy: &'a Policy,
     listen: &'a [Written<Address>],
@@ -281,7 +278,6 @@ struct Around<'a> {
 }
 
 impl Around<'_> {
-    /// TLS towards the backends of the service itself.
     fn check_backends(&self, section: &Table<'_>) {
         let Some(tls) = self.backend_tls else { return };
         backend_tls::check_names(section, tls, self.backends);
@@ -379,7 +375,6 @@ fn certificates(section: &Table<'_>) -> Option<Vec<CertificateEntry>> {
     }
 }
 
-/// The rules for certain names and protocols.
 fn rules(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<ServiceRule>> {
     let sections = service.inner_list(&keys::RULE);
     clients::check_service(service, around.clients, &sections);

@@ -25,11 +25,8 @@ pub(crate) struct Named {
     pub(crate) authorities: Vec<ClientChecks>,
     /// Files of the authorities for backends.
     pub(crate) trusted: Vec<PathBuf>,
-    /// Lists of compromised keys.
     pub(crate) weak_keys: Vec<PathBuf>,
-    /// The user to become.
     pub(crate) user: Option<(String, Place)>,
-    /// The group to become.
     pub(crate) group: Option<(String, Place)>,
 }
 

@@ -1,6 +1,5 @@
 //! Keys of other programs that have no other word here, and what to write instead.
 
-/// The hint for a key of another program.
 pub(crate) fn hint(word: &str) -> Option<&'static str> {
     let word = handfast_text::suggest::plain(word);
     KEYS.iter().find(|(words, _)| has_word(words, &word)).map(|(_, hint)| *hint)
@@ -11,7 +10,6 @@ pub(crate) fn has_word(words: &str, word: &str) -> bool {
     words.split(' ').any(|known| known == word)
 }
 
-/// Words, and the hint for each.
 const KEYS: [(&str, &str); 6] = [
     (
         "send-proxy send-proxy-v2 accept-proxy write-proxy write-proxy-v1 write-proxy-v2 read-proxy proxy-proxy",

@@ -67,7 +67,6 @@ impl ValueKind for ServiceName {
     }
 }
 
-/// One of a few words.
 pub(crate) struct Choice<T: 'static>(pub(crate) &'static [(&'static str, T)]);
 
 impl<T: Copy + Sync> ValueKind for Choice<T> {
@@ -88,7 +87,6 @@ impl<T: Copy + Sync> ValueKind for Choice<T> {
     }
 }
 
-/// Yes or no.
 pub(crate) struct Switch;
 
 impl ValueKind for Switch {
@@ -100,7 +98,6 @@ impl ValueKind for Switch {
     }
 }
 
-/// A whole number in a range.
 pub(crate) struct Count<T>(pub(crate) RangeInclusive<T>);
 
 impl<T: TryFrom<u64> + PartialOrd + Display + Sync> ValueKind for Count<T> {
@@ -128,7 +125,6 @@ impl<T: TryFrom<u64> + PartialOrd + Display + Sync> ValueKind for Count<T> {
 
 /// A duration in a range, or a word for zero.
 pub(crate) struct Span {
-    /// The range.
     pub(crate) range: RangeInclusive<Duration>,
     /// The word for zero, if zero is allowed.
     pub(crate) zero: Option<&'static str>,
@@ -167,7 +163,6 @@ impl ValueKind for Span {
     }
 }
 
-/// A size in bytes, in a range.
 pub(crate) struct Size(pub(crate) RangeInclusive<usize>);
 
 impl ValueKind for Size {
@@ -190,7 +185,6 @@ impl ValueKind for Size {
     }
 }
 
-/// Mode bits of a file.
 pub(crate) struct Mode;
 
 impl ValueKind for Mode {
@@ -208,13 +202,10 @@ impl ValueKind for Mode {
     }
 }
 
-/// A list.
 pub(crate) struct List<K> {
-    /// What the items are.
     pub(crate) item: K,
     /// Whether a single item can be written without brackets.
     pub(crate) bare: bool,
-    /// Fewest items.
     pub(crate) least: usize,
     /// Whether the same item twice is an error.
     pub(crate) unique: bool,
@@ -265,7 +256,6 @@ impl<K: ValueKind<Value: PartialEq>> ValueKind for List<K> {
     }
 }
 
-/// Reports items that are written twice in one list.
 fn no_twins<T: PartialEq>(items: &[Written<T>], reading: &Reading<'_>) {
     // Quadratic, so only for lists that a person writes; longer ones pass unchecked.
     for (at, item) in items.iter().enumerate().take(500) {
@@ -278,7 +268,6 @@ fn no_twins<T: PartialEq>(items: &[Written<T>], reading: &Reading<'_>) {
     }
 }
 
-/// Seconds, minutes, hours, days as constants.
 pub(crate) const fn seconds(number: u64) -> Duration {
     Duration::from_secs(number)
 }

@@ -23,7 +23,6 @@ mod files;
 mod flags;
 mod foreign;
 mod foreign_keys;
-mod hints;
 mod keys;
 mod schema;
 mod kind;

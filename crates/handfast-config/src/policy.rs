@@ -16,7 +16,6 @@ use super::reading::values;
 use super::schema::Entry;
 use super::table::{Table, default_of};
 
-/// The policy of a service.
 pub(crate) fn of_service(section: &Table<'_>) -> Policy {
     let policy = written_policy(section, named(section.or_default(&keys::POLICY)));
     check(section, &policy);
@@ -104,7 +103,6 @@ pub(crate) fn list() -> Vec<(&'static str, &'static str, [String; 3])> {
         .collect()
 }
 
-/// Whether a policy is the default one, untouched.
 pub(crate) fn is_default(policy: &Policy) -> bool {
     *policy == named(default_of(&keys::POLICY))
 }

@@ -136,33 +136,27 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// A fault with nothing but its clause.
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), ..Self::default() }
     }
 
-    /// With what would be allowed.
     pub(crate) fn allowed(self, allowed: impl Into<String>) -> Self {
         Self { allowed: Some(allowed.into()), ..self }
     }
 
-    /// With the likely cure.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// With the likely cure, if there is one.
     pub(crate) fn maybe_hint(self, hint: Option<String>) -> Self {
         Self { hint, ..self }
     }
 
-    /// With a second place that belongs to it.
     pub(crate) fn see(self, span: Range<usize>, why: impl Into<String>) -> Self {
         Self { see: Some((span, why.into())), ..self }
     }
 }
 
-/// Sorts problems by their places in the file.
 pub(crate) fn sort_by_place(problems: &mut [Problem]) {
     problems.sort_by_key(|problem| match &problem.place {
         Place::Text { span, .. } => span.start,

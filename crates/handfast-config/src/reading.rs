@@ -10,7 +10,7 @@ use toml::de::DeValue;
 
 use super::files::Named;
 use super::problem::{Fault, Place, Problem, Severity, sort_by_place};
-use super::schema::Hints;
+use super::schema::Section;
 
 /// Problems beyond this many are dropped: a hostile file must not cost memory.
 const MOST_PROBLEMS: usize = 200;
@@ -25,7 +25,7 @@ pub(crate) struct Reading<'r> {
     problems: RefCell<Vec<Problem>>,
     missing: RefCell<Vec<Problem>>,
     named: RefCell<Named>,
-    hints: Hints,
+    root: Option<&'static Section>,
 }
 
 impl<'r> Reading<'r> {
@@ -43,21 +43,20 @@ impl<'r> Reading<'r> {
             problems: RefCell::default(),
             missing: RefCell::default(),
             named: RefCell::default(),
-            hints: Hints::NONE,
+            root: None,
         }
     }
 
-    /// Adds hints to its messages.
-    pub(crate) fn with_hints(self, hints: Hints) -> Self {
-        Self { hints, ..self }
+    /// The same for a whole file: its messages also name the other sections of `root`.
+    pub(crate) fn of_file(self, root: &'static Section) -> Self {
+        Self { root: Some(root), ..self }
     }
 
-    /// The hints of its messages.
-    pub(crate) fn hints(&self) -> &Hints {
-        &self.hints
+    /// Every section that the file may have.
+    pub(crate) fn sections(&self) -> Vec<&'static Section> {
+        self.root.map(Section::all).unwrap_or_default()
     }
 
-    /// Notes a file or folder that is named.
     pub(crate) fn names(&self, path: &Path, span: &Range<usize>) {
         let place = self.place(span);
         self.named.borrow_mut().places.0.push((path.to_path_buf(), place));
@@ -68,17 +67,14 @@ impl<'r> Reading<'r> {
         self.named.borrow_mut()
     }
 
-    /// The file's text.
     pub(crate) fn text(&self) -> &'r str {
         self.text
     }
 
-    /// A value as it is written in the file.
     pub(crate) fn source(&self, item: &Item<'_>) -> &'r str {
         self.text.get(item.span.clone()).unwrap_or_default()
     }
 
-    /// The folder that relative paths start from.
     pub(crate) fn folder(&self) -> &'r Path {
         self.folder
     }
@@ -90,7 +86,6 @@ impl<'r> Reading<'r> {
         (path, is_folder)
     }
 
-    /// Notes an error.
     pub(crate) fn error(&self, span: &Range<usize>, fault: Fault) {
         self.note(&self.problems, Severity::Error, span, fault);
     }
@@ -100,7 +95,6 @@ impl<'r> Reading<'r> {
         self.note(&self.missing, Severity::Error, span, fault);
     }
 
-    /// Notes a warning.
     pub(crate) fn warning(&self, span: &Range<usize>, fault: Fault) {
         self.note(&self.problems, Severity::Warning, span, fault);
     }
@@ -146,12 +140,10 @@ impl<'r> Reading<'r> {
         (start, self.text[start..end].trim_end_matches(['\n', '\r']))
     }
 
-    /// Number of lines.
     pub(crate) fn lines(&self) -> usize {
         self.line_starts.len()
     }
 
-    /// Whether anything was noted.
     pub(crate) fn is_clean(&self) -> bool {
         self.problems.borrow().is_empty()
     }
@@ -174,22 +166,17 @@ impl<'r> Reading<'r> {
     }
 }
 
-/// A value and its place.
 #[derive(Clone)]
 pub(crate) struct Item<'t> {
-    /// The value.
     pub(crate) value: &'t DeValue<'t>,
-    /// Its bytes.
     pub(crate) span: Range<usize>,
 }
 
 impl<'t> Item<'t> {
-    /// The value as an item.
     pub(crate) fn new(value: &'t Spanned<DeValue<'t>>) -> Self {
         Self { value: value.get_ref(), span: value.span() }
     }
 
-    /// What kind of value it is, in words.
     pub(crate) fn kind_name(&self) -> &'static str {
         match self.value {
             DeValue::String(_) => "a text",
@@ -206,13 +193,10 @@ impl<'t> Item<'t> {
 /// A value that was read, and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Written<T> {
-    /// The value.
     pub(crate) value: T,
-    /// Its bytes.
     pub(crate) span: Range<usize>,
 }
 
-/// Without the places.
 pub(crate) fn values<T>(written: Vec<Written<T>>) -> Vec<T> {
     written.into_iter().map(|item| item.value).collect()
 }

@@ -58,7 +58,6 @@ pub fn reference() -> String {
     page
 }
 
-/// Every section but the file itself.
 fn named_sections() -> Vec<&'static Section> {
     keys::FILE.all().into_iter().filter(|section| !section.name.is_empty()).collect()
 }
@@ -68,7 +67,6 @@ fn anchor(heading: &str) -> String {
     heading.chars().filter(|character| character.is_ascii_alphanumeric() || *character == '-').collect()
 }
 
-/// One key.
 fn entry(key: &dyn Entry) -> String {
     let mut text = format!("\n### `{}`\n\n{}\n\n- Type: {}\n", key.name, key.doc, key.form());
     if !key.allowed().is_empty() {
@@ -83,7 +81,6 @@ fn entry(key: &dyn Entry) -> String {
     text
 }
 
-/// What the named policies contain.
 fn policies() -> String {
     let mut text =
         "\n## Policies\n\nWhat a policy contains never changes; a better one gets a new date.\n".to_owned();

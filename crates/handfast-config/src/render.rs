@@ -47,7 +47,6 @@ pub fn summary(problems: &[Problem]) -> String {
     format!("{} in {}", counts.join(", "), places.join(", "))
 }
 
-/// One problem.
 fn block<'p>(problem: &'p Problem, texts: &'p [(&str, String)]) -> Group<'p> {
     let level = match problem.severity {
         Severity::Error => Level::ERROR,
@@ -96,7 +95,6 @@ fn without_c1(text: &str) -> String {
         .collect()
 }
 
-/// The lines of the file that a problem is about.
 fn snippet<'p>(
     file: &'p str,
     text: &'p str,

@@ -100,7 +100,6 @@ pub(crate) fn target(text: &str, folder: &Path) -> Result<Target, Fault> {
     Ok(Target::Name(name.to_lowercase(), port))
 }
 
-/// An address that can be dialled.
 fn dialled(text: &str, address: SocketAddr) -> Result<Target, Fault> {
     let fault = Fault::new(format!("`{text}` cannot be connected to"));
     match address.ip() {
@@ -114,7 +113,6 @@ fn dialled(text: &str, address: SocketAddr) -> Result<Target, Fault> {
     }
 }
 
-/// The path of a unix socket.
 fn unix(path: &str, folder: &Path) -> Result<Address, Fault> {
     if path.is_empty() {
         return Err(Fault::new("`unix:` is not followed by a path"));
@@ -133,7 +131,6 @@ fn unix(path: &str, folder: &Path) -> Result<Address, Fault> {
     Ok(Address::Unix(path))
 }
 
-/// A port of at least `least`.
 fn port_number(text: &str, least: u16) -> Result<u16, Fault> {
     match text.parse::<u16>() {
         Ok(port) if port >= least && text.bytes().all(|digit| digit.is_ascii_digit()) => Ok(port),
@@ -141,7 +138,6 @@ fn port_number(text: &str, least: u16) -> Result<u16, Fault> {
     }
 }
 
-/// The hint for a text that is no address.
 fn address_hint(text: &str, port: &str) -> Option<String> {
     if text.starts_with('/') || text.starts_with("./") {
         return Some(format!("write `unix:{text}` for a unix socket"));

@@ -10,9 +10,7 @@ use super::foreign_keys::has_word;
 use super::problem::Fault;
 use super::reading::{Item, Reading};
 
-/// A type of values.
 pub(crate) trait ValueKind: Sync {
-    /// What it is read into.
     type Value;
 
     /// The form of all values of this kind.
@@ -87,9 +85,7 @@ impl About {
     }
 }
 
-/// A key whose values are of kind `K`.
 pub(crate) struct Key<K: 'static> {
-    /// What is said about it.
     pub(crate) about: About,
     /// The type and range of its values.
     pub(crate) kind: K,
@@ -103,7 +99,6 @@ impl<K> Deref for Key<K> {
     }
 }
 
-/// A key of any kind.
 pub(crate) trait Entry: Sync + Deref<Target = About> {
     /// The type of its values, with an example.
     fn form(&self) -> String;
@@ -127,11 +122,10 @@ pub(crate) struct Section {
     pub(crate) name: &'static str,
     /// How it is written in a file: `[[service]]`.
     pub(crate) header: &'static str,
-    /// What it is about.
+    /// How it is written in one line, where that is better; otherwise empty.
+    pub(crate) short: &'static str,
     pub(crate) doc: &'static str,
-    /// Its keys, in the order of the reference page.
     pub(crate) keys: &'static [&'static dyn Entry],
-    /// The sections inside it.
     pub(crate) sections: &'static [&'static Section],
 }
 
@@ -153,18 +147,19 @@ impl Section {
 
 /// A section with its keys, in the order of the reference page. What stands before each as a comment is its description.
 ///
-/// `with`: the sections inside it. `use`: keys that another section describes. `keys of`: all keys of another section.
+/// `short`: how it is written in one line, if that is better. `with`: the sections inside it. `use`: keys that another section describes. `keys of`: all keys of another section.
 macro_rules! section {
     ($(#[doc = $doc:literal])* $section:ident = $name:literal, $header:literal, keys of $other:ident;) => {
-        section!(@static $section $name $header [$($doc)*] [] $other.keys);
+        section!(@static $section $name $header [$($doc)*] [] $other.keys, $other.short);
     };
-    ($(#[doc = $doc:literal])* $section:ident = $name:literal, $header:literal $(, with $($inner:ident),+)?; $($keys:tt)*) => {
-        section!(@keys [$section $name $header [$($doc)*] [$($($inner)+)?]] [] $($keys)*);
+    ($(#[doc = $doc:literal])* $section:ident = $name:literal, $header:literal $(, short $short:literal)?
+        $(, with $($inner:ident),+)?; $($keys:tt)*) => {
+        section!(@keys [$section $name $header [$($doc)*] [$($($inner)+)?]] [$($short)?] [] $($keys)*);
     };
-    (@keys $section:tt [$($key:ident)*] use $($known:ident),+; $($rest:tt)*) => {
-        section!(@keys $section [$($key)* $($known)+] $($rest)*);
+    (@keys $section:tt $short:tt [$($key:ident)*] use $($known:ident),+; $($rest:tt)*) => {
+        section!(@keys $section $short [$($key)* $($known)+] $($rest)*);
     };
-    (@keys $section:tt [$($key:ident)*]
+    (@keys $section:tt $short:tt [$($key:ident)*]
         $(#[doc = $doc:literal])*
         $new:ident: $of:ty = $name:literal, $kind:expr,
             $(default $value:expr,)? $(absent $meaning:expr,)? $(why $why:expr,)?
@@ -186,15 +181,16 @@ macro_rules! section {
             $(let about = About { why: $why, ..about };)?
             Key { about, kind: $kind }
         };
-        section!(@keys $section [$($key)* $new] $($rest)*);
+        section!(@keys $section $short [$($key)* $new] $($rest)*);
     };
-    (@keys [$section:ident $name:literal $header:literal $doc:tt $inner:tt] [$($key:ident)*]) => {
-        section!(@static $section $name $header $doc $inner &[$(&$key),*]);
+    (@keys [$section:ident $name:literal $header:literal $doc:tt $inner:tt] [$($short:literal)?] [$($key:ident)*]) => {
+        section!(@static $section $name $header $doc $inner &[$(&$key),*], concat!($($short)?));
     };
-    (@static $section:ident $name:literal $header:literal [$($doc:literal)*] [$($inner:ident)*] $keys:expr) => {
+    (@static $section:ident $name:literal $header:literal [$($doc:literal)*] [$($inner:ident)*] $keys:expr, $short:expr) => {
         pub(crate) static $section: $crate::schema::Section = $crate::schema::Section {
             name: $name,
             header: $header,
+            short: $short,
             doc: concat!($($doc),*).trim_ascii_start(),
             keys: $keys,
             sections: &[$(&$inner),*],
@@ -202,17 +198,3 @@ macro_rules! section {
     };
 }
 pub(crate) use section;
-
-/// Hints that need to know the other sections of a file.
-#[derive(Clone, Copy)]
-pub(crate) struct Hints {
-    /// Another section that has a key or section of this name, and its name there.
-    pub(crate) elsewhere: fn(&str, &'static Section) -> Option<(&'static Section, &'static str)>,
-    /// How a section is written.
-    pub(crate) form_of: fn(&Section) -> String,
-}
-
-impl Hints {
-    /// For values that are not a user's.
-    pub(crate) const NONE: Self = Self { elsewhere: |_, _| None, form_of: |_| String::new() };
-}

@@ -172,7 +172,6 @@ fn fault(message: &str, span: &Range<usize>, reading: &Reading<'_>) -> Fault {
     Fault::new(message.to_owned())
 }
 
-/// A header of a section that is wrong.
 fn header(message: &str, found: &str, line: &str) -> Fault {
     let name = line.trim_matches(|character| "[] \t".contains(character));
     let known =
@@ -194,7 +193,6 @@ fn header(message: &str, found: &str, line: &str) -> Fault {
     )))
 }
 
-/// A line that has no value.
 fn no_value(line: &str) -> Fault {
     let split = line.split_once([':', ' ', '\t']).map(|(key, value)| (key.trim(), value.trim()));
     let fault = Fault::new("there is no `=` after the key");
@@ -221,7 +219,6 @@ fn bare_value(line_start: usize, line: &str) -> Option<(usize, &str)> {
     is_bare.then_some((start, value))
 }
 
-/// A value without quotes.
 fn bare(value: &str, message: &str) -> Fault {
     if value.is_empty() {
         return Fault::new("there is no value after `=`");

@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 use super::foreign_keys;
 use super::problem::{Fault, shortened};
 use super::reading::{Item, Reading, Written, values};
-use super::schema::{Default, Entry, Hints, Key, Section, ValueKind};
+use super::schema::{Default, Entry, Key, Section, ValueKind};
 
 /// A section of the file; a section that is not written is an empty one.
 pub(crate) struct Table<'t> {
@@ -36,13 +36,12 @@ impl<'t> Table<'t> {
         for (name, _) in entries.iter() {
             let word = name.get_ref().as_ref();
             if section.names().all(|known| known != word) {
-                reading.error(&name.span(), unknown(word, section, reading.hints()));
+                reading.error(&name.span(), unknown(word, section, &reading.sections()));
             }
         }
         Self { section, entries: Some(entries), around: None, span, reading }
     }
 
-    /// A section that is not written.
     pub(crate) fn absent(section: &'static Section, reading: &'t Reading<'t>) -> Self {
         Self { section, entries: None, around: None, span: 0..0, reading }
     }
@@ -52,7 +51,6 @@ impl<'t> Table<'t> {
         Self { around: around.entries, ..self }
     }
 
-    /// The reading it belongs to.
     pub(crate) fn reading(&self) -> &'t Reading<'t> {
         self.reading
     }
@@ -81,12 +79,10 @@ impl<'t> Table<'t> {
         self.section.keys.iter().copied()
     }
 
-    /// The place of its header.
     pub(crate) fn span(&self) -> &Range<usize> {
         &self.span
     }
 
-    /// Whether it is written at all.
     pub(crate) fn is_written(&self) -> bool {
         self.entries.is_some()
     }
@@ -96,7 +92,6 @@ impl<'t> Table<'t> {
         self.entry(key.name).map(|value| value.span())
     }
 
-    /// The value of a key that must be written.
     pub(crate) fn required<K: ValueKind>(&self, key: &Key<K>) -> Option<K::Value> {
         if self.entry(key.name).is_none() && !self.is_misspelt(key) {
             let what = format!("{} has no `{}`", self.section.header, key.name);
@@ -137,7 +132,6 @@ impl<'t> Table<'t> {
         self.entry(section.name).map(|value| value.span())
     }
 
-    /// The section inside this one.
     pub(crate) fn inner(&self, section: &'static Section) -> Table<'t> {
         let absent = Table { span: self.span.clone(), ..Table::absent(section, self.reading) };
         let Some(value) = self.entry(section.name) else { return absent };
@@ -205,8 +199,11 @@ impl<'t> Table<'t> {
     }
 
     fn not_a_section(&self, section: &Section, item: &Item<'_>) -> Fault {
-        let hint = (self.reading.hints().form_of)(section);
-        Fault::new(format!("`{}` is a section, not {}", section.name, item.kind_name())).hint(hint)
+        let fault = Fault::new(format!("`{}` is a section, not {}", section.name, item.kind_name()));
+        match section.short {
+            "" => fault.hint(format!("write {} on a separate line, and its keys below", section.header)),
+            short => fault.hint(format!("write {short}")),
+        }
     }
 
     fn entry(&self, name: &str) -> Option<&'t Spanned<DeValue<'t>>> {
@@ -236,8 +233,25 @@ fn meant(word: &str, section: &'static Section) -> Option<&'static str> {
     suggest::closest(word, section.names()).or_else(other_word)
 }
 
+/// Another section that has a key or section of this name, and the name there: one inside this one, or else anywhere.
+fn elsewhere(
+    word: &str,
+    section: &'static Section,
+    all: &[&'static Section],
+) -> Option<(&'static Section, &'static str)> {
+    // Most keys are those of what may repeat, also where another section has one of the same name.
+    let repeated = all.iter().copied().find(|other| other.header.starts_with("[["));
+    let first = all.first().copied().into_iter().chain(repeated);
+    let others = first.chain(section.all()).chain(all.iter().copied());
+    let others: Vec<_> = others.filter(|other| !std::ptr::eq(*other, section)).collect();
+    let by_name = |other: &&'static Section| Some((*other, other.names().find(|name| *name == word)?));
+    let by_other_word =
+        |other: &&'static Section| Some((*other, other.keys.iter().find(|key| key.is_called(word))?.name));
+    others.iter().find_map(by_name).or_else(|| others.iter().find_map(by_other_word))
+}
+
 /// The problem of an unknown name, and its likely correction.
-fn unknown(word: &str, section: &'static Section, hints: &Hints) -> Fault {
+fn unknown(word: &str, section: &'static Section, all: &[&'static Section]) -> Fault {
     let place = if section.name.is_empty() {
         "at the top of the file".to_owned()
     } else {
@@ -250,7 +264,7 @@ fn unknown(word: &str, section: &'static Section, hints: &Hints) -> Fault {
     if let Some(name) = meant(word, section) {
         return fault.hint(format!("did you mean `{name}`?"));
     }
-    if let Some((other, name)) = (hints.elsewhere)(word, section) {
+    if let Some((other, name)) = elsewhere(word, section, all) {
         let place =
             if other.name.is_empty() { "the top of the file".to_owned() } else { other.header.to_owned() };
         return fault.hint(format!("`{name}` belongs in {place}"));

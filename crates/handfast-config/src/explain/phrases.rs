@@ -91,7 +91,6 @@ pub(super) fn target(target: &Target) -> String {
     }
 }
 
-/// TLS towards the backends.
 pub(super) fn backend_tls(tls: &BackendTls) -> String {
     let who = match (&tls.name, &tls.ca) {
         (Some(name), Some(ca)) => format!("a certificate for {name} that {} makes good", ca.display()),

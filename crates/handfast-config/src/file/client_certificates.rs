@@ -10,7 +10,6 @@ use crate::reading::{Written, values};
 use crate::schema::Entry;
 use crate::table::Table;
 
-/// The requirements for client certificates.
 pub(super) fn client_certificates(
     section: &Table<'_>,
     listen: &[Written<Address>],

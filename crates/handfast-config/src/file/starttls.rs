@@ -9,7 +9,6 @@ use crate::problem::Fault;
 use crate::reading::Written;
 use crate::table::Table;
 
-/// What clients of a service speak before TLS.
 pub(super) fn starttls(section: &Table<'_>, clients: Clients) -> Option<Starttls> {
     let protocol = section.optional(&keys::STARTTLS);
     let name = section.optional(&keys::STARTTLS_NAME);

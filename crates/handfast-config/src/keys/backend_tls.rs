@@ -10,7 +10,8 @@ use crate::schema::section;
 section! {
     /// TLS towards the backends. `backend-tls = {}` is enough where the backend has a certificate that this machine trusts.
     /// Without this section, backends are spoken to in plain text.
-    BACKEND_TLS = "backend-tls", "[service.backend-tls]";
+    BACKEND_TLS = "backend-tls", "[service.backend-tls]",
+        short "`backend-tls = {}`, or with its keys between the braces";
 
     /// `off`: plain text, for a rule that makes an exception from its service.
     BACKEND_MODE: Choice<bool> = "mode", Choice(&[("tls", true), ("off", false)]),

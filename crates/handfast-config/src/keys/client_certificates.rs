@@ -8,7 +8,8 @@ use crate::schema::section;
 section! {
     /// Whether clients must show a certificate, and which. Also in one line: `client-certificates = { mode = "require", ca =
     /// "clients-ca.pem" }`. Without it, clients are not asked.
-    CLIENT_CERTIFICATES = "client-certificates", "[service.client-certificates]";
+    CLIENT_CERTIFICATES = "client-certificates", "[service.client-certificates]",
+        short "`client-certificates = { mode = \"require\", ca = \"clients-ca.pem\" }`";
 
     /// `require`: a client without a good certificate is refused. `request`: a client without one is served, a client with a
     /// bad one is refused. `off`: clients are not asked; for rules that make an exception.

@@ -241,7 +241,8 @@ section! {
     /// How fast clients of one address may begin handshakes, full or resumed. Those beyond it are reset before they have cost
     /// anything, with cause `handshake-rate`. Also in one line: `handshake-rate = { per-second = 10, burst = 50 }`. It takes
     /// 512 KiB of memory for the service, however many clients there are. Without it, there is no limit.
-    HANDSHAKE_RATE = "handshake-rate", "[service.handshake-rate]";
+    HANDSHAKE_RATE = "handshake-rate", "[service.handshake-rate]",
+        short "`handshake-rate = { per-second = 10, burst = 50 }`";
 
     /// New handshakes a second that one address may begin in the long run.
     PER_SECOND: Count<u32> = "per-second", Count(1..=1_000_000),

@@ -16,7 +16,6 @@ use crate::scalar;
 use crate::schema::ValueKind;
 use crate::table::Table;
 
-/// An address to listen on.
 pub(crate) struct ListenAddress;
 
 impl ValueKind for ListenAddress {
@@ -26,18 +25,13 @@ impl ValueKind for ListenAddress {
         "`127.0.0.1:8443`, `[::1]:8443`, `*:8443` (IPv6 and IPv4), `unix:/run/x.sock`";
 
     fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<Address, Fault> {
-        listen(self, item, reading)
+        if let DeValue::Integer(port) = item.value {
+            return Err(self.wrong_type(item).hint(format!("write `\"*:{port}\"`")));
+        }
+        scalar::listen_address(self.text(item)?, reading.folder())
     }
 }
 
-fn listen(kind: &impl ValueKind, item: &Item<'_>, reading: &Reading<'_>) -> Result<Address, Fault> {
-    if let DeValue::Integer(port) = item.value {
-        return Err(kind.wrong_type(item).hint(format!("write `\"*:{port}\"`")));
-    }
-    scalar::listen_address(kind.text(item)?, reading.folder())
-}
-
-/// An address to listen on, or `off`.
 pub(crate) struct AdminAddress;
 
 impl ValueKind for AdminAddress {
@@ -46,11 +40,13 @@ impl ValueKind for AdminAddress {
     const ALLOWED: &'static str = "an address as for a service's `listen`, or `off`";
 
     fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<Option<Address>, Fault> {
-        if item.value.as_str() == Some("off") { Ok(None) } else { listen(self, item, reading).map(Some) }
+        match item.value.as_str() {
+            Some("off") => Ok(None),
+            _ => ListenAddress.parse(item, reading).map(Some),
+        }
     }
 }
 
-/// A backend.
 pub(crate) struct Backend;
 
 impl ValueKind for Backend {
@@ -83,7 +79,6 @@ impl ValueKind for BackendEntry {
     }
 }
 
-/// A prefix of addresses.
 pub(crate) struct AddressPrefix;
 
 impl ValueKind for AddressPrefix {
@@ -118,12 +113,9 @@ impl ValueKind for ProxySenders {
 /// An address that connections to backends come from.
 pub(crate) struct SourceAddress;
 
-/// As it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SourceItem {
-    /// The client's.
     Client,
-    /// One of this machine.
     Own(IpAddr),
 }
 
@@ -153,7 +145,6 @@ impl ValueKind for SourceAddress {
     }
 }
 
-/// A server name or wildcard.
 pub(crate) struct NamePattern;
 
 impl ValueKind for NamePattern {
@@ -166,7 +157,6 @@ impl ValueKind for NamePattern {
     }
 }
 
-/// An application protocol.
 pub(crate) struct Protocol;
 
 impl ValueKind for Protocol {

@@ -13,7 +13,6 @@ use crate::table::Table;
 /// Most bytes that a check sends or waits for.
 const MOST_BYTES: usize = 4_096;
 
-/// A status of HTTP, or a range of them.
 pub(crate) struct StatusRange;
 
 impl ValueKind for StatusRange {
@@ -37,7 +36,6 @@ impl ValueKind for StatusRange {
     }
 }
 
-/// Bytes: a text, or hexadecimal digits.
 pub(crate) struct Bytes;
 
 impl ValueKind for Bytes {

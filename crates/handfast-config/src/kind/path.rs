@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use handfast_text::suggest::did_you_mean;
 use toml::de::DeValue;
 
-use super::no_twins;
+use super::List;
 use crate::keys::values as keys;
 use crate::model::{AccessLog, CertificateEntry};
 use crate::problem::{Fault, shortened};
@@ -16,7 +16,6 @@ use crate::reading::{Item, Reading, Written};
 use crate::schema::ValueKind;
 use crate::table::Table;
 
-/// The path of a file.
 pub(crate) struct FilePath;
 
 impl ValueKind for FilePath {
@@ -24,13 +23,10 @@ impl ValueKind for FilePath {
     const FORM: &'static str = "path";
 
     fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<PathBuf, Fault> {
-        let path = no_folder(self.text(item)?, "a file", reading)?;
-        reading.names(&path, &item.span);
-        Ok(path)
+        file(self.text(item)?, item, reading)
     }
 }
 
-/// The path of a file or of a folder.
 pub(crate) struct FileOrFolder;
 
 impl ValueKind for FileOrFolder {
@@ -44,7 +40,6 @@ impl ValueKind for FileOrFolder {
     }
 }
 
-/// A path, and whether it is a folder.
 fn path(text: &str, reading: &Reading<'_>) -> Result<(PathBuf, bool), Fault> {
     if text.is_empty() {
         return Err(Fault::new("the path is empty"));
@@ -66,12 +61,18 @@ fn no_folder(text: &str, needed: &str, reading: &Reading<'_>) -> Result<PathBuf,
     }
 }
 
+/// The path of a file, noted as one that is named.
+fn file(text: &str, item: &Item<'_>, reading: &Reading<'_>) -> Result<PathBuf, Fault> {
+    let path = no_folder(text, "a file", reading)?;
+    reading.names(&path, &item.span);
+    Ok(path)
+}
+
 /// Where the machine's syslog daemon listens, whichever it is.
 const SYSLOG: &str = "/dev/log";
 /// Where systemd's journal takes entries in its own form (systemd.journal-fields(7)).
 const JOURNAL: &str = "/run/systemd/journal/socket";
 
-/// Where the access log goes.
 pub(crate) struct LogTarget;
 
 impl ValueKind for LogTarget {
@@ -91,11 +92,7 @@ impl ValueKind for LogTarget {
                 no_folder(path, "a unix socket", reading).map(AccessLog::Journald)
             }
             // A path is known by its slash, so that a misspelt `stdout` does not become a file's name.
-            _ if text.contains('/') => {
-                let path = no_folder(text, "a file", reading)?;
-                reading.names(&path, &item.span);
-                Ok(AccessLog::File(path))
-            }
+            _ if text.contains('/') => file(text, item, reading).map(AccessLog::File),
             _ => {
                 let meant = did_you_mean(text, ["stdout", "off", "syslog", "journald"]);
                 let hint = meant.unwrap_or_else(|| format!("a file here is `./{text}`"));
@@ -114,17 +111,7 @@ impl ValueKind for Certificates {
     const FORM: &'static str = "path of a PEM file or of a folder; or a list of such and of `{ certificate = \"chain.pem\", key = \"key.pem\", ocsp = \"response.der\" }`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
-        let DeValue::Array(list) = item.value else {
-            return Certificate.read(item, reading).map(|source| vec![source]);
-        };
-        if list.is_empty() {
-            reading.error(&item.span, Fault::new("the list is empty").allowed("at least one certificate"));
-            return None;
-        }
-        let sources: Vec<_> =
-            list.iter().filter_map(|item| Certificate.read(&Item::new(item), reading)).collect();
-        no_twins(&sources, reading);
-        Some(sources)
+        List::of(Certificate).read(item, reading)
     }
 }
 
@@ -132,18 +119,17 @@ impl ValueKind for Certificates {
 struct Certificate;
 
 impl ValueKind for Certificate {
-    type Value = Written<CertificateEntry>;
+    type Value = CertificateEntry;
     const FORM: &'static str = Certificates::FORM;
+    const ALLOWED: &'static str = "at least one certificate";
 
     fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<Self::Value, Fault> {
         let (path, is_folder) = path(self.text(item)?, reading)?;
         reading.names(&path, &item.span);
-        let value = if is_folder {
-            CertificateEntry::Folder(path)
-        } else {
-            CertificateEntry::File { certificate: path, key: None, ocsp: None }
-        };
-        Ok(Written { value, span: item.span.clone() })
+        Ok(match is_folder {
+            true => CertificateEntry::Folder(path),
+            false => CertificateEntry::File { certificate: path, key: None, ocsp: None },
+        })
     }
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
@@ -153,7 +139,6 @@ impl ValueKind for Certificate {
         let pair = Table::open(&keys::CERTIFICATE_PAIR, entries, item.span.clone(), reading);
         let (certificate, key) = (pair.required(&keys::PAIR_CERTIFICATE), pair.required(&keys::PAIR_KEY));
         let ocsp = pair.optional(&keys::PAIR_OCSP);
-        let value = CertificateEntry::File { certificate: certificate?, key: Some(key?), ocsp };
-        Some(Written { value, span: item.span.clone() })
+        Some(CertificateEntry::File { certificate: certificate?, key: Some(key?), ocsp })
     }
 }

@@ -33,7 +33,6 @@ impl ValueKind for HostName {
     }
 }
 
-/// A name without a wildcard.
 fn dns_name(text: &str) -> Result<String, Fault> {
     if text.contains('*') {
         return Err(Fault::new(format!("`{}` is a wildcard; one name is needed", shortened(text))));
@@ -61,7 +60,6 @@ impl ValueKind for SentServerName {
     }
 }
 
-/// A pinned public key.
 pub(crate) struct PublicKeyPin;
 
 impl ValueKind for PublicKeyPin {
@@ -77,7 +75,6 @@ impl ValueKind for PublicKeyPin {
     }
 }
 
-/// A rule about clients' names and keys.
 pub(crate) struct Identity;
 
 impl ValueKind for Identity {
@@ -121,10 +118,8 @@ impl ValueKind for BackendProtocols {
     }
 }
 
-/// A protocol in which clients request TLS (STARTTLS).
 pub(crate) struct StarttlsProtocol;
 
-/// What other programs call them.
 const ALSO: [(&str, &str); 7] = [
     ("pgsql", "postgresql"),
     ("postgres", "postgresql"),
@@ -162,7 +157,6 @@ impl ValueKind for StarttlsProtocol {
     }
 }
 
-/// A name for a greeting.
 pub(crate) struct AnnouncedName;
 
 impl ValueKind for AnnouncedName {

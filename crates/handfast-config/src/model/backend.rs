@@ -20,7 +20,6 @@ pub enum Target {
 }
 
 impl fmt::Display for Target {
-    /// As it is written in a configuration.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => address.fmt(f),

@@ -26,7 +26,6 @@ pub enum ProxySender {
 }
 
 impl fmt::Display for ProxySender {
-    /// As it is written in a configuration.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Prefix(prefix) => prefix.fmt(f),

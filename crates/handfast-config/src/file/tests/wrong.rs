@@ -135,7 +135,10 @@ const ONE_WRONG: &[(&str, &str)] = &[
         "error 7 \"access.log\" `access.log` is not a place for a log | a file here is `./access.log`",
     ),
     ("[access-log]\nto = \"logs/\"", "error 7 \"logs/\" `logs/` is a folder; a file is needed | -"),
-    ("[admin]\nlisten = 9901", "error 7 9901 expected a text, found a whole number | write `\"*:9901\"`"),
+    (
+        "[admin]\nlisten = 9901",
+        "error 7 9901 expected a text, such as `\"*:8443\"`, found a whole number | write `\"*:9901\"`",
+    ),
     // Certificates and keys.
     ("key = \"certificates\"", "error 6 \"certificates\" `certificates` is a folder; a file is needed | -"),
     ("key = \"\"", "error 6 \"\" the path is empty | -"),
