@@ -71,11 +71,11 @@ impl std::error::Error for Error {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use handfast_config::accounts::AccountError;
+    use handfast_config::accounts::find_user;
 
     #[test]
     fn who_wrote_it_wrong_is_told_apart_from_what_failed() {
-        let unknown = AccountError::Unknown { key: "process.user", what: "user", name: "nobdoy".into() };
+        let unknown = find_user("nobdoy").expect_err("there is none");
         let wrong = Error::from(ProcessError::from(unknown));
         assert_eq!(wrong.to_string(), "process.user: there is no user nobdoy on this machine");
         assert_eq!(wrong.outcome(), Outcome::WrongUse);
