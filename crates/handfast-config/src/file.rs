@@ -17,15 +17,13 @@ use super::check::{self, Listeners};
 use super::files::Named;
 use super::foreign;
 use super::keys;
-use super::model::Places;
 use super::model::{
-    Address, Backend, BackendTls, CertificateEntry, ClientCertificates, Clients, Config, Limits, Policy,
-    Process, Service, ServiceRule, Target, Tickets, Tls,
+    Address, Backend, BackendTls, CertificateEntry, ClientCertificates, Clients, Config, Limits, Places,
+    Policy, Process, Service, ServiceRule, Target, Tickets, Tls,
 };
 use super::policy;
 use super::problem::{Fault, Place, Problem};
-use super::reading::Reading;
-use super::reading::{Written, values};
+use super::reading::{Reading, Written, values};
 use super::syntax;
 use super::table::{Table, default_of};
 use client_certificates::client_certificates;
@@ -35,7 +33,6 @@ mod client_certificates;
 mod admission;
 mod backend_tls;
 mod clients;
-mod connect_through;
 mod source;
 mod starttls;
 mod proxy_protocol;
@@ -144,7 +141,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
     check::service_names(&sections);
     let services: Vec<Option<Service>> =
         sections.iter().map(|section| service(section, root, &process, &mut listeners)).collect();
-    if services.is_empty() && !root.has(&keys::SERVICE) {
+    if services.is_empty() && root.span_of(&keys::SERVICE).is_none() {
         let cure = "write [[service]] with `name`, `listen`, `backend` and `certificate`";
         root.missing(Fault::new("there is no service").hint(cure));
     }
@@ -200,7 +197,11 @@ fn service(
         backends: backends.as_deref().unwrap_or_default(),
         backend_tls: backend_tls.as_ref().and_then(Option::as_ref),
     };
-    around.check_backends(section);
+    if let Some(tls) = around.backend_tls {
+        backend_tls::check_names(section, tls, around.backends);
+        let is_plain = clients == Clients::Plain;
+        backend_tls::check_alpn(&section.inner(&keys::BACKEND_TLS), tls.value.as_ref(), is_plain);
+    }
     let rules = rules(section, &around);
     let written = rules.as_deref().unwrap_or_default();
     let mut tls = tls(section, root, &around, clients::terminate(clients, written));
@@ -223,7 +224,7 @@ fn service(
     let targets: Vec<&Target> =
         of_service.chain(others.flat_map(|list| list.iter())).map(|backend| &backend.target).collect();
     let connect_through =
-        section.read(&keys::CONNECT_THROUGH, |inner| connect_through::connect_through(inner, &targets));
+        section.read(&keys::CONNECT_THROUGH, |inner| source::connect_through(inner, &targets));
     let dialled = connect_through.iter().flatten().next().map_or(targets, |through| vec![&through.proxy]);
     let source = source::source(section, &dialled, process.user.as_deref());
 
@@ -275,15 +276,6 @@ struct Around<'a> {
     clients: Clients,
     backends: &'a [Written<Backend>],
     backend_tls: Option<&'a Written<Option<BackendTls>>>,
-}
-
-impl Around<'_> {
-    fn check_backends(&self, section: &Table<'_>) {
-        let Some(tls) = self.backend_tls else { return };
-        backend_tls::check_names(section, tls, self.backends);
-        let is_plain = self.clients == Clients::Plain;
-        backend_tls::check_alpn(&section.inner(&keys::BACKEND_TLS), tls.value.as_ref(), is_plain);
-    }
 }
 
 /// Limits; those of a service inherit `[limits]`.
@@ -344,35 +336,36 @@ fn certificates(section: &Table<'_>) -> Option<Vec<CertificateEntry>> {
     let certificates = section.required(&keys::CERTIFICATE);
     let key = section.optional(&keys::CERTIFICATE_KEY);
     let mut sources = values(certificates?);
-    // A wrong key is reported itself; the certificate would be reported to lack it.
-    let Some(key) = key else {
-        if section.written(&keys::CERTIFICATE_KEY).is_none() {
-            section.reading().named().certificates.push(sources.clone());
+    let is_in_place = key.is_some() || section.written(&keys::CERTIFICATE_KEY).is_none();
+    let wrong = match (sources.as_mut_slice(), key) {
+        (_, None) => None,
+        ([CertificateEntry::File { key: slot @ None, .. }], key) => {
+            *slot = key;
+            None
         }
-        return Some(sources);
-    };
-    let wrong = |what: &str, hint: &str| {
-        let certificate = section.written(&keys::CERTIFICATE).unwrap_or_default();
-        section
-            .error(&keys::CERTIFICATE_KEY, Fault::new(what).hint(hint).see(certificate, "the certificate"));
-        None
-    };
-    match sources.as_mut_slice() {
-        [CertificateEntry::File { key: slot @ None, .. }] => {
-            *slot = Some(key);
-            section.reading().named().certificates.push(sources.clone());
-            Some(sources)
+        ([CertificateEntry::File { .. }], _) => {
+            Some(("the certificate has its key already", "write the key once"))
         }
-        [CertificateEntry::File { .. }] => wrong("the certificate has its key already", "write the key once"),
-        [CertificateEntry::Folder(_)] => wrong(
+        ([CertificateEntry::Folder(_)], _) => Some((
             "`key` cannot go with a folder",
             "put the key into the folder, in the certificate's file or beside it",
-        ),
-        _ => wrong(
+        )),
+        _ => Some((
             "`key` cannot go with several certificates",
             "write each with its key: `certificate = [{ certificate = \"a.pem\", key = \"a.key\" }, …]`",
-        ),
+        )),
+    };
+    if let Some((what, hint)) = wrong {
+        let certificate = section.written(&keys::CERTIFICATE).unwrap_or_default();
+        let fault = Fault::new(what).hint(hint).see(certificate, "the certificate");
+        section.error(&keys::CERTIFICATE_KEY, fault);
+        return None;
     }
+    // A wrong key is reported itself; the certificate would be reported to lack it.
+    if is_in_place {
+        section.reading().named().certificates.push(sources.clone());
+    }
+    Some(sources)
 }
 
 fn rules(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<ServiceRule>> {

@@ -5,13 +5,13 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use handfast_tls::Severity as FindingSeverity;
 use handfast_tls::client;
 use handfast_tls::client_certificates::{self, Demand, KnownLists};
 use handfast_tls::load;
 use handfast_tls::weak;
-use handfast_tls::{Finding, Severity as FindingSeverity};
 
-use super::accounts::{AccountError, find_group, find_user};
+use super::accounts::{find_group, find_user};
 use super::model::{CertificateEntry, ClientChecks, Places};
 use super::problem::{Place, Problem, sort_by_place};
 
@@ -56,24 +56,18 @@ impl Named {
             findings.extend(client::load_trust(file, &loaded.lists, now).findings);
         }
         for finding in findings.iter().filter(|finding| finding.severity == FindingSeverity::Error) {
-            let problem = self.problem(finding);
+            let place = self.places.place(&finding.file);
+            let problem =
+                Problem { hint: finding.hint.clone(), ..Problem::error(place, finding.to_string()) };
             if !problems.contains(&problem) {
                 problems.push(problem);
             }
         }
-        let unknown = |place: &Place, error: AccountError| Problem::error(place.clone(), error.to_string());
-        if let Some((name, place)) = &self.user {
-            problems.extend(find_user(name).err().map(|error| unknown(place, error)));
-        }
-        if let Some((name, place)) = &self.group {
-            problems.extend(find_group(name).err().map(|error| unknown(place, error)));
-        }
+        let user = self.user.iter().filter_map(|(name, place)| Some((find_user(name).err()?, place)));
+        let group = self.group.iter().filter_map(|(name, place)| Some((find_group(name).err()?, place)));
+        let unknown = user.chain(group);
+        problems.extend(unknown.map(|(error, place)| Problem::error(place.clone(), error.to_string())));
         sort_by_place(&mut problems);
         problems
-    }
-
-    fn problem(&self, finding: &Finding) -> Problem {
-        let place = self.places.place(&finding.file);
-        Problem { hint: finding.hint.clone(), ..Problem::error(place, finding.to_string()) }
     }
 }

@@ -8,7 +8,7 @@ use super::model::{Address, Config};
 use super::{FlagInput, Problem, from_flags, load, load_text, render};
 
 /// Where a configuration comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum ConfigSource {
     /// A file.
     File(PathBuf),
@@ -39,14 +39,6 @@ impl fmt::Debug for ConvertedConfig {
         f.debug_struct("ConvertedConfig").field("file", &self.file).finish_non_exhaustive()
     }
 }
-
-impl PartialEq for ConvertedConfig {
-    fn eq(&self, other: &Self) -> bool {
-        self.file == other.file
-    }
-}
-
-impl Eq for ConvertedConfig {}
 
 /// A configuration that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]

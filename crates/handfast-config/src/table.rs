@@ -122,11 +122,6 @@ impl<'t> Table<'t> {
         self.optional(key).unwrap_or_else(|| default_of(key))
     }
 
-    /// Whether a section inside this one is written.
-    pub(crate) fn has(&self, section: &Section) -> bool {
-        self.entry(section.name).is_some()
-    }
-
     /// The place of a section inside this one, if it is written.
     pub(crate) fn span_of(&self, section: &Section) -> Option<Range<usize>> {
         self.entry(section.name).map(|value| value.span())
@@ -135,18 +130,15 @@ impl<'t> Table<'t> {
     pub(crate) fn inner(&self, section: &'static Section) -> Table<'t> {
         let absent = Table { span: self.span.clone(), ..Table::absent(section, self.reading) };
         let Some(value) = self.entry(section.name) else { return absent };
-        match value.get_ref() {
-            DeValue::Table(entries) => Table::open(section, entries, value.span(), self.reading),
-            DeValue::Array(_) if value.get_ref().as_array().is_some_and(|list| list.iter().all(is_table)) => {
-                let what = format!("{} is written once, in single brackets", section.header);
-                self.reading.error(&value.span(), Fault::new(what));
-                absent
+        let fault = match value.get_ref() {
+            DeValue::Table(entries) => return Table::open(section, entries, value.span(), self.reading),
+            DeValue::Array(list) if list.iter().all(|item| item.get_ref().is_table()) => {
+                Fault::new(format!("{} is written once, in single brackets", section.header))
             }
-            _ => {
-                self.reading.error(&value.span(), self.not_a_section(section, &Item::new(value)));
-                absent
-            }
-        }
+            _ => not_a_section(section, &Item::new(value)),
+        };
+        self.reading.error(&value.span(), fault);
+        absent
     }
 
     /// What `read` makes of the section inside this one; the inner `None`: it is not written.
@@ -162,48 +154,31 @@ impl<'t> Table<'t> {
     /// The sections of one name inside this one, in the order written.
     pub(crate) fn inner_list(&self, section: &'static Section) -> Vec<Table<'t>> {
         let Some(value) = self.entry(section.name) else { return Vec::new() };
+        let open = |item: &'t Spanned<DeValue<'t>>| match item.get_ref() {
+            DeValue::Table(entries) => Some(Table::open(section, entries, item.span(), self.reading)),
+            _ => {
+                self.reading.error(&item.span(), not_a_section(section, &Item::new(item)));
+                None
+            }
+        };
         match value.get_ref() {
-            DeValue::Array(list) => list
-                .iter()
-                .filter_map(|item| match item.get_ref() {
-                    DeValue::Table(entries) => Some(Table::open(section, entries, item.span(), self.reading)),
-                    _ => {
-                        self.reading.error(&item.span(), self.not_a_section(section, &Item::new(item)));
-                        None
-                    }
-                })
-                .collect(),
+            DeValue::Array(list) => list.iter().filter_map(open).collect(),
             DeValue::Table(entries) => {
                 let what = format!("there may be several of these, so each begins with {}", section.header);
                 self.reading.error(&value.span(), Fault::new(what));
                 // What is inside is read all the same, for the problems in it.
                 vec![Table::open(section, entries, value.span(), self.reading)]
             }
-            _ => {
-                self.reading.error(&value.span(), self.not_a_section(section, &Item::new(value)));
-                Vec::new()
-            }
+            _ => open(value).into_iter().collect(),
         }
     }
 
     /// Whether an unknown key is probably a misspelling of this one; it has been reported as that.
     fn is_misspelt(&self, key: &dyn Entry) -> bool {
-        let mut words = self
-            .entries
-            .into_iter()
-            .flat_map(|entries| entries.iter())
-            .map(|(name, _)| name.get_ref().as_ref());
-        words.any(|word| {
+        let names = self.entries.into_iter().flat_map(|entries| entries.keys());
+        names.map(|name| name.get_ref().as_ref()).any(|word| {
             self.section.names().all(|known| known != word) && meant(word, self.section) == Some(key.name)
         })
-    }
-
-    fn not_a_section(&self, section: &Section, item: &Item<'_>) -> Fault {
-        let fault = Fault::new(format!("`{}` is a section, not {}", section.name, item.kind_name()));
-        match section.short {
-            "" => fault.hint(format!("write {} on a separate line, and its keys below", section.header)),
-            short => fault.hint(format!("write {short}")),
-        }
     }
 
     fn entry(&self, name: &str) -> Option<&'t Spanned<DeValue<'t>>> {
@@ -211,8 +186,12 @@ impl<'t> Table<'t> {
     }
 }
 
-fn is_table(item: &Spanned<DeValue<'_>>) -> bool {
-    matches!(item.get_ref(), DeValue::Table(_))
+fn not_a_section(section: &Section, item: &Item<'_>) -> Fault {
+    let fault = Fault::new(format!("`{}` is a section, not {}", section.name, item.kind_name()));
+    match section.short {
+        "" => fault.hint(format!("write {} on a separate line, and its keys below", section.header)),
+        short => fault.hint(format!("write {short}")),
+    }
 }
 
 /// The value that holds when a key is not written.

@@ -1,9 +1,9 @@
 //! TLS towards the backends, from its section to the model.
 
-use super::check::{no_effect, warn_no_effect};
-use super::policy;
+use super::check::no_effect;
+use super::{policy, starttls};
 use crate::keys;
-use crate::model::{Backend, BackendAlpn, BackendTls, BackendVerification, SentName, Starttls, Target};
+use crate::model::{Backend, BackendAlpn, BackendTls, BackendVerification, SentName, Target};
 use crate::problem::Fault;
 use crate::reading::Written;
 use crate::schema::Entry;
@@ -25,7 +25,8 @@ pub(super) fn read(section: &Table<'_>) -> Option<Written<Option<BackendTls>>> {
         return Some(Written { value: None, span: section.span().clone() });
     }
     check_verification(section, verify);
-    let starttls = starttls(section);
+    let names = (&keys::BACKEND_STARTTLS, &keys::BACKEND_STARTTLS_NAME);
+    let starttls = starttls::read(section, names.0, names.1, Some("the backend speaks"));
     if key.is_some() && section.written(&keys::BACKEND_CERTIFICATE).is_none() {
         let fault =
             Fault::new("a `key` without its `certificate`").hint("add `certificate`, or remove `key`");
@@ -46,17 +47,6 @@ pub(super) fn read(section: &Table<'_>) -> Option<Written<Option<BackendTls>>> {
     };
     check_name(section, &tls);
     Some(Written { value: Some(tls), span: section.span().clone() })
-}
-
-/// The protocol in which TLS is requested from backends (STARTTLS).
-fn starttls(section: &Table<'_>) -> Option<Starttls> {
-    let protocol = section.optional(&keys::BACKEND_STARTTLS);
-    let name = section.optional(&keys::BACKEND_STARTTLS_NAME);
-    if section.written(&keys::BACKEND_STARTTLS).is_none() {
-        let why = "the backend speaks TLS from the first byte, see `starttls`";
-        warn_no_effect(section, &keys::BACKEND_STARTTLS_NAME, why);
-    }
-    Some(Starttls { protocol: protocol?, name })
 }
 
 /// Keys that contradict `verify`.

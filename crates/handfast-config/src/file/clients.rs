@@ -74,7 +74,7 @@ pub(super) fn check_service(section: &Table<'_>, clients: Clients, rules: &[Tabl
         }
     }
     for (inner, replacing) in SECTIONS_OF_TERMINATION {
-        let takes = |rule: &&Table<'_>| replacing.is_none_or(|own| !rule.has(own));
+        let takes = |rule: &&Table<'_>| replacing.is_none_or(|own| rule.span_of(own).is_none());
         if !terminating.iter().copied().any(|rule| takes(&rule)) {
             no_effect_of_section(section, inner, why);
         }

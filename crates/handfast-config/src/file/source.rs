@@ -1,13 +1,14 @@
-//! Reads where connections to backends come from.
+//! How backends are reached: `source` and `[service.connect-through]`, read and checked against what is around them.
 
 use std::net::IpAddr;
 
 use crate::check::warn_no_effect;
 use crate::keys;
 use crate::kind::SourceItem;
-use crate::model::{Address, Source, Target};
+use crate::model::{Address, ConnectThrough, Source, Target};
 use crate::problem::Fault;
 use crate::reading::Written;
+use crate::schema::Entry;
 use crate::table::Table;
 
 /// Each that has no port left costs a whole search of the kernel's before the next one is tried.
@@ -59,4 +60,39 @@ pub(super) fn source(section: &Table<'_>, dialled: &[&Target], user: Option<&str
         return refuse(Fault::new(format!("no source address is an {family} one, as the backend `{to}` is")));
     }
     Some(Source::Own(own))
+}
+
+/// `[service.connect-through]`; `backends`: those that are to be reached through the proxy.
+pub(super) fn connect_through(section: &Table<'_>, backends: &[&Target]) -> Option<ConnectThrough> {
+    let kind = section.required(&keys::THROUGH_TYPE);
+    let proxy = section.required(&keys::THROUGH_ADDRESS);
+    let user = section.optional(&keys::THROUGH_USER);
+    let password = section.optional(&keys::THROUGH_PASSWORD);
+    if let Some(user) = &user
+        && (user.is_empty() || user.len() > 255 || user.contains(':') || user.chars().any(char::is_control))
+    {
+        let allowed = "1 to 255 bytes without a colon or control characters (RFC 7617 §2)";
+        let fault = Fault::new("this cannot be a user's name for a proxy").allowed(allowed);
+        section.error(&keys::THROUGH_USER, fault);
+        return None;
+    }
+    let (own, other): (&dyn Entry, &dyn Entry) = match user {
+        Some(_) => (&keys::THROUGH_USER, &keys::THROUGH_PASSWORD),
+        None => (&keys::THROUGH_PASSWORD, &keys::THROUGH_USER),
+    };
+    if user.is_some() != password.is_some() {
+        let (own_name, other) = (own.name, other.name);
+        let fault = Fault::new(format!("a `{own_name}` without its `{other}`"));
+        section.error(own, fault.hint(format!("add `{other}`, or remove `{own_name}`")));
+        return None;
+    }
+    let is_near = |target: &&&Target| matches!(target, Target::Address(Address::Unix(_)) | Target::BuiltIn);
+    if let Some(near) = backends.iter().find(is_near) {
+        let fault =
+            Fault::new(format!("no proxy can connect to the backend `{near}`: it is on this machine alone"));
+        let fault = fault.hint("give the backend an address, or a separate service");
+        section.reading().error(section.span(), fault);
+        return None;
+    }
+    Some(ConnectThrough { kind: kind?, proxy: proxy?, login: user.zip(password) })
 }

@@ -4,18 +4,30 @@ use handfast_wire::starttls::Protocol;
 
 use crate::check::warn_no_effect;
 use crate::keys;
+use crate::kind::{AnnouncedName, StarttlsProtocol};
 use crate::model::{BackendTls, Clients, ServiceRule, Starttls, Tls};
 use crate::problem::Fault;
 use crate::reading::Written;
+use crate::schema::Key;
 use crate::table::Table;
 
 pub(super) fn starttls(section: &Table<'_>, clients: Clients) -> Option<Starttls> {
-    let protocol = section.optional(&keys::STARTTLS);
-    let name = section.optional(&keys::STARTTLS_NAME);
-    if section.written(&keys::STARTTLS).is_none() && clients == Clients::Tls {
-        let why = "clients speak TLS from the first byte, see `starttls`";
-        warn_no_effect(section, &keys::STARTTLS_NAME, why);
+    // The reason of any other clients is reported with the rest of their keys.
+    let without = (clients == Clients::Tls).then_some("clients speak");
+    read(section, &keys::STARTTLS, &keys::STARTTLS_NAME, without)
+}
+
+/// The keys of one side; `without`: who speaks TLS from the first byte where no protocol is written.
+pub(super) fn read(
+    section: &Table<'_>,
+    protocol: &Key<StarttlsProtocol>,
+    name: &Key<AnnouncedName>,
+    without: Option<&str>,
+) -> Option<Starttls> {
+    if let Some(speak) = without.filter(|_| section.written(protocol).is_none()) {
+        warn_no_effect(section, name, &format!("{speak} TLS from the first byte, see `starttls`"));
     }
+    let (protocol, name) = (section.optional(protocol), section.optional(name));
     Some(Starttls { protocol: protocol?, name })
 }
 
