@@ -1,7 +1,4 @@
-//! Giving up privileges: from the user that started the process to the service user.
-//!
-//! In: user and group by name. Out: a process that runs as this user and group, for good. Called when everything that needs
-//! privileges is open and before any client is served.
+//! Giving up privileges: from the user that started the process to the service user, for good, before any client is served.
 //!
 //! **Root and files that the user can replace.** An attacker who took over the service once must not become root by links that were left
 //! behind. So root changes the owner of a file only where no other user can replace the file (`trusted_path.rs`),

@@ -1,8 +1,6 @@
 //! The service manager, if one started this process: what it passed, and the notifications that it receives (sd_notify(3)).
 //!
-//! In: the environment at the start, and state changes of the program. Out: sockets to serve from; datagrams `READY=1`,
-//! `RELOADING=1`, `STOPPING=1`, `WATCHDOG=1`, a status text, and the sockets for its descriptor store (`descriptor_store.rs`). Without a
-//! service manager, nothing is sent.
+//! In: the environment at the start, and state changes. Out: sockets to serve from, datagrams, and sockets for its descriptor store.
 
 use std::ffi::OsStr;
 use std::io::{self, IoSlice};

@@ -6,7 +6,7 @@
 //! a connection's life     accept ─ hello ─ handshake ─ route ─ connect ─ relay ─ close      (worker threads)
 //!                                           path.rs has it on one screen
 //! a configuration's life  handfast-config ─ state ─ reload                                  (control thread)
-//! the program's life      start/prepared ─ start/bound ─ serving ─ draining                 (control thread)
+//! the program's life      start (prepared ─ bound) ─ serving ─ draining                    (control thread)
 //! ```
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,6 @@
 //! A configuration's life, third part: what runs. Immutable; a connection keeps the one it was accepted with.
 //!
-//! In: a [`Config`] that has been checked, and the files that it names. Out: a [`State`] with everything loaded, or
-//! everything that is wrong with it (`state/build.rs`). Nothing that serves is touched before the state is whole.
+//! A [`State`] is made of a [`Config`] and the files that it names, whole or not at all (`state/build.rs`).
 
 use crate::backends::tls::BackendTlsSettings;
 use handfast_process::sandbox::Reach;
@@ -36,14 +35,12 @@ mod carried;
 mod checks;
 mod dialling;
 mod report;
-mod rings;
 mod service;
 
 pub(crate) use build::{Built, build};
-pub(crate) use carried::{CarriedOver, SharedCarriedOver, make_throwaway};
+pub(crate) use carried::{CarriedOver, GivenKeys, KeyRings, RingId, SharedCarriedOver, make_throwaway};
 pub(crate) use checks::check_plans;
 pub(crate) use report::Report;
-pub(crate) use rings::{GivenKeys, KeyRings, RingId};
 
 /// What runs.
 #[derive(Debug)]

@@ -1,8 +1,7 @@
 //! Channels to the key process: a request, and its answer or the reason why there is none.
 //!
-//! In: a request. Out: the answer to this request. A thread takes a channel at its first request, returns it when it
-//! ends, and has one request at a time; each request has an id, so
-//! that a late answer is not taken for the answer to the next request.
+//! A thread takes a channel at its first request, returns it when it ends, and has one request at a time. Each request has an id, so that a
+//! late answer is not taken for the answer to the next one.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;

@@ -1,8 +1,7 @@
 //! The key process: reads the files that hold keys, and signs with them for the proxy. It communicates with no other process.
 //!
-//! In: requests on its channels. Out: answers: what is public of a file, signatures. Each channel has a thread, as at its other end: so
-//! no request waits for the RSA-4096 signature of another one, which takes 4 ms, and the two threads of a channel take turns on one
-//! processor.
+//! Each channel has a thread, as at its other end: so no request waits for the RSA-4096 signature of another one, which takes 4 ms, and the
+//! two threads of a channel take turns on one processor.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -1,7 +1,4 @@
-//! The supervisor: starts the key process, and again when it ends. It has no keys, and ends with the proxy.
-//!
-//! In: from the proxy, the far ends of its channels, and the paths of files with keys. Out: a key process that has these, and a message to
-//! the proxy when one ends. One thread, which only waits.
+//! The supervisor: starts the key process, and again when it ends. It has no keys, only waits, and ends with the proxy.
 
 use std::io;
 use std::os::fd::OwnedFd;

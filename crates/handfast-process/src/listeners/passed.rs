@@ -1,7 +1,4 @@
-//! Listening sockets that were passed to this process, and the listener that each is for.
-//!
-//! In: sockets of a service manager, with its names for them; sockets of the previous process, with the listeners that it had them
-//! for. Out: the sockets of each listener, and those that no listener has.
+//! Listening sockets that were passed to this process by a service manager or the previous process, and the listener that each is for.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,4 @@
-//! The built-in backend: something behind the proxy when nothing else is there yet.
-//!
-//! In: whatever the proxy relays. Out: a small page for an HTTP/1 request, and everything else echoed. It listens on a
-//! port of the loopback interface that the kernel chooses.
+//! The built-in backend, for a first try: a small page for an HTTP/1 request, and everything else echoed, on a port of loopback.
 
 use std::io;
 use std::net::Ipv4Addr;

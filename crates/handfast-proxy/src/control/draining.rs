@@ -1,6 +1,4 @@
-//! The last stage: nothing is accepted any more, and connections may end by themselves until the drain deadline.
-//!
-//! In: a program that served. Out: how it ended. The rest of the connections is cut.
+//! The last stage: nothing is accepted any more, connections may end until the drain deadline, and the rest is cut.
 
 use std::time::Duration;
 

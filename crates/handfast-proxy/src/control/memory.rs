@@ -1,8 +1,7 @@
 //! When the program gives freed memory back to the system: after a crowd of connections has ended, and not while many come.
 //!
-//! In: how many connections have ended. Out: whether it is time. The C library keeps what a thread has freed for that thread: after a
-//! flood of 1,000 handshakes at once the process stayed at its peak until the next reload. To give it back takes about 0.1 ms for each
-//! MB that a thread has freed, during which this thread waits if it allocates; so not while it has much to do.
+//! The C library keeps what a thread has freed: after 1,000 handshakes at once the process stayed at its peak until the next reload. To
+//! give it back takes about 0.1 ms for each MB that a thread has freed, during which this thread waits if it allocates.
 
 use std::time::Duration;
 

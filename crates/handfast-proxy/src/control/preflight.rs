@@ -1,7 +1,5 @@
-//! What a start would fail on, on this machine: `check` asks, so that nothing is found out only by an outage.
-//!
-//! In: a configuration that is right in itself. Out: what would prevent this machine and this user from serving it.
-//! Everything is tried as a start does it, as the user that it would be done by, and undone at once; nothing is made.
+//! What would prevent this machine and this user from serving a configuration: `check` tries everything as a start does it, as the
+//! user that it would be done by, and undoes it at once; nothing is made.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};

@@ -1,7 +1,4 @@
-//! The parts of a program that serves, and what is done with them at whatever stage.
-//!
-//! In: a new state, new addresses, new keys. Out: orders for the workers, and what those see who look in. The stages that
-//! own it are `serving.rs` and `draining.rs`.
+//! The parts of a program that serves, and what is done with them in both stages that own it (`serving.rs`, `draining.rs`).
 
 use crate::state::check_plans;
 use std::rc::Rc;

@@ -1,7 +1,4 @@
-//! The third stage: every worker accepts. The control thread's loop.
-//!
-//! In: signals, requests of the admin listener, answers about names, changed files, what workers say. Out: orders for the
-//! workers, until it is time to drain.
+//! The third stage: every worker accepts. The control thread's loop, until it is time to drain.
 
 use std::sync::Arc;
 

@@ -1,8 +1,6 @@
-//! When to compare the files that are served with those on disk.
+//! When to compare the files that are served with those on disk: in every interval, and soon after the kernel reports a change (inotify(7)).
 //!
-//! In: folders, and an interval. Out: [`Watch::look_is_due`], soon after the kernel reports a change (inotify(7)), and in every
-//! interval whatever it reports. Notifications only make a look come sooner. What a look does not find the next one does, so a
-//! notification that is lost, or never sent (file systems of other machines, a link in the middle of a path), costs an interval.
+//! A notification that is lost, or never sent (file systems of other machines, a link in the middle of a path), costs an interval.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -1,6 +1,4 @@
-//! Making a state: reads everything that a configuration names, and says everything that is wrong with it.
-//!
-//! In: a configuration, the state before, what is carried over. Out: [`Built`]. Nothing that serves is touched.
+//! Making a state: reads everything that a configuration names, and says everything that is wrong with it. Nothing that serves is touched.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,9 +15,8 @@ use handfast_tls::shared_keys;
 use handfast_tls::ticket::KeySet;
 use handfast_tls::weak::{self, Lists};
 
-use super::carried::CarriedOver;
+use super::carried::{CarriedOver, RingId};
 use super::report::{self, Report};
-use super::rings::RingId;
 use super::service::ServiceBuilder;
 use super::{ServiceState, State};
 use handfast_config::model::{self, Config, Places};

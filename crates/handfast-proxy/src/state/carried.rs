@@ -1,4 +1,5 @@
-//! What is carried from each state to the next: ticket keys, the throwaway certificate, the built-in backend.
+//! What is carried from each state to the next: ticket keys (one ring for each combination of file, rotation and lifetime), the throwaway
+//! certificate, the built-in backend.
 
 #![expect(
     clippy::disallowed_types,
@@ -8,13 +9,13 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use handfast_tls::apart::Holder;
 use handfast_tls::throwaway::{self, Throwaway};
+use handfast_tls::ticket::{KeySet, KeySource, KeyText, TicketKeys, TicketSettings};
 
-use super::rings::KeyRings;
-use handfast_config::model::{Address, CertificateEntry, Config};
+use handfast_config::model::{Address, CertificateEntry, Config, Tickets};
 use handfast_process::key_process::KeyProcess;
 use handfast_process::privileges::ServiceUser;
 
@@ -101,4 +102,119 @@ fn write_aside(path: &Path, text: &str) -> io::Result<()> {
     let aside = PathBuf::from(name);
     std::fs::File::create(&aside)?.write_all(text.as_bytes())?;
     std::fs::rename(&aside, path)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RingId(usize);
+
+/// What makes two services use the same keys: source, rotation and lifetime.
+type RingIdentity = (KeySource, Duration, Duration);
+
+/// Keys that were in the memory of the process before this one.
+#[derive(Debug)]
+pub(crate) struct GivenKeys {
+    pub(crate) rotate: Duration,
+    pub(crate) lifetime: Duration,
+    pub(crate) text: KeyText,
+}
+
+/// All ticket keys of the process. They outlive reloads, so sessions do too.
+#[derive(Debug, Default)]
+pub(crate) struct KeyRings {
+    rings: Vec<(RingIdentity, TicketKeys)>,
+    /// For rings that are not made yet.
+    given: Vec<GivenKeys>,
+    /// The user that makes their files where it can replace them.
+    user: ServiceUser,
+}
+
+impl KeyRings {
+    /// With keys of the process before this one, for services that want just those; `user` serves.
+    pub(crate) fn with(given: Vec<GivenKeys>, user: ServiceUser) -> Self {
+        Self { rings: Vec::new(), given, user }
+    }
+
+    /// Those that are in memory alone, for the process that follows.
+    pub(crate) fn to_give(&self) -> Vec<GivenKeys> {
+        let given = |(identity, keys): &(RingIdentity, TicketKeys)| {
+            let (_, rotate, lifetime) = identity;
+            Some(GivenKeys { rotate: *rotate, lifetime: *lifetime, text: keys.to_give()? })
+        };
+        self.rings.iter().filter_map(given).collect()
+    }
+
+    /// Keys for a ring without a file: those that were given, or new ones.
+    fn in_memory(
+        &mut self,
+        now: SystemTime,
+        settings: TicketSettings,
+    ) -> Result<TicketKeys, handfast_tls::Error> {
+        let of_ring =
+            |given: &GivenKeys| (given.rotate, given.lifetime) == (settings.rotate, settings.lifetime);
+        if let Some(place) = self.given.iter().position(of_ring) {
+            let given = self.given.swap_remove(place);
+            if let Some(keys) = TicketKeys::given(&given.text, now, settings)? {
+                return Ok(keys);
+            }
+            tracing::warn!(
+                "the ticket keys of the process before this one are not understood: its clients make a full handshake"
+            );
+        }
+        TicketKeys::random(now, settings)
+    }
+
+    /// Keys for a ring with a file.
+    fn in_file(
+        &self,
+        path: &Path,
+        now: SystemTime,
+        settings: TicketSettings,
+    ) -> Result<TicketKeys, handfast_tls::Error> {
+        let made = self.user.act_on(path, || TicketKeys::load_or_create(path, now, settings));
+        made.unwrap_or_else(|error| {
+            let source = io::Error::other(error.to_string());
+            Err(handfast_tls::Error::File { act: "read ticket keys", file: path.to_path_buf(), source })
+        })
+    }
+
+    pub(super) fn ring(
+        &mut self,
+        tickets: &Tickets,
+        now: SystemTime,
+    ) -> Result<(RingId, Arc<KeySet>), handfast_tls::Error> {
+        let identity = (tickets.key_source.clone(), tickets.rotate, tickets.lifetime);
+        let known = self.rings.iter().position(|(known, _)| *known == identity);
+        let index = match known {
+            Some(index) => index,
+            None => {
+                let settings = TicketSettings { rotate: tickets.rotate, lifetime: tickets.lifetime };
+                let keys = match &tickets.key_source {
+                    KeySource::File(path) => self.in_file(path, now, settings)?,
+                    KeySource::Memory => self.in_memory(now, settings)?,
+                };
+                self.rings.push((identity, keys));
+                self.rings.len() - 1
+            }
+        };
+        Ok((RingId(index), self.rings[index].1.keys()))
+    }
+
+    /// Rotates what is due and reads what other processes wrote; the sets that have changed, and what went wrong.
+    pub(crate) fn refresh(&mut self, now: SystemTime) -> (Vec<(RingId, Arc<KeySet>)>, Vec<String>) {
+        let mut changed = Vec::new();
+        let mut problems = Vec::new();
+        for (index, (_, keys)) in self.rings.iter_mut().enumerate() {
+            match keys.refresh(now) {
+                Ok(Some(keys)) => changed.push((RingId(index), keys)),
+                Ok(None) => {}
+                Err(error) => problems.push(error.to_string()),
+            }
+        }
+        (changed, problems)
+    }
+
+    /// When to refresh next; `None` without any keys.
+    pub(crate) fn next_refresh(&self) -> Option<SystemTime> {
+        self.rings.iter().map(|(_, keys)| keys.next_refresh()).min()
+    }
 }

@@ -1,7 +1,4 @@
 //! Making one service of a state: what it needs of files, and what is kept of the service that it replaces.
-//!
-//! In: a service as it is configured, the same one of the state before, and what all services share ([`BuildContext`]). Out: a
-//! [`ServiceState`], or errors in the report of the context.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +13,7 @@ use handfast_tls::store::{CertificateStore, Resolver};
 use handfast_tls::ticket::KeySet;
 
 use super::build::BuildContext;
-use super::rings::RingId;
+use super::carried::RingId;
 use super::{Authorities, RouteState, ServiceState, State, report, seconds};
 use crate::admission::Admission;
 use crate::admission::permits::{AddressLimit, Pool};

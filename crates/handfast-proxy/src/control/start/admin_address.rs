@@ -1,6 +1,4 @@
-//! The admin address: bound at a start, or waited for while another Handfast has it.
-//!
-//! In: the address of the configuration. Out: a listener that serves, now or as soon as the process before this one stops.
+//! The admin address: bound at a start, or waited for until the process before this one stops.
 
 use std::io;
 use std::rc::Rc;

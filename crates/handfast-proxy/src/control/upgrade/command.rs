@@ -34,18 +34,8 @@ const TEXT: usize = 4096;
 /// File systems whose files are interfaces of the kernel (magic.h): proc, sysfs, cgroup, cgroup2, debugfs, tracefs, securityfs,
 /// selinux, configfs, binfmt_misc, efivarfs, bpf. What root writes there means something else than what others write.
 const KERNEL_INTERFACES: [i64; 12] = [
-    0x9fa0,
-    0x6265_6572,
-    0x0027_e0eb,
-    0x6367_7270,
-    0x6462_6720,
-    0x7472_6163,
-    0x7363_6673,
-    0xf97c_ff8c,
-    0x6265_6570,
-    0x4249_4e4d,
-    0xde5e_81e4,
-    0xcafe_4a11,
+    0x9fa0, 0x62656572, 0x0027e0eb, 0x63677270, 0x64626720, 0x74726163, 0x73636673, 0xf97cff8c, 0x62656570,
+    0x42494e4d, 0xde5e81e4, 0xcafe4a11,
 ];
 /// The device number of /dev/null: major 1, minor 3 (null(4)).
 const NULL: (u32, u32) = (1, 3);

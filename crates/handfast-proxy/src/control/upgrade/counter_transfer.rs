@@ -1,7 +1,6 @@
 //! Counters continue: the draining process sends its counters to the one that took over, until it ends.
 //!
-//! In: the numbers of the process before. Out: the same in the process after it, which adds them to its own. Each update is complete,
-//! so a lost one costs nothing. When the receiving process has ended, the counters go to the process that serves by then.
+//! Each update is complete, so a lost one costs nothing. When the receiving process has ended, they go to the one that serves by then.
 
 use std::io;
 use std::os::unix::net::UnixStream;

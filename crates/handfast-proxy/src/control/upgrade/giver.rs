@@ -1,7 +1,6 @@
 //! The running process's side: a separate thread receives each request at the socket, and the control thread decides.
 //!
-//! In: connections from `handfast upgrade` and from a process that takes over. Out: the requests ([`UpgradeEvent`]), and once another
-//! process serves, its addresses. One take-over at a time; whatever fails before that leaves everything as it was.
+//! One take-over at a time; whatever fails before another process serves leaves everything as it was.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -86,11 +85,11 @@ pub(crate) struct Offered {
 
 impl Offered {
     /// Nothing yet but what is known of backends and keys.
-    pub(in crate::control) fn new(offer: Offer) -> Self {
+    pub(crate) fn new(offer: Offer) -> Self {
         Self { offer, sockets: Vec::new() }
     }
 
-    pub(in crate::control) fn add(&mut self, said: Socket, socket: Arc<OwnedFd>) {
+    pub(crate) fn add(&mut self, said: Socket, socket: Arc<OwnedFd>) {
         self.offer.sockets.push(said);
         self.sockets.push(socket);
     }
@@ -219,7 +218,7 @@ impl Upgrades {
     }
 
     /// Adds the counters of a previous process to those of this one for as long as it sends them; refused when there are too many.
-    pub(in crate::control) fn receive_counters(&self, sender: UnixStream, registry: Arc<Registry>) {
+    pub(crate) fn receive_counters(&self, sender: UnixStream, registry: Arc<Registry>) {
         match Arc::clone(&self.counter_senders).try_acquire_owned() {
             Ok(place) => receive_counters(sender, registry, place),
             Err(_) => tracing::warn!(
@@ -254,7 +253,7 @@ impl Upgrades {
 
     /// Starts a process that takes over, for `asker`; `may_start`: whether it would have the rights that this one had
     /// at its start.
-    pub(in crate::control) fn start(
+    pub(crate) fn start(
         &mut self,
         program: Option<PathBuf>,
         asker: UnixStream,
@@ -300,7 +299,7 @@ impl Upgrades {
     }
 
     /// Gives a process what it needs to take over, and receives whether it serves.
-    pub(in crate::control) fn give(&mut self, taker: UnixStream, process: u32, offered: Offered) {
+    pub(crate) fn give(&mut self, taker: UnixStream, process: u32, offered: Offered) {
         let under_way = self.under_way.get_or_insert_default();
         under_way.taker = Some(process);
         let given = self.converse(move |events| {
@@ -312,16 +311,16 @@ impl Upgrades {
         }
     }
 
-    pub(in crate::control) fn is_taker(&self, process: u32) -> bool {
+    pub(crate) fn is_taker(&self, process: u32) -> bool {
         self.under_way.as_ref().is_some_and(|under_way| under_way.taker == Some(process))
     }
 
-    pub(in crate::control) fn is_attempt(&self, attempt: u64) -> bool {
+    pub(crate) fn is_attempt(&self, attempt: u64) -> bool {
         self.under_way.as_ref().is_some_and(|under_way| under_way.attempt == attempt)
     }
 
     /// The upgrade failed: the asker receives the reason, and the process that was started is ended.
-    pub(in crate::control) fn failed(&mut self, why: &str) {
+    pub(crate) fn failed(&mut self, why: &str) {
         let Some(UnderWay { asker, end, .. }) = self.under_way.take() else { return };
         tracing::error!("upgrade failed, this process serves on: {why}");
         if let Some(asker) = asker {
@@ -334,7 +333,7 @@ impl Upgrades {
     }
 
     /// The upgrade succeeded: the asker is notified.
-    pub(in crate::control) fn done(&mut self, text: String) {
+    pub(crate) fn done(&mut self, text: String) {
         tracing::info!("{text}");
         if let Some(UnderWay { asker: Some(asker), .. }) = self.under_way.take() {
             // The asker may have left.
@@ -343,7 +342,7 @@ impl Upgrades {
     }
 
     /// The socket, for the process that follows.
-    pub(in crate::control) fn socket(&self) -> Option<(Socket, Arc<OwnedFd>)> {
+    pub(crate) fn socket(&self) -> Option<(Socket, Arc<OwnedFd>)> {
         let UpgradeSocket { path, socket, .. } = self.socket_at.as_ref()?;
         let written = Some((&Address::Unix(path.clone())).into());
         Some((Socket { role: Role::Upgrade, name: None, written, inherited: false }, Arc::clone(socket)))
@@ -354,12 +353,7 @@ impl Upgrades {
     }
 
     /// Sends this process's counters to the one that has taken over, until [`send_last_counters`](Self::send_last_counters).
-    pub(in crate::control) fn send_counters(
-        &mut self,
-        taker: UnixStream,
-        path: PathBuf,
-        registry: Arc<Registry>,
-    ) {
+    pub(crate) fn send_counters(&mut self, taker: UnixStream, path: PathBuf, registry: Arc<Registry>) {
         match CounterSender::begin(taker, path, registry) {
             Ok(sender) => self.counter_sender = Some(sender),
             Err(error) => tracing::warn!("send counters to the new process: {error}"),
@@ -457,7 +451,7 @@ fn hand_over(taker: UnixStream, process: u32, Offered { offer, sockets }: Offere
 }
 
 /// Answers that nothing has changed, and why.
-pub(in crate::control) fn refuse(stream: &UnixStream, why: &str) {
+pub(crate) fn refuse(stream: &UnixStream, why: &str) {
     // The asker may have left.
     let _ = send(stream, &Answer::Refused { why: why.to_owned() });
 }

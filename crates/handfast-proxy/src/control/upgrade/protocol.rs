@@ -17,24 +17,24 @@ use serde::{Deserialize, Serialize};
 use handfast_config::model::Address;
 
 /// The version of all this.
-pub(in crate::control) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 1;
 /// Bytes of a message: ten thousand services with their keys and standings are far below.
 const MESSAGE: u32 = 16 << 20;
-pub(in crate::control) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout until a new process serves: it reads its configuration and all certificates.
-pub(in crate::control) const READY_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The first message, to the running process.
 #[derive(Debug, Serialize, Deserialize)]
-pub(in crate::control) struct Opening {
-    pub(in crate::control) protocol: u32,
-    pub(in crate::control) version: String,
-    pub(in crate::control) process: u32,
-    pub(in crate::control) ask: UpgradeRequest,
+pub(crate) struct Opening {
+    pub(crate) protocol: u32,
+    pub(crate) version: String,
+    pub(crate) process: u32,
+    pub(crate) ask: UpgradeRequest,
 }
 
 impl Opening {
-    pub(in crate::control) fn new(ask: UpgradeRequest) -> Self {
+    pub(crate) fn new(ask: UpgradeRequest) -> Self {
         let version = env!("CARGO_PKG_VERSION").into();
         Self { protocol: PROTOCOL, version, process: std::process::id(), ask }
     }
@@ -42,7 +42,7 @@ impl Opening {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(in crate::control) enum UpgradeRequest {
+pub(crate) enum UpgradeRequest {
     /// Everything that it serves with.
     TakeOver,
     /// Start a process that takes over: this program, or its own again.
@@ -54,7 +54,7 @@ pub(in crate::control) enum UpgradeRequest {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(in crate::control) enum Answer {
+pub(crate) enum Answer {
     /// Here it is; so many descriptors follow.
     Offer(Box<Offer>),
     /// The new process serves from now on.
@@ -71,7 +71,7 @@ pub(in crate::control) enum Answer {
 /// The message of the new process, once it has the offer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(in crate::control) enum TakerMessage {
+pub(crate) enum TakerMessage {
     /// Every one of its workers accepts, from the sockets of these addresses.
     Ready {
         addresses: Vec<Place>,
@@ -86,7 +86,7 @@ pub(in crate::control) enum TakerMessage {
 /// An address, as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(in crate::control) enum Place {
+pub(crate) enum Place {
     Ip(SocketAddr),
     Unix(PathBuf),
 }
@@ -111,46 +111,46 @@ impl From<Place> for Address {
 
 /// What the new process is given.
 #[derive(Debug, Serialize, Deserialize)]
-pub(in crate::control) struct Offer {
-    pub(in crate::control) protocol: u32,
-    pub(in crate::control) version: String,
-    pub(in crate::control) process: u32,
+pub(crate) struct Offer {
+    pub(crate) protocol: u32,
+    pub(crate) version: String,
+    pub(crate) process: u32,
     /// One for each descriptor, in the same order.
-    pub(in crate::control) sockets: Vec<Socket>,
+    pub(crate) sockets: Vec<Socket>,
     /// Ticket keys that are in memory alone.
-    pub(in crate::control) keys: Vec<Keys>,
-    pub(in crate::control) standings: Vec<ServiceStandings>,
+    pub(crate) keys: Vec<Keys>,
+    pub(crate) standings: Vec<ServiceStandings>,
     /// Whether counters are sent afterwards.
     #[serde(default)]
-    pub(in crate::control) counts: bool,
+    pub(crate) counts: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(in crate::control) enum Role {
+pub(crate) enum Role {
     Service,
     Admin,
     Upgrade,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(in crate::control) struct Socket {
-    pub(in crate::control) role: Role,
+pub(crate) struct Socket {
+    pub(crate) role: Role,
     /// The service that it was accepted for, or the service manager's name for it.
-    pub(in crate::control) name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Its address as it is written in the configuration.
-    pub(in crate::control) written: Option<Place>,
+    pub(crate) written: Option<Place>,
     /// Whether a service manager opened it.
-    pub(in crate::control) inherited: bool,
+    pub(crate) inherited: bool,
 }
 
 /// A ring of ticket keys.
 #[derive(Serialize, Deserialize)]
-pub(in crate::control) struct Keys {
-    pub(in crate::control) rotate: Duration,
-    pub(in crate::control) lifetime: Duration,
+pub(crate) struct Keys {
+    pub(crate) rotate: Duration,
+    pub(crate) lifetime: Duration,
     /// As in a file of ticket keys.
-    pub(in crate::control) text: String,
+    pub(crate) text: String,
 }
 
 impl std::fmt::Debug for Keys {
@@ -160,16 +160,16 @@ impl std::fmt::Debug for Keys {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in crate::control) struct ServiceStandings {
-    pub(in crate::control) service: String,
+pub(crate) struct ServiceStandings {
+    pub(crate) service: String,
     /// What an operator has requested: `drain`, `down`, `up`, by a backend's name.
     #[serde(rename = "wishes")]
-    pub(in crate::control) operator_states: Vec<(String, String)>,
-    pub(in crate::control) down: Vec<crate::backends::standing::TransferredStanding>,
+    pub(crate) operator_states: Vec<(String, String)>,
+    pub(crate) down: Vec<crate::backends::standing::TransferredStanding>,
 }
 
 /// Checks that the peer runs as root or as the user of this process.
-pub(in crate::control) fn check_peer(stream: impl AsFd) -> io::Result<()> {
+pub(crate) fn check_peer(stream: impl AsFd) -> io::Result<()> {
     let peer = sockopt::socket_peercred(stream)?;
     let (theirs, ours) = (peer.uid, rustix::process::geteuid());
     if theirs.is_root() || theirs == ours {
@@ -180,13 +180,13 @@ pub(in crate::control) fn check_peer(stream: impl AsFd) -> io::Result<()> {
 }
 
 /// Sets the timeout of each read and write.
-pub(in crate::control) fn set_timeout(stream: &UnixStream, timeout: Duration) -> io::Result<()> {
+pub(crate) fn set_timeout(stream: &UnixStream, timeout: Duration) -> io::Result<()> {
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))
 }
 
 /// Sends a message.
-pub(in crate::control) fn send(mut stream: &UnixStream, message: &impl Serialize) -> io::Result<()> {
+pub(crate) fn send(mut stream: &UnixStream, message: &impl Serialize) -> io::Result<()> {
     let text = serde_json::to_vec(message)?;
     let length = u32::try_from(text.len()).ok().filter(|length| *length <= MESSAGE);
     let length = length.ok_or_else(|| odd("the message is too long"))?;
@@ -195,7 +195,7 @@ pub(in crate::control) fn send(mut stream: &UnixStream, message: &impl Serialize
 }
 
 /// Receives a message; nothing behind it is read. **Errors**: read(2), an end, a message that is too long or not understood.
-pub(in crate::control) fn receive<M: DeserializeOwned>(mut stream: &UnixStream) -> io::Result<M> {
+pub(crate) fn receive<M: DeserializeOwned>(mut stream: &UnixStream) -> io::Result<M> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     let length = u32::from_be_bytes(length);
@@ -216,7 +216,7 @@ fn odd(what: &str) -> io::Error {
 }
 
 /// An error of reading or writing, as the other side's user reads it.
-pub(in crate::control) fn describe(error: &io::Error) -> String {
+pub(crate) fn describe(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
             "the other process has ended, or closed the connection".into()

@@ -1,6 +1,4 @@
 //! The process that is to follow: its program and arguments, the thread that starts it, and the one that waits for it.
-//!
-//! In: a request for an upgrade. Out: a process that takes over, or how it ended before that.
 
 use std::ffi::OsString;
 use std::io;
