@@ -16,7 +16,7 @@
 //! and after [`health::OTHER_TIMEOUT`] each request for a signature fails at once. The heartbeat (`key_process/health.rs`) notices when the
 //! key process answers again. So a stalled key process stops handshakes and no tunnel, for as long as it is stalled.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -35,13 +35,11 @@ mod channel;
 mod child;
 mod health;
 mod holder;
-mod key_index;
 mod supervisor;
 
 use channel::{Channel, ChannelPool, Mutex, Request, RequestError, lock, timeout_of_this_thread};
 use child::{ControlMessage, Role, Setup, send_message};
 use health::OTHER_TIMEOUT;
-use key_index::KeyIndex;
 
 pub use channel::this_thread_carries_connections;
 pub use health::KeyProcessHealth;
@@ -52,6 +50,8 @@ pub use supervisor::supervise;
 const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Channels beyond those of workers and signers: for the control thread, checks, the heartbeat, and threads that read files.
 const EXTRA_CHANNELS: usize = 7;
+/// How long a key is kept that no new connection needs: handshakes that began before a reload may still need it.
+const UNUSED_KEY_LIFETIME: Duration = Duration::from_secs(300);
 
 /// The connection to the key process.
 #[derive(Debug)]
@@ -197,6 +197,49 @@ impl Holder for KeyProcess {
 
     fn sign(&self, key: &KeyId, scheme: u16, message: &[u8]) -> Result<Vec<u8>, Unavailable> {
         self.request(Request::Sign, &[&key.0, &scheme.to_le_bytes(), message])
+    }
+}
+
+/// Which keys the key process has read, and which of them it can drop.
+#[derive(Debug, Default)]
+struct KeyIndex {
+    by_file: BTreeMap<PathBuf, Vec<KeyId>>,
+    /// Keys that the present configuration does not need, and since when.
+    unneeded_since: HashMap<KeyId, Instant>,
+}
+
+impl KeyIndex {
+    /// Records the keys of a file that was read. They count as needed until [`Self::set_needed`].
+    fn insert(&mut self, path: &Path, keys: &[KeyId]) {
+        self.unneeded_since.retain(|key, _| !keys.contains(key));
+        let before = self.by_file.insert(path.to_path_buf(), keys.to_vec());
+        for key in before.into_iter().flatten().filter(|key| !keys.contains(key)) {
+            self.unneeded_since.entry(key).or_insert_with(Instant::now);
+        }
+    }
+
+    /// Records that these keys are needed and no others. Removes and returns the files without a needed key.
+    fn set_needed(&mut self, needed: &HashSet<KeyId>) -> Vec<PathBuf> {
+        let Self { by_file, unneeded_since } = self;
+        unneeded_since.retain(|key, _| !needed.contains(key));
+        for key in by_file.values().flatten().filter(|key| !needed.contains(key)) {
+            unneeded_since.entry(*key).or_insert_with(Instant::now);
+        }
+        let is_unneeded = |keys: &[KeyId]| !keys.iter().any(|key| needed.contains(key));
+        by_file.extract_if(.., |_, keys| is_unneeded(keys)).map(|(path, _)| path).collect()
+    }
+
+    /// Removes and returns the keys that have been unneeded for [`UNUSED_KEY_LIFETIME`].
+    fn take_expired(&mut self) -> Vec<KeyId> {
+        let is_expired = |since: &Instant| since.elapsed() >= UNUSED_KEY_LIFETIME;
+        self.unneeded_since.extract_if(|_, since| is_expired(since)).map(|(key, _)| key).collect()
+    }
+
+    /// As if the keys that are not needed had not been needed for long.
+    #[cfg(test)]
+    fn expire_unneeded(&mut self) {
+        let long_ago = Instant::now().checked_sub(UNUSED_KEY_LIFETIME).expect("the machine runs for longer");
+        self.unneeded_since.values_mut().for_each(|since| *since = long_ago);
     }
 }
 

@@ -112,17 +112,15 @@ impl Notifier {
     /// Sends that clients are served, with a status text.
     pub fn ready(&mut self, text: &str) {
         self.is_reloading = false;
-        self.send(&format!("READY=1\n{}", status(text)));
+        self.send_state("READY=1", text);
     }
 
     /// Sends that a reload begins. [`Self::reloaded`] ends it, whatever its outcome.
     pub fn reloading(&mut self) {
         let Ok(now) = u64::try_from(microseconds()) else { return };
         self.is_reloading = true;
-        self.send(&format!(
-            "RELOADING=1\nMONOTONIC_USEC={now}\n{}",
-            status("Reading the configuration again")
-        ));
+        let state = format!("RELOADING=1\nMONOTONIC_USEC={now}");
+        self.send_state(&state, "Reading the configuration again");
     }
 
     /// Sends that all requested reloads have ended, with a status text.
@@ -135,7 +133,7 @@ impl Notifier {
 
     /// Sends that no connection is accepted any more, with a status text.
     pub fn stopping(&mut self, text: &str) {
-        self.send(&format!("STOPPING=1\n{}", status(text)));
+        self.send_state("STOPPING=1", text);
     }
 
     /// Lets a child process send notifications, too.
@@ -150,7 +148,7 @@ impl Notifier {
 
     /// Makes another process the main process of the service: from then on the service manager accepts notifications of that one only.
     pub fn set_main_process(&mut self, process: u32, text: &str) {
-        self.send(&format!("MAINPID={process}\n{}", status(text)));
+        self.send_state(&format!("MAINPID={process}"), text);
     }
 
     /// Sends nothing more: the service goes on when this process ends.
@@ -211,6 +209,10 @@ impl Notifier {
         let timeout = Timespec { tv_sec: TIMEOUT.as_secs().cast_signed(), tv_nsec: 0 };
         // After an interruption or the timeout it reads the message later.
         let _ = poll(&mut [PollFd::new(&ours, PollFlags::empty())], Some(&timeout));
+    }
+
+    fn send_state(&mut self, state: &str, text: &str) {
+        self.send(&format!("{state}\n{}", status(text)));
     }
 
     fn send(&mut self, text: &str) {

@@ -2,10 +2,10 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | how the program starts | `run.rs`, `start.rs` |
+//! | how the program starts | `start.rs` |
 //! | what it does while it serves, and while it drains | `serving.rs`, `draining.rs`, `program.rs` |
 //! | how a new configuration is taken over | `reload.rs`, `watch.rs` |
-//! | what a configuration would do, without serving | `check.rs`, `preflight.rs` |
+//! | what a configuration would do, without serving | `check.rs` |
 //! | how another process takes over | `upgrade/` |
 //! | the worker threads, and the orders that they carry out | `workers.rs` |
 //! | what the admin listener reads and requests | `admin_state.rs` |
@@ -17,12 +17,10 @@ pub(crate) mod check;
 mod draining;
 pub(crate) mod error;
 mod memory;
-mod preflight;
 mod program;
 mod reload;
-pub(crate) mod run;
 mod serving;
-mod start;
+pub(crate) mod start;
 pub(crate) mod upgrade;
 mod upgrade_decisions;
 mod watch;

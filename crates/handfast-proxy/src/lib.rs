@@ -22,5 +22,5 @@ mod testing;
 
 pub use control::check::check;
 pub use control::error::Outcome;
-pub use control::run::run;
+pub use control::start::run;
 pub use control::upgrade::{UpgradeFailure, upgrade};

@@ -33,7 +33,6 @@ use handfast_process::key_process::{KeyProcess, KeyProcessHealth};
 mod build;
 mod carried;
 mod checks;
-mod dialling;
 mod report;
 mod service;
 
@@ -298,9 +297,8 @@ pub(crate) fn certificate_needs(config: &Config) -> SourceNeeds {
         let routes = service.routes();
         let backend_tls =
             each_once(routes.iter().filter_map(|route| route.backends.tls.as_ref()), |tls| Arc::as_ptr(tls));
-        needs.extend(
-            backend_tls.filter_map(|tls| dialling::identity_source(tls)).map(|source| source.needs()),
-        );
+        needs
+            .extend(backend_tls.filter_map(|tls| service::identity_source(tls)).map(|source| source.needs()));
     }
     needs
 }

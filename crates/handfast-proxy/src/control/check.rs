@@ -1,17 +1,29 @@
-//! `handfast check`: everything that is wrong with a configuration and its files, without serving it.
+//! `handfast check`: everything that is wrong with a configuration and its files, and what would prevent this machine and this user from
+//! serving it. Everything is tried as a start does it, as the user that it would be done by, and undone at once.
 
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use handfast_net::limits::raise_file_limit;
+use handfast_net::listen;
 use handfast_tls::throwaway;
 use handfast_tls::ticket::KeySource;
+use rustix::fs::{Access, access};
 
-use crate::backends::names;
-use crate::control::preflight;
-use crate::state::{self, Built, CarriedOver};
+use crate::backends::{checks, names};
+use crate::state::{self, Built, CarriedOver, Report};
 use handfast_config::explain;
-use handfast_config::model::{CertificateEntry, Config};
+use handfast_config::model::{AccessLog, Address, CertificateEntry, Config};
 use handfast_config::source::ConfigSource;
+use handfast_process::error::Error as ProcessError;
+use handfast_process::limits::max_connections;
+use handfast_process::privileges::ServiceUser;
+use handfast_process::trusted_path::{self, folder_of};
+use handfast_process::writable_files::unreadable;
 
 /// What a check found.
 #[derive(Debug)]
@@ -51,7 +63,7 @@ pub fn check(source: &ConfigSource, host: Option<&str>, color: bool) -> CheckRep
     let Built { state, report, .. } = state::build(tried, 0, None, &mut carried, now);
     let files: Vec<_> =
         state.iter().flat_map(|state| state.files.iter().map(|(path, _)| path.clone())).collect();
-    let mut found = preflight::look(&config, &files);
+    let mut found = look(&config, &files);
     found.warnings.extend(names::unresolvable(&config));
     problems.push_str(&format!("{report}{found}"));
     let facts = state.as_ref().map(|state| state.certificate_facts(now)).unwrap_or_default();
@@ -83,3 +95,170 @@ fn has_throwaway(config: &Config) -> bool {
         .filter_map(|service| service.tls.as_ref())
         .any(|tls| tls.certificates.iter().any(throwaway))
 }
+
+/// Checks everything that a start needs of the machine. `files` are those that a reload will want to read again.
+fn look(config: &Config, files: &[PathBuf]) -> Report {
+    let mut found = Report::default();
+    limits(config, &mut found);
+    let process = &config.process;
+    let user = ServiceUser::from(process);
+    // One that is not there is reported once, below.
+    let known = if user.look_up().is_ok() { user.clone() } else { ServiceUser::default() };
+    addresses(config, &known, &mut found);
+    made_before_the_user_is_changed(config, &known, &mut found);
+    let as_user = user.act(|| {
+        let mut found = Report::default();
+        access_log(config, process.user.is_some(), &mut found);
+        if process.user.is_some() {
+            found.warnings.extend(unreadable(config, files));
+        }
+        found
+    });
+    match as_user {
+        Ok(found_as_user) => {
+            found.errors.extend(found_as_user.errors);
+            found.warnings.extend(found_as_user.warnings);
+        }
+        Err(error) => {
+            found.error(error);
+            // What is wrong for the present user too is said at once.
+            access_log(config, process.user.is_some(), &mut found);
+        }
+    }
+    found
+}
+
+fn limits(config: &Config, found: &mut Report) {
+    let limit = match raise_file_limit() {
+        Ok(limit) => limit,
+        Err(error) => return found.error(format!("raise the limit on open files: {error}")),
+    };
+    if let Err(error) = max_connections(config, limit, checks::SLOTS) {
+        found.error(error);
+    }
+}
+
+/// Whether each address can be listened on. One that is in use is a warning: it may be in use by what is to be replaced.
+fn addresses(config: &Config, user: &ServiceUser, found: &mut Report) {
+    // It is the very program that this configuration is for.
+    let runs = config.admin.as_ref().is_some_and(|address| handfast_admin::neighbour(address).is_some());
+    let services = config.services.iter().flat_map(|service| {
+        service.listen.iter().map(|address| (address, format!("service {}", service.name)))
+    });
+    let admin = config.admin.iter().map(|address| (address, "admin".to_owned()));
+    for (address, whose) in services.chain(admin) {
+        let outcome = match address {
+            Address::Ip(address) => listen::try_out(*address),
+            Address::Unix(path) => user.try_on(path, || unix(path)),
+        };
+        let Err(source) = outcome else { continue };
+        let kind = source.kind();
+        let problem = ProcessError::Listen { address: address.clone(), owner: whose, source }.to_string();
+        match kind {
+            io::ErrorKind::AddrInUse if runs => {}
+            io::ErrorKind::AddrInUse => found.warn(problem),
+            _ => found.error(problem),
+        }
+    }
+}
+
+/// Whether a unix socket can be made at `path`.
+fn unix(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => {
+            match std::os::unix::net::UnixStream::connect(path) {
+                Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+                // Left behind: it is replaced, which its folder must allow.
+                Err(_) => writable(folder_of(path)),
+            }
+        }
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "the path exists and is not a socket")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => writable(folder_of(path)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Files that are made with the rights of the user that starts the program.
+fn made_before_the_user_is_changed(config: &Config, user: &ServiceUser, found: &mut Report) {
+    for tls in config.services.iter().filter_map(|service| service.tls.as_ref()) {
+        if let Some(file) = tls.tickets.key_source.file().filter(|file| !file.exists())
+            && let Err(error) = user.try_on(file, || writable(folder_of(file)))
+        {
+            found.error(cannot("create the ticket-key file", file, &error));
+        }
+        for source in &tls.certificates {
+            if let CertificateEntry::Throwaway { ca_file } = source
+                && let Err(error) = user.try_on(ca_file, || writable(folder_of(ca_file)))
+            {
+                found.error(cannot("write the throwaway CA to", ca_file, &error));
+            }
+        }
+    }
+}
+
+/// Whether the access log can be opened. As root one that is there, and that only root can replace, is handed over to the user first.
+fn access_log(config: &Config, has_user: bool, found: &mut Report) {
+    let path = match &config.access_log {
+        AccessLog::File(path) => path,
+        AccessLog::Syslog(path) | AccessLog::Journald(path) => {
+            // The peer notices nothing of it.
+            let connected = UnixDatagram::unbound().and_then(|socket| socket.connect(path));
+            return found.errors.extend(connected.err().map(|error| no_daemon(path, &error)));
+        }
+        AccessLog::Off | AccessLog::Stdout => return,
+    };
+    let folder = writable(folder_of(path));
+    let is_handed_over = has_user && trusted_path::resolve(path).is_ok();
+    let opened = match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(metadata) if is_handed_over && metadata.permissions().mode() & 0o200 != 0 => Ok(()),
+        Ok(_) if is_handed_over => Err(io::ErrorKind::PermissionDenied.into()),
+        Ok(_) => access(path, Access::WRITE_OK).map_err(io::Error::from),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match folder {
+            Ok(()) => Ok(()),
+            Err(error) => return found.error(cannot("open the access log", path, &error)),
+        },
+        Err(error) => Err(error),
+    };
+    match (opened, folder) {
+        (Err(error), _) => found.error(cannot("open the access log", path, &error)),
+        (Ok(()), Err(error)) => found.warn(format!(
+            "{}: its folder: {error}; the log is written, but can be reopened after a rotation only if something else \
+             creates the file",
+            path.display()
+        )),
+        (Ok(()), Ok(())) => {}
+    }
+}
+
+fn writable(folder: &Path) -> io::Result<()> {
+    if !std::fs::metadata(folder)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
+/// No process reads the lines of the access log.
+fn no_daemon(socket: &Path, error: &io::Error) -> String {
+    let socket = socket.display();
+    format!(
+        "cannot open the access log at the socket {socket}: {error}\n  hint: start the daemon that listens there, or name a file in \
+         [access-log]"
+    )
+}
+
+/// What cannot be done with `file` because of its folder or itself.
+fn cannot(act: &str, file: &Path, error: &io::Error) -> String {
+    let folder = folder_of(file).display();
+    let hint = match error.kind() {
+        io::ErrorKind::NotFound => format!("\n  hint: create its folder: mkdir -p {folder}"),
+        io::ErrorKind::PermissionDenied => {
+            format!("\n  hint: give the folder to the user that serves: see ls -ld {folder}")
+        }
+        _ => String::new(),
+    };
+    format!("{act} {}: {error}{hint}", file.display())
+}
+
+#[cfg(test)]
+mod tests;

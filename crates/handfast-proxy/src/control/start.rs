@@ -1,4 +1,4 @@
-//! Starting, in stages that are types: each consumes the one before it.
+//! The program's life, on the control thread, in stages that are types: each consumes the one before it.
 //!
 //! | stage | type | what is certain then |
 //! |---|---|---|
@@ -19,12 +19,13 @@ use handfast_net::limits::{FileLimit, raise_file_limit};
 use handfast_tls::load::FileStamp;
 use rustix::fs::OFlags;
 use tokio::sync::mpsc::{Receiver, channel};
+use tokio::task::LocalSet;
 
 use crate::backends::checks::{self, Checks};
 use crate::backends::names::{Answer, Names};
 use crate::control::admin_state::AdminState;
 use crate::control::built_in_backend;
-use crate::control::error::Error;
+use crate::control::error::{Error, Outcome};
 use crate::control::program::Program;
 use crate::control::serving::Serving;
 use crate::control::upgrade::{Taking, Upgrades};
@@ -37,9 +38,9 @@ use handfast_observe::metrics::{KeyProcessSnapshot, Registry};
 use handfast_process::key_process::KeyProcess;
 use handfast_process::limits::{log_limits, max_connections};
 use handfast_process::listeners::{ListenPlan, Listeners, PassedSockets};
-use handfast_process::log_lines::log_warnings;
+use handfast_process::log_lines::{log_warnings, without_severity};
 use handfast_process::privileges::ServiceUser;
-use handfast_process::sandbox::Sandbox;
+use handfast_process::sandbox::{self, Sandbox};
 use handfast_process::service_manager::{Notifier, ServiceManager};
 use handfast_process::signals::Signals;
 use handfast_process::writable_files::{own_files, unreadable};
@@ -53,6 +54,48 @@ const FIRST_NAMES: Duration = Duration::from_secs(2);
 /// Messages that may wait for the control thread: names send one for each answer (and wait when there is no room), the admin
 /// listener one for each request (which is answered "try again").
 const CHANNEL: usize = 256;
+
+/// Runs the proxy until a signal or a request stops it. Problems are logged through `tracing`; `color` is for those of the
+/// configuration; `manager` is what a service manager passed, `take_over` where a running process is asked for its sockets.
+pub fn run(source: &ConfigSource, color: bool, manager: ServiceManager, take_over: Option<&Path>) -> Outcome {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!("start the control thread: {error}");
+            return Outcome::Failed;
+        }
+    };
+    let local = LocalSet::new();
+    let outcome = local.block_on(&runtime, async {
+        match start(source, color, manager, take_over).await {
+            Ok(serving) => serving.serve().await,
+            Err(error) => {
+                tracing::error!("{}", without_severity(error.to_string().trim(), "error"));
+                sandbox::log_remaining_refusals();
+                error.outcome()
+            }
+        }
+    });
+    // A file that hangs must not keep the program from ending.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    outcome
+}
+
+async fn start(
+    source: &ConfigSource,
+    color: bool,
+    manager: ServiceManager,
+    take_over: Option<&Path>,
+) -> Result<Serving, Error> {
+    let taking = take_over.map(Taking::begin).transpose()?;
+    let giver = taking.as_ref().map(Taking::connection).transpose()?;
+    let stages = async { Prepared::new(source, color, manager, taking).await?.bind()?.serve().await };
+    let outcome = stages.await;
+    if let (Err(error), Some(giver)) = (&outcome, &giver) {
+        giver.fails(error);
+    }
+    outcome
+}
 
 /// A configuration that was read, with its files, and what this process may have.
 #[derive(Debug)]
