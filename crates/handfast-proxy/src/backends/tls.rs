@@ -1,6 +1,6 @@
 //! TLS towards the backends of one route, as one thread dials them.
 //!
-//! In: settings that all threads share (`state/dialling.rs`), and an endpoint. Out: a session that may begin. Each thread has
+//! In: settings that all threads share (`state/service.rs`), and an endpoint. Out: a session that may begin. Each thread has
 //! a pool of tickets for each endpoint, so that resuming one shares nothing with another core.
 
 use std::cell::RefCell;
