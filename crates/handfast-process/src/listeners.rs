@@ -255,13 +255,11 @@ struct Listening {
 /// The options that the sockets of an address were made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Permission bits of a unix socket's file.
     mode: u32,
     /// Inherited by accepted connections.
     timeouts: SocketTimeouts,
 }
 
-/// A listener, and its sockets for each worker.
 type Opened = (Listening, Vec<Vec<ListeningSocket>>);
 
 impl Listening {
@@ -297,7 +295,6 @@ impl Listening {
     }
 }
 
-/// Binds an address of a service.
 fn bind(
     service: &Service,
     address: &Address,

@@ -46,7 +46,6 @@ const PATH_VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 pub(crate) const NOT_WHOLE: [&str; 4] = ["/", "/dev", "/proc", "/proc/self/fd"];
 /// Links that are followed for one path: the kernel's number (`MAXSYMLINKS`).
 const MAX_LINKS: usize = 40;
-/// Different refusals that are logged.
 const MAX_LOGGED_REFUSALS: usize = 64;
 /// Paths out of reach that one message names.
 const MAX_NAMED_PATHS: usize = 10;

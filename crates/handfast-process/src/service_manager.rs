@@ -246,7 +246,6 @@ fn status(text: &str) -> String {
     format!("STATUS={}", &line[..end])
 }
 
-/// The monotonic clock, which the service manager reads too.
 fn microseconds() -> i64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec * 1_000_000 + now.tv_nsec / 1_000

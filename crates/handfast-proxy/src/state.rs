@@ -41,7 +41,6 @@ pub(crate) use carried::{CarriedOver, GivenKeys, KeyRings, RingId, SharedCarried
 pub(crate) use checks::check_plans;
 pub(crate) use report::Report;
 
-/// What runs.
 #[derive(Debug)]
 pub(crate) struct State {
     /// Counts the states of this process; in every log line, so that a line can be explained by its configuration.

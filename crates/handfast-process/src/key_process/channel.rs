@@ -23,7 +23,6 @@ pub(super) const MAX_REQUEST_BYTES: usize = 160 << 10;
 /// Sent to all waiters when the key process ends; in a request: no answer is expected.
 const BROADCAST_ID: u64 = 0;
 
-/// What the key process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     /// Signs: key, scheme, message.
@@ -46,7 +45,6 @@ impl Request {
     }
 }
 
-/// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RequestError {
     Ended,
@@ -143,7 +141,6 @@ impl Channel {
         }
     }
 
-    /// Sends a request under a new id.
     fn send(&mut self, request: Request, parts: &[&[u8]], timeout: Duration) -> Result<(), RequestError> {
         self.id += 1;
         let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -245,7 +242,6 @@ pub fn this_thread_carries_connections() {
     TIMEOUT.set(WORKER_TIMEOUT);
 }
 
-/// The timeout of this thread's requests.
 pub(super) fn timeout_of_this_thread() -> Duration {
     TIMEOUT.get()
 }

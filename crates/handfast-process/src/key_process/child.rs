@@ -50,7 +50,6 @@ pub(super) fn start(role: Role, channels: usize) -> io::Result<(Child, OwnedFd)>
     Ok((command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).spawn()?, link))
 }
 
-/// Sends the far ends of all channels to a child process.
 pub(super) fn send_channels(link: &OwnedFd, channels: &[OwnedFd]) -> io::Result<()> {
     let descriptors: Vec<_> = channels.iter().map(AsFd::as_fd).collect();
     send_descriptors(link, &descriptors)
@@ -75,12 +74,10 @@ pub(super) fn begin(name: &std::ffi::CStr) -> io::Result<OwnedFd> {
     ))
 }
 
-/// The first byte of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ControlMessage {
     /// A folder or file that the key process may read: to supervisor and key process.
     Reach = b'r' as isize,
-    /// The key process enters a sandbox.
     Sandboxed = b's' as isize,
     /// A file with keys, which the next key process reads.
     Remember = b'+' as isize,

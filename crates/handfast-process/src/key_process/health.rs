@@ -104,7 +104,6 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// The interval of checks while it does not: the delay until its answer is noticed.
 const OUTAGE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A ping without an answer yet.
 struct Ping {
     sent: Instant,
     /// The same moment as [`KeyProcessHealth::now`] counts.

@@ -32,7 +32,6 @@ struct Shared {
     next: AtomicUsize,
     /// Folders and files that may be read, without links; `None`: this process may read no more than the proxy.
     reach: Option<Vec<PathBuf>>,
-    /// Passed when all files are read.
     all_read: Barrier,
     is_locked: bool,
 }

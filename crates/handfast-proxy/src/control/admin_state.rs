@@ -28,9 +28,7 @@ type Answer<R> = Pin<Box<dyn Future<Output = Result<String, R>>>>;
 
 #[derive(Debug)]
 pub(crate) enum Request {
-    /// Read the configuration again and answer.
     Reload(Reply<ReloadRefusal>),
-    /// Do with a backend what an operator wants, and answer.
     Backend {
         service: String,
         backend: String,
@@ -40,7 +38,6 @@ pub(crate) enum Request {
     Reopen,
     /// Stop accepting, and end when the connections have.
     Drain,
-    /// The process before this one has closed its listeners.
     StandAlone,
 }
 

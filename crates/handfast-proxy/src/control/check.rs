@@ -77,23 +77,18 @@ pub fn check(source: &ConfigSource, host: Option<&str>, color: bool) -> CheckRep
 
 /// Ticket keys that are not there yet are not made by looking.
 fn without_making(config: &mut Config) {
-    for service in &mut config.services {
-        if let Some(tls) = &mut service.tls {
-            let source = &mut tls.tickets.key_source;
-            if source.file().is_some_and(|file| !file.exists()) {
-                *source = KeySource::Memory;
-            }
+    for tls in config.services.iter_mut().filter_map(|service| service.tls.as_mut()) {
+        let source = &mut tls.tickets.key_source;
+        if source.file().is_some_and(|file| !file.exists()) {
+            *source = KeySource::Memory;
         }
     }
 }
 
 fn has_throwaway(config: &Config) -> bool {
-    let throwaway = |source: &CertificateEntry| matches!(source, CertificateEntry::Throwaway { .. });
-    config
-        .services
-        .iter()
-        .filter_map(|service| service.tls.as_ref())
-        .any(|tls| tls.certificates.iter().any(throwaway))
+    let is_throwaway = |source: &CertificateEntry| matches!(source, CertificateEntry::Throwaway { .. });
+    let mut tls = config.services.iter().filter_map(|service| service.tls.as_ref());
+    tls.any(|tls| tls.certificates.iter().any(is_throwaway))
 }
 
 /// Checks everything that a start needs of the machine. `files` are those that a reload will want to read again.
@@ -106,24 +101,17 @@ fn look(config: &Config, files: &[PathBuf]) -> Report {
     let known = if user.look_up().is_ok() { user.clone() } else { ServiceUser::default() };
     addresses(config, &known, &mut found);
     made_before_the_user_is_changed(config, &known, &mut found);
+    let has_user = process.user.is_some();
     let as_user = user.act(|| {
-        let mut found = Report::default();
-        access_log(config, process.user.is_some(), &mut found);
-        if process.user.is_some() {
+        access_log(config, has_user, &mut found);
+        if has_user {
             found.warnings.extend(unreadable(config, files));
         }
-        found
     });
-    match as_user {
-        Ok(found_as_user) => {
-            found.errors.extend(found_as_user.errors);
-            found.warnings.extend(found_as_user.warnings);
-        }
-        Err(error) => {
-            found.error(error);
-            // What is wrong for the present user too is said at once.
-            access_log(config, process.user.is_some(), &mut found);
-        }
+    if let Err(error) = as_user {
+        found.error(error);
+        // What is wrong for the present user too is said at once.
+        access_log(config, has_user, &mut found);
     }
     found
 }
@@ -162,7 +150,6 @@ fn addresses(config: &Config, user: &ServiceUser, found: &mut Report) {
     }
 }
 
-/// Whether a unix socket can be made at `path`.
 fn unix(path: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.file_type().is_socket() => {

@@ -96,7 +96,6 @@ impl Draining {
     }
 }
 
-/// Ends the access log, and logs how many lines were lost.
 fn end_log(log: AccessLogHandle) {
     let stopped = log.stop(LOG);
     if stopped.dropped > 0 {

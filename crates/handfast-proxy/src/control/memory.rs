@@ -17,7 +17,6 @@ const FEW: u64 = 100;
 #[derive(Debug)]
 pub(crate) struct Memory {
     next: Instant,
-    /// Connections that had ended at the last look.
     ended: u64,
     /// The same when memory was given back last.
     ended_before: u64,

@@ -36,7 +36,6 @@ use handfast_text::units::counted;
 /// How long until a unix socket that could not be bound again is tried once more.
 const BIND_AGAIN: Duration = Duration::from_secs(60);
 
-/// Everything that the control thread owns.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) source: ConfigSource,

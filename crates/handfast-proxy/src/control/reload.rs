@@ -41,7 +41,6 @@ pub(crate) struct Present {
     pub(crate) taken: ListenerSnapshot,
     /// How many workers want a socket of each.
     pub(crate) workers: usize,
-    /// What can be read at all.
     pub(crate) sandbox: Sandbox,
 }
 
@@ -68,7 +67,6 @@ type Unusable = Vec<(PathBuf, FileStamp)>;
 
 #[derive(Debug)]
 pub(crate) struct Refused {
-    /// Every problem, on separate lines.
     pub(crate) problems: String,
     /// What is odd about the configuration, rendered.
     pub(crate) warnings: String,

@@ -38,7 +38,7 @@ const WAITING_ORDERS_LIMIT: usize = 64;
 const ENDING_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long they may take to install a state.
 const INSTALLING: Duration = Duration::from_secs(10);
-/// … and to end, after the order to do so.
+/// How long they may take to end.
 const ENDING: Duration = Duration::from_secs(2);
 /// Events that may wait for the control thread. Each worker sends one for each order, and orders are rare.
 const EVENTS: usize = 256;

@@ -163,7 +163,6 @@ impl KeyRings {
         TicketKeys::random(now, settings)
     }
 
-    /// Keys for a ring with a file.
     fn in_file(
         &self,
         path: &Path,

@@ -99,7 +99,6 @@ pub(super) fn dropped(certificate: &Certificate, service: &str, keep_removed: Du
     )
 }
 
-/// The names that a certificate is for, the first few of them.
 fn names(certificate: &Certificate) -> String {
     let names = certificate.dns_names();
     let shown: Vec<&str> = names.iter().take(NAMES).map(AsRef::as_ref).collect();

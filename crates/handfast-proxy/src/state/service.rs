@@ -209,7 +209,6 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
         Some(Termination { ring: None, store, sources, problems: kept.problems })
     }
 
-    /// Where the certificates of a service come from.
     fn sources(&mut self, tls: &model::Tls) -> Vec<Box<dyn CertificateSource>> {
         let mut sources: Vec<Box<dyn CertificateSource>> = Vec::new();
         for written in &tls.certificates {
@@ -383,7 +382,6 @@ impl<'b> ServiceBuilder<'b, '_, '_> {
         Some(known.map_or_else(|| Arc::new(made), Arc::clone))
     }
 
-    /// What the service dialled with until now.
     fn known(&self, is_it: impl Fn(&BackendTlsSettings) -> bool) -> Option<&'b Arc<BackendTlsSettings>> {
         self.before?.backend_tls().find(|known| is_it(known))
     }

@@ -119,7 +119,6 @@ async fn serve(mut listener: AdminListener, shared: Rc<AdminState>) {
     }
 }
 
-/// Binds the address of a socket whose file is gone.
 async fn bound_again(address: &Address) -> AdminListener {
     let mut said = None;
     loop {

@@ -213,7 +213,6 @@ fn shown(text: &str) -> String {
     text.chars().take(TEXT).map(plain).collect()
 }
 
-/// One answer, with the descriptors that belong to it.
 struct UpgradeEvent {
     answer: Answer,
     outputs: Vec<OwnedFd>,

@@ -64,19 +64,16 @@ pub(crate) enum UpgradeEvent {
         addresses: Vec<Address>,
         counts: bool,
     },
-    /// It does not.
     Failed {
         process: u32,
         why: String,
     },
-    /// The process that was started for it has ended.
     Ended {
         attempt: u64,
         how: String,
     },
 }
 
-/// What a process that takes over is given.
 #[derive(Debug)]
 pub(crate) struct Offered {
     offer: Offer,
@@ -175,7 +172,7 @@ impl Upgrades {
         self.under_way.as_ref().is_some_and(|under_way| under_way.taker.is_some())
     }
 
-    /// The next event. **Cancel**: loses nothing.
+    /// **Cancel**: loses nothing.
     pub(crate) async fn next(&mut self) -> UpgradeEvent {
         loop {
             tokio::select! {

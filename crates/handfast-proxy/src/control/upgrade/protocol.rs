@@ -16,7 +16,6 @@ use serde::{Deserialize, Serialize};
 
 use handfast_config::model::Address;
 
-/// The version of all this.
 pub(crate) const PROTOCOL: u32 = 1;
 /// Bytes of a message: ten thousand services with their keys and standings are far below.
 const MESSAGE: u32 = 16 << 20;
@@ -43,10 +42,11 @@ impl Opening {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum UpgradeRequest {
-    /// Everything that it serves with.
     TakeOver,
     /// Start a process that takes over: this program, or its own again.
-    Start { program: Option<PathBuf> },
+    Start {
+        program: Option<PathBuf>,
+    },
     /// Receive the counters of a previous process.
     #[serde(rename = "hear")]
     Counters,
@@ -79,11 +79,11 @@ pub(crate) enum TakerMessage {
         #[serde(default)]
         counts: bool,
     },
-    /// It cannot serve.
-    Failed { why: String },
+    Failed {
+        why: String,
+    },
 }
 
-/// An address, as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Place {
@@ -109,7 +109,6 @@ impl From<Place> for Address {
     }
 }
 
-/// What the new process is given.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Offer {
     pub(crate) protocol: u32,
@@ -144,7 +143,6 @@ pub(crate) struct Socket {
     pub(crate) inherited: bool,
 }
 
-/// A ring of ticket keys.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Keys {
     pub(crate) rotate: Duration,

@@ -19,7 +19,6 @@ use handfast_net::descriptors::send_descriptors;
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What the flag is called that a process takes over with.
 pub(super) const FLAG: &str = "--take-over";
 
 /// The program of this process, by its path: what is there now.
