@@ -10,7 +10,6 @@ use crate::control::program::Program;
 use crate::control::workers::{Event, Order};
 use crate::worker::context::Successor;
 use handfast_admin::{self, ReloadRefusal};
-use handfast_observe::access_log::AccessLogHandle;
 use handfast_process::signals::SignalRequest;
 use handfast_text::units::counted;
 
@@ -57,7 +56,14 @@ impl Draining {
         if let Some(address) = &state.config.admin {
             handfast_admin::forget(address, shared.admin_file());
         }
-        end_log(log);
+        let stopped = log.stop(LOG);
+        if stopped.dropped > 0 {
+            tracing::warn!(
+                "access log: {} written, {} lost",
+                counted(stopped.written, "line"),
+                stopped.dropped
+            );
+        }
         upgrades.send_last_counters();
         match cut {
             0 => tracing::info!("stopped: every connection had ended"),
@@ -93,12 +99,5 @@ impl Draining {
             }
         }
         ""
-    }
-}
-
-fn end_log(log: AccessLogHandle) {
-    let stopped = log.stop(LOG);
-    if stopped.dropped > 0 {
-        tracing::warn!("access log: {} written, {} lost", counted(stopped.written, "line"), stopped.dropped);
     }
 }

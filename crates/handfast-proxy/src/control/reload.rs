@@ -155,16 +155,12 @@ fn read(present: &Present, config: &Config) -> Result<Built, Error> {
         if !built.may_be_half_written || tries > AGAIN.0 {
             return Ok(built);
         }
-        wait_for_writer();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this thread serves no client; another process is writing"
+        )]
+        std::thread::sleep(AGAIN.1);
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this thread serves no client, and waits for the next write of another process"
-)]
-fn wait_for_writer() {
-    std::thread::sleep(AGAIN.1);
 }
 
 impl Reloaded {

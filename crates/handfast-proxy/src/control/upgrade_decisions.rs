@@ -115,34 +115,30 @@ impl Program {
             let (operator_states, down) = service.standings.transferred();
             ServiceStandings { service: service.model.name.clone(), operator_states, down }
         });
-        let mut offered = Offered::new(Offer {
+        let said = |role, name, written, inherited| Socket { role, name, written, inherited };
+        let ours = self.listeners.descriptors().filter(|(_, origin, ..)| *origin != Origin::Inherited);
+        let ours = ours.map(|(id, _, _, socket)| {
+            let (name, written) = (Some(id.service.clone()), Some((&id.address).into()));
+            (said(Role::Service, name, written, false), socket)
+        });
+        let inherited = self.listeners.inherited().iter().map(|given| {
+            (said(Role::Service, given.name.clone(), None, true), given.socket.clone().into_descriptor())
+        });
+        let admin = self.shared.admin_socket().map(|admin| {
+            let written = self.state.config.admin.as_ref().map(Into::into);
+            let name = admin.inherited.then(|| "admin".to_owned());
+            (said(Role::Admin, name, written, admin.inherited), admin.socket)
+        });
+        let (sockets, descriptors) = ours.chain(inherited).chain(admin).chain(self.upgrades.socket()).unzip();
+        let offer = Offer {
             protocol: PROTOCOL,
             version: env!("CARGO_PKG_VERSION").into(),
             process: std::process::id(),
-            sockets: Vec::new(),
+            sockets,
             keys: keys.collect(),
             standings: standings.collect(),
             counts: true,
-        });
-        let ours = self.listeners.descriptors().filter(|(_, origin, ..)| *origin != Origin::Inherited);
-        for (id, _, _, socket) in ours {
-            let (name, written) = (Some(id.service.clone()), Some((&id.address).into()));
-            offered.add(Socket { role: Role::Service, name, written, inherited: false }, socket);
-        }
-        for given in self.listeners.inherited() {
-            let said =
-                Socket { role: Role::Service, name: given.name.clone(), written: None, inherited: true };
-            offered.add(said, given.socket.clone().into_descriptor());
-        }
-        if let Some(admin) = self.shared.admin_socket() {
-            let written = self.state.config.admin.as_ref().map(Into::into);
-            let name = admin.inherited.then(|| "admin".to_owned());
-            offered
-                .add(Socket { role: Role::Admin, name, written, inherited: admin.inherited }, admin.socket);
-        }
-        if let Some((said, socket)) = self.upgrades.socket() {
-            offered.add(said, socket);
-        }
-        Some(offered)
+        };
+        Some((offer, descriptors))
     }
 }

@@ -51,13 +51,10 @@ impl Watch {
             self.next = now + SOON.min(interval);
             self.is_soon_after = Some(now + interval);
         }
-        self.notifier = match notifier(folders) {
-            Ok(notifier) => Some(notifier),
-            Err(error) => {
-                tracing::debug!("no notifications of changed files ({error}): looking every {interval:?}");
-                None
-            }
+        let log = |error: &io::Error| {
+            tracing::debug!("no notifications of changed files ({error}): looking every {interval:?}");
         };
+        self.notifier = notifier(folders).inspect_err(log).ok();
     }
 
     /// Waits until it is time to look. **Cancel**: loses nothing: what is known is in `self`.

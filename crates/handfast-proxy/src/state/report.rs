@@ -9,10 +9,6 @@ use handfast_tls::certificate::Certificate;
 use handfast_tls::load::{FileProblem, ProblemKind};
 use handfast_tls::{Finding, Severity};
 
-/// What the old version of a file of revocation lists is good for.
-pub(super) const LISTS_STILL: &str =
-    "clients' certificates are checked against the revocation lists that were in it, until these expire";
-
 const NAMES: usize = 3;
 
 #[derive(Debug, Default)]

@@ -317,7 +317,8 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
     fn client_rule(&mut self, checks: &ClientChecks, demand: Demand) -> Option<ClientRule> {
         let wanted = checks.wanted(demand, &self.context.known_keys);
         let mut loaded = client_certificates::load_all(&wanted, &self.context.lists, self.context.now);
-        self.leave_out(loaded.left_out, report::LISTS_STILL);
+        let still = "clients' certificates are checked against the revocation lists that were in it, until these expire";
+        self.leave_out(loaded.left_out, still);
         let is_known = |(known, of, _): &&Authorities| known == checks && *of == demand;
         if loaded.rule.is_none()
             && let Some((_, _, known)) = self.authorities.iter().find(is_known)

@@ -74,23 +74,8 @@ pub(crate) enum UpgradeEvent {
     },
 }
 
-#[derive(Debug)]
-pub(crate) struct Offered {
-    offer: Offer,
-    sockets: Vec<Arc<OwnedFd>>,
-}
-
-impl Offered {
-    /// Nothing yet but what is known of backends and keys.
-    pub(crate) fn new(offer: Offer) -> Self {
-        Self { offer, sockets: Vec::new() }
-    }
-
-    pub(crate) fn add(&mut self, said: Socket, socket: Arc<OwnedFd>) {
-        self.offer.sockets.push(said);
-        self.sockets.push(socket);
-    }
-}
+/// What a process that takes over is given: the offer, and its sockets in the same order.
+pub(crate) type Offered = (Offer, Vec<Arc<OwnedFd>>);
 
 #[derive(Debug)]
 pub(crate) struct Upgrades {
@@ -423,7 +408,7 @@ fn open(stream: UnixStream, events: &Sender<UpgradeEvent>) {
     let _ = events.blocking_send(event);
 }
 
-fn hand_over(taker: UnixStream, process: u32, Offered { offer, sockets }: Offered) -> UpgradeEvent {
+fn hand_over(taker: UnixStream, process: u32, (offer, sockets): Offered) -> UpgradeEvent {
     let talk = || -> io::Result<TakerMessage> {
         send(&taker, &Answer::Offer(Box::new(offer)))?;
         let descriptors: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
