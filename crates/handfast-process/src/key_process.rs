@@ -12,8 +12,8 @@
 //! waiting thread, and starts the next key process with the same channels and paths.
 //!
 //! **Waiting.** A worker waits for as long as a signature takes, as if it had made it itself. When the key process does not answer, each
-//! worker waits once for [`health::WORKER_TIMEOUT`] without a result. From then on the handshakes wait on the signers, which carry no bytes,
-//! and after [`health::OTHER_TIMEOUT`] each request for a signature fails at once. The heartbeat (`key_process/health.rs`) notices when the
+//! worker waits once for [`channel::WORKER_TIMEOUT`] without a result. From then on the handshakes wait on the signers, which carry no bytes,
+//! and after [`channel::OTHER_TIMEOUT`] each request for a signature fails at once. The heartbeat (`key_process/health.rs`) notices when the
 //! key process answers again. So a stalled key process stops handshakes and no tunnel, for as long as it is stalled.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -37,9 +37,10 @@ mod health;
 mod holder;
 mod supervisor;
 
-use channel::{Channel, ChannelPool, Mutex, Request, RequestError, lock, timeout_of_this_thread};
+use channel::{
+    Channel, ChannelPool, Mutex, OTHER_TIMEOUT, Request, RequestError, lock, timeout_of_this_thread,
+};
 use child::{ControlMessage, Role, Setup, send_message};
-use health::OTHER_TIMEOUT;
 
 pub use channel::this_thread_carries_connections;
 pub use health::KeyProcessHealth;

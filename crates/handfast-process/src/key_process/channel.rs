@@ -12,8 +12,6 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
-use super::health::{OTHER_TIMEOUT, WORKER_TIMEOUT};
-
 /// Content of one message of an answer; the answer about a file may take several.
 const MAX_PIECE_BYTES: usize = 16 << 10;
 /// In front of each piece: the id of the request, whether it is the last piece, whether the request succeeded.
@@ -22,6 +20,11 @@ const PIECE_HEAD_BYTES: usize = 10;
 pub(super) const MAX_REQUEST_BYTES: usize = 160 << 10;
 /// Sent to all waiters when the key process ends; in a request: no answer is expected.
 const BROADCAST_ID: u64 = 0;
+/// A worker's timeout for a signature; then it takes the key process for unresponsive. RSA-4096 takes 4 ms; the rest is for a machine whose
+/// processors are all busy.
+pub(super) const WORKER_TIMEOUT: Duration = Duration::from_millis(200);
+/// The timeout of all other threads: a new key process may take this long until it serves.
+pub(super) const OTHER_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {

@@ -14,14 +14,8 @@ use std::time::{Duration, Instant};
 use rustix::net::RecvFlags;
 use tokio::io::unix::AsyncFd;
 
-use super::channel::{Channel, Pong, RequestError};
+use super::channel::{Channel, OTHER_TIMEOUT, Pong, RequestError};
 use super::child::{ControlMessage, SWAPPABLE, receive_message};
-
-/// A worker's timeout for a signature; then it takes the key process for unresponsive. RSA-4096 takes 4 ms; the rest is for a machine whose
-/// processors are all busy.
-pub(super) const WORKER_TIMEOUT: Duration = Duration::from_millis(200);
-/// The timeout of all other threads: a new key process may take this long until it serves.
-pub(super) const OTHER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Whether the key process answers, and how often it was restarted. Shared by everything that depends on it.
 #[derive(Debug)]
