@@ -28,7 +28,7 @@ const FIGURES: [Figure; 5] = [
         ],
     },
     Figure {
-        source: "crates/handfast-proxy/src/control/start/bound.rs",
+        source: "crates/handfast-proxy/src/control/start.rs",
         constant: "const FIRST_NAMES: Duration = Duration::from_secs(2);",
         told: &[("docs/guide.md", "At start Handfast waits up to two seconds for names")],
     },
