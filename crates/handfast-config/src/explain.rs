@@ -92,34 +92,33 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
     if service.listen.iter().any(|address| matches!(address, Address::Unix(_))) {
         lines.push(format!("  with mode {:04o} for unix sockets", service.listen_mode));
     }
-    lines.extend(match service.clients {
+    let otherwise = match service.clients {
         Clients::Tls => None,
-        Clients::PassedThrough => {
-            Some("passes the TLS of clients on as it is, without decrypting it".to_owned())
-        }
-        Clients::Plain => Some("serves clients in plain text".to_owned()),
-    });
+        Clients::PassedThrough => Some("passes the TLS of clients on as it is, without decrypting it"),
+        Clients::Plain => Some("serves clients in plain text"),
+    };
+    lines.extend(otherwise.map(str::to_owned));
     let passes_through = service.clients == Clients::PassedThrough;
     if let Some(tls) = &service.tls {
-        let mut of_tls = Vec::new();
-        termination(service, tls, facts, &mut of_tls);
+        let of_tls = termination(service, tls, facts);
         if passes_through {
-            of_tls.extend(service.backend_tls.as_ref().map(backend_tls));
             lines
                 .push("only where a rule ends the TLS of clients here, and says nothing else, it".to_owned());
-            of_tls = of_tls.iter().map(|line| format!("  {line}")).collect();
+            let of_rules = of_tls.into_iter().chain(service.backend_tls.as_ref().map(backend_tls));
+            lines.extend(of_rules.map(|line| format!("  {line}")));
+        } else {
+            lines.extend(of_tls);
         }
-        lines.extend(of_tls);
     }
     if service.plain_http == PlainHttp::Redirect {
         lines.push("redirects plain HTTP on its port to https".to_owned());
     }
     lines.extend(proxy_headers(&service.proxy_protocol));
     lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
-    lines.extend((!service.slow_start.is_zero()).then(|| {
+    if !service.slow_start.is_zero() {
         let after = duration::written(service.slow_start);
-        format!("gives a backend that came up again its whole share after {after}")
-    }));
+        lines.push(format!("gives a backend that came up again its whole share after {after}"));
+    }
     lines.extend(service.connect_through.as_ref().map(connect_through));
     lines.extend(service.backend_tls.as_ref().filter(|_| !passes_through).map(backend_tls));
     lines.extend(source(&service.source));
@@ -134,8 +133,14 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
     lines.join("\n  ") + "\n"
 }
 
-fn termination(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: &mut Vec<String>) {
-    certificates(service, tls, facts, lines);
+fn termination(service: &Service, tls: &Tls, facts: &[CertificateFact]) -> Vec<String> {
+    let mut lines = vec![match tls.certificates.len() {
+        1 => "has the certificate of".to_owned(),
+        number => format!("has the certificates of {number} places"),
+    }];
+    lines.extend(tls.certificates.iter().map(|source| format!("  {}", certificate(source))));
+    let facts = facts.iter().filter(|fact| fact.service == service.name);
+    lines.extend(facts.map(|fact| format!("  → {}", certificate_fact(fact))));
     lines.extend(service.starttls.as_ref().map(starttls));
     lines.push(match tls.unknown_name {
         UnknownName::First => "answers an unknown name with the first certificate".to_owned(),
@@ -145,6 +150,7 @@ fn termination(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: &
     lines.push(protocols(&tls.alpn));
     lines.extend(client_certificates(&tls.client_certificates));
     lines.push(tickets(&tls.tickets));
+    lines
 }
 
 fn connect_through(through: &ConnectThrough) -> String {
@@ -171,17 +177,6 @@ fn starttls(starttls: &Starttls) -> String {
     format!(
         "expects that clients ask for TLS in {protocol} (STARTTLS){also}; answers them {how}, and nothing before TLS goes further"
     )
-}
-
-fn certificates(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: &mut Vec<String>) {
-    lines.push(match tls.certificates.len() {
-        1 => "has the certificate of".to_owned(),
-        number => format!("has the certificates of {number} places"),
-    });
-    lines.extend(tls.certificates.iter().map(|source| format!("  {}", certificate(source))));
-    for fact in facts.iter().filter(|fact| fact.service == service.name) {
-        lines.push(format!("  → {}", certificate_fact(fact)));
-    }
 }
 
 fn certificate(source: &CertificateEntry) -> String {
@@ -237,10 +232,9 @@ fn check(check: &Check) -> String {
 }
 
 fn rule(rule: &ServiceRule) -> String {
-    let mut parts = Vec::new();
-    parts.extend(
-        rule.backends.as_ref().map(|backends| format!("goes to {}", list(backends.iter().map(backend)))),
-    );
+    let backends = rule.backends.iter();
+    let mut parts: Vec<_> =
+        backends.map(|backends| format!("goes to {}", list(backends.iter().map(backend)))).collect();
     parts.extend(rule.client_certificates.iter().flat_map(client_certificates));
     parts.extend(rule.policy.as_ref().map(|rule| format!("speaks TLS with {}", policy(rule))));
     parts.extend(rule.alpn.as_deref().map(protocols));
@@ -302,13 +296,12 @@ fn source(source: &Source) -> Option<String> {
 /// Which clients a service admits, by address.
 fn admission(admission: &Admission) -> Vec<String> {
     let Admission { allow, refuse, rate } = admission;
-    let clients = match (&**allow, &**refuse) {
-        ([], []) => None,
-        ([], refuse) => Some(format!("resets clients from {}", prefixes(refuse))),
-        (allow, []) => Some(format!("serves only clients from {}", prefixes(allow))),
-        (allow, refuse) => {
-            Some(format!("serves only clients from {}, but none from {}", prefixes(allow), prefixes(refuse)))
-        }
+    let (only, none) = (prefixes(allow), prefixes(refuse));
+    let clients = match (only.is_empty(), none.is_empty()) {
+        (true, true) => None,
+        (true, false) => Some(format!("resets clients from {none}")),
+        (false, true) => Some(format!("serves only clients from {only}")),
+        (false, false) => Some(format!("serves only clients from {only}, but none from {none}")),
     };
     let rate = rate.map(|HandshakeRate { per_second, burst, prefix_v4, prefix_v6 }| {
         let each = if (prefix_v4, prefix_v6) == (32, 64) {

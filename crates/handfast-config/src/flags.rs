@@ -33,16 +33,8 @@ pub struct FlagInput {
 /// Relative paths start from the current folder. Whether a path is a folder is asked of the disk. Warnings are
 /// handed back with the configuration.
 pub fn from_flags(input: &FlagInput) -> Parsed {
-    let missing: Vec<Problem> = [
-        ("--listen", &input.listen, "--listen 127.0.0.1:8443"),
-        ("--backend", &input.backend, "--backend 127.0.0.1:8080"),
-        ("--certificate", &input.certificate, "--certificate web.pem --key web.key"),
-    ]
-    .into_iter()
-    .filter(|(_, values, _)| values.is_empty())
-    .map(|(flag, _, example)| missing(flag, example))
-    .collect();
-
+    let not_given = lists(input).into_iter().filter(|(_, values, _)| values.is_empty());
+    let missing: Vec<Problem> = not_given.map(|(flag, _, example)| missing(flag, example)).collect();
     let (text, lines) = as_file(input);
     let (result, named) = read("", &text, &|path| path.is_dir());
     let to_flags = |problems: Vec<Problem>| -> Vec<Problem> {
@@ -58,6 +50,15 @@ pub fn from_flags(input: &FlagInput) -> Parsed {
             Err(missing.into_iter().chain(to_flags(problems)).collect())
         }
     }
+}
+
+/// The flags that must be given, each with its values and an example.
+fn lists(input: &FlagInput) -> [(&'static str, &[String], &'static str); 3] {
+    [
+        ("--listen", &input.listen, "--listen 127.0.0.1:8443"),
+        ("--backend", &input.backend, "--backend 127.0.0.1:8080"),
+        ("--certificate", &input.certificate, "--certificate web.pem --key web.key"),
+    ]
 }
 
 fn missing(flag: &'static str, example: &str) -> Problem {
@@ -80,16 +81,9 @@ fn as_file(input: &FlagInput) -> (String, Vec<Line>) {
     let quoted = |value: &str| toml::Value::String(one_line(value)).to_string();
     add("[[service]]", None);
     add("name = \"main\"", None);
-    for (flag, key, values) in [
-        ("--listen", "listen", &input.listen),
-        ("--backend", "backend", &input.backend),
-        ("--certificate", "certificate", &input.certificate),
-    ] {
-        if values.is_empty() {
-            continue;
-        }
+    for (flag, values, _) in lists(input).into_iter().filter(|(_, values, _)| !values.is_empty()) {
         // A line for each value and each bracket.
-        add(&format!("{key} = ["), None);
+        add(&format!("{} = [", flag.trim_start_matches('-')), None);
         for value in values {
             add(&format!("{},", quoted(value)), Some((flag, value.clone())));
         }

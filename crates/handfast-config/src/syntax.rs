@@ -178,14 +178,15 @@ fn header(message: &str, found: &str, line: &str) -> Fault {
         super::keys::FILE.all().into_iter().find(|section| section.header.trim_matches(['[', ']']) == name);
     let right = known.map(|section| format!("write `{}`", section.header));
     if message.starts_with("duplicate key") {
-        let fault = Fault::new(format!("`{}` is there already, as something else", shortened(found)));
-        return match found {
-            "name" => fault.hint("rules for certain names begin with `[[service.rule]]`, and have `names`"),
-            "service" => fault
-                .hint("each service begins with `[[service]]`, before its `[service.limits]` and the like"),
-            _ => Fault::new(format!("`{}` is written twice", shortened(found)))
-                .hint("put its keys into one section"),
+        let other = "is there already, as something else";
+        let (what, hint) = match found {
+            "name" => (other, "rules for certain names begin with `[[service.rule]]`, and have `names`"),
+            "service" => {
+                (other, "each service begins with `[[service]]`, before its `[service.limits]` and the like")
+            }
+            _ => ("is written twice", "put its keys into one section"),
         };
+        return Fault::new(format!("`{}` {what}", shortened(found))).hint(hint);
     }
     Fault::new("this header of a section is not right").maybe_hint(right.or(Some(
         "single brackets for what is there once, as in `[process]`; double ones for what may repeat, as in `[[service]]`"

@@ -91,12 +91,8 @@ fn outcome(
 fn certificates(service: &Service, shown: &[CertificateFact]) -> Vec<String> {
     let refuses = service.tls.as_ref().is_some_and(|tls| tls.unknown_name == UnknownName::Refuse);
     if shown.is_empty() {
-        let what = if refuses {
-            "no certificate has this name: it is refused (unrecognized_name)"
-        } else {
-            "no certificate"
-        };
-        return vec![what.to_owned()];
+        let why = " has this name: it is refused (unrecognized_name)";
+        return vec![format!("no certificate{}", if refuses { why } else { "" })];
     }
     let mut lines = vec![if shown[0].is_for_the_name {
         "is shown".to_owned()

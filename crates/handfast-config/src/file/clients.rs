@@ -68,14 +68,12 @@ pub(super) fn check_service(section: &Table<'_>, clients: Clients, rules: &[Tabl
         "clients are passed through (`pass-through = true`), and each rule whose TLS ends here has its own"
     };
     for (key, replacing) in OF_TERMINATION {
-        let takes = |rule: &&Table<'_>| replacing.iter().all(|own| rule.written(*own).is_none());
-        if !terminating.iter().copied().any(|rule| takes(&rule)) {
+        if terminating.iter().all(|rule| replacing.iter().any(|own| rule.written(*own).is_some())) {
             no_effect(section, [*key], why);
         }
     }
     for (inner, replacing) in SECTIONS_OF_TERMINATION {
-        let takes = |rule: &&Table<'_>| replacing.is_none_or(|own| rule.span_of(own).is_none());
-        if !terminating.iter().copied().any(|rule| takes(&rule)) {
+        if terminating.iter().all(|rule| replacing.is_some_and(|own| rule.span_of(own).is_some())) {
             no_effect_of_section(section, inner, why);
         }
     }
