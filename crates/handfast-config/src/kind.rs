@@ -155,11 +155,8 @@ impl ValueKind for Span {
         if self.range.contains(&duration) {
             return Ok(duration);
         }
-        let fault = Fault::new(format!("{text} is out of range")).allowed(self.allowed());
-        Err(match self.zero {
-            Some(word) if duration.is_zero() => fault.hint(format!("write `\"{word}\"`")),
-            _ => fault,
-        })
+        let word = self.zero.filter(|_| duration.is_zero()).map(|word| format!("write `\"{word}\"`"));
+        Err(Fault::new(format!("{text} is out of range")).allowed(self.allowed()).maybe_hint(word))
     }
 }
 

@@ -69,18 +69,14 @@ fn place(section: &Table<'_>, key: &dyn Entry, index: Option<usize>) -> Range<us
 }
 
 fn fault(problem: &PolicyProblem, key: &str) -> Fault {
-    let subject = if problem.value.is_empty() {
-        format!("`{key}`")
-    } else {
-        format!("`{}`", shortened(&problem.value))
-    };
+    let subject = if problem.value.is_empty() { key } else { &problem.value };
     let hint = match problem.meant {
         Some(meant) => Some(format!("write `{meant}`")),
         // All versions look alike, so `1.3` is no likely correction of `1.1`.
         None if problem.field == Field::Versions => None,
         None => did_you_mean(&problem.value, problem.allowed.iter().copied()),
     };
-    let fault = Fault::new(format!("{subject} {}", problem.what));
+    let fault = Fault::new(format!("`{}` {}", shortened(subject), problem.what));
     // The lists are long: beside a correction they are not needed.
     match hint {
         Some(hint) => fault.hint(hint),

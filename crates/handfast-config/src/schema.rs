@@ -148,6 +148,7 @@ impl Section {
 /// A section with its keys, in the order of the reference page. What stands before each as a comment is its description.
 ///
 /// `short`: how it is written in one line, if that is better. `with`: the sections inside it. `use`: keys that another section describes. `keys of`: all keys of another section.
+/// `of_service`: what holds without the key is that, or those, of the service.
 macro_rules! section {
     ($(#[doc = $doc:literal])* $section:ident = $name:literal, $header:literal, keys of $other:ident;) => {
         section!(@static $section $name $header [$($doc)*] [] $other.keys, $other.short);
@@ -162,7 +163,7 @@ macro_rules! section {
     (@keys $section:tt $short:tt [$($key:ident)*]
         $(#[doc = $doc:literal])*
         $new:ident: $of:ty = $name:literal, $kind:expr,
-            $(default $value:expr,)? $(absent $meaning:expr,)? $(why $why:expr,)?
+            $(default $value:expr,)? $(absent $meaning:expr,)? $(why $why:expr,)? $(of_service $that:literal,)?
             example $example:expr, elsewhere $elsewhere:expr;
         $($rest:tt)*
     ) => {
@@ -179,6 +180,8 @@ macro_rules! section {
             $(let about = About { default: Default::Value($value), ..about };)?
             $(let about = About { default: Default::Absent($meaning), ..about };)?
             $(let about = About { why: $why, ..about };)?
+            $(let default = Default::Absent(concat!($that, " of the service"));
+            let about = About { default, why: "the service decides", ..about };)?
             Key { about, kind: $kind }
         };
         section!(@keys $section $short [$($key)* $new] $($rest)*);

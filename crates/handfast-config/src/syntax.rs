@@ -73,11 +73,9 @@ fn note(errors: Vec<Error>, tree: &DeTable<'_>, text: &str, reading: &Reading<'_
 fn reach(line: usize, is_open: bool, reading: &Reading<'_>) -> Range<usize> {
     let (start, text) = reading.line_text(line);
     let is_header = |text: &str| text.trim_start().starts_with('[') && !text.contains(',');
+    let is_name = |key: &str| key.bytes().all(|byte| byte == b'-' || byte.is_ascii_alphanumeric());
     let is_key = |text: &str| {
-        text.split_once('=').is_some_and(|(key, _)| {
-            !key.trim().is_empty()
-                && key.trim().bytes().all(|byte| byte == b'-' || byte.is_ascii_alphanumeric())
-        })
+        text.split_once('=').is_some_and(|(key, _)| !key.trim().is_empty() && is_name(key.trim()))
     };
     let more = |text: &str| match (is_header(reading.line_text(line).1), is_open) {
         (true, _) => !is_header(text),
@@ -200,12 +198,8 @@ fn no_value(line: &str) -> Fault {
     match split {
         Some((key, value)) if !value.is_empty() => {
             let value = value.trim_start_matches(['=', ':']).trim();
-            let quoted = if value.starts_with(['"', '\'', '[', '{']) {
-                value.to_owned()
-            } else {
-                format!("\"{value}\"")
-            };
-            fault.hint(format!("write `{key} = {}`", shortened(&quoted)))
+            let quote = if value.starts_with(['"', '\'', '[', '{']) { "" } else { "\"" };
+            fault.hint(format!("write `{key} = {}`", shortened(&format!("{quote}{value}{quote}"))))
         }
         _ => fault.hint("write `key = value`"),
     }

@@ -231,12 +231,12 @@ fn elsewhere(
 
 /// The problem of an unknown name, and its likely correction.
 fn unknown(word: &str, section: &'static Section, all: &[&'static Section]) -> Fault {
-    let place = if section.name.is_empty() {
-        "at the top of the file".to_owned()
-    } else {
-        format!("in {}", section.header)
+    let name_of = |section: &Section| match section.name {
+        "" => "the top of the file",
+        _ => section.header,
     };
-    let fault = Fault::new(format!("unknown key `{}` {place}", shortened(word)));
+    let at = if section.name.is_empty() { "at" } else { "in" };
+    let fault = Fault::new(format!("unknown key `{}` {at} {}", shortened(word), name_of(section)));
     if let Some(hint) = foreign_keys::hint(word) {
         return fault.hint(hint);
     }
@@ -244,9 +244,7 @@ fn unknown(word: &str, section: &'static Section, all: &[&'static Section]) -> F
         return fault.hint(format!("did you mean `{name}`?"));
     }
     if let Some((other, name)) = elsewhere(word, section, all) {
-        let place =
-            if other.name.is_empty() { "the top of the file".to_owned() } else { other.header.to_owned() };
-        return fault.hint(format!("`{name}` belongs in {place}"));
+        return fault.hint(format!("`{name}` belongs in {}", name_of(other)));
     }
     fault.allowed(suggest::one_of(section.names()))
 }

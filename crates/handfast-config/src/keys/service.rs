@@ -212,29 +212,21 @@ section! {
 
     /// Whether the TLS of these clients is passed on as it is, without being decrypted, on the same port.
     RULE_PASS_THROUGH: Switch = "pass-through", Switch,
-        absent "that of the service",
-        why "the service decides",
-        example "true", elsewhere PASS_THROUGH.about.elsewhere;
+        of_service "that", example "true", elsewhere PASS_THROUGH.about.elsewhere;
 
     /// Where connections for these names go.
     RULE_BACKEND: List<BackendEntry> = "backend", List::of(BackendEntry),
-        absent "those of the service",
-        why "the service decides",
-        example "\"10.0.0.3:8080\"", elsewhere BACKEND.about.elsewhere;
+        of_service "those", example "\"10.0.0.3:8080\"", elsewhere BACKEND.about.elsewhere;
 
     /// Policy for these names. With it, `versions`, `suites` and `groups` of the service do not count; without it they do.
     RULE_POLICY: Text = "policy", Text("text"),
-        absent "that of the service",
-        why "the service decides",
-        example "\"2026-11-modern\"", elsewhere POLICY.about.elsewhere;
+        of_service "that", example "\"2026-11-modern\"", elsewhere POLICY.about.elsewhere;
 
     use VERSIONS, SUITES, GROUPS;
 
     /// Application protocols for these names.
     RULE_ALPN: List<Protocol> = "alpn", List { bare: false, least: 0, ..List::of(Protocol) },
-        absent "those of the service",
-        why "the service decides",
-        example "[\"http/1.1\"]", elsewhere ALPN.about.elsewhere;
+        of_service "those", example "[\"http/1.1\"]", elsewhere ALPN.about.elsewhere;
 }
 
 section! {
