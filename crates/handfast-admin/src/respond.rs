@@ -140,10 +140,8 @@ async fn reload(control: &dyn Control) -> Answer {
 /// Sets the state of a backend: `SERVICE/BACKEND`, where the backend's name may contain slashes.
 async fn backend(path: &str, query: Option<&str>, control: &dyn Control) -> Answer {
     let bad = |what: String| text(StatusCode::BAD_REQUEST, what);
-    let Some((service, backend)) = decoded(path).and_then(|path| {
-        let (service, backend) = path.split_once('/')?;
-        Some((service.to_owned(), backend.to_owned()))
-    }) else {
+    let names = decoded(path);
+    let Some((service, backend)) = names.as_deref().and_then(|names| names.split_once('/')) else {
         return bad(format!("{BACKENDS}{path} is not {BACKENDS}SERVICE/BACKEND"));
     };
     let Some(requested) = parameter(query, "state").and_then(OperatorState::named) else {
@@ -152,7 +150,7 @@ async fn backend(path: &str, query: Option<&str>, control: &dyn Control) -> Answ
             .join("\n");
         return bad(format!("no state is asked for, or an unknown one; there is:\n{words}"));
     };
-    match control.set_backend(service, backend, requested).await {
+    match control.set_backend(service.to_owned(), backend.to_owned(), requested).await {
         Ok(outcome) => text(StatusCode::OK, outcome),
         Err(refusal @ BackendRefusal::Busy) => text(StatusCode::CONFLICT, refusal.to_string()),
         Err(refusal) => text(StatusCode::NOT_FOUND, refusal.to_string()),

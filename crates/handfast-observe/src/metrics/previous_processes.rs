@@ -130,13 +130,7 @@ fn add(to: &mut Snapshot, words: &str, value: u64) {
 }
 
 fn add_at(to: &mut Snapshot, words: &[&str], value: u64) {
-    let place = match words {
-        ["access-log", "written"] => Some(&mut to.access_log_written),
-        ["access-log", "dropped"] => Some(&mut to.access_log_dropped),
-        [OPEN] => Some(&mut to.connections_draining),
-        words => to.place(words),
-    };
-    if let Some(place) = place {
+    if let Some(place) = to.place(words) {
         *place = place.saturating_add(value);
     }
 }
@@ -148,7 +142,11 @@ transferred! {
         backend_handshakes: Vec<HandshakeSnapshot> => ["backend-handshake"];
         names: Vec<NameSnapshot> => ["name"];
         reload: ReloadSnapshot => ["reload"];
-    } derived {}
+    } derived {
+        access_log_written => ["access-log", "written"];
+        access_log_dropped => ["access-log", "dropped"];
+        connections_draining => [OPEN];
+    }
 }
 
 transferred! {

@@ -11,8 +11,7 @@ use std::time::Duration;
 use handfast_leg::{Leg, Side as LegSide};
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Priority, sleep, spawn, wait};
-use handfast_net::fault::Cause as SocketCause;
-use handfast_net::fault::Fault;
+use handfast_net::fault::{Cause as SocketCause, Fault};
 use handfast_net::listen::Listener;
 use handfast_net::stream::Stream;
 
@@ -173,9 +172,8 @@ async fn finish(listener: &mut Listener, thread: &Rc<WorkerContext>, id: &Listen
         // The kernel wakes one of all that accept from a socket. A client that it woke us for is ours; from now on it wakes the others.
         listener.pause();
         for _ in 0..LAST_LOOKS {
-            match take(listener, thread, &service, BATCH) {
-                Taken::All => {}
-                _ => return,
+            if !matches!(take(listener, thread, &service, BATCH), Taken::All) {
+                break;
             }
         }
         return;
@@ -197,12 +195,9 @@ async fn finish(listener: &mut Listener, thread: &Rc<WorkerContext>, id: &Listen
         // Some of ours are closed by now, so the others have other places.
         listener.give_way(others);
     }
-    while thread.phase() != WorkerPhase::Ending {
-        match take(listener, thread, &service, BATCH) {
-            Taken::All => {}
-            _ => return,
-        }
-    }
+    while thread.phase() != WorkerPhase::Ending
+        && matches!(take(listener, thread, &service, BATCH), Taken::All)
+    {}
 }
 
 /// A kernel that refuses to hand over connections: it is logged once, counted, and asked again less and less often.

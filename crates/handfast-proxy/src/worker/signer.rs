@@ -125,14 +125,12 @@ impl JobQueue {
     /// Whether there is an answer now.
     fn work_on(&self, slot: &Slot) -> bool {
         let found = std::mem::replace(&mut *locked(&slot.state), JobState::Away);
-        let is_done = if let JobState::Waits(work) = found {
+        let is_done = matches!(found, JobState::Waits(_));
+        if let JobState::Waits(work) = found {
             let outcome = catch_unwind(AssertUnwindSafe(|| work.answer()));
             let answered = outcome.map(|answered| JobState::Answered(Box::new(answered)));
             *locked(&slot.state) = answered.unwrap_or_else(JobState::Panicked);
-            true
-        } else {
-            false
-        };
+        }
         self.turns.fetch_add(1, Ordering::Relaxed);
         self.open.fetch_sub(1, Ordering::Relaxed);
         is_done
@@ -265,10 +263,8 @@ impl Pending {
         if std::mem::replace(&mut self.turns, turns) != turns {
             return None;
         }
-        match self.slot.take_if(|state| matches!(state, JobState::Waits(_)))? {
-            JobState::Waits(work) => Some(*work),
-            _ => None,
-        }
+        let state = self.slot.take_if(|state| matches!(state, JobState::Waits(_)))?;
+        if let JobState::Waits(work) = state { Some(*work) } else { None }
     }
 }
 
