@@ -7,7 +7,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
-use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -48,16 +47,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 /// A bound admin address.
 #[derive(Debug)]
 pub struct AdminListener {
-    socket: Socket,
+    socket: OwnedFd,
+    /// With the port that the kernel chose.
+    address: Address,
     origin: Origin,
     /// The file of a unix socket that this process made, or was given to keep.
     file: Option<FileId>,
-}
-
-#[derive(Debug)]
-enum Socket {
-    Tcp(std::net::TcpListener),
-    Unix(std::os::unix::net::UnixListener),
 }
 
 impl AdminListener {
@@ -66,13 +61,9 @@ impl AdminListener {
     /// **Errors**: dup(2).
     pub fn given(socket: GivenSocket, origin: Origin) -> io::Result<Self> {
         let address = socket.address().clone();
-        let descriptor = socket.into_descriptor().try_clone()?;
-        let socket = match &address {
-            Address::Ip(_) => Socket::Tcp(descriptor.into()),
-            Address::Unix(_) => Socket::Unix(descriptor.into()),
-        };
+        let socket = socket.into_descriptor().try_clone()?;
         let file = FileId::of_address(&address).filter(|_| origin.owns_address());
-        Ok(Self { socket, origin, file })
+        Ok(Self { socket, address, origin, file })
     }
 
     /// Whether another process made it.
@@ -87,22 +78,14 @@ impl AdminListener {
 
     /// A duplicate of the socket, for the next process.
     pub fn socket(&self) -> io::Result<AdminSocket> {
-        let socket = match &self.socket {
-            Socket::Tcp(listener) => listener.as_fd().try_clone_to_owned()?,
-            Socket::Unix(listener) => listener.as_fd().try_clone_to_owned()?,
-        };
         let inherited = self.origin == Origin::Inherited;
-        Ok(AdminSocket { address: self.address()?, inherited, socket: Arc::new(socket) })
+        let socket = Arc::new(self.socket.try_clone()?);
+        Ok(AdminSocket { address: self.address.clone(), inherited, socket })
     }
 
     /// The address it is bound to, with the port the kernel chose if 0 was asked for.
     pub fn address(&self) -> io::Result<Address> {
-        Ok(match &self.socket {
-            Socket::Tcp(listener) => Address::Ip(listener.local_addr()?),
-            Socket::Unix(listener) => {
-                Address::Unix(listener.local_addr()?.as_pathname().map(Path::to_owned).unwrap_or_default())
-            }
-        })
+        Ok(self.address.clone())
     }
 }
 
@@ -111,16 +94,20 @@ impl AdminListener {
 ///
 /// **Errors:** those of the kernel; for a unix socket, that a process listens there or that the path is no socket.
 pub fn bind(address: &Address) -> io::Result<AdminListener> {
-    let socket = match address {
-        Address::Ip(address) => Socket::Tcp(std::net::TcpListener::bind(address)?),
+    let (socket, bound): (OwnedFd, _) = match address {
+        Address::Ip(address) => {
+            let listener = std::net::TcpListener::bind(address)?;
+            let bound = Address::Ip(listener.local_addr()?);
+            (listener.into(), bound)
+        }
         Address::Unix(path) => {
             remove_left_over(path)?;
             let listener = std::os::unix::net::UnixListener::bind(path)?;
             std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o660))?;
-            Socket::Unix(listener)
+            (listener.into(), address.clone())
         }
     };
-    Ok(AdminListener { socket, origin: Origin::Bound, file: FileId::of_address(address) })
+    Ok(AdminListener { socket, address: bound, origin: Origin::Bound, file: FileId::of_address(address) })
 }
 
 fn remove_left_over(path: &Path) -> io::Result<()> {
@@ -264,15 +251,11 @@ enum Listener {
 
 impl Listener {
     fn new(listener: AdminListener) -> io::Result<Self> {
-        Ok(match listener.socket {
-            Socket::Tcp(listener) => {
-                listener.set_nonblocking(true)?;
-                Self::Tcp(tokio::net::TcpListener::from_std(listener)?)
-            }
-            Socket::Unix(listener) => {
-                listener.set_nonblocking(true)?;
-                Self::Unix(tokio::net::UnixListener::from_std(listener)?)
-            }
+        let AdminListener { socket, address, .. } = listener;
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        Ok(match address {
+            Address::Ip(_) => Self::Tcp(tokio::net::TcpListener::from_std(socket.into())?),
+            Address::Unix(_) => Self::Unix(tokio::net::UnixListener::from_std(socket.into())?),
         })
     }
 }

@@ -99,11 +99,9 @@ fn path(points: &[Point], figure: fn(&Point) -> Option<f32>, most: f32) -> Strin
         };
         let share = if most > 0.0 { figure / most } else { 0.0 };
         let y = HEIGHT - EDGE - share * (HEIGHT - 2.0 * EDGE);
-        path.push_str(&format!("{}{} {y:.1}", if pen { 'L' } else { 'M' }, first + place));
-        if !pen {
-            // A point without neighbours would not be drawn.
-            path.push_str("h.9");
-        }
+        // A point without neighbours would not be drawn: each line begins with a dash.
+        let (command, dash) = if pen { ('L', "") } else { ('M', "h.9") };
+        path.push_str(&format!("{command}{} {y:.1}{dash}", first + place));
         pen = true;
     }
     path

@@ -247,8 +247,8 @@ pub(crate) fn looked_up<'a>(
 }
 
 /// The names of a configuration, each with the shortest interval of its services.
-fn schedules(config: &Config) -> HashMap<NameKey, LookupSchedule> {
-    let mut schedules: HashMap<NameKey, LookupSchedule> = HashMap::new();
+fn schedules(config: &Config) -> BTreeMap<NameKey, LookupSchedule> {
+    let mut schedules: BTreeMap<NameKey, LookupSchedule> = BTreeMap::new();
     for service in &config.services {
         let sets = service.backend_sets();
         let targets = sets.iter().flat_map(|set| set.backends.iter()).map(|backend| &backend.target);
@@ -274,18 +274,14 @@ async fn resolve_repeatedly(
     let mut retry = RETRY.0;
     loop {
         let outcome = tokio::time::timeout(LOOKUP_TIMEOUT, ask(resolver.as_deref(), &name)).await;
-        let (outcome, again) = match outcome.unwrap_or(Err(Unresolved::Deadline(LOOKUP_TIMEOUT))) {
-            Ok((addresses, ttl)) => {
-                retry = RETRY.0;
-                let again = if interval.is_zero() { ttl.clamp(BOUNDS.0, BOUNDS.1) } else { interval };
-                (Ok(addresses), again)
-            }
-            Err(problem) => {
-                let again = retry;
-                retry = (retry * 2).min(RETRY.1);
-                (Err(problem), again)
-            }
+        let outcome = outcome.unwrap_or(Err(Unresolved::Deadline(LOOKUP_TIMEOUT)));
+        let (again, next_retry) = match &outcome {
+            Ok((_, ttl)) if interval.is_zero() => ((*ttl).clamp(BOUNDS.0, BOUNDS.1), RETRY.0),
+            Ok(_) => (interval, RETRY.0),
+            Err(_) => (retry, (retry * 2).min(RETRY.1)),
         };
+        retry = next_retry;
+        let outcome = outcome.map(|(addresses, _)| addresses);
         if answers.send(Answer { name: name.clone(), outcome, again }).await.is_err() {
             return;
         }
@@ -343,15 +339,14 @@ pub(crate) type Addresses = Arc<HashMap<(String, u16), Vec<SocketAddr>>>;
 ///
 /// **Cost**: blocks until each name has an answer, at most [`TRIAL_TIMEOUT`]; all are asked for at the same time.
 pub(crate) fn unresolvable(config: &Config) -> Vec<String> {
-    let mut names: Vec<(NameKey, LookupSchedule)> = schedules(config).into_iter().collect();
-    names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+    let names = schedules(config);
     if names.is_empty() {
         return Vec::new();
     }
     // A thread, since the caller may be in a runtime already.
     let thread = std::thread::Builder::new().name("names".to_owned());
     let asked = std::thread::scope(|scope| {
-        let spawned = thread.spawn_scoped(scope, || ask_all(names.iter().map(|(name, _)| name.clone())));
+        let spawned = thread.spawn_scoped(scope, || ask_all(names.keys().cloned()));
         spawned.map(|asking| asking.join().unwrap_or_default())
     });
     let outcomes = match asked {
