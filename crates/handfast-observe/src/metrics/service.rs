@@ -165,11 +165,7 @@ impl ServiceMetrics {
     pub fn handshake(&self, facts: &Agreed, times: &StepTimes) {
         let cells = &self.cells;
         let [full, resumed] = [&cells.handshakes_full, &cells.handshakes_resumed];
-        if facts.resumed == Some(true) {
-            resumed.add(1)
-        } else {
-            full.add(1)
-        };
+        (if facts.resumed == Some(true) { resumed } else { full }).add(1);
         cells.hello_retries.add(u64::from(facts.hello_retry));
         self.handshakes.entry(handshake_key(facts)).record(times);
     }
@@ -179,11 +175,7 @@ impl ServiceMetrics {
     pub fn backend_handshake(&self, facts: &Agreed, whole: Duration, crypto: Duration) {
         let cells = &self.cells;
         let [full, resumed] = [&cells.backend_handshakes_full, &cells.backend_handshakes_resumed];
-        if facts.resumed == Some(true) {
-            resumed.add(1)
-        } else {
-            full.add(1)
-        };
+        (if facts.resumed == Some(true) { resumed } else { full }).add(1);
         self.backend_handshakes.entry(handshake_key(facts)).record_backend(whole, crypto);
     }
 

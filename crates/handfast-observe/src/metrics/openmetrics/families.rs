@@ -116,21 +116,12 @@ impl Families<'_> {
         help: &str,
         rows: impl IntoIterator<Item = (L, &'d Distribution)>,
     ) -> fmt::Result {
-        let counted = rows.into_iter().filter(|(_, times)| times.count() > 0);
-        self.family(
-            (name, Some(&Unit::Seconds)),
-            help,
-            MetricType::Histogram,
-            counted,
-            |mut encoder, times| {
-                encoder.encode_histogram::<NoLabelSet>(
-                    times.sum_seconds(),
-                    times.count(),
-                    &times.buckets(),
-                    None,
-                )
-            },
-        )
+        let name = (name, Some(&Unit::Seconds));
+        let rows = rows.into_iter().filter(|(_, times)| times.count() > 0);
+        self.family(name, help, MetricType::Histogram, rows, |mut encoder, times| {
+            let (sum, count) = (times.sum_seconds(), times.count());
+            encoder.encode_histogram::<NoLabelSet>(sum, count, &times.buckets(), None)
+        })
     }
 }
 

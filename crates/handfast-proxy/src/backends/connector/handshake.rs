@@ -50,10 +50,7 @@ impl Handshake {
         let before = R::now();
         let records = &mut context.buffers.borrow_mut().records;
         records.clear();
-        let session = (plan.session)(before).and_then(|mut session| {
-            session.start(records)?;
-            Ok(session)
-        });
+        let session = (plan.session)(before).and_then(|mut session| session.start(records).map(|()| session));
         let session = session.map_err(|failure| {
             ConnectFailure::Attempt(CloseReason::failure(Step::Connect, Side::Backend, &failure))
         })?;

@@ -8,8 +8,8 @@
 //! connections before that are forgotten, and it is in no pause.
 
 use std::fmt;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use handfast_net::clock::Moment;
@@ -52,8 +52,12 @@ impl Checked {
 }
 
 impl Standing {
+    fn exclusion(&self) -> MutexGuard<'_, Exclusion> {
+        self.exclusion.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn exclude<T>(&self, change: impl FnOnce(&mut Exclusion) -> T) -> T {
-        let mut exclusion = self.exclusion.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut exclusion = self.exclusion();
         let outcome = change(&mut exclusion);
         let is_out = exclusion.requested.is_some_and(|(requested, _)| requested != OperatorState::Up)
             || exclusion.checked.as_ref().is_some_and(|checked| !checked.report.up);
@@ -134,11 +138,7 @@ impl Standing {
 
     /// What an operator has requested for it; `None`: nothing.
     pub(crate) fn operator_state(&self) -> Option<OperatorState> {
-        self.exclusion
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .requested
-            .map(|(requested, _)| requested)
+        self.exclusion().requested.map(|(requested, _)| requested)
     }
 
     pub(super) fn set_operator_state(&self, requested: Option<OperatorState>) {
@@ -151,13 +151,12 @@ impl Standing {
 
     /// The state that takes it out by an operator's request, and since when.
     pub(crate) fn taken_out(&self) -> Option<(OperatorState, SystemTime)> {
-        let exclusion = self.exclusion.lock().unwrap_or_else(PoisonError::into_inner);
-        exclusion.requested.filter(|(requested, _)| *requested != OperatorState::Up)
+        self.exclusion().requested.filter(|(requested, _)| *requested != OperatorState::Up)
     }
 
     /// What checks have found; `None`: it is not checked.
     pub(crate) fn checked(&self) -> Option<CheckSnapshot> {
-        let exclusion = self.exclusion.lock().unwrap_or_else(PoisonError::into_inner);
+        let exclusion = self.exclusion();
         let checked = exclusion.checked.as_ref()?;
         let mut report = checked.report.clone();
         checked.seconds.add_to(&mut report.seconds);
