@@ -146,13 +146,9 @@ impl Standing {
             && self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, came_up).is_ok()
         {
             self.came_up.store(Moment::now().nanos().max(1), Ordering::Relaxed);
-            let after = SystemTime::now().duration_since(self.down_since()).unwrap_or_default();
-            tracing::info!(
-                "service {}: backend {} is up again after {:.1} s",
-                self.service,
-                self.name,
-                after.as_secs_f64()
-            );
+            let Self { service, name, .. } = self;
+            let after = SystemTime::now().duration_since(self.down_since()).unwrap_or_default().as_secs_f64();
+            tracing::info!("service {service}: backend {name} is up again after {after:.1} s");
         }
     }
 

@@ -288,7 +288,15 @@ impl BackOff {
 
     fn over(&mut self, thread: &WorkerContext, id: &ListenerId, listener: &Listener) {
         self.pause = None;
-        self.limit_may_be_over(id, listener);
+        // At a limit each client that leaves makes room for one: that alone is not the end of it.
+        if let Some(waiting) = &mut self.waiting {
+            if Moment::now().since(waiting.at) > CALM {
+                self.waiting = None;
+                tracing::info!("{}: below the limit again", act(id));
+            } else {
+                waiting.count(listener.waiting());
+            }
+        }
         let Some(last) = self.last else { return };
         thread.metrics.backing_off(false);
         if Moment::now().since(last) > CALM
@@ -296,17 +304,6 @@ impl BackOff {
         {
             self.last = None;
             tracing::info!("{}: works again after {:?}", act(id), last.since(since));
-        }
-    }
-
-    /// At a limit each client that leaves makes room for one: that alone is not the end of it.
-    fn limit_may_be_over(&mut self, id: &ListenerId, listener: &Listener) {
-        let Some(waiting) = &mut self.waiting else { return };
-        if Moment::now().since(waiting.at) > CALM {
-            self.waiting = None;
-            tracing::info!("{}: below the limit again", act(id));
-        } else {
-            waiting.count(listener.waiting());
         }
     }
 }

@@ -91,7 +91,11 @@ async fn exchange<R: Runtime>(
         if R::now() >= connection.deadline {
             return Err(reason(Side::Client, Cause::HandshakeDeadline));
         }
-        if let Some(bytes) = receive(connection)? {
+        let received = {
+            let (client, mut scratch) = connection.client_and_buffers();
+            client.read_flight(&mut scratch).map_err(of_leg)?
+        };
+        if let Some(bytes) = received {
             advance(connection, |client, scratch| client.take_flight(bytes, scratch, &mut first))?;
             continue;
         }
@@ -248,12 +252,6 @@ fn after_flight<R: Runtime>(
     let is_tls13 = || client.session().is_some_and(|session| session.agreed().version == Some("TLSv1.3"));
     // What TLS 1.3 says after the handshake are tickets: they ride on the first data.
     if client.is_established() && is_tls13() { Ok(()) } else { client.send_flight().map_err(of_leg) }
-}
-
-/// Takes in what is there, after sending what waits; how many bytes, if any came.
-fn receive<R: Runtime>(connection: &mut Connection<R>) -> Result<Option<usize>, CloseReason> {
-    let (client, mut scratch) = connection.client_and_buffers();
-    client.read_flight(&mut scratch).map_err(of_leg)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]

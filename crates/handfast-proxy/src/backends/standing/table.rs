@@ -95,12 +95,10 @@ impl Standings {
     /// The states that an operator requested, by name and word; and the backends that are not up.
     pub(crate) fn transferred(&self) -> (Vec<(String, String)>, Vec<TransferredStanding>) {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let requested_states = known
-            .requested_states
-            .iter()
-            .map(|(name, requested)| (name.to_string(), requested.name().to_owned()));
+        let states = known.requested_states.iter();
+        let states = states.map(|(name, requested)| (name.to_string(), requested.name().to_owned()));
         let standings = known.by_name.values().filter_map(Weak::upgrade);
-        (requested_states.collect(), standings.filter_map(|standing| standing.transferred()).collect())
+        (states.collect(), standings.filter_map(|standing| standing.transferred()).collect())
     }
 
     /// Restores a standing of the previous process, for as long as the returned value is held or a thread uses it.
