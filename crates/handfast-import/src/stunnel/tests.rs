@@ -86,9 +86,9 @@ fn exceptions_by_name_belong_to_their_primary() {
         "[other]\nsni = web:other.test\nsni = web:*.other.test\nconnect = 81\ncert = o.pem\nkey = o.key\n";
     let Imported { config, notes } = good(&format!("{WEB}{other}"));
     assert!(
-        notes
-            .iter()
-            .any(|note| note.to_string().contains(":7: sni = web:*.other.test: approximated: * matches one part")),
+        notes.iter().any(|note| note
+            .to_string()
+            .contains(":7: sni = web:*.other.test: approximated: * matches one part")),
         "{notes:?}"
     );
     let imported = good(&format!("{WEB}[other]\nsni = web:*\nconnect = 81\ncert = o.pem\n"));
