@@ -26,6 +26,11 @@ const PAGE: f64 = 4096.0;
 /// A cache belongs to sockets if it grew by at least one object for this number of pairs; others grow for other reasons.
 const ONE_FOR: f64 = 2.0;
 
+/// Two TCP sockets take more. Less means that the kernel gave memory that was free in its caches, after other connections had ended.
+const LEAST_BYTES: u64 = 2_000;
+/// Measurements, each with further pairs beside the ones before, until those caches have none left.
+const ATTEMPTS: u64 = 8;
+
 /// What was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Pairs {
@@ -74,17 +79,26 @@ pub fn measure(machine: &Machine, wanted: u64) -> io::Result<(Pairs, Vec<Unseen>
     let address = listener.local_addr()?;
     let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     // The first pair allocates memory that is not per pair.
-    let first = (0..8).map(|_| pair(&listener, address, &poller)).collect::<io::Result<Vec<_>>>()?;
-    let before = Witnesses::read(machine);
-    let mut open = Vec::with_capacity(usize::try_from(pairs).unwrap_or(0));
-    for _ in 0..pairs {
-        open.push(pair(&listener, address, &poller)?);
+    let mut open = (0..8).map(|_| pair(&listener, address, &poller)).collect::<io::Result<Vec<_>>>()?;
+    let mut attempt = || -> io::Result<_> {
+        let before = Witnesses::read(machine);
+        for _ in 0..pairs {
+            open.push(pair(&listener, address, &poller)?);
+        }
+        Ok(judge(pairs, &before, &Witnesses::read(machine)))
+    };
+    let mut found = attempt()?;
+    let attempts = ATTEMPTS.min(most / pairs.max(1));
+    for _ in 1..attempts {
+        if found.0.bytes_each >= LEAST_BYTES {
+            break;
+        }
+        found = attempt()?;
     }
-    let after = Witnesses::read(machine);
-    for socket in open.iter().chain(&first).flatten() {
+    for socket in open.iter().flatten() {
         let _ = set_socket_linger(socket, Some(Duration::ZERO));
     }
-    Ok(judge(pairs, &before, &after))
+    Ok(found)
 }
 
 /// Two sockets that are connected to each other, after one byte in each direction.
