@@ -208,7 +208,8 @@ fn two_reports_are_shown_side_by_side() {
     assert!(other.output.contains("the target differs: 127.0.0.1:"), "{}", other.all());
     let beside = compare(&["quick.json", "slow.json", "--across-targets"]);
     assert_eq!(beside.code, Some(0), "{}", beside.all());
-    if ended.iter().all(|ended| ended.verdict() == "valid") {
+    // The third run is not in this comparison.
+    if ended[..2].iter().all(|ended| ended.verdict() == "valid") {
         assert!(beside.output.starts_with("SIDE BY SIDE, no claim: "), "{}", beside.all());
     } else {
         // Other tests had the processors.
