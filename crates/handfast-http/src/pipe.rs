@@ -35,11 +35,11 @@ fn error(broken: Broken) -> io::Error {
 impl<S: Socket, T: Session> hyper::rt::Read for SharedPipe<S, T> {
     fn poll_read(
         self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
         mut room: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let most = room.remaining();
-        let read = self.0.borrow_mut().poll_read(most, |bytes| room.put_slice(bytes));
+        let read = self.0.borrow_mut().poll_read(context, most, |bytes| room.put_slice(bytes));
         read.map_ok(drop).map_err(error)
     }
 }
@@ -60,9 +60,13 @@ impl<S: Socket, T: Session> hyper::rt::Write for SharedPipe<S, T> {
 }
 
 impl<S: Socket, T: Session> tokio::io::AsyncRead for SharedPipe<S, T> {
-    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let most = room.remaining();
-        let read = self.0.borrow_mut().poll_read(most, |bytes| room.put_slice(bytes));
+        let read = self.0.borrow_mut().poll_read(context, most, |bytes| room.put_slice(bytes));
         read.map_ok(drop).map_err(error)
     }
 }

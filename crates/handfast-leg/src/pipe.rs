@@ -23,6 +23,9 @@ use crate::broken::{Broken, Why};
 use crate::leg::{Got, Leg, READ};
 use crate::socket::Socket;
 
+/// Reads in one call that may bring no plaintext: a peer can send records without content faster than they are read.
+const EMPTY_READS: usize = 16;
+
 /// One leg's plaintext in both directions. Dropping it aborts the connection, unless the leg is taken out and ended.
 pub struct Pipe<S = Stream, T = Box<dyn Session>> {
     leg: Leg<S, T>,
@@ -80,8 +83,13 @@ impl<S: Socket, T: Session> Pipe<S, T> {
     /// Passes up to `most` bytes, which is not zero, to `put`; the number of bytes. Zero: the peer has ended its direction cleanly.
     ///
     /// **Errors**: the leg broke; also when its stream ended without close_notify, which an attacker can forge (RFC 9846 §6.1).
-    /// What came before is passed on first. **Cost**: a read, and a copy of what exceeds `most`.
-    pub fn poll_read(&mut self, most: usize, put: impl FnOnce(&[u8])) -> Poll<Result<usize, Broken>> {
+    /// What came before is passed on first. **Cost**: a read, and a copy of what exceeds `most`; 16 reads where they bring no plaintext.
+    pub fn poll_read(
+        &mut self,
+        context: &Context<'_>,
+        most: usize,
+        put: impl FnOnce(&[u8]),
+    ) -> Poll<Result<usize, Broken>> {
         if !self.unread.is_empty() {
             let count = self.unread.len().min(most);
             put(&self.unread.filled()[..count]);
@@ -92,18 +100,22 @@ impl<S: Socket, T: Session> Pipe<S, T> {
             return Poll::Ready(Ok(count));
         }
         let scratch = Rc::clone(&self.scratch);
-        self.receive(most, put, &mut scratch.borrow_mut())
+        self.receive(context, most, put, &mut scratch.borrow_mut())
     }
 
     /// Reads until there is plaintext: the beginning for `put`, the rest for the next call.
     fn receive(
         &mut self,
+        context: &Context<'_>,
         most: usize,
         put: impl FnOnce(&[u8]),
         scratch: &mut Scratch,
     ) -> Poll<Result<usize, Broken>> {
         self.check()?;
-        while !self.leg.has_ended() {
+        for _ in 0..EMPTY_READS {
+            if self.leg.has_ended() {
+                return Poll::Ready(Ok(0));
+            }
             let got = match self.leg.read(scratch, false) {
                 Ok(got) if !got.moved => return Poll::Pending,
                 Ok(got) => got,
@@ -122,7 +134,9 @@ impl<S: Socket, T: Session> Pipe<S, T> {
             }
             self.check()?;
         }
-        Poll::Ready(Ok(0))
+        // The other tasks of the thread come first; no event announces what is there already.
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Takes the beginning of `bytes`, up to 64 KiB: at least one, unless there are none. What the socket does not take is kept,
@@ -221,7 +235,7 @@ impl<S: Socket, T: Session> Pipe<S, T> {
         if !self.leg.refuses() || !self.unread.is_empty() {
             return Ok(());
         }
-        if let Poll::Ready(Err(broken)) = self.receive(0, |_| {}, scratch)
+        if let Poll::Ready(Err(broken)) = self.receive(context, 0, |_| {}, scratch)
             && self.unread.is_empty()
         {
             return Err(broken);
@@ -242,7 +256,10 @@ impl<S: Socket, T: Session> Pipe<S, T> {
     fn better_reason(&mut self, broken: Broken, scratch: &mut Scratch) -> Broken {
         let is_alert =
             |said: &Broken| matches!(&said.why, Why::Session(failure) if failure.kind == FailureKind::Alert);
-        while self.leg.is_secured() && !self.leg.has_ended() {
+        for _ in 0..EMPTY_READS {
+            if !self.leg.is_secured() || self.leg.has_ended() {
+                break;
+            }
             match self.leg.read(scratch, false) {
                 Ok(Got { moved: true, failed: None, .. }) => {}
                 Ok(Got { failed: Some(said), .. }) if is_alert(&said) => return self.breaks(said),

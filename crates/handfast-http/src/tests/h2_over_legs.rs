@@ -225,9 +225,9 @@ impl World {
         };
         if ended.is_ok() {
             // Unread bytes would turn the end into a reset.
-            let drain = poll_fn(|_| {
+            let drain = poll_fn(|context| {
                 loop {
-                    match std::task::ready!(pipe.borrow_mut().poll_read(READ, |_| {})) {
+                    match std::task::ready!(pipe.borrow_mut().poll_read(context, READ, |_| {})) {
                         Ok(0) | Err(_) => return Poll::Ready(()),
                         Ok(_) => {}
                     }

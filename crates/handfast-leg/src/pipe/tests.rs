@@ -25,7 +25,8 @@ fn reading(leg: Tested, reads: &[&str]) -> Piped {
 
 fn read(pipe: &mut Piped, most: usize) -> Poll<Result<String, Why>> {
     let mut text = String::new();
-    let read = pipe.poll_read(most, |bytes| text = String::from_utf8_lossy(bytes).into_owned());
+    let put = |bytes: &[u8]| text = String::from_utf8_lossy(bytes).into_owned();
+    let (read, _) = with_context(|context| pipe.poll_read(context, most, put));
     read.map(|read| match read {
         Ok(count) => {
             assert_eq!(count, text.len());
@@ -211,4 +212,27 @@ fn a_backend_that_takes_no_more_is_still_read() {
         let (_, outcome) = refusing(&["!"]);
         assert!(matches!(outcome.0, Poll::Ready(Err(Broken { why: Why::Session(_), .. }))));
     }
+}
+
+/// A peer can send such records faster than they are read.
+#[test]
+fn records_without_plaintext_do_not_occupy_the_thread() {
+    let mut pipe = reading(secured(Side::Client), &["#"; 40]);
+    pipe.leg.socket_mut().comes("data");
+    let mut rounds = 0;
+    let length = loop {
+        let before = pipe.leg.socket_mut().asked.len();
+        let (outcome, wakes) = with_context(|context| pipe.poll_read(context, 9, |_| {}));
+        assert!(pipe.leg.socket_mut().asked.len() - before <= EMPTY_READS);
+        match outcome {
+            Poll::Pending => assert_eq!(wakes, 1, "no event comes for what is there already"),
+            Poll::Ready(read) => break read.expect("it is data"),
+        }
+        rounds += 1;
+    };
+    assert_eq!((length, rounds), (4, 2));
+    let mut noisy = reading(secured(Side::Client), &["x"; 40]);
+    noisy.leg.socket_mut().write_fault = Some(Cause::Reset);
+    assert!(is_reset(write(&mut noisy, "more")));
+    assert_eq!(noisy.leg.socket_mut().asked.len(), EMPTY_READS, "an alert is not looked for without end");
 }
