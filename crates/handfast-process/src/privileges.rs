@@ -181,7 +181,7 @@ fn hand_over(file: &Path, owner: Option<Uid>, group: Gid) -> io::Result<()> {
 }
 
 fn name_of(user: &User) -> Result<CString, Error> {
-    CString::new(user.name.as_str()).map_err(|error| Error::User(error.to_string()))
+    CString::new(user.name.as_str()).map_err(|error| failed("use the name of the user", error))
 }
 
 fn failed(act: impl Display, error: impl Display) -> Error {
