@@ -264,6 +264,7 @@ fn service(
         missing_close_notify: section.or_default(&keys::MISSING_CLOSE_NOTIFY),
         proxy_protocol,
         limits,
+        http: None,
     };
     check::connections(section, &service, process);
     check::of_service(section, &service);

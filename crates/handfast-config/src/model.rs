@@ -12,6 +12,7 @@ pub use handfast_net::address::Address;
 mod backend;
 mod check;
 mod client_certificates;
+mod http;
 mod limits;
 mod places;
 mod proxy_protocol;
@@ -21,6 +22,7 @@ mod tls;
 pub use backend::{Backend, Balance, ConnectThrough, Source, Target, TunnelKind};
 pub use check::{Check, CheckKind};
 pub use client_certificates::{ClientCertificates, ClientChecks};
+pub use http::{BackendVersion, Forwarded, Http, HttpTimeouts, PoolLimits, RequestRoute, RouteAction};
 pub use limits::{Admission, HandshakeRate, Limits};
 pub use places::Places;
 pub use proxy_protocol::{ProxyProtocol, ProxySender, SentCertificate};
@@ -138,6 +140,8 @@ pub struct Service {
     pub proxy_protocol: ProxyProtocol,
     /// Its limits in time and size.
     pub limits: Limits,
+    /// How its requests are served; `None`: it relays bytes.
+    pub http: Option<Http>,
 }
 
 /// How clients are served.

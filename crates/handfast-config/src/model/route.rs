@@ -6,7 +6,9 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use super::{Backend, BackendTls, ClientCertificates, Clients, Policy, Service, ServiceRule};
+use super::{
+    Backend, BackendTls, ClientCertificates, Clients, Policy, RequestRoute, RouteAction, Service, ServiceRule,
+};
 
 /// How clients are served for which one rule, or no rule, decides.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,13 +46,35 @@ pub struct BackendSet {
 }
 
 impl Service {
-    /// The routes of the service. The first one is the service itself, the others are its rules in the order written.
+    /// The routes of the service. The first one is the service itself, then come its rules, then the routes for requests that have
+    /// backends of their own ([`Service::request_routes`]), each in the order written.
     ///
     /// **Cost**: for each rule, a search among the settings that differ.
     pub fn routes(&self) -> Vec<Route> {
         let mut made = Made::default();
         let rules = std::iter::once(None).chain(self.rules.iter().map(Some));
-        rules.enumerate().map(|(index, rule)| self.route(index, rule, &mut made)).collect()
+        let mut routes: Vec<_> =
+            rules.enumerate().map(|(index, rule)| self.route(index, rule, &mut made)).collect();
+        routes.extend(self.request_routes().filter_map(|(_, route)| self.for_requests(route, &mut made)));
+        routes
+    }
+
+    /// The routes for requests, each with the index among [`Service::routes`] of the one that its requests go to; `None`: that of
+    /// their connection.
+    pub fn request_routes(&self) -> impl Iterator<Item = (Option<usize>, &RequestRoute)> {
+        let routes = self.http.iter().flat_map(|http| &http.routes);
+        routes.scan(self.rules.len(), |last, route| {
+            let is_own = matches!(route.action, RouteAction::Backends(..));
+            *last += usize::from(is_own);
+            Some((is_own.then_some(*last), route))
+        })
+    }
+
+    fn for_requests<'a>(&'a self, route: &'a RequestRoute, made: &mut Made<'a>) -> Option<Route> {
+        let RouteAction::Backends(backends, tls) = &route.action else { return None };
+        let tls = tls.as_ref().unwrap_or(&self.backend_tls).as_ref().map(|tls| made.backend_tls(tls));
+        let backends = (backends, tls).into();
+        Some(Route { clients: Clients::Plain, tls: None, backends, failed_client_backends: None })
     }
 
     /// Every list of backends of the service, as [`backend_sets`] has them.

@@ -1,0 +1,109 @@
+//! HTTP mode: how the requests of a service are checked, routed, forwarded and bounded.
+//!
+//! Made by `file/http.rs`, run by `handfast-proxy/src/http`. A service without it relays bytes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use handfast_wire::http1::HeadLimits;
+
+use super::{Backend, BackendTls, ProxySender};
+
+/// HTTP mode of a service (`mode = "http"`, `[service.http]`, `[[service.route]]`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Http {
+    /// The HTTP version towards backends.
+    pub backend_version: BackendVersion,
+    /// The header fields that name the client and how it came.
+    pub forwarded: Forwarded,
+    /// The field with the request's identifier, in lower case; `None`: none is sent.
+    pub request_id: Option<Box<str>>,
+    /// Limits of heads and trailer sections.
+    pub head: HeadLimits,
+    /// Most bytes of a request's content; `None`: any number.
+    pub body_limit: Option<u64>,
+    /// Timeouts of requests.
+    pub timeouts: HttpTimeouts,
+    /// Connections to backends that are kept for the next request.
+    pub pool: PoolLimits,
+    /// Streams that one HTTP/2 client may have open at once.
+    pub streams: u32,
+    /// Other backends that a request is tried with after a failure, where that is safe.
+    pub retries: u32,
+    /// Whether a response with status 500 to 599, or none in time, counts as a failure of the backend.
+    pub count_failures: bool,
+    /// The routes, in the order written. The first one that matches serves a request; the service itself serves the rest.
+    pub routes: Vec<RequestRoute>,
+}
+
+/// The HTTP version towards backends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackendVersion {
+    /// HTTP/1.1, also to those that speak others.
+    Http1,
+    /// HTTP/2: by ALPN where the backend has TLS, else with prior knowledge (RFC 9113 §3.3).
+    Http2,
+}
+
+/// How the client is named to backends, and which clients are proxies that name their own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forwarded {
+    /// `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host`.
+    pub x_forwarded: bool,
+    /// `Forwarded` (RFC 7239).
+    pub standard: bool,
+    /// Clients whose fields are kept and continued; of others they are removed.
+    pub trusted: Vec<ProxySender>,
+}
+
+/// Timeouts of requests. [`Duration::ZERO`] is no timeout where a key allows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HttpTimeouts {
+    /// A connection on which no request is under way.
+    pub idle: Duration,
+    /// From the first byte of a head to its last one.
+    pub head: Duration,
+    /// Between two pieces of a request's or a response's content.
+    pub content: Duration,
+    /// From the end of the request to the head of the response.
+    pub answer: Duration,
+}
+
+/// Bounds of the connections that wait for the next request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolLimits {
+    /// For each backend, over all worker threads; 0: none is kept.
+    pub connections: usize,
+    /// How long one is kept.
+    pub idle: Duration,
+    /// Requests after which one is closed.
+    pub requests: u32,
+}
+
+/// A route for certain requests (`[[service.route]]`). What is not set matches every request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestRoute {
+    /// Its name in logs and metrics.
+    pub name: Box<str>,
+    /// Exact names and wildcards (`*.example.org`), in lower case, without a port.
+    pub hosts: Vec<String>,
+    /// The path begins with this, at whole segments: `/api` matches `/api` and `/api/v1`, not `/apis`. It starts with `/`.
+    pub path: Option<Box<str>>,
+    /// Methods, in upper case as they are sent.
+    pub methods: Vec<String>,
+    /// Fields that the request must have: the name in lower case; the value, or any value.
+    pub headers: Vec<(Box<str>, Option<Box<str>>)>,
+    /// What is done with a request that matches.
+    pub action: RouteAction,
+}
+
+/// What a route does with a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RouteAction {
+    /// It goes to the backends of the route of its connection.
+    Inherit,
+    /// It goes to these backends; the TLS towards them, where it is not the service's; the inner `None`: plain text.
+    Backends(Arc<[Backend]>, Option<Option<BackendTls>>),
+    /// It is redirected to the same host and path by `https://`, with this status.
+    RedirectToHttps(u16),
+}
