@@ -205,11 +205,12 @@ impl<S: Socket, T: Session> Leg<S, T> {
     }
 
     /// Whether what is kept must go before anything is read for it.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         !self.unsent.is_empty() && self.hold == Moment::NEVER
     }
 
-    pub(crate) fn refuses(&self) -> bool {
+    /// Whether its peer takes nothing more, while what it sent before is still read.
+    pub fn refuses(&self) -> bool {
         self.refused.is_some()
     }
 

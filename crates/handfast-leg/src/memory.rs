@@ -234,6 +234,15 @@ impl Socket for Memory {
     fn finish_at_drop(&mut self) {
         self.finished = true;
     }
+
+    fn release(&self) {
+        self.link.borrow_mut().waiting = None;
+    }
+
+    fn adopt(&self) {
+        let link = &mut *self.link.borrow_mut();
+        Self::block(link, true);
+    }
 }
 
 impl Drop for Memory {

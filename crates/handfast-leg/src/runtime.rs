@@ -33,6 +33,9 @@ pub trait Runtime: 'static {
     /// Lets the other tasks of the thread run.
     fn yield_now() -> impl Future<Output = ()>;
 
+    /// Starts another task of the thread, with the priority of what relays bytes.
+    fn spawn(task: impl Future<Output = ()> + 'static);
+
     /// The present task, for [`Runtime::wake`].
     fn task() -> TaskHandle;
 
@@ -91,6 +94,10 @@ impl Runtime for Engine {
 
     fn yield_now() -> impl Future<Output = ()> {
         engine::yield_now()
+    }
+
+    fn spawn(task: impl Future<Output = ()> + 'static) {
+        engine::spawn(Priority::Flow, task);
     }
 
     fn task() -> TaskHandle {

@@ -71,6 +71,12 @@ pub trait Socket {
 
     /// Makes dropping it a clean close; otherwise dropping it is an abort.
     fn finish_at_drop(&mut self);
+
+    /// Leaves the present task: events wake no task until one adopts it.
+    fn release(&self);
+
+    /// Belongs to the present task from now on, which its events wake. What was ready before still is.
+    fn adopt(&self);
 }
 
 impl Socket for Stream {
@@ -136,5 +142,13 @@ impl Socket for Stream {
 
     fn finish_at_drop(&mut self) {
         Self::finish_at_drop(self);
+    }
+
+    fn release(&self) {
+        Self::release(self);
+    }
+
+    fn adopt(&self) {
+        Self::adopt(self);
     }
 }

@@ -166,6 +166,10 @@ impl Socket for Script {
     fn finish_at_drop(&mut self) {
         self.done.push(Done::FinishAtDrop);
     }
+
+    fn release(&self) {}
+
+    fn adopt(&self) {}
 }
 
 /// A session whose records are single characters: `.` the end mark, `!` a fatal alert, `?` a mistake (answered by the alert

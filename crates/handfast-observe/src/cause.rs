@@ -89,6 +89,17 @@ causes! {
     NoBackend = "no-backend", "no backend was configured, known or healthy";
     NameNotResolved = "name-not-resolved", "the backend's name could not be resolved";
     KeyProcess = "key-process", "the process that holds the private keys made no signature";
+    HttpRequest = "http-request", "{who} sent a request that breaks the rules of HTTP";
+    HttpResponse = "http-response", "{who} sent a response that breaks the rules of HTTP";
+    /// Between two requests, or after the last response: by `Connection: close`, an idle limit, or a stop.
+    HttpClosed = "http-closed", "the connection was closed after its last response";
+    RequestDeadline = "request-deadline", "{who} did not send its request in time";
+    AnswerDeadline = "answer-deadline", "{who} did not begin its response in time";
+    ContentDeadline = "content-deadline", "{who} moved the content of a message too slowly";
+    BodyTooLarge = "body-too-large", "{who} sent more content than max-body allows";
+    Misdirected = "misdirected", "{who} sent a request for a host that its connection is not for";
+    StreamReset = "stream-reset", "{who} reset the HTTP/2 stream";
+    Http2 = "http2", "{who} broke the rules of HTTP/2, or used up what it may";
     /// The connection's task panicked or broke an invariant.
     Internal = "internal", "a fault of Handfast's own; please report it with the log";
 }
@@ -118,7 +129,12 @@ impl Cause {
     pub const fn is_failure(self) -> bool {
         !matches!(
             self,
-            Self::Finished | Self::BackendEnded | Self::NoCloseNotify | Self::ResetAtEnd | Self::Checked
+            Self::Finished
+                | Self::BackendEnded
+                | Self::NoCloseNotify
+                | Self::ResetAtEnd
+                | Self::Checked
+                | Self::HttpClosed
         )
     }
 

@@ -5,12 +5,14 @@
 //! | one address that can be dialled, and attempts to connect to it | `endpoint.rs` |
 //! | the backends of one route, and which is tried next | `group.rs`, `balance.rs` |
 //! | whether a backend is up, for all threads | `standing.rs` |
+//! | waiting for the trial of one that was down | `trial.rs` |
 //! | health checks | `checks.rs` |
 //! | what names resolve to | `names.rs` |
 //! | the proxy on the way to a backend | `tunnel.rs` |
 //! | what is said to a backend before TLS | `opening.rs` |
 //! | TLS towards a backend | `tls.rs` |
 //! | all of this in order: a connection that can serve | `connector.rs` |
+//! | connections that wait for the next request | `pool.rs` |
 
 mod balance;
 pub(crate) mod checks;
@@ -19,6 +21,8 @@ pub(crate) mod endpoint;
 pub(crate) mod group;
 pub(crate) mod names;
 pub(crate) mod opening;
+pub(crate) mod pool;
 pub(crate) mod standing;
 pub(crate) mod tls;
+pub(crate) mod trial;
 pub(crate) mod tunnel;

@@ -13,6 +13,7 @@
 mod admission;
 mod backends;
 mod control;
+mod http;
 mod path;
 mod state;
 mod worker;

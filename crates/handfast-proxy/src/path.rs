@@ -10,6 +10,7 @@ mod connect;
 mod connection;
 mod handshake;
 mod hello;
+mod http;
 mod mysql;
 mod prelude;
 mod proxy_header_in;
@@ -20,7 +21,10 @@ mod route;
 mod tests;
 
 use crate::backends::tls::BackendPrelude;
+use std::rc::Rc;
+
 use crate::path::connection::Connection;
+use crate::path::http::Requests;
 use crate::path::relay::Relay;
 use crate::worker::services::{Chosen, Prelude};
 use handfast_config::model::Clients;
@@ -47,20 +51,24 @@ pub(crate) fn serve<R: Runtime>(mut connection: Connection<R>) -> impl Future<Ou
 /// What the steps to connect need is several hundred bytes. It is boxed, and given back when the relay begins: an idle
 /// connection does not keep a place for it.
 async fn walk<R: Runtime>(connection: &mut Connection<R>) -> CloseReason {
-    let mut carry = match Box::pin(open(connection)).await {
+    let carry = match Box::pin(open(connection)).await {
         Ok(carry) => carry,
         Err(reason) => return reason,
     };
     R::carries_bytes();
-    match &mut carry {
-        Carry::Relay(relay) => relay.run(connection).await,
+    match carry {
+        Carry::Relay(mut relay) => relay.run(connection).await,
+        // Boxed, so that a connection whose bytes are relayed keeps no place for it.
+        Carry::Http(requests) => Box::pin(requests.run(connection)).await,
     }
 }
 
-/// How a connection goes on once its backend is connected. Another way to carry (requests) is another variant.
+/// How a connection goes on once its client is served.
 enum Carry {
-    /// Its bytes are relayed.
+    /// Its backend is connected, and bytes are relayed.
     Relay(Relay),
+    /// Its client sends requests.
+    Http(Requests),
 }
 
 /// hello to connect; before that the PROXY header, where one must come.
@@ -70,6 +78,11 @@ async fn open<R: Runtime>(connection: &mut Connection<R>) -> Result<Carry, Close
         return Box::pin(mysql::open(connection, received)).await.map(Carry::Relay);
     }
     let (chosen, mut first) = receive(connection, received).await?;
+    if let Some(http) = &connection.account.service.http
+        && !connection.account.service.passes_through(chosen)
+    {
+        return Ok(Carry::Http(Requests { http: Rc::clone(http), chosen, first }));
+    }
     let backend = if connection.account.service.backend_prelude(chosen) == BackendPrelude::ServerFirst {
         Box::pin(mysql::connect(connection, chosen, &mut first)).await?
     } else {

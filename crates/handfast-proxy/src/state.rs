@@ -70,6 +70,8 @@ pub(crate) struct ServiceState {
     /// `None` where no TLS ends here.
     pub(crate) ring: Option<(RingId, Arc<KeySet>)>,
     pub(crate) pool: Option<Arc<Pool>>,
+    /// Worker threads of the process.
+    pub(crate) threads: usize,
     pub(crate) address_limit: Option<Arc<AddressLimit>>,
     /// Whom it lets in by address, where it does not let in everybody.
     pub(crate) admission: Option<Arc<Admission>>,

@@ -4,8 +4,12 @@
 //! |---|---|
 //! | its buffers, log, permits and phase | `context.rs` |
 //! | the services as it serves them: rules, TLS servers, backends | `services.rs` |
+//! | a client that waits for its backend | `waiting_client.rs` |
+//! | HTTP mode of a service | `http.rs` |
 //! | the thread that answers hellos for it in a crowd | `signer.rs` |
 
 pub(crate) mod context;
+pub(crate) mod http;
 pub(crate) mod services;
 pub(crate) mod signer;
+pub(crate) mod waiting_client;

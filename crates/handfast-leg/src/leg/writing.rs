@@ -43,7 +43,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         std::mem::take(&mut self.unsent)
     }
 
-    /// Sends `plaintext`, and keeps what the socket does not take.
+    /// Sends `plaintext` behind what waits, and keeps what the socket does not take.
     pub fn write(&mut self, plaintext: &[u8], records: &mut Buffer) -> Result<(), Broken> {
         let outcome = match self.session {
             None => self.write_plain(plaintext),
@@ -54,6 +54,10 @@ impl<S: Socket, T: Session> Leg<S, T> {
 
     fn write_plain(&mut self, plaintext: &[u8]) -> Result<(), Broken> {
         self.stop_delaying();
+        if !self.unsent.is_empty() {
+            self.unsent.extend_from_slice(plaintext);
+            return Ok(());
+        }
         let written = match self.socket.try_write(plaintext) {
             Ok(Write::Bytes(written)) => written,
             Ok(Write::Blocked) => 0,
@@ -87,6 +91,10 @@ impl<S: Socket, T: Session> Leg<S, T> {
     /// Writes the beginning of `bytes` and keeps the rest.
     fn put(&mut self, writing: Writing, bytes: &[u8]) -> Result<(), Broken> {
         if bytes.is_empty() {
+            return Ok(());
+        }
+        if !self.unsent.is_empty() {
+            self.unsent.extend_from_slice(bytes);
             return Ok(());
         }
         let outcome = match writing {

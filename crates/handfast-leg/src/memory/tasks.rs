@@ -299,6 +299,10 @@ impl Runtime for InMemory {
         Self::wait(Moment::NEVER).await;
     }
 
+    fn spawn(task: impl Future<Output = ()> + 'static) {
+        spawn(task);
+    }
+
     fn task() -> TaskHandle {
         world(|world| TaskHandle::from_bits(world.present))
     }

@@ -162,8 +162,9 @@ impl EventSource {
         engine(|engine| engine.sources.borrow_mut().slots[self.index as usize].task = NOBODY);
     }
 
-    /// Belongs to the present task from now on, which is woken if there is any readiness that has not been used up: it may
-    /// be of an edge that was reported to the task before. The one before is not woken by it any more.
+    /// Belongs to the present task from now on, which is woken if there is something to read, or an end, that has not been used up: it
+    /// may be of an edge that was reported to the task before. Room to write wakes no task: a writer tries first. The task before is
+    /// not woken by it any more.
     ///
     /// **Cost**: no system call. The wake is one poll that may find nothing new, as the task cannot be known to try each
     /// socket before it waits.
@@ -173,7 +174,7 @@ impl EventSource {
             let mut sources = engine.sources.borrow_mut();
             let slot = &mut sources.slots[self.index as usize];
             slot.task = task;
-            if slot.ready != Ready::NONE {
+            if slot.ready != Ready::NONE && slot.ready != Ready::WRITE {
                 engine.tasks.borrow_mut().wake(task);
             }
         });

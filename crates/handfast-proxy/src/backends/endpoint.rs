@@ -76,9 +76,13 @@ impl Attempt {
         if is_good {
             endpoint.standing.connected();
         }
-        endpoint.connections.set(endpoint.connections.get() + 1);
         endpoint.metrics.connected(after);
-        InUse(endpoint)
+        InUse::new(OpenConnection(endpoint))
+    }
+
+    /// A connection to it is there already: nothing was tried.
+    pub(crate) fn reused(self, open: OpenConnection) -> InUse {
+        InUse::new(open)
     }
 
     pub(crate) fn failed(self, reason: &CloseReason, policy: FailurePolicy) {
@@ -110,35 +114,61 @@ pub(crate) fn is_ours(cause: Cause) -> bool {
     matches!(cause, Cause::Socket(OutOfFiles | OutOfPorts | OutOfMemory | ForeignAddress) | Cause::Internal)
 }
 
-/// An open connection to an endpoint.
+/// An open connection to an endpoint, counted in its metrics.
 #[derive(Debug)]
-pub(crate) struct InUse(Rc<Endpoint>);
+pub(crate) struct OpenConnection(Rc<Endpoint>);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.metrics.disconnected();
+    }
+}
+
+/// An open connection to an endpoint that serves a client: it counts where backends are chosen by their load.
+#[derive(Debug)]
+pub(crate) struct InUse {
+    open: OpenConnection,
+    _counted: Counted,
+}
+
+#[derive(Debug)]
+struct Counted(Rc<Endpoint>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.set(self.0.connections.get() - 1);
+    }
+}
 
 impl InUse {
+    fn new(open: OpenConnection) -> Self {
+        let endpoint = Rc::clone(&open.0);
+        endpoint.connections.set(endpoint.connections.get() + 1);
+        Self { open, _counted: Counted(endpoint) }
+    }
+
+    /// It stays open and serves no client now.
+    pub(crate) fn into_idle(self) -> OpenConnection {
+        self.open
+    }
+
     pub(crate) fn endpoint(&self) -> &Rc<Endpoint> {
-        &self.0
+        &self.open.0
     }
 
     /// It sent something, this long after the client had.
     pub(crate) fn answered(&self, after: Duration) {
-        self.0.metrics.answered(after);
+        self.endpoint().metrics.answered(after);
     }
 
     /// It can serve.
     pub(crate) fn is_good(&self) {
-        self.0.standing.connected();
+        self.endpoint().standing.connected();
     }
 
     /// It answered, and failed before it could serve: that counts as if it had not answered.
     pub(crate) fn failed(&self, reason: &CloseReason, policy: FailurePolicy) {
-        failed(&self.0, None, reason, policy);
-    }
-}
-
-impl Drop for InUse {
-    fn drop(&mut self) {
-        self.0.connections.set(self.0.connections.get() - 1);
-        self.0.metrics.disconnected();
+        failed(self.endpoint(), None, reason, policy);
     }
 }
 

@@ -274,10 +274,11 @@ impl Worker {
         };
         // Everything above may have needed more system calls.
         sandbox::confine_this_thread();
-        let (log, sweeper) = (Rc::clone(&thread), Rc::clone(&thread));
+        let (log, sweeper, pool) = (Rc::clone(&thread), Rc::clone(&thread), Rc::clone(&thread));
         engine::run(Watch { thread, metrics }, move || {
             spawn(Priority::Flow, log.tend_log());
             spawn(Priority::Flow, sweeper.sweep_contexts());
+            spawn(Priority::Flow, pool.sweep_pool());
             spawn(Priority::Flow, orders.run());
         })
     }

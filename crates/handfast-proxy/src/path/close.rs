@@ -8,6 +8,7 @@
 //! | both directions ended cleanly | close_notify, FIN | FIN |
 //! | no session came about | the alert that says why, FIN | nothing |
 //! | the backend ended, the client had everything and stayed silent | close_notify, FIN | a reset: the client has not ended |
+//! | the last response was sent (HTTP) | close_notify, FIN | as its pool ends it |
 //! | a side broke TLS | its alert, FIN, if it was the client; else as below | the same, the other way round |
 //! | anything else | every byte that was on its way, then a reset; no close_notify | the same: never a clean end |
 //!
@@ -97,7 +98,7 @@ fn ways(reason: &CloseReason, delivers: bool, told: bool) -> (Way, Way) {
     match (reason.step, reason.cause, reason.side) {
         (_, Cause::Finished, _) => (Way::InOrder, Way::InOrder),
         // close_notify is with the client already.
-        (_, Cause::BackendEnded, _) => (Way::EndFirst, abort),
+        (_, Cause::BackendEnded | Cause::HttpClosed, _) => (Way::EndFirst, abort),
         // Too many from one address: reset at once, so that one address does not use up what others wait for.
         (Step::Accept, _, _) => (Way::AtOnce, Way::AtOnce),
         // The TLS stream has not begun, so a FIN cannot be mistaken for its end.
@@ -134,7 +135,7 @@ mod tests {
                 // EndFirst is a FIN behind a close_notify that the backend's own end had caused.
                 assert_eq!(
                     client == Way::EndFirst,
-                    cause == Cause::BackendEnded,
+                    matches!(cause, Cause::BackendEnded | Cause::HttpClosed),
                     "{step:?} {side:?} {cause:?}"
                 );
                 assert_ne!(backend, Way::EndFirst, "{step:?} {side:?} {cause:?}");

@@ -5,10 +5,9 @@
 //! is counted, and the next one is tried; each at most once for a connection.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use handfast_leg::runtime::Runtime;
-use handfast_leg::{Leg, Socket};
+use handfast_leg::Socket;
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_tls::client::ClientSession;
@@ -21,13 +20,13 @@ use crate::backends::connector::{
 };
 use crate::backends::endpoint::{Endpoint, InUse, Pick};
 use crate::backends::opening::Opening;
-use crate::backends::standing::Availability;
 use crate::backends::tls::BackendTlsClient;
+use crate::backends::trial::{self, TrialEnd};
 use crate::path::account::Account;
-use crate::path::connection::{Connection, check_phase};
+use crate::path::connection::Connection;
 use crate::path::proxy_header_out;
-use crate::worker::context::WorkerContext;
 use crate::worker::services::Chosen;
+use crate::worker::waiting_client::WaitingClient;
 use handfast_config::model::MissingCloseNotify;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
@@ -97,9 +96,6 @@ fn deadline_reached() -> CloseReason {
     CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline)
 }
 
-/// The first and the longest pause between two looks at another connection's trial: short at first, as most fail or succeed at once.
-const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
-
 pub(crate) async fn dial<R: Runtime>(
     connection: &mut Connection<R>,
     chosen: Chosen,
@@ -160,26 +156,17 @@ async fn wait_for_trial<R: Runtime>(
     connection: &mut Connection<R>,
     endpoint: &Endpoint,
 ) -> Result<(), AttemptError> {
-    let ends = |reason| AttemptError::Connection(reason, None);
-    let standing = &endpoint.standing;
-    let failures = standing.failures();
-    let mut pause = POLL_INTERVALS.0;
-    // Between two looks one trial may have failed and another begun.
-    while standing.availability() == Availability::OnTrial && standing.failures() == failures {
-        let again = connection.deadline.min(R::now() + pause);
-        pause = (pause * 2).min(POLL_INTERVALS.1);
-        let woken = wait_for_backend(connection, again).await.map_err(ends)?;
-        if woken == Woken::Deadline && again == connection.deadline {
-            return Err(ends(deadline_reached()));
-        }
-    }
-    if standing.availability() == Availability::Up || standing.failures() == failures {
-        return Ok(());
-    }
-    let cause = standing.cause().unwrap_or(Cause::NoBackend);
+    let deadline = connection.deadline;
+    let mut client = WaitingClient { leg: &mut connection.client, thread: &connection.account.thread };
+    let Err(end) = trial::wait::<R>(endpoint, deadline, &mut client).await else { return Ok(()) };
+    let cause = match end {
+        TrialEnd::Failed(cause) => cause,
+        TrialEnd::Cancelled(reason) => return Err(AttemptError::Connection(reason, None)),
+        TrialEnd::Deadline => return Err(AttemptError::Connection(deadline_reached(), None)),
+    };
     connection.account.record.backend_failures.add(&endpoint.name, cause);
     let reason = CloseReason::new(Step::Connect, Side::Backend, cause);
-    Err(AttemptError::Attempt(reason.because("another connection that tried it at this time found that out")))
+    Err(AttemptError::Attempt(reason.because(trial::FOUND_OUT)))
 }
 
 pub(crate) async fn attempt<R: Runtime>(
@@ -301,33 +288,4 @@ pub(crate) async fn wait_for_backend<R: Runtime>(
     let woken = R::wait(deadline).await;
     client.after_wait()?;
     Ok(woken)
-}
-
-/// A client that waits for its backend: the attempt to connect ends when the client leaves, or the program ends.
-struct WaitingClient<'a, S> {
-    leg: &'a mut Option<Leg<S>>,
-    thread: &'a WorkerContext,
-}
-
-impl<S: Socket> Cancellation for WaitingClient<'_, S> {
-    fn before_wait(&mut self) -> Result<(), CloseReason> {
-        let Some(client) = self.leg else { return Ok(()) };
-        // A plain client has not been read from yet, so the task would not be woken when the client leaves.
-        let watched = client.socket_mut().watch();
-        watched.map_err(|fault| CloseReason::fault(Step::Connect, Side::Client, &fault))
-    }
-
-    fn after_wait(&mut self) -> Result<(), CloseReason> {
-        check_phase(self.thread, Step::Connect)?;
-        let Some(client) = self.leg else { return Ok(()) };
-        let socket = client.socket_mut();
-        // A client that has ended only its own direction still waits for an answer.
-        if !socket.is_broken() {
-            return Ok(());
-        }
-        Err(match socket.check() {
-            Err(fault) => CloseReason::fault(Step::Connect, Side::Client, &fault),
-            Ok(()) => CloseReason::new(Step::Connect, Side::Client, Cause::CLOSED_EARLY),
-        })
-    }
 }

@@ -11,9 +11,8 @@ use handfast_net::engine::Woken;
 use handfast_tls::buffer::Scratch;
 
 use crate::path::account::Account;
-use crate::worker::context::{WorkerContext, WorkerPhase};
-use handfast_observe::cause::Cause;
-use handfast_observe::reason::{CloseReason, Side, Step};
+use crate::worker::waiting_client::check_phase;
+use handfast_observe::reason::{CloseReason, Step};
 
 /// A client's connection: what every step needs of it.
 #[derive(Debug)]
@@ -47,13 +46,5 @@ impl<R: Runtime> Connection<R> {
         let woken = R::wait(deadline).await;
         check_phase(&self.account.thread, step)?;
         Ok(woken)
-    }
-}
-
-/// **Errors**: the program is ending.
-pub(crate) fn check_phase(thread: &WorkerContext, step: Step) -> Result<(), CloseReason> {
-    match thread.phase() {
-        WorkerPhase::Ending => Err(CloseReason::new(step, Side::Operator, Cause::Stopped)),
-        _ => Ok(()),
     }
 }

@@ -27,7 +27,7 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 /// Rounds that one connection may go on before the others of its thread have their turn: 1 MiB of bulk.
 const ROUNDS: u32 = 16;
 /// How long tickets wait for the first data to ride on.
-const TICKET_DELAY: Duration = Duration::from_millis(5);
+pub(super) const TICKET_DELAY: Duration = Duration::from_millis(5);
 /// Wake-ups in a row that move nothing are spinning from here on. A few happen: the kernel announces an end that was
 /// read already, or names are resolved again.
 const IN_VAIN: u32 = 64;

@@ -75,6 +75,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
         problems.append(&mut self.authority_problems);
         Some(ServiceState {
             pool: pool(model, before, self.context.carried.threads),
+            threads: self.context.carried.threads,
             address_limit: address_limit(model, before),
             admission: Admission::new(&model.admission, before.and_then(|before| before.admission.as_ref())),
             standings: before

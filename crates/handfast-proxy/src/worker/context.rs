@@ -12,14 +12,17 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::{self, TaskHandle};
 use handfast_tls::buffer::Scratch;
 use handfast_tls::policy::contexts;
+use handfast_wire::http1::Field;
 
 use crate::admission::permits::Share;
-use crate::worker::services::ThreadState;
+use crate::backends::pool::Pool;
+use crate::worker::services::{ThreadService, ThreadState};
 use crate::worker::signer::Signer;
 use handfast_observe::access_log::{LINE_DELAY, ThreadLog};
 use handfast_observe::metrics::ThreadMetrics;
 use handfast_observe::reason::CloseReason;
 use handfast_observe::record::Record;
+use handfast_observe::request_record::RequestRecord;
 use handfast_process::key_process::KeyProcessHealth;
 use handfast_process::listeners::ListenerId;
 
@@ -45,6 +48,17 @@ pub(crate) enum WorkerPhase {
     Ending,
 }
 
+/// Room of a thread for heads and framing, used between two waits.
+#[derive(Debug, Default)]
+pub(crate) struct HttpBuffers {
+    /// Fields of the head that is parsed.
+    pub(crate) fields: Vec<Field>,
+    /// What is sent next: a head, and content with its framing.
+    pub(crate) out: Vec<u8>,
+    /// Buffers for heads that have not come whole, given back when they are empty.
+    pub(crate) spare: Vec<Vec<u8>>,
+}
+
 /// A connection of this age is no newcomer; one that carried bytes within this time is in use.
 const A_WHILE: Duration = Duration::from_millis(100);
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -59,7 +73,11 @@ pub(crate) struct WorkerContext {
     log_task: Cell<Option<TaskHandle>>,
     /// The task of [`WorkerContext::sweep_contexts`], while it waits for something to sweep.
     sweeper: Cell<Option<TaskHandle>>,
-    pub(crate) scratch: RefCell<Scratch>,
+    pub(crate) scratch: Rc<RefCell<Scratch>>,
+    /// Of requests; borrowed together with `scratch`.
+    pub(crate) buffers: RefCell<HttpBuffers>,
+    /// Connections to backends between two requests.
+    pub(crate) pool: Pool,
     /// When a connection that has been open for a while carried bytes last.
     carried: Cell<Option<Moment>>,
     /// `None` where no thread could be started for it.
@@ -94,7 +112,9 @@ impl WorkerContext {
             log: RefCell::new(log),
             log_task: Cell::new(None),
             sweeper: Cell::new(None),
-            scratch: RefCell::new(Scratch::new(handfast_leg::READ)),
+            scratch: Rc::new(RefCell::new(Scratch::new(handfast_leg::READ))),
+            buffers: RefCell::default(),
+            pool: Pool::default(),
             carried: Cell::new(None),
             signer,
             key_process,
@@ -128,6 +148,11 @@ impl WorkerContext {
 
     pub(crate) fn state(&self) -> Rc<ThreadState> {
         Rc::clone(&self.state.borrow())
+    }
+
+    /// Whether the service is still configured, in whichever version.
+    pub(crate) fn has_service(&self, service: &ThreadService) -> bool {
+        self.state.borrow().services.iter().any(|known| known.name == service.name)
     }
 
     pub(crate) fn install(&self, state: Rc<ThreadState>) {
@@ -184,6 +209,9 @@ impl WorkerContext {
 
     pub(crate) fn enter(&self, phase: WorkerPhase) {
         self.phase.set(phase);
+        if phase != WorkerPhase::Serving {
+            self.pool.close(&mut self.scratch.borrow_mut());
+        }
         engine::wake_all();
     }
 
@@ -201,12 +229,21 @@ impl WorkerContext {
     }
 
     pub(crate) fn log(&self, record: &Record, reason: &CloseReason) {
+        self.write_log(|log| log.write(record, reason));
+    }
+
+    fn write_log(&self, write: impl FnOnce(&mut ThreadLog)) {
         let mut log = self.log.borrow_mut();
         let first = log.due().is_none();
-        log.write(record, reason);
+        write(&mut log);
         if first && let Some(task) = self.log_task.get() {
             task.wake();
         }
+    }
+
+    /// Writes the line of a request; `reason`: why it ended.
+    pub(crate) fn log_request(&self, record: &RequestRecord, reason: &CloseReason) {
+        self.write_log(|log| log.write_request(record, reason));
     }
 
     /// Hands over the log's lines a moment after the first of them, for as long as the thread lives.
@@ -233,6 +270,15 @@ impl WorkerContext {
             while !contexts::sweep() {
                 engine::yield_now().await;
             }
+        }
+    }
+
+    /// Closes connections of the pool whose time has come, for as long as the thread lives.
+    pub(crate) async fn sweep_pool(self: Rc<Self>) {
+        loop {
+            self.pool.wait_until_used().await;
+            engine::sleep(SWEEP_INTERVAL).await;
+            self.pool.sweep(&mut self.scratch.borrow_mut());
         }
     }
 

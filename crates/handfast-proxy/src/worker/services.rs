@@ -27,6 +27,7 @@ use crate::backends::group::Group;
 use crate::backends::standing::Standings;
 use crate::backends::tls::{BackendPrelude, BackendTlsClient, BackendTlsSettings};
 use crate::backends::tunnel::{DialAddress, ProxyHop, dial_addresses};
+use crate::worker::http::ThreadHttp;
 use crate::state::{RingId, RouteState, ServiceState, State};
 use handfast_config::RouteTable;
 use handfast_config::model::{
@@ -90,6 +91,8 @@ pub(crate) struct ThreadService {
     /// Of clients that match no rule.
     pub(crate) clients: Clients,
     pub(crate) plain_http: PlainHttp,
+    /// `None`: its clients' bytes are relayed.
+    pub(crate) http: Option<Rc<ThreadHttp>>,
     ring: Option<RingId>,
     source: Source,
     pub(crate) through: Option<Arc<ProxyHop>>,
@@ -212,6 +215,7 @@ impl ThreadService {
             proxy_out: model.proxy_protocol.send.zip(Some(model.proxy_protocol.client_certificate)),
             clients: model.clients,
             plain_http: model.plain_http,
+            http: ThreadHttp::new(model, service.threads),
             ring: service.ring.as_ref().map(|ring| ring.0),
             source: model.source.clone(),
             through: service.through.clone(),
@@ -224,6 +228,16 @@ impl ThreadService {
     /// The TLS server for the clients of a route whose TLS ends here.
     pub(crate) fn server(&self, chosen: Chosen) -> &Server {
         self.routes[chosen.route].server.as_ref().expect("the TLS of its clients ends here")
+    }
+
+    /// Whether clients that ask for `name`, in lower case, are served with the same TLS as those of a route.
+    pub(crate) fn is_served_alike(&self, chosen: Chosen, name: &str) -> bool {
+        let server = |route: usize| self.routes[route].server.as_ref();
+        let (route, _) = self.table.choose(Some(name), &[]);
+        match (server(route), server(chosen.route)) {
+            (Some(one), Some(other)) => Rc::ptr_eq(one, other),
+            _ => false,
+        }
     }
 
     /// Where the next connection to a backend comes from, for this client.

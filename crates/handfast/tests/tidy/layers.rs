@@ -6,13 +6,14 @@ use super::cycles::imports_of;
 use super::{Complaint, SourceFile, assert_none, tracked_files};
 
 /// The folders of the crate, from the lowest, and what each may use beside itself and other crates.
-const LAYERS: [(&str, &[&str]); 6] = [
+const LAYERS: [(&str, &[&str]); 7] = [
     ("admission", &[]),
     ("backends", &[]),
     ("state", &["admission", "backends"]),
     ("worker", &["admission", "backends", "state"]),
-    ("path", &["admission", "backends", "worker"]),
-    ("control", &["admission", "backends", "path", "state", "worker"]),
+    ("http", &["backends", "worker"]),
+    ("path", &["admission", "backends", "http", "worker"]),
+    ("control", &["admission", "backends", "http", "path", "state", "worker"]),
 ];
 
 /// Imports of `files`, which are handfast-proxy's, that the table does not have.

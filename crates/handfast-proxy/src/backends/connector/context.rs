@@ -37,6 +37,16 @@ pub(crate) trait Cancellation {
     }
 }
 
+impl<C: Cancellation> Cancellation for &mut C {
+    fn before_wait(&mut self) -> Result<(), CloseReason> {
+        C::before_wait(self)
+    }
+
+    fn after_wait(&mut self) -> Result<(), CloseReason> {
+        C::after_wait(self)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Dialling,

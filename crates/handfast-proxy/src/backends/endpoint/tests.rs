@@ -85,7 +85,7 @@ fn least_connections_fills_up_the_emptiest() {
     let now = Moment::now();
     let busy = dial(&group, now, &[]).connected(Duration::ZERO, true);
     for _ in 0..3 {
-        assert_ne!(dial(&group, now, &[]).endpoint.name, busy.0.name);
+        assert_ne!(dial(&group, now, &[]).endpoint.name, busy.endpoint().name);
     }
 }
 
@@ -175,7 +175,7 @@ fn connections_are_spread_by_weight_however_one_is_picked() {
         let group = alone(balance, &[("a", 3, false), ("b", 1, false), ("c", 4, false)]);
         let held: Vec<_> = (0..800).map(|_| dial(&group, now, &[]).connected(Duration::ZERO, true)).collect();
         for (name, share) in [("a", 300), ("b", 100), ("c", 400)] {
-            let has = held.iter().filter(|held| *held.0.name == *name).count();
+            let has = held.iter().filter(|held| *held.endpoint().name == *name).count();
             assert!(has.abs_diff(share) <= inexact, "{balance:?}: {name} has {has} of 800");
         }
     }

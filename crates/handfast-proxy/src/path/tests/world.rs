@@ -137,6 +137,10 @@ impl Runtime for Simulated {
         Wait { deadline: Self::now() + Duration::from_secs(1), waiting: false }.await;
     }
 
+    fn spawn(_: impl Future<Output = ()> + 'static) {
+        unreachable!("there is one task");
+    }
+
     /// There is one task.
     fn task() -> TaskHandle {
         TaskHandle::NONE

@@ -1,0 +1,37 @@
+//! Requests: what a connection of a service in HTTP mode carries instead of bytes.
+//!
+//! In: a client's leg after its handshake. Out: the reason why its connection ended, one record for each request, and a tunnel where the
+//! protocol was changed. A request has a life in the words of a connection: hello (its head) → route → connect (a kept connection or a
+//! new one) → relay → close.
+//!
+//! **One form.** Every head is HTTP/1 text that the strict parser of `handfast-wire` has accepted, also where HTTP/2 carries it: it is
+//! written as text first (`h2_heads.rs`). So routing, forwarding and the rules about framing exist once.
+//!
+//! | question | file |
+//! |---|---|
+//! | a client's connection: requests one after the other | `session.rs` |
+//! | an HTTP/2 client's connection: a task for each request | `h2_session.rs` |
+//! | one request, from its head to the end of its response | `exchange.rs` |
+//! | what is known of a request, and what its backend receives | `request.rs`, `forward.rs` |
+//! | a connection to a backend for a request | `upstream.rs` |
+//! | where content comes from, and where it goes | `content.rs` |
+//! | one side in HTTP/1 | `h1_client.rs`, `h1_backend.rs` |
+//! | one side in HTTP/2 | `h2_client.rs`, `h2_backend.rs` |
+//! | responses of our own | `answer.rs` |
+//! | why an exchange failed, and the status for its client | `fault.rs` |
+
+mod answer;
+mod content;
+mod exchange;
+mod fault;
+mod forward;
+mod h1_backend;
+mod h1_client;
+mod request;
+mod session;
+mod task;
+mod upstream;
+
+pub(crate) use exchange::Tunnel;
+pub(crate) use session::{HttpConnection, Served, serve};
+pub(crate) use task::waker;

@@ -1,0 +1,90 @@
+//! Responses of our own: errors and redirects.
+//!
+//! In: a status, and the request. Out: HTTP/1 text. A client learns the status and the request id; the cause is in the operator's log.
+
+use handfast_wire::http1::{Framing, HeadEnd, end_head, push_field};
+
+use crate::http::request::Request;
+
+/// A response of our own.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// The target of a redirect.
+    location: Option<Vec<u8>>,
+    content_type: &'static str,
+    pub(crate) content: String,
+}
+
+impl Answer {
+    /// An error; `request` is known once its head was accepted.
+    pub(crate) fn error(status: u16, request: Option<&Request>) -> Self {
+        let id = request.map(|request| &*request.record.id);
+        let title = reason(status);
+        let (content_type, content) = if request.is_some_and(|request| request.wants_json) {
+            // RFC 9457. An id has no byte that JSON escapes, as `forward.rs` has checked or made it.
+            let id = id.map(|id| format!(",\"request_id\":\"{}\"", escaped(id))).unwrap_or_default();
+            ("application/problem+json", format!("{{\"status\":{status},\"title\":\"{title}\"{id}}}\n"))
+        } else {
+            let id = id.map(|id| format!("request id: {id}\n")).unwrap_or_default();
+            ("text/plain; charset=utf-8", format!("{status} {title}\n{id}"))
+        };
+        Self { status, location: None, content_type, content }
+    }
+
+    pub(crate) fn redirect(status: u16, location: Vec<u8>) -> Self {
+        let content = format!("{status} {}\n", reason(status));
+        Self { status, location: Some(location), content_type: "text/plain; charset=utf-8", content }
+    }
+
+    /// Its fields, beside those of the framing.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
+        let content_type = ("Content-Type", self.content_type.as_bytes());
+        let location = self.location.iter().map(|location| ("Location", location.as_slice()));
+        // A cache must not take it for the backend's.
+        [content_type, ("Cache-Control", b"no-store".as_slice())].into_iter().chain(location)
+    }
+
+    /// Writes it. `is_head`: its content is announced and not sent.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, close: bool, is_head: bool) {
+        out.extend_from_slice(format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status)).as_bytes());
+        for (name, value) in self.fields() {
+            // Values come from a head that was accepted, or are ours.
+            let is_written = push_field(out, name, value);
+            debug_assert!(is_written, "{name}");
+        }
+        end_head(out, &HeadEnd { close, ..HeadEnd::new(Framing::Length(self.content.len() as u64)) });
+        if !is_head {
+            out.extend_from_slice(self.content.as_bytes());
+        }
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+/// RFC 9110 §15; only those that are sent here.
+fn reason(status: u16) -> &'static str {
+    match status {
+        301 => "Moved Permanently",
+        302 => "Found",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        417 => "Expectation Failed",
+        421 => "Misdirected Request",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        505 => "HTTP Version Not Supported",
+        _ => "Error",
+    }
+}

@@ -1,0 +1,327 @@
+//! Content of messages: where it comes from, where it goes, and one side of HTTP/1 for both.
+//!
+//! In: legs and streams. Out: content moved piece by piece, never a whole body. A [`Source`] reads only when its [`Sink`] accepts more, so
+//! each direction keeps at most one read (64 KiB).
+
+use std::task::Waker;
+
+use handfast_leg::{Leg, Socket};
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_tls::buffer::{Buffer, Scratch};
+use handfast_tls::session::Session;
+use handfast_wire::http1::{BodyReader, CHUNK_HEAD_LIMIT, Field, Framing, HeadLimits, Piece, chunk_head, write_last_chunk};
+
+use crate::http::fault::Fault;
+use crate::worker::context::HttpBuffers;
+
+/// Content of this size is sent from where it is, without a copy behind what else goes out.
+const DIRECT: usize = 4096;
+
+/// What steps of an exchange work with: the thread's buffers, lent between two waits, and the waker of the task.
+pub(crate) struct Io<'a> {
+    pub(crate) scratch: &'a mut Scratch,
+    pub(crate) buffers: &'a mut HttpBuffers,
+    pub(crate) waker: &'a Waker,
+}
+
+/// What is sent next, and room to encrypt it.
+pub(crate) struct Output<'a> {
+    pub(crate) out: &'a mut Vec<u8>,
+    pub(crate) records: &'a mut Buffer,
+}
+
+impl Io<'_> {
+    pub(crate) fn output(&mut self) -> Output<'_> {
+        Output { out: &mut self.buffers.out, records: &mut self.scratch.records }
+    }
+}
+
+/// Where content goes. What is put is sent by [`Sink::flush`], with whatever was put before.
+pub(crate) trait Sink {
+    /// Whether more may be put; if not, the task is woken when it may.
+    fn accepts(&mut self, io: &mut Io<'_>) -> Result<bool, Fault>;
+
+    /// Puts content.
+    fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault>;
+
+    /// Puts the end of the message, with its trailer section.
+    fn put_end(&mut self, text: &[u8], trailers: &[Field], output: &mut Output<'_>);
+
+    /// Sends what was put.
+    fn flush(&mut self, output: &mut Output<'_>) -> Result<(), Fault>;
+
+    /// Whether the end of the message was put and everything is with the kernel.
+    fn is_done(&self) -> bool;
+
+    /// Whether content is encrypted on its way.
+    fn is_secured(&self) -> bool;
+}
+
+/// Where content comes from.
+pub(crate) trait Source {
+    /// Moves what is there, one read at most, and sends it; whether anything moved. Only when `to` accepts.
+    fn pump(&mut self, to: &mut dyn Sink, io: &mut Io<'_>) -> Result<bool, Fault>;
+
+    /// Whether its message has ended.
+    fn has_ended(&self) -> bool;
+}
+
+/// The message that is read from a leg, and bytes behind it.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    /// Received and not consumed.
+    pub(crate) input: Vec<u8>,
+    /// `input` has bytes that nothing has looked at since they came.
+    is_fresh: bool,
+    reader: BodyReader,
+    ended: bool,
+    /// Bytes of content so far.
+    pub(crate) bytes: u64,
+    /// Most of them.
+    limit: Option<u64>,
+}
+
+impl Incoming {
+    /// Before the first message; `input` was received with the handshake.
+    pub(crate) fn new(input: Vec<u8>) -> Self {
+        let reader = BodyReader::Length(0);
+        Self { is_fresh: !input.is_empty(), input, reader, ended: true, bytes: 0, limit: None }
+    }
+
+    /// A head of this length was read; its content comes next.
+    pub(crate) fn begin(&mut self, head: usize, framing: Framing, limits: &HeadLimits, is_response: bool) {
+        self.input.drain(..head);
+        self.is_fresh = !self.input.is_empty();
+        self.reader = BodyReader::new(framing, limits, is_response);
+        self.ended = matches!(framing, Framing::None | Framing::Length(0));
+        (self.bytes, self.limit) = (0, None);
+    }
+
+    pub(crate) fn limit(&mut self, limit: Option<u64>) {
+        self.limit = limit;
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Reads more of a head; whether anything came. An end is none of a message: the caller looks at the leg.
+    pub(crate) fn read_head<S: Socket, T: Session>(
+        &mut self,
+        leg: &mut Leg<S, T>,
+        io: &mut Io<'_>,
+    ) -> Result<bool, Fault> {
+        if std::mem::take(&mut self.is_fresh) {
+            return Ok(true);
+        }
+        if self.input.capacity() == 0
+            && let Some(spare) = io.buffers.spare.pop()
+        {
+            self.input = spare;
+        }
+        let outcome = read(leg, io.scratch, |bytes, _| {
+            self.input.extend_from_slice(bytes);
+            Ok(())
+        });
+        self.give_back(io.buffers);
+        outcome
+    }
+
+    /// An idle connection owns no buffer.
+    pub(crate) fn give_back(&mut self, buffers: &mut HttpBuffers) {
+        if self.input.is_empty() && self.input.capacity() > 0 {
+            let spare = std::mem::take(&mut self.input);
+            if buffers.spare.len() < SPARE && spare.capacity() <= SPARE_SIZE {
+                buffers.spare.push(spare);
+            }
+        }
+    }
+
+    /// Moves content from a leg; see [`Source::pump`].
+    pub(crate) fn pump<S: Socket, T: Session>(
+        &mut self,
+        leg: &mut Leg<S, T>,
+        to: &mut dyn Sink,
+        io: &mut Io<'_>,
+    ) -> Result<bool, Fault> {
+        let HttpBuffers { fields, out, .. } = &mut *io.buffers;
+        let moved = if std::mem::take(&mut self.is_fresh) {
+            self.take_input(to, fields, &mut Output { out, records: &mut io.scratch.records })?;
+            true
+        } else {
+            read(leg, io.scratch, |bytes, records| {
+                let output = &mut Output { out, records };
+                if self.input.is_empty() {
+                    let consumed = self.take(bytes, to, fields, output)?;
+                    self.input.extend_from_slice(&bytes[consumed..]);
+                    self.is_fresh = self.ended && !self.input.is_empty();
+                    return Ok(());
+                }
+                self.input.extend_from_slice(bytes);
+                self.take_input(to, fields, output)
+            })?
+        };
+        if moved && leg.has_ended() && !self.ended {
+            if !self.reader.ends_with_connection() {
+                return Err(Self::cut_off(leg));
+            }
+            self.ended = true;
+            to.put_end(&[], &[], &mut Output { out, records: &mut io.scratch.records });
+        }
+        if moved {
+            to.flush(&mut io.output())?;
+        }
+        Ok(moved)
+    }
+
+    /// The leg ended before its message.
+    fn cut_off<S: Socket, T: Session>(leg: &Leg<S, T>) -> Fault {
+        let side = Side::from(leg.side());
+        let reason = CloseReason::new(Step::Relay, side, Cause::CLOSED_EARLY);
+        Fault { reason: reason.because("before the end of its message"), status: (side == Side::Backend).then_some(502) }
+    }
+
+    fn take_input(
+        &mut self,
+        to: &mut dyn Sink,
+        fields: &mut Vec<Field>,
+        output: &mut Output<'_>,
+    ) -> Result<(), Fault> {
+        let mut input = std::mem::take(&mut self.input);
+        let consumed = self.take(&input, to, fields, output)?;
+        input.drain(..consumed);
+        self.is_fresh = self.ended && !input.is_empty();
+        self.input = input;
+        Ok(())
+    }
+
+    /// Passes on the content in these bytes; the number of those that were consumed.
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        to: &mut dyn Sink,
+        fields: &mut Vec<Field>,
+        output: &mut Output<'_>,
+    ) -> Result<usize, Fault> {
+        let mut at = 0;
+        while !self.ended {
+            let rest = &bytes[at..];
+            match self.reader.next(rest, fields).map_err(|error| Fault::message(Step::Relay, &error))? {
+                Piece::Data(range) => {
+                    at += range.end;
+                    self.bytes += range.len() as u64;
+                    if self.limit.is_some_and(|limit| self.bytes > limit) {
+                        return Err(Fault::new(Step::Relay, Side::Client, Cause::BodyTooLarge, 413));
+                    }
+                    to.put(&rest[range], output)?;
+                }
+                Piece::More { consumed } => return Ok(at + consumed),
+                Piece::End { consumed, trailers } => {
+                    at += consumed;
+                    self.ended = true;
+                    to.put_end(&rest[trailers], fields, output);
+                }
+            }
+        }
+        Ok(at)
+    }
+}
+
+/// Buffers that a thread keeps for heads, and how large they may have become.
+const SPARE: usize = 16;
+const SPARE_SIZE: usize = 65_536;
+
+/// Reads a leg once; whether anything came, its end included.
+fn read<S: Socket, T: Session>(
+    leg: &mut Leg<S, T>,
+    scratch: &mut Scratch,
+    take: impl FnOnce(&[u8], &mut Buffer) -> Result<(), Fault>,
+) -> Result<bool, Fault> {
+    if leg.has_ended() {
+        return Ok(false);
+    }
+    let broken = |broken| Fault::leg(Step::Relay, &broken);
+    let got = leg.read(scratch, false).map_err(broken)?;
+    if !got.moved {
+        return Ok(false);
+    }
+    let has_failed = got.failed.is_some();
+    if got.length > 0 {
+        let Scratch { received, plaintext, records, .. } = scratch;
+        take(leg.plaintext(received, plaintext, got.length), records)?;
+    }
+    if leg.is_secured() {
+        leg.answer(scratch, has_failed).map_err(broken)?;
+    }
+    got.failed.map_or(Ok(true), |failed| Err(broken(failed)))
+}
+
+/// The message that is written to a leg.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    framing: Framing,
+    ended: bool,
+    /// Bytes of content so far.
+    pub(crate) bytes: u64,
+}
+
+impl Outgoing {
+    /// A message whose head was put.
+    pub(crate) fn new(framing: Framing) -> Self {
+        Self { framing, ended: false, bytes: 0 }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// See [`Sink::accepts`].
+    pub(crate) fn accepts<S: Socket, T: Session>(leg: &mut Leg<S, T>) -> Result<bool, Fault> {
+        if leg.is_full() {
+            leg.flush().map_err(|broken| Fault::leg(Step::Relay, &broken))?;
+        }
+        Ok(!leg.is_full() && !leg.refuses())
+    }
+
+    /// See [`Sink::put`].
+    pub(crate) fn put<S: Socket, T: Session>(
+        &mut self,
+        leg: &mut Leg<S, T>,
+        data: &[u8],
+        Output { out, records }: &mut Output<'_>,
+    ) -> Result<(), Fault> {
+        self.bytes += data.len() as u64;
+        match self.framing {
+            Framing::Chunked => {
+                out.extend_from_slice(chunk_head(data.len(), &mut [0; CHUNK_HEAD_LIMIT]));
+                out.extend_from_slice(data);
+                out.extend_from_slice(b"\r\n");
+            }
+            Framing::None => {}
+            Framing::Length(_) | Framing::UntilClose if out.is_empty() && data.len() >= DIRECT => {
+                leg.write(data, records).map_err(|broken| Fault::leg(Step::Relay, &broken))?;
+            }
+            Framing::Length(_) | Framing::UntilClose => out.extend_from_slice(data),
+        }
+        Ok(())
+    }
+
+    /// See [`Sink::put_end`].
+    pub(crate) fn put_end(&mut self, text: &[u8], trailers: &[Field], output: &mut Output<'_>) {
+        self.ended = true;
+        if self.framing == Framing::Chunked {
+            write_last_chunk(output.out, text, trailers, |_| false);
+        }
+    }
+}
+
+/// Sends what was put.
+pub(crate) fn flush<S: Socket, T: Session>(leg: &mut Leg<S, T>, output: &mut Output<'_>) -> Result<(), Fault> {
+    if output.out.is_empty() {
+        return Ok(());
+    }
+    let written = leg.write(output.out, output.records);
+    output.out.clear();
+    written.map_err(|broken| Fault::leg(Step::Relay, &broken))
+}

@@ -1,0 +1,480 @@
+//! One request: route → connect → relay → close.
+//!
+//! In: a request whose head was accepted, and its client. Out: a response, or an error, or an abort; and the request's record. Both
+//! directions move at the same time, and neither is kept whole.
+
+use std::time::Duration;
+
+use handfast_leg::Socket;
+use handfast_leg::runtime::Runtime;
+use handfast_net::clock::Moment;
+use handfast_net::engine::Woken;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_wire::http1::{ResponseHead, parse_response};
+
+use crate::backends::connector::{Cancellation, Connected};
+use crate::backends::endpoint::InUse;
+use crate::backends::pool::Identity;
+use crate::http::answer::Answer;
+use crate::http::content::{Io, Output, Sink, Source};
+use crate::http::fault::Fault;
+use crate::http::h1_backend::Http1Backend;
+use crate::http::request::{Action, Request};
+use crate::http::session::HttpConnection;
+use crate::http::upstream::{Search, Upstream, policy};
+
+/// How long the content of a request with `Expect: 100-continue` waits for the backend's word (RFC 9110 §10.1.1).
+const CONTINUE: Duration = Duration::from_secs(1);
+/// Rounds that one exchange may go on before the others of its thread.
+const ROUNDS: u32 = 16;
+/// Content must move with this number of bytes in each [`SLOW_WINDOW`], while its sender or reader is waited for.
+const SLOW_BYTES: u64 = 2400;
+const SLOW_WINDOW: Duration = Duration::from_secs(10);
+
+/// The client's side of an exchange, in either version.
+pub(crate) trait Client: Source + Sink + Cancellation {
+    /// Puts the head of a response, interim ones included.
+    fn put_head(&mut self, head: &ResponseHead<'_>, request: &Request, keeps_open: bool, output: &mut Output<'_>);
+
+    /// Puts a whole response of our own.
+    fn put_answer(&mut self, answer: &Answer, request: Option<&Request>, close: bool, output: &mut Output<'_>);
+
+    /// Whether its connection can carry another request after this response.
+    fn keeps_open(&self, request: &Request, response: &ResponseHead<'_>) -> bool;
+
+    /// Whether a changed protocol is carried as bytes of its connection.
+    fn can_tunnel(&self) -> bool;
+
+    /// Bytes of the request's content so far.
+    fn received(&self) -> u64;
+
+    /// Bytes of the response's content so far.
+    fn sent(&self) -> u64;
+
+    /// Whether what was put waits for the client to take it.
+    fn is_full(&self) -> bool;
+
+    /// **Errors**: it is gone.
+    fn check(&mut self) -> Result<(), Fault>;
+}
+
+/// How an exchange ended.
+pub(crate) enum Outcome<S: Socket> {
+    /// The client's connection can carry another one.
+    KeepOpen,
+    /// The response is complete, and the client was told that it is the last one.
+    Close,
+    /// The protocol was changed.
+    Tunnel(Tunnel<S>),
+    /// The response was cut off, or the client is gone.
+    Abort(CloseReason),
+}
+
+/// A backend that speaks another protocol from here on.
+pub(crate) struct Tunnel<S: Socket> {
+    pub(crate) connected: Connected<S>,
+    pub(crate) in_use: InUse,
+}
+
+/// Serves a request.
+pub(crate) async fn run<R: Runtime>(
+    connection: &HttpConnection,
+    client: &mut impl Client,
+    mut request: Request,
+) -> Outcome<R::Socket>
+where
+    R::Socket: 'static,
+{
+    let outcome = match request.action.clone() {
+        Action::Redirect(status, location) => {
+            let answer = Answer::redirect(status, location);
+            answer_with::<R>(connection, client, &mut request, &answer, None).await
+        }
+        Action::Forward(chosen) => forward::<R>(connection, client, &mut request, chosen).await,
+    };
+    request.record.bytes_from_client = client.received();
+    request.record.bytes_to_client = client.sent();
+    let (outcome, reason) = match outcome {
+        Ok(outcome) => (outcome, CloseReason::new(Step::Relay, Side::Client, Cause::Finished)),
+        Err((outcome, reason)) => (outcome, reason),
+    };
+    connection.thread.log_request(&request.record, &reason);
+    outcome
+}
+
+/// What came of an exchange; with an error, why it has failed.
+type Ended<S> = Result<Outcome<S>, (Outcome<S>, CloseReason)>;
+
+async fn forward<R: Runtime>(
+    connection: &HttpConnection,
+    client: &mut impl Client,
+    request: &mut Request,
+    chosen: crate::worker::services::Chosen,
+) -> Ended<R::Socket> {
+    let deadline = R::now().deadline(connection.service.limits.handshake);
+    let mut search = Search { connection, chosen, deadline, tried: Vec::new(), may_reuse: true };
+    let mut retries = connection.http.model.retries;
+    loop {
+        let fault = match search.run::<R>(request, client).await {
+            Err(fault) => fault,
+            Ok(upstream) => {
+                let mut exchange = Exchange::new(connection, request, upstream, R::now());
+                match exchange.relay::<R>(client).await {
+                    Ok(()) => return exchange.finish::<R>(client),
+                    Err(fault) if exchange.has_begun => {
+                        return Err((Outcome::Abort(fault.reason.clone()), fault.reason));
+                    }
+                    Err(fault) => {
+                        let can_retry = exchange.can_retry(client, &fault);
+                        exchange.count_failure(&fault);
+                        if can_retry && retries > 0 {
+                            retries -= 1;
+                            // The other kept connections are of the same age: their backend may have closed them too.
+                            search.may_reuse = false;
+                            continue;
+                        }
+                        fault
+                    }
+                }
+            }
+        };
+        let Some(status) = fault.status else {
+            return Err((Outcome::Abort(fault.reason.clone()), fault.reason));
+        };
+        let answer = Answer::error(status, Some(request));
+        return answer_with::<R>(connection, client, request, &answer, Some(fault)).await;
+    }
+}
+
+/// Sends a response of our own. The connection stays open if the request has come whole and nobody broke a rule.
+async fn answer_with<R: Runtime>(
+    connection: &HttpConnection,
+    client: &mut impl Client,
+    request: &mut Request,
+    answer: &Answer,
+    fault: Option<Fault>,
+) -> Ended<R::Socket> {
+    let is_clients = fault.as_ref().is_some_and(|fault| fault.reason.side == Side::Client);
+    let close = !request.keeps_open || !client.has_ended() || is_clients || connection.closes();
+    request.record.status = Some(answer.status);
+    let sent = send_answer::<R>(connection, client, Some(request), answer, close).await;
+    let outcome = if close { Outcome::Close } else { Outcome::KeepOpen };
+    match (sent, fault) {
+        (Err(gone), _) => Err((Outcome::Abort(gone.reason.clone()), gone.reason)),
+        (Ok(()), Some(fault)) => Err((outcome, fault.reason)),
+        (Ok(()), None) => Ok(outcome),
+    }
+}
+
+/// Sends a response of our own, until the kernel has it.
+pub(crate) async fn send_answer<R: Runtime>(
+    connection: &HttpConnection,
+    client: &mut impl Client,
+    request: Option<&Request>,
+    answer: &Answer,
+    close: bool,
+) -> Result<(), Fault> {
+    let deadline = R::now() + connection.http.model.timeouts.content;
+    let mut is_put = false;
+    loop {
+        {
+            let mut lent = connection.lend();
+            let mut io = lent.io(&connection.waker);
+            if client.accepts(&mut io)? && !is_put {
+                is_put = true;
+                client.put_answer(answer, request, close, &mut io.output());
+                client.flush(&mut io.output())?;
+            }
+        }
+        if is_put && client.is_done() {
+            return Ok(());
+        }
+        wait::<R>(connection, client, deadline, Side::Client, Cause::ContentDeadline, None).await?;
+    }
+}
+
+async fn wait<R: Runtime>(
+    connection: &HttpConnection,
+    client: &mut impl Client,
+    deadline: Moment,
+    side: Side,
+    cause: Cause,
+    status: Option<u16>,
+) -> Result<Woken, Fault> {
+    let woken = R::wait(deadline).await;
+    connection.check_phase(Step::Relay).map_err(Fault::gone)?;
+    client.check()?;
+    if woken == Woken::Deadline && R::now() >= deadline {
+        return Err(Fault { reason: CloseReason::new(Step::Relay, side, cause), status });
+    }
+    Ok(woken)
+}
+
+/// A request and its backend.
+struct Exchange<'a, S: Socket> {
+    connection: &'a HttpConnection,
+    request: &'a mut Request,
+    backend: Http1Backend<S>,
+    identity: Identity,
+    /// Bytes of the head that are sent.
+    given: usize,
+    /// A final response has begun.
+    has_begun: bool,
+    /// Its backend's connection, and the client's, can carry another request.
+    backend_stays: bool,
+    client_stays: bool,
+    is_tunnel: bool,
+    /// Until when the content of the request waits.
+    content_waits: Option<Moment>,
+    connected: Moment,
+    /// When content last moved; when the present window of [`SLOW_WINDOW`] began, and the bytes that had moved then.
+    progress: Moment,
+    window: (Moment, u64),
+}
+
+enum Turn {
+    Moved,
+    Blocked,
+    Done,
+}
+
+impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
+    fn new(
+        connection: &'a HttpConnection,
+        request: &'a mut Request,
+        Upstream { backend, identity, given }: Upstream<S>,
+        now: Moment,
+    ) -> Self {
+        let content_waits = request.expects_continue.then(|| now + CONTINUE);
+        Self {
+            connection,
+            request,
+            backend,
+            identity,
+            given,
+            has_begun: false,
+            backend_stays: false,
+            client_stays: false,
+            is_tunnel: false,
+            content_waits,
+            connected: now,
+            progress: now,
+            window: (now, 0),
+        }
+    }
+
+    /// Carries content both ways until the response is complete, or the protocol changes.
+    async fn relay<R: Runtime<Socket = S>>(&mut self, client: &mut impl Client) -> Result<(), Fault> {
+        loop {
+            let mut rounds = 0;
+            {
+                let mut lent = self.connection.lend();
+                let mut io = lent.io(&self.connection.waker);
+                while rounds < ROUNDS {
+                    match self.turn(client, &mut io, R::now())? {
+                        Turn::Moved => rounds += 1,
+                        Turn::Blocked => break,
+                        Turn::Done => return Ok(()),
+                    }
+                }
+            }
+            if rounds > 0 {
+                self.progress = R::now();
+            }
+            if rounds == ROUNDS {
+                R::yield_now().await;
+                continue;
+            }
+            self.pause::<R>(client).await?;
+        }
+    }
+
+    fn turn(&mut self, client: &mut impl Client, io: &mut Io<'_>, now: Moment) -> Result<Turn, Fault> {
+        let mut moved = self.send_request(client, io, now)?;
+        if !self.has_begun {
+            moved |= self.read_response(client, io, now)?;
+            if self.is_tunnel {
+                return Ok(Turn::Done);
+            }
+        }
+        if self.has_begun {
+            if !self.backend.has_ended() && client.accepts(io)? {
+                moved |= self.backend.pump(client, io)?;
+            } else {
+                client.accepts(io)?;
+            }
+            if self.backend.has_ended() && client.is_done() {
+                return Ok(Turn::Done);
+            }
+        }
+        Ok(if moved { Turn::Moved } else { Turn::Blocked })
+    }
+
+    /// The head, and content as far as it has come.
+    fn send_request(&mut self, client: &mut impl Client, io: &mut Io<'_>, now: Moment) -> Result<bool, Fault> {
+        if !self.backend.accepts(io)? {
+            return Ok(false);
+        }
+        let given = std::mem::replace(&mut self.given, self.request.head.len());
+        io.buffers.out.extend_from_slice(&self.request.head[given..]);
+        let moved = if client.has_ended() || self.is_tunnel || self.content_waits.is_some_and(|until| now < until) {
+            false
+        } else {
+            client.pump(&mut self.backend, io)?
+        };
+        self.backend.flush(&mut io.output())?;
+        Ok(moved)
+    }
+
+    /// Reads heads of responses, and passes them on.
+    fn read_response(&mut self, client: &mut impl Client, io: &mut Io<'_>, now: Moment) -> Result<bool, Fault> {
+        let mut moved = false;
+        while !self.has_begun && !self.is_tunnel && client.accepts(io)? {
+            if !self.backend.incoming.read_head(&mut self.backend.leg, io)? {
+                break;
+            }
+            moved = true;
+            while !self.has_begun && !self.is_tunnel && self.take_head(client, io, now)? {}
+            client.flush(&mut io.output())?;
+            if !self.has_begun && self.backend.leg.has_ended() {
+                let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::CLOSED_EARLY);
+                let reason = reason.because("before its response");
+                return Err(Fault { reason, status: Some(502) });
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Takes a head, if it has come whole.
+    fn take_head(&mut self, client: &mut impl Client, io: &mut Io<'_>, now: Moment) -> Result<bool, Fault> {
+        let limits = &self.connection.http.model.head;
+        let mut fields = std::mem::take(&mut io.buffers.fields);
+        let mut progress = self.backend.progress;
+        let parsed = parse_response(&self.backend.incoming.input, &mut progress, &mut fields, limits);
+        let head = match parsed {
+            Ok(None) => {
+                self.backend.progress = progress;
+                io.buffers.fields = fields;
+                return Ok(false);
+            }
+            Err(error) => return Err(Fault::message(Step::Relay, &error)),
+            Ok(Some(head)) => head,
+        };
+        if self.request.record.status.is_none() && !head.is_interim() {
+            self.request.record.seconds.answer = now.since(self.connected);
+            self.backend.in_use.answered(now.since(self.connected));
+        }
+        // The backend wants the content, or has decided without it.
+        self.content_waits = None;
+        let (length, is_switch) = (head.length, head.status == 101);
+        if is_switch && !(self.request.wants_upgrade && client.can_tunnel()) {
+            let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse);
+            let reason = reason.because("it changed the protocol without a request for that");
+            return Err(Fault { reason, status: Some(502) });
+        }
+        let is_final = !head.is_interim();
+        let mut framing = handfast_wire::http1::Framing::None;
+        if is_final {
+            self.request.record.status = Some(head.status);
+            framing = head.framing(self.request.method());
+            // A client that has not sent all of its request cannot send another one.
+            self.client_stays = client.has_ended() && client.keeps_open(self.request, &head) && !self.connection.closes();
+            self.backend_stays = head.keeps_open;
+            self.judge(&head);
+            self.has_begun = !is_switch;
+            self.is_tunnel = is_switch;
+        }
+        client.put_head(&head, self.request, self.client_stays || is_switch, &mut io.output());
+        io.buffers.fields = fields;
+        self.backend.begin_content(length, framing, limits);
+        if self.has_begun && self.backend.has_ended() {
+            client.put_end(&[], &[], &mut io.output());
+        }
+        Ok(true)
+    }
+
+    /// Whether the status counts for the health of the backend.
+    fn judge(&self, head: &ResponseHead<'_>) {
+        if self.connection.http.model.count_failures && head.status >= 500 {
+            let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse);
+            let reason = reason.because(format!("status {}", head.status));
+            self.backend.in_use.failed(&reason, policy(self.connection));
+        }
+    }
+
+    /// Waits until something may move, and applies the timeouts.
+    async fn pause<R: Runtime>(&mut self, client: &mut impl Client) -> Result<(), Fault> {
+        let timeouts = &self.connection.http.model.timeouts;
+        let now = R::now();
+        let is_sending = !client.has_ended() && !self.is_tunnel;
+        let moved = client.received() + client.sent();
+        if now.since(self.window.0) >= SLOW_WINDOW {
+            self.window = (now, moved);
+        }
+        let is_slow = moved - self.window.1 < SLOW_BYTES && !self.request.is_grpc;
+        let slow = if is_slow { self.window.0 + SLOW_WINDOW } else { Moment::NEVER };
+        let content = self.progress + timeouts.content;
+        let (deadline, side, cause, status) = if self.has_begun && client.is_full() {
+            (content.min(slow), Side::Client, Cause::ContentDeadline, None)
+        } else if self.has_begun {
+            (content, Side::Backend, Cause::ContentDeadline, None)
+        } else if is_sending && !self.backend.leg.is_full() {
+            (content.min(slow), Side::Client, Cause::RequestDeadline, Some(408))
+        } else {
+            (self.progress + timeouts.answer, Side::Backend, Cause::AnswerDeadline, Some(504))
+        };
+        let until = self.content_waits.filter(|until| now < *until).map_or(deadline, |until| until.min(deadline));
+        let woken = R::wait(until).await;
+        self.connection.check_phase(Step::Relay).map_err(Fault::gone)?;
+        client.check()?;
+        if woken == Woken::Deadline && R::now() >= deadline {
+            return Err(Fault { reason: CloseReason::new(Step::Relay, side, cause), status });
+        }
+        Ok(())
+    }
+
+    /// Whether another backend, or another connection, may be asked: nothing of a response has come, and nothing that is done twice.
+    fn can_retry(&self, client: &impl Client, fault: &Fault) -> bool {
+        let is_lost = matches!(fault.reason.cause, Cause::Socket(_) | Cause::Truncated);
+        fault.is_of_backend()
+            && is_lost
+            && self.backend.is_reused()
+            && self.request.is_idempotent
+            && client.received() == 0
+            && self.request.is_empty()
+            && self.backend.incoming.input.is_empty()
+    }
+
+    /// A kept connection that its backend has closed says nothing about the backend.
+    fn count_failure(&mut self, fault: &Fault) {
+        if !fault.is_of_backend() {
+            return;
+        }
+        let name = &self.identity.endpoint.name;
+        self.request.record.backend_failures.add(name, fault.reason.cause);
+        if self.connection.http.model.count_failures && !self.backend.is_reused() {
+            self.backend.in_use.failed(&fault.reason, policy(self.connection));
+        }
+    }
+
+    /// The response is complete.
+    fn finish<R: Runtime<Socket = S>>(self, client: &mut impl Client) -> Ended<S> {
+        let Self { connection, request, backend, identity, .. } = self;
+        let now = R::now();
+        request.record.seconds.relay = now.since(self.connected + request.record.seconds.answer);
+        if self.is_tunnel {
+            let Http1Backend { leg, in_use, incoming, .. } = backend;
+            let connected = Connected { leg, given: 0, spoken: incoming.input };
+            return Ok(Outcome::Tunnel(Tunnel { connected, in_use }));
+        }
+        let scratch = &mut connection.thread.scratch.borrow_mut();
+        if self.backend_stays && client.has_ended() && connection.pools() {
+            let bounds = connection.http.pool_bounds();
+            backend.keep(&connection.thread.pool, &identity, bounds, now, scratch);
+        } else if client.has_ended() {
+            backend.close(scratch);
+        }
+        Ok(if self.client_stays { Outcome::KeepOpen } else { Outcome::Close })
+    }
+}

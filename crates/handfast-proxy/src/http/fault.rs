@@ -1,0 +1,48 @@
+//! Why an exchange failed, and the status that its client gets if it has no response yet.
+
+use handfast_leg::Broken;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_wire::http1::HeadError;
+
+/// Why an exchange failed.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) reason: CloseReason,
+    /// For a client that has no response yet; `None`: the client is gone.
+    pub(crate) status: Option<u16>,
+}
+
+impl Fault {
+    pub(crate) fn new(step: Step, side: Side, cause: Cause, status: u16) -> Self {
+        Self { reason: CloseReason::new(step, side, cause), status: Some(status) }
+    }
+
+    pub(crate) fn because(self, detail: impl Into<Box<str>>) -> Self {
+        Self { reason: self.reason.because(detail), ..self }
+    }
+
+    /// The client is gone, or the program ends.
+    pub(crate) fn gone(reason: CloseReason) -> Self {
+        Self { reason, status: None }
+    }
+
+    /// Not the bytes around the place: they may be part of a cookie.
+    pub(crate) fn message(step: Step, error: &HeadError) -> Self {
+        let side = if error.is_response { Side::Backend } else { Side::Client };
+        let cause = if error.is_response { Cause::HttpResponse } else { Cause::HttpRequest };
+        let detail = format!("{}, at byte {}", error.rule.sentence(), error.at);
+        Self::new(step, side, cause, error.status()).because(detail)
+    }
+
+    pub(crate) fn leg(step: Step, broken: &Broken) -> Self {
+        let reason = CloseReason::broken(step, broken);
+        let status = (broken.side == handfast_leg::Side::Backend).then_some(502);
+        Self { reason, status }
+    }
+
+    /// Whether it is the backend that failed.
+    pub(crate) fn is_of_backend(&self) -> bool {
+        self.reason.side == Side::Backend
+    }
+}

@@ -1,0 +1,136 @@
+//! What a backend receives: the head of a request, written anew, with the fields that name the client.
+//!
+//! Fields of the client with these names are removed first; they are continued only if the client is a proxy that is trusted.
+
+use std::cell::Cell;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::{IpAddr, SocketAddr};
+
+use handfast_wire::http1::{Field, HeadEnd, Kind, RequestHead, end_head, push_field, write_fields, write_request_line};
+
+use crate::http::session::HttpConnection;
+
+/// Bytes that the fields of the proxy need beside those of the client.
+pub(super) const ROOM: usize = 256;
+/// Most bytes of a request id that a trusted proxy sent.
+const ID_LIMIT: usize = 128;
+
+/// Writes the head for the backend.
+pub(crate) fn write_head(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnection, id: &str) {
+    let http = &connection.http.model;
+    let own_id = http.request_id.as_deref();
+    write_request_line(out, head);
+    let drops = |field: &Field| {
+        field.kind() == Kind::Forwarding
+            || own_id.is_some_and(|name| field.name(head.text).eq_ignore_ascii_case(name.as_bytes()))
+    };
+    write_fields(out, head.text, head.fields, drops);
+    if connection.is_trusted {
+        keep_others(out, head, connection);
+    }
+    if http.forwarded.x_forwarded {
+        x_forwarded(out, head, connection);
+    }
+    if http.forwarded.standard {
+        forwarded(out, head, connection);
+    }
+    if let Some(name) = own_id {
+        push(out, name, id.as_bytes());
+    }
+    end_head(out, &HeadEnd::for_backend(head));
+}
+
+/// The names of fields that are continued, in the order of [`x_forwarded`].
+const CONTINUED: [&str; 3] = ["X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"];
+
+/// Fields of a trusted proxy that are not continued here stay as they are (`X-Forwarded-Port`, `X-Real-IP`).
+fn keep_others(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnection) {
+    let forwarded = &connection.http.model.forwarded;
+    let is_continued = |name: &[u8]| {
+        let is_x = CONTINUED.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+        (is_x && forwarded.x_forwarded) || (name.eq_ignore_ascii_case(b"forwarded") && forwarded.standard)
+    };
+    let drops = |field: &Field| field.kind() != Kind::Forwarding || is_continued(field.name(head.text));
+    write_fields(out, head.text, head.fields, drops);
+}
+
+fn x_forwarded(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnection) {
+    let [for_, proto, host] = CONTINUED;
+    let mut chain = earlier(head, connection, for_);
+    if let Some(client) = connection.facts.client {
+        add(&mut chain, client.ip().to_canonical().to_string().as_bytes());
+    }
+    if !chain.is_empty() {
+        push(out, for_, &chain);
+    }
+    let first = |name, own: &[u8]| {
+        let sent = earlier(head, connection, name);
+        if sent.is_empty() { own.to_vec() } else { sent }
+    };
+    push(out, proto, &first(proto, connection.scheme().as_bytes()));
+    push(out, host, &first(host, head.host.text));
+}
+
+/// RFC 7239 §4.
+fn forwarded(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnection) {
+    let mut chain = earlier(head, connection, "Forwarded");
+    let client = connection.facts.client.map_or_else(|| "unknown".into(), node);
+    let mut element = format!("for={client};proto={}", connection.scheme()).into_bytes();
+    element.extend_from_slice(b";host=\"");
+    element.extend_from_slice(head.host.text);
+    element.push(b'"');
+    add(&mut chain, &element);
+    push(out, "Forwarded", &chain);
+}
+
+/// RFC 7239 §6: an IPv6 address is in brackets and quoted.
+fn node(client: SocketAddr) -> String {
+    match client.ip().to_canonical() {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("\"[{address}]\""),
+    }
+}
+
+/// The values that a trusted proxy sent, joined as one list (RFC 9110 §5.2).
+fn earlier(head: &RequestHead<'_>, connection: &HttpConnection, name: &str) -> Vec<u8> {
+    let mut chain = Vec::new();
+    if connection.is_trusted {
+        head.values(name).for_each(|value| add(&mut chain, value));
+    }
+    chain
+}
+
+fn add(chain: &mut Vec<u8>, element: &[u8]) {
+    if !chain.is_empty() && !element.is_empty() {
+        chain.extend_from_slice(b", ");
+    }
+    chain.extend_from_slice(element);
+}
+
+/// Values come from a head that was accepted, or are ours.
+fn push(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    let is_written = push_field(out, name, value);
+    debug_assert!(is_written, "{name}: {}", value.escape_ascii());
+}
+
+/// The identifier of a request: that of a trusted proxy, or else 32 hexadecimal digits.
+pub(super) fn request_id(head: &RequestHead<'_>, connection: &HttpConnection) -> Box<str> {
+    let name = connection.http.model.request_id.as_deref().filter(|_| connection.is_trusted);
+    let sent = name.and_then(|name| head.values(name).next());
+    let is_usable = |id: &&[u8]| !id.is_empty() && id.len() <= ID_LIMIT && id.iter().all(u8::is_ascii_graphic);
+    if let Some(id) = sent.filter(is_usable) {
+        return String::from_utf8_lossy(id).into();
+    }
+    new_id()
+}
+
+/// A request id of ours.
+pub(super) fn new_id() -> Box<str> {
+    thread_local! {
+        // The standard library's keys come from the kernel, so no two threads begin with the same number.
+        static NEXT: Cell<(u64, u64)> = Cell::new((RandomState::new().build_hasher().finish(), 0));
+    }
+    let (thread, number) = NEXT.get();
+    NEXT.set((thread, number.wrapping_add(1)));
+    format!("{thread:016x}{number:016x}").into()
+}

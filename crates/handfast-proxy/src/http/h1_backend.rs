@@ -1,0 +1,171 @@
+//! A backend that speaks HTTP/1: a connection, for one request after the other.
+
+use std::any::Any;
+
+use handfast_leg::{Leg, Socket};
+use handfast_net::clock::Moment;
+use handfast_tls::buffer::Scratch;
+use handfast_wire::http1::{Field, Framing, HeadLimits, HeadProgress};
+
+use crate::backends::connector::Connected;
+use crate::backends::endpoint::{InUse, OpenConnection};
+use crate::backends::pool::{self, Bounds, Identity, Pool};
+use crate::http::content::{Incoming, Io, Outgoing, Output, Sink, Source, flush};
+use crate::http::fault::Fault;
+
+/// A connection to a backend.
+#[derive(Debug)]
+pub(crate) struct Connection<S> {
+    leg: Leg<S>,
+    open: OpenConnection,
+    /// Requests that it has served.
+    served: u32,
+}
+
+impl<S: Socket + 'static> pool::Connection for Connection<S>
+where
+    S: std::fmt::Debug,
+{
+    fn release(&self) {
+        self.leg.socket().release();
+    }
+
+    fn is_idle(&mut self, scratch: &mut Scratch) -> bool {
+        // Tickets may come at any time; content without a request is a response to nothing.
+        loop {
+            match self.leg.read(scratch, false) {
+                Ok(got) if !got.moved => return !self.leg.is_full(),
+                Ok(got) if got.length > 0 || got.failed.is_some() || self.leg.has_ended() => return false,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn close(self: Box<Self>, scratch: &mut Scratch) {
+        end_cleanly(self.leg, scratch);
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// close_notify where there is TLS, and FIN. What cannot be written at once is not waited for: nothing is on its way.
+fn end_cleanly<S: Socket>(mut leg: Leg<S>, scratch: &mut Scratch) {
+    let _ = leg.send_close(&mut scratch.records, true);
+    leg.socket_mut().finish_at_drop();
+}
+
+/// A request on a connection.
+#[derive(Debug)]
+pub(crate) struct Http1Backend<S> {
+    pub(crate) leg: Leg<S>,
+    pub(crate) in_use: InUse,
+    pub(crate) incoming: Incoming,
+    pub(crate) progress: HeadProgress,
+    outgoing: Outgoing,
+    served: u32,
+}
+
+impl<S: Socket + std::fmt::Debug + 'static> Http1Backend<S> {
+    /// A new connection, for a request whose content has this framing.
+    pub(crate) fn new(connected: Connected<S>, in_use: InUse, framing: Framing) -> Self {
+        let Connected { leg, spoken, .. } = connected;
+        Self {
+            leg,
+            in_use,
+            incoming: Incoming::new(spoken),
+            progress: HeadProgress::default(),
+            outgoing: Outgoing::new(framing),
+            served: 0,
+        }
+    }
+
+    /// One that was kept.
+    pub(crate) fn reused(
+        connection: Connection<S>,
+        in_use: impl FnOnce(OpenConnection) -> InUse,
+        framing: Framing,
+    ) -> Self {
+        let Connection { leg, open, served } = connection;
+        leg.socket().adopt();
+        Self {
+            leg,
+            in_use: in_use(open),
+            incoming: Incoming::new(Vec::new()),
+            progress: HeadProgress::default(),
+            outgoing: Outgoing::new(framing),
+            served,
+        }
+    }
+
+    /// Whether it has served a request before.
+    pub(crate) fn is_reused(&self) -> bool {
+        self.served > 0
+    }
+
+    pub(crate) fn begin_content(&mut self, head: usize, framing: Framing, limits: &HeadLimits) {
+        self.incoming.begin(head, framing, limits, true);
+        self.progress = HeadProgress::default();
+    }
+
+    /// Keeps it for the next request, if nothing is left over on it; else ends it.
+    pub(crate) fn keep(
+        self,
+        pool: &Pool,
+        identity: &Identity,
+        (bounds, requests): (Bounds, u32),
+        now: Moment,
+        scratch: &mut Scratch,
+    ) {
+        let served = self.served.saturating_add(1);
+        let is_clean = self.incoming.has_ended() && self.incoming.input.is_empty() && !self.leg.is_full();
+        if !is_clean || self.leg.has_ended() || served >= requests {
+            return end_cleanly(self.leg, scratch);
+        }
+        let connection = Connection { leg: self.leg, open: self.in_use.into_idle(), served };
+        pool.keep(identity, Box::new(connection), bounds, now, scratch);
+    }
+
+    /// Ends it after a response that leaves it in a clean state.
+    pub(crate) fn close(self, scratch: &mut Scratch) {
+        end_cleanly(self.leg, scratch);
+    }
+}
+
+impl<S: Socket> Source for Http1Backend<S> {
+    fn pump(&mut self, to: &mut dyn Sink, io: &mut Io<'_>) -> Result<bool, Fault> {
+        self.incoming.pump(&mut self.leg, to, io)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.incoming.has_ended()
+    }
+}
+
+impl<S: Socket> Sink for Http1Backend<S> {
+    fn accepts(&mut self, _: &mut Io<'_>) -> Result<bool, Fault> {
+        Outgoing::accepts(&mut self.leg)
+    }
+
+    fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault> {
+        self.outgoing.put(&mut self.leg, data, output)
+    }
+
+    fn put_end(&mut self, text: &[u8], trailers: &[Field], output: &mut Output<'_>) {
+        self.outgoing.put_end(text, trailers, output);
+    }
+
+    fn flush(&mut self, output: &mut Output<'_>) -> Result<(), Fault> {
+        flush(&mut self.leg, output)
+    }
+
+    fn is_done(&self) -> bool {
+        self.outgoing.has_ended() && !self.leg.is_full()
+    }
+
+    fn is_secured(&self) -> bool {
+        self.leg.is_secured()
+    }
+}

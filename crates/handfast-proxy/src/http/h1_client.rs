@@ -1,0 +1,196 @@
+//! A client that speaks HTTP/1: its requests, and the responses to it.
+
+
+use handfast_leg::{Leg, Socket};
+use handfast_net::clock::Moment;
+use handfast_observe::reason::{CloseReason, Step};
+use handfast_wire::http1::{
+    Field, Framing, HeadEnd, HeadProgress, ResponseHead, Version, end_head, parse_request, write_fields, write_status_line,
+};
+
+use crate::backends::connector::Cancellation;
+use crate::http::answer::Answer;
+use crate::http::content::{Incoming, Io, Outgoing, Output, Sink, Source, flush};
+use crate::http::exchange::Client;
+use crate::http::fault::Fault;
+use crate::http::request::Request;
+use crate::http::session::HttpConnection;
+use crate::worker::waiting_client;
+
+/// A client's connection in HTTP/1.
+#[derive(Debug)]
+pub(crate) struct Http1Client<S> {
+    pub(crate) leg: Leg<S>,
+    pub(crate) incoming: Incoming,
+    outgoing: Outgoing,
+    progress: HeadProgress,
+    /// When the first byte of the present head came; NEVER between two requests.
+    pub(crate) head_began: Moment,
+}
+
+impl<S: Socket> Http1Client<S> {
+    /// `first`: what came with the handshake.
+    pub(crate) fn new(leg: Leg<S>, first: Vec<u8>) -> Self {
+        let (incoming, outgoing) = (Incoming::new(first), Outgoing::new(Framing::None));
+        Self { leg, incoming, outgoing, progress: HeadProgress::default(), head_began: Moment::NEVER }
+    }
+
+    /// Reads a request's head, as far as it has come; `None`: more must come.
+    ///
+    /// **Errors**: with the request, if its head was accepted.
+    pub(crate) fn read_request(
+        &mut self,
+        connection: &HttpConnection,
+        io: &mut Io<'_>,
+        now: Moment,
+    ) -> Result<Option<Request>, (Option<Request>, Fault)> {
+        loop {
+            match self.incoming.read_head(&mut self.leg, io) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(fault) => return Err((None, fault)),
+            }
+            if self.incoming.input.is_empty() {
+                // The end of the connection, or a record without content.
+                if self.leg.has_ended() {
+                    return Ok(None);
+                }
+                continue;
+            }
+            if self.head_began == Moment::NEVER {
+                self.head_began = now;
+            }
+            if let Some(request) = self.parse(connection, io, now)? {
+                return Ok(Some(request));
+            }
+        }
+    }
+
+    fn parse(
+        &mut self,
+        connection: &HttpConnection,
+        io: &mut Io<'_>,
+        now: Moment,
+    ) -> Result<Option<Request>, (Option<Request>, Fault)> {
+        let limits = &connection.http.model.head;
+        let mut fields = std::mem::take(&mut io.buffers.fields);
+        let parsed = parse_request(&self.incoming.input, &mut self.progress, &mut fields, limits);
+        let outcome = match parsed {
+            Ok(None) => Ok(None),
+            Err(error) => Err((None, Fault::message(Step::Hello, &error))),
+            Ok(Some(head)) => {
+                let times = (now, now.since(self.head_began));
+                let (length, framing) = (head.length, head.framing);
+                let outcome = Request::new(&head, connection, "http/1.1", times);
+                self.incoming.begin(length, framing, limits, false);
+                self.incoming.limit(connection.http.model.body_limit);
+                self.progress = HeadProgress::default();
+                self.head_began = Moment::NEVER;
+                self.outgoing = Outgoing::new(Framing::None);
+                outcome.map(Some).map_err(|(request, fault)| (Some(request), fault))
+            }
+        };
+        io.buffers.fields = fields;
+        outcome
+    }
+
+    /// Whether bytes of a request came, and not its whole head.
+    pub(crate) fn is_in_a_head(&self) -> bool {
+        self.head_began != Moment::NEVER
+    }
+}
+
+impl<S: Socket> Source for Http1Client<S> {
+    fn pump(&mut self, to: &mut dyn Sink, io: &mut Io<'_>) -> Result<bool, Fault> {
+        self.incoming.pump(&mut self.leg, to, io)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.incoming.has_ended()
+    }
+}
+
+impl<S: Socket> Sink for Http1Client<S> {
+    fn accepts(&mut self, _: &mut Io<'_>) -> Result<bool, Fault> {
+        Outgoing::accepts(&mut self.leg)
+    }
+
+    fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault> {
+        self.outgoing.put(&mut self.leg, data, output)
+    }
+
+    fn put_end(&mut self, text: &[u8], trailers: &[Field], output: &mut Output<'_>) {
+        self.outgoing.put_end(text, trailers, output);
+    }
+
+    fn flush(&mut self, output: &mut Output<'_>) -> Result<(), Fault> {
+        flush(&mut self.leg, output)
+    }
+
+    fn is_done(&self) -> bool {
+        self.outgoing.has_ended() && !self.leg.is_full()
+    }
+
+    fn is_secured(&self) -> bool {
+        self.leg.is_secured()
+    }
+}
+
+impl<S: Socket> Cancellation for Http1Client<S> {
+    fn before_wait(&mut self) -> Result<(), CloseReason> {
+        waiting_client::watch(&mut self.leg)
+    }
+
+    fn after_wait(&mut self) -> Result<(), CloseReason> {
+        waiting_client::check(&mut self.leg)
+    }
+}
+
+impl<S: Socket> Client for Http1Client<S> {
+    fn put_head(&mut self, head: &ResponseHead<'_>, request: &Request, keeps_open: bool, output: &mut Output<'_>) {
+        // An interim response is not for HTTP/1.0 (RFC 9110 §15.2).
+        if head.is_interim() && request.version == Version::Http10 {
+            return;
+        }
+        write_status_line(output.out, head);
+        write_fields(output.out, head.text, head.fields, |_| false);
+        let end = HeadEnd::for_client(head, request.method(), request.version, keeps_open);
+        end_head(output.out, &end);
+        if !head.is_interim() {
+            self.outgoing = Outgoing::new(end.framing);
+        }
+    }
+
+    fn put_answer(&mut self, answer: &Answer, request: Option<&Request>, close: bool, output: &mut Output<'_>) {
+        answer.write(output.out, close, request.is_some_and(|request| request.is_head));
+        self.outgoing = Outgoing::new(Framing::None);
+        self.outgoing.bytes = answer.content.len() as u64;
+        self.outgoing.put_end(&[], &[], output);
+    }
+
+    fn keeps_open(&self, request: &Request, response: &ResponseHead<'_>) -> bool {
+        let framing = response.framing(request.method()).for_client(request.version);
+        request.keeps_open && framing != Framing::UntilClose
+    }
+
+    fn can_tunnel(&self) -> bool {
+        true
+    }
+
+    fn received(&self) -> u64 {
+        self.incoming.bytes
+    }
+
+    fn sent(&self) -> u64 {
+        self.outgoing.bytes
+    }
+
+    fn is_full(&self) -> bool {
+        self.leg.is_full()
+    }
+
+    fn check(&mut self) -> Result<(), Fault> {
+        let checked = self.leg.check().map_err(|broken| CloseReason::broken(Step::Relay, &broken));
+        checked.map_err(Fault::gone)
+    }
+}

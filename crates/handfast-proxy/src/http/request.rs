@@ -1,0 +1,150 @@
+//! One request, as it is known after its head: where it goes, what its backend receives, and its record.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{Side, Step};
+use handfast_observe::request_record::RequestRecord;
+use handfast_wire::http1::{Framing, Method, RequestHead, Target, Version};
+
+use crate::http::fault::Fault;
+use crate::http::forward;
+use crate::http::session::HttpConnection;
+use crate::worker::services::Chosen;
+
+/// A request whose head was accepted.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// What the backend receives, as HTTP/1 text.
+    pub(crate) head: Vec<u8>,
+    pub(crate) action: Action,
+    /// The client's version, where it speaks HTTP/1.
+    pub(crate) version: Version,
+    pub(crate) framing: Framing,
+    /// Whether the client can send another one on its connection.
+    pub(crate) keeps_open: bool,
+    pub(crate) expects_continue: bool,
+    /// Whether the client wants to change the protocol.
+    pub(crate) wants_upgrade: bool,
+    pub(crate) is_head: bool,
+    pub(crate) is_idempotent: bool,
+    /// Whether errors are reported in the way of gRPC.
+    pub(crate) is_grpc: bool,
+    /// Whether the client prefers errors as JSON.
+    pub(crate) wants_json: bool,
+    pub(crate) record: RequestRecord,
+    pub(crate) begun: Moment,
+}
+
+/// What is done with a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// It goes to the backends of this route.
+    Forward(Chosen),
+    /// It is redirected there.
+    Redirect(u16, Vec<u8>),
+}
+
+impl Request {
+    /// Routes a request, and writes what its backend receives. `hello`: how long its head took to arrive.
+    ///
+    /// **Errors**: the connection is not for its host, or its content is larger than allowed.
+    pub(crate) fn new(
+        head: &RequestHead<'_>,
+        connection: &HttpConnection,
+        protocol: &'static str,
+        (begun, hello): (Moment, Duration),
+    ) -> Result<Self, (Self, Fault)> {
+        let id = forward::request_id(head, connection);
+        let path = path_of(head.target);
+        let facts = &connection.facts;
+        let mut record = RequestRecord::new(facts, protocol, id, head.method.as_bytes(), path);
+        record.set_host(head.host.text);
+        record.seconds.hello = hello;
+        let action = action(head, path, connection, &mut record);
+        let mut text = Vec::with_capacity(head.length + forward::ROOM);
+        forward::write_head(&mut text, head, connection, &record.id);
+        let begins_with = |name: &str, value: &[u8]| {
+            head.values(name).any(|text| text.get(..value.len()).is_some_and(|start| start.eq_ignore_ascii_case(value)))
+        };
+        let request = Self {
+            head: text,
+            action,
+            version: head.version,
+            framing: head.framing,
+            keeps_open: head.keeps_open,
+            expects_continue: head.expects_continue,
+            wants_upgrade: head.upgrade.is_some(),
+            is_head: head.method == Method::HEAD,
+            is_idempotent: head.method.is_idempotent(),
+            is_grpc: begins_with("content-type", b"application/grpc"),
+            wants_json: head.values("accept").any(|value| value.windows(4).any(|part| part == b"json")),
+            record,
+            begun,
+        };
+        match refusal(head, connection) {
+            Some(fault) => Err((request, fault)),
+            None => Ok(request),
+        }
+    }
+
+    /// Whether it has no content.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self.framing, Framing::None | Framing::Length(0))
+    }
+
+    /// For rules about its response, which depend on whether it is HEAD alone.
+    pub(crate) fn method(&self) -> Method<'static> {
+        if self.is_head { Method::HEAD } else { Method::GET }
+    }
+}
+
+fn refusal(head: &RequestHead<'_>, connection: &HttpConnection) -> Option<Fault> {
+    let http = &connection.http.model;
+    if let (Framing::Length(length), Some(limit)) = (head.framing, http.body_limit)
+        && length > limit
+    {
+        return Some(Fault::new(Step::Hello, Side::Client, Cause::BodyTooLarge, 413));
+    }
+    let detail = connection.is_misdirected(head.host.name)?;
+    Some(Fault::new(Step::Route, Side::Client, Cause::Misdirected, 421).because(detail))
+}
+
+/// The path with its query, as it was sent.
+fn path_of(target: Target<'_>) -> &[u8] {
+    match target {
+        Target::Origin(path) => path,
+        Target::Absolute { path: [], .. } => b"/",
+        Target::Absolute { path, .. } => path,
+        Target::Asterisk => b"*",
+    }
+}
+
+/// The first route that matches; without one, that of the connection.
+fn action(head: &RequestHead<'_>, path: &[u8], connection: &HttpConnection, record: &mut RequestRecord) -> Action {
+    let http = &connection.http;
+    let has = |name: &str, value: Option<&str>| {
+        let mut values = head.values(name);
+        match value {
+            None => values.next().is_some(),
+            Some(value) => values.any(|sent| sent == value.as_bytes()),
+        }
+    };
+    let found = http.table.find(head.host.name, path, head.method.as_bytes(), has);
+    let Some(index) = found else { return Action::Forward(connection.chosen) };
+    let route = &http.routes[index];
+    record.route = Some(Rc::clone(&route.name));
+    match (route.redirect, route.index) {
+        (Some(status), _) => Action::Redirect(status, location(head, path)),
+        (None, Some(route)) => Action::Forward(Chosen { route, failed: false }),
+        (None, None) => Action::Forward(connection.chosen),
+    }
+}
+
+/// The same host and path by https, on its default port.
+fn location(head: &RequestHead<'_>, path: &[u8]) -> Vec<u8> {
+    let path = if path.first() == Some(&b'/') { path } else { b"/" };
+    [b"https://", head.host.name, path].concat()
+}

@@ -1,0 +1,237 @@
+//! A client's connection in HTTP/1: requests, one after the other, until one side ends it.
+//!
+//! In: a leg after its handshake. Out: the leg, and why its connection ended, or the backend of a changed protocol.
+
+use std::cell::RefMut;
+use std::rc::Rc;
+use std::task::Waker;
+
+use handfast_leg::Leg;
+use handfast_leg::runtime::Runtime;
+use handfast_net::clock::Moment;
+use handfast_net::engine::Woken;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_observe::request_record::ConnectionFacts;
+use handfast_tls::buffer::Scratch;
+
+use crate::http::answer::Answer;
+use crate::http::content::Io;
+use crate::http::exchange::{self, Outcome, Tunnel};
+use crate::http::fault::Fault;
+use crate::http::h1_client::Http1Client;
+use crate::http::request::Request;
+use crate::worker::context::{HttpBuffers, WorkerContext, WorkerPhase};
+use crate::worker::http::ThreadHttp;
+use crate::worker::services::{Chosen, ThreadService};
+use crate::worker::waiting_client::check_phase;
+
+/// Requests of one client before the others of its thread have their turn.
+const BATCH: u32 = 16;
+
+/// What all requests of a connection have in common.
+#[derive(Debug)]
+pub(crate) struct HttpConnection {
+    pub(crate) thread: Rc<WorkerContext>,
+    pub(crate) service: Rc<ThreadService>,
+    pub(crate) http: Rc<ThreadHttp>,
+    /// The route of requests that no other route takes.
+    pub(crate) chosen: Chosen,
+    pub(crate) facts: Rc<ConnectionFacts>,
+    /// Whether the client is a proxy that names its own clients.
+    pub(crate) is_trusted: bool,
+    /// The PROXY header for its backends, whose connections serve no other client then; empty: none.
+    pub(crate) proxy_header: Vec<u8>,
+    pub(crate) accepted: Moment,
+    /// Wakes the present task, for libraries that wake by it.
+    pub(crate) waker: Waker,
+}
+
+/// The thread's buffers, lent until the next wait.
+pub(crate) struct Lent<'a> {
+    scratch: RefMut<'a, Scratch>,
+    buffers: RefMut<'a, HttpBuffers>,
+}
+
+impl Lent<'_> {
+    pub(crate) fn io<'a>(&'a mut self, waker: &'a Waker) -> Io<'a> {
+        Io { scratch: &mut self.scratch, buffers: &mut self.buffers, waker }
+    }
+}
+
+impl HttpConnection {
+    pub(crate) fn lend(&self) -> Lent<'_> {
+        Lent { scratch: self.thread.scratch.borrow_mut(), buffers: self.thread.buffers.borrow_mut() }
+    }
+
+    /// **Errors**: the program is ending.
+    pub(crate) fn check_phase(&self, step: Step) -> Result<(), CloseReason> {
+        check_phase(&self.thread, step)
+    }
+
+    /// Whether no further request is served on its connection: the program stops, the service is gone, or the connection is too old.
+    pub(crate) fn closes(&self) -> bool {
+        let age = self.accepted.deadline(self.service.limits.lifetime);
+        self.thread.phase() != WorkerPhase::Serving || !self.thread.has_service(&self.service) || Moment::now() >= age
+    }
+
+    /// Whether connections to its backends may serve other clients.
+    pub(crate) fn pools(&self) -> bool {
+        self.proxy_header.is_empty() && !self.closes_pools()
+    }
+
+    fn closes_pools(&self) -> bool {
+        self.http.model.pool.connections == 0
+    }
+
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.facts.tls_version.is_some() { "https" } else { "http" }
+    }
+
+    /// Why its connection is not for requests to this host (RFC 9110 §15.5.20). TLS was agreed for the name that the client asked for:
+    /// another one may have another policy, or a certificate that this client has not seen.
+    pub(crate) fn is_misdirected(&self, host: &[u8]) -> Option<String> {
+        let name = self.facts.server_name.as_deref()?;
+        let host = str::from_utf8(host).ok()?;
+        if name.eq_ignore_ascii_case(host) {
+            return None;
+        }
+        let same = self.service.is_served_alike(self.chosen, &host.to_ascii_lowercase());
+        (!same).then(|| format!("TLS is for {name}, and {host} has other settings"))
+    }
+}
+
+/// How a connection ended.
+pub(crate) enum Served<S: handfast_leg::Socket> {
+    Ended(CloseReason),
+    /// Bytes are relayed from here on; `first` are those of the client.
+    Tunnel(Tunnel<S>, Vec<u8>),
+}
+
+/// Serves a client's requests; `first` came with the handshake.
+pub(crate) async fn serve<R: Runtime>(
+    connection: &HttpConnection,
+    leg: Leg<R::Socket>,
+    first: Vec<u8>,
+) -> (Leg<R::Socket>, Served<R::Socket>)
+where
+    R::Socket: 'static,
+{
+    let mut client = Http1Client::new(leg, first);
+    let served = requests::<R>(connection, &mut client).await;
+    let served = match served {
+        Ok(tunnel) => Served::Tunnel(tunnel, std::mem::take(&mut client.incoming.input)),
+        Err(reason) => {
+            if reason.cause == Cause::HttpClosed {
+                // The client has everything; what breaks now says nothing.
+                let records = &mut connection.thread.scratch.borrow_mut().records;
+                let _ = client.leg.send_close(records, false);
+            }
+            Served::Ended(reason)
+        }
+    };
+    (client.leg, served)
+}
+
+/// Until the protocol changes, or the connection ends for the reason returned.
+async fn requests<R: Runtime>(
+    connection: &HttpConnection,
+    client: &mut Http1Client<R::Socket>,
+) -> Result<Tunnel<R::Socket>, CloseReason>
+where
+    R::Socket: 'static,
+{
+    let mut count: u32 = 0;
+    loop {
+        let request = match next::<R>(connection, client, count).await {
+            Ok(request) => request,
+            Err((request, fault)) => return Err(refuse::<R>(connection, client, request, fault).await),
+        };
+        count = count.wrapping_add(1);
+        match exchange::run::<R>(connection, client, request).await {
+            Outcome::KeepOpen => {}
+            Outcome::Close => return Err(closed("after a response that said so")),
+            Outcome::Abort(reason) => return Err(reason),
+            Outcome::Tunnel(tunnel) => return Ok(tunnel),
+        }
+        if count.is_multiple_of(BATCH) {
+            R::yield_now().await;
+        }
+    }
+}
+
+fn closed(why: &str) -> CloseReason {
+    CloseReason::new(Step::Close, Side::Operator, Cause::HttpClosed).because(why)
+}
+
+/// Waits for the next request.
+///
+/// **Errors**: the end of the connection, or a request that is refused; with the request, if its head was accepted.
+async fn next<R: Runtime>(
+    connection: &HttpConnection,
+    client: &mut Http1Client<R::Socket>,
+    count: u32,
+) -> Result<Request, (Option<Request>, Fault)> {
+    let timeouts = &connection.http.model.timeouts;
+    let idle_since = R::now();
+    loop {
+        {
+            let mut lent = connection.lend();
+            let mut io = lent.io(&connection.waker);
+            if let Some(request) = client.read_request(connection, &mut io, R::now())? {
+                return Ok(request);
+            }
+        }
+        let gone = |reason| (None, Fault::gone(reason));
+        if client.leg.has_ended() {
+            let side = Side::Client;
+            return Err(gone(if client.is_in_a_head() {
+                CloseReason::new(Step::Hello, side, Cause::CLOSED_EARLY).because("in the head of a request")
+            } else {
+                CloseReason::new(Step::Relay, side, Cause::Finished)
+            }));
+        }
+        if !client.is_in_a_head() && connection.closes() {
+            return Err(gone(closed("between two requests")));
+        }
+        let deadline = if client.is_in_a_head() {
+            client.head_began.deadline(timeouts.head)
+        } else {
+            idle_since.deadline(timeouts.idle)
+        };
+        let woken = R::wait(deadline).await;
+        connection.check_phase(Step::Hello).map_err(gone)?;
+        if woken == Woken::Deadline && R::now() >= deadline {
+            return Err(match client.is_in_a_head() {
+                true => (None, Fault::new(Step::Hello, Side::Client, Cause::RequestDeadline, 408)),
+                false if count == 0 => gone(CloseReason::new(Step::Hello, Side::Client, Cause::Idle)),
+                false => gone(closed("idle between two requests")),
+            });
+        }
+    }
+}
+
+/// Refuses a request, which is the last one: where it ends is unknown.
+async fn refuse<R: Runtime>(
+    connection: &HttpConnection,
+    client: &mut Http1Client<R::Socket>,
+    request: Option<Request>,
+    Fault { reason, status }: Fault,
+) -> CloseReason
+where
+    R::Socket: 'static,
+{
+    let Some(status) = status else { return reason };
+    let answer = Answer::error(status, request.as_ref());
+    let sent = exchange::send_answer::<R>(connection, client, request.as_ref(), &answer, true).await;
+    if let Some(mut request) = request {
+        request.record.status = Some(status);
+        connection.thread.log_request(&request.record, &reason);
+    }
+    // The answer is the end of the connection, cleanly.
+    match sent {
+        Ok(()) => CloseReason::new(Step::Close, Side::Client, Cause::HttpClosed)
+            .because(reason.detail.unwrap_or_else(|| reason.cause.name().into())),
+        Err(fault) => fault.reason,
+    }
+}

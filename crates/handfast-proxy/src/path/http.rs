@@ -1,0 +1,82 @@
+//! Steps connect and relay of a connection whose client sends requests: `http.rs` serves them.
+//!
+//! In: a client after its handshake. Out: why its connection ended; after a change of the protocol its bytes are relayed.
+
+use std::rc::Rc;
+
+use handfast_leg::runtime::Runtime;
+use handfast_observe::reason::CloseReason;
+use handfast_observe::request_record::ConnectionFacts;
+
+use crate::http::{HttpConnection, Served, Tunnel};
+use crate::path::account::Account;
+use crate::path::connect::ConnectedBackend;
+use crate::path::connection::Connection;
+use crate::path::proxy_header_out;
+use crate::path::relay::{Relay, TICKET_DELAY};
+use crate::worker::http::ThreadHttp;
+use crate::worker::services::Chosen;
+
+/// A client that sends requests.
+pub(super) struct Requests {
+    pub(super) http: Rc<ThreadHttp>,
+    pub(super) chosen: Chosen,
+    /// What came with its handshake.
+    pub(super) first: Vec<u8>,
+}
+
+impl Requests {
+    /// Serves them until the connection ends; why it did.
+    pub(super) async fn run<R: Runtime>(self, connection: &mut Connection<R>) -> CloseReason
+    where
+        R::Socket: 'static,
+    {
+        let began = R::now();
+        let of_all = of_all_requests(connection, &self);
+        let mut client = connection.client.take().expect("taken by close.rs alone, after every other step");
+        // Tickets go with the first response, or with what comes before it.
+        client.hold(began + TICKET_DELAY);
+        let (client, served) = crate::http::serve::<R>(&of_all, client, self.first).await;
+        let sent = client.sent();
+        connection.client = Some(client);
+        let record = &mut connection.account.record;
+        record.bytes_to_client = sent;
+        match served {
+            Served::Ended(reason) => {
+                record.seconds.relay = R::now().since(began);
+                reason
+            }
+            Served::Tunnel(Tunnel { connected, in_use }, first) => {
+                let backend = ConnectedBackend { connected, in_use };
+                match Relay::begin(connection, &first, backend) {
+                    Ok(mut relay) => relay.run(connection).await,
+                    Err(reason) => reason,
+                }
+            }
+        }
+    }
+}
+
+fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Requests) -> HttpConnection {
+    let proxy_header = proxy_header_out::header(connection);
+    let Account { thread, service, record, .. } = &connection.account;
+    let facts = ConnectionFacts {
+        service: Rc::clone(&record.service),
+        generation: record.generation,
+        client: record.client,
+        server_name: record.server_name.clone(),
+        tls_version: record.tls.version,
+    };
+    let client = record.client;
+    HttpConnection {
+        thread: Rc::clone(thread),
+        service: Rc::clone(service),
+        chosen: requests.chosen,
+        facts: Rc::new(facts),
+        is_trusted: requests.http.trusted.as_ref().is_some_and(|trusted| trusted.has(client)),
+        http: Rc::clone(&requests.http),
+        proxy_header,
+        accepted: connection.accepted,
+        waker: crate::http::waker::<R>(),
+    }
+}

@@ -1,0 +1,57 @@
+//! HTTP mode of a service, as one thread serves by it.
+
+use std::rc::Rc;
+
+use handfast_config::RequestTable;
+use handfast_config::model::{Http, RouteAction, Service};
+
+use crate::admission::TrustedSenders;
+use crate::backends::pool::Bounds;
+
+#[derive(Debug)]
+pub(crate) struct ThreadHttp {
+    pub(crate) model: Http,
+    pub(crate) table: RequestTable,
+    /// By the index that the table finds.
+    pub(crate) routes: Vec<ThreadRequestRoute>,
+    /// Clients that name clients of their own.
+    pub(crate) trusted: Option<TrustedSenders>,
+    /// Connections that this thread keeps for each backend.
+    connections: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct ThreadRequestRoute {
+    pub(crate) name: Rc<str>,
+    /// The status of a redirect to https.
+    pub(crate) redirect: Option<u16>,
+    /// The route of the service that its requests go to; `None`: that of their connection.
+    pub(crate) index: Option<usize>,
+}
+
+impl ThreadHttp {
+    /// `None` where a service relays bytes.
+    pub(crate) fn new(service: &Service, threads: usize) -> Option<Rc<Self>> {
+        let http = service.http.as_ref()?;
+        let routes = service.request_routes().map(|(index, route)| {
+            let redirect = match route.action {
+                RouteAction::RedirectToHttps(status) => Some(status),
+                RouteAction::Inherit | RouteAction::Backends(..) => None,
+            };
+            ThreadRequestRoute { name: (&*route.name).into(), redirect, index }
+        });
+        Some(Rc::new(Self {
+            model: http.clone(),
+            table: RequestTable::new(service),
+            routes: routes.collect(),
+            trusted: TrustedSenders::new(&http.forwarded.trusted),
+            connections: http.pool.connections.div_ceil(threads.max(1)),
+        }))
+    }
+
+    /// Bounds of kept connections, and the requests that each may serve.
+    pub(crate) fn pool_bounds(&self) -> (Bounds, u32) {
+        let pool = &self.model.pool;
+        (Bounds { connections: self.connections, idle: pool.idle }, pool.requests)
+    }
+}
