@@ -15,18 +15,24 @@
 //! | what is known of a request, and what its backend receives | `request.rs`, `forward.rs` |
 //! | a connection to a backend for a request | `upstream.rs` |
 //! | where content comes from, and where it goes | `content.rs` |
+//! | the backend, in either version | `backend.rs` |
 //! | one side in HTTP/1 | `h1_client.rs`, `h1_backend.rs` |
 //! | one side in HTTP/2 | `h2_client.rs`, `h2_backend.rs` |
 //! | responses of our own | `answer.rs` |
 //! | why an exchange failed, and the status for its client | `fault.rs` |
 
 mod answer;
+mod backend;
 mod content;
 mod exchange;
 mod fault;
 mod forward;
 mod h1_backend;
 mod h1_client;
+mod h2_backend;
+mod h2_client;
+mod h2_heads;
+mod h2_session;
 mod request;
 mod session;
 mod task;

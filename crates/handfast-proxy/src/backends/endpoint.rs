@@ -127,8 +127,9 @@ impl Drop for OpenConnection {
 /// An open connection to an endpoint that serves a client: it counts where backends are chosen by their load.
 #[derive(Debug)]
 pub(crate) struct InUse {
-    open: OpenConnection,
-    _counted: Counted,
+    /// `None`: other requests share the connection.
+    open: Option<OpenConnection>,
+    counted: Counted,
 }
 
 #[derive(Debug)]
@@ -142,18 +143,23 @@ impl Drop for Counted {
 
 impl InUse {
     fn new(open: OpenConnection) -> Self {
-        let endpoint = Rc::clone(&open.0);
-        endpoint.connections.set(endpoint.connections.get() + 1);
-        Self { open, _counted: Counted(endpoint) }
+        let shared = Self::shared(&open.0);
+        Self { open: Some(open), ..shared }
     }
 
-    /// It stays open and serves no client now.
-    pub(crate) fn into_idle(self) -> OpenConnection {
+    /// A request on a connection that it shares with others.
+    pub(crate) fn shared(endpoint: &Rc<Endpoint>) -> Self {
+        endpoint.connections.set(endpoint.connections.get() + 1);
+        Self { open: None, counted: Counted(Rc::clone(endpoint)) }
+    }
+
+    /// The connection stays open and serves no client now; `None`: others share it.
+    pub(crate) fn into_idle(self) -> Option<OpenConnection> {
         self.open
     }
 
     pub(crate) fn endpoint(&self) -> &Rc<Endpoint> {
-        &self.open.0
+        &self.counted.0
     }
 
     /// It sent something, this long after the client had.

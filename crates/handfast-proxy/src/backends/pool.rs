@@ -71,6 +71,8 @@ struct Kept {
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     kept: RefCell<HashMap<Key, (Identity, Vec<Kept>)>>,
+    /// Connections that serve several requests at once. They have tasks of their own, which end them.
+    shared: RefCell<HashMap<Key, (Identity, Vec<Rc<dyn Any>>)>>,
     /// The task of [`Pool::wait_until_used`], while it waits.
     sleeper: Cell<Option<TaskHandle>>,
     is_closed: Cell<bool>,
@@ -114,6 +116,30 @@ impl Pool {
             connection.close(scratch);
         }
         None
+    }
+
+    /// Adds a connection that several requests share.
+    pub(crate) fn share(&self, identity: &Identity, connection: Rc<dyn Any>) {
+        let mut shared = self.shared.borrow_mut();
+        let (_, list) = shared.entry(identity.key()).or_insert_with(|| (identity.clone(), Vec::new()));
+        list.push(connection);
+    }
+
+    /// The first shared connection that `has_room`; those that are over are forgotten.
+    pub(crate) fn find_shared<T: 'static>(
+        &self,
+        identity: &Identity,
+        is_over: impl Fn(&T) -> bool,
+        has_room: impl Fn(&T) -> bool,
+    ) -> Option<Rc<T>> {
+        let mut shared = self.shared.borrow_mut();
+        let (_, list) = shared.get_mut(&identity.key())?;
+        list.retain(|one| one.downcast_ref::<T>().is_some_and(|one| !is_over(one)));
+        let found = list.iter().find(|one| one.downcast_ref::<T>().is_some_and(&has_room)).cloned();
+        if list.is_empty() {
+            shared.remove(&identity.key());
+        }
+        found?.downcast().ok()
     }
 
     /// Closes all, and keeps none from now on: the program stops.

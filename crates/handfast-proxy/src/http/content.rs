@@ -53,9 +53,6 @@ pub(crate) trait Sink {
 
     /// Whether the end of the message was put and everything is with the kernel.
     fn is_done(&self) -> bool;
-
-    /// Whether content is encrypted on its way.
-    fn is_secured(&self) -> bool;
 }
 
 /// Where content comes from.

@@ -11,7 +11,7 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_wire::http1::{ResponseHead, parse_response};
+use handfast_wire::http1::{Framing, ResponseHead, parse_response};
 
 use crate::backends::connector::{Cancellation, Connected};
 use crate::backends::endpoint::InUse;
@@ -19,7 +19,7 @@ use crate::backends::pool::Identity;
 use crate::http::answer::Answer;
 use crate::http::content::{Io, Output, Sink, Source};
 use crate::http::fault::Fault;
-use crate::http::h1_backend::Http1Backend;
+use crate::http::backend::Backend;
 use crate::http::request::{Action, Request};
 use crate::http::session::HttpConnection;
 use crate::http::upstream::{Search, Upstream, policy};
@@ -194,6 +194,26 @@ pub(crate) async fn send_answer<R: Runtime>(
     }
 }
 
+/// Refuses a request whose head is wrong, or that is not for this connection.
+pub(crate) async fn refuse<R: Runtime>(
+    connection: &HttpConnection,
+    client: &mut impl Client,
+    request: Option<Request>,
+    Fault { reason, status }: Fault,
+) -> Outcome<R::Socket> {
+    let Some(status) = status else { return Outcome::Abort(reason) };
+    let answer = Answer::error(status, request.as_ref());
+    let sent = send_answer::<R>(connection, client, request.as_ref(), &answer, true).await;
+    if let Some(mut request) = request {
+        request.record.status = Some(status);
+        connection.thread.log_request(&request.record, &reason);
+    }
+    match sent {
+        Ok(()) => Outcome::Close,
+        Err(fault) => Outcome::Abort(fault.reason),
+    }
+}
+
 async fn wait<R: Runtime>(
     connection: &HttpConnection,
     client: &mut impl Client,
@@ -215,7 +235,7 @@ async fn wait<R: Runtime>(
 struct Exchange<'a, S: Socket> {
     connection: &'a HttpConnection,
     request: &'a mut Request,
-    backend: Http1Backend<S>,
+    backend: Backend<S>,
     identity: Identity,
     /// Bytes of the head that are sent.
     given: usize,
@@ -224,7 +244,10 @@ struct Exchange<'a, S: Socket> {
     /// Its backend's connection, and the client's, can carry another request.
     backend_stays: bool,
     client_stays: bool,
+    /// The protocol was changed, and bytes of the client's connection are relayed …
     is_tunnel: bool,
+    /// … or content of its stream.
+    is_stream_tunnel: bool,
     /// Until when the content of the request waits.
     content_waits: Option<Moment>,
     connected: Moment,
@@ -257,6 +280,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             backend_stays: false,
             client_stays: false,
             is_tunnel: false,
+            is_stream_tunnel: false,
             content_waits,
             connected: now,
             progress: now,
@@ -317,12 +341,10 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             return Ok(false);
         }
         let given = std::mem::replace(&mut self.given, self.request.head.len());
-        io.buffers.out.extend_from_slice(&self.request.head[given..]);
-        let moved = if client.has_ended() || self.is_tunnel || self.content_waits.is_some_and(|until| now < until) {
-            false
-        } else {
-            client.pump(&mut self.backend, io)?
-        };
+        self.backend.put_head(&self.request.head, given, &mut io.output());
+        let waits = self.content_waits.is_some_and(|until| now < until)
+            || (self.request.wants_upgrade && !self.is_stream_tunnel);
+        let moved = if client.has_ended() || waits { false } else { client.pump(&mut self.backend, io)? };
         self.backend.flush(&mut io.output())?;
         Ok(moved)
     }
@@ -331,13 +353,13 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
     fn read_response(&mut self, client: &mut impl Client, io: &mut Io<'_>, now: Moment) -> Result<bool, Fault> {
         let mut moved = false;
         while !self.has_begun && !self.is_tunnel && client.accepts(io)? {
-            if !self.backend.incoming.read_head(&mut self.backend.leg, io)? {
+            if !self.backend.read_head(io)? {
                 break;
             }
             moved = true;
             while !self.has_begun && !self.is_tunnel && self.take_head(client, io, now)? {}
             client.flush(&mut io.output())?;
-            if !self.has_begun && self.backend.leg.has_ended() {
+            if !self.has_begun && !self.is_tunnel && self.backend.is_over() {
                 let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::CLOSED_EARLY);
                 let reason = reason.because("before its response");
                 return Err(Fault { reason, status: Some(502) });
@@ -350,11 +372,11 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
     fn take_head(&mut self, client: &mut impl Client, io: &mut Io<'_>, now: Moment) -> Result<bool, Fault> {
         let limits = &self.connection.http.model.head;
         let mut fields = std::mem::take(&mut io.buffers.fields);
-        let mut progress = self.backend.progress;
-        let parsed = parse_response(&self.backend.incoming.input, &mut progress, &mut fields, limits);
+        let (text, mut progress) = self.backend.head();
+        let parsed = parse_response(text, &mut progress, &mut fields, limits);
         let head = match parsed {
             Ok(None) => {
-                self.backend.progress = progress;
+                self.backend.set_progress(progress);
                 io.buffers.fields = fields;
                 return Ok(false);
             }
@@ -363,18 +385,18 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         };
         if self.request.record.status.is_none() && !head.is_interim() {
             self.request.record.seconds.answer = now.since(self.connected);
-            self.backend.in_use.answered(now.since(self.connected));
+            self.backend.in_use().answered(now.since(self.connected));
         }
         // The backend wants the content, or has decided without it.
         self.content_waits = None;
         let (length, is_switch) = (head.length, head.status == 101);
-        if is_switch && !(self.request.wants_upgrade && client.can_tunnel()) {
+        if is_switch && !self.request.wants_upgrade {
             let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse);
             let reason = reason.because("it changed the protocol without a request for that");
             return Err(Fault { reason, status: Some(502) });
         }
         let is_final = !head.is_interim();
-        let mut framing = handfast_wire::http1::Framing::None;
+        let mut framing = Framing::None;
         if is_final {
             self.request.record.status = Some(head.status);
             framing = head.framing(self.request.method());
@@ -382,11 +404,16 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             self.client_stays = client.has_ended() && client.keeps_open(self.request, &head) && !self.connection.closes();
             self.backend_stays = head.keeps_open;
             self.judge(&head);
-            self.has_begun = !is_switch;
-            self.is_tunnel = is_switch;
+            self.is_tunnel = is_switch && client.can_tunnel();
+            self.is_stream_tunnel = is_switch && !self.is_tunnel;
+            self.has_begun = !self.is_tunnel;
         }
         client.put_head(&head, self.request, self.client_stays || is_switch, &mut io.output());
         io.buffers.fields = fields;
+        if self.is_stream_tunnel {
+            self.backend.begin_tunnel(length, limits);
+            return Ok(true);
+        }
         self.backend.begin_content(length, framing, limits);
         if self.has_begun && self.backend.has_ended() {
             client.put_end(&[], &[], &mut io.output());
@@ -399,7 +426,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         if self.connection.http.model.count_failures && head.status >= 500 {
             let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse);
             let reason = reason.because(format!("status {}", head.status));
-            self.backend.in_use.failed(&reason, policy(self.connection));
+            self.backend.in_use().failed(&reason, policy(self.connection));
         }
     }
 
@@ -412,14 +439,15 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         if now.since(self.window.0) >= SLOW_WINDOW {
             self.window = (now, moved);
         }
-        let is_slow = moved - self.window.1 < SLOW_BYTES && !self.request.is_grpc;
+        let is_slow = moved - self.window.1 < SLOW_BYTES && !self.request.is_grpc && !self.is_stream_tunnel;
         let slow = if is_slow { self.window.0 + SLOW_WINDOW } else { Moment::NEVER };
-        let content = self.progress + timeouts.content;
+        let idle = self.connection.service.limits.idle;
+        let content = self.progress.deadline(if self.is_stream_tunnel { idle } else { timeouts.content });
         let (deadline, side, cause, status) = if self.has_begun && client.is_full() {
             (content.min(slow), Side::Client, Cause::ContentDeadline, None)
         } else if self.has_begun {
             (content, Side::Backend, Cause::ContentDeadline, None)
-        } else if is_sending && !self.backend.leg.is_full() {
+        } else if is_sending && !self.backend.is_full() {
             (content.min(slow), Side::Client, Cause::RequestDeadline, Some(408))
         } else {
             (self.progress + timeouts.answer, Side::Backend, Cause::AnswerDeadline, Some(504))
@@ -437,13 +465,9 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
     /// Whether another backend, or another connection, may be asked: nothing of a response has come, and nothing that is done twice.
     fn can_retry(&self, client: &impl Client, fault: &Fault) -> bool {
         let is_lost = matches!(fault.reason.cause, Cause::Socket(_) | Cause::Truncated);
-        fault.is_of_backend()
-            && is_lost
-            && self.backend.is_reused()
-            && self.request.is_idempotent
-            && client.received() == 0
-            && self.request.is_empty()
-            && self.backend.incoming.input.is_empty()
+        let is_repeatable = self.backend.is_reused() && self.request.is_idempotent && is_lost;
+        let is_untouched = client.received() == 0 && self.backend.head().0.is_empty();
+        fault.is_of_backend() && is_untouched && (self.backend.has_refused() || (is_repeatable && self.request.is_empty()))
     }
 
     /// A kept connection that its backend has closed says nothing about the backend.
@@ -454,7 +478,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         let name = &self.identity.endpoint.name;
         self.request.record.backend_failures.add(name, fault.reason.cause);
         if self.connection.http.model.count_failures && !self.backend.is_reused() {
-            self.backend.in_use.failed(&fault.reason, policy(self.connection));
+            self.backend.in_use().failed(&fault.reason, policy(self.connection));
         }
     }
 
@@ -464,14 +488,15 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         let now = R::now();
         request.record.seconds.relay = now.since(self.connected + request.record.seconds.answer);
         if self.is_tunnel {
-            let Http1Backend { leg, in_use, incoming, .. } = backend;
-            let connected = Connected { leg, given: 0, spoken: incoming.input };
-            return Ok(Outcome::Tunnel(Tunnel { connected, in_use }));
+            return match backend.into_tunnel() {
+                Some(tunnel) => Ok(Outcome::Tunnel(tunnel)),
+                None => Ok(Outcome::Close),
+            };
         }
         let scratch = &mut connection.thread.scratch.borrow_mut();
-        if self.backend_stays && client.has_ended() && connection.pools() {
-            let bounds = connection.http.pool_bounds();
-            backend.keep(&connection.thread.pool, &identity, bounds, now, scratch);
+        if self.backend_stays && client.has_ended() && connection.pools() && !self.is_stream_tunnel {
+            let (pool, bounds) = (&connection.thread.pool, connection.http.pool_bounds());
+            backend.keep(|backend, scratch| backend.keep(pool, &identity, bounds, now, scratch), scratch);
         } else if client.has_ended() {
             backend.close(scratch);
         }

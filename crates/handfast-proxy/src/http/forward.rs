@@ -124,6 +124,12 @@ pub(super) fn request_id(head: &RequestHead<'_>, connection: &HttpConnection) ->
     new_id()
 }
 
+/// A random key for a WebSocket handshake that came by HTTP/2, which has none: 16 bytes in base64 (RFC 6455 §4.1).
+pub(super) fn websocket_key() -> String {
+    // Any 21 digits are base64, and `A` has the two bits that are left.
+    format!("{}A==", &new_id()[11..])
+}
+
 /// A request id of ours.
 pub(super) fn new_id() -> Box<str> {
     thread_local! {

@@ -4,6 +4,7 @@ use std::any::Any;
 
 use handfast_leg::{Leg, Socket};
 use handfast_net::clock::Moment;
+use handfast_observe::reason::Step;
 use handfast_tls::buffer::Scratch;
 use handfast_wire::http1::{Field, Framing, HeadLimits, HeadProgress};
 
@@ -11,6 +12,7 @@ use crate::backends::connector::Connected;
 use crate::backends::endpoint::{InUse, OpenConnection};
 use crate::backends::pool::{self, Bounds, Identity, Pool};
 use crate::http::content::{Incoming, Io, Outgoing, Output, Sink, Source, flush};
+use crate::http::exchange::Tunnel;
 use crate::http::fault::Fault;
 
 /// A connection to a backend.
@@ -66,6 +68,8 @@ pub(crate) struct Http1Backend<S> {
     pub(crate) progress: HeadProgress,
     outgoing: Outgoing,
     served: u32,
+    /// Bytes of another protocol pass, and the end of the client's is passed on as such.
+    is_tunnel: bool,
 }
 
 impl<S: Socket + std::fmt::Debug + 'static> Http1Backend<S> {
@@ -79,6 +83,7 @@ impl<S: Socket + std::fmt::Debug + 'static> Http1Backend<S> {
             progress: HeadProgress::default(),
             outgoing: Outgoing::new(framing),
             served: 0,
+            is_tunnel: false,
         }
     }
 
@@ -97,6 +102,7 @@ impl<S: Socket + std::fmt::Debug + 'static> Http1Backend<S> {
             progress: HeadProgress::default(),
             outgoing: Outgoing::new(framing),
             served,
+            is_tunnel: false,
         }
     }
 
@@ -108,6 +114,19 @@ impl<S: Socket + std::fmt::Debug + 'static> Http1Backend<S> {
     pub(crate) fn begin_content(&mut self, head: usize, framing: Framing, limits: &HeadLimits) {
         self.incoming.begin(head, framing, limits, true);
         self.progress = HeadProgress::default();
+    }
+
+    /// What follows in both directions is of another protocol.
+    pub(crate) fn begin_tunnel(&mut self, head: usize, limits: &HeadLimits) {
+        self.begin_content(head, Framing::UntilClose, limits);
+        self.outgoing = Outgoing::new(Framing::UntilClose);
+        self.is_tunnel = true;
+    }
+
+    /// Its connection, for another protocol.
+    pub(crate) fn into_tunnel(self) -> Tunnel<S> {
+        let Self { leg, in_use, incoming, .. } = self;
+        Tunnel { connected: Connected { leg, given: 0, spoken: incoming.input }, in_use }
     }
 
     /// Keeps it for the next request, if nothing is left over on it; else ends it.
@@ -124,8 +143,10 @@ impl<S: Socket + std::fmt::Debug + 'static> Http1Backend<S> {
         if !is_clean || self.leg.has_ended() || served >= requests {
             return end_cleanly(self.leg, scratch);
         }
-        let connection = Connection { leg: self.leg, open: self.in_use.into_idle(), served };
-        pool.keep(identity, Box::new(connection), bounds, now, scratch);
+        if let Some(open) = self.in_use.into_idle() {
+            let connection = Connection { leg: self.leg, open, served };
+            pool.keep(identity, Box::new(connection), bounds, now, scratch);
+        }
     }
 
     /// Ends it after a response that leaves it in a clean state.
@@ -158,14 +179,15 @@ impl<S: Socket> Sink for Http1Backend<S> {
     }
 
     fn flush(&mut self, output: &mut Output<'_>) -> Result<(), Fault> {
-        flush(&mut self.leg, output)
+        flush(&mut self.leg, output)?;
+        if self.is_tunnel && self.outgoing.has_ended() && !self.leg.is_full() {
+            let sent = self.leg.send_close(output.records, false);
+            sent.map_err(|broken| Fault::leg(Step::Relay, &broken))?;
+        }
+        Ok(())
     }
 
     fn is_done(&self) -> bool {
         self.outgoing.has_ended() && !self.leg.is_full()
-    }
-
-    fn is_secured(&self) -> bool {
-        self.leg.is_secured()
     }
 }

@@ -130,10 +130,6 @@ impl<S: Socket> Sink for Http1Client<S> {
     fn is_done(&self) -> bool {
         self.outgoing.has_ended() && !self.leg.is_full()
     }
-
-    fn is_secured(&self) -> bool {
-        self.leg.is_secured()
-    }
 }
 
 impl<S: Socket> Cancellation for Http1Client<S> {

@@ -15,11 +15,11 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::ConnectionFacts;
 use handfast_tls::buffer::Scratch;
 
-use crate::http::answer::Answer;
 use crate::http::content::Io;
 use crate::http::exchange::{self, Outcome, Tunnel};
 use crate::http::fault::Fault;
 use crate::http::h1_client::Http1Client;
+use crate::http::h2_session;
 use crate::http::request::Request;
 use crate::worker::context::{HttpBuffers, WorkerContext, WorkerPhase};
 use crate::worker::http::ThreadHttp;
@@ -30,7 +30,7 @@ use crate::worker::waiting_client::check_phase;
 const BATCH: u32 = 16;
 
 /// What all requests of a connection have in common.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct HttpConnection {
     pub(crate) thread: Rc<WorkerContext>,
     pub(crate) service: Rc<ThreadService>,
@@ -40,6 +40,8 @@ pub(crate) struct HttpConnection {
     pub(crate) facts: Rc<ConnectionFacts>,
     /// Whether the client is a proxy that names its own clients.
     pub(crate) is_trusted: bool,
+    /// Whether TLS has agreed on HTTP/2.
+    pub(crate) is_http2: bool,
     /// The PROXY header for its backends, whose connections serve no other client then; empty: none.
     pub(crate) proxy_header: Vec<u8>,
     pub(crate) accepted: Moment,
@@ -117,6 +119,10 @@ pub(crate) async fn serve<R: Runtime>(
 where
     R::Socket: 'static,
 {
+    if speaks_http2(connection, &first) {
+        let (leg, reason) = Box::pin(h2_session::serve::<R>(connection, leg, &first)).await;
+        return (leg, Served::Ended(reason));
+    }
     let mut client = Http1Client::new(leg, first);
     let served = requests::<R>(connection, &mut client).await;
     let served = match served {
@@ -132,6 +138,14 @@ where
     };
     (client.leg, served)
 }
+
+/// By ALPN where there is TLS; else by the first bytes (RFC 9113 §3.3).
+fn speaks_http2(connection: &HttpConnection, first: &[u8]) -> bool {
+    if connection.facts.tls_version.is_some() { connection.is_http2 } else { first.starts_with(PREFACE) }
+}
+
+/// The beginning of HTTP/2's preface, as far as no request of HTTP/1 has it.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
 /// Until the protocol changes, or the connection ends for the reason returned.
 async fn requests<R: Runtime>(
@@ -216,22 +230,15 @@ async fn refuse<R: Runtime>(
     connection: &HttpConnection,
     client: &mut Http1Client<R::Socket>,
     request: Option<Request>,
-    Fault { reason, status }: Fault,
+    fault: Fault,
 ) -> CloseReason
 where
     R::Socket: 'static,
 {
-    let Some(status) = status else { return reason };
-    let answer = Answer::error(status, request.as_ref());
-    let sent = exchange::send_answer::<R>(connection, client, request.as_ref(), &answer, true).await;
-    if let Some(mut request) = request {
-        request.record.status = Some(status);
-        connection.thread.log_request(&request.record, &reason);
-    }
-    // The answer is the end of the connection, cleanly.
-    match sent {
-        Ok(()) => CloseReason::new(Step::Close, Side::Client, Cause::HttpClosed)
-            .because(reason.detail.unwrap_or_else(|| reason.cause.name().into())),
-        Err(fault) => fault.reason,
+    let why = fault.reason.detail.clone().unwrap_or_else(|| fault.reason.cause.name().into());
+    match exchange::refuse::<R>(connection, client, request, fault).await {
+        Outcome::Abort(reason) => reason,
+        // The answer is the end of the connection, cleanly.
+        _ => CloseReason::new(Step::Close, Side::Client, Cause::HttpClosed).because(why),
     }
 }

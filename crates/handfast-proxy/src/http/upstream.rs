@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use handfast_config::model::MissingCloseNotify;
+use handfast_config::model::{BackendVersion, MissingCloseNotify};
 use handfast_leg::Socket;
 use handfast_leg::runtime::Runtime;
 use handfast_net::clock::Moment;
@@ -15,21 +15,24 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 use crate::backends::connector::{
     self, AttemptTime, Cancellation, ConnectContext, ConnectFailure, ConnectPlan, Connected, TlsPlan,
 };
-use crate::backends::endpoint::{Attempt, Endpoint, Pick};
+use crate::backends::endpoint::{Attempt, Endpoint, InUse, Pick};
 use crate::backends::opening::Opening;
 use crate::backends::pool::Identity;
 use crate::backends::standing::FailurePolicy;
 use crate::backends::tls::BackendTlsClient;
 use crate::backends::trial::{self, TrialEnd};
+use crate::http::backend::Backend;
 use crate::http::fault::Fault;
 use crate::http::h1_backend::{self, Http1Backend};
+use crate::http::h2_backend::{self, Http2Backend};
+use crate::http::h2_heads;
 use crate::http::request::Request;
 use crate::http::session::HttpConnection;
 use crate::worker::services::Chosen;
 
 /// A backend for a request.
 pub(crate) struct Upstream<S: Socket> {
-    pub(crate) backend: Http1Backend<S>,
+    pub(crate) backend: Backend<S>,
     pub(crate) identity: Identity,
     /// Bytes of the request's head that are sent, or kept by the leg.
     pub(crate) given: usize,
@@ -44,6 +47,9 @@ pub(crate) struct Search<'a> {
     /// Whether a kept connection may serve.
     pub(crate) may_reuse: bool,
 }
+
+/// A connection that was kept, for the attempt that would have been made.
+type Kept<S> = Box<dyn FnOnce(Attempt) -> Backend<S>>;
 
 /// What the failure of an attempt ends.
 enum AttemptError {
@@ -122,29 +128,83 @@ impl Search<'_> {
     ) -> Result<Upstream<R::Socket>, AttemptError> {
         let tls = self.connection.service.dialler(self.chosen).cloned();
         let identity = Identity { endpoint: Rc::clone(&picked.endpoint), tls };
-        let framing = request.framing;
-        if self.may_reuse {
-            let thread = &self.connection.thread;
-            let kept = thread.pool.take(&identity, R::now(), &mut thread.scratch.borrow_mut());
-            if let Some(kept) = kept {
-                let kept: h1_backend::Connection<R::Socket> = *kept;
-                let backend = Http1Backend::reused(kept, |open| picked.reused(open), framing);
-                request.record.is_reused = true;
-                return Ok(Upstream { backend, identity, given: 0 });
-            }
+        if let Some(backend) = self.kept::<R>(&identity, request)? {
+            request.record.is_reused = true;
+            let backend = backend(picked);
+            return Ok(Upstream { backend, identity, given: 0 });
         }
         request.record.is_reused = false;
         let begun = R::now();
         let limit = self.connection.service.limits.connect;
         let time = AttemptTime { begun, deadline: self.deadline.min(begun.deadline(limit)) };
-        match self.dial::<R>(&identity, request, time, client).await {
-            Ok(connected) => {
-                let given = connected.given;
-                let in_use = picked.connected(R::now().since(begun), true);
-                Ok(Upstream { backend: Http1Backend::new(connected, in_use, framing), identity, given })
-            }
-            Err(failure) => Err(self.failed::<R>(picked, failure, time, request)),
+        let is_http2 = self.is_http2();
+        let connected = match self.dial::<R>(&identity, request, time, client).await {
+            Ok(connected) => connected,
+            Err(failure) => return Err(self.failed::<R>(picked, failure, time, request)),
+        };
+        let given = connected.given;
+        if !is_http2 {
+            let in_use = picked.connected(R::now().since(begun), true);
+            let backend = Http1Backend::new(connected, in_use, request.framing);
+            return Ok(Upstream { backend: Backend::Http1(Box::new(backend)), identity, given });
         }
+        let endpoint = Rc::clone(&picked.endpoint);
+        let open = picked.connected(R::now().since(begun), true).into_idle().expect("it is new, so nothing shares it");
+        let (_, requests) = self.connection.http.pool_bounds();
+        let bounds = (requests, self.connection.http.model.pool.idle);
+        let thread = &self.connection.thread;
+        let shared = h2_backend::open::<R>(connected, open, &thread.scratch, bounds, time.deadline).await;
+        let shared = shared.map_err(AttemptError::Attempt)?;
+        if self.connection.pools() {
+            thread.pool.share(&identity, Rc::clone(&shared) as Rc<dyn std::any::Any>);
+        }
+        let backend = self.http2::<R>(shared, InUse::shared(&endpoint), request)?;
+        Ok(Upstream { backend, identity, given: 0 })
+    }
+
+    fn is_http2(&self) -> bool {
+        self.connection.http.model.backend_version == BackendVersion::Http2
+    }
+
+    /// A connection that was kept, if one can serve this request.
+    fn kept<R: Runtime>(&self, identity: &Identity, request: &Request) -> Result<Option<Kept<R::Socket>>, AttemptError>
+    where
+        R::Socket: 'static,
+    {
+        if !self.may_reuse || !self.connection.pools() {
+            return Ok(None);
+        }
+        let thread = &self.connection.thread;
+        if self.is_http2() {
+            let found = thread.pool.find_shared(identity, h2_backend::Shared::is_over, h2_backend::Shared::has_room);
+            let Some(shared) = found else { return Ok(None) };
+            let backend = self.http2::<R>(shared, InUse::shared(&identity.endpoint), request)?;
+            return Ok(Some(Box::new(|_| backend)));
+        }
+        let kept = thread.pool.take(identity, R::now(), &mut thread.scratch.borrow_mut());
+        let Some(kept) = kept else { return Ok(None) };
+        let kept: h1_backend::Connection<R::Socket> = *kept;
+        let framing = request.framing;
+        Ok(Some(Box::new(move |picked| {
+            Backend::Http1(Box::new(Http1Backend::reused(kept, |open| picked.reused(open), framing)))
+        })))
+    }
+
+    /// A request on a shared connection.
+    fn http2<R: Runtime>(
+        &self,
+        shared: Rc<h2_backend::Shared>,
+        in_use: InUse,
+        request: &Request,
+    ) -> Result<Backend<R::Socket>, AttemptError> {
+        let limits = self.connection.http.model.head;
+        let head = h2_heads::request_of_text(&request.head, &limits, self.connection.scheme());
+        let head = head.ok_or_else(|| {
+            let fault = Fault::new(Step::Connect, Side::Client, Cause::HttpRequest, 400);
+            AttemptError::Request(fault.because("its target, host or a field cannot be written in HTTP/2"))
+        })?;
+        let backend = Http2Backend::new::<R>(shared, in_use, head, request.is_empty(), limits);
+        Ok(Backend::Http2(Box::new(backend)))
     }
 
     async fn dial<R: Runtime>(
@@ -166,7 +226,7 @@ impl Search<'_> {
             own_header: None,
             tls: session.as_ref().map(|session| TlsPlan { session, is_lenient }),
             greeting: None,
-            first: &request.head,
+            first: if self.is_http2() { &[] } else { &request.head },
         };
         let mut context = ConnectContext { time, buffers: &thread.scratch, cancellation: client, tls: None };
         let result = connector::connect::<R, _>(&endpoint.address, plan, &mut context).await;
@@ -176,6 +236,9 @@ impl Search<'_> {
             service.metrics.backend_handshake(agreed, outcome.handshake, outcome.crypto);
         }
         let mut connected = result?;
+        if let Some(session) = connected.leg.session() {
+            self.check_version(session.agreed().alpn.as_deref())?;
+        }
         if connected.leg.is_secured() {
             // What is left of the handshake goes with the head.
             connected.leg.hold(R::now());
@@ -184,6 +247,15 @@ impl Search<'_> {
         }
         connected.leg.socket().set_timeouts(service.limits.socket_timeouts());
         Ok(connected)
+    }
+
+    /// **Errors**: HTTP/2 is configured, and TLS has not agreed on it.
+    fn check_version(&self, agreed: Option<&str>) -> Result<(), ConnectFailure> {
+        if !self.is_http2() || agreed == Some("h2") {
+            return Ok(());
+        }
+        let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::BackendProtocol);
+        Err(ConnectFailure::Attempt(reason.because("it did not agree on h2 by ALPN")))
     }
 
     /// Counts what the backend did, and decides whether another one is tried.

@@ -75,6 +75,7 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         facts: Rc::new(facts),
         is_trusted: requests.http.trusted.as_ref().is_some_and(|trusted| trusted.has(client)),
         http: Rc::clone(&requests.http),
+        is_http2: record.tls.alpn.as_deref() == Some("h2"),
         proxy_header,
         accepted: connection.accepted,
         waker: crate::http::waker::<R>(),

@@ -1,0 +1,156 @@
+//! The backend's side of an exchange, in either version.
+
+use std::fmt::Debug;
+
+use handfast_leg::Socket;
+use handfast_tls::buffer::Scratch;
+use handfast_wire::http1::{Field, Framing, HeadLimits, HeadProgress};
+
+use crate::backends::endpoint::InUse;
+use crate::http::content::{Io, Output, Sink, Source};
+use crate::http::exchange::Tunnel;
+use crate::http::fault::Fault;
+use crate::http::h1_backend::Http1Backend;
+use crate::http::h2_backend::Http2Backend;
+
+/// A request at its backend.
+#[derive(Debug)]
+pub(crate) enum Backend<S: Socket> {
+    Http1(Box<Http1Backend<S>>),
+    Http2(Box<Http2Backend>),
+}
+
+/// Calls the same method of both.
+macro_rules! either {
+    ($backend:expr, $name:ident => $call:expr) => {
+        match $backend {
+            Backend::Http1($name) => $call,
+            Backend::Http2($name) => $call,
+        }
+    };
+}
+
+impl<S: Socket + Debug + 'static> Backend<S> {
+    pub(crate) fn in_use(&self) -> &InUse {
+        either!(self, backend => &backend.in_use)
+    }
+
+    /// Whether its connection has served a request before.
+    pub(crate) fn is_reused(&self) -> bool {
+        either!(self, backend => backend.is_reused())
+    }
+
+    /// The head of a response, as far as it has come, and how much of it was looked at.
+    pub(crate) fn head(&self) -> (&[u8], HeadProgress) {
+        either!(self, backend => (&backend.incoming.input, backend.progress))
+    }
+
+    pub(crate) fn set_progress(&mut self, progress: HeadProgress) {
+        either!(self, backend => backend.progress = progress);
+    }
+
+    /// Puts the head of the request, unless it is sent already; `given` bytes of the text are.
+    pub(crate) fn put_head(&self, head: &[u8], given: usize, output: &mut Output<'_>) {
+        if matches!(self, Self::Http1(_)) {
+            output.out.extend_from_slice(&head[given..]);
+        }
+    }
+
+    /// Reads more of a response's head; whether anything came.
+    pub(crate) fn read_head(&mut self, io: &mut Io<'_>) -> Result<bool, Fault> {
+        match self {
+            Self::Http1(backend) => backend.incoming.read_head(&mut backend.leg, io),
+            Self::Http2(backend) => backend.read_head(io),
+        }
+    }
+
+    /// Whether nothing more comes from it.
+    pub(crate) fn is_over(&self) -> bool {
+        match self {
+            Self::Http1(backend) => backend.leg.has_ended(),
+            Self::Http2(_) => false,
+        }
+    }
+
+    /// The head of this length was taken; its content comes next.
+    pub(crate) fn begin_content(&mut self, head: usize, framing: Framing, limits: &HeadLimits) {
+        either!(self, backend => backend.begin_content(head, framing, limits));
+    }
+
+    /// What follows in both directions is of another protocol.
+    pub(crate) fn begin_tunnel(&mut self, head: usize, limits: &HeadLimits) {
+        if let Self::Http1(backend) = self {
+            backend.begin_tunnel(head, limits);
+        }
+    }
+
+    /// Whether what was put waits for the backend to take it.
+    pub(crate) fn is_full(&self) -> bool {
+        match self {
+            Self::Http1(backend) => backend.leg.is_full(),
+            Self::Http2(backend) => backend.is_full(),
+        }
+    }
+
+    /// Whether it did not do anything with the request, by its own word.
+    pub(crate) fn has_refused(&self) -> bool {
+        match self {
+            Self::Http1(_) => false,
+            Self::Http2(backend) => backend.has_refused,
+        }
+    }
+
+    /// Keeps its connection for the next request, if it can serve one.
+    pub(crate) fn keep(self, is_kept: impl FnOnce(Http1Backend<S>, &mut Scratch), scratch: &mut Scratch) {
+        if let Self::Http1(backend) = self {
+            is_kept(*backend, scratch);
+        }
+    }
+
+    /// Ends a connection that is in a clean state, where it serves one request at a time.
+    pub(crate) fn close(self, scratch: &mut Scratch) {
+        if let Self::Http1(backend) = self {
+            backend.close(scratch);
+        }
+    }
+
+    /// Its connection, for another protocol.
+    pub(crate) fn into_tunnel(self) -> Option<Tunnel<S>> {
+        match self {
+            Self::Http1(backend) => Some(backend.into_tunnel()),
+            Self::Http2(_) => None,
+        }
+    }
+}
+
+impl<S: Socket> Source for Backend<S> {
+    fn pump(&mut self, to: &mut dyn Sink, io: &mut Io<'_>) -> Result<bool, Fault> {
+        either!(self, backend => backend.pump(to, io))
+    }
+
+    fn has_ended(&self) -> bool {
+        either!(self, backend => backend.has_ended())
+    }
+}
+
+impl<S: Socket> Sink for Backend<S> {
+    fn accepts(&mut self, io: &mut Io<'_>) -> Result<bool, Fault> {
+        either!(self, backend => backend.accepts(io))
+    }
+
+    fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault> {
+        either!(self, backend => backend.put(data, output))
+    }
+
+    fn put_end(&mut self, text: &[u8], trailers: &[Field], output: &mut Output<'_>) {
+        either!(self, backend => backend.put_end(text, trailers, output));
+    }
+
+    fn flush(&mut self, output: &mut Output<'_>) -> Result<(), Fault> {
+        either!(self, backend => backend.flush(output))
+    }
+
+    fn is_done(&self) -> bool {
+        either!(self, backend => backend.is_done())
+    }
+}

@@ -1,0 +1,285 @@
+//! A client's connection in HTTP/2: a task for each request, until one side ends it.
+//!
+//! In: a leg after its handshake. Out: the leg, and why its connection ended. The `h2` crate frames and counts windows; its limits are set
+//! here, one by one.
+//!
+//! | attack | bound |
+//! |---|---|
+//! | streams at once (RFC 9113 §5.1.2) | `max-streams` |
+//! | rapid reset (CVE-2023-44487) | 20 resets of streams that were not accepted yet; [`RESETS`] of others in [`RESET_WINDOW`] |
+//! | resets that the client provokes (CVE-2025-8671) | [`LOCAL_RESETS`] for a connection |
+//! | header lists (CVE-2026-49975), CONTINUATION floods | `max-head` |
+//! | windows that stay closed | `content-timeout`, and the least rate of `exchange.rs` |
+//! | tiny DATA frames | the connection's window: more honest ones cannot be on their way |
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::server::{self, SendResponse};
+use h2::{Reason, RecvStream};
+use handfast_http::SharedPipe;
+use handfast_leg::runtime::Runtime;
+use handfast_leg::{Leg, Pipe};
+use handfast_net::clock::Moment;
+use handfast_net::engine::{TaskHandle, Woken};
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_wire::http1::{HeadProgress, parse_request};
+use http::Request as Head;
+
+use crate::http::exchange::{self, Outcome};
+use crate::http::fault::Fault;
+use crate::http::h2_client::{Http2Client, StreamIn};
+use crate::http::h2_heads;
+use crate::http::request::Request;
+use crate::http::session::HttpConnection;
+use crate::http::task::waker;
+
+/// Windows: of a stream (h2 0.4 stalls with a smaller one), and of the connection.
+const STREAM_WINDOW: u32 = 65_535;
+const CONNECTION_WINDOW: u32 = 1_048_576;
+/// Most bytes that are kept for a stream whose window is closed.
+const SEND_BUFFER: usize = 65_536;
+const LOCAL_RESETS: usize = 128;
+/// Requests of one connection that its client may take back in this time.
+const RESETS: u32 = 100;
+const RESET_WINDOW: Duration = Duration::from_secs(10);
+/// After this many requests, or this age, the client is asked to make a new connection.
+const STREAMS: u64 = 10_000;
+const AGE: Duration = Duration::from_secs(3600);
+
+/// What the tasks of a connection's streams tell it.
+#[derive(Debug)]
+struct Streams {
+    open: Cell<usize>,
+    /// Of the present window, and when it began.
+    resets: Cell<u32>,
+    since: Cell<Moment>,
+    task: TaskHandle,
+}
+
+/// An open stream.
+struct Open<R: Runtime>(Rc<Streams>, std::marker::PhantomData<R>);
+
+impl<R: Runtime> Open<R> {
+    fn new(streams: &Rc<Streams>) -> Self {
+        streams.open.set(streams.open.get() + 1);
+        Self(Rc::clone(streams), std::marker::PhantomData)
+    }
+}
+
+impl<R: Runtime> Drop for Open<R> {
+    fn drop(&mut self) {
+        self.0.open.set(self.0.open.get() - 1);
+        R::wake(self.0.task);
+    }
+}
+
+/// Serves a client's requests; `first` came with the handshake.
+pub(crate) async fn serve<R: Runtime>(
+    connection: &HttpConnection,
+    leg: Leg<R::Socket>,
+    first: &[u8],
+) -> (Leg<R::Socket>, CloseReason)
+where
+    R::Socket: 'static,
+{
+    let pipe = Rc::new(RefCell::new(Pipe::new(leg, Rc::clone(&connection.thread.scratch), first)));
+    let reason = run::<R>(connection, &pipe).await;
+    let pipe = Rc::into_inner(pipe).expect("the h2 connection, which is gone, had the other share");
+    let broken = pipe.borrow().broken().map(|broken| CloseReason::broken(Step::Relay, broken));
+    let mut leg = pipe.into_inner().into_leg();
+    let reason = match broken {
+        Some(broken) if reason.cause != Cause::Http2 => broken,
+        _ => reason,
+    };
+    if reason.cause == Cause::HttpClosed {
+        // The client has everything; what breaks now says nothing.
+        let _ = leg.send_close(&mut connection.thread.scratch.borrow_mut().records, false);
+    }
+    (leg, reason)
+}
+
+type Shared<R> = Rc<RefCell<Pipe<<R as Runtime>::Socket>>>;
+
+async fn run<R: Runtime>(connection: &HttpConnection, pipe: &Shared<R>) -> CloseReason
+where
+    R::Socket: 'static,
+{
+    let mut shaking = Box::pin(builder(connection).handshake::<_, Bytes>(SharedPipe::new(pipe)));
+    let deadline = R::now() + connection.http.model.timeouts.head;
+    let mut context = Context::from_waker(&connection.waker);
+    let mut h2 = loop {
+        match shaking.as_mut().poll(&mut context) {
+            Poll::Ready(Ok(h2)) => break h2,
+            Poll::Ready(Err(error)) => return ended(&error),
+            Poll::Pending => {}
+        }
+        if let Err(reason) = wait::<R>(connection, deadline, Cause::RequestDeadline).await {
+            return reason;
+        }
+    };
+    drop(shaking);
+    requests::<R>(connection, &mut h2).await
+}
+
+fn builder(connection: &HttpConnection) -> server::Builder {
+    let http = &connection.http.model;
+    let mut builder = server::Builder::new();
+    builder
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(16_384)
+        .max_concurrent_streams(http.streams)
+        .max_header_list_size(u32::try_from(http.head.head).unwrap_or(u32::MAX))
+        .max_send_buffer_size(SEND_BUFFER)
+        .max_concurrent_reset_streams(20)
+        .max_pending_accept_reset_streams(20)
+        .max_local_error_reset_streams(Some(LOCAL_RESETS))
+        .data_frame_budget(CONNECTION_WINDOW as usize)
+        .enable_connect_protocol();
+    builder
+}
+
+type Connection<R> = server::Connection<SharedPipe<<R as Runtime>::Socket, Box<dyn handfast_tls::session::Session>>, Bytes>;
+
+/// Accepts requests until the connection ends.
+async fn requests<R: Runtime>(connection: &HttpConnection, h2: &mut Connection<R>) -> CloseReason
+where
+    R::Socket: 'static,
+{
+    let streams = Streams { open: Cell::new(0), resets: Cell::new(0), since: Cell::new(R::now()), task: R::task() };
+    let streams = Rc::new(streams);
+    let began = R::now();
+    let mut count: u64 = 0;
+    let mut idle_since = began;
+    let mut says_goodbye = false;
+    loop {
+        let mut context = Context::from_waker(&connection.waker);
+        match h2.poll_accept(&mut context) {
+            Poll::Ready(Some(Ok((head, respond)))) => {
+                count += 1;
+                accept::<R>(connection, &streams, head, respond);
+                idle_since = R::now();
+                continue;
+            }
+            Poll::Ready(Some(Err(error))) => return ended(&error),
+            Poll::Ready(None) => {
+                return match says_goodbye {
+                    true => CloseReason::new(Step::Close, Side::Operator, Cause::HttpClosed),
+                    false => CloseReason::new(Step::Relay, Side::Client, Cause::Finished),
+                };
+            }
+            Poll::Pending => {}
+        }
+        let now = R::now();
+        if streams.open.get() > 0 {
+            idle_since = now;
+        }
+        if streams.resets.get() > RESETS {
+            h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+            let _ = h2.poll_closed(&mut context);
+            return CloseReason::new(Step::Relay, Side::Client, Cause::Http2).because("it resets its requests");
+        }
+        let idle = idle_since + connection.http.model.timeouts.idle;
+        let is_old = count >= STREAMS || now >= began + AGE || connection.closes();
+        if !says_goodbye && (is_old || (streams.open.get() == 0 && now >= idle)) {
+            // Two GOAWAYs (RFC 9113 §6.8): the second one comes when the client has seen the first.
+            says_goodbye = true;
+            h2.graceful_shutdown();
+            idle_since = now;
+            continue;
+        }
+        if says_goodbye && streams.open.get() == 0 && now >= idle {
+            return CloseReason::new(Step::Close, Side::Operator, Cause::HttpClosed).because("the client did not end it");
+        }
+        let deadline = if streams.open.get() == 0 { idle } else { now + connection.http.model.timeouts.idle };
+        let too_old = if says_goodbye { Moment::NEVER } else { began + AGE };
+        R::wait(deadline.min(too_old)).await;
+        if let Err(reason) = connection.check_phase(Step::Relay) {
+            return reason;
+        }
+    }
+}
+
+async fn wait<R: Runtime>(connection: &HttpConnection, deadline: Moment, cause: Cause) -> Result<(), CloseReason> {
+    let woken = R::wait(deadline).await;
+    connection.check_phase(Step::Hello)?;
+    match woken {
+        Woken::Deadline if R::now() >= deadline => Err(CloseReason::new(Step::Hello, Side::Client, cause)),
+        _ => Ok(()),
+    }
+}
+
+/// How the `h2` crate ended a connection.
+fn ended(error: &h2::Error) -> CloseReason {
+    let cause = if error.is_io() { Cause::CLOSED_EARLY } else { Cause::Http2 };
+    CloseReason::new(Step::Relay, Side::Client, cause).because(error.to_string())
+}
+
+/// Starts the task of a request.
+fn accept<R: Runtime>(
+    connection: &HttpConnection,
+    streams: &Rc<Streams>,
+    head: Head<RecvStream>,
+    respond: SendResponse<Bytes>,
+) where
+    R::Socket: 'static,
+{
+    let open = Open::<R>::new(streams);
+    let mut connection = connection.clone();
+    R::spawn(async move {
+        R::carries_bytes();
+        connection.waker = waker::<R>();
+        serve_stream::<R>(&connection, &open, head, respond).await;
+    });
+}
+
+async fn serve_stream<R: Runtime>(
+    connection: &HttpConnection,
+    open: &Open<R>,
+    head: Head<RecvStream>,
+    respond: SendResponse<Bytes>,
+) where
+    R::Socket: 'static,
+{
+    let (parts, content) = head.into_parts();
+    let http = &connection.http.model;
+    let incoming = StreamIn::new(content, http.body_limit, http.head, false);
+    let text = h2_heads::request_text(&Head::from_parts(parts, ()), !incoming.has_ended());
+    let mut client = Http2Client::new(incoming, respond, connection.waker.clone());
+    let outcome = match text.map_err(|fault| (None, fault)).and_then(|text| parse::<R>(connection, &text)) {
+        Ok(request) => exchange::run::<R>(connection, &mut client, request).await,
+        Err((request, fault)) => exchange::refuse::<R>(connection, &mut client, request, fault).await,
+    };
+    if let Outcome::Abort(reason) = outcome {
+        if reason.cause == Cause::StreamReset && reason.side == Side::Client {
+            note_reset::<R>(&open.0);
+        }
+        // Never END_STREAM: the response is not whole.
+        client.reset(if reason.side == Side::Operator { Reason::CANCEL } else { Reason::INTERNAL_ERROR });
+    }
+}
+
+fn parse<R: Runtime>(connection: &HttpConnection, text: &[u8]) -> Result<Request, (Option<Request>, Fault)> {
+    let mut fields = Vec::new();
+    match parse_request(text, &mut HeadProgress::default(), &mut fields, &connection.http.model.head) {
+        Err(error) => Err((None, Fault::message(Step::Hello, &error))),
+        // It was written whole.
+        Ok(None) => Err((None, Fault::new(Step::Hello, Side::Local, Cause::Internal, 500))),
+        Ok(Some(head)) => Request::new(&head, connection, "h2", (R::now(), Duration::ZERO))
+            .map_err(|(request, fault)| (Some(request), fault)),
+    }
+}
+
+fn note_reset<R: Runtime>(streams: &Streams) {
+    let now = R::now();
+    if now.since(streams.since.get()) > RESET_WINDOW {
+        streams.since.set(now);
+        streams.resets.set(0);
+    }
+    streams.resets.set(streams.resets.get() + 1);
+}
