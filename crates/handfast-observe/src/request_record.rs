@@ -1,12 +1,28 @@
 //! What is known of one request when it ends, beside the record of its connection.
 //!
-//! In: what the steps of the request have found. Out: its line in the access log. Everything that a client chose is bounded.
+//! In: what the steps of the request have found. Out: its counts, and its line in the access log. Everything that a client chose is bounded.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
+use handfast_wire::http1::Rule;
+
+use crate::reason::CloseReason;
 use crate::record::BackendFailures;
+use crate::words::words;
+
+words! {
+    /// The HTTP version of a request, as ALPN names it.
+    HttpVersion {
+        /// HTTP/1.0.
+        Http10 = "http/1.0";
+        /// HTTP/1.1.
+        Http11 = "http/1.1";
+        /// HTTP/2.
+        Http2 = "h2";
+    }
+}
 
 /// What all requests of a connection have in common: fixed after its handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +46,8 @@ pub struct RequestRecord {
     pub connection: Rc<ConnectionFacts>,
     /// The time at which its head was complete.
     pub at: SystemTime,
-    /// The protocol as ALPN names it: `http/1.1`, `h2`.
-    pub protocol: &'static str,
+    /// The HTTP version.
+    pub protocol: HttpVersion,
     /// Its identifier, which the backend receives too.
     pub id: Box<str>,
     /// The method.
@@ -44,8 +60,10 @@ pub struct RequestRecord {
     pub route: Option<Rc<str>>,
     /// The backend that was tried last.
     pub backend: Option<Rc<str>>,
-    /// Whether its connection to the backend had served a request before.
-    pub is_reused: bool,
+    /// Whether its connection to the backend had served a request before; `None`: it was sent on no connection.
+    pub is_reused: Option<bool>,
+    /// Times it was sent again, on another connection.
+    pub retries: u32,
     /// Backends that did not answer.
     pub backend_failures: BackendFailures,
     /// The status of the response; `None`: it had none.
@@ -56,16 +74,29 @@ pub struct RequestRecord {
     pub bytes_to_client: u64,
     /// How long each part took.
     pub seconds: RequestTimes,
+    /// The rule of HTTP that it broke, for which it was refused.
+    pub broken_rule: Option<Rule>,
+    /// Why no backend answered it completely, also where this proxy answered instead (`status`); `None`: one did, or the configuration
+    /// asks for an answer without a backend (a redirect). For the operator: the client must not see it.
+    pub failure: Option<CloseReason>,
+    /// The client's `Referer`; only where the [log](crate::access_log::ThreadLog::has_client_fields) has it.
+    pub referer: Option<Box<str>>,
+    /// The client's `User-Agent`; likewise.
+    pub user_agent: Option<Box<str>>,
 }
 
 impl RequestRecord {
-    /// Bytes of a method, and of a host or a path, that are recorded.
-    const LIMITS: (usize, usize) = (16, 512);
+    /// Bytes of a method that are recorded.
+    const METHOD_BYTES: usize = 16;
+    /// Bytes of a host or a path.
+    const PATH_BYTES: usize = 512;
+    /// Bytes of any other field.
+    const FIELD_BYTES: usize = 256;
 
     /// A request whose head is complete; of what the client chose only the beginning is kept.
     pub fn new(
         connection: &Rc<ConnectionFacts>,
-        protocol: &'static str,
+        protocol: HttpVersion,
         id: Box<str>,
         method: &[u8],
         path: &[u8],
@@ -75,23 +106,38 @@ impl RequestRecord {
             at: SystemTime::now(),
             protocol,
             id,
-            method: beginning(method, Self::LIMITS.0),
+            method: beginning(method, Self::METHOD_BYTES),
             host: None,
-            path: beginning(path, Self::LIMITS.1),
+            path: beginning(path, Self::PATH_BYTES),
             route: None,
             backend: None,
-            is_reused: false,
+            is_reused: None,
+            retries: 0,
             backend_failures: BackendFailures::default(),
             status: None,
             bytes_from_client: 0,
             bytes_to_client: 0,
             seconds: RequestTimes::default(),
+            broken_rule: None,
+            failure: None,
+            referer: None,
+            user_agent: None,
         }
     }
 
     /// Notes the host; of a long one the beginning.
     pub fn set_host(&mut self, host: &[u8]) {
-        self.host = Some(beginning(host, Self::LIMITS.1));
+        self.host = Some(beginning(host, Self::PATH_BYTES));
+    }
+
+    /// Notes `Referer`; of a long one the beginning.
+    pub fn set_referer(&mut self, value: &[u8]) {
+        self.referer = Some(beginning(value, Self::FIELD_BYTES));
+    }
+
+    /// Notes `User-Agent`; of a long one the beginning.
+    pub fn set_user_agent(&mut self, value: &[u8]) {
+        self.user_agent = Some(beginning(value, Self::FIELD_BYTES));
     }
 }
 

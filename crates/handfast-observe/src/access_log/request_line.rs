@@ -1,24 +1,24 @@
 //! One request as one line of JSON, with the same bounds and in the same printable ASCII as that of a connection.
 
 use handfast_text::calendar::Utc;
+use handfast_wire::http1::Rule;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use super::line::{Object, Reason, append_json};
-use crate::reason::CloseReason;
 use crate::request_record::{RequestRecord, RequestTimes};
 
 /// Appends the line, with its end.
-pub(super) fn append(buffer: &mut Vec<u8>, record: &RequestRecord, reason: &CloseReason) {
-    append_json(buffer, &Line(record, reason));
+pub(super) fn append(buffer: &mut Vec<u8>, record: &RequestRecord) {
+    append_json(buffer, &Line(record));
 }
 
 /// The fields in the order they are written; those that are not known are left out.
-struct Line<'a>(&'a RequestRecord, &'a CloseReason);
+struct Line<'a>(&'a RequestRecord);
 
 impl Serialize for Line<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(record, reason) = self;
+        let Self(record) = self;
         let connection = &record.connection;
         let mut line = Object(serializer.serialize_map(None)?);
         line.is("time", format_args!("{}", Utc::of(record.at)))?;
@@ -27,7 +27,7 @@ impl Serialize for Line<'_> {
         line.known("sni", connection.server_name.as_deref())?;
         line.known("version", connection.tls_version)?;
         line.is("request", &*record.id)?;
-        line.is("protocol", record.protocol)?;
+        line.is("protocol", record.protocol.name())?;
         line.is("method", &*record.method)?;
         line.known("host", record.host.as_deref())?;
         line.is("path", &*record.path)?;
@@ -37,10 +37,12 @@ impl Serialize for Line<'_> {
         line.is("bytes_from_client", record.bytes_from_client)?;
         line.is("bytes_to_client", record.bytes_to_client)?;
         line.known("backend", record.backend.as_deref())?;
-        line.flag("reused", record.is_reused)?;
+        line.known("reused", record.is_reused)?;
+        line.known("retries", Some(record.retries).filter(|retries| *retries > 0))?;
         line.count("backends_failed", record.backend_failures.count)?;
         line.backend_failures(&record.backend_failures)?;
-        line.is("reason", Reason(reason))?;
+        line.known("broken_rule", record.broken_rule.map(Rule::name))?;
+        line.known("reason", record.failure.as_ref().map(Reason))?;
         line.is("generation", connection.generation)?;
         line.0.end()
     }
@@ -67,8 +69,8 @@ mod tests {
 
     use super::*;
     use crate::cause::Cause;
-    use crate::reason::{Side, Step};
-    use crate::request_record::ConnectionFacts;
+    use crate::reason::{CloseReason, Side, Step};
+    use crate::request_record::{ConnectionFacts, HttpVersion};
 
     fn request(method: &[u8], path: &[u8]) -> RequestRecord {
         let connection = Rc::new(ConnectionFacts {
@@ -78,13 +80,13 @@ mod tests {
             server_name: Some("example.org".into()),
             tls_version: Some("TLSv1.3"),
         });
-        let record = RequestRecord::new(&connection, "http/1.1", "a1".into(), method, path);
+        let record = RequestRecord::new(&connection, HttpVersion::Http11, "a1".into(), method, path);
         RequestRecord { at: UNIX_EPOCH + Duration::from_secs(1_772_366_400), ..record }
     }
 
     fn line(record: &RequestRecord) -> String {
         let mut buffer = Vec::new();
-        append(&mut buffer, record, &CloseReason::new(Step::Relay, Side::Backend, Cause::Finished));
+        append(&mut buffer, record);
         String::from_utf8(buffer).expect("a line is text")
     }
 
@@ -92,17 +94,22 @@ mod tests {
     fn a_line_has_what_is_known_in_its_order() {
         let mut record = request(b"GET", b"/a?b=c");
         record.set_host(b"example.org");
-        (record.status, record.is_reused, record.backend) = (Some(200), true, Some("10.0.0.1:80".into()));
+        (record.status, record.is_reused, record.backend) =
+            (Some(502), Some(true), Some("10.0.0.1:80".into()));
         record.backend_failures.add(&"10.0.0.2:80".into(), Cause::CLOSED_EARLY);
+        record.retries = 1;
+        record.broken_rule = Some(Rule::HostMissing);
+        record.failure = Some(CloseReason::new(Step::Relay, Side::Backend, Cause::CLOSED_EARLY));
         record.seconds.answer = Duration::from_micros(1500);
         assert_eq!(
             line(&record),
             "{\"time\":\"2026-03-01T12:00:00.000Z\",\"service\":\"web\",\"client\":\"192.0.2.7:50123\",\"sni\":\"example.org\",\
              \"version\":\"TLSv1.3\",\"request\":\"a1\",\"protocol\":\"http/1.1\",\"method\":\"GET\",\"host\":\"example.org\",\
-             \"path\":\"/a?b=c\",\"status\":200,\"seconds\":{\"hello\":0.000000,\"connect\":0.000000,\"answer\":0.001500,\
-             \"relay\":0.000000},\"bytes_from_client\":0,\"bytes_to_client\":0,\"backend\":\"10.0.0.1:80\",\"reused\":true,\
+             \"path\":\"/a?b=c\",\"status\":502,\"seconds\":{\"hello\":0.000000,\"connect\":0.000000,\"answer\":0.001500,\
+             \"relay\":0.000000},\"bytes_from_client\":0,\"bytes_to_client\":0,\"backend\":\"10.0.0.1:80\",\"reused\":true,\"retries\":1,\
              \"backends_failed\":1,\"backend_failures\":[{\"backend\":\"10.0.0.2:80\",\"cause\":\"closed-early\"}],\
-             \"reason\":{\"step\":\"relay\",\"side\":\"backend\",\"cause\":\"finished\"},\"generation\":3}\n"
+             \"broken_rule\":\"host-missing\",\
+             \"reason\":{\"step\":\"relay\",\"side\":\"backend\",\"cause\":\"closed-early\",\"failed\":true},\"generation\":3}\n"
         );
     }
 

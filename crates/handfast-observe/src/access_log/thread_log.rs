@@ -104,8 +104,13 @@ impl ThreadLog {
     }
 
     /// The same for a request.
-    pub fn write_request(&mut self, record: &RequestRecord, reason: &CloseReason) {
-        self.add(|bytes| request_line::append(bytes, record, reason));
+    pub fn write_request(&mut self, record: &RequestRecord) {
+        self.add(|bytes| request_line::append(bytes, record));
+    }
+
+    /// Whether lines have the client's `Referer` and `User-Agent`, so that a [`RequestRecord`] should have them.
+    pub fn has_client_fields(&self) -> bool {
+        false
     }
 
     fn add(&mut self, append: impl FnOnce(&mut Vec<u8>)) {

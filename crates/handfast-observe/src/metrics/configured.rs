@@ -35,6 +35,8 @@ pub struct ConfiguredService {
     pub sources: Option<u64>,
     /// Whether clients are asked for certificates.
     pub asks_for_certificates: bool,
+    /// Whether it serves HTTP requests.
+    pub serves_requests: bool,
     /// Every endpoint by its name, those of rules too.
     pub backends: Vec<ConfiguredBackend>,
 }

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use super::histogram::{Distribution, Histogram};
 use crate::cell::Cell;
@@ -117,13 +119,42 @@ pub(super) trait Label: Copy + 'static {
     fn word(self) -> &'static str;
 }
 
-/// A cell for each of the first `N` values of a label; others are not counted.
-#[derive(Debug)]
-pub(super) struct ByLabel<L, const N: usize>([Cell; N], PhantomData<L>);
+/// Declares that words are the values of a label.
+macro_rules! labels {
+    ($($label:ident)*) => {
+        $(impl $crate::metrics::counters::Label for $label {
+            const VALUES: &'static [Self] = &Self::ALL;
 
-impl<L, const N: usize> Default for ByLabel<L, N> {
+            #[inline]
+            fn number(self) -> usize {
+                self as usize
+            }
+
+            fn word(self) -> &'static str {
+                self.name()
+            }
+        })*
+    };
+}
+pub(super) use labels;
+
+/// A cell, or a histogram, for each of the first `N` values of a label; others are not counted.
+#[derive(Debug)]
+pub(super) struct ByLabel<L, const N: usize, C = Cell>([C; N], PhantomData<L>);
+
+impl<L, const N: usize, C: Default> Default for ByLabel<L, N, C> {
     fn default() -> Self {
-        Self([const { Cell::new() }; N], PhantomData)
+        Self(std::array::from_fn(|_| C::default()), PhantomData)
+    }
+}
+
+impl<L: Label, const N: usize> ByLabel<L, N, Histogram> {
+    /// Counts a duration; only its owner may.
+    #[inline]
+    pub(super) fn record(&self, label: L, duration: Duration) {
+        if let Some(histogram) = self.0.get(label.number()) {
+            histogram.record(duration);
+        }
     }
 }
 
@@ -137,10 +168,21 @@ impl<L: Label, const N: usize> ByLabel<L, N> {
     }
 }
 
-impl<L: Label, const N: usize> AddTo<BTreeMap<&'static str, u64>> for ByLabel<L, N> {
-    fn add_to(&self, sum: &mut BTreeMap<&'static str, u64>) {
+impl<L: Label, Sum: Default, C: AddTo<Sum>, const N: usize> AddTo<BTreeMap<&'static str, Sum>>
+    for ByLabel<L, N, C>
+{
+    fn add_to(&self, sum: &mut BTreeMap<&'static str, Sum>) {
         for (label, cell) in L::VALUES.iter().zip(&self.0) {
-            *sum.entry(label.word()).or_default() += cell.value();
+            cell.add_to(sum.entry(label.word()).or_default());
+        }
+    }
+}
+
+/// Made when they are first counted.
+impl<Sum: Default, C: AddTo<Sum>> AddTo<Option<Sum>> for OnceLock<Box<C>> {
+    fn add_to(&self, sum: &mut Option<Sum>) {
+        if let Some(cells) = self.get() {
+            cells.add_to(sum.get_or_insert_default());
         }
     }
 }

@@ -24,6 +24,7 @@ mod machine;
 mod openmetrics;
 mod previous_processes;
 mod registry;
+mod requests;
 mod service;
 mod snapshot;
 mod sum;
@@ -41,6 +42,7 @@ pub use histogram::{Distribution, Histogram};
 pub use openmetrics::{Format, openmetrics, source_ports};
 pub use previous_processes::ProcessCounts;
 pub use registry::Registry;
+pub use requests::{Phase, RequestSnapshot, StatusClass};
 pub use service::{HeaderOutcome, Limit, ServiceMetrics, ServiceSnapshot};
 pub use snapshot::{
     CertificateSnapshot, FileProblemSnapshot, KeyProcessSnapshot, ProcessSnapshot, ReloadSnapshot,

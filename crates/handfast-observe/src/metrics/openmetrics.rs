@@ -17,8 +17,9 @@ use super::snapshot::Snapshot;
 
 mod families;
 mod format;
+mod requests;
 
-use families::{Families, Labels, NONE, families, known, rows, split, unix_seconds, words};
+use families::{Families, Labels, NONE, families, known, rows, split, split_ends, unix_seconds, words};
 pub use format::Format;
 
 /// Writes a snapshot as OpenMetrics text.
@@ -40,6 +41,7 @@ impl Collector for Snapshot {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut to = Families(encoder);
         connections(&mut to, self)?;
+        requests::requests(&mut to, self)?;
         handshakes(&mut to, self)?;
         backends(&mut to, self)?;
         names(&mut to, self)?;
@@ -66,14 +68,7 @@ fn each_backend(snapshot: &Snapshot) -> impl Iterator<Item = (Labels<'_>, &Backe
 
 fn connections(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let each = || each_service(snapshot);
-    let ends = each().flat_map(|(labels, service)| {
-        service.ends.iter().map(move |end| {
-            let [step, side, cause] = end.words();
-            let failed = if end.is_failure() { "true" } else { "false" };
-            let of_end = [("step", step), ("side", side), ("cause", cause), ("failed", failed)];
-            ([&labels[..], &of_end].concat(), end.count)
-        })
-    });
+    let ends = split_ends(rows(each(), |service| &service.ends));
     let limits = snapshot.services.iter().flat_map(|service| {
         let limits = [("service", service.connections_limit), ("address", service.address_limit)];
         let row = |(limit, most)| Some((vec![("limit", limit), ("service", service.name.as_str())], most?));

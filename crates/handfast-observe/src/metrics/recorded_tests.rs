@@ -2,17 +2,20 @@
 //! that processes exchange in an upgrade. A difference breaks a dashboard, an alert, or an upgrade between two versions.
 
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use handfast_net::fault::Cause as SocketCause;
 use handfast_tls::session::{Agreed, CertificateFault};
+use handfast_wire::http1::Rule;
 
 use super::*;
 use crate::access_log::Totals;
 use crate::cause::Cause;
 use crate::reason::{CloseReason, Side, Step};
 use crate::record::{Record, StepTimes};
+use crate::request_record::{ConnectionFacts, HttpVersion, RequestRecord, RequestTimes};
 
 /// A backend on which everything is set.
 #[derive(Debug)]
@@ -93,6 +96,47 @@ fn count(thread: &ThreadMetrics) {
     }
     web.backend("/run/x.sock", false).connected(Duration::from_micros(7));
     thread.service("mail").accepted();
+    requests(&thread.service("shop"));
+}
+
+fn requests(shop: &ServiceMetrics) {
+    let facts = ConnectionFacts {
+        service: "shop".into(),
+        generation: 1,
+        client: None,
+        server_name: None,
+        tls_version: None,
+    };
+    let record = RequestRecord::new(&Rc::new(facts), HttpVersion::Http11, "1".into(), b"GET", b"/");
+    let millis = Duration::from_millis;
+    let seconds = RequestTimes { hello: millis(1), connect: millis(2), answer: millis(30), relay: millis(7) };
+    let failure = CloseReason::new(Step::Connect, Side::Backend, Cause::Socket(SocketCause::Refused));
+    let refused = CloseReason::new(Step::Hello, Side::Client, Cause::Http);
+    let records = [
+        (5, RequestRecord { status: Some(200), is_reused: Some(true), seconds, ..record.clone() }),
+        (3, RequestRecord { status: Some(302), protocol: HttpVersion::Http2, ..record.clone() }),
+        (2, RequestRecord { status: Some(502), failure: Some(failure), retries: 4, ..record.clone() }),
+        (6, RequestRecord { status: Some(101), is_reused: Some(false), ..record.clone() }),
+        (
+            4,
+            RequestRecord {
+                status: Some(400),
+                broken_rule: Some(Rule::HostMissing),
+                failure: Some(refused),
+                protocol: HttpVersion::Http10,
+                ..record.clone()
+            },
+        ),
+        (1, RequestRecord { bytes_from_client: 70, bytes_to_client: 80, ..record }),
+    ];
+    for (count, record) in records {
+        times(count, || shop.request_began(record.protocol));
+        times(count, || shop.request(&record));
+    }
+    times(9, || shop.request_began(HttpVersion::Http2));
+    times(11, || shop.client_connection_reused());
+    times(13, || shop.pool_kept());
+    times(5, || shop.pool_dropped());
 }
 
 fn handshakes(web: &ServiceMetrics) {
@@ -138,14 +182,18 @@ fn registry() -> Arc<Registry> {
         |name: &str, status| ConfiguredBackend { name: name.into(), weight: 3, backup: true, status };
     registry.set_configured(Configured {
         connections_limit: 900,
-        services: vec![ConfiguredService {
-            name: "web".into(),
-            connections_limit: Some(800),
-            address_limit: Some(70),
-            sources: Some(2),
-            asks_for_certificates: true,
-            backends: vec![backend("10.0.0.7:80", Some(Arc::new(Status))), backend("db:1", None)],
-        }],
+        services: vec![
+            ConfiguredService {
+                name: "web".into(),
+                connections_limit: Some(800),
+                address_limit: Some(70),
+                sources: Some(2),
+                asks_for_certificates: true,
+                serves_requests: false,
+                backends: vec![backend("10.0.0.7:80", Some(Arc::new(Status))), backend("db:1", None)],
+            },
+            ConfiguredService { name: "shop".into(), serves_requests: true, ..ConfiguredService::default() },
+        ],
         names: vec![NameSnapshot {
             name: "db:1".into(),
             services: vec!["web".into()],
@@ -159,7 +207,9 @@ fn registry() -> Arc<Registry> {
     control(&registry);
     let other_version = "5\tservice\tweb\tend\ta\tb\tc\n6\tservice\tweb\tend\trelay\tb\talert\n\
                          7\tservice\tweb\tbackend\t10.0.0.7:80\tfailure\tof-tomorrow\n\
-                         8\tservice\tweb\taccepted\n9\tservice\tweb\tbackend\tdb:1\tconnected\n10\topen\n";
+                         8\tservice\tweb\taccepted\n9\tservice\tweb\tbackend\tdb:1\tconnected\n10\topen\n\
+                         7\tservice\tshop\trequest\tstatus\t2xx\n8\tservice\tshop\trequest\tstatus\t6xx\n\
+                         9\tservice\tweb\trequest\tretries\n";
     registry.receive_counts(1, vec![("before".into(), other_version.into())]);
     registry
 }

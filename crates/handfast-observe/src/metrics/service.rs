@@ -3,17 +3,18 @@
 #![expect(clippy::disallowed_types, reason = "held to make or collect blocks of cells, never to count")]
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use handfast_tls::session::{Agreed, CertificateFault};
 use serde::Serialize;
 
 use super::backend::{BackendMetrics, BackendSnapshot};
-use super::counters::{ByLabel, Label, counters, events};
+use super::counters::{ByLabel, counters, events, labels};
 use super::ends::{End, EndKey};
 use super::handshakes::{Handshakes, handshake_key};
 use super::histogram::{Distribution, Histogram};
+use super::requests::{RequestCells, RequestSnapshot};
 use super::table::Table;
 use super::transfer::{Counts, Transfer};
 use crate::cell::Cell;
@@ -58,23 +59,6 @@ words! {
         /// It came from an address that must not send one.
         Unexpected = "unexpected";
     }
-}
-
-macro_rules! labels {
-    ($($label:ident)*) => {
-        $(impl Label for $label {
-            const VALUES: &'static [Self] = &Self::ALL;
-
-            #[inline]
-            fn number(self) -> usize {
-                self as usize
-            }
-
-            fn word(self) -> &'static str {
-                self.name()
-            }
-        })*
-    };
 }
 
 labels!(Limit HeaderOutcome CertificateFault);
@@ -130,6 +114,9 @@ counters! {
     asks_for_certificates: bool;
     /// From accept to the end.
     duration: Distribution = Histogram => ["duration"];
+    /// Its requests; `None`: it does not serve HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests: Option<RequestSnapshot> = OnceLock<Box<RequestCells>> => ["request"];
     /// Its backends, in the order of their names.
     backends: Vec<BackendSnapshot> = Mutex<Vec<(String, Arc<BackendMetrics>)>> => ["backend"];
 }

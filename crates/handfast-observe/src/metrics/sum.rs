@@ -8,6 +8,7 @@ use super::configured::{Configured, ConfiguredBackend, ConfiguredService};
 use super::counters::AddTo;
 use super::ends::OTHER;
 use super::handshakes::HandshakeSnapshot;
+use super::requests::RequestCells;
 use super::service::ServiceSnapshot;
 use super::snapshot::Snapshot;
 use super::thread::ThreadMetrics;
@@ -44,7 +45,10 @@ pub(super) fn add(to: &mut Snapshot, threads: &[Arc<ThreadMetrics>], configured:
 /// What is frequent comes first, and backends in the order of their names.
 pub(super) fn put_in_order(sum: &mut Snapshot) {
     for service in &mut sum.services {
-        service.ends.sort_by(|a, b| b.count.cmp(&a.count).then(a.words().cmp(&b.words())));
+        let failures = service.requests.iter_mut().map(|requests| &mut requests.failures);
+        for ends in failures.chain([&mut service.ends]) {
+            ends.sort_by(|a, b| b.count.cmp(&a.count).then(a.words().cmp(&b.words())));
+        }
         service.backends.sort_by(|a, b| a.name.cmp(&b.name));
     }
     for handshakes in [&mut sum.handshakes, &mut sum.backend_handshakes] {
@@ -58,6 +62,10 @@ fn add_configured(to: &mut ServiceSnapshot, service: &ConfiguredService) {
     to.address_limit = service.address_limit;
     to.sources = service.sources;
     to.asks_for_certificates = service.asks_for_certificates;
+    if service.serves_requests {
+        // With zeros: what only appears with its first request shows no growth to a monitoring system.
+        RequestCells::default().add_to(to.requests.get_or_insert_default());
+    }
     for ConfiguredBackend { name, weight, backup, status } in &service.backends {
         let to = BackendSnapshot::of(&mut to.backends, name);
         (to.weight, to.backup) = (Some(*weight), *backup);

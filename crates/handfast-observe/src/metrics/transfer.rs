@@ -123,12 +123,13 @@ impl Transfer for Distribution {
 }
 
 /// By a label with a fixed list of values.
-impl Transfer for BTreeMap<&'static str, u64> {
+impl<T: Transfer> Transfer for BTreeMap<&'static str, T> {
     fn write(&self, words: &[&str], to: &mut Counts) {
-        self.iter().for_each(|(word, value)| to.add(&[words, &[word]].concat(), *value));
+        self.iter().for_each(|(word, value)| value.write(&[words, &[word]].concat(), to));
     }
 
     fn place(&mut self, words: &[&str]) -> Option<&mut u64> {
-        self.iter_mut().find(|(known, _)| [**known] == words).map(|(_, value)| value)
+        let (word, rest) = words.split_first()?;
+        self.iter_mut().find(|(known, _)| *known == word)?.1.place(rest)
     }
 }

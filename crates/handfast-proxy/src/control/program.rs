@@ -94,6 +94,7 @@ impl Program {
             sources: service.model.source.addresses(),
             backends: backends(&self.state, service, &addresses),
             asks_for_certificates: service.requests_certificates(),
+            serves_requests: service.model.http.is_some(),
         };
         self.checks.follow(check_plans(&self.state, &addresses));
         self.registry.set_configured(Configured {

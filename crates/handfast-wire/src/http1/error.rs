@@ -8,7 +8,7 @@ use std::fmt;
 const EXCERPT: usize = 32;
 
 macro_rules! rules {
-    ($($name:ident, $status:literal, $sentence:literal;)*) => {
+    ($($name:ident = $word:literal, $status:literal, $sentence:literal;)*) => {
         /// The rule that a message broke.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
@@ -19,6 +19,11 @@ macro_rules! rules {
         impl Rule {
             /// Every rule.
             pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// Its word in logs and labels: stable.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $word,)* }
+            }
 
             /// The status for a client that broke it.
             pub const fn status(self) -> u16 {
@@ -35,44 +40,44 @@ macro_rules! rules {
 
 rules! {
     // The first line.
-    FirstByte, 400, "the first byte does not start an HTTP/1 message";
-    LineEnd, 400, "a CR or LF is not part of a CRLF";
-    Method, 400, "the method is not a token followed by one space";
-    Target, 400, "the target has a byte outside 0x21-0x7E or a `#`, or more than one space follows it";
-    TargetForm, 400, "the target is not a path, an http URL, or `*` with OPTIONS";
-    Connect, 405, "CONNECT is not supported";
-    VersionSyntax, 400, "the request line does not end with an HTTP version";
-    Version, 505, "the HTTP version is not 1.0 or 1.1";
-    StatusLine, 400, "the status line is not an HTTP/1 version, a status of three digits, and a reason";
-    StartLineTooLong, 414, "the request line is longer than the limit";
+    FirstByte = "first-byte", 400, "the first byte does not start an HTTP/1 message";
+    LineEnd = "line-end", 400, "a CR or LF is not part of a CRLF";
+    Method = "method", 400, "the method is not a token followed by one space";
+    Target = "target", 400, "the target has a byte outside 0x21-0x7E or a `#`, or more than one space follows it";
+    TargetForm = "target-form", 400, "the target is not a path, an http URL, or `*` with OPTIONS";
+    Connect = "connect", 405, "CONNECT is not supported";
+    VersionSyntax = "version-syntax", 400, "the request line does not end with an HTTP version";
+    Version = "version", 505, "the HTTP version is not 1.0 or 1.1";
+    StatusLine = "status-line", 400, "the status line is not an HTTP/1 version, a status of three digits, and a reason";
+    StartLineTooLong = "start-line-too-long", 414, "the request line is longer than the limit";
     // Fields.
-    HeadTooLarge, 431, "the head or trailer section is larger than the limit";
-    TooManyFields, 431, "there are more fields than the limit";
-    FieldName, 400, "a field line does not start with a name and a colon";
-    FieldValue, 400, "a field value has a control byte";
-    Folded, 400, "a field line starts with a blank (obsolete line folding)";
-    Underscore, 400, "a field name has an underscore";
-    ConnectionOptions, 400, "Connection lists more than 32 field names";
-    Expect, 417, "Expect is not `100-continue`";
+    HeadTooLarge = "head-too-large", 431, "the head or trailer section is larger than the limit";
+    TooManyFields = "too-many-fields", 431, "there are more fields than the limit";
+    FieldName = "field-name", 400, "a field line does not start with a name and a colon";
+    FieldValue = "field-value", 400, "a field value has a control byte";
+    Folded = "folded", 400, "a field line starts with a blank (obsolete line folding)";
+    Underscore = "underscore", 400, "a field name has an underscore";
+    ConnectionOptions = "connection-options", 400, "Connection lists more than 32 field names";
+    Expect = "expect", 417, "Expect is not `100-continue`";
     // Host.
-    HostMissing, 400, "there is no Host field";
-    HostRepeated, 400, "there is more than one Host field";
-    HostSyntax, 400, "Host is not a name or address with an optional port";
-    HostMismatch, 400, "the authority of the target is not that of Host";
+    HostMissing = "host-missing", 400, "there is no Host field";
+    HostRepeated = "host-repeated", 400, "there is more than one Host field";
+    HostSyntax = "host-syntax", 400, "Host is not a name or address with an optional port";
+    HostMismatch = "host-mismatch", 400, "the authority of the target is not that of Host";
     // Framing.
-    LengthSyntax, 400, "Content-Length is not a number of 1 to 19 digits";
-    LengthRepeated, 400, "there is more than one Content-Length field";
-    LengthWithCoding, 400, "there are both Content-Length and Transfer-Encoding";
-    CodingInOldVersion, 400, "there is a Transfer-Encoding in HTTP/1.0";
-    Coding, 501, "Transfer-Encoding is not one `chunked`";
-    BodyInOldVersion, 413, "a GET, HEAD or DELETE in HTTP/1.0 has a body";
+    LengthSyntax = "length-syntax", 400, "Content-Length is not a number of 1 to 19 digits";
+    LengthRepeated = "length-repeated", 400, "there is more than one Content-Length field";
+    LengthWithCoding = "length-with-coding", 400, "there are both Content-Length and Transfer-Encoding";
+    CodingInOldVersion = "coding-in-old-version", 400, "there is a Transfer-Encoding in HTTP/1.0";
+    Coding = "coding", 501, "Transfer-Encoding is not one `chunked`";
+    BodyInOldVersion = "body-in-old-version", 413, "a GET, HEAD or DELETE in HTTP/1.0 has a body";
     // Chunks.
-    ChunkSize, 400, "a chunk size is not 1 to 16 hexadecimal digits with CRLF or an extension behind them";
-    ChunkExtension, 400, "a chunk extension is not well-formed";
-    ChunkExtensionTooLong, 400, "a chunk extension is longer than 256 bytes";
-    ChunkExtensionsTooLarge, 400, "all chunk extensions of a message take more than 16 KiB";
-    ChunkEnd, 400, "the data of a chunk is not followed by CRLF";
-    Trailer, 400, "the trailer section has a field that must not be there";
+    ChunkSize = "chunk-size", 400, "a chunk size is not 1 to 16 hexadecimal digits with CRLF or an extension behind them";
+    ChunkExtension = "chunk-extension", 400, "a chunk extension is not well-formed";
+    ChunkExtensionTooLong = "chunk-extension-too-long", 400, "a chunk extension is longer than 256 bytes";
+    ChunkExtensionsTooLarge = "chunk-extensions-too-large", 400, "all chunk extensions of a message take more than 16 KiB";
+    ChunkEnd = "chunk-end", 400, "the data of a chunk is not followed by CRLF";
+    Trailer = "trailer", 400, "the trailer section has a field that must not be there";
 }
 
 /// Why a message is refused; the connection must be closed, because where the message ends is unknown.

@@ -10,6 +10,7 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
+use crate::metrics::ends::End;
 use crate::metrics::histogram::Distribution;
 
 /// Writes families in their order: `type name [unit], help => rows;`, the unit only where there is one.
@@ -58,6 +59,27 @@ pub(super) fn split<'s, T, V, R: IntoIterator<Item = (&'s str, V)>>(
 
 pub(super) fn words<'s>(counts: &'s BTreeMap<&'static str, u64>) -> impl Iterator<Item = (&'s str, u64)> {
     counts.iter().map(|(word, count)| (*word, *count))
+}
+
+/// The same for times.
+pub(super) fn times<'s>(
+    times: &'s BTreeMap<&'static str, Distribution>,
+) -> impl Iterator<Item = (&'s str, &'s Distribution)> {
+    times.iter().map(|(word, times)| (*word, times))
+}
+
+/// A row for each way in which something ended.
+pub(super) fn split_ends<'s>(
+    items: impl Iterator<Item = (Labels<'s>, &'s Vec<End>)>,
+) -> impl Iterator<Item = (Labels<'s>, u64)> {
+    items.flat_map(|(labels, ends)| {
+        ends.iter().map(move |end| {
+            let [step, side, cause] = end.words();
+            let failed = if end.is_failure() { "true" } else { "false" };
+            let of_end = [("step", step), ("side", side), ("cause", cause), ("failed", failed)];
+            ([&labels[..], &of_end].concat(), end.count)
+        })
+    })
 }
 
 type Name<'n> = (&'n str, Option<&'n Unit>);

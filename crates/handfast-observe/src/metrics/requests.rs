@@ -1,0 +1,208 @@
+//! What one worker thread counts of the requests of one service.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use handfast_wire::http1::Rule;
+use serde::Serialize;
+
+use super::counters::{ByLabel, Label, counters, labels};
+use super::ends::{End, EndKey};
+use super::histogram::{Distribution, Histogram};
+use super::service::ServiceMetrics;
+use super::table::Table;
+use crate::cell::Cell;
+use crate::request_record::{HttpVersion, RequestRecord};
+use crate::words::words;
+
+words! {
+    /// What the first digit of a status says.
+    StatusClass {
+        /// 101: the connection became a tunnel.
+        Informational = "1xx";
+        /// 200 to 299.
+        Success = "2xx";
+        /// 300 to 399.
+        Redirection = "3xx";
+        /// 400 to 499.
+        ClientError = "4xx";
+        /// 500 and more.
+        ServerError = "5xx";
+        /// The request ended without a status: the connection broke first.
+        Missing = "none";
+    }
+}
+
+words! {
+    /// The parts of a request's time, in their order.
+    Phase {
+        /// The client's head.
+        Hello = "hello";
+        /// Until a connection to a backend could be used.
+        Connect = "connect";
+        /// Until the first byte of the response.
+        Answer = "answer";
+        /// Until its end.
+        Relay = "relay";
+    }
+}
+
+labels!(HttpVersion StatusClass Phase);
+
+impl Label for Rule {
+    const VALUES: &'static [Self] = Self::ALL;
+
+    #[inline]
+    fn number(self) -> usize {
+        self as usize
+    }
+
+    fn word(self) -> &'static str {
+        self.name()
+    }
+}
+
+impl StatusClass {
+    /// The class of a status.
+    #[inline]
+    pub fn of(status: Option<u16>) -> Self {
+        match status {
+            None => Self::Missing,
+            Some(..200) => Self::Informational,
+            Some(200..300) => Self::Success,
+            Some(300..400) => Self::Redirection,
+            Some(400..500) => Self::ClientError,
+            Some(500..) => Self::ServerError,
+        }
+    }
+}
+
+counters! {
+    /// One worker's cells for the requests of one service.
+    #[derive(Debug, Default)]
+    pub(super) cells RequestCells;
+
+    /// The requests of one service.
+    #[derive(Clone, Debug, Default, Serialize)]
+    values RequestSnapshot;
+
+    /// Requests that have begun and not ended, by HTTP version; those of HTTP/2 are open streams.
+    open: BTreeMap<&'static str, u64> = ByLabel<HttpVersion, { HttpVersion::ALL.len() }>;
+    /// Idle connections to backends, kept for further requests.
+    idle_connections: u64 = Cell;
+    /// Requests that ended, by class of status.
+    by_status: BTreeMap<&'static str, u64> = ByLabel<StatusClass, { StatusClass::ALL.len() }> => ["status"];
+    /// Requests that ended, by HTTP version.
+    by_protocol: BTreeMap<&'static str, u64> = ByLabel<HttpVersion, { HttpVersion::ALL.len() }> => ["protocol"];
+    /// Why requests had no complete answer of a backend, the most frequent first.
+    failures: Vec<End> = Table<EndKey, Cell, 64> => ["failure"];
+    /// Requests that were refused because they broke a rule of HTTP, by rule.
+    refused: BTreeMap<&'static str, u64> = ByLabel<Rule, { Rule::ALL.len() }> => ["refused"];
+    /// Bytes of content from clients.
+    bytes_from_client: u64 = Cell => ["bytes-from-client"];
+    /// Bytes of content to clients.
+    bytes_to_client: u64 = Cell => ["bytes-to-client"];
+    /// Requests sent on a new connection to a backend.
+    new_connection: u64 = Cell => ["new-connection"];
+    /// Requests sent on a connection to a backend that had served one before.
+    reused_connection: u64 = Cell => ["reused-connection"];
+    /// Times requests were sent again, on another connection.
+    retries: u64 = Cell => ["retries"];
+    /// Requests after the first one of their client's connection: each saved a handshake.
+    kept_alive: u64 = Cell => ["kept-alive"];
+    /// Connections that became tunnels (101).
+    upgrades: u64 = Cell => ["upgrades"];
+    /// From the complete head to the first byte of a backend's answer.
+    first_byte: Distribution = Histogram => ["first-byte"];
+    /// From the first byte of the head to the end of the answer, by class of status.
+    duration: BTreeMap<&'static str, Distribution> = ByLabel<StatusClass, { StatusClass::ALL.len() }, Histogram> => ["duration"];
+    /// Parts of that, by phase; those that a request did not reach are not counted.
+    phases: BTreeMap<&'static str, Distribution> = ByLabel<Phase, { Phase::ALL.len() }, Histogram> => ["phase"];
+}
+
+impl ServiceMetrics {
+    fn requests(&self) -> &RequestCells {
+        self.cells.requests.get_or_init(Box::default)
+    }
+
+    /// A request has begun: its first byte is there, or its stream is open. Exactly one [`request`](Self::request) of the same version
+    /// follows.
+    #[inline]
+    pub fn request_began(&self, protocol: HttpVersion) {
+        self.requests().open.add(protocol, 1);
+    }
+
+    /// A request ended, in whatever way; an upgraded one ends with its tunnel.
+    pub fn request(&self, record: &RequestRecord) {
+        let cells = self.requests();
+        let class = StatusClass::of(record.status);
+        // A cell's sum wraps around.
+        cells.open.add(record.protocol, u64::MAX);
+        cells.by_status.add(class, 1);
+        cells.by_protocol.add(record.protocol, 1);
+        cells.bytes_from_client.add(record.bytes_from_client);
+        cells.bytes_to_client.add(record.bytes_to_client);
+        cells.retries.add(u64::from(record.retries));
+        cells.upgrades.add(u64::from(record.status == Some(101)));
+        match record.is_reused {
+            Some(true) => cells.reused_connection.add(1),
+            Some(false) => cells.new_connection.add(1),
+            None => {}
+        }
+        if let Some(rule) = record.broken_rule {
+            cells.refused.add(rule, 1);
+        }
+        if let Some(reason) = &record.failure {
+            cells.failures.entry((reason.step, reason.side, reason.cause.counted())).add(1);
+        }
+        let seconds = &record.seconds;
+        let phases = [
+            (Phase::Hello, seconds.hello),
+            (Phase::Connect, seconds.connect),
+            (Phase::Answer, seconds.answer),
+            (Phase::Relay, seconds.relay),
+        ];
+        for (phase, duration) in phases.into_iter().filter(|(_, duration)| !duration.is_zero()) {
+            cells.phases.record(phase, duration);
+        }
+        if !seconds.answer.is_zero() {
+            cells.first_byte.record(seconds.connect + seconds.answer);
+        }
+        cells.duration.record(class, phases.iter().map(|(_, duration)| *duration).sum::<Duration>());
+    }
+
+    /// A further request came on a client's connection that has served one.
+    #[inline]
+    pub fn client_connection_reused(&self) {
+        self.requests().kept_alive.add(1);
+    }
+
+    /// An idle connection to a backend is kept for further requests; exactly one [`pool_dropped`](Self::pool_dropped) follows, on this thread.
+    #[inline]
+    pub fn pool_kept(&self) {
+        self.requests().idle_connections.add(1);
+    }
+
+    /// A kept connection is idle no more: a request uses it, or it was closed.
+    #[inline]
+    pub fn pool_dropped(&self) {
+        self.requests().idle_connections.add(u64::MAX);
+    }
+}
+
+impl RequestSnapshot {
+    /// Requests that ended.
+    pub fn ended(&self) -> u64 {
+        self.by_status.values().sum()
+    }
+
+    /// Requests that have begun and not ended.
+    pub fn open(&self) -> u64 {
+        self.open.values().sum()
+    }
+
+    /// Those that ended with a status of this class.
+    pub fn of_class(&self, class: StatusClass) -> u64 {
+        self.by_status.get(class.name()).copied().unwrap_or_default()
+    }
+}
