@@ -56,7 +56,6 @@ causes! {
     Checked = "checked", "a proxy in front checked whether this service listens, and sent nothing";
     Alert = "alert", "{who} sent a fatal TLS alert";
     Tls = "tls", "{who} broke the TLS protocol, or offered nothing that the policy allows";
-    Http = "http", "{who} broke a rule of HTTP, or sent more than a limit allows";
     NotTls = "not-tls", "{who} spoke something that is not TLS";
     Starttls = "starttls", "{who} did not get to TLS in the protocol before it (STARTTLS)";
     StarttlsRefused = "starttls-refused", "{who} refused to begin TLS, or to serve at all";

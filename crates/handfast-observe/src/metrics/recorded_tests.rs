@@ -111,7 +111,7 @@ fn requests(shop: &ServiceMetrics) {
     let millis = Duration::from_millis;
     let seconds = RequestTimes { hello: millis(1), connect: millis(2), answer: millis(30), relay: millis(7) };
     let failure = CloseReason::new(Step::Connect, Side::Backend, Cause::Socket(SocketCause::Refused));
-    let refused = CloseReason::new(Step::Hello, Side::Client, Cause::Http);
+    let refused = CloseReason::new(Step::Hello, Side::Client, Cause::HttpRequest);
     let records = [
         (5, RequestRecord { status: Some(200), is_reused: Some(true), seconds, ..record.clone() }),
         (3, RequestRecord { status: Some(302), protocol: HttpVersion::Http2, ..record.clone() }),

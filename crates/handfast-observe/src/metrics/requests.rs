@@ -132,7 +132,7 @@ impl ServiceMetrics {
         self.requests().open.add(protocol, 1);
     }
 
-    /// A request ended, in whatever way; an upgraded one ends with its tunnel.
+    /// A request ended, in whatever way; an upgraded one ends when its tunnel begins.
     pub fn request(&self, record: &RequestRecord) {
         let cells = self.requests();
         let class = StatusClass::of(record.status);

@@ -176,7 +176,7 @@ impl Incoming {
     fn cut_off<S: Socket, T: Session>(leg: &Leg<S, T>) -> Fault {
         let side = Side::from(leg.side());
         let reason = CloseReason::new(Step::Relay, side, Cause::CLOSED_EARLY);
-        Fault { reason: reason.because("before the end of its message"), status: (side == Side::Backend).then_some(502) }
+        Fault::of(reason.because("before the end of its message"))
     }
 
     fn take_input(

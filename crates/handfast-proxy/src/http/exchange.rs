@@ -11,6 +11,7 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_observe::request_record::HttpVersion;
 use handfast_wire::http1::{Framing, ResponseHead, parse_response};
 
 use crate::backends::connector::{Cancellation, Connected};
@@ -20,7 +21,7 @@ use crate::http::answer::Answer;
 use crate::http::content::{Io, Output, Sink, Source};
 use crate::http::fault::Fault;
 use crate::http::backend::Backend;
-use crate::http::request::{Action, Request};
+use crate::http::request::{Action, Request, note_refused};
 use crate::http::session::HttpConnection;
 use crate::http::upstream::{Search, Upstream, policy};
 
@@ -95,11 +96,11 @@ where
     };
     request.record.bytes_from_client = client.received();
     request.record.bytes_to_client = client.sent();
-    let (outcome, reason) = match outcome {
-        Ok(outcome) => (outcome, CloseReason::new(Step::Relay, Side::Client, Cause::Finished)),
-        Err((outcome, reason)) => (outcome, reason),
+    let (outcome, failure) = match outcome {
+        Ok(outcome) => (outcome, None),
+        Err((outcome, reason)) => (outcome, Some(reason)),
     };
-    connection.thread.log_request(&request.record, &reason);
+    request.end(failure);
     outcome
 }
 
@@ -130,6 +131,7 @@ async fn forward<R: Runtime>(
                         exchange.count_failure(&fault);
                         if can_retry && retries > 0 {
                             retries -= 1;
+                            request.record.retries += 1;
                             // The other kept connections are of the same age: their backend may have closed them too.
                             search.may_reuse = false;
                             continue;
@@ -199,14 +201,18 @@ pub(crate) async fn refuse<R: Runtime>(
     connection: &HttpConnection,
     client: &mut impl Client,
     request: Option<Request>,
-    Fault { reason, status }: Fault,
+    protocol: HttpVersion,
+    fault: Fault,
 ) -> Outcome<R::Socket> {
-    let Some(status) = status else { return Outcome::Abort(reason) };
+    let Some(status) = fault.status else { return Outcome::Abort(fault.reason) };
     let answer = Answer::error(status, request.as_ref());
     let sent = send_answer::<R>(connection, client, request.as_ref(), &answer, true).await;
-    if let Some(mut request) = request {
-        request.record.status = Some(status);
-        connection.thread.log_request(&request.record, &reason);
+    match request {
+        Some(mut request) => {
+            request.record.status = Some(status);
+            request.end(Some(fault.reason));
+        }
+        None => note_refused(connection, protocol, &fault),
     }
     match sent {
         Ok(()) => Outcome::Close,
@@ -226,7 +232,7 @@ async fn wait<R: Runtime>(
     connection.check_phase(Step::Relay).map_err(Fault::gone)?;
     client.check()?;
     if woken == Woken::Deadline && R::now() >= deadline {
-        return Err(Fault { reason: CloseReason::new(Step::Relay, side, cause), status });
+        return Err(Fault { status, ..Fault::gone(CloseReason::new(Step::Relay, side, cause)) });
     }
     Ok(woken)
 }
@@ -362,7 +368,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             if !self.has_begun && !self.is_tunnel && self.backend.is_over() {
                 let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::CLOSED_EARLY);
                 let reason = reason.because("before its response");
-                return Err(Fault { reason, status: Some(502) });
+                return Err(Fault::of(reason));
             }
         }
         Ok(moved)
@@ -393,7 +399,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         if is_switch && !self.request.wants_upgrade {
             let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse);
             let reason = reason.because("it changed the protocol without a request for that");
-            return Err(Fault { reason, status: Some(502) });
+            return Err(Fault::of(reason));
         }
         let is_final = !head.is_interim();
         let mut framing = Framing::None;
@@ -457,7 +463,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         self.connection.check_phase(Step::Relay).map_err(Fault::gone)?;
         client.check()?;
         if woken == Woken::Deadline && R::now() >= deadline {
-            return Err(Fault { reason: CloseReason::new(Step::Relay, side, cause), status });
+            return Err(Fault { status, ..Fault::gone(CloseReason::new(Step::Relay, side, cause)) });
         }
         Ok(())
     }

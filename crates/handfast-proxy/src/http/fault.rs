@@ -3,7 +3,7 @@
 use handfast_leg::Broken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_wire::http1::HeadError;
+use handfast_wire::http1::{HeadError, Rule};
 
 /// Why an exchange failed.
 #[derive(Debug)]
@@ -11,11 +11,19 @@ pub(crate) struct Fault {
     pub(crate) reason: CloseReason,
     /// For a client that has no response yet; `None`: the client is gone.
     pub(crate) status: Option<u16>,
+    /// The rule of HTTP that was broken.
+    pub(crate) rule: Option<Rule>,
 }
 
 impl Fault {
     pub(crate) fn new(step: Step, side: Side, cause: Cause, status: u16) -> Self {
-        Self { reason: CloseReason::new(step, side, cause), status: Some(status) }
+        Self { reason: CloseReason::new(step, side, cause), status: Some(status), rule: None }
+    }
+
+    /// A backend failed, or the client where it is gone.
+    pub(crate) fn of(reason: CloseReason) -> Self {
+        let status = (reason.side == Side::Backend).then_some(502);
+        Self { reason, status, rule: None }
     }
 
     pub(crate) fn because(self, detail: impl Into<Box<str>>) -> Self {
@@ -24,7 +32,7 @@ impl Fault {
 
     /// The client is gone, or the program ends.
     pub(crate) fn gone(reason: CloseReason) -> Self {
-        Self { reason, status: None }
+        Self { reason, status: None, rule: None }
     }
 
     /// Not the bytes around the place: they may be part of a cookie.
@@ -32,13 +40,11 @@ impl Fault {
         let side = if error.is_response { Side::Backend } else { Side::Client };
         let cause = if error.is_response { Cause::HttpResponse } else { Cause::HttpRequest };
         let detail = format!("{}, at byte {}", error.rule.sentence(), error.at);
-        Self::new(step, side, cause, error.status()).because(detail)
+        Self { rule: Some(error.rule), ..Self::new(step, side, cause, error.status()).because(detail) }
     }
 
     pub(crate) fn leg(step: Step, broken: &Broken) -> Self {
-        let reason = CloseReason::broken(step, broken);
-        let status = (broken.side == handfast_leg::Side::Backend).then_some(502);
-        Self { reason, status }
+        Self::of(CloseReason::broken(step, broken))
     }
 
     /// Whether it is the backend that failed.

@@ -4,6 +4,7 @@
 use handfast_leg::{Leg, Socket};
 use handfast_net::clock::Moment;
 use handfast_observe::reason::{CloseReason, Step};
+use handfast_observe::request_record::HttpVersion;
 use handfast_wire::http1::{
     Field, Framing, HeadEnd, HeadProgress, ResponseHead, Version, end_head, parse_request, write_fields, write_status_line,
 };
@@ -79,9 +80,9 @@ impl<S: Socket> Http1Client<S> {
             Ok(None) => Ok(None),
             Err(error) => Err((None, Fault::message(Step::Hello, &error))),
             Ok(Some(head)) => {
-                let times = (now, now.since(self.head_began));
+                let hello = now.since(self.head_began);
                 let (length, framing) = (head.length, head.framing);
-                let outcome = Request::new(&head, connection, "http/1.1", times);
+                let outcome = Request::new(&head, connection, HttpVersion::Http11, hello);
                 self.incoming.begin(length, framing, limits, false);
                 self.incoming.limit(connection.http.model.body_limit);
                 self.progress = HeadProgress::default();

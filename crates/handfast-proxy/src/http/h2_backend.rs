@@ -229,7 +229,7 @@ impl Http2Backend {
         let mut send = self.shared.send.borrow().clone().ok_or_else(|| {
             self.has_refused = true;
             let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::CLOSED_EARLY);
-            Fault { reason, status: Some(502) }
+            Fault::of(reason)
         })?;
         match send.poll_ready(&mut Context::from_waker(io.waker)) {
             Poll::Pending => self.request = Some(request),

@@ -97,8 +97,7 @@ impl StreamIn {
 /// Why a stream failed.
 pub(crate) fn broken(side: Side, error: &h2::Error) -> Fault {
     let cause = if error.is_io() { Cause::CLOSED_EARLY } else if error.is_reset() { Cause::StreamReset } else { Cause::Http2 };
-    let reason = CloseReason::new(Step::Relay, side, cause).because(error.to_string());
-    Fault { reason, status: (side == Side::Backend).then_some(502) }
+    Fault::of(CloseReason::new(Step::Relay, side, cause).because(error.to_string()))
 }
 
 /// Content that goes by a stream.
@@ -256,7 +255,7 @@ impl Client for Http2Client {
         };
         let Some(mut response) = h2_heads::response(head, length) else {
             let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse);
-            self.failed = Some(Fault { reason, status: Some(502) });
+            self.failed = Some(Fault::of(reason));
             return;
         };
         if head.is_interim() {

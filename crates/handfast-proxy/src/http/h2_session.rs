@@ -27,6 +27,7 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::{TaskHandle, Woken};
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_observe::request_record::HttpVersion;
 use handfast_wire::http1::{HeadProgress, parse_request};
 use http::Request as Head;
 
@@ -161,6 +162,9 @@ where
         let mut context = Context::from_waker(&connection.waker);
         match h2.poll_accept(&mut context) {
             Poll::Ready(Some(Ok((head, respond)))) => {
+                if count > 0 {
+                    connection.service.metrics.client_connection_reused();
+                }
                 count += 1;
                 accept::<R>(connection, &streams, head, respond);
                 idle_since = R::now();
@@ -251,9 +255,9 @@ async fn serve_stream<R: Runtime>(
     let incoming = StreamIn::new(content, http.body_limit, http.head, false);
     let text = h2_heads::request_text(&Head::from_parts(parts, ()), !incoming.has_ended());
     let mut client = Http2Client::new(incoming, respond, connection.waker.clone());
-    let outcome = match text.map_err(|fault| (None, fault)).and_then(|text| parse::<R>(connection, &text)) {
+    let outcome = match text.map_err(|fault| (None, fault)).and_then(|text| parse(connection, &text)) {
         Ok(request) => exchange::run::<R>(connection, &mut client, request).await,
-        Err((request, fault)) => exchange::refuse::<R>(connection, &mut client, request, fault).await,
+        Err((request, fault)) => exchange::refuse::<R>(connection, &mut client, request, HttpVersion::Http2, fault).await,
     };
     if let Outcome::Abort(reason) = outcome {
         if reason.cause == Cause::StreamReset && reason.side == Side::Client {
@@ -264,13 +268,13 @@ async fn serve_stream<R: Runtime>(
     }
 }
 
-fn parse<R: Runtime>(connection: &HttpConnection, text: &[u8]) -> Result<Request, (Option<Request>, Fault)> {
+fn parse(connection: &HttpConnection, text: &[u8]) -> Result<Request, (Option<Request>, Fault)> {
     let mut fields = Vec::new();
     match parse_request(text, &mut HeadProgress::default(), &mut fields, &connection.http.model.head) {
         Err(error) => Err((None, Fault::message(Step::Hello, &error))),
         // It was written whole.
         Ok(None) => Err((None, Fault::new(Step::Hello, Side::Local, Cause::Internal, 500))),
-        Ok(Some(head)) => Request::new(&head, connection, "h2", (R::now(), Duration::ZERO))
+        Ok(Some(head)) => Request::new(&head, connection, HttpVersion::Http2, Duration::ZERO)
             .map_err(|(request, fault)| (Some(request), fault)),
     }
 }

@@ -3,18 +3,18 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
-use handfast_observe::reason::{Side, Step};
-use handfast_observe::request_record::RequestRecord;
+use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_observe::request_record::{HttpVersion, RequestRecord};
 use handfast_wire::http1::{Framing, Method, RequestHead, Target, Version};
 
 use crate::http::fault::Fault;
 use crate::http::forward;
 use crate::http::session::HttpConnection;
-use crate::worker::services::Chosen;
+use crate::worker::context::WorkerContext;
+use crate::worker::services::{Chosen, ThreadService};
 
-/// A request whose head was accepted.
+/// A request whose head was accepted. It is counted from then on, and ends once, whatever becomes of its task.
 #[derive(Debug)]
 pub(crate) struct Request {
     /// What the backend receives, as HTTP/1 text.
@@ -35,7 +35,9 @@ pub(crate) struct Request {
     /// Whether the client prefers errors as JSON.
     pub(crate) wants_json: bool,
     pub(crate) record: RequestRecord,
-    pub(crate) begun: Moment,
+    thread: Rc<WorkerContext>,
+    service: Rc<ThreadService>,
+    has_ended: bool,
 }
 
 /// What is done with a request.
@@ -54,13 +56,19 @@ impl Request {
     pub(crate) fn new(
         head: &RequestHead<'_>,
         connection: &HttpConnection,
-        protocol: &'static str,
-        (begun, hello): (Moment, Duration),
+        protocol: HttpVersion,
+        hello: Duration,
     ) -> Result<Self, (Self, Fault)> {
         let id = forward::request_id(head, connection);
         let path = path_of(head.target);
         let facts = &connection.facts;
+        let protocol = if head.version == Version::Http10 { HttpVersion::Http10 } else { protocol };
         let mut record = RequestRecord::new(facts, protocol, id, head.method.as_bytes(), path);
+        connection.service.metrics.request_began(protocol);
+        if connection.thread.logs_client_fields() {
+            head.values("referer").take(1).for_each(|value| record.set_referer(value));
+            head.values("user-agent").take(1).for_each(|value| record.set_user_agent(value));
+        }
         record.set_host(head.host.text);
         record.seconds.hello = hello;
         let action = action(head, path, connection, &mut record);
@@ -82,11 +90,22 @@ impl Request {
             is_grpc: begins_with("content-type", b"application/grpc"),
             wants_json: head.values("accept").any(|value| value.windows(4).any(|part| part == b"json")),
             record,
-            begun,
+            thread: Rc::clone(&connection.thread),
+            service: Rc::clone(&connection.service),
+            has_ended: false,
         };
         match refusal(head, connection) {
             Some(fault) => Err((request, fault)),
             None => Ok(request),
+        }
+    }
+
+    /// Counts and logs it; `failure`: why no backend has answered it completely.
+    pub(crate) fn end(&mut self, failure: Option<CloseReason>) {
+        if !std::mem::replace(&mut self.has_ended, true) {
+            self.record.failure = failure;
+            self.service.metrics.request(&self.record);
+            self.thread.log_request(&self.record);
         }
     }
 
@@ -99,6 +118,25 @@ impl Request {
     pub(crate) fn method(&self) -> Method<'static> {
         if self.is_head { Method::HEAD } else { Method::GET }
     }
+}
+
+/// A request whose task panicked, or was dropped with its thread, has ended too.
+impl Drop for Request {
+    fn drop(&mut self) {
+        let internal = || CloseReason::new(Step::Relay, Side::Local, Cause::Internal);
+        if !self.has_ended {
+            self.end(Some(internal().because("its task was ended")));
+        }
+    }
+}
+
+/// Counts and logs a request that is refused before its head was accepted.
+pub(crate) fn note_refused(connection: &HttpConnection, protocol: HttpVersion, fault: &Fault) {
+    let mut record = RequestRecord::new(&connection.facts, protocol, forward::new_id(), b"", b"");
+    (record.status, record.broken_rule, record.failure) = (fault.status, fault.rule, Some(fault.reason.clone()));
+    connection.service.metrics.request_began(protocol);
+    connection.service.metrics.request(&record);
+    connection.thread.log_request(&record);
 }
 
 fn refusal(head: &RequestHead<'_>, connection: &HttpConnection) -> Option<Fault> {

@@ -12,7 +12,7 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_observe::request_record::ConnectionFacts;
+use handfast_observe::request_record::{ConnectionFacts, HttpVersion};
 use handfast_tls::buffer::Scratch;
 
 use crate::http::content::Io;
@@ -161,6 +161,9 @@ where
             Ok(request) => request,
             Err((request, fault)) => return Err(refuse::<R>(connection, client, request, fault).await),
         };
+        if count > 0 {
+            connection.service.metrics.client_connection_reused();
+        }
         count = count.wrapping_add(1);
         match exchange::run::<R>(connection, client, request).await {
             Outcome::KeepOpen => {}
@@ -236,7 +239,7 @@ where
     R::Socket: 'static,
 {
     let why = fault.reason.detail.clone().unwrap_or_else(|| fault.reason.cause.name().into());
-    match exchange::refuse::<R>(connection, client, request, fault).await {
+    match exchange::refuse::<R>(connection, client, request, HttpVersion::Http11, fault).await {
         Outcome::Abort(reason) => reason,
         // The answer is the end of the connection, cleanly.
         _ => CloseReason::new(Step::Close, Side::Client, Cause::HttpClosed).because(why),

@@ -77,7 +77,7 @@ impl Search<'_> {
                 Pick::Nothing => {
                     let reason = last.unwrap_or_else(|| service.no_backend(self.chosen));
                     let status = if reason.side == Side::Backend { 502 } else { 503 };
-                    break Err(Fault { reason, status: Some(status) });
+                    break Err(Fault { status: Some(status), ..Fault::gone(reason) });
                 }
                 Pick::Wait(endpoint) => match self.wait_for_trial::<R>(&endpoint, request, client).await {
                     Ok(()) => continue,
@@ -129,11 +129,11 @@ impl Search<'_> {
         let tls = self.connection.service.dialler(self.chosen).cloned();
         let identity = Identity { endpoint: Rc::clone(&picked.endpoint), tls };
         if let Some(backend) = self.kept::<R>(&identity, request)? {
-            request.record.is_reused = true;
+            request.record.is_reused = Some(true);
             let backend = backend(picked);
             return Ok(Upstream { backend, identity, given: 0 });
         }
-        request.record.is_reused = false;
+        request.record.is_reused = Some(false);
         let begun = R::now();
         let limit = self.connection.service.limits.connect;
         let time = AttemptTime { begun, deadline: self.deadline.min(begun.deadline(limit)) };

@@ -241,9 +241,14 @@ impl WorkerContext {
         }
     }
 
-    /// Writes the line of a request; `reason`: why it ended.
-    pub(crate) fn log_request(&self, record: &RequestRecord, reason: &CloseReason) {
-        self.write_log(|log| log.write_request(record, reason));
+    /// Writes the line of a request that has ended.
+    pub(crate) fn log_request(&self, record: &RequestRecord) {
+        self.write_log(|log| log.write_request(record));
+    }
+
+    /// Whether lines of requests have the client's `Referer` and `User-Agent`.
+    pub(crate) fn logs_client_fields(&self) -> bool {
+        self.log.borrow().has_client_fields()
     }
 
     /// Hands over the log's lines a moment after the first of them, for as long as the thread lives.
