@@ -84,16 +84,16 @@ pub(crate) fn connections(section: &Table<'_>, service: &Service, process: &Proc
     }
 }
 
-/// Names of services that are used twice.
-pub(crate) fn service_names(sections: &[Table<'_>]) {
+/// Names of services, or of the routes of one, that are used twice.
+pub(crate) fn names(sections: &[Table<'_>], key: &dyn Entry, of: &str) {
     let mut names: HashMap<&str, Range<usize>> = HashMap::new();
     for section in sections {
-        let Some(item) = section.item(&keys::NAME) else { continue };
+        let Some(item) = section.item(key) else { continue };
         let Some(name) = item.value.as_str() else { continue };
         match names.get(name) {
             Some(first) => {
-                let fault = Fault::new(format!("two services are called `{name}`"))
-                    .see(first.clone(), "the first one");
+                let fault =
+                    Fault::new(format!("two {of} are called `{name}`")).see(first.clone(), "the first one");
                 section.reading().error(&item.span, fault.hint("metrics and logs need different names"));
             }
             None => drop(names.insert(name, item.span)),

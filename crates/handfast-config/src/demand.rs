@@ -1,5 +1,6 @@
 //! What a configuration needs from a machine, as numbers, to examine whether it fits.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -69,9 +70,12 @@ fn groups(service: &Service) -> Vec<GroupDemand> {
         },
         sources: service.source.addresses().unwrap_or(1),
     };
-    let name = |index: usize| match index {
-        0 => format!("service {}", service.name),
-        rule => format!("service {}, rule {rule}", service.name),
+    let names_of_routes: HashMap<usize, &str> =
+        service.request_routes().filter_map(|(index, route)| Some((index?, &*route.name))).collect();
+    let name = |index: usize| match (index, names_of_routes.get(&index)) {
+        (0, _) => format!("service {}", service.name),
+        (_, Some(route)) => format!("service {}, {route}", service.name),
+        (rule, None) => format!("service {}, rule {rule}", service.name),
     };
     let routes = service.routes();
     let own = routes.iter().enumerate().map(|(index, route)| (name(index), &route.backends));

@@ -18,7 +18,9 @@ use super::model::{
 };
 
 mod host;
+mod http;
 mod phrases;
+mod target;
 
 pub use host::explain_host;
 pub use phrases::CertificateFact;
@@ -26,6 +28,7 @@ use phrases::{
     backend, backend_tls, backends, certificate_fact, client_certificates, list, place, policy, prefixes,
     protocols, target,
 };
+pub use target::{ExplainRequest, ExplainTarget};
 
 /// Describes in sentences what a configuration does; `facts` adds the contents of the certificates' files.
 pub fn explain(config: &Config, facts: &[CertificateFact]) -> String {
@@ -124,6 +127,7 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
     lines.extend(source(&service.source));
     lines.extend(service.check.as_ref().map(check));
     lines.extend(service.rules.iter().map(rule));
+    lines.extend(service.http.iter().flat_map(|http| http::http(service, http)));
     lines.extend(connections(service));
     lines.extend(admission(&service.admission));
     if service.missing_close_notify == MissingCloseNotify::End {

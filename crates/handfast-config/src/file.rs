@@ -18,8 +18,8 @@ use super::files::Named;
 use super::foreign;
 use super::keys;
 use super::model::{
-    Address, Backend, BackendTls, CertificateEntry, ClientCertificates, Clients, Config, Limits, Places,
-    Policy, Process, Service, ServiceRule, Target, Tickets, Tls,
+    Address, Backend, BackendTls, BackendVersion, CertificateEntry, ClientCertificates, Clients, Config,
+    Limits, Places, Policy, Process, RequestRoute, Service, ServiceRule, Target, Tickets, Tls,
 };
 use super::policy;
 use super::problem::{Fault, Place, Problem};
@@ -33,6 +33,8 @@ mod client_certificates;
 mod admission;
 mod backend_tls;
 mod clients;
+mod http;
+mod route;
 mod source;
 mod starttls;
 mod proxy_protocol;
@@ -138,7 +140,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
     let mut listeners = Listeners::default();
     listeners.admin(&admin_section, admin.as_ref());
     let sections = root.inner_list(&keys::SERVICE);
-    check::service_names(&sections);
+    check::names(&sections, &keys::NAME, "services");
     let services: Vec<Option<Service>> =
         sections.iter().map(|section| service(section, root, &process, &mut listeners)).collect();
     if services.is_empty() && root.span_of(&keys::SERVICE).is_none() {
@@ -189,8 +191,10 @@ fn service(
     let limits = limits(&section.inner(&keys::SERVICE_LIMITS).inheriting(&root.inner(&keys::LIMITS)));
     let policy = policy::of_service(section);
     let clients = clients::of(section);
-    let backend_tls = section.read(&keys::BACKEND_TLS, backend_tls::read);
+    let http = http::mode(section);
+    let backend_tls = section.read(&keys::BACKEND_TLS, |inner| backend_tls::read(inner, http));
     let around = Around {
+        http,
         policy: &policy,
         listen: listen.as_deref().unwrap_or_default(),
         clients,
@@ -202,8 +206,12 @@ fn service(
         let is_plain = clients == Clients::Plain;
         backend_tls::check_alpn(&section.inner(&keys::BACKEND_TLS), tls.value.as_ref(), is_plain);
     }
+    if http.is_some() {
+        http::check_keys(section);
+    }
     let rules = rules(section, &around);
     let written = rules.as_deref().unwrap_or_default();
+    let routes = route::routes(section, &around);
     let mut tls = tls(section, root, &around, clients::terminate(clients, written));
     let asked = starttls::starttls(section, clients);
     if let Some(Some(tls)) = &mut tls {
@@ -219,7 +227,10 @@ fn service(
     let balance = section.or_default(&keys::BALANCE);
     let slow_start = section.or_default(&keys::SLOW_START);
     let of_rules = written.iter().filter_map(|rule| rule.backends.as_ref());
-    let others = of_rules.chain(asked_of_clients().filter_map(ClientCertificates::failed_to));
+    let of_routes = routes.iter().flatten().filter_map(RequestRoute::backends);
+    let others = of_rules
+        .chain(of_routes.clone().map(|(backends, _)| backends))
+        .chain(asked_of_clients().filter_map(ClientCertificates::failed_to));
     let of_service = around.backends.iter().map(|backend| &backend.value);
     let targets: Vec<&Target> =
         of_service.chain(others.flat_map(|list| list.iter())).map(|backend| &backend.target).collect();
@@ -235,7 +246,12 @@ fn service(
         || check::have_addresses(around.listen.iter().map(|address| &address.value), &proxy_protocol);
     let admission = admission::admission(section, have_addresses);
     let of_rules = written.iter().filter_map(|rule| rule.backend_tls.as_ref());
+    let of_rules = of_rules.chain(of_routes.filter_map(|(_, tls)| tls));
     let has_tls = of_rules.chain(around.backend_tls.map(|tls| &tls.value)).any(Option::is_some);
+    let http = http::http(section, &around, routes.clone().unwrap_or_default(), have_addresses);
+    if let Some(http) = &http {
+        http::check_pool(section, http, &proxy_protocol, source.as_ref());
+    }
     let checks = section.read(&keys::CHECK, |inner| check_section::check(inner, has_tls));
     if listen.is_some() {
         check::backends(section, &keys::BACKEND, around.listen, around.backends);
@@ -264,7 +280,7 @@ fn service(
         missing_close_notify: section.or_default(&keys::MISSING_CLOSE_NOTIFY),
         proxy_protocol,
         limits,
-        http: None,
+        http: http.filter(|_| routes.is_some()),
     };
     check::connections(section, &service, process);
     check::of_service(section, &service);
@@ -272,6 +288,8 @@ fn service(
 }
 
 struct Around<'a> {
+    /// The version of HTTP towards backends; `None`: bytes are relayed.
+    http: Option<BackendVersion>,
     policy: &'a Policy,
     listen: &'a [Written<Address>],
     clients: Clients,
@@ -325,7 +343,7 @@ fn tls(section: &Table<'_>, root: &Table<'_>, around: &Around<'_>, terminates: b
     Some(Some(Tls {
         unknown_name: section.or_default(&keys::UNKNOWN_NAME),
         policy: around.policy.clone(),
-        alpn: section.list(&keys::ALPN),
+        alpn: http::client_alpn(section, around.http),
         tickets: tickets(&section.inner(&keys::SERVICE_TICKETS).inheriting(&root.inner(&keys::TICKETS))),
         certificates: certificates?,
         client_certificates: client_certificates?.unwrap_or(ClientCertificates::Off),
@@ -392,12 +410,13 @@ fn rule(section: &Table<'_>, around: &Around<'_>, names: &mut check::RuleNames) 
     let client_certificates =
         section.read(&keys::RULE_CLIENT_CERTIFICATES, |inner| client_certificates(inner, around.listen));
     let alpn = section.optional(&keys::RULE_ALPN).map(values);
+    http::check_client_alpn(section, &keys::RULE_ALPN, around.http);
     let backends = section.optional(&keys::RULE_BACKEND);
     let listed = backends.as_deref().unwrap_or_default();
     check::backends(section, &keys::RULE_BACKEND, around.listen, listed);
     let pass_through = section.optional(&keys::RULE_PASS_THROUGH);
     clients::check_rule(section, around.clients, pass_through);
-    let own_tls = section.read(&keys::RULE_BACKEND_TLS, backend_tls::read);
+    let own_tls = section.read(&keys::RULE_BACKEND_TLS, |inner| backend_tls::read(inner, around.http));
     let tls_of_rule = own_tls.as_ref().and_then(Option::as_ref);
     if let Some(tls) = tls_of_rule.or(around.backend_tls) {
         // The service's backends are checked here only against the rule's own TLS: the rest is reported at the service.

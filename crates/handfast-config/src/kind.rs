@@ -18,6 +18,7 @@ use super::schema::ValueKind;
 
 mod address;
 mod check;
+mod http;
 mod path;
 mod tls;
 
@@ -26,6 +27,7 @@ pub(crate) use address::{
     SourceAddress, SourceItem, is_local,
 };
 pub(crate) use check::{Bytes, StatusRange};
+pub(crate) use http::{FieldCondition, HostPattern, MethodName, PathPrefix, RequestIdField};
 pub(crate) use path::{Certificates, FileOrFolder, FilePath, LogTarget};
 pub(crate) use tls::{
     AnnouncedName, BackendProtocols, HostName, Identity, PublicKeyPin, SentServerName, StarttlsProtocol,
@@ -49,10 +51,10 @@ impl ValueKind for Text {
     }
 }
 
-/// A service's name: it becomes a label of metrics and a field of logs.
-pub(crate) struct ServiceName;
+/// The name of a service or a route: it becomes a label of metrics and a field of logs.
+pub(crate) struct Name(pub(crate) &'static str);
 
-impl ValueKind for ServiceName {
+impl ValueKind for Name {
     type Value = String;
     const FORM: &'static str = "text, such as `\"web\"`";
     const ALLOWED: &'static str = "1 to 64 letters, digits, `-`, `_` and `.`";
@@ -63,7 +65,8 @@ impl ValueKind for ServiceName {
         if (1..=64).contains(&text.len()) && text.bytes().all(good) {
             return Ok(text.to_owned());
         }
-        Err(Fault::new(format!("`{}` cannot be a service's name", shortened(text))).allowed(self.allowed()))
+        let what = format!("`{}` cannot be a {}'s name", shortened(text), self.0);
+        Err(Fault::new(what).allowed(self.allowed()))
     }
 }
 

@@ -26,7 +26,7 @@ use handfast_config::model::{
     Address, Backend, ClientChecks, Config, Route, Service, backend_sets, each_once,
 };
 use handfast_config::source::{ConfigSource, ConvertedConfig};
-use handfast_config::{CertificateFact, explain_host};
+use handfast_config::{CertificateFact, ExplainTarget, explain_host};
 use handfast_observe::metrics::{CertificateSnapshot, FileProblemSnapshot, RevocationListSnapshot};
 use handfast_process::key_process::{KeyProcess, KeyProcessHealth};
 
@@ -232,17 +232,23 @@ impl State {
         self.certificates().map(|(service, certificate)| service.fact(certificate, false, now)).collect()
     }
 
-    /// What becomes of a client that asks for `host`, service by service, in sentences.
-    pub(crate) fn explain_host(&self, host: &str, now: SystemTime) -> String {
+    /// What becomes of a client that asks for `target`, service by service, in sentences.
+    pub(crate) fn explain_host(&self, target: &ExplainTarget, now: SystemTime) -> String {
+        let name = target.server_name();
         let of_service = |service: &ServiceState| {
             let unknown_name = service.model.tls.as_ref().map_or(UnknownName::First, |tls| tls.unknown_name);
-            let is_known = service.store.knows(Some(host));
-            let shown = service.store.candidates(Some(host), unknown_name);
+            let is_known = service.store.knows(name);
+            let shown = service.store.candidates(name, unknown_name);
             let facts: Vec<_> = shown.map(|certificate| service.fact(certificate, is_known, now)).collect();
-            explain_host(&service.model, host, &facts)
+            explain_host(&service.model, target, &facts)
         };
-        let services: Vec<_> = self.services.iter().map(of_service).collect();
-        format!("A client that asks for {host} (SNI)\n\n{}", services.join("\n"))
+        let services: Vec<_> = self.services.iter().filter_map(of_service).collect();
+        if services.is_empty() {
+            return format!("No service listens on the port of {target}\n");
+        }
+        let what = if target.request.is_some() { "A request for" } else { "A client that asks for" };
+        let sni = if target.request.is_some() { "" } else { " (SNI)" };
+        format!("{what} {target}{sni}\n\n{}", services.join("\n"))
     }
 
     /// The revocation lists that are in memory, for the next state.

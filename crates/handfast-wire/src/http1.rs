@@ -41,6 +41,7 @@ pub use head::{HeadLimits, HeadProgress, Underscores};
 pub use host::Host;
 pub use request::{Method, RequestHead, Target, parse_request};
 pub use response::{ResponseHead, parse_response};
+pub use scan::is_token;
 pub use write::{HeadEnd, end_head, push_field, write_fields, write_request_line, write_status_line};
 
 /// The two versions that are spoken here.

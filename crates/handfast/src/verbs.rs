@@ -75,8 +75,8 @@ pub(crate) fn check(words: &CheckWords) -> ExitCode {
     if words.ready {
         return ready(&source);
     }
-    let host = words.explain.as_ref().and_then(Option::as_deref);
-    let checked = handfast_proxy::check(&source, host, color());
+    let target = words.explain.as_ref().and_then(Option::as_ref);
+    let checked = handfast_proxy::check(&source, target, color());
     talk::err(checked.problems.trim_end());
     if words.explain.is_some() {
         return print(&checked.explanation, checked.good);

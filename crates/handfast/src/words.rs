@@ -21,6 +21,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use handfast_config::ExplainTarget;
 
 /// TLS proxy and TLS performance tools
 #[derive(Debug, Parser)]
@@ -197,21 +198,15 @@ pub(crate) struct CheckWords {
     #[command(flatten)]
     pub(crate) from: From,
     /// Explain in sentences what it listens on, which certificate serves which names, and where connections go; with HOST, how it
-    /// serves a client that requests this name (SNI): by which rule, with which certificate, to which backends
-    #[arg(long, value_name = "HOST", num_args = 0..=1, value_parser = host_name)]
+    /// serves a client that requests this name (SNI): by which rule, with which certificate, to which backends; with a URL, such as
+    /// https://www.example.org/path, also which route its request takes, and which fields backends receive
+    #[arg(long, value_name = "HOST|URL", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "an option whose value may be left away")]
-    pub(crate) explain: Option<Option<String>>,
+    pub(crate) explain: Option<Option<ExplainTarget>>,
     /// Check instead whether the proxy that runs with this configuration is ready for clients: request /ready at its admin address.
     /// Exit code 0 if it is ready, 1 if it is not or does not answer
     #[arg(long, conflicts_with = "explain")]
     pub(crate) ready: bool,
-}
-
-/// A name as in a client's SNI.
-fn host_name(text: &str) -> Result<String, String> {
-    let expected =
-        || "expected a host name, such as www.example.org, without https:// and without a port".to_owned();
-    handfast_config::asked_name(text).ok_or_else(expected)
 }
 
 /// The source of the configuration.

@@ -60,7 +60,7 @@ pub(crate) fn balance(
 ) {
     // A name can have several addresses.
     let alone = backends.len() == 1 && matches!(backends[0].value.target, Target::Address(_));
-    let has_rules = section.span_of(&keys::RULE).is_some();
+    let has_rules = [&keys::RULE, &keys::ROUTE].into_iter().any(|inner| section.span_of(inner).is_some());
     if alone && !has_rules && balance != Balance::RoundRobin {
         warn_no_effect(section, &keys::BALANCE, "there is one backend");
     }

@@ -5,8 +5,8 @@
 
 use crate::keys;
 use crate::model::{
-    Address, BackendAlpn, BackendTls, Balance, CertificateEntry, Clients, Config, ProxyProtocol, ProxySender,
-    Route, Service, Source, Target, Tickets,
+    Address, BackendAlpn, BackendTls, BackendVersion, Balance, CertificateEntry, Check, CheckKind, Clients,
+    Config, ProxyProtocol, ProxySender, Route, Service, Source, Target, Tickets,
 };
 use crate::problem::Fault;
 use crate::schema::{Entry, Section};
@@ -54,6 +54,7 @@ pub(crate) fn of_service(section: &Table<'_>, service: &Service) {
     }
     addresses(section, service);
     backends(section, service);
+    http(section, service);
     limits(&section.inner(&keys::SERVICE_LIMITS), std::slice::from_ref(service));
     if let Some(tls) = &service.tls {
         tickets(&section.inner(&keys::SERVICE_TICKETS), std::iter::once(&tls.tickets));
@@ -95,6 +96,25 @@ fn backends(section: &Table<'_>, service: &Service) {
         if agrees_on_none(route) && rule.backend_tls.iter().flatten().any(is_clients) {
             warn_no_effect(&section.inner(&keys::RULE_BACKEND_TLS), &keys::BACKEND_ALPN, why);
         }
+    }
+}
+
+/// What HTTP mode leaves without effect, or makes fail.
+fn http(section: &Table<'_>, service: &Service) {
+    let Some(http) = &service.http else { return };
+    let agrees_on_h2 = |route: &Route| {
+        route.tls.as_ref().is_some_and(|tls| tls.alpn.iter().any(|protocol| protocol == "h2"))
+    };
+    if service.tls.is_some() && !service.routes().iter().any(agrees_on_h2) {
+        let why = "Handfast agrees on `h2` with no client, see `alpn`";
+        warn_no_effect(&section.inner(&keys::HTTP), &keys::MAX_STREAMS, why);
+    }
+    let asks_by_http1 = |check: &Check| matches!(check.kind, CheckKind::Http { .. }) && check.port.is_none();
+    if http.backend_version == BackendVersion::Http2 && service.check.as_ref().is_some_and(asks_by_http1) {
+        let what = "a check of type `http` asks by HTTP/1.1, but requests go to these backends by HTTP/2";
+        let hint =
+            "write `type = \"tcp\"` or `type = \"tls\"`, or the `port` of a server that speaks HTTP/1.1";
+        section.inner(&keys::CHECK).warn(&keys::CHECK_TYPE, Fault::new(what).hint(hint));
     }
 }
 

@@ -1,37 +1,74 @@
-//! How a client that asks for one name is served by each service: by which rule, with which certificate, by which backends.
+//! How a client that asks for one name is served by each service: by which rule, with which certificate, by which backends; and its
+//! request, if there is one.
 //!
-//! In: the model, the name, and the certificates that the store would show. Out: a text for `handfast check --explain HOST`. The
+//! In: the model, the name or URL, and the certificates that the store would show. Out: a text for `handfast check --explain HOST`. The
 //! rule is chosen by the same code that chooses it for connections.
 
 use super::phrases::{
     CertificateFact, backend_tls, backends, certificate_fact, client_certificates, list, place, policy,
     protocols,
 };
-use crate::model::{Clients, Route, Service, ServiceRule, UnknownName};
+use super::target::ExplainTarget;
+use crate::model::{Address, Clients, PlainHttp, Route, Service, ServiceRule, UnknownName};
 use crate::route_table::RouteTable;
 
-/// Describes how one service treats a client that asks for `host`; `shown`: the certificates for the name, best first; none
-/// where no TLS ends.
-pub fn explain_host(service: &Service, host: &str, shown: &[CertificateFact]) -> String {
+/// Describes how one service treats a client that asks for `target`; `None`: it does not listen on the port of the URL. `shown`: the
+/// certificates for the name, best first; none where no TLS ends.
+pub fn explain_host(service: &Service, target: &ExplainTarget, shown: &[CertificateFact]) -> Option<String> {
+    let has_port = |port| {
+        let has = |address: &Address| matches!(address, Address::Ip(address) if address.port() == port);
+        service.listen.iter().any(has)
+    };
+    let request = target.request.as_ref();
+    if !request.and_then(|request| request.port).is_none_or(has_port) {
+        return None;
+    }
+    let mut lines = vec![format!("Service {}, at {}", service.name, list(service.listen.iter().map(place)))];
+    let is_plain = service.clients == Clients::Plain;
+    match request.map(|request| request.is_https) {
+        Some(true) if is_plain => lines.push("clients speak plain text here: there is no https".to_owned()),
+        Some(false) if !is_plain => lines.push(plain_http(service)),
+        _ => {
+            if is_plain {
+                lines.push("clients speak plain text here and ask for no name".to_owned());
+                lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
+            } else {
+                lines.extend(connection(service, target.server_name(), shown));
+            }
+            lines.extend(request.into_iter().flat_map(|request| match &service.http {
+                Some(http) => super::http::request(service, http, &target.host, request),
+                None => vec!["relays bytes: requests are not read (`mode = \"tcp\"`)".to_owned()],
+            }));
+        }
+    }
+    Some(lines.join("\n  ") + "\n")
+}
+
+/// The answer to plain HTTP where TLS is expected.
+fn plain_http(service: &Service) -> String {
+    let answer = match (&service.starttls, service.plain_http) {
+        (Some(_), _) => "the connection is closed",
+        (None, PlainHttp::Refuse) => "it is answered with status 400",
+        (None, PlainHttp::Redirect) => "it is redirected to https with status 308",
+    };
+    format!("clients speak TLS here, and this is plain HTTP: {answer}")
+}
+
+/// How the connection of a client is treated; `name`: what it asks for.
+fn connection(service: &Service, name: Option<&str>, shown: &[CertificateFact]) -> Vec<String> {
     let table = RouteTable::new(&service.rules);
     let choose = |alpn: &[&str]| {
         let alpn: Vec<Box<[u8]>> = alpn.iter().map(|protocol| protocol.as_bytes().into()).collect();
-        let (route, reason) = table.choose(Some(host), &alpn);
+        let (route, reason) = table.choose(name, &alpn);
         (route, reason.map(ToString::to_string))
     };
-    let mut lines = vec![format!("Service {}, at {}", service.name, list(service.listen.iter().map(place)))];
-    if service.clients == Clients::Plain {
-        lines.push("clients speak plain text here and ask for no name".to_owned());
-        lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
-        return lines.join("\n  ") + "\n";
-    }
     let routes = service.routes();
     let outcome = |index: usize, reason: Option<&str>| {
         let rule = index.checked_sub(1).map(|rule| &service.rules[rule]);
         outcome(service, &routes[index], rule, reason, shown)
     };
     let (usual, reason) = choose(&[]);
-    lines.extend(outcome(usual, reason.as_deref()));
+    let mut lines = outcome(usual, reason.as_deref());
     // Rules may depend on what the client offers beside the name.
     let mut offers: Vec<&str> =
         service.rules.iter().flat_map(|rule| &rule.client_alpn).map(String::as_str).collect();
@@ -45,7 +82,7 @@ pub fn explain_host(service: &Service, host: &str, shown: &[CertificateFact]) ->
             lines.extend(of_offer.into_iter().map(|line| format!("  {line}")));
         }
     }
-    lines.join("\n  ") + "\n"
+    lines
 }
 
 /// What a route does: what it inherits first, then what its rule sets.

@@ -1,5 +1,7 @@
 //! Tests of the sentences about a configuration.
 
+mod requests;
+
 use super::super::parse;
 use super::*;
 
@@ -147,7 +149,8 @@ fn for_a_name_what_its_rule_takes_from_the_service_is_told() {
         ("other.example", "  lets in clients without a certificate, and those with one signed by /ca.pem\n"),
         ("a.example", "it lets in only clients with a certificate signed by /other.pem\n"),
     ] {
-        let text = explain_host(&config.services[0], host, &[]);
+        let target = host.parse().expect("a name");
+        let text = explain_host(&config.services[0], &target, &[]).expect("it is not about a port");
         assert_eq!(text.matches("signed by").count(), 1, "{text}");
         assert!(text.contains(asked), "{text}");
         assert!(text.contains("  speaks TLS with policy 2026-11, but only the versions 1.3\n"), "{text}");

@@ -3,15 +3,15 @@
 use super::check::no_effect;
 use super::{policy, starttls};
 use crate::keys;
-use crate::model::{Backend, BackendAlpn, BackendTls, BackendVerification, SentName, Target};
+use crate::model::{Backend, BackendAlpn, BackendTls, BackendVerification, BackendVersion, SentName, Target};
 use crate::problem::Fault;
 use crate::reading::Written;
 use crate::schema::Entry;
 use crate::table::Table;
 use handfast_wire::starttls::Protocol;
 
-/// The section; the inner `None`: plain text.
-pub(super) fn read(section: &Table<'_>) -> Option<Written<Option<BackendTls>>> {
+/// The section; the inner `None`: plain text. `http`: the version of HTTP that is spoken by it.
+pub(super) fn read(section: &Table<'_>, http: Option<BackendVersion>) -> Option<Written<Option<BackendTls>>> {
     let is_on = section.or_default(&keys::BACKEND_MODE);
     let verify = section.or_default(&keys::BACKEND_VERIFY);
     let ca = section.optional(&keys::BACKEND_CA);
@@ -39,7 +39,10 @@ pub(super) fn read(section: &Table<'_>) -> Option<Written<Option<BackendTls>>> {
         server_name: section.optional(&keys::BACKEND_SERVER_NAME).unwrap_or(SentName::Checked),
         pins,
         identity: certificate.map(|certificate| (certificate, key)),
-        alpn: section.or_default(&keys::BACKEND_ALPN),
+        alpn: match http {
+            Some(version) => super::http::backend_alpn(section, version),
+            None => section.or_default(&keys::BACKEND_ALPN),
+        },
         policy: policy::of_service(section),
         starttls,
         resumption: section.or_default(&keys::BACKEND_RESUMPTION),

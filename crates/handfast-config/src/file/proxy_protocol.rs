@@ -22,28 +22,36 @@ pub(super) fn proxy_protocol(service: &Table<'_>, listen: &[Written<Address>], a
         section.reading().warning(section.span(), fault.hint("add one of them, or remove the section"));
     }
     if !listen.is_empty() {
-        check_senders(&section, &senders.unwrap_or_default(), listen);
+        let have_addresses = listen.iter().any(|address| matches!(address.value, Address::Ip(_)));
+        let claim = "each must send a header, and can claim any address";
+        check_senders(&section, &senders.unwrap_or_default(), listen, have_addresses, claim);
     }
     check_certificate(&section, &read, asks);
     read
 }
 
-/// Warns about senders that match no client, and those that match every client.
-fn check_senders(section: &Table<'_>, senders: &[Written<ProxySender>], listen: &[Written<Address>]) {
+/// Warns about senders that match no client, and those that match every client; `claim`: what is wrong about those.
+pub(super) fn check_senders(
+    section: &Table<'_>,
+    senders: &[Written<ProxySender>],
+    listen: &[Written<Address>],
+    have_addresses: bool,
+    claim: &str,
+) {
     let unix = |address: &Written<Address>| matches!(address.value, Address::Unix(_));
     for sender in senders {
         let fault = match sender.value {
             ProxySender::Unix if !listen.iter().any(unix) => {
                 Fault::new("`unix` has no effect: no listener is a unix socket")
             }
-            ProxySender::Prefix(prefix) if listen.iter().all(unix) => {
+            ProxySender::Prefix(prefix) if !have_addresses => {
                 Fault::new(format!("`{prefix}` has no effect: clients of unix sockets have no address"))
                     .hint("write `\"unix\"`")
             }
-            ProxySender::Prefix(prefix) if prefix.length() == 0 => Fault::new(format!(
-                "`{prefix}` covers every client: each must send a header, and can claim any address"
-            ))
-            .hint("list the addresses of the proxies in front"),
+            ProxySender::Prefix(prefix) if prefix.length() == 0 => {
+                Fault::new(format!("`{prefix}` covers every client: {claim}"))
+                    .hint("list the addresses of the proxies in front")
+            }
             _ => continue,
         };
         section.reading().warning(&sender.span, fault);

@@ -18,6 +18,7 @@ const EXAMPLE: &str = include_str!("../../../../docs/reference/handfast.toml");
 mod backends;
 mod checks;
 mod effects;
+mod http;
 mod towards_backends;
 mod wrong;
 

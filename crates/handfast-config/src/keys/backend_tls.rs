@@ -91,7 +91,7 @@ section! {
 
     /// Application protocols that are offered to the backend, best first; `client`: the one that was agreed on with the
     /// client. A backend that then chooses another one, or none for anything but HTTP/1.1, is not used for the connection:
-    /// both sides would speak different protocols.
+    /// both sides would speak different protocols. With `mode = "http"` it is what `backend-version` says, and need not be written.
     BACKEND_ALPN: BackendProtocols = "alpn", BackendProtocols,
         default "[]",
         why "only the operator knows what the backend speaks",
@@ -107,7 +107,8 @@ section! {
         example "false", elsewhere "session-cache session-reuse no-tls-tickets reuse session-resumption";
 
     /// What a backend's FIN without close_notify is. `abort`: the client is reset, so that it does not take a part for the
-    /// whole. `end`: it is passed on as a clean end; only for protocols whose messages show where they end.
+    /// whole. `end`: it is passed on as a clean end; only for protocols whose messages show where they end. With `mode = "http"`
+    /// it is about responses that end with the connection.
     BACKEND_MISSING_CLOSE_NOTIFY: Choice<MissingCloseNotify> = "missing-close-notify", Choice(MISSING_CLOSE_NOTIFY.kind.0),
         default "\"abort\"",
         why MISSING_CLOSE_NOTIFY.about.why,
@@ -118,4 +119,10 @@ section! {
     /// TLS towards the backends of this rule, with the same keys as `[service.backend-tls]`. Without it, that of the service
     /// counts, as a whole.
     RULE_BACKEND_TLS = "backend-tls", "[service.rule.backend-tls]", keys of BACKEND_TLS;
+}
+
+section! {
+    /// TLS towards the backends of this route, with the same keys as `[service.backend-tls]`. Without it, that of the service
+    /// counts, as a whole.
+    ROUTE_BACKEND_TLS = "backend-tls", "[service.route.backend-tls]", keys of BACKEND_TLS;
 }

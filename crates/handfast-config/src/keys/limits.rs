@@ -17,7 +17,7 @@ section! {
     LIMITS = "limits", "[limits]";
 
     /// From accepting a connection to relaying its first byte: hello, handshake and connecting to the backend together.
-    /// Nothing a client sends extends it.
+    /// Nothing a client sends extends it. With `mode = "http"`: to the end of the TLS handshake.
     HANDSHAKE: Span = "handshake", Span { range: TENTH..=HOUR, zero: None },
         default "\"10s\"",
         why "ten times what a bad mobile link needs; until then a client costs memory and has not proved anything",
@@ -39,7 +39,8 @@ section! {
              backend",
         example "\"2s\"", elsewhere "connect-timeout backend-connect-timeout timeout-connect";
 
-    /// Without a byte in either direction for so long, a connection is ended.
+    /// Without a byte in either direction for so long, a connection is ended. With `mode = "http"` this limit, `half-closed` and
+    /// `backend-ended` are for connections that have changed their protocol (WebSocket); `[service.http]` has those of requests.
     IDLE: Span = "idle", Span { range: TENTH..=MONTH, zero: Some("none") },
         default "\"1h\"",
         why "long enough for database and shell sessions that people leave open over lunch, short enough that what was \

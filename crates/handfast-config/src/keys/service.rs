@@ -3,6 +3,7 @@
 use super::backend_tls::{BACKEND_TLS, RULE_BACKEND_TLS};
 use super::check::CHECK;
 use super::client_certificates::{CLIENT_CERTIFICATES, RULE_CLIENT_CERTIFICATES};
+use super::http::{HTTP, ROUTE};
 use super::limits::{SERVICE_LIMITS, SERVICE_TICKETS};
 use super::proxies::{CONNECT_THROUGH, PROXY_PROTOCOL};
 use super::values::{BACKEND_WORDS, CERTIFICATE_WORDS, KEY_WORDS};
@@ -13,10 +14,10 @@ use crate::schema::section;
 section! {
     /// One service: where it listens, how it serves TLS, and where its connections go. There is at least one.
     SERVICE = "service", "[[service]]", with CLIENT_CERTIFICATES, BACKEND_TLS, CONNECT_THROUGH, CHECK,
-        HANDSHAKE_RATE, PROXY_PROTOCOL, SERVICE_LIMITS, SERVICE_TICKETS, RULE;
+        HANDSHAKE_RATE, PROXY_PROTOCOL, SERVICE_LIMITS, SERVICE_TICKETS, RULE, HTTP, ROUTE;
 
     /// Its name in logs and metrics.
-    NAME: ServiceName = "name", ServiceName,
+    NAME: Name = "name", Name("service"),
         example "\"web\"", elsewhere "service id label";
 
     /// Where it listens. `*:8443` and `[::]:8443` take IPv6 and IPv4. Port 0 lets the kernel choose.
@@ -27,7 +28,15 @@ section! {
     LISTEN_MODE: Mode = "listen-mode", Mode,
         default "\"0660\"",
         why "the owner and the group, and no other user by accident",
-        example "\"0666\"", elsewhere "mode socket-mode";
+        example "\"0666\"", elsewhere "socket-mode";
+
+    /// What is forwarded. `tcp`: the bytes of a connection, whatever they mean, to one backend. `http`: requests, each on its own, by
+    /// HTTP/1.1 and HTTP/2 from clients; backends are named the client, and their connections are used again. See
+    /// `[service.http]` and `[[service.route]]`.
+    MODE: Choice<bool> = "mode", Choice(&[("tcp", false), ("http", true)]),
+        default "\"tcp\"",
+        why "bytes can be forwarded of every protocol, and what is not read cannot be misread",
+        example "\"http\"", elsewhere "http http-mode option-httplog layer proxy-mode";
 
     /// What clients speak before they ask for TLS on the same connection. Handfast answers in that protocol, lets nothing
     /// through but the request for TLS, and takes the backend's own greeting for itself. The backend is spoken to as without
@@ -147,7 +156,7 @@ section! {
 
     /// Application protocols the backend speaks, best first. Empty: what the client offers is not answered.
     ALPN: List<Protocol> = "alpn", List { bare: false, least: 0, ..List::of(Protocol) },
-        default "[]",
+        absent "none; with `mode = \"http\"` it is `[\"h2\", \"http/1.1\"]`, and nothing else can be written",
         why "only the operator knows what the backend speaks",
         example "[\"h2\", \"http/1.1\"]", elsewhere "protocols alpn-protos npn alpn-protocols";
 
@@ -181,7 +190,8 @@ section! {
     /// What a client's FIN without close_notify is. `abort`: the backend is reset, and an answer that is still to come is
     /// lost. `end`: it is passed on as a clean end, and the answer is delivered; but then anyone on the network path can cut a
     /// client's upload short, and the backend takes the part for the whole, unless its protocol says by itself where a message
-    /// ends. A FIN in the middle of a TLS record is an abort in both cases.
+    /// ends. A FIN in the middle of a TLS record is an abort in both cases. For
+    /// `mode = "tcp"`: messages of HTTP show where they end.
     MISSING_CLOSE_NOTIFY: Choice<MissingCloseNotify> = "missing-close-notify",
         Choice(&[("abort", MissingCloseNotify::Abort), ("end", MissingCloseNotify::End)]),
         default "\"abort\"",

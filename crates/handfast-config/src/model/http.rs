@@ -97,6 +97,16 @@ pub struct RequestRoute {
     pub action: RouteAction,
 }
 
+impl RequestRoute {
+    /// Its own backends, and the TLS towards them if it is not the service's.
+    pub fn backends(&self) -> Option<(&Arc<[Backend]>, Option<&Option<BackendTls>>)> {
+        match &self.action {
+            RouteAction::Backends(backends, tls) => Some((backends, tls.as_ref())),
+            RouteAction::Inherit | RouteAction::RedirectToHttps(_) => None,
+        }
+    }
+}
+
 /// What a route does with a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RouteAction {

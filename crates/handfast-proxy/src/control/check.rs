@@ -16,9 +16,9 @@ use rustix::fs::{Access, access};
 
 use crate::backends::{checks, names};
 use crate::state::{self, Built, CarriedOver, Report};
-use handfast_config::explain;
 use handfast_config::model::{AccessLog, Address, CertificateEntry, Config};
 use handfast_config::source::ConfigSource;
+use handfast_config::{ExplainTarget, explain};
 use handfast_process::error::Error as ProcessError;
 use handfast_process::limits::max_connections;
 use handfast_process::privileges::ServiceUser;
@@ -39,10 +39,10 @@ pub struct CheckReport {
 /// Reads a configuration and every file that it names, as a start would, and looks whether this machine and this user could
 /// serve it: each address is bound for a moment, and nothing listens.
 ///
-/// `host`: explain what becomes of a client that asks for this name, instead of everything.
+/// `target`: explain how a client is served that asks for this name or URL, instead of everything.
 ///
 /// A ticket-key file or a log that is not there yet is not made, and no throwaway certificate is written.
-pub fn check(source: &ConfigSource, host: Option<&str>, color: bool) -> CheckReport {
+pub fn check(source: &ConfigSource, target: Option<&ExplainTarget>, color: bool) -> CheckReport {
     let (config, warnings) = match source.read(color) {
         Ok(read) => read,
         Err(error) => {
@@ -67,9 +67,9 @@ pub fn check(source: &ConfigSource, host: Option<&str>, color: bool) -> CheckRep
     found.warnings.extend(names::unresolvable(&config));
     problems.push_str(&format!("{report}{found}"));
     let facts = state.as_ref().map(|state| state.certificate_facts(now)).unwrap_or_default();
-    let explanation = match (&state, host) {
+    let explanation = match (&state, target) {
         (None, _) => String::new(),
-        (Some(state), Some(host)) => state.explain_host(host, now),
+        (Some(state), Some(target)) => state.explain_host(target, now),
         (Some(_), None) => explain(&config, &facts),
     };
     CheckReport { good: state.is_some() && found.errors.is_empty(), problems, explanation }

@@ -35,8 +35,10 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// What a field of this name means, in any case. Only a head can tell whether it is [`Kind::Nominated`], and only the operator whether it
+    /// is dropped as [`Kind::Underscore`].
     #[inline]
-    pub(super) fn of(name: &[u8]) -> Self {
+    pub fn of(name: &[u8]) -> Self {
         let begins =
             |prefix: &[u8]| name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
         let Some(first) = name.first() else { return Self::Other };

@@ -11,7 +11,7 @@ use super::framing::{Coding, Facts, Framing};
 use super::head::{HeadLimits, HeadProgress, run};
 use super::host::Host;
 use super::lines::{Lines, Stop};
-use super::scan::{TOKEN, class};
+use super::scan::{TOKEN, class, is_token};
 
 /// What a request asks for: a token. Methods are case-sensitive.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,8 +29,7 @@ impl<'a> Method<'a> {
 
     /// A method that was kept or comes from another protocol, if it is a token.
     pub fn new(text: &'a [u8]) -> Option<Self> {
-        let is_token = !text.is_empty() && text.iter().all(|byte| class(*byte) & TOKEN != 0);
-        is_token.then_some(Self(text))
+        is_token(text).then_some(Self(text))
     }
 
     /// As it is written.

@@ -30,6 +30,11 @@ pub(super) fn class(byte: u8) -> u8 {
     CLASSES[byte as usize]
 }
 
+/// Whether this is a token (RFC 9110 §5.6.2): a method, or the name of a field.
+pub fn is_token(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|byte| class(*byte) & TOKEN != 0)
+}
+
 /// Whether a text is this one, which has no capital letters. Only for text without control bytes: CR would be taken for `-`.
 pub(super) fn is_text(text: &[u8], lower: &[u8]) -> bool {
     text.len() == lower.len() && text.iter().zip(lower).all(|(byte, lower)| byte | 0x20 == *lower)

@@ -1,0 +1,124 @@
+//! HTTP mode in sentences: what backends receive, which routes there are, and which one a request takes.
+//!
+//! In: the model, and a request for `handfast check --explain URL`. Out: lines of a text. The route is found by the same code that finds
+//! it for requests.
+
+use handfast_text::duration;
+use handfast_text::size;
+use handfast_text::units::counted;
+
+use super::phrases::{backend_tls, backends, list};
+use super::target::ExplainRequest;
+use crate::model::{BackendVersion, Forwarded, Http, RequestRoute, RouteAction, Service};
+use crate::request_table::RequestTable;
+
+/// What HTTP mode does with every request, and each route.
+pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
+    let version = match http.backend_version {
+        BackendVersion::Http1 => "HTTP/1.1",
+        BackendVersion::Http2 => "HTTP/2",
+    };
+    let pool = &http.pool;
+    let kept = match pool.connections {
+        0 => "opens a connection to a backend for each".to_owned(),
+        most => format!(
+            "keeps up to {} to each backend for the next one, for {} and {}",
+            counted(most as u64, "connection"),
+            duration::written(pool.idle),
+            counted(pool.requests.into(), "request")
+        ),
+    };
+    let mut lines = vec![format!("forwards HTTP requests to backends by {version}, and {kept}")];
+    lines.extend(fields(http));
+    lines.extend(http.body_limit.map(|most| format!("refuses content of more than {}", size::written(most))));
+    lines.extend(http.routes.iter().map(|route| {
+        format!("{} by the route `{}`: {}", conditions(route), route.name, action(service, route))
+    }));
+    lines
+}
+
+/// The fields that backends receive from the proxy.
+fn fields(http: &Http) -> Vec<String> {
+    let Forwarded { x_forwarded, standard, trusted } = &http.forwarded;
+    let names = ["X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"].into_iter();
+    let names: Vec<&str> = names.filter(|_| *x_forwarded).chain(standard.then_some("Forwarded")).collect();
+    let mut sentence = match names.is_empty() {
+        true => "does not name the client to backends".to_owned(),
+        false => format!("names the client to backends in {}", list(names)),
+    };
+    sentence.push_str("; such fields that clients send are removed");
+    if !trusted.is_empty() {
+        sentence.push_str(&format!(", except those from {}, which are continued", list(trusted)));
+    }
+    let id =
+        http.request_id.as_ref().map(|name| format!("sends backends an identifier of the request in {name}"));
+    std::iter::once(sentence).chain(id).collect()
+}
+
+/// The requests that a route is for.
+fn conditions(route: &RequestRoute) -> String {
+    let mut text = "requests".to_owned();
+    if !route.methods.is_empty() {
+        text = format!("{} requests", list(&route.methods));
+    }
+    if !route.hosts.is_empty() {
+        text.push_str(&format!(" for {}", list(&route.hosts)));
+    }
+    if let Some(path) = &route.path {
+        text.push_str(&format!(" below {path}"));
+    }
+    if !route.headers.is_empty() {
+        text.push_str(&format!(" with {}", list(headers(route))));
+    }
+    text
+}
+
+fn headers(route: &RequestRoute) -> impl Iterator<Item = String> {
+    route.headers.iter().map(|(name, value)| match value {
+        Some(value) => format!("{name}: {value}"),
+        None => name.to_string(),
+    })
+}
+
+fn action(service: &Service, route: &RequestRoute) -> String {
+    match &route.action {
+        RouteAction::Inherit => "they go where their connection goes".to_owned(),
+        RouteAction::RedirectToHttps(status) => format!("they are redirected to https with status {status}"),
+        RouteAction::Backends(list, own_tls) => {
+            let tls = own_tls.as_ref().unwrap_or(&service.backend_tls).as_ref();
+            let how = tls.map_or_else(|| "speaks plain text with them".to_owned(), backend_tls);
+            format!("they go to {}; it {how}", backends(list, service.balance))
+        }
+    }
+}
+
+/// Which route a request takes, and which ones others for the same URL take.
+pub(super) fn request(service: &Service, http: &Http, host: &str, request: &ExplainRequest) -> Vec<String> {
+    let table = RequestTable::new(service);
+    let path = request.path.as_str();
+    let find = |method: &str, has: &dyn Fn(&str, Option<&str>) -> bool| {
+        table.find(host.as_bytes(), path.as_bytes(), method.as_bytes(), has)
+    };
+    let usual = find("GET", &|_, _| false);
+    let taken = |route: Option<usize>| match route.map(|route| &http.routes[route]) {
+        Some(route) => format!("takes the route `{}`: {}", route.name, action(service, route)),
+        None => "takes no route: it goes where its connection goes".to_owned(),
+    };
+    let mut lines = vec![format!("a request for {path} (GET) {}", taken(usual))];
+    // Routes may depend on more than a URL.
+    for (index, route) in http.routes.iter().enumerate().filter(|(index, _)| Some(*index) != usual) {
+        let method = route.methods.first().map_or("GET", String::as_str);
+        let has = |name: &str, value: Option<&str>| {
+            let mut fields = route.headers.iter();
+            fields.any(|(known, given)| **known == *name && (value.is_none() || value == given.as_deref()))
+        };
+        if find(method, &has) == Some(index) {
+            let with = (!route.headers.is_empty()).then(|| format!(" with {}", list(headers(route))));
+            lines.push(format!("  by {method}{} it {}", with.unwrap_or_default(), taken(Some(index))));
+        }
+    }
+    if usual.is_none_or(|route| !matches!(http.routes[route].action, RouteAction::RedirectToHttps(_))) {
+        lines.extend(fields(http));
+    }
+    lines
+}

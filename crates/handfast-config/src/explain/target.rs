@@ -1,0 +1,94 @@
+//! What `handfast check --explain` is asked about: a name, or the URL of a request.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
+
+use crate::scalar::asked_name;
+
+/// A client's name to explain, or its request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainTarget {
+    /// The host, in lower case and without a port; an IPv6 address in its brackets.
+    pub host: String,
+    /// The rest of the URL, if it is one.
+    pub request: Option<ExplainRequest>,
+}
+
+/// What a URL has beside its host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainRequest {
+    /// Whether it begins with `https://`; else with `http://`.
+    pub is_https: bool,
+    /// The port, if one is written.
+    pub port: Option<u16>,
+    /// The path and the query.
+    pub path: String,
+}
+
+impl ExplainTarget {
+    /// The name that a client asks for in its hello (SNI); `None` for an address (RFC 6066 §3).
+    pub fn server_name(&self) -> Option<&str> {
+        let is_address = self.host.starts_with('[') || self.host.parse::<IpAddr>().is_ok();
+        (!is_address).then_some(self.host.as_str())
+    }
+}
+
+impl fmt::Display for ExplainTarget {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(ExplainRequest { is_https, port, path }) = &self.request else {
+            return to.write_str(&self.host);
+        };
+        let scheme = if *is_https { "https" } else { "http" };
+        let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+        write!(to, "{scheme}://{}{port}{path}", self.host)
+    }
+}
+
+impl FromStr for ExplainTarget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || {
+            "expected a host name, such as www.example.org, or a URL, such as https://www.example.org/path"
+                .to_owned()
+        };
+        let Some((scheme, rest)) = text.split_once("://") else {
+            let host = asked_name(text).ok_or_else(expected)?;
+            return Ok(Self { host, request: None });
+        };
+        let is_https = match scheme.to_ascii_lowercase().as_str() {
+            "https" => true,
+            "http" => false,
+            _ => return Err(expected()),
+        };
+        // A fragment is never sent.
+        let rest = rest.split_once('#').map_or(rest, |(sent, _)| sent);
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("expected a URL as clients send it: write %20 for a space".to_owned());
+        }
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        let (host, port) = host_and_port(authority).ok_or_else(expected)?;
+        Ok(Self { host, request: Some(ExplainRequest { is_https, port, path }) })
+    }
+}
+
+fn host_and_port(authority: &str) -> Option<(String, Option<u16>)> {
+    let end = match authority.starts_with('[') {
+        true => authority.find(']')? + 1,
+        false => authority.find(':').unwrap_or(authority.len()),
+    };
+    let (host, port) = authority.split_at(end);
+    let port = match port {
+        "" => None,
+        port => Some(port.strip_prefix(':')?.parse().ok()?),
+    };
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let host = match (inner, host.parse::<IpAddr>()) {
+        (Some(inner), _) => format!("[{}]", inner.parse::<Ipv6Addr>().ok()?),
+        (None, Ok(address)) => address.to_string(),
+        (None, Err(_)) => asked_name(host)?,
+    };
+    Some((host, port))
+}

@@ -1,0 +1,180 @@
+//! Tests of what is said about HTTP mode, and about one request.
+
+use super::*;
+
+const SHOP: &str = r#"
+[[service]]
+name = "shop"
+listen = "*:443"
+backend = ["10.0.0.1:80", "10.0.0.2:80"]
+certificate = "/a.pem"
+mode = "http"
+plain-http = "redirect"
+[service.http]
+backend-version = "h2"
+forwarded = "both"
+trust-forwarded-from = ["10.0.0.0/8", "192.0.2.7"]
+max-body = "10MiB"
+[[service.rule]]
+names = "b.example"
+backend = "10.0.0.3:80"
+[[service.route]]
+name = "api"
+hosts = "*.example"
+path = "/api"
+methods = ["PUT", "POST"]
+headers = ["x-beta", "x-tenant: blue"]
+backend = "10.0.0.4:80"
+[service.route.backend-tls]
+ca = "/ca.pem"
+[[service.route]]
+path = "/api/old"
+[[service.route]]
+name = "all"
+path = "/api"
+backend = "10.0.0.5:80"
+
+[[service]]
+name = "plain"
+listen = "127.0.0.1:80"
+backend = "10.0.0.6:80"
+client-tls = false
+mode = "http"
+http = { pool = 0, forwarded = "off", request-id = "off" }
+[[service.route]]
+hosts = "a.example"
+redirect = "https"
+
+[[service]]
+name = "bytes"
+listen = "127.0.0.1:8443"
+backend = "10.0.0.7:80"
+certificate = "/a.pem"
+"#;
+
+fn config() -> Config {
+    let (config, warnings) =
+        parse("handfast.toml", SHOP, &|_| false).unwrap_or_else(|wrong| panic!("{wrong:#?}"));
+    assert_eq!(warnings, []);
+    config
+}
+
+/// What is said of a target by the service at this index; empty where it does not listen on the port.
+fn of(index: usize, target: &str) -> String {
+    let target = target.parse().expect("a target");
+    explain_host(&config().services[index], &target, &[]).unwrap_or_default()
+}
+
+fn assert_has(text: &str, lines: &[&str]) {
+    for line in lines {
+        assert!(text.lines().any(|known| known.trim_start() == *line), "no line `{line}` in:\n{text}");
+    }
+}
+
+const API: &str = "they go to 10.0.0.4:80; it speaks TLS with them by policy 2026-11 (the default); it asks them for a certificate for \
+                   their name that /ca.pem makes good; it offers the application protocols h2";
+const FIELDS: &str = "names the client to backends in X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host and Forwarded; such fields that \
+                      clients send are removed, except those from 10.0.0.0/8 and 192.0.2.7, which are continued";
+
+#[test]
+fn http_mode_and_its_routes_are_described() {
+    let text = explain(&config(), &[]);
+    let route = format!(
+        "PUT and POST requests for *.example below /api with x-beta and x-tenant: blue by the route `api`: {API}"
+    );
+    assert_has(
+        &text,
+        &[
+            "forwards HTTP requests to backends by HTTP/2, and keeps up to 256 connections to each backend for the next one, for 30s and \
+             1,000 requests",
+            FIELDS,
+            "sends backends an identifier of the request in x-request-id",
+            "refuses content of more than 10MiB",
+            &route,
+            "requests below /api/old by the route `route 2`: they go where their connection goes",
+            "agrees on the application protocols h2 and http/1.1, in this order",
+            "forwards HTTP requests to backends by HTTP/1.1, and opens a connection to a backend for each",
+            "does not name the client to backends; such fields that clients send are removed",
+            "requests for a.example by the route `route 1`: they are redirected to https with status 308",
+        ],
+    );
+}
+
+#[test]
+fn the_route_of_a_request_is_named_with_its_backends_and_fields() {
+    let all = "they go to 10.0.0.5:80; it speaks plain text with them";
+    assert_has(
+        &of(0, "https://a.example/api/x?y=1"),
+        &[
+            &format!("a request for /api/x?y=1 (GET) takes the route `all`: {all}"),
+            &format!("by PUT with x-beta and x-tenant: blue it takes the route `api`: {API}"),
+            FIELDS,
+            "sends backends an identifier of the request in x-request-id",
+        ],
+    );
+    let other = of(0, "https://b.example");
+    assert_has(&other, &["a request for / (GET) takes no route: it goes where its connection goes"]);
+    assert!(other.contains("for b.example it goes to 10.0.0.3:80"), "{other}");
+    assert!(!other.contains("`api`"), "{other}");
+    assert_has(
+        &of(0, "https://a.example/api/old"),
+        &["a request for /api/old (GET) takes the route `route 2`: they go where their connection goes"],
+    );
+    let redirected = of(1, "http://a.example/x");
+    assert_has(
+        &redirected,
+        &["a request for /x (GET) takes the route `route 1`: they are redirected to https with status 308"],
+    );
+    assert!(!redirected.contains("names the client"), "{redirected}");
+}
+
+#[test]
+fn a_url_is_about_services_of_its_scheme_and_port() {
+    assert_has(
+        &of(0, "http://a.example/"),
+        &["clients speak TLS here, and this is plain HTTP: it is redirected to https with status 308"],
+    );
+    assert_has(
+        &of(2, "http://a.example/"),
+        &["clients speak TLS here, and this is plain HTTP: it is answered with status 400"],
+    );
+    assert_has(&of(1, "https://a.example/"), &["clients speak plain text here: there is no https"]);
+    assert_has(&of(2, "https://a.example/x"), &["relays bytes: requests are not read (`mode = \"tcp\"`)"]);
+    let heard: Vec<bool> = (0..3).map(|index| !of(index, "https://a.example:8443/").is_empty()).collect();
+    assert_eq!(heard, [false, false, true]);
+    // A name alone is about every service, as before.
+    assert!((0..3).all(|index| !of(index, "a.example").is_empty()));
+    assert!(!of(2, "a.example").contains("relays bytes"));
+}
+
+#[test]
+fn a_target_is_a_name_or_a_url() {
+    for (text, shown, name) in [
+        ("A.Example.", "a.example", Some("a.example")),
+        ("https://A.example", "https://a.example/", Some("a.example")),
+        ("HTTP://a.example:81/B/%20?c=/#d", "http://a.example:81/B/%20?c=/", Some("a.example")),
+        ("https://a.example?x", "https://a.example/?x", Some("a.example")),
+        ("https://192.0.2.7/", "https://192.0.2.7/", None),
+        ("https://[2001:db8:0::1]:443", "https://[2001:db8::1]:443/", None),
+    ] {
+        let target: ExplainTarget = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!((target.to_string().as_str(), target.server_name()), (shown, name), "{text}");
+    }
+    for text in [
+        "",
+        "a.example/x",
+        "a.example:443",
+        "192.0.2.7",
+        "*.example",
+        "ftp://a.example/",
+        "https://",
+        "https:///x",
+        "https://user@a.example/",
+        "https://a.example:x/",
+        "https://a.example:70000/",
+        "https://[a.example]/",
+        "https://a.example/a b",
+    ] {
+        assert!(text.parse::<ExplainTarget>().is_err(), "{text}");
+    }
+}

@@ -1,0 +1,198 @@
+//! HTTP mode: `mode` and `[service.http]`, and which keys contradict it.
+
+use handfast_wire::http1::HeadLimits;
+
+use super::Around;
+use super::proxy_protocol::check_senders;
+use crate::check::{no_effect, warn_no_effect};
+use crate::keys;
+use crate::kind::{List, Protocol};
+use crate::model::{
+    BackendAlpn, BackendVersion, Forwarded, Http, HttpTimeouts, PoolLimits, ProxyProtocol, RequestRoute,
+    Source,
+};
+use crate::problem::Fault;
+use crate::reading::values;
+use crate::schema::{Entry, Key};
+use crate::table::Table;
+
+/// The application protocols of HTTP mode, best first.
+const PROTOCOLS: [&str; 2] = ["h2", "http/1.1"];
+
+/// Reads `mode` and reports sections that need `mode = "http"`. Out: the version towards backends; `None`: the service relays bytes.
+pub(super) fn mode(service: &Table<'_>) -> Option<BackendVersion> {
+    let mode = service.optional(&keys::MODE);
+    // A word that is no mode is reported; nothing is known of the rest then.
+    if mode == Some(false) || service.written(&keys::MODE).is_none() {
+        for inner in [&keys::HTTP, &keys::ROUTE] {
+            let Some(span) = service.span_of(inner) else { continue };
+            let what = format!("`{}` has no effect: the service relays bytes (`mode = \"tcp\"`)", inner.name);
+            let hint = format!("add `mode = \"http\"` to [[service]], or remove {}", inner.header);
+            service.reading().error(&span, Fault::new(what).hint(hint));
+        }
+    }
+    let section = service.inner(&keys::HTTP);
+    mode.unwrap_or_default().then(|| section.or_default(&keys::BACKEND_VERSION))
+}
+
+/// Reads `[service.http]`, also where it has no effect, for the problems in it; `have_addresses`: whether some clients have one.
+pub(super) fn http(
+    service: &Table<'_>,
+    around: &Around<'_>,
+    routes: Vec<RequestRoute>,
+    have_addresses: bool,
+) -> Option<Http> {
+    let section = service.inner(&keys::HTTP);
+    let (x_forwarded, standard) = section.or_default(&keys::FORWARDED);
+    let trusted = section.optional(&keys::TRUST_FORWARDED_FROM).unwrap_or_default();
+    if !around.listen.is_empty() && around.http.is_some() {
+        check_senders(&section, &trusted, around.listen, have_addresses, "each can claim any address");
+    }
+    let http = Http {
+        backend_version: section.or_default(&keys::BACKEND_VERSION),
+        forwarded: Forwarded { x_forwarded, standard, trusted: values(trusted) },
+        request_id: section.or_default(&keys::REQUEST_ID),
+        head: head(&section),
+        body_limit: section.optional(&keys::MAX_BODY).map(|most| most as u64),
+        timeouts: HttpTimeouts {
+            idle: section.or_default(&keys::HTTP_IDLE),
+            head: section.or_default(&keys::HEAD_TIMEOUT),
+            content: section.or_default(&keys::CONTENT_TIMEOUT),
+            answer: section.or_default(&keys::ANSWER_TIMEOUT),
+        },
+        pool: pool(&section),
+        streams: section.or_default(&keys::MAX_STREAMS),
+        retries: section.or_default(&keys::RETRIES),
+        count_failures: section.or_default(&keys::COUNT_FAILURES),
+        routes,
+    };
+    around.http.map(|_| http)
+}
+
+fn head(section: &Table<'_>) -> HeadLimits {
+    let limits = HeadLimits {
+        head: section.or_default(&keys::MAX_HEAD),
+        start_line: section.or_default(&keys::MAX_START_LINE),
+        fields: section.or_default(&keys::MAX_FIELDS),
+        underscores: section.or_default(&keys::UNDERSCORES),
+    };
+    if limits.start_line > limits.head {
+        let what = "`max-start-line` is never reached: the whole head has fewer bytes, see `max-head`";
+        section.warn(&keys::MAX_START_LINE, Fault::new(what));
+    }
+    limits
+}
+
+fn pool(section: &Table<'_>) -> PoolLimits {
+    let pool = PoolLimits {
+        connections: section.or_default(&keys::POOL),
+        idle: section.or_default(&keys::POOL_IDLE),
+        requests: section.or_default(&keys::POOL_REQUESTS),
+    };
+    if pool.connections == 0 {
+        for key in [&keys::POOL_IDLE as &dyn Entry, &keys::POOL_REQUESTS] {
+            warn_no_effect(section, key, "no connection is kept for another request (`pool = 0`)");
+        }
+    }
+    pool
+}
+
+/// Reports keys that cannot go with `mode = "http"`.
+pub(super) fn check_keys(service: &Table<'_>) {
+    let mode = service.written(&keys::MODE).unwrap_or_default();
+    let fault = |what: &str, hint: &str| Fault::new(what).hint(hint).see(mode.clone(), "asked for here");
+    let starttls = fault(
+        "clients of HTTP speak TLS from the first byte: `starttls` cannot go with `mode = \"http\"`",
+        "remove `starttls`, or serve that protocol by a separate service",
+    );
+    service.error(&keys::STARTTLS, starttls);
+    let passed_through = fault(
+        "requests cannot be read in TLS that is passed through: `pass-through` cannot go with `mode = \"http\"`",
+        "remove `pass-through`, or serve these names by a separate service",
+    );
+    if service.optional(&keys::PASS_THROUGH) == Some(true) {
+        service.error(&keys::PASS_THROUGH, passed_through.clone());
+    }
+    for rule in service.inner_list(&keys::RULE) {
+        if rule.optional(&keys::RULE_PASS_THROUGH) == Some(true) {
+            rule.error(&keys::RULE_PASS_THROUGH, passed_through.clone());
+        }
+    }
+    // Where clients are plain, that is the reason, and reported with the rest of their keys.
+    if service.or_default(&keys::CLIENT_TLS) {
+        let why = "messages of HTTP show where they end, and a part is never taken for the whole";
+        no_effect(service, [&keys::MISSING_CLOSE_NOTIFY as &dyn Entry], why);
+    }
+}
+
+/// Reports connections to backends that belong to one client, and would be kept for the requests of others.
+pub(super) fn check_pool(
+    service: &Table<'_>,
+    http: &Http,
+    proxy_protocol: &ProxyProtocol,
+    source: Option<&Source>,
+) {
+    if http.pool.connections == 0 {
+        return;
+    }
+    let fault = |what: &str| {
+        let fault = Fault::new(format!(
+            "a connection {what} belongs to one client, and must not be kept for the requests of others"
+        ));
+        fault.hint("set `pool = 0` in [service.http]")
+    };
+    if proxy_protocol.send.is_some() {
+        service.inner(&keys::PROXY_PROTOCOL).error(&keys::SEND, fault("with a PROXY header"));
+    }
+    if source == Some(&Source::Client) {
+        service.error(&keys::SOURCE, fault("from the client's own address"));
+    }
+}
+
+/// The protocols that are agreed on with the clients of a service.
+pub(super) fn client_alpn(service: &Table<'_>, http: Option<BackendVersion>) -> Vec<String> {
+    check_client_alpn(service, &keys::ALPN, http);
+    let without = || http.map(|_| PROTOCOLS.map(str::to_owned).into()).unwrap_or_default();
+    service.optional(&keys::ALPN).map_or_else(without, values)
+}
+
+/// Reports protocols that are not HTTP; `key` is that of a service or of a rule.
+pub(super) fn check_client_alpn(
+    section: &Table<'_>,
+    key: &Key<List<Protocol>>,
+    http: Option<BackendVersion>,
+) {
+    let written = http.and_then(|_| section.optional(key)).unwrap_or_default();
+    for protocol in written.iter().filter(|protocol| !PROTOCOLS.contains(&protocol.value.as_str())) {
+        let what = format!("`{}` cannot be spoken with `mode = \"http\"`", protocol.value);
+        let hint = "list only `h2` and `http/1.1`, or leave `alpn` out";
+        section.reading().error(&protocol.span, Fault::new(what).hint(hint));
+    }
+}
+
+/// The protocols that are offered to backends, where the version is known, and what contradicts it in their section.
+pub(super) fn backend_alpn(section: &Table<'_>, version: BackendVersion) -> BackendAlpn {
+    let protocol = match version {
+        BackendVersion::Http1 => PROTOCOLS[1],
+        BackendVersion::Http2 => PROTOCOLS[0],
+    };
+    let fits = BackendAlpn::Own(vec![protocol.to_owned()]);
+    let written = section.optional(&keys::BACKEND_ALPN);
+    // A server that is not offered anything speaks HTTP/1.1.
+    let is_silent =
+        version == BackendVersion::Http1 && written.as_ref() == Some(&BackendAlpn::Own(Vec::new()));
+    if written.is_some_and(|written| written != fits) && !is_silent {
+        let what = format!("this contradicts `backend-version`: requests go to backends by `{protocol}`");
+        let hint = "remove `alpn`, or change `backend-version` in [service.http]";
+        section.error(&keys::BACKEND_ALPN, Fault::new(what).hint(hint));
+    }
+    let starttls = Fault::new(
+        "backends of HTTP speak TLS from the first byte: `starttls` cannot go with `mode = \"http\"`",
+    );
+    section.error(&keys::BACKEND_STARTTLS, starttls.hint("remove `starttls`"));
+    if version == BackendVersion::Http2 {
+        let why = "messages of HTTP/2 show where they end";
+        no_effect(section, [&keys::BACKEND_MISSING_CLOSE_NOTIFY as &dyn Entry], why);
+    }
+    if is_silent { BackendAlpn::Own(Vec::new()) } else { fits }
+}

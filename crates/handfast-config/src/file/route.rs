@@ -1,0 +1,108 @@
+//! Routes for requests, from `[[service.route]]` to the model, and those that no request reaches.
+
+use super::{Around, backend_tls};
+use crate::check::{self, no_effect_of_section};
+use crate::keys;
+use crate::model::{Clients, RequestRoute, RouteAction};
+use crate::problem::Fault;
+use crate::reading::{Written, values};
+use crate::schema::{Key, ValueKind};
+use crate::table::Table;
+
+/// The number of routes that are compared with each other; this bounds the cost.
+const MOST_COMPARED: usize = 500;
+
+/// The routes in the order written; `None` when something is wrong with one, which is then noted.
+pub(super) fn routes(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<RequestRoute>> {
+    let sections = service.inner_list(&keys::ROUTE);
+    check::names(&sections, &keys::ROUTE_NAME, "routes");
+    let routes: Vec<Option<RequestRoute>> =
+        sections.iter().enumerate().map(|(index, section)| route(section, index, around)).collect();
+    if around.http.is_some() {
+        check_reachable(&sections, &routes);
+    }
+    routes.into_iter().collect()
+}
+
+fn route(section: &Table<'_>, index: usize, around: &Around<'_>) -> Option<RequestRoute> {
+    let name = section.optional(&keys::ROUTE_NAME);
+    let hosts = whole_list(section, &keys::ROUTE_HOSTS);
+    let path = section.optional(&keys::ROUTE_PATH);
+    let is_path_wrong = path.is_none() && section.written(&keys::ROUTE_PATH).is_some();
+    let methods = whole_list(section, &keys::ROUTE_METHODS);
+    let headers = whole_list(section, &keys::ROUTE_HEADERS);
+    let action = action(section, around);
+    if is_path_wrong {
+        return None;
+    }
+    Some(RequestRoute {
+        name: name.unwrap_or_else(|| format!("route {}", index + 1)).into(),
+        hosts: hosts?,
+        path: path.map(Into::into),
+        methods: methods?,
+        headers: headers?,
+        action: action?,
+    })
+}
+
+/// A list whose items are all right. A condition that is wrong must not count as one that is not there.
+fn whole_list<K: ValueKind<Value = Vec<Written<T>>>, T>(section: &Table<'_>, key: &Key<K>) -> Option<Vec<T>> {
+    let written = section.item(key).map_or(0, |item| item.value.as_array().map_or(1, |list| list.len()));
+    let list = section.list(key);
+    (list.len() == written).then_some(list)
+}
+
+fn action(section: &Table<'_>, around: &Around<'_>) -> Option<RouteAction> {
+    let backends = section.optional(&keys::ROUTE_BACKEND);
+    let listed = backends.as_deref().unwrap_or_default();
+    check::backends(section, &keys::ROUTE_BACKEND, around.listen, listed);
+    let own_tls = section.read(&keys::ROUTE_BACKEND_TLS, |inner| backend_tls::read(inner, around.http));
+    if let Some(tls) = own_tls.as_ref().and_then(Option::as_ref).or(around.backend_tls) {
+        backend_tls::check_names(section, tls, listed);
+    }
+    let redirect = section.optional(&keys::ROUTE_REDIRECT);
+    let has_backend = section.written(&keys::ROUTE_BACKEND).is_some();
+    if redirect.is_some() {
+        check_redirect(section, around.clients, has_backend);
+    }
+    if !has_backend {
+        let why = "the route has no `backend`; the backends of the connection have their own TLS";
+        no_effect_of_section(section, &keys::ROUTE_BACKEND_TLS, why);
+    }
+    let own_tls = own_tls?.map(|tls| tls.value);
+    Some(match (backends, redirect) {
+        (Some(backends), _) => RouteAction::Backends(values(backends).into(), own_tls),
+        (None, Some(status)) => RouteAction::RedirectToHttps(status),
+        (None, None) => RouteAction::Inherit,
+    })
+}
+
+fn check_redirect(section: &Table<'_>, clients: Clients, has_backend: bool) {
+    if has_backend {
+        let fault = Fault::new("a route has a `backend` or a `redirect`: a request gets one response");
+        let backend = section.written(&keys::ROUTE_BACKEND).unwrap_or_default();
+        let fault = fault.hint("remove one of them").see(backend, "the backend");
+        section.error(&keys::ROUTE_REDIRECT, fault);
+    }
+    if clients != Clients::Plain {
+        let what = "clients speak TLS here, so they would be redirected to where they are, forever";
+        let hint = "write the route for a service with `client-tls = false`; for plain HTTP on this port there is \
+                    `plain-http = \"redirect\"` in [[service]]";
+        section.error(&keys::ROUTE_REDIRECT, Fault::new(what).hint(hint));
+    }
+}
+
+/// Reports routes behind one that matches all of their requests.
+fn check_reachable(sections: &[Table<'_>], routes: &[Option<RequestRoute>]) {
+    let known =
+        || sections.iter().zip(routes).filter_map(|(section, route)| Some((section, route.as_ref()?)));
+    for (at, (section, route)) in known().enumerate().take(MOST_COMPARED) {
+        let Some((first, earlier)) = known().take(at).find(|(_, earlier)| earlier.covers(route)) else {
+            continue;
+        };
+        let what =
+            format!("`{}` is never reached: `{}` matches its requests first", route.name, earlier.name);
+        let fault = Fault::new(what).hint("write it before that route, or remove it");
+        section.reading().error(section.span(), fault.see(first.span().clone(), "that route"));
+    }
+}

@@ -1,0 +1,425 @@
+//! HTTP mode: what is read, what cannot go with it, and which routes cannot be meant.
+
+use handfast_wire::http1::{HeadLimits, Underscores};
+
+use super::super::super::model::{
+    BackendAlpn, BackendVersion, Forwarded, Http, HttpTimeouts, PoolLimits, ProxySender, RequestRoute,
+    RouteAction, Target,
+};
+use super::*;
+
+/// A service in HTTP mode; what a test adds begins in line 7.
+fn shop(lines: &str) -> String {
+    format!("{WEB}mode = \"http\"\n{lines}\n")
+}
+
+fn http(lines: &str) -> Http {
+    let config = good(&shop(lines));
+    config.services[0].http.clone().expect("it is in HTTP mode")
+}
+
+/// What is said of a text: severity, line, the message and the hint.
+fn told(text: &str) -> Vec<String> {
+    let problems = match read(text) {
+        Ok((_, warnings)) => warnings,
+        Err(problems) => problems,
+    };
+    let words = |problem: &Problem| {
+        let hint = problem.hint.as_deref().unwrap_or("-");
+        format!("{} {} {} | {hint}", problem.severity.name(), problem.line(), problem.what)
+    };
+    problems.iter().map(words).collect()
+}
+
+#[test]
+fn five_lines_are_a_service_in_http_mode() {
+    let config = good(&shop(""));
+    let service = &config.services[0];
+    let expected = Http {
+        backend_version: BackendVersion::Http1,
+        forwarded: Forwarded { x_forwarded: true, standard: false, trusted: Vec::new() },
+        request_id: Some("x-request-id".into()),
+        head: HeadLimits::default(),
+        body_limit: None,
+        timeouts: HttpTimeouts {
+            idle: seconds(60),
+            head: seconds(10),
+            content: seconds(60),
+            answer: seconds(60),
+        },
+        pool: PoolLimits { connections: 256, idle: seconds(30), requests: 1000 },
+        streams: 100,
+        retries: 1,
+        count_failures: false,
+        routes: Vec::new(),
+    };
+    assert_eq!(service.http, Some(expected));
+    assert_eq!(service.tls.as_ref().expect("it has TLS").alpn, ["h2", "http/1.1"]);
+    assert_eq!(good(WEB).services[0].http, None);
+    assert_eq!(good(&format!("{WEB}mode = \"tcp\"\n")).services[0].http, None);
+}
+
+#[test]
+fn every_key_of_http_mode_is_read() {
+    let read = http(
+        "[service.http]\nbackend-version = \"h2\"\nforwarded = \"both\"\ntrust-forwarded-from = [\"10.0.0.0/8\", \"192.0.2.7\"]\n\
+         request-id = \"X-Trace\"\nmax-head = \"8KiB\"\nmax-start-line = \"4KiB\"\nmax-fields = 64\nunderscores = \"refuse\"\n\
+         max-body = \"1GiB\"\nidle = \"15s\"\nhead-timeout = \"5s\"\ncontent-timeout = \"none\"\nanswer-timeout = \"none\"\npool = 7\n\
+         pool-idle = \"4s\"\npool-requests = 9\nmax-streams = 8\nretries = 0\ncount-failures = true\n",
+    );
+    let prefix = |text: &str| ProxySender::Prefix(text.parse().expect("a prefix"));
+    let expected = Http {
+        backend_version: BackendVersion::Http2,
+        forwarded: Forwarded {
+            x_forwarded: true,
+            standard: true,
+            trusted: vec![prefix("10.0.0.0/8"), prefix("192.0.2.7")],
+        },
+        request_id: Some("x-trace".into()),
+        head: HeadLimits { head: 8192, start_line: 4096, fields: 64, underscores: Underscores::Refuse },
+        body_limit: Some(1 << 30),
+        timeouts: HttpTimeouts {
+            idle: seconds(15),
+            head: seconds(5),
+            content: Duration::ZERO,
+            answer: Duration::ZERO,
+        },
+        pool: PoolLimits { connections: 7, idle: seconds(4), requests: 9 },
+        streams: 8,
+        retries: 0,
+        count_failures: true,
+        routes: Vec::new(),
+    };
+    assert_eq!(read, expected);
+    let off = http("[service.http]\nforwarded = \"off\"\nrequest-id = \"off\"\n");
+    assert_eq!((off.forwarded.x_forwarded, off.forwarded.standard, off.request_id), (false, false, None));
+}
+
+#[test]
+fn routes_are_read_in_the_order_written() {
+    let routes = http(
+        "[[service.route]]\nname = \"api\"\nhosts = [\"API.example.org\", \"*.api.example.org\", \"[2001:db8:0::1]\"]\n\
+         path = \"/v2\"\nmethods = [\"GET\", \"M-SEARCH\"]\nheaders = [\"X-Beta\", \"X-Tenant:\t blue green \"]\n\
+         backend = [\"10.0.0.1:80\", \"10.0.0.2:80\"]\n[service.route.backend-tls]\nname = \"a.example\"\n\
+         [[service.route]]\npath = \"/\"\n",
+    )
+    .routes;
+    let [api, second] = &routes[..] else { panic!("{routes:?}") };
+    assert_eq!(&*api.name, "api");
+    assert_eq!(api.hosts, ["api.example.org", "*.api.example.org", "[2001:db8::1]"]);
+    assert_eq!(api.path.as_deref(), Some("/v2"));
+    assert_eq!(api.methods, ["GET", "M-SEARCH"]);
+    let fields = [("x-beta".into(), None), ("x-tenant".into(), Some("blue green".into()))];
+    assert_eq!(api.headers, fields);
+    let RouteAction::Backends(backends, Some(Some(tls))) = &api.action else { panic!("{api:?}") };
+    let targets: Vec<String> = backends.iter().map(|backend| backend.target.to_string()).collect();
+    assert_eq!(targets, ["10.0.0.1:80", "10.0.0.2:80"]);
+    assert_eq!(tls.name.as_deref(), Some("a.example"));
+    let expected = RequestRoute {
+        name: "route 2".into(),
+        hosts: Vec::new(),
+        path: Some("/".into()),
+        methods: Vec::new(),
+        headers: Vec::new(),
+        action: RouteAction::Inherit,
+    };
+    assert_eq!(*second, expected);
+}
+
+#[test]
+fn a_route_has_plain_backends_where_it_says_so_and_redirects_from_plain_services() {
+    let lines = "backend-tls = {}\n[[service.route]]\nbackend = \"10.0.0.1:80\"\n[service.route.backend-tls]\nmode = \"off\"\n";
+    let [RequestRoute { action: RouteAction::Backends(_, Some(None)), .. }] = &http(lines).routes[..] else {
+        panic!("{:?}", http(lines))
+    };
+    let plain = shop("client-tls = false\n[[service.route]]\nhosts = \"a.example\"\nredirect = \"https\"")
+        .replace(&format!("{}\n", "certificate = \"site.pem\""), "");
+    let http = good(&plain).services[0].http.clone().expect("it is in HTTP mode");
+    assert_eq!(http.routes[0].action, RouteAction::RedirectToHttps(308));
+}
+
+/// The backends of a route are dialled as others are: their family, their names and their TLS count.
+#[test]
+fn backends_of_routes_are_checked_with_those_of_the_service() {
+    let route = |backend: &str| format!("[[service.route]]\nbackend = \"{backend}\"");
+    for (lines, expected) in [
+        (
+            route("127.0.0.1:8443"),
+            "error 8 this backend is the service itself: connections would loop forever | -",
+        ),
+        (
+            format!("source = \"10.0.0.5\"\n{}", route("[::1]:80")),
+            "error 7 this address is IPv4, and a backend has IPv6: `[::1]:80` | -",
+        ),
+        (
+            format!("backend-tls = {{}}\n{}", route("unix:/run/x.sock")),
+            "error 9 a unix socket has no name that its certificate could be for | add `name = \"backend.example.org\"` to the section",
+        ),
+    ] {
+        assert_eq!(told(&shop(&lines)), [expected], "{lines}");
+    }
+    // A name is looked up, and one of several backends is picked.
+    good(&shop(&format!(
+        "balance = \"two-choices\"\nlimits = {{ resolve = \"30s\" }}\n{}",
+        route("a.example:80")
+    )));
+}
+
+#[test]
+fn backends_are_offered_the_version_that_is_spoken() {
+    let offered = |lines: &str| {
+        let config = good(&shop(lines));
+        config.services[0].backend_tls.clone().expect("backends have TLS").alpn
+    };
+    let own = |protocols: &[&str]| BackendAlpn::Own(protocols.iter().map(|&one| one.into()).collect());
+    assert_eq!(offered("backend-tls = {}"), own(&["http/1.1"]));
+    assert_eq!(offered("backend-tls = { alpn = [] }"), own(&[]));
+    assert_eq!(offered("backend-tls = { alpn = [\"http/1.1\"] }"), own(&["http/1.1"]));
+    assert_eq!(offered("http = { backend-version = \"h2\" }\nbackend-tls = {}"), own(&["h2"]));
+    let of_rule = good(&shop("[[service.rule]]\nnames = \"a.example\"\nbackend-tls = {}"));
+    let tls = of_rule.services[0].rules[0].backend_tls.clone().flatten().expect("backends have TLS");
+    assert_eq!(tls.alpn, own(&["http/1.1"]));
+    for (version, alpn) in
+        [("http/1.1", "[\"h2\"]"), ("http/1.1", "\"client\""), ("h2", "[]"), ("h2", "[\"h2\", \"http/1.1\"]")]
+    {
+        let expected = format!(
+            "error 7 this contradicts `backend-version`: requests go to backends by `{version}` | remove `alpn`, or change \
+             `backend-version` in [service.http]"
+        );
+        let lines =
+            format!("backend-tls = {{ alpn = {alpn} }}\nhttp = {{ backend-version = \"{version}\" }}");
+        assert_eq!(told(&shop(&lines)), [expected], "{lines}");
+    }
+}
+
+#[test]
+fn what_cannot_go_with_http_mode_is_told() {
+    for (lines, expected) in WRONG {
+        assert_eq!(told(&shop(lines)), [*expected], "{lines}");
+    }
+    for (lines, expected) in [
+        (
+            "http = { pool = 0 }",
+            "error 6 `http` has no effect: the service relays bytes (`mode = \"tcp\"`) | add `mode = \"http\"` to [[service]], or remove \
+             [service.http]",
+        ),
+        (
+            "[[service.route]]\npath = \"/a\"",
+            "error 6 `route` has no effect: the service relays bytes (`mode = \"tcp\"`) | add `mode = \"http\"` to [[service]], or remove \
+             [[service.route]]",
+        ),
+        // Nothing is said of sections where the mode is not known.
+        (
+            "mode = \"htp\"\nhttp = { pool = 0 }",
+            "error 6 `htp` is not one of the possible values | did you mean `http`?",
+        ),
+    ] {
+        assert_eq!(told(&format!("{WEB}{lines}\n")), [expected], "{lines}");
+    }
+    // Connections that are not kept may belong to one client.
+    good(&shop("[service.http]\npool = 0\n[service.proxy-protocol]\nsend = \"v2\""));
+    good(&shop("source = \"client\"\nhttp = { pool = 0 }"));
+}
+
+/// Lines of a service in HTTP mode, and the one problem that they make.
+const WRONG: &[(&str, &str)] = &[
+    (
+        "starttls = \"imap\"",
+        "error 7 clients of HTTP speak TLS from the first byte: `starttls` cannot go with `mode = \"http\"` | remove `starttls`, or serve \
+         that protocol by a separate service",
+    ),
+    (
+        "[[service.rule]]\nnames = \"a.example\"\npass-through = true",
+        "error 9 requests cannot be read in TLS that is passed through: `pass-through` cannot go with `mode = \"http\"` | remove \
+         `pass-through`, or serve these names by a separate service",
+    ),
+    (
+        "missing-close-notify = \"end\"",
+        "error 7 `missing-close-notify` has no effect: messages of HTTP show where they end, and a part is never taken for the whole | \
+         remove it, or change what the reason names",
+    ),
+    (
+        "alpn = [\"http/1.1\", \"imap\"]",
+        "error 7 `imap` cannot be spoken with `mode = \"http\"` | list only `h2` and `http/1.1`, or leave `alpn` out",
+    ),
+    (
+        "[[service.rule]]\nnames = \"a.example\"\nalpn = [\"imap\"]",
+        "error 9 `imap` cannot be spoken with `mode = \"http\"` | list only `h2` and `http/1.1`, or leave `alpn` out",
+    ),
+    (
+        "backend-tls = { starttls = \"smtp\" }",
+        "error 7 backends of HTTP speak TLS from the first byte: `starttls` cannot go with `mode = \"http\"` | remove `starttls`",
+    ),
+    (
+        "proxy-protocol = { send = \"v2\" }",
+        "error 7 a connection with a PROXY header belongs to one client, and must not be kept for the requests of others | set `pool = 0` \
+         in [service.http]",
+    ),
+    (
+        "source = \"client\"",
+        "error 7 a connection from the client's own address belongs to one client, and must not be kept for the requests of others | set \
+         `pool = 0` in [service.http]",
+    ),
+    (
+        "http = { max-head = \"8KiB\", max-start-line = \"9KiB\" }",
+        "warning 7 `max-start-line` is never reached: the whole head has fewer bytes, see `max-head` | -",
+    ),
+    ("http = { max-head = \"64KiB\" }", "error 7 64KiB is out of range | -"),
+    ("http = { max-body = \"0B\" }", "error 7 0B is out of range | -"),
+    (
+        "http = { pool = 0, pool-idle = \"1s\" }",
+        "warning 7 `pool-idle` has no effect: no connection is kept for another request (`pool = 0`) | -",
+    ),
+    (
+        "alpn = [\"http/1.1\"]\nhttp = { max-streams = 8 }",
+        "warning 8 `max-streams` has no effect: Handfast agrees on `h2` with no client, see `alpn` | -",
+    ),
+    (
+        "http = { trust-forwarded-from = \"unix\" }",
+        "warning 7 `unix` has no effect: no listener is a unix socket | -",
+    ),
+    (
+        "http = { trust-forwarded-from = \"0.0.0.0/0\" }",
+        "warning 7 `0.0.0.0/0` covers every client: each can claim any address | list the addresses of the proxies in front",
+    ),
+    (
+        "http = { request-id = \"Content-Length\" }",
+        "error 7 `Content-Length` has another meaning in HTTP | choose another name: `x-request-id`",
+    ),
+    (
+        "http = { request-id = \"x id\" }",
+        "error 7 `x id` is not the name of a field | names consist of letters, digits and `-`: `x-request-id`",
+    ),
+    (
+        "http = { backend-version = \"h2\" }\ncheck = { type = \"http\" }",
+        "warning 8 a check of type `http` asks by HTTP/1.1, but requests go to these backends by HTTP/2 | write `type = \"tcp\"` or `type = \
+         \"tls\"`, or the `port` of a server that speaks HTTP/1.1",
+    ),
+    // Routes.
+    (
+        "[[service.route]]\nname = \"a\"\npath = \"/a\"\n[[service.route]]\nname = \"a\"\npath = \"/b\"",
+        "error 11 two routes are called `a` | metrics and logs need different names",
+    ),
+    ("[[service.route]]\nname = \"a b\"", "error 8 `a b` cannot be a route's name | -"),
+    (
+        "[[service.route]]\npath = \"a\"",
+        "error 8 `a` cannot begin a path: it does not start with `/` | write `/a`",
+    ),
+    (
+        "[[service.route]]\npath = \"https://a/b\"",
+        "error 8 `https://a/b` cannot begin a path: it does not start with `/` | write the host in `hosts`, and here only the path",
+    ),
+    (
+        "[[service.route]]\npath = \"/a?b\"",
+        "error 8 `/a?b` cannot begin a path: what follows `?` is not part of a path | write `/a`",
+    ),
+    (
+        "[[service.route]]\npath = \"/#b\"",
+        "error 8 `/#b` cannot begin a path: what follows `#` is not part of a path | leave `path` out",
+    ),
+    (
+        "[[service.route]]\npath = \"/é\"",
+        "error 8 `/é` cannot begin a path: a request has no spaces, control characters or letters beyond ASCII there | write `%C3%A9`, \
+         as clients send it",
+    ),
+    (
+        "[[service.route]]\npath = \"/a/*\"",
+        "error 8 `/a/*` cannot begin a path: a `*` at its end has no meaning | write `/a`, which matches what is below it, too",
+    ),
+    (
+        "[[service.route]]\nmethods = \"GET, HEAD\"",
+        "error 8 `GET, HEAD` is not a method | write each method as a separate text: `[\"GET\", \"HEAD\"]`",
+    ),
+    (
+        "[[service.route]]\nmethods = \"get\"",
+        "error 8 `get` is not a method | write `GET`: methods are case-sensitive",
+    ),
+    (
+        "[[service.route]]\nheaders = \"x y: 1\"",
+        "error 8 `x y` is not the name of a field | names consist of letters, digits and `-`; a value follows a colon: `x-tenant: blue`",
+    ),
+    (
+        "[[service.route]]\nheaders = \"Host: a.example\"",
+        "error 8 the field `host` is no condition of a route | write its name in `hosts`",
+    ),
+    ("[[service.route]]\nheaders = \"x-a: \"", "error 8 `x-a:` has no value | write `x-a` for any value"),
+    (
+        "[[service.route]]\nheaders = \"x-a: \\u0000\"",
+        "error 8 this cannot be the value of `x-a` | remove the control characters: no field has them",
+    ),
+    ("[[service.route]]\nhosts = \"*\"", "error 8 `*` is not a host | leave `hosts` out to match every host"),
+    ("[[service.route]]\nhosts = \"::1\"", "error 8 `::1` is not a host | write `[::1]`"),
+    (
+        "[[service.route]]\nhosts = \"a.example:80\"",
+        "error 8 `a.example:80` is not a server name | a name alone, without scheme, port or path",
+    ),
+    (
+        "[[service.route]]\nredirect = \"https\"",
+        "error 8 clients speak TLS here, so they would be redirected to where they are, forever | write the route for a service with \
+         `client-tls = false`; for plain HTTP on this port there is `plain-http = \"redirect\"` in [[service]]",
+    ),
+    (
+        "[[service.route]]\nbackend-tls = {}",
+        "error 8 `backend-tls` has no effect: the route has no `backend`; the backends of the connection have their own TLS | remove it, \
+         or change what the reason names",
+    ),
+];
+
+#[test]
+fn a_route_that_is_never_reached_is_told() {
+    let never = |first: &str, second: &str| {
+        let text = shop(&format!("[[service.route]]\n{first}\n[[service.route]]\nname = \"b\"\n{second}"));
+        told(&text)
+            .iter()
+            .any(|told| told.contains("`b` is never reached: `route 1` matches its requests first"))
+    };
+    for (first, second) in [
+        ("", ""),
+        ("", "path = \"/a\""),
+        ("path = \"/a\"", "path = \"/a\""),
+        ("path = \"/a\"", "path = \"/a/b\"\nmethods = \"GET\""),
+        ("hosts = \"*.example\"", "hosts = [\"a.example\", \"*.example\"]"),
+        ("methods = [\"GET\", \"PUT\"]", "methods = \"PUT\""),
+        ("headers = \"x-a\"", "headers = [\"x-b\", \"x-a: 1\"]"),
+    ] {
+        assert!(never(first, second), "{first} | {second}");
+    }
+    for (first, second) in [
+        ("path = \"/a\"", ""),
+        ("path = \"/a\"", "path = \"/ab\""),
+        ("path = \"/a/\"", "path = \"/a\""),
+        ("hosts = \"a.example\"", ""),
+        ("hosts = \"a.example\"", "hosts = [\"a.example\", \"b.example\"]"),
+        ("hosts = \"*.example\"", "hosts = \"a.b.example\""),
+        ("methods = \"GET\"", "methods = [\"GET\", \"PUT\"]"),
+        ("headers = \"x-a: 1\"", "headers = \"x-a\""),
+        ("headers = \"x-a: 1\"", "headers = \"x-a: 2\""),
+        // A condition that is wrong does not count as one that is not there.
+        ("path = \"a\"", "path = \"/b\""),
+        ("methods = \"a b\"", "path = \"/b\""),
+    ] {
+        assert!(!never(first, second), "{first} | {second}");
+    }
+}
+
+#[test]
+fn everything_that_is_wrong_with_http_mode_is_told_at_once() {
+    let text = shop(
+        "starttls = \"imap\"\nalpn = [\"imap\"]\nhttp = { pool = -1 }\nproxy-protocol = { send = \"v1\" }\n\
+         [[service.route]]\npath = \"a\"\nmethods = \"get\"\n[[service.route]]\nheaders = \"a b\"\nbackend = \"x\"",
+    );
+    let lines: Vec<usize> = read(&text).expect_err("nothing is right").iter().map(Problem::line).collect();
+    assert_eq!(lines, [7, 8, 9, 10, 12, 13, 15, 16]);
+}
+
+#[test]
+fn targets_of_routes_are_looked_up_and_counted() {
+    let config = good(&shop("[[service.route]]\nname = \"api\"\nbackend = \"api.example:80\""));
+    let service = &config.services[0];
+    let routes = service.routes();
+    assert_eq!(routes.len(), 2);
+    assert_eq!(routes[1].backends.backends[0].target, Target::Name("api.example".into(), 80));
+    let demand = crate::ResourceDemand::from(&config);
+    let names: Vec<&str> = demand.groups.iter().map(|group| group.name.as_str()).collect();
+    assert_eq!(names, ["service web", "service web, api"]);
+}

@@ -1,0 +1,207 @@
+//! The keys of HTTP mode: how requests are read, forwarded and routed.
+
+use handfast_wire::http1::Underscores;
+
+use super::backend_tls::ROUTE_BACKEND_TLS;
+use super::limits::{DAY, HOUR, TENTH};
+use super::service::BACKEND;
+use crate::kind::*;
+use crate::model::BackendVersion;
+use crate::schema::section;
+
+section! {
+    /// How the requests of a service with `mode = "http"` are read, bounded and forwarded. All keys have defaults: the section may
+    /// be left out.
+    HTTP = "http", "[service.http]";
+
+    /// The version of HTTP towards the backends of the service, of its rules and of its routes. `h2`: agreed on by ALPN where
+    /// they have TLS, else with prior knowledge (h2c). Each client may use either version.
+    BACKEND_VERSION: Choice<BackendVersion> = "backend-version",
+        Choice(&[("http/1.1", BackendVersion::Http1), ("h2", BackendVersion::Http2)]),
+        default "\"http/1.1\"",
+        why "every HTTP server has it; gRPC needs `h2`",
+        example "\"h2\"", elsewhere "proto http-version proxy-http-version upstream-http-version backend-protocol";
+
+    /// The fields that name the client to backends. `x-forwarded`: `X-Forwarded-For`, `X-Forwarded-Proto` and
+    /// `X-Forwarded-Host`. `forwarded`: `Forwarded` (RFC 7239). All fields of these kinds that a client sends are removed, whichever is
+    /// written, unless `trust-forwarded-from` has the client.
+    FORWARDED: Choice<(bool, bool)> = "forwarded", Choice(&[
+        ("x-forwarded", (true, false)),
+        ("forwarded", (false, true)),
+        ("both", (true, true)),
+        ("off", (false, false)),
+    ]),
+        default "\"x-forwarded\"",
+        why "most servers and frameworks read these, and few read `Forwarded`",
+        example "\"both\"", elsewhere "forwardfor option-forwardfor x-forwarded-for forwarded-headers";
+
+    /// Addresses of the proxies in front. The fields that they send are kept, and continued by the proxy's own address; those of
+    /// all other clients are removed. `unix`: clients that connect to a unix socket of this service.
+    TRUST_FORWARDED_FROM: List<ProxySenders> = "trust-forwarded-from", List::of(ProxySenders),
+        absent "no client",
+        why "a sender of these fields can claim any address",
+        example "[\"10.0.0.0/8\", \"2001:db8::5\"]",
+        elsewhere "trusted-proxies trusted-ips set-real-ip-from real-ip-from xff-trusted";
+
+    /// The field with an identifier of the request, which is in the access log too; `off`: none is sent. One that a client of
+    /// `trust-forwarded-from` sends is kept.
+    REQUEST_ID: RequestIdField = "request-id", RequestIdField,
+        default "\"x-request-id\"",
+        why "with it, a line in a log of the backend is found in the access log; most frameworks read this name",
+        example "\"x-trace\"", elsewhere "unique-id unique-id-header request-id-header";
+
+    /// Most bytes of a request's head or trailers, and of a response's. A request beyond it is answered with 431, a response
+    /// with 502.
+    MAX_HEAD: Size = "max-head", Size(1024..=48 * 1024),
+        default "\"32KiB\"",
+        why "large cookies and tokens have 8 to 16 KiB; more is kept in memory for each client that sends slowly",
+        example "\"16KiB\"", elsewhere "large-client-header-buffers bufsize max-header-size header-limit";
+
+    /// Most bytes of the first line, which has the path and the query. A longer one is answered with 414.
+    MAX_START_LINE: Size = "max-start-line", Size(256..=48 * 1024),
+        default "\"16KiB\"",
+        why "browsers and search forms stay below 8 KiB",
+        example "\"8KiB\"", elsewhere "max-request-line max-uri limit-request-line";
+
+    /// Most fields of a head, and of trailers.
+    MAX_FIELDS: Count<usize> = "max-fields", Count(1..=1024),
+        default "128",
+        why "browsers send about 20; each one costs a search",
+        example "64", elsewhere "maxhdr max-headers limit-request-fields";
+
+    /// What happens to fields whose name has an underscore. `drop`: they are not forwarded. `refuse`: the request is answered
+    /// with 400. `forward`: they are forwarded.
+    UNDERSCORES: Choice<Underscores> = "underscores", Choice(&[
+        ("drop", Underscores::Drop),
+        ("refuse", Underscores::Refuse),
+        ("forward", Underscores::Forward),
+    ]),
+        default "\"drop\"",
+        why "CGI and WSGI take `X_Real_IP` for `X-Real-IP`, so a client could set a field that only proxies should set",
+        example "\"refuse\"", elsewhere "underscores-in-headers headers-with-underscores-action";
+
+    /// Most bytes of a request's content. A larger one is answered with 413.
+    MAX_BODY: Size = "max-body", Size(1..=MOST_BODY),
+        absent "any number",
+        why "content is forwarded while it arrives and is not kept, so only the backend knows what is too much",
+        example "\"10MiB\"", elsewhere "client-max-body-size max-body-size max-request-body limit-request-body";
+
+    /// How long a connection of a client is kept on which no request is under way.
+    HTTP_IDLE: Span = "idle", Span { range: TENTH..=DAY, zero: None },
+        default "\"60s\"",
+        why "browsers come back within seconds; later a new connection costs less than keeping this one",
+        example "\"15s\"", elsewhere "keepalive-timeout timeout-http-keep-alive idle-timeout";
+
+    /// From the first byte of a request's head to its last one. Nothing a client sends extends it.
+    HEAD_TIMEOUT: Span = "head-timeout", Span { range: TENTH..=HOUR, zero: None },
+        default "\"10s\"",
+        why "a head is a few packets; clients that send it byte by byte would hold connections (slowloris)",
+        example "\"5s\"", elsewhere "timeout-http-request client-header-timeout header-timeout request-header-timeout";
+
+    /// Without a byte of a request's or a response's content for so long, the request is ended.
+    CONTENT_TIMEOUT: Span = "content-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
+        default "\"60s\"",
+        why "longer than a stalled network recovers; streams of events should send something sooner",
+        example "\"5m\"", elsewhere "client-body-timeout proxy-read-timeout send-timeout body-timeout timeout-client";
+
+    /// From the end of a request to the head of its response. A backend that does not answer in time costs the client a 504.
+    ANSWER_TIMEOUT: Span = "answer-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
+        default "\"60s\"",
+        why "users give up before; long polling needs more",
+        example "\"30s\"", elsewhere "timeout-server response-timeout response-header-timeout";
+
+    /// Connections to each backend that are kept for the next request, over all worker threads. 0: each request opens its own.
+    POOL: Count<usize> = "pool", Count(0..=100_000),
+        default "256",
+        why "a kept connection spares a round trip, and the handshake where the backend has TLS",
+        example "0", elsewhere "keepalive http-reuse pool-max-conn max-idle-connections pool-size";
+
+    /// How long a connection to a backend is kept without a request. It should be shorter than the backend's own limit.
+    POOL_IDLE: Span = "pool-idle", Span { range: TENTH..=HOUR, zero: None },
+        default "\"30s\"",
+        why "most servers close theirs after 60 s or more, so a request rarely meets a connection that is just being closed",
+        example "\"4s\"", elsewhere "pool-purge-delay keepalive-idle idle-conn-timeout";
+
+    /// Requests after which a connection to a backend is closed.
+    POOL_REQUESTS: Count<u32> = "pool-requests", Count(1..=10_000_000),
+        default "1000",
+        why "new connections spread over backends that were added later",
+        example "10000", elsewhere "keepalive-requests max-reuse";
+
+    /// Streams that one HTTP/2 client may have open at once.
+    MAX_STREAMS: Count<u32> = "max-streams", Count(1..=1000),
+        default "100",
+        why "what RFC 9113 (section 6.5.2) recommends at least; each one costs memory and a connection to a backend",
+        example "32", elsewhere "http2-max-concurrent-streams max-concurrent-streams h2-max-concurrent-streams";
+
+    /// Other backends that a request is tried with when one fails, if no byte of it was processed: a connection that cannot be opened, one
+    /// that was kept and is closed meanwhile (for methods that are idempotent, without content), or a stream that was refused.
+    RETRIES: Count<u32> = "retries", Count(0..=10),
+        default "1",
+        why "one backend that has just failed is not noticed by clients; more tries would multiply the load of an outage",
+        example "0", elsewhere "retry proxy-next-upstream redispatch retry-on max-retries tries";
+
+    /// Whether responses with status 500 to 599, and those that do not come within `answer-timeout`, count as failures of the backend
+    /// (see `backend-failures`).
+    COUNT_FAILURES: Switch = "count-failures", Switch,
+        default "false",
+        why "one page that fails would take the whole backend out of use",
+        example "true", elsewhere "observe-layer7 outlier-detection passive-health-check";
+}
+
+/// Largest limit of a content that can be written.
+const MOST_BODY: usize = handfast_text::size::LARGEST as usize;
+
+section! {
+    /// A route for certain requests of a service with `mode = "http"`: all that is written must match. The first route that matches is
+    /// used, in the order written; requests without one go where their connection goes. A route without `backend` and `redirect` is an
+    /// exception from later ones: its requests do, too.
+    ROUTE = "route", "[[service.route]]", with ROUTE_BACKEND_TLS;
+
+    /// Its name in logs and metrics.
+    ROUTE_NAME: Name = "name", Name("route"),
+        absent "`route 1` for the first one, and so on",
+        why "the number is unique, too",
+        example "\"api\"", elsewhere "id label";
+
+    /// Names, one of which the request must be for, without a port. A wildcard matches exactly one part: `*.example.org` has
+    /// `a.example.org`, but neither `example.org` nor `a.b.example.org`. IPv6 addresses are written in brackets.
+    ROUTE_HOSTS: List<HostPattern> = "hosts", List::of(HostPattern),
+        absent "any name",
+        why "most services have one",
+        example "[\"api.example.org\", \"*.api.example.org\"]",
+        elsewhere "host names server-name hostnames match-host hdr-host";
+
+    /// The beginning of the path, at whole parts: `/api` matches `/api`, `/api/v1` and `/api?x=1`, but not `/apis`. The path is compared as
+    /// the client sent it: `/a/../api` and `/%61pi` are other paths, also where the backend takes them for `/api`. So a route cannot
+    /// protect a path from access; let the backend do that.
+    ROUTE_PATH: PathPrefix = "path", PathPrefix,
+        absent "any path",
+        why "most routes are about a name",
+        example "\"/api\"", elsewhere "location prefix path-prefix path-beg uri url match-path";
+
+    /// Methods, one of which the request must have.
+    ROUTE_METHODS: List<MethodName> = "methods", List::of(MethodName),
+        absent "any method",
+        why "most servers answer all of a path",
+        example "[\"GET\", \"HEAD\"]", elsewhere "method verbs match-method limit-except";
+
+    /// Fields that the request must have, all of them: `"name"` with any value, or `"name: value"` with exactly this one.
+    ROUTE_HEADERS: List<FieldCondition> = "headers", List::of(FieldCondition),
+        absent "whatever fields it has",
+        why "name and path decide for most",
+        example "[\"x-beta\", \"x-tenant: blue\"]", elsewhere "header fields field match-header hdr";
+
+    /// Where its requests go.
+    ROUTE_BACKEND: List<BackendEntry> = "backend", List::of(BackendEntry),
+        absent "the backends of the connection: those of its rule, or of the service",
+        why "the connection decides",
+        example "\"10.0.0.4:8080\"", elsewhere BACKEND.about.elsewhere;
+
+    /// `https`: its requests are redirected to the same host and path by `https://`, with status 308. For services whose clients
+    /// speak plain text.
+    ROUTE_REDIRECT: Choice<u16> = "redirect", Choice(&[("https", 308)]),
+        absent "they are not redirected",
+        why "most requests are forwarded",
+        example "\"https\"", elsewhere "return redirect-scheme https-redirect redirect-to-https";
+}
