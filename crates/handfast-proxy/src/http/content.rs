@@ -125,6 +125,11 @@ impl Incoming {
         outcome
     }
 
+    /// What was received is looked at again before anything is read.
+    pub(crate) fn look_again(&mut self) {
+        self.is_fresh = !self.input.is_empty();
+    }
+
     /// An idle connection owns no buffer.
     pub(crate) fn give_back(&mut self, buffers: &mut HttpBuffers) {
         if self.input.is_empty() && self.input.capacity() > 0 {

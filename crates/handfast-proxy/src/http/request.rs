@@ -104,6 +104,8 @@ impl Request {
     pub(crate) fn end(&mut self, failure: Option<CloseReason>) {
         if !std::mem::replace(&mut self.has_ended, true) {
             self.record.failure = failure;
+            self.service.metrics.bytes_to_backend(self.record.bytes_from_client);
+            self.service.metrics.bytes_to_client(self.record.bytes_to_client);
             self.service.metrics.request(&self.record);
             self.thread.log_request(&self.record);
         }

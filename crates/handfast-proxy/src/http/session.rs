@@ -119,11 +119,12 @@ pub(crate) async fn serve<R: Runtime>(
 where
     R::Socket: 'static,
 {
-    if speaks_http2(connection, &first) {
-        let (leg, reason) = Box::pin(h2_session::serve::<R>(connection, leg, &first)).await;
+    let mut client = Http1Client::new(leg, first);
+    if speaks_http2::<R>(connection, &mut client).await {
+        let Http1Client { leg, incoming, .. } = client;
+        let (leg, reason) = Box::pin(h2_session::serve::<R>(connection, leg, &incoming.input)).await;
         return (leg, Served::Ended(reason));
     }
-    let mut client = Http1Client::new(leg, first);
     let served = requests::<R>(connection, &mut client).await;
     let served = match served {
         Ok(tunnel) => Served::Tunnel(tunnel, std::mem::take(&mut client.incoming.input)),
@@ -139,12 +140,33 @@ where
     (client.leg, served)
 }
 
-/// By ALPN where there is TLS; else by the first bytes (RFC 9113 §3.3).
-fn speaks_http2(connection: &HttpConnection, first: &[u8]) -> bool {
-    if connection.facts.tls_version.is_some() { connection.is_http2 } else { first.starts_with(PREFACE) }
+/// By ALPN where there is TLS; else by the first bytes, which are waited for (RFC 9113 §3.3).
+async fn speaks_http2<R: Runtime>(connection: &HttpConnection, client: &mut Http1Client<R::Socket>) -> bool {
+    if connection.facts.tls_version.is_some() {
+        return connection.is_http2;
+    }
+    let deadline = R::now().deadline(connection.http.model.timeouts.head);
+    loop {
+        {
+            let mut lent = connection.lend();
+            let read = client.incoming.read_head(&mut client.leg, &mut lent.io(&connection.waker));
+            let input = &client.incoming.input;
+            let is_possible = input.iter().zip(PREFACE).all(|(one, other)| one == other);
+            // What is wrong, or late, is for the reader of requests to find.
+            let is_over = read.is_err() || client.leg.has_ended() || R::now() >= deadline;
+            if is_over || !is_possible || input.len() >= PREFACE.len() {
+                client.incoming.look_again();
+                return is_possible && client.incoming.input.len() >= PREFACE.len();
+            }
+        }
+        R::wait(deadline).await;
+        if connection.check_phase(Step::Hello).is_err() {
+            return false;
+        }
+    }
 }
 
-/// The beginning of HTTP/2's preface, as far as no request of HTTP/1 has it.
+/// The beginning of HTTP/2's preface, which no request of HTTP/1 has.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
 /// Until the protocol changes, or the connection ends for the reason returned.
