@@ -119,11 +119,18 @@ impl StreamOut {
     pub(crate) fn accepts(&mut self, io: &Io<'_>) -> bool {
         let Some(stream) = self.stream.as_mut().filter(|_| !self.is_done) else { return true };
         stream.reserve_capacity(PIECE);
-        if stream.capacity() > 0 {
-            return true;
+        loop {
+            if stream.capacity() > 0 {
+                return true;
+            }
+            // It is ready once for each change, also where the capacity is still zero, and registers the waker only when it is not.
+            match stream.poll_capacity(&mut Context::from_waker(io.waker)) {
+                Poll::Pending => return false,
+                Poll::Ready(Some(Ok(_))) => {}
+                // What is sent next finds out why.
+                Poll::Ready(None | Some(Err(_))) => return true,
+            }
         }
-        // Registers the waker; a failed stream is found by what is sent next.
-        !matches!(stream.poll_capacity(&mut Context::from_waker(io.waker)), Poll::Pending) && stream.capacity() > 0
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -179,7 +186,13 @@ impl Http2Client {
 
     fn is_gone(&mut self) -> Option<CloseReason> {
         let mut context = Context::from_waker(&self.waker);
-        match self.respond.poll_reset(&mut context) {
+        // Once its head is sent, the stream alone is asked.
+        let reset = match &mut self.outgoing.stream {
+            Some(stream) => stream.poll_reset(&mut context),
+            None if self.has_answered => Poll::Pending,
+            None => self.respond.poll_reset(&mut context),
+        };
+        match reset {
             Poll::Pending => None,
             Poll::Ready(Ok(reason)) => Some(
                 CloseReason::new(Step::Relay, Side::Client, Cause::StreamReset).because(reason.description()),
