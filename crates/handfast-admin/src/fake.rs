@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_types, reason = "a test's thread and the listener's share a script")]
 
+use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,11 +15,13 @@ use super::control::{
 };
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{
-    CertificateSnapshot, FailureSnapshot, Limit, Registry, RevocationListSnapshot, Snapshot, ThreadMetrics,
+    CertificateSnapshot, FailureSnapshot, Limit, Registry, RevocationListSnapshot, ServiceMetrics, Snapshot,
+    ThreadMetrics,
 };
 use handfast_observe::operator_state::OperatorState;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::record::{Record, StepTimes};
+use handfast_observe::request_record::{ConnectionFacts, HttpVersion, RequestRecord, RequestTimes};
 use handfast_tls::session::Agreed;
 
 /// What the fake does, and the requests that it received; shared with the test's thread.
@@ -203,11 +206,53 @@ fn worker(thread: &ThreadMetrics) {
             thread.loop_turn(micros(20 + round % 300));
         }
     }
+    requests(&web);
     thread.service("mail").backend("/run/imap.sock", false).connected(micros(31));
     web.refused(Limit::Address);
     backends[1].failed(Cause::Socket(SocketCause::Refused));
     thread.spurious(4);
     thread.tasks(118);
+}
+
+/// Requests of clients that send several on a connection, with a few failures.
+fn requests(web: &ServiceMetrics) {
+    let micros = Duration::from_micros;
+    let facts = ConnectionFacts {
+        service: "web".into(),
+        generation: 3,
+        client: None,
+        server_name: None,
+        tls_version: Some("TLSv1.3"),
+    };
+    let facts = Rc::new(facts);
+    for round in 0..2_000_u64 {
+        let version = if round % 3 == 0 { HttpVersion::Http11 } else { HttpVersion::Http2 };
+        let mut record = RequestRecord::new(&facts, version, "1".into(), b"GET", b"/");
+        record.status = Some(match round % 250 {
+            1 => 502,
+            2..12 => 404,
+            20..40 => 304,
+            _ => 200,
+        });
+        record.failure = (record.status == Some(502))
+            .then(|| CloseReason::new(Step::Connect, Side::Backend, Cause::Socket(SocketCause::Refused)));
+        record.is_reused = record.failure.is_none().then_some(round % 12 != 0);
+        record.seconds = RequestTimes {
+            hello: micros(40),
+            connect: if round % 12 == 0 { micros(310) } else { micros(2) },
+            answer: micros(1_200 + round * 3),
+            relay: micros(500 + round),
+        };
+        (record.bytes_from_client, record.bytes_to_client) = (120, 9_000);
+        web.request_began(version);
+        web.request(&record);
+        if round % 9 != 0 {
+            web.client_connection_reused();
+        }
+    }
+    (0..31).for_each(|_| web.request_began(HttpVersion::Http2));
+    (0..4).for_each(|_| web.request_began(HttpVersion::Http11));
+    (0..24).for_each(|_| web.pool_kept());
 }
 
 fn reason_of(round: u64) -> CloseReason {

@@ -7,7 +7,13 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::hour::{Hour, Point};
-use handfast_observe::metrics::{Distribution, End, Limit, PHASES, ServiceSnapshot, Snapshot};
+pub(super) use requests::RecentRequests;
+
+mod requests;
+
+use handfast_observe::metrics::{
+    Distribution, End, Limit, PHASES, RequestSnapshot, ServiceSnapshot, Snapshot, StatusClass,
+};
 
 pub(super) const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -24,8 +30,8 @@ pub(super) struct History {
 #[derive(Debug)]
 struct Sample {
     at: Instant,
-    /// Of each service: accepted connections, handshakes, bytes to backends, bytes to clients.
-    totals: BTreeMap<String, [u64; 4]>,
+    /// Of each service: accepted connections, handshakes, bytes to backends, bytes to clients, HTTP requests, those with status 5xx.
+    totals: BTreeMap<String, [u64; 6]>,
     cpu_seconds: BTreeMap<String, f64>,
     events: Recent,
 }
@@ -64,6 +70,9 @@ pub(super) struct RecentService {
     /// Clients turned away because of the rate of handshakes from their address.
     pub(super) too_fast: u64,
     pub(super) backends: BTreeMap<String, Attempts>,
+    /// Of a service that serves HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) requests: Option<RecentRequests>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -88,16 +97,30 @@ pub(super) struct ServiceRates {
     pub(super) handshakes: f64,
     pub(super) bytes_to_backend: f64,
     pub(super) bytes_to_client: f64,
+    /// HTTP requests that ended.
+    pub(super) requests: f64,
+    /// Those with status 5xx.
+    pub(super) server_errors: f64,
 }
 
 /// What came under each name, of which `since` compares both totals.
-fn each_since<T: Default, S>(
-    now: &BTreeMap<String, T>,
-    before: &BTreeMap<String, T>,
+fn each_since<K: Ord + Clone, T: Default, S>(
+    now: &BTreeMap<K, T>,
+    before: &BTreeMap<K, T>,
     since: impl Fn(&T, &T) -> S,
-) -> BTreeMap<String, S> {
+) -> BTreeMap<K, S> {
     let nothing = T::default();
     now.iter().map(|(name, now)| (name.clone(), since(now, before.get(name).unwrap_or(&nothing)))).collect()
+}
+
+/// The ways in which something ended since, the most frequent first.
+fn ends_since(now: &[End], before: &[End]) -> Vec<End> {
+    let earlier =
+        |end: &End| before.iter().find(|known| known.key() == end.key()).map_or(0, |known| known.count);
+    let ends = now.iter().map(|end| End { count: end.count.saturating_sub(earlier(end)), ..end.clone() });
+    let mut ends: Vec<_> = ends.filter(|end| end.count > 0).collect();
+    ends.sort_by_key(|end| std::cmp::Reverse(end.count));
+    ends
 }
 
 impl Recent {
@@ -152,27 +175,24 @@ impl RecentService {
             turned_away: refused(Limit::Address),
             too_fast: refused(Limit::Rate),
             backends: backends.collect(),
+            requests: service.requests.as_ref().map(RecentRequests::of),
         }
     }
 
     fn since(&self, before: &Self) -> Self {
-        let earlier = |end: &End| {
-            before.ends.iter().find(|known| known.key() == end.key()).map_or(0, |known| known.count)
-        };
-        let ends =
-            self.ends.iter().map(|end| End { count: end.count.saturating_sub(earlier(end)), ..end.clone() });
-        let mut ends: Vec<_> = ends.filter(|end| end.count > 0).collect();
-        ends.sort_by_key(|end| std::cmp::Reverse(end.count));
+        let nothing = RecentRequests::default();
+        let earlier = before.requests.as_ref().unwrap_or(&nothing);
         let attempts = |now: &Attempts, before: &Attempts| Attempts {
             connected: now.connected.saturating_sub(before.connected),
             failed: now.failed.saturating_sub(before.failed),
         };
         Self {
-            ends,
+            ends: ends_since(&self.ends, &before.ends),
             handshakes: self.handshakes.saturating_sub(before.handshakes),
             turned_away: self.turned_away.saturating_sub(before.turned_away),
             too_fast: self.too_fast.saturating_sub(before.too_fast),
             backends: each_since(&self.backends, &before.backends, attempts),
+            requests: self.requests.as_ref().map(|requests| requests.since(earlier)),
         }
     }
 }
@@ -181,7 +201,15 @@ impl Sample {
     fn of(snapshot: &Snapshot, at: Instant) -> Self {
         let totals = snapshot.services.iter().map(|service| {
             let handshakes = service.handshakes_full + service.handshakes_resumed;
-            let totals = [service.accepted, handshakes, service.bytes_to_backend, service.bytes_to_client];
+            let requests = service.requests.as_ref();
+            let totals = [
+                service.accepted,
+                handshakes,
+                service.bytes_to_backend,
+                service.bytes_to_client,
+                requests.map_or(0, RequestSnapshot::ended),
+                requests.map_or(0, |requests| requests.of_class(StatusClass::ServerError)),
+            ];
             (service.name.clone(), totals)
         });
         let cpu_seconds = snapshot.process.cpu_seconds.clone();
@@ -224,8 +252,16 @@ impl History {
         }
         let services = each_since(&now.totals, &past.totals, |now, before| {
             let rate = |index: usize| now[index].saturating_sub(before[index]) as f64 / over_seconds;
-            let [connections, handshakes, bytes_to_backend, bytes_to_client] = std::array::from_fn(rate);
-            ServiceRates { connections, handshakes, bytes_to_backend, bytes_to_client }
+            let [connections, handshakes, bytes_to_backend, bytes_to_client, requests, server_errors] =
+                std::array::from_fn(rate);
+            ServiceRates {
+                connections,
+                handshakes,
+                bytes_to_backend,
+                bytes_to_client,
+                requests,
+                server_errors,
+            }
         });
         let cpu = each_since(&now.cpu_seconds, &past.cpu_seconds, |seconds, before| {
             ((seconds - before) / over_seconds).max(0.0)

@@ -45,7 +45,7 @@ pub fn explain(config: &Config, facts: &[CertificateFact]) -> String {
         AccessLog::Journald(path) => Some(format!("the journal at {}", path.display())),
     };
     let log = to.map_or("There is no access log.".to_owned(), |to| {
-        format!("One line for each connection goes to {to}.")
+        format!("One line for each connection and HTTP request goes to {to}.")
     });
     let _ = writeln!(text, "{admin}\n{log}");
     if !config.process.weak_keys.is_empty() {

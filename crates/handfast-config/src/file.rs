@@ -129,7 +129,9 @@ pub(crate) fn read(file_name: &str, text: &str, is_folder: &dyn Fn(&Path) -> boo
 /// The whole file. `None` when something is wrong, which is then noted; so for all functions below.
 fn config(root: &Table<'_>) -> Option<Config> {
     let process = process(&root.inner(&keys::PROCESS));
-    let access_log = root.inner(&keys::ACCESS_LOG).or_default(&keys::LOG_TO);
+    let log_section = root.inner(&keys::ACCESS_LOG);
+    let access_log = log_section.or_default(&keys::LOG_TO);
+    let access_log_format = log_section.or_default(&keys::LOG_FORMAT);
     let admin_section = root.inner(&keys::ADMIN);
     let admin = admin_section.or_default(&keys::ADMIN_LISTEN);
     let admin_hosts = admin_section.list(&keys::ADMIN_HOSTS);
@@ -148,7 +150,15 @@ fn config(root: &Table<'_>) -> Option<Config> {
         root.missing(Fault::new("there is no service").hint(cure));
     }
     let services = services.into_iter().collect::<Option<Vec<_>>>()?;
-    let config = Config { process, access_log, admin, admin_hosts, services, places: Places::default() };
+    let config = Config {
+        process,
+        access_log,
+        access_log_format,
+        admin,
+        admin_hosts,
+        services,
+        places: Places::default(),
+    };
     check::of_file(root, &config);
     Some(config)
 }

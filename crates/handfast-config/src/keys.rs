@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::kind::*;
+use super::model::LogFormat;
 use super::schema::section;
 
 mod backend_tls;
@@ -133,7 +134,8 @@ section! {
 }
 
 section! {
-    /// The access log: one JSON line for each connection, written when it has ended.
+    /// The access log: one JSON line for each connection and each HTTP request, written when it has ended. A connection whose requests
+    /// have lines has none of its own, unless it failed.
     ACCESS_LOG = "access-log", "[access-log]";
 
     /// Where the lines go. A file is opened again when the process receives USR1, for log rotation. `syslog` sends them to
@@ -143,6 +145,14 @@ section! {
         default "\"stdout\"",
         why "systemd and containers collect what is written to standard output",
         example "\"/var/log/handfast/access.log\"", elsewhere "file path output log";
+
+    /// The form of the lines of HTTP requests. `json`: everything that is known, also the time of each step and the backend.
+    /// `combined`: the combined format of NCSA and Apache httpd, with `Referer` and `User-Agent` (at most 256 bytes of each), for
+    /// programs that read nothing else; the status is `000` where no response was sent. Lines of connections are JSON in any case.
+    LOG_FORMAT: Choice<LogFormat> = "format", Choice(&[("json", LogFormat::Json), ("combined", LogFormat::Combined)]),
+        default "\"json\"",
+        why "it says why a request failed, and `handfast log` reads it",
+        example "\"combined\"", elsewhere "log_format log-format logformat CustomLog option httplog";
 }
 
 section! {

@@ -39,6 +39,8 @@ pub struct Config {
     pub process: Process,
     /// The access log.
     pub access_log: AccessLog,
+    /// The form of its lines.
+    pub access_log_format: LogFormat,
     /// The admin listener; `None` when it is off.
     pub admin: Option<Address>,
     /// Names under which the admin listener may be asked, in lower case; wildcards as `*.example.org`.
@@ -93,6 +95,16 @@ pub enum AccessLog {
     Syslog(PathBuf),
     /// To systemd's journal at this unix socket, one entry a line.
     Journald(PathBuf),
+}
+
+/// The form of the access log's lines for HTTP requests (`format`); all others are JSON.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// JSON, with everything that is known.
+    #[default]
+    Json,
+    /// The combined log format of NCSA and Apache httpd.
+    Combined,
 }
 
 /// One service: where it listens, with what it serves TLS, and where it goes (`[[service]]`).

@@ -43,6 +43,8 @@ pub struct Record {
     pub bytes_to_backend: u64,
     /// Plaintext bytes from backend to client whose records the client's socket took.
     pub bytes_to_client: u64,
+    /// HTTP requests that have lines of their own.
+    pub requests: u64,
     /// Iterations of the relay loop that were woken and moved nothing.
     pub idle_turns: u32,
 }
@@ -113,6 +115,7 @@ impl Record {
             backend_failures: BackendFailures::default(),
             bytes_to_backend: 0,
             bytes_to_client: 0,
+            requests: 0,
             idle_turns: 0,
         }
     }

@@ -69,6 +69,17 @@ impl Utc {
         })
     }
 
+    /// Whole seconds as web servers log them: `01/Mar/2026:12:00:00 +0000`.
+    pub fn for_web_log(self) -> impl fmt::Display + Copy {
+        const MONTHS: [&str; 12] =
+            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        Part(move |f: &mut fmt::Formatter<'_>| {
+            let Self { year, month, day, .. } = self;
+            let month = usize::try_from(month - 1).ok().and_then(|month| MONTHS.get(month)).unwrap_or(&"");
+            write!(f, "{day:02}/{month}/{year:04}:{} +0000", self.time_of_day())
+        })
+    }
+
     /// Whole seconds for people: `2026-03-01 12:00:00 UTC`.
     pub fn for_people(self) -> impl fmt::Display + Copy {
         Part(move |f: &mut fmt::Formatter<'_>| write!(f, "{} {} UTC", self.date(), self.time_of_day()))

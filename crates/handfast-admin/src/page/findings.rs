@@ -26,6 +26,8 @@ const CLIENTS: u64 = 5;
 /// when half of that is over.
 const STAPLE_SOON: Duration = Duration::from_secs(86_400);
 
+mod requests;
+
 #[derive(Default)]
 struct Findings(Vec<(Urgency, String)>);
 
@@ -74,6 +76,7 @@ pub(super) fn sorted_findings(status: &Status) -> Vec<(Urgency, String)> {
             let over = format!("in the last {:.0} s", status.recent.over_seconds);
             connecting(service, recent, &over, &mut findings);
             others(service, recent, &over, &mut findings);
+            requests::requests(&service.name, recent, &over, &mut findings);
         }
         limits(service, status, &mut findings);
     }
@@ -310,8 +313,12 @@ fn others(service: &ServiceSnapshot, recent: &RecentService, over: &str, finding
 
 /// How many ends are of a kind, and what the most frequent of them is; `None` when there are none.
 fn most(recent: &RecentService, kind: impl Fn(&&End) -> bool) -> Option<(u64, String)> {
-    let most = recent.ends.iter().find(&kind)?;
-    let all: u64 = recent.ends.iter().filter(&kind).map(|end| end.count).sum();
+    most_of(&recent.ends, kind)
+}
+
+fn most_of(ends: &[End], kind: impl Fn(&&End) -> bool) -> Option<(u64, String)> {
+    let most = ends.iter().find(&kind)?;
+    let all: u64 = ends.iter().filter(&kind).map(|end| end.count).sum();
     let mostly = if most.count < all { "mostly " } else { "" };
     Some((all, format!("{mostly}{} ({})", most.sentence(), most.words().join(" / "))))
 }

@@ -3,6 +3,7 @@
 
 mod hour;
 mod html;
+mod requests;
 mod sections;
 mod tables;
 mod findings;
@@ -39,6 +40,7 @@ pub(super) fn page(status: &Status, refresh: Option<u32>) -> String {
     html.raw("<main>");
     findings::attention(&mut html, status);
     sections::services(&mut html, status);
+    requests::requests(&mut html, status);
     hour::hour(&mut html, status);
     sections::handshakes(&mut html, status);
     sections::ends(&mut html, status);

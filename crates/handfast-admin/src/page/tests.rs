@@ -77,6 +77,13 @@ fn the_page_says_what_matters() {
         "worker-1",
         "41 %",
         "/etc/handfast/handfast.toml",
+        "HTTP requests",
+        "4,000 since the start",
+        "h2 62, http/1.1 8",
+        "2xx 87 % · 3xx 8.0 % · 4xx 4.0 % · 5xx 0.40 %",
+        "hello 40.0 µs · connect ",
+        "48 idle in the pool",
+        "3,554 handshakes saved",
         "The last hour",
         "34 of 60 minutes are known",
         "resumed handshakes: ",
@@ -96,6 +103,18 @@ fn an_empty_program_has_a_page_too() {
         text.contains("No connection has ended yet.") && text.contains("Nothing needs attention."),
         "{text}"
     );
+}
+
+#[test]
+fn services_that_relay_bytes_have_no_requests() {
+    let mut status = status();
+    status.measured.services.iter_mut().for_each(|service| service.requests = None);
+    assert!(!page(&status, None).contains("HTTP requests"));
+    // Before the first request nothing is known.
+    status.measured.services[0].requests = Some(handfast_observe::metrics::RequestSnapshot::default());
+    status.recent.services.clear();
+    let page = page(&status, None);
+    assert!(page.contains("HTTP requests") && !page.contains("NaN"), "{page}");
 }
 
 #[test]

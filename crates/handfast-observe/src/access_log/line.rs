@@ -144,6 +144,7 @@ impl Serialize for Line<'_> {
         line.is("seconds", Seconds(&record.seconds))?;
         line.is("bytes_to_backend", record.bytes_to_backend)?;
         line.is("bytes_to_client", record.bytes_to_client)?;
+        line.known("requests", Some(record.requests).filter(|requests| *requests > 0))?;
         line.known("backend", record.backend.as_deref())?;
         line.count("backends_failed", record.backend_failures.count)?;
         line.known(

@@ -4,6 +4,7 @@
 //! `access-log`, the only one that touches the file. When that thread is stuck (a pipe without a reader) or the file cannot
 //! take more (a full disk), lines are lost, counted, and the loss is written into the log when it works again.
 
+mod combined;
 mod line;
 mod request_line;
 mod syslog;

@@ -63,7 +63,7 @@ impl Serialize for Seconds<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::rc::Rc;
     use std::time::{Duration, UNIX_EPOCH};
 
@@ -72,7 +72,7 @@ mod tests {
     use crate::reason::{CloseReason, Side, Step};
     use crate::request_record::{ConnectionFacts, HttpVersion};
 
-    fn request(method: &[u8], path: &[u8]) -> RequestRecord {
+    pub(in crate::access_log) fn request(method: &[u8], path: &[u8]) -> RequestRecord {
         let connection = Rc::new(ConnectionFacts {
             service: "web".into(),
             generation: 3,

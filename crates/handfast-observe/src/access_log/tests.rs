@@ -24,6 +24,7 @@ use handfast_tls::session::{Agreed, ShownCertificate};
 use handfast_wire::proxy_header::Version;
 
 mod machine;
+mod requests;
 
 /// Long enough for a busy machine; nothing waits for it when all is well.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -53,6 +54,7 @@ fn record() -> Record {
         backend_failures: BackendFailures::default(),
         bytes_to_backend: 17,
         bytes_to_client: u64::MAX,
+        requests: 0,
         idle_turns: 0,
     }
 }

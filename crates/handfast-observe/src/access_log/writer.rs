@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::line;
 use super::syslog::Datagrams;
 use super::thread_log::{Block, Message, ThreadLog, Totals};
-use handfast_config::model;
+use handfast_config::model::{self, LogFormat};
 
 /// Blocks that may wait for the writer; with [`super::BLOCK_BYTES`] this bounds the memory of a stuck log to 4 MiB.
 const QUEUE_BLOCKS: usize = 256;
@@ -34,6 +34,7 @@ struct Flags {
 #[derive(Debug)]
 pub struct AccessLogHandle {
     queue: Option<SyncSender<Message>>,
+    format: LogFormat,
     flags: Arc<Flags>,
     totals: Arc<Totals>,
     /// Closed when the writer's thread has ended.
@@ -58,6 +59,7 @@ pub fn start(log: &model::AccessLog) -> io::Result<AccessLogHandle> {
     match log {
         model::AccessLog::Off => Ok(AccessLogHandle {
             queue: None,
+            format: LogFormat::default(),
             flags: Arc::default(),
             totals: Arc::default(),
             ended: mpsc::sync_channel(0).1,
@@ -83,13 +85,18 @@ fn start_with(sink: Sink) -> io::Result<AccessLogHandle> {
         writer.run(&blocks);
         drop(end);
     })?;
-    Ok(AccessLogHandle { queue: Some(queue), flags, totals, ended })
+    Ok(AccessLogHandle { queue: Some(queue), format: LogFormat::default(), flags, totals, ended })
 }
 
 impl AccessLogHandle {
+    /// With requests in this form; JSON otherwise.
+    pub fn with_format(self, format: LogFormat) -> Self {
+        Self { format, ..self }
+    }
+
     /// A worker's own end of the log.
     pub fn for_thread(&self) -> ThreadLog {
-        ThreadLog::new(self.queue.clone(), self.totals.for_thread())
+        ThreadLog::new(self.queue.clone(), self.format, self.totals.for_thread())
     }
 
     /// Where lines are counted.

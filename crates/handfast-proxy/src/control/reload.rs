@@ -190,7 +190,10 @@ fn at_a_restart_only(before: &Config, after: &Config) -> Vec<&'static str> {
         ("process.private-keys", old.private_keys_apart != new.private_keys_apart),
         ("process.sandbox", old.sandbox != new.sandbox),
         ("process.sandbox-folders", old.sandbox_folders != new.sandbox_folders),
-        ("access-log", before.access_log != after.access_log),
+        (
+            "access-log",
+            before.access_log != after.access_log || before.access_log_format != after.access_log_format,
+        ),
         ("admin", before.admin != after.admin),
     ];
     changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()

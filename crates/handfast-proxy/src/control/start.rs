@@ -339,7 +339,8 @@ fn say_unreadable(state: &State, keys: Option<&KeyProcess>) {
 }
 
 fn open_log(config: &Config) -> Result<AccessLogHandle, Error> {
-    access_log::start(&config.access_log).map_err(|source| {
+    let started = access_log::start(&config.access_log);
+    started.map(|log| log.with_format(config.access_log_format)).map_err(|source| {
         let object = match &config.access_log {
             AccessLog::File(path) => format!(" {}{}", path.display(), config.places.suffix(path)),
             AccessLog::Syslog(path) | AccessLog::Journald(path) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::fake::{Fake, Script};
-use crate::rates::History;
+use crate::rates::{History, RecentRequests};
 use handfast_observe::metrics::Registry;
 
 /// A program with one service `web` and two backends that are up.
@@ -42,6 +42,47 @@ fn set_down(status: &mut Status, place: usize) {
     backend.last_failure = Some("refused");
     backend.failures_in_a_row = 5;
     backend.pause_left_seconds = Some(4.2);
+}
+
+fn with_requests(by_status: &[(&'static str, u64)], new: u64, reused: u64) -> Status {
+    let mut status = calm();
+    let web = status.recent.services.entry("web".into()).or_default();
+    web.requests = Some(RecentRequests {
+        by_status: by_status.iter().copied().collect(),
+        new_connection: new,
+        reused_connection: reused,
+        ..RecentRequests::default()
+    });
+    status
+}
+
+#[test]
+fn server_errors_are_reported_by_their_share() {
+    for calm in [
+        &[("2xx", 1_000), ("5xx", 9)][..],
+        &[("2xx", 20), ("5xx", 1)],
+        &[("4xx", 500)],
+        &[("2xx", 0), ("5xx", 0)],
+    ] {
+        assert_eq!(sorted_findings(&with_requests(calm, 0, 0)), [], "{calm:?}");
+    }
+    let mut some = with_requests(&[("2xx", 980), ("5xx", 20)], 0, 0);
+    let from_backends = "20 of 1,000 requests (2.0 %) of web were answered with a server error (5xx) in the last 60 s; the backends sent them.";
+    says(&some, Urgency::Soon, &[from_backends]);
+    if let Some(requests) = some.recent.services.get_mut("web").and_then(|web| web.requests.as_mut()) {
+        requests.failures = vec![end("connect", "backend", "refused", 15)];
+    }
+    says(&some, Urgency::Soon, &["no backend answered 15 completely: ", "connect / backend / refused"]);
+    says(&with_requests(&[("5xx", 3)], 0, 0), Urgency::Bad, &["3 of 3 requests (100 %)"]);
+}
+
+#[test]
+fn backend_connections_that_are_not_reused_are_reported() {
+    for (new, reused) in [(99, 0), (50, 50), (10, 990)] {
+        assert_eq!(sorted_findings(&with_requests(&[("2xx", 1_000)], new, reused)), [], "{new} {reused}");
+    }
+    let words = ["Only 20 % of 1,000 requests to backends of web in the last 60 s used a pooled connection"];
+    says(&with_requests(&[("2xx", 1_000)], 800, 200), Urgency::Soon, &words);
 }
 
 /// For a look at it in a browser.

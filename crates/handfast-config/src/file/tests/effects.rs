@@ -135,6 +135,7 @@ const ROWS: &[Row] = &[
     row("[process]", "sandbox-folders", "+++++ +++++ +++++ +++?+"),
     row("[process]", "group", "+++++ +++++ +++++ +++++").with(&[("[process]", &["user = \"nobody\""])]),
     row("[access-log]", "to", "+++++ +++++ +++++ +++++"),
+    row("[access-log]", "format", "+++++ +++++ +++++ +++++"),
     row("[admin]", "listen", "+++++ +++++ +++++ +++++"),
     row("[admin]", "hosts", "+++++ +++++ +++++ +??++"),
     row("[limits]", "handshake", "+++++ +++++ +++++ +++++"),

@@ -1,0 +1,72 @@
+//! What happened to the HTTP requests of one service in the last minute, or since the start.
+
+use std::collections::BTreeMap;
+
+use handfast_observe::metrics::{Distribution, End, RequestSnapshot, StatusClass};
+use serde::Serialize;
+
+use super::{each_since, ends_since};
+
+/// Requests that ended in this time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct RecentRequests {
+    /// By class of status.
+    pub(crate) by_status: BTreeMap<&'static str, u64>,
+    /// Why they had no complete answer of a backend, the most frequent first.
+    pub(crate) failures: Vec<End>,
+    pub(crate) new_connection: u64,
+    pub(crate) reused_connection: u64,
+    /// Requests after the first one of their client's connection.
+    pub(crate) kept_alive: u64,
+    pub(crate) retries: u64,
+    /// Until the first byte of a backend's answer.
+    pub(crate) first_byte: Distribution,
+    /// Of all classes.
+    pub(crate) duration: Distribution,
+    pub(crate) phases: BTreeMap<&'static str, Distribution>,
+}
+
+impl RecentRequests {
+    pub(super) fn of(requests: &RequestSnapshot) -> Self {
+        let mut duration = Distribution::default();
+        requests.duration.values().for_each(|of_class| duration.merge(of_class));
+        Self {
+            by_status: requests.by_status.clone(),
+            failures: requests.failures.clone(),
+            new_connection: requests.new_connection,
+            reused_connection: requests.reused_connection,
+            kept_alive: requests.kept_alive,
+            retries: requests.retries,
+            first_byte: requests.first_byte.clone(),
+            duration,
+            phases: requests.phases.clone(),
+        }
+    }
+
+    pub(super) fn since(&self, before: &Self) -> Self {
+        let count = |of: fn(&Self) -> u64| of(self).saturating_sub(of(before));
+        Self {
+            by_status: each_since(&self.by_status, &before.by_status, |now, before| {
+                now.saturating_sub(*before)
+            }),
+            failures: ends_since(&self.failures, &before.failures),
+            new_connection: count(|requests| requests.new_connection),
+            reused_connection: count(|requests| requests.reused_connection),
+            kept_alive: count(|requests| requests.kept_alive),
+            retries: count(|requests| requests.retries),
+            first_byte: self.first_byte.since(&before.first_byte),
+            duration: self.duration.since(&before.duration),
+            phases: each_since(&self.phases, &before.phases, Distribution::since),
+        }
+    }
+
+    /// All that ended.
+    pub(crate) fn ended(&self) -> u64 {
+        self.by_status.values().sum()
+    }
+
+    /// Those with a status of this class.
+    pub(crate) fn of_class(&self, class: StatusClass) -> u64 {
+        self.by_status.get(class.name()).copied().unwrap_or_default()
+    }
+}
