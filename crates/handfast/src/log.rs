@@ -1,7 +1,7 @@
 //! `handfast log`: the access log, for people.
 //!
-//! In: lines of JSON from files, gzip, standard input or a file that grows. Out: a line for each selected connection, or counts
-//! of all of them, on standard output; problems of the input on standard error. Its memory does not grow with the input.
+//! In: lines of JSON from files, gzip, standard input or a file that grows. Out: a line for each selected connection and HTTP request,
+//! or counts of all of them, on standard output; problems of the input on standard error. Its memory does not grow with the input.
 
 mod entry;
 mod filter;
@@ -9,6 +9,8 @@ mod follow;
 mod input;
 mod lines;
 pub(crate) mod moment;
+mod request;
+mod request_summary;
 mod show;
 mod summary;
 #[cfg(test)]

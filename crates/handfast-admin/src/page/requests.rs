@@ -37,7 +37,7 @@ pub(super) fn requests(html: &mut Html, status: &Status) {
     html.section(
         "HTTP requests",
         &format!(
-            "Of the last {over:.0} seconds. Bars: the statuses, and where the mean time of a request went."
+            "Of the last {over:.0} seconds. Bars: the statuses, and where the mean time of a request went. Reused: requests on a connection that had served one before."
         ),
     );
     html.raw("<ul class=legend>");
@@ -46,8 +46,8 @@ pub(super) fn requests(html: &mut Html, status: &Status) {
     }
     html.raw("</ul>");
     html.table(
-        "Service|#Requests|#Open now|Statuses|#First byte: median|#99 %|#Whole: median|#99 %|Where the mean time goes|#Reused backend \
-         connections|#Reused client connections",
+        "Service|#Requests|#Open now|Statuses|#First byte: median|#Whole: median|Where the mean time goes|#Reused: to backends|#by \
+         clients",
     );
     let nothing = RecentRequests::default();
     for (name, requests) in served {
@@ -65,9 +65,8 @@ fn row(html: &mut Html, (name, requests): (&str, &RequestSnapshot), recent: &Rec
     open(html, requests);
     statuses(html, recent);
     for times in [&recent.first_byte, &recent.duration] {
-        for q in [0.5, 0.99] {
-            html.number(&times.quantile_seconds(q).map_or("–".into(), seconds));
-        }
+        let [median, most] = [0.5, 0.99].map(|q| times.quantile_seconds(q).map_or("–".into(), seconds));
+        html.raw("<td class=number>").text(&median).element("small", &format!("99 %: {most}")).raw("</td>");
     }
     phases(html, recent);
     let sent = recent.new_connection + recent.reused_connection;

@@ -80,7 +80,7 @@ fn the_page_says_what_matters() {
         "HTTP requests",
         "4,000 since the start",
         "h2 62, http/1.1 8",
-        "2xx 87 % · 3xx 8.0 % · 4xx 4.0 % · 5xx 0.40 %",
+        "2xx 88 % · 3xx 8.0 % · 4xx 4.0 % · 5xx 0.40 %",
         "hello 40.0 µs · connect ",
         "48 idle in the pool",
         "3,554 handshakes saved",

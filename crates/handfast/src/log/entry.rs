@@ -10,6 +10,8 @@ use handfast_observe::steps::Side;
 use handfast_text::calendar::seconds_since_1970;
 use serde_json::Value;
 
+use super::request::Request;
+
 /// A time that no connection reaches; longer ones count as this.
 const LONGEST_SECONDS: f64 = 1e9;
 
@@ -18,6 +20,8 @@ const LONGEST_SECONDS: f64 = 1e9;
 pub(super) enum Entry {
     /// A connection has ended.
     Connection(Box<Connection>),
+    /// An HTTP request has ended.
+    Request(Box<Request>),
     /// This number of lines is missing at this place.
     Loss {
         /// When it was written, in seconds since 1970.
@@ -70,11 +74,6 @@ impl Connection {
         self.accepted + self.duration()
     }
 
-    /// The client's address, unless it came over a unix socket.
-    pub(super) fn address(&self) -> Option<IpAddr> {
-        self.client.parse::<SocketAddr>().ok().map(|client| client.ip())
-    }
-
     /// Whether it did not close cleanly. A cause of a newer version counts as a failure, so that it is shown.
     pub(super) fn has_failed(&self) -> bool {
         Cause::named(&self.cause).is_none_or(Cause::is_failure)
@@ -84,6 +83,11 @@ impl Connection {
     pub(super) fn sentence(&self) -> Option<String> {
         sentence(&self.cause, &self.side)
     }
+}
+
+/// The client's address, unless it came over a unix socket.
+pub(super) fn address(client: &str) -> Option<IpAddr> {
+    client.parse::<SocketAddr>().ok().map(|client| client.ip())
 }
 
 /// The sentence of a cause.
@@ -109,14 +113,14 @@ pub(super) fn parse(line: &[u8]) -> Result<Entry, String> {
     if let Some(lines) = value["dropped_lines"].as_u64() {
         return Ok(Entry::Loss { time, lines, because: text(&value["because"]) });
     }
+    if value["request"].is_string() {
+        return Ok(Entry::Request(Box::new(Request::read(&value, time))));
+    }
     let reason = &value["reason"];
     if reason["cause"].as_str().is_none_or(str::is_empty) {
         return Err("no line of the access log: `reason.cause` is missing".into());
     }
-    let seconds = |step: &str| {
-        let seconds = value["seconds"][step].as_f64().unwrap_or_default();
-        if seconds.is_finite() { seconds.clamp(0.0, LONGEST_SECONDS) } else { 0.0 }
-    };
+    let seconds = |step: &str| seconds(&value, step);
     Ok(Entry::Connection(Box::new(Connection {
         accepted: time,
         client: text(&value["client"]),
@@ -141,6 +145,12 @@ pub(super) fn parse(line: &[u8]) -> Result<Entry, String> {
     })))
 }
 
-fn text(value: &Value) -> String {
+/// Seconds of a step.
+pub(super) fn seconds(line: &Value, step: &str) -> f64 {
+    let seconds = line["seconds"][step].as_f64().unwrap_or_default();
+    if seconds.is_finite() { seconds.clamp(0.0, LONGEST_SECONDS) } else { 0.0 }
+}
+
+pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }

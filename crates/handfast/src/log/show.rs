@@ -6,7 +6,8 @@
 use handfast_text::calendar::Utc;
 use handfast_text::units::{bytes, count, counted, duration, plain};
 
-use super::entry::{Connection, Entry};
+use super::entry::{Connection, Entry, sentence};
+use super::request::Request;
 
 /// The part of a requested name that is kept if space is short.
 const LEAST_NAME: usize = 16;
@@ -27,19 +28,35 @@ pub(super) fn line(entry: &Entry, look: Look) -> String {
             painted(&stamp(*time), &rest, "33", look.color)
         }
         Entry::Connection(connection) => {
-            let dash = |text: &str| if text.is_empty() { "-".to_owned() } else { plain(text) };
-            let (client, service) = (dash(&connection.client), dash(&connection.service));
-            let head = format!("{} {client:21} {service:8}", stamp(connection.accepted));
+            let head = head(connection.accepted, &connection.client, &connection.service);
             if connection.has_failed() {
                 return painted(&head, &failed(connection), "31", look.color);
             }
-            match look.columns {
-                None => format!("{head} {}", served(connection, usize::MAX)),
-                Some(columns) => {
-                    let room = columns.saturating_sub(head.chars().count() + 1);
-                    cut(&format!("{head} {}", served(connection, room)), columns)
-                }
+            fitted(&head, look, |room| served(connection, room))
+        }
+        Entry::Request(request) => {
+            let head = head(request.begun, &request.client, &request.service);
+            if request.has_failed() {
+                return painted(&head, &failed_request(request), "31", look.color);
             }
+            fitted(&head, look, |room| answered(request, room))
+        }
+    }
+}
+
+fn head(time: f64, client: &str, service: &str) -> String {
+    let dash = |text: &str| if text.is_empty() { "-".to_owned() } else { plain(text) };
+    let (client, service) = (dash(client), dash(service));
+    format!("{} {client:21} {service:8}", stamp(time))
+}
+
+/// The whole line, cut at the width of the terminal.
+fn fitted(head: &str, look: Look, rest: impl Fn(usize) -> String) -> String {
+    match look.columns {
+        None => format!("{head} {}", rest(usize::MAX)),
+        Some(columns) => {
+            let room = columns.saturating_sub(head.chars().count() + 1);
+            cut(&format!("{head} {}", rest(room)), columns)
         }
     }
 }
@@ -101,6 +118,44 @@ fn served(connection: &Connection, room: usize) -> String {
         "" => format!("{front}{backend}"),
         name => format!("{front}, {}{backend}", cut(name, room.saturating_sub(taken).max(LEAST_NAME))),
     }
+}
+
+/// Status, method, host and path; the last three shortened to a number of letters.
+fn requested(request: &Request, room: usize) -> String {
+    let status = if request.status == 0 { "-".to_owned() } else { request.status.to_string() };
+    let target = format!("{}{}", plain(&request.host), plain(&request.path));
+    format!("{status} {}", cut(&format!("{} {target}", plain(&request.method)), room))
+}
+
+/// A request that a backend answered. The path is shortened, so that the backend is visible.
+fn answered(request: &Request, room: usize) -> String {
+    let nanos = |seconds: f64| duration(seconds * 1e9);
+    let backend = match request.backend.as_str() {
+        "" => String::new(),
+        backend => format!(" → {}", plain(backend)),
+    };
+    let rest = format!(
+        ", {}↑ {}↓, {}, {}{backend}",
+        bytes(request.from_client),
+        bytes(request.to_client),
+        nanos(request.first_byte()),
+        nanos(request.duration()),
+    );
+    // Four for the status and its blank.
+    let left = room.saturating_sub(rest.chars().count() + 4).max(LEAST_NAME);
+    format!("{}{rest}", requested(request, left))
+}
+
+/// Why no backend answered it completely.
+fn failed_request(request: &Request) -> String {
+    let sentence =
+        sentence(&request.cause, &request.side).map(|text| format!(": {text}")).unwrap_or_default();
+    let detail = match request.detail.as_str() {
+        "" => String::new(),
+        detail => format!(": {}", plain(detail)),
+    };
+    let (step, cause) = (plain(&request.step), plain(&request.cause));
+    format!("{}, {step} {cause}{sentence}{detail}", requested(request, usize::MAX))
 }
 
 /// At most this number of letters, the last one an ellipsis if the text was longer.

@@ -11,11 +11,12 @@ use handfast_text::calendar::Utc;
 use handfast_text::units::{bytes, count, nanos, plain, share_of};
 
 use super::entry::{Connection, Entry, sentence};
+use super::request_summary::Requests;
 
 /// Most causes or services that are counted by name.
 const MOST: usize = 500;
 /// The name of all others.
-const OTHERS: &str = "(others)";
+pub(super) const OTHERS: &str = "(others)";
 
 /// Counts.
 #[derive(Debug, Default)]
@@ -25,8 +26,7 @@ pub(super) struct Summary {
     missing: u64,
     to_backend: u64,
     to_client: u64,
-    /// When the first and the last one ended.
-    range: Option<(f64, f64)>,
+    range: Range,
     /// By cause, side and step.
     causes: BTreeMap<[String; 3], u64>,
     services: BTreeMap<String, Service>,
@@ -34,6 +34,24 @@ pub(super) struct Summary {
     resumed: Histogram,
     connect: Histogram,
     duration: Histogram,
+    requests: Requests,
+}
+
+/// When the first and the last one ended; `None`: there was none.
+#[derive(Debug, Default)]
+pub(super) struct Range(Option<(f64, f64)>);
+
+impl Range {
+    pub(super) fn add(&mut self, ended: f64) {
+        let (first, last) = self.0.unwrap_or((ended, ended));
+        self.0 = Some((first.min(ended), last.max(ended)));
+    }
+
+    /// Both as text.
+    pub(super) fn moments(&self) -> Option<(String, String)> {
+        let moment = |seconds: f64| Utc::of_seconds(seconds as i64).for_people().to_string();
+        self.0.map(|(first, last)| (moment(first), moment(last)))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +66,7 @@ impl Summary {
         match entry {
             Entry::Loss { lines, .. } => self.missing = self.missing.saturating_add(*lines),
             Entry::Connection(connection) => self.add_connection(connection),
+            Entry::Request(request) => self.requests.add(request),
         }
     }
 
@@ -57,9 +76,7 @@ impl Summary {
         self.failed += failed;
         self.to_backend = self.to_backend.saturating_add(connection.to_backend);
         self.to_client = self.to_client.saturating_add(connection.to_client);
-        let ended = connection.ended();
-        let (first, last) = self.range.unwrap_or((ended, ended));
-        self.range = Some((first.min(ended), last.max(ended)));
+        self.range.add(connection.ended());
         let key = [&connection.cause, &connection.side, &connection.step].map(Clone::clone);
         *bounded(&mut self.causes, key, [OTHERS.into(), String::new(), String::new()]) += 1;
         let service = bounded(&mut self.services, connection.service.clone(), OTHERS.into());
@@ -76,17 +93,20 @@ impl Summary {
         self.duration.record(time(connection.duration()));
     }
 
-    /// As text.
+    /// As text: connections, then requests.
     pub(super) fn text(&self) -> String {
-        let Some((first, last)) = self.range else {
+        let (connections, requests) = (self.connections_text(), self.requests.text());
+        let gap = if requests.is_empty() { "" } else { "\n" };
+        format!("{connections}{gap}{requests}")
+    }
+
+    fn connections_text(&self) -> String {
+        let Some((first, last)) = self.range.moments() else {
             return format!("no connections{}\n", self.missing());
         };
-        let moment = |seconds: f64| Utc::of_seconds(seconds as i64).for_people().to_string();
         let mut text = format!(
-            "{} connections ended from {} to {}; {} failed ({}); {} to backends, {} to clients{}\n",
+            "{} connections ended from {first} to {last}; {} failed ({}); {} to backends, {} to clients{}\n",
             count(self.connections),
-            moment(first),
-            moment(last),
             count(self.failed),
             share_of(self.failed, self.connections),
             bytes(self.to_backend),
@@ -120,36 +140,49 @@ impl Summary {
     }
 
     fn time_table(&self) -> String {
-        let mut text = format!("\n{:24}", "time");
-        for title in ["connections", "50 %", "90 %", "99 %", "99.9 %", "longest"] {
-            text.push_str(&format!(" {title:>12}"));
-        }
-        text.push('\n');
+        let mut text = time_titles("connections");
         let rows = [
             ("handshake, full", &self.full),
             ("handshake, resumed", &self.resumed),
             ("connect to the backend", &self.connect),
             ("accept to close", &self.duration),
         ];
-        for (name, histogram) in rows.iter().filter(|(_, histogram)| !histogram.is_empty()) {
-            text.push_str(&format!("{name:24} {:>12}", count(histogram.count())));
-            for quantile in [0.5, 0.9, 0.99, 0.999] {
-                text.push_str(&format!(" {:>12}", nanos(histogram.quantile_nanos(quantile))));
-            }
-            text.push_str(&format!(" {:>12}\n", nanos(histogram.max_nanos())));
-        }
+        rows.iter().for_each(|(name, histogram)| text.push_str(&time_row(name, histogram)));
         text
     }
 }
 
+/// The head of a table of times.
+pub(super) fn time_titles(counted: &str) -> String {
+    let mut text = format!("\n{:24}", "time");
+    for title in [counted, "50 %", "90 %", "99 %", "99.9 %", "longest"] {
+        text.push_str(&format!(" {title:>12}"));
+    }
+    text.push('\n');
+    text
+}
+
+/// A row of it; nothing where nothing was counted.
+pub(super) fn time_row(name: &str, histogram: &Histogram) -> String {
+    if histogram.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("{name:24} {:>12}", count(histogram.count()));
+    for quantile in [0.5, 0.9, 0.99, 0.999] {
+        text.push_str(&format!(" {:>12}", nanos(histogram.quantile_nanos(quantile))));
+    }
+    text.push_str(&format!(" {:>12}\n", nanos(histogram.max_nanos())));
+    text
+}
+
 /// The entry of a key; that of the others if there are too many.
-fn bounded<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K, others: K) -> &mut V {
+pub(super) fn bounded<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K, others: K) -> &mut V {
     let key = if map.len() < MOST || map.contains_key(&key) { key } else { others };
     map.entry(key).or_default()
 }
 
 /// The most frequent first.
-fn by_number<K, V>(map: &BTreeMap<K, V>, number: impl Fn(&V) -> u64) -> Vec<(&K, &V)> {
+pub(super) fn by_number<K, V>(map: &BTreeMap<K, V>, number: impl Fn(&V) -> u64) -> Vec<(&K, &V)> {
     let mut rows: Vec<_> = map.iter().collect();
     rows.sort_by_key(|(_, value)| std::cmp::Reverse(number(value)));
     rows

@@ -13,6 +13,8 @@ use super::entry::{Connection, Entry, parse};
 use super::show::{Look, line};
 use super::*;
 
+mod requests;
+
 const SERVED: &str = r#"{"time":"2026-11-21T22:00:40.688Z","service":"web","client":"127.0.0.1:38052","sni":"www.example.org","alpn":"http/1.1","version":"TLSv1.3","suite":"TLS_AES_128_GCM_SHA256","group":"X25519","signature":"ECDSA-P256","resumed":false,"seconds":{"hello":0.002889,"handshake":0.002932,"handshake_crypto":0.000446,"handshake_wait":0.002486,"connect":0.000053,"relay":0.002275,"close":0.000023},"bytes_to_backend":85,"bytes_to_client":190,"backend":"127.0.0.1:18080","reason":{"step":"relay","side":"client","cause":"finished"},"generation":1}"#;
 const LOSS: &str = r#"{"time":"2026-11-21T22:00:41.000Z","dropped_lines":7,"because":"write: No space left on device (os error 28)"}"#;
 const PLAIN: Look = Look { columns: Some(120), color: false };
@@ -62,7 +64,7 @@ fn shown(arguments: &[&str], text: &[u8]) -> (String, u64) {
 fn connection(line: &str) -> Connection {
     match parse(line.as_bytes()).expect("a line") {
         Entry::Connection(connection) => *connection,
-        other @ Entry::Loss { .. } => panic!("{other:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

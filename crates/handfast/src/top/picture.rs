@@ -11,7 +11,7 @@ use handfast_report::run::Run;
 use super::model::{Model, View};
 use super::run_tables;
 use super::sample::Sample;
-use super::tables::{PHASE_WORDS, Pair, bar, failed};
+use super::tables::{PHASE_WORDS, Pair, bar, failed, percent, requests, server_error_share, server_errors};
 use crate::load::live;
 use crate::screen::{Line, Look, Shade, curve};
 
@@ -161,7 +161,6 @@ fn version(run: &Run) -> &str {
 
 fn head_of_proxy(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Vec<Line> {
     let now = pair.now;
-    let per_second = |value: Option<f64>| value.map_or("–".to_owned(), rate);
     let over = pair.over().map_or("rates follow".to_owned(), |over| format!("rates over {over:.0} s"));
     let up = Duration::from_secs_f64((now.process.now - now.process.started).max(0.0));
     let about = format!(
@@ -196,7 +195,7 @@ fn head_of_proxy(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Ve
     let is_failing = failing.is_some_and(|rate| rate > 0.0);
     let failing =
         label("failures").and(per_second(failing), if is_failing { Shade::Bad } else { Shade::Good });
-    vec![
+    let mut lines = vec![
         title,
         where_and_when(model, &over, (now.process.pid, &now.overview.configuration)),
         connections,
@@ -206,7 +205,27 @@ fn head_of_proxy(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Ve
         phases(pair, label("handshake"), width, look),
         needs(now, label("attention")),
         Line::default(),
-    ]
+    ];
+    if let Some(requests) = of_requests(pair, label("requests")) {
+        lines.insert(3, requests);
+    }
+    lines
+}
+
+fn per_second(value: Option<f64>) -> String {
+    value.map_or("–".to_owned(), rate)
+}
+
+/// HTTP requests of all services; none where no service serves HTTP.
+fn of_requests(pair: &Pair<'_>, label: Line) -> Option<Line> {
+    let mut all = pair.now.services.iter().filter_map(|service| service.requests.as_ref()).peekable();
+    all.peek()?;
+    let open: u64 = all.map(|requests| requests.open).sum();
+    let ended = pair.sum(requests);
+    let errors = server_error_share(pair.sum(server_errors), ended);
+    let shade = if errors.is_some_and(|share| share > 0.0) { Shade::Bad } else { Shade::Good };
+    let line = label.and(format!("{} ended, {} open, ", per_second(ended), count(open)), Shade::Plain);
+    Some(line.and(format!("{} 5xx", errors.map_or("–".to_owned(), percent)), shade))
 }
 
 /// Where is asked, over what the rates are, and what has happened to the process.

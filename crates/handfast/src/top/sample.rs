@@ -131,6 +131,23 @@ pub(crate) struct Service {
     /// Only those that are failures.
     pub(crate) ends: Vec<End>,
     pub(crate) backends: Vec<Backend>,
+    /// Of a service that serves HTTP.
+    pub(crate) requests: Option<Requests>,
+}
+
+/// HTTP requests of a service.
+#[derive(Clone, Default, Deserialize)]
+pub(crate) struct Requests {
+    by_status: BTreeMap<String, u64>,
+    /// Of all HTTP versions.
+    #[serde(deserialize_with = "sum")]
+    pub(crate) open: u64,
+    /// Those that ended.
+    #[serde(skip)]
+    pub(crate) ended: u64,
+    /// Those with status 5xx.
+    #[serde(skip)]
+    pub(crate) server_errors: u64,
 }
 
 /// Connections that ended in one way.
@@ -286,6 +303,10 @@ impl Sample {
             service.listens = known.map(|known| known.listen.join(" ")).unwrap_or_default();
             service.handshakes = service.handshakes_full + service.handshakes_resumed;
             service.ends.retain(|end| end.failed);
+            if let Some(requests) = &mut service.requests {
+                requests.ended = requests.by_status.values().fold(0, |sum, one| sum.saturating_add(*one));
+                requests.server_errors = requests.by_status.get("5xx").copied().unwrap_or_default();
+            }
         }
         for kind in &self.kinds {
             self.handshakes[usize::from(kind.resumed)].add(&kind.times());
@@ -314,6 +335,10 @@ impl Sample {
                 less(&mut service.handshakes, amount("handshakes"));
                 less(&mut service.bytes_to_backend, amount("bytes_to_backend"));
                 less(&mut service.bytes_to_client, amount("bytes_to_client"));
+                if let Some(requests) = &mut service.requests {
+                    less(&mut requests.ended, amount("requests"));
+                    less(&mut requests.server_errors, amount("server_errors"));
+                }
             }
             if let Some(recent) = recent.services.get(&service.name) {
                 recent.take_from(service);

@@ -115,17 +115,44 @@ fn services(pair: &Pair<'_>, _: Look) -> Table {
                 None => count(open as u64),
             };
             let shade = if full { Shade::Warning } else { Shade::Plain };
+            let is_http = service.requests.is_some();
         }
         column("service", 8, 0) => words(&service.name, Shade::Strong);
         column("listens on", 12, 9) => plain(&service.listens);
         figures("open", 0) => known(Some(open as f64), of_limit, shade);
         figures("new", 0) => rates(ever(|service| service.accepted), Shade::Plain);
         figures("handshakes", 0) => rates(ever(|service| service.handshakes), Shade::Plain);
+        figures("requests", 3) => rates(is_http.then(|| ever(requests)).flatten(), Shade::Plain);
+        figures("5xx", 4) => share(is_http.then(|| server_error_share(ever(server_errors), ever(requests))).flatten());
         figures("to backends", 2) => volume(ever(|service| service.bytes_to_backend));
         figures("to clients", 1) => volume(ever(|service| service.bytes_to_client));
         figures("failed", 0) => rates(ever(failed), Shade::Bad);
         figures("waiting", 8) => counts(service.waiting, Shade::Warning);
     }
+}
+
+/// HTTP requests of a service that ended.
+pub(super) fn requests(service: &Service) -> u64 {
+    service.requests.as_ref().map_or(0, |requests| requests.ended)
+}
+
+/// Those with status 5xx.
+pub(super) fn server_errors(service: &Service) -> u64 {
+    service.requests.as_ref().map_or(0, |requests| requests.server_errors)
+}
+
+/// The share of requests with status 5xx; unknown where there were no requests.
+pub(super) fn server_error_share(errors: Option<f64>, requests: Option<f64>) -> Option<f64> {
+    requests.filter(|requests| *requests > 0.0).zip(errors).map(|(requests, errors)| errors / requests)
+}
+
+fn share(value: Option<f64>) -> Cell {
+    known(value, percent, Shade::Bad)
+}
+
+/// `0.4 %`.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
 }
 
 /// Connections of a service that failed.

@@ -9,6 +9,8 @@ use crate::screen::Look;
 
 const PLAIN: Look = Look { color: false, unicode: true, terminal: false };
 
+mod requests;
+
 /// A status as the proxy gives it.
 fn status(process: u64, accepted: u64) -> Value {
     let times = |count: u64, seconds: f64| json!({ "count": count, "sum_seconds": seconds, "p50_seconds": 0.002, "p99_seconds": 0.004 });

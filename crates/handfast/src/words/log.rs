@@ -1,5 +1,6 @@
 //! The command line of `handfast log`, as it is typed.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -16,12 +17,15 @@ A line has: the time of accept (UTC), client, service, then either
   TLS version and whether the session was resumed, time of the handshake and of connecting to the backend together, bytes to the
   backend (↑) and to the client (↓), time from accept to close, requested name (SNI) → backend
 or, for a failed connection, the step and the cause with an explanation. On a terminal other lines are cut at its width.
+The line of an HTTP request has: status, method, host and path, bytes of content from the client (↑) and to it (↓), time to the first byte
+  of the response, time of the whole request → backend; where no backend answered it completely, the reason instead.
 TIME is 90s, 1h, 2d (that long ago), 14:30 (today), 2026-03-01, 2026-03-01 14:30 or 2026-03-01T14:30:05Z; in UTC.
 
 Examples:
   handfast log -c /etc/handfast/handfast.toml --failures --since 1h
   handfast log /var/log/handfast/access.log* --summary
   handfast log -c /etc/handfast/handfast.toml --follow --slow 100ms
+  handfast log access.log --status 5xx --path /api/ --summary
   handfast log --client 192.0.2.0/24 --json access.log | jq .backend
   journalctl -u handfast -o cat | handfast log - --cause reset
 
@@ -50,30 +54,57 @@ pub(crate) struct LogWords {
     pub(crate) json: bool,
 }
 
-/// Which connections.
+/// Which connections and requests.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct OnlyWords {
-    /// Only connections that failed
+    /// Only connections that failed, and requests that no backend answered completely
     #[arg(long)]
     pub(crate) failures: bool,
-    /// Only connections that ended at this time or later
+    /// Only what ended at this time or later
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) since: Option<f64>,
-    /// Only connections that ended before this time
+    /// Only what ended before this time
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) until: Option<f64>,
-    /// Only connections that ended for this cause, such as `reset`; the runbook lists them (may be repeated)
+    /// Only what ended for this cause, such as `reset`; the runbook lists them (may be repeated)
     #[arg(long, value_name = "CAUSE", value_parser = cause)]
     pub(crate) cause: Vec<Cause>,
     /// Only clients of this address or network: 192.0.2.7, 2001:db8::/32 (may be repeated)
     #[arg(long, value_name = "ADDRESS", value_parser = prefix)]
     pub(crate) client: Vec<Prefix>,
-    /// Only connections of this service (may be repeated)
+    /// Only what this service served (may be repeated)
     #[arg(long, value_name = "NAME")]
     pub(crate) service: Vec<String>,
-    /// Only connections with a handshake and a connect to the backend that took this long together, or longer
+    /// Only connections with a handshake and a connect to the backend that took this long together, or longer, and requests that did
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) slow: Option<Duration>,
+    /// Only what this backend served, by its name in the log (may be repeated)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) backend: Vec<String>,
+    /// Only HTTP requests with this status: 404, 5xx, or none (may be repeated)
+    #[arg(long, value_name = "STATUS", value_parser = status)]
+    pub(crate) status: Vec<RangeInclusive<u64>>,
+    /// Only HTTP requests with a path that begins with this
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) path: Option<String>,
+    /// Only HTTP requests for this host, whatever the port (may be repeated)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
+}
+
+/// The statuses that a word stands for; a request without one has 0.
+fn status(text: &str) -> Result<RangeInclusive<u64>, String> {
+    if text == "none" {
+        return Ok(0..=0);
+    }
+    let (first, last) = match text.strip_suffix("xx") {
+        Some(class) => (format!("{class}00"), format!("{class}99")),
+        None => (text.to_owned(), text.to_owned()),
+    };
+    match (first.parse(), last.parse()) {
+        (Ok(first @ 100..=999), Ok(last)) => Ok(first..=last),
+        _ => Err("expected a status such as 404, a class such as 5xx, or none".into()),
+    }
 }
 
 fn time(text: &str) -> Result<f64, String> {
