@@ -42,6 +42,10 @@ class Garden:
         self.front = fronts.make(options.front, self.folder, certificate)
         self.routes = [fronts.Route(backend.name, backend.port) for backend in self.running]
         self.front.start(self.routes)
+        for backend, route in zip(self.running, self.routes):
+            found = exchange.other_connection(exchange.Lane(backend, route), "0000")
+            if found != (200, "/o-0000"):
+                raise machine.Failed(f"send a plain request through {self.front.name} to {backend.name}: received {found}")
 
     def round(self, cases, apart):
         """Every case on every lane at once: (lanes, what backends saw, findings)."""

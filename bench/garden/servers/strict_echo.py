@@ -38,7 +38,9 @@ def framing(fields):
 class Echo(socketserver.StreamRequestHandler):
     def line(self):
         line = self.rfile.readline(65536)
-        if line and not line.endswith(b"\r\n"):
+        if not line:
+            raise ConnectionError("the front closed within a message")
+        if not line.endswith(b"\r\n"):
             raise Refused(f"line end of {line[-20:]!r}")
         return line[:-2]
 
@@ -66,7 +68,7 @@ class Echo(socketserver.StreamRequestHandler):
             if self.rfile.read(2) != b"\r\n":
                 raise Refused("end of a chunk")
 
-    def request(self):
+    def serve(self):
         """Serves one request. False: the connection ended."""
         first = self.rfile.readline(65536)
         if not first:
@@ -90,7 +92,7 @@ class Echo(socketserver.StreamRequestHandler):
 
     def handle(self):
         try:
-            while self.request():
+            while self.serve():
                 pass
         except Refused as reason:
             with open(os.environ["SEEN"], "a", encoding="utf-8") as out:
