@@ -32,6 +32,10 @@ pub(crate) struct Identity {
 type Key = (*const Endpoint, Option<*const BackendTlsClient>);
 
 impl Identity {
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+
     fn key(&self) -> Key {
         (Rc::as_ptr(&self.endpoint), self.tls.as_ref().map(Rc::as_ptr))
     }

@@ -95,6 +95,7 @@ where
         Action::Forward(chosen) => forward::<R>(connection, client, &mut request, chosen).await,
     };
     request.record.bytes_from_client = client.received();
+    connection.to_backends.set(connection.to_backends.get() + client.received());
     request.record.bytes_to_client = client.sent();
     let (outcome, failure) = match outcome {
         Ok(outcome) => (outcome, None),
@@ -158,7 +159,7 @@ async fn answer_with<R: Runtime>(
     fault: Option<Fault>,
 ) -> Ended<R::Socket> {
     let is_clients = fault.as_ref().is_some_and(|fault| fault.reason.side == Side::Client);
-    let close = !request.keeps_open || !client.has_ended() || is_clients || connection.closes();
+    let close = !request.keeps_open || !client.has_ended() || is_clients || connection.closes(R::now());
     request.record.status = Some(answer.status);
     let sent = send_answer::<R>(connection, client, Some(request), answer, close).await;
     let outcome = if close { Outcome::Close } else { Outcome::KeepOpen };
@@ -177,7 +178,7 @@ pub(crate) async fn send_answer<R: Runtime>(
     answer: &Answer,
     close: bool,
 ) -> Result<(), Fault> {
-    let deadline = R::now() + connection.http.model.timeouts.content;
+    let deadline = R::now().deadline(connection.http.model.timeouts.content);
     let mut is_put = false;
     loop {
         {
@@ -249,6 +250,8 @@ struct Exchange<'a, S: Socket> {
     has_begun: bool,
     /// Its backend's connection, and the client's, can carry another request.
     backend_stays: bool,
+    /// The backend's connection is the client's own: it asks for NTLM or Negotiate, or was before.
+    is_tied: bool,
     client_stays: bool,
     /// The protocol was changed, and bytes of the client's connection are relayed …
     is_tunnel: bool,
@@ -257,9 +260,24 @@ struct Exchange<'a, S: Socket> {
     /// Until when the content of the request waits.
     content_waits: Option<Moment>,
     connected: Moment,
+    /// When the request was last sent something of; interim responses do not count.
+    asked: Moment,
     /// When content last moved; when the present window of [`SLOW_WINDOW`] began, and the bytes that had moved then.
     progress: Moment,
     window: (Moment, u64),
+}
+
+/// NTLM authenticates a connection, and Negotiate may (RFC 4559 §6): its next request comes by the same one.
+fn is_about_the_connection(head: &ResponseHead<'_>) -> bool {
+    let name = match head.status {
+        401 => "www-authenticate",
+        407 => "proxy-authenticate",
+        _ => return false,
+    };
+    let is_such = |value: &[u8], scheme: &str| {
+        value.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme.as_bytes()))
+    };
+    head.values(name).any(|value| is_such(value, "ntlm") || is_such(value, "negotiate"))
 }
 
 enum Turn {
@@ -272,7 +290,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
     fn new(
         connection: &'a HttpConnection,
         request: &'a mut Request,
-        Upstream { backend, identity, given }: Upstream<S>,
+        Upstream { backend, identity, given, is_tied }: Upstream<S>,
         now: Moment,
     ) -> Self {
         let content_waits = request.expects_continue.then(|| now + CONTINUE);
@@ -284,11 +302,13 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             given,
             has_begun: false,
             backend_stays: false,
+            is_tied,
             client_stays: false,
             is_tunnel: false,
             is_stream_tunnel: false,
             content_waits,
             connected: now,
+            asked: now,
             progress: now,
             window: (now, 0),
         }
@@ -352,6 +372,9 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             || (self.request.wants_upgrade && !self.is_stream_tunnel);
         let moved = if client.has_ended() || waits { false } else { client.pump(&mut self.backend, io)? };
         self.backend.flush(&mut io.output())?;
+        if moved {
+            self.asked = now;
+        }
         Ok(moved)
     }
 
@@ -407,9 +430,10 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             self.request.record.status = Some(head.status);
             framing = head.framing(self.request.method());
             // A client that has not sent all of its request cannot send another one.
-            self.client_stays = client.has_ended() && client.keeps_open(self.request, &head) && !self.connection.closes();
+            self.client_stays = client.has_ended() && client.keeps_open(self.request, &head) && !self.connection.closes(now);
             self.backend_stays = head.keeps_open;
             self.judge(&head);
+            self.is_tied |= is_about_the_connection(&head);
             self.is_tunnel = is_switch && client.can_tunnel();
             self.is_stream_tunnel = is_switch && !self.is_tunnel;
             self.has_begun = !self.is_tunnel;
@@ -456,7 +480,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         } else if is_sending && !self.backend.is_full() {
             (content.min(slow), Side::Client, Cause::RequestDeadline, Some(408))
         } else {
-            (self.progress + timeouts.answer, Side::Backend, Cause::AnswerDeadline, Some(504))
+            (self.asked.deadline(timeouts.answer), Side::Backend, Cause::AnswerDeadline, Some(504))
         };
         let until = self.content_waits.filter(|until| now < *until).map_or(deadline, |until| until.min(deadline));
         let woken = R::wait(until).await;
@@ -500,9 +524,13 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             };
         }
         let scratch = &mut connection.thread.scratch.borrow_mut();
-        if self.backend_stays && client.has_ended() && connection.pools() && !self.is_stream_tunnel {
+        let stays = self.backend_stays && client.has_ended() && connection.pools() && !self.is_stream_tunnel;
+        if stays && self.is_tied {
+            backend.keep(|backend, _| connection.tie(identity, backend, connection.http.pool_bounds().1), scratch);
+        } else if stays {
             let (pool, bounds) = (&connection.thread.pool, connection.http.pool_bounds());
-            backend.keep(|backend, scratch| backend.keep(pool, &identity, bounds, now, scratch), scratch);
+            let metrics = &connection.service.metrics;
+            backend.keep(|backend, scratch| backend.keep(metrics, (pool, &identity), bounds, now, scratch), scratch);
         } else if client.has_ended() {
             backend.close(scratch);
         }

@@ -1,11 +1,13 @@
 //! A backend that speaks HTTP/1: a connection, for one request after the other.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use handfast_leg::{Leg, Socket};
 use handfast_net::clock::Moment;
 use handfast_observe::reason::Step;
-use handfast_tls::buffer::Scratch;
+use handfast_observe::metrics::ServiceMetrics;
+use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_wire::http1::{Field, Framing, HeadLimits, HeadProgress};
 
 use crate::backends::connector::Connected;
@@ -22,6 +24,24 @@ pub(crate) struct Connection<S> {
     open: OpenConnection,
     /// Requests that it has served.
     served: u32,
+    _counted: Idle,
+}
+
+/// Counts a connection as idle.
+#[derive(Debug)]
+struct Idle(Arc<ServiceMetrics>);
+
+impl Idle {
+    fn new(metrics: &Arc<ServiceMetrics>) -> Self {
+        metrics.pool_kept();
+        Self(Arc::clone(metrics))
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        self.0.pool_dropped();
+    }
 }
 
 impl<S: Socket + 'static> pool::Connection for Connection<S>
@@ -45,7 +65,7 @@ where
     }
 
     fn close(self: Box<Self>, scratch: &mut Scratch) {
-        end_cleanly(self.leg, scratch);
+        end_cleanly(self.leg, &mut scratch.records);
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -54,8 +74,8 @@ where
 }
 
 /// close_notify where there is TLS, and FIN. What cannot be written at once is not waited for: nothing is on its way.
-fn end_cleanly<S: Socket>(mut leg: Leg<S>, scratch: &mut Scratch) {
-    let _ = leg.send_close(&mut scratch.records, true);
+fn end_cleanly<S: Socket>(mut leg: Leg<S>, records: &mut Buffer) {
+    let _ = leg.send_close(records, true);
     leg.socket_mut().finish_at_drop();
 }
 
@@ -93,7 +113,7 @@ impl<S: Socket + std::fmt::Debug + 'static> Http1Backend<S> {
         in_use: impl FnOnce(OpenConnection) -> InUse,
         framing: Framing,
     ) -> Self {
-        let Connection { leg, open, served } = connection;
+        let Connection { leg, open, served, .. } = connection;
         leg.socket().adopt();
         Self {
             leg,
@@ -129,29 +149,36 @@ impl<S: Socket + std::fmt::Debug + 'static> Http1Backend<S> {
         Tunnel { connected: Connected { leg, given: 0, spoken: incoming.input }, in_use }
     }
 
+    /// Itself without a request; `None`, and ended, where it cannot serve another one, of `requests` in all.
+    pub(crate) fn into_connection(self, requests: u32, metrics: &Arc<ServiceMetrics>) -> Option<Connection<S>> {
+        let served = self.served.saturating_add(1);
+        let is_clean = self.incoming.has_ended() && self.incoming.input.is_empty() && !self.leg.is_full();
+        if !is_clean || self.leg.has_ended() || served >= requests {
+            let Self { leg, .. } = self;
+            end_cleanly(leg, &mut Buffer::default());
+            return None;
+        }
+        let open = self.in_use.into_idle()?;
+        Some(Connection { leg: self.leg, open, served, _counted: Idle::new(metrics) })
+    }
+
     /// Keeps it for the next request, if nothing is left over on it; else ends it.
     pub(crate) fn keep(
         self,
-        pool: &Pool,
-        identity: &Identity,
+        metrics: &Arc<ServiceMetrics>,
+        (pool, identity): (&Pool, &Identity),
         (bounds, requests): (Bounds, u32),
         now: Moment,
         scratch: &mut Scratch,
     ) {
-        let served = self.served.saturating_add(1);
-        let is_clean = self.incoming.has_ended() && self.incoming.input.is_empty() && !self.leg.is_full();
-        if !is_clean || self.leg.has_ended() || served >= requests {
-            return end_cleanly(self.leg, scratch);
-        }
-        if let Some(open) = self.in_use.into_idle() {
-            let connection = Connection { leg: self.leg, open, served };
+        if let Some(connection) = self.into_connection(requests, metrics) {
             pool.keep(identity, Box::new(connection), bounds, now, scratch);
         }
     }
 
     /// Ends it after a response that leaves it in a clean state.
     pub(crate) fn close(self, scratch: &mut Scratch) {
-        end_cleanly(self.leg, scratch);
+        end_cleanly(self.leg, &mut scratch.records);
     }
 }
 

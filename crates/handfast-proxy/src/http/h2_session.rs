@@ -97,8 +97,8 @@ where
         Some(broken) if reason.cause != Cause::Http2 => broken,
         _ => reason,
     };
-    if reason.cause == Cause::HttpClosed {
-        // The client has everything; what breaks now says nothing.
+    if matches!(reason.cause, Cause::HttpClosed | Cause::Http2) {
+        // Streams have ends of their own, so this is none of theirs; what breaks now says nothing.
         let _ = leg.send_close(&mut connection.thread.scratch.borrow_mut().records, false);
     }
     (leg, reason)
@@ -189,7 +189,7 @@ where
             return CloseReason::new(Step::Relay, Side::Client, Cause::Http2).because("it resets its requests");
         }
         let idle = idle_since + connection.http.model.timeouts.idle;
-        let is_old = count >= STREAMS || now >= began + AGE || connection.closes();
+        let is_old = count >= STREAMS || now >= began + AGE || connection.closes(now);
         if !says_goodbye && (is_old || (streams.open.get() == 0 && now >= idle)) {
             // Two GOAWAYs (RFC 9113 §6.8): the second one comes when the client has seen the first.
             says_goodbye = true;

@@ -178,8 +178,9 @@ fn action(head: &RequestHead<'_>, path: &[u8], connection: &HttpConnection, reco
     record.route = Some(Rc::clone(&route.name));
     match (route.redirect, route.index) {
         (Some(status), _) => Action::Redirect(status, location(head, path)),
-        (None, Some(route)) => Action::Forward(Chosen { route, failed: false }),
-        (None, None) => Action::Forward(connection.chosen),
+        // A client whose certificate failed is for the backends of such clients alone.
+        (None, Some(route)) if !connection.chosen.failed => Action::Forward(Chosen { route, failed: false }),
+        (None, _) => Action::Forward(connection.chosen),
     }
 }
 

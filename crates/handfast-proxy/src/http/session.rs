@@ -2,7 +2,7 @@
 //!
 //! In: a leg after its handshake. Out: the leg, and why its connection ended, or the backend of a changed protocol.
 
-use std::cell::RefMut;
+use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 use std::task::Waker;
 
@@ -15,9 +15,11 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::{ConnectionFacts, HttpVersion};
 use handfast_tls::buffer::Scratch;
 
+use crate::backends::pool::{self, Identity};
 use crate::http::content::Io;
 use crate::http::exchange::{self, Outcome, Tunnel};
 use crate::http::fault::Fault;
+use crate::http::h1_backend::Http1Backend;
 use crate::http::h1_client::Http1Client;
 use crate::http::h2_session;
 use crate::http::request::Request;
@@ -45,9 +47,16 @@ pub(crate) struct HttpConnection {
     /// The PROXY header for its backends, whose connections serve no other client then; empty: none.
     pub(crate) proxy_header: Vec<u8>,
     pub(crate) accepted: Moment,
+    /// A backend's connection that only this client may use: it has authenticated there by NTLM or Negotiate, which is about the connection.
+    pub(crate) tied: Rc<RefCell<Option<TiedConnection>>>,
+    /// Bytes of content that backends got.
+    pub(crate) to_backends: Rc<Cell<u64>>,
     /// Wakes the present task, for libraries that wake by it.
     pub(crate) waker: Waker,
 }
+
+/// What it is for, and the connection, whose type depends on the runtime.
+pub(crate) type TiedConnection = (Identity, Box<dyn pool::Connection>);
 
 /// The thread's buffers, lent until the next wait.
 pub(crate) struct Lent<'a> {
@@ -72,18 +81,34 @@ impl HttpConnection {
     }
 
     /// Whether no further request is served on its connection: the program stops, the service is gone, or the connection is too old.
-    pub(crate) fn closes(&self) -> bool {
+    pub(crate) fn closes(&self, now: Moment) -> bool {
         let age = self.accepted.deadline(self.service.limits.lifetime);
-        self.thread.phase() != WorkerPhase::Serving || !self.thread.has_service(&self.service) || Moment::now() >= age
+        self.thread.phase() != WorkerPhase::Serving || !self.thread.has_service(&self.service) || now >= age
     }
 
     /// Whether connections to its backends may serve other clients.
     pub(crate) fn pools(&self) -> bool {
-        self.proxy_header.is_empty() && !self.closes_pools()
+        self.proxy_header.is_empty() && self.http.model.pool.connections > 0
     }
 
-    fn closes_pools(&self) -> bool {
-        self.http.model.pool.connections == 0
+    /// Keeps a backend's connection for the next request of this client alone.
+    pub(crate) fn tie<S>(&self, identity: Identity, backend: Http1Backend<S>, requests: u32)
+    where
+        S: handfast_leg::Socket + std::fmt::Debug + 'static,
+    {
+        if let Some(connection) = backend.into_connection(requests, &self.service.metrics) {
+            self.tied.replace(Some((identity, Box::new(connection))));
+        }
+    }
+
+    /// The connection that was kept for this client, if it serves such a request and is still open.
+    pub(crate) fn untie<T: 'static>(&self, identity: &Identity, scratch: &mut Scratch) -> Option<Box<T>> {
+        let (known, mut connection) = self.tied.take()?;
+        if !known.is_same_as(identity) || !connection.is_idle(scratch) {
+            connection.close(scratch);
+            return None;
+        }
+        connection.into_any().downcast().ok()
     }
 
     pub(crate) fn scheme(&self) -> &'static str {
@@ -230,7 +255,7 @@ async fn next<R: Runtime>(
                 CloseReason::new(Step::Relay, side, Cause::Finished)
             }));
         }
-        if !client.is_in_a_head() && connection.closes() {
+        if !client.is_in_a_head() && connection.closes(R::now()) {
             return Err(gone(closed("between two requests")));
         }
         let deadline = if client.is_in_a_head() {

@@ -36,6 +36,8 @@ pub(crate) struct Upstream<S: Socket> {
     pub(crate) identity: Identity,
     /// Bytes of the request's head that are sent, or kept by the leg.
     pub(crate) given: usize,
+    /// Its connection was this client's own.
+    pub(crate) is_tied: bool,
 }
 
 /// The search for a backend: what was tried for a request, over its retries too.
@@ -128,10 +130,10 @@ impl Search<'_> {
     ) -> Result<Upstream<R::Socket>, AttemptError> {
         let tls = self.connection.service.dialler(self.chosen).cloned();
         let identity = Identity { endpoint: Rc::clone(&picked.endpoint), tls };
-        if let Some(backend) = self.kept::<R>(&identity, request)? {
+        if let Some((backend, is_tied)) = self.kept::<R>(&identity, request)? {
             request.record.is_reused = Some(true);
             let backend = backend(picked);
-            return Ok(Upstream { backend, identity, given: 0 });
+            return Ok(Upstream { backend, identity, given: 0, is_tied });
         }
         request.record.is_reused = Some(false);
         let begun = R::now();
@@ -146,7 +148,7 @@ impl Search<'_> {
         if !is_http2 {
             let in_use = picked.connected(R::now().since(begun), true);
             let backend = Http1Backend::new(connected, in_use, request.framing);
-            return Ok(Upstream { backend: Backend::Http1(Box::new(backend)), identity, given });
+            return Ok(Upstream { backend: Backend::Http1(Box::new(backend)), identity, given, is_tied: false });
         }
         let endpoint = Rc::clone(&picked.endpoint);
         let open = picked.connected(R::now().since(begun), true).into_idle().expect("it is new, so nothing shares it");
@@ -159,15 +161,15 @@ impl Search<'_> {
             thread.pool.share(&identity, Rc::clone(&shared) as Rc<dyn std::any::Any>);
         }
         let backend = self.http2::<R>(shared, InUse::shared(&endpoint), request)?;
-        Ok(Upstream { backend, identity, given: 0 })
+        Ok(Upstream { backend, identity, given: 0, is_tied: false })
     }
 
     fn is_http2(&self) -> bool {
         self.connection.http.model.backend_version == BackendVersion::Http2
     }
 
-    /// A connection that was kept, if one can serve this request.
-    fn kept<R: Runtime>(&self, identity: &Identity, request: &Request) -> Result<Option<Kept<R::Socket>>, AttemptError>
+    /// A connection that was kept, if one can serve this request, and whether it is this client's own.
+    fn kept<R: Runtime>(&self, identity: &Identity, request: &Request) -> Result<Option<(Kept<R::Socket>, bool)>, AttemptError>
     where
         R::Socket: 'static,
     {
@@ -179,15 +181,18 @@ impl Search<'_> {
             let found = thread.pool.find_shared(identity, h2_backend::Shared::is_over, h2_backend::Shared::has_room);
             let Some(shared) = found else { return Ok(None) };
             let backend = self.http2::<R>(shared, InUse::shared(&identity.endpoint), request)?;
-            return Ok(Some(Box::new(|_| backend)));
+            return Ok(Some((Box::new(|_| backend), false)));
         }
-        let kept = thread.pool.take(identity, R::now(), &mut thread.scratch.borrow_mut());
-        let Some(kept) = kept else { return Ok(None) };
+        let scratch = &mut thread.scratch.borrow_mut();
+        let tied = self.connection.untie(identity, scratch);
+        let is_tied = tied.is_some();
+        let Some(kept) = tied.or_else(|| thread.pool.take(identity, R::now(), scratch)) else { return Ok(None) };
         let kept: h1_backend::Connection<R::Socket> = *kept;
         let framing = request.framing;
-        Ok(Some(Box::new(move |picked| {
+        let reused = move |picked: Attempt| {
             Backend::Http1(Box::new(Http1Backend::reused(kept, |open| picked.reused(open), framing)))
-        })))
+        };
+        Ok(Some((Box::new(reused), is_tied)))
     }
 
     /// A request on a shared connection.

@@ -99,6 +99,8 @@ fn ways(reason: &CloseReason, delivers: bool, told: bool) -> (Way, Way) {
         (_, Cause::Finished, _) => (Way::InOrder, Way::InOrder),
         // close_notify is with the client already.
         (_, Cause::BackendEnded | Cause::HttpClosed, _) => (Way::EndFirst, abort),
+        // The client has our GOAWAY, or spoke no HTTP/2; streams have ends of their own.
+        (_, Cause::Http2, Side::Client) => (Way::EndFirst, abort),
         // Too many from one address: reset at once, so that one address does not use up what others wait for.
         (Step::Accept, _, _) => (Way::AtOnce, Way::AtOnce),
         // The TLS stream has not begun, so a FIN cannot be mistaken for its end.
@@ -135,7 +137,8 @@ mod tests {
                 // EndFirst is a FIN behind a close_notify that the backend's own end had caused.
                 assert_eq!(
                     client == Way::EndFirst,
-                    matches!(cause, Cause::BackendEnded | Cause::HttpClosed),
+                    matches!(cause, Cause::BackendEnded | Cause::HttpClosed)
+                        || (cause, side) == (Cause::Http2, Side::Client),
                     "{step:?} {side:?} {cause:?}"
                 );
                 assert_ne!(backend, Way::EndFirst, "{step:?} {side:?} {cause:?}");

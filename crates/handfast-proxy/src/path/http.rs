@@ -40,7 +40,7 @@ impl Requests {
         let sent = client.sent();
         connection.client = Some(client);
         let record = &mut connection.account.record;
-        record.bytes_to_client = sent;
+        (record.bytes_to_client, record.bytes_to_backend) = (sent, of_all.to_backends.get());
         match served {
             Served::Ended(reason) => {
                 record.seconds.relay = R::now().since(began);
@@ -78,6 +78,8 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         is_http2: record.tls.alpn.as_deref() == Some("h2"),
         proxy_header,
         accepted: connection.accepted,
+        tied: Rc::default(),
+        to_backends: Rc::default(),
         waker: crate::http::waker::<R>(),
     }
 }
