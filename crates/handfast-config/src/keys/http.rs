@@ -134,8 +134,8 @@ section! {
         why "what RFC 9113 (section 6.5.2) recommends at least; each one costs memory and a connection to a backend",
         example "32", elsewhere "http2-max-concurrent-streams max-concurrent-streams h2-max-concurrent-streams";
 
-    /// Other backends that a request is tried with when one fails, if no byte of it was processed: a connection that cannot be opened, one
-    /// that was kept and is closed meanwhile (for methods that are idempotent, without content), or a stream that was refused.
+    /// Other backends that a request is tried with after a failure, if it cannot have been processed: the connection could not be
+    /// opened, the stream was refused, or a connection that was kept is closed now and the method is idempotent, without content.
     RETRIES: Count<u32> = "retries", Count(0..=10),
         default "1",
         why "one backend that has just failed is not noticed by clients; more tries would multiply the load of an outage",
@@ -153,9 +153,9 @@ section! {
 const MOST_BODY: usize = handfast_text::size::LARGEST as usize;
 
 section! {
-    /// A route for certain requests of a service with `mode = "http"`: all that is written must match. The first route that matches is
-    /// used, in the order written; requests without one go where their connection goes. A route without `backend` and `redirect` is an
-    /// exception from later ones: its requests do, too.
+    /// A route for certain requests of a service with `mode = "http"`: those that match everything that is written. The first route
+    /// that matches is used, in the order written. Other requests go to the backends of their connection: those of its rule, or of
+    /// the service. A route without `backend` and `redirect` sends its requests there too, as an exception from later routes.
     ROUTE = "route", "[[service.route]]", with ROUTE_BACKEND_TLS;
 
     /// Its name in logs and metrics.

@@ -30,8 +30,8 @@ section! {
         why "the owner and the group, and no other user by accident",
         example "\"0666\"", elsewhere "socket-mode";
 
-    /// What is forwarded. `tcp`: the bytes of a connection, whatever they mean, to one backend. `http`: requests, each on its own, by
-    /// HTTP/1.1 and HTTP/2 from clients; backends are named the client, and their connections are used again. See
+    /// What is forwarded. `tcp`: the bytes of a connection, of any protocol, to one backend. `http`: requests, each separately, which
+    /// clients send by HTTP/1.1 or HTTP/2. Backends receive the client's address in a field, and their connections are reused. See
     /// `[service.http]` and `[[service.route]]`.
     MODE: Choice<bool> = "mode", Choice(&[("tcp", false), ("http", true)]),
         default "\"tcp\"",

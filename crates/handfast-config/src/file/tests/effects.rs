@@ -24,6 +24,8 @@ const TLS: (&str, &[&str]) = ("[[service]]", &[NAME, LISTEN, TO, CERTIFIED]);
 const THROUGH: &str = "pass-through = true";
 const PLAIN: &str = "client-tls = false";
 const RULE: &str = "names = \"z.example\"";
+const HTTP: &str = "mode = \"http\"";
+const REQUESTS: (&str, &[&str]) = ("[[service]]", &[NAME, LISTEN, TO, CERTIFIED, HTTP]);
 
 /// The columns of [`ROWS`], in groups of five.
 const MODES: &[Mode] = &[
@@ -91,6 +93,24 @@ const MODES: &[Mode] = &[
     },
     Mode { name: "no sandbox", sections: &[TLS, ("[process]", &["sandbox = \"off\""])] },
     Mode { name: "keys apart", sections: &[TLS, ("[process]", &["private-keys = \"apart\""])] },
+    Mode { name: "HTTP", sections: &[REQUESTS] },
+    Mode {
+        name: "HTTP/2 to backends with TLS",
+        sections: &[
+            REQUESTS,
+            ("[service.http]", &["backend-version = \"h2\""]),
+            ("[service.backend-tls]", &[]),
+        ],
+    },
+    Mode { name: "HTTP, plain", sections: &[("[[service]]", &[NAME, LISTEN, TO, PLAIN, HTTP])] },
+    Mode { name: "HTTP, no pool", sections: &[REQUESTS, ("[service.http]", &["pool = 0"])] },
+    Mode {
+        name: "HTTP, a unix socket, a route",
+        sections: &[
+            ("[[service]]", &[NAME, UNIX_LISTEN, TO, CERTIFIED, HTTP]),
+            ("[[service.route]]", &["path = \"/z\"", "backend = \"10.0.0.7:80\""]),
+        ],
+    },
 ];
 
 /// A key, and what comes of it.
@@ -121,262 +141,313 @@ impl Row {
 }
 
 const ROWS: &[Row] = &[
-    row("[process]", "threads", "+++++ +++++ +++++ +++++"),
-    row("[process]", "user", "+++++ +++++ +++++ +++++"),
-    row("[process]", "max-connections", "+++++ +++++ +++++ +++++"),
-    row("[process]", "drain-delay", "+++++ +++++ +++++ +++++"),
-    row("[process]", "drain", "+++++ +++++ +++++ +++++"),
-    row("[process]", "watch-interval", "+++++ ?++?+ +++++ +++++"),
-    row("[process]", "keep-removed-certificates", "?+??? ????? ????? ?????"),
-    row("[process]", "weak-keys", "+++++ !++!+ +++++ +++++"),
-    row("[process]", "upgrade-socket", "+++++ +++++ +++++ +++++"),
-    row("[process]", "private-keys", "+++++ ?++?? +++++ ++++="),
-    row("[process]", "sandbox", "+++++ +++++ +++++ +++=+"),
-    row("[process]", "sandbox-folders", "+++++ +++++ +++++ +++?+"),
-    row("[process]", "group", "+++++ +++++ +++++ +++++").with(&[("[process]", &["user = \"nobody\""])]),
-    row("[access-log]", "to", "+++++ +++++ +++++ +++++"),
-    row("[access-log]", "format", "+++++ +++++ +++++ +++++"),
-    row("[admin]", "listen", "+++++ +++++ +++++ +++++"),
-    row("[admin]", "hosts", "+++++ +++++ +++++ +??++"),
-    row("[limits]", "handshake", "+++++ +++++ +++++ +++++"),
-    row("[limits]", "hello", "+++++ +++?? +++++ +++++"),
-    row("[limits]", "connect", "+++++ +++++ +++++ +++++"),
-    row("[limits]", "idle", "+++++ +++++ +++++ +++++"),
-    row("[limits]", "half-closed", "+++++ +++++ +++++ +++++"),
-    row("[limits]", "backend-ended", "+++++ +++++ +++++ +++++"),
-    row("[limits]", "lifetime", "+++++ +++++ +++++ +++++"),
-    row("[limits]", "unacknowledged", "+++++ +++++ +?+++ +++++"),
-    row("[limits]", "keepalive", "+++++ +++++ +?+++ +++++"),
-    row("[limits]", "resolve", "?+??? ????? ????? ?????"),
-    row("[limits]", "backend-failures", "+++++ +++++ +++++ +++++"),
-    row("[limits]", "backend-retry", "+++++ +++++ +++++ +++++"),
-    row("[tickets]", "per-handshake", "+++++ ?++?? +++++ +++++"),
-    row("[tickets]", "key-file", "+++++ ?++?? +++++ ?++++"),
-    row("[tickets]", "rotate", "+++++ ?++?? +++++ ?++++"),
-    row("[tickets]", "lifetime", "+++++ ?++?? +++++ ?++++"),
-    row("[[service]]", "name", "+++++ +++++ +++++ +++++").line("name = \"other\""),
-    row("[[service]]", "listen", "+++++ +++++ +++++ +++++").line("listen = \"127.0.0.1:8444\""),
-    row("[[service]]", "listen-mode", "????? ????? +++?? ?????"),
-    row("[[service]]", "starttls", "+++++ !!x!! +++++ +++++").line("starttls = \"imap\""),
-    row("[[service]]", "starttls-name", "??+?? !!?!! ????? ?????"),
-    row("[[service]]", "backend", "+++++ +++++ +++++ +++++"),
-    row("[[service]]", "balance", "?+??? ?++?? ???+? ?????"),
-    row("[[service]]", "source", "+++++ +++++ +?+++ +++++"),
-    row("[[service]]", "slow-start", "?+??? ?++?? ???+? ?????"),
-    row("[[service]]", "client-tls", "xxxxx xxx== xxxxx xxxxx"),
-    row("[[service]]", "pass-through", "xxxxx ==x!! xxxxx xxxxx"),
-    row("[[service]]", "plain-http", "++?++ +++!! +++++ +++++"),
-    row("[[service]]", "certificate", "+++++ !++!! +++++ +++++"),
-    row("[[service]]", "key", "+x+++ !++!! +++++ +++++"),
-    row("[[service]]", "unknown-name", "+++++ !++!! +++++ +++++"),
-    row("[[service]]", "policy", "+++++ !++!! +++++ +++++"),
-    row("[[service]]", "versions", "+++++ !++!! +++++ +++++"),
-    row("[[service]]", "suites", "+++++ !++!! +++++ +++++"),
-    row("[[service]]", "groups", "+++++ !++!! +++++ +++++"),
-    row("[[service]]", "alpn", "+++++ !++!! +++++ +++++"),
-    row("[[service]]", "max-connections", "+++++ +++++ +++++ +++++"),
-    row("[[service]]", "max-connections-per-address", "+++++ +++++ !!+++ +++++"),
-    row("[[service]]", "allow-clients", "+++++ +++++ !!+++ +++++"),
-    row("[[service]]", "refuse-clients", "+++++ +++++ !!+++ +++++"),
-    row("[[service]]", "missing-close-notify", "+++++ !++!! +++++ +++++"),
-    row("[service.client-certificates]", "mode", "+++++ !++!! +++++ +++++").with(&[(
+    row("[process]", "threads", "+++++ +++++ +++++ +++++ +++++"),
+    row("[process]", "user", "+++++ +++++ +++++ +++++ +++++"),
+    row("[process]", "max-connections", "+++++ +++++ +++++ +++++ +++++"),
+    row("[process]", "drain-delay", "+++++ +++++ +++++ +++++ +++++"),
+    row("[process]", "drain", "+++++ +++++ +++++ +++++ +++++"),
+    row("[process]", "watch-interval", "+++++ ?++?+ +++++ +++++ ++?++"),
+    row("[process]", "keep-removed-certificates", "?+??? ????? ????? ????? ?????"),
+    row("[process]", "weak-keys", "+++++ !++!+ +++++ +++++ ++!++"),
+    row("[process]", "upgrade-socket", "+++++ +++++ +++++ +++++ +++++"),
+    row("[process]", "private-keys", "+++++ ?++?? +++++ ++++= ++?++"),
+    row("[process]", "sandbox", "+++++ +++++ +++++ +++=+ +++++"),
+    row("[process]", "sandbox-folders", "+++++ +++++ +++++ +++?+ +++++"),
+    row("[process]", "group", "+++++ +++++ +++++ +++++ +++++").with(&[("[process]", &["user = \"nobody\""])]),
+    row("[access-log]", "to", "+++++ +++++ +++++ +++++ +++++"),
+    row("[access-log]", "format", "+++++ +++++ +++++ +++++ +++++"),
+    row("[admin]", "listen", "+++++ +++++ +++++ +++++ +++++"),
+    row("[admin]", "hosts", "+++++ +++++ +++++ +??++ +++++"),
+    row("[limits]", "handshake", "+++++ +++++ +++++ +++++ +++++"),
+    row("[limits]", "hello", "+++++ +++?? +++++ +++++ ++?++"),
+    row("[limits]", "connect", "+++++ +++++ +++++ +++++ +++++"),
+    row("[limits]", "idle", "+++++ +++++ +++++ +++++ +++++"),
+    row("[limits]", "half-closed", "+++++ +++++ +++++ +++++ +++++"),
+    row("[limits]", "backend-ended", "+++++ +++++ +++++ +++++ +++++"),
+    row("[limits]", "lifetime", "+++++ +++++ +++++ +++++ +++++"),
+    row("[limits]", "unacknowledged", "+++++ +++++ +?+++ +++++ +++++"),
+    row("[limits]", "keepalive", "+++++ +++++ +?+++ +++++ +++++"),
+    row("[limits]", "resolve", "?+??? ????? ????? ????? ?????"),
+    row("[limits]", "backend-failures", "+++++ +++++ +++++ +++++ +++++"),
+    row("[limits]", "backend-retry", "+++++ +++++ +++++ +++++ +++++"),
+    row("[tickets]", "per-handshake", "+++++ ?++?? +++++ +++++ ++?++"),
+    row("[tickets]", "key-file", "+++++ ?++?? +++++ ?++++ ++?++"),
+    row("[tickets]", "rotate", "+++++ ?++?? +++++ ?++++ ++?++"),
+    row("[tickets]", "lifetime", "+++++ ?++?? +++++ ?++++ ++?++"),
+    row("[[service]]", "name", "+++++ +++++ +++++ +++++ +++++").line("name = \"other\""),
+    row("[[service]]", "listen", "+++++ +++++ +++++ +++++ +++++").line("listen = \"127.0.0.1:8444\""),
+    row("[[service]]", "mode", "++x++ xxx++ +++++ +++++ ====="),
+    row("[[service]]", "listen-mode", "????? ????? +++?? ????? ????+"),
+    row("[[service]]", "starttls", "+++++ !!x!! +++++ +++++ xx!xx").line("starttls = \"imap\""),
+    row("[[service]]", "starttls-name", "??+?? !!?!! ????? ????? ??!??"),
+    row("[[service]]", "backend", "+++++ +++++ +++++ +++++ +++++"),
+    row("[[service]]", "balance", "?+??? ?++?? ???+? ????? ????+"),
+    row("[[service]]", "source", "+++++ +++++ +?+++ +++++ +++++"),
+    row("[[service]]", "slow-start", "?+??? ?++?? ???+? ????? ????+"),
+    row("[[service]]", "client-tls", "xxxxx xxx== xxxxx xxxxx xx=xx"),
+    row("[[service]]", "pass-through", "xxxxx ==x!! xxxxx xxxxx xx!xx"),
+    row("[[service]]", "plain-http", "++?++ +++!! +++++ +++++ ++!++"),
+    row("[[service]]", "certificate", "+++++ !++!! +++++ +++++ ++!++"),
+    row("[[service]]", "key", "+x+++ !++!! +++++ +++++ ++!++"),
+    row("[[service]]", "unknown-name", "+++++ !++!! +++++ +++++ ++!++"),
+    row("[[service]]", "policy", "+++++ !++!! +++++ +++++ ++!++"),
+    row("[[service]]", "versions", "+++++ !++!! +++++ +++++ ++!++"),
+    row("[[service]]", "suites", "+++++ !++!! +++++ +++++ ++!++"),
+    row("[[service]]", "groups", "+++++ !++!! +++++ +++++ ++!++"),
+    row("[[service]]", "alpn", "+++++ !++!! +++++ +++++ ==!=="),
+    row("[[service]]", "max-connections", "+++++ +++++ +++++ +++++ +++++"),
+    row("[[service]]", "max-connections-per-address", "+++++ +++++ !!+++ +++++ ++++!"),
+    row("[[service]]", "allow-clients", "+++++ +++++ !!+++ +++++ ++++!"),
+    row("[[service]]", "refuse-clients", "+++++ +++++ !!+++ +++++ ++++!"),
+    row("[[service]]", "missing-close-notify", "+++++ !++!! +++++ +++++ !!!!!"),
+    row("[service.client-certificates]", "mode", "+++++ !++!! +++++ +++++ ++!++").with(&[(
         "[service.client-certificates]",
         &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
     )]),
-    row("[service.client-certificates]", "ca", "+++++ !++!! +++++ +++++").with(&[(
+    row("[service.client-certificates]", "ca", "+++++ !++!! +++++ +++++ ++!++").with(&[(
         "[service.client-certificates]",
         &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
     )]),
-    row("[service.client-certificates]", "crl", "+++++ !++!! +++++ +++++").with(&[(
+    row("[service.client-certificates]", "crl", "+++++ !++!! +++++ +++++ ++!++").with(&[(
         "[service.client-certificates]",
         &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
     )]),
-    row("[service.client-certificates]", "crl-expired", "+++++ !++!! +++++ +++++").with(&[(
+    row("[service.client-certificates]", "crl-expired", "+++++ !++!! +++++ +++++ ++!++").with(&[(
         "[service.client-certificates]",
         &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
     )]),
-    row("[service.client-certificates]", "crl-missing", "+++++ !++!! +++++ +++++").with(&[(
+    row("[service.client-certificates]", "crl-missing", "+++++ !++!! +++++ +++++ ++!++").with(&[(
         "[service.client-certificates]",
         &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
     )]),
-    row("[service.client-certificates]", "allow", "+++++ !++!! +++++ +++++").with(&[(
+    row("[service.client-certificates]", "allow", "+++++ !++!! +++++ +++++ ++!++").with(&[(
         "[service.client-certificates]",
         &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
     )]),
-    row("[service.client-certificates]", "refuse", "+++++ !++!! +++++ +++++").with(&[(
+    row("[service.client-certificates]", "refuse", "+++++ !++!! +++++ +++++ ++!++").with(&[(
         "[service.client-certificates]",
         &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
     )]),
-    row("[service.client-certificates]", "failed-to", "+++++ !++!! +++++ +++++").with(&[(
+    row("[service.client-certificates]", "failed-to", "+++++ !++!! +++++ +++++ ++!++").with(&[(
         "[service.client-certificates]",
         &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
     )]),
-    row("[service.rule.client-certificates]", "mode", "+++++ !+!!! +++++ +++++").with(&[(
+    row("[service.rule.client-certificates]", "mode", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
         "[service.rule.client-certificates]",
         &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
     )]),
-    row("[service.rule.client-certificates]", "ca", "+++++ !+!!! +++++ +++++").with(&[(
+    row("[service.rule.client-certificates]", "ca", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
         "[service.rule.client-certificates]",
         &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
     )]),
-    row("[service.rule.client-certificates]", "crl", "+++++ !+!!! +++++ +++++").with(&[(
+    row("[service.rule.client-certificates]", "crl", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
         "[service.rule.client-certificates]",
         &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
     )]),
-    row("[service.rule.client-certificates]", "crl-expired", "+++++ !+!!! +++++ +++++").with(&[(
+    row("[service.rule.client-certificates]", "crl-expired", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
         "[service.rule.client-certificates]",
         &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
     )]),
-    row("[service.rule.client-certificates]", "crl-missing", "+++++ !+!!! +++++ +++++").with(&[(
+    row("[service.rule.client-certificates]", "crl-missing", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
         "[service.rule.client-certificates]",
         &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
     )]),
-    row("[service.rule.client-certificates]", "allow", "+++++ !+!!! +++++ +++++").with(&[(
+    row("[service.rule.client-certificates]", "allow", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
         "[service.rule.client-certificates]",
         &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
     )]),
-    row("[service.rule.client-certificates]", "refuse", "+++++ !+!!! +++++ +++++").with(&[(
+    row("[service.rule.client-certificates]", "refuse", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
         "[service.rule.client-certificates]",
         &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
     )]),
-    row("[service.rule.client-certificates]", "failed-to", "+++++ !+!!! +++++ +++++").with(&[(
+    row("[service.rule.client-certificates]", "failed-to", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
         "[service.rule.client-certificates]",
         &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
     )]),
-    row("[service.backend-tls]", "mode", "++++= !++++ +++++ +++++"),
-    row("[service.backend-tls]", "starttls", "++x+! !++++ +x+++ +++++"),
-    row("[service.backend-tls]", "starttls-name", "++++! !++++ +x+++ +++++")
+    row("[service.backend-tls]", "mode", "++++= !++++ +++++ +++++ +++++"),
+    row("[service.backend-tls]", "starttls", "++x+! !++++ +x+++ +++++ xxxxx"),
+    row("[service.backend-tls]", "starttls-name", "++++! !++++ +x+++ +++++ xxxxx")
         .with(&[("[service.backend-tls]", &["starttls = \"smtp\""])]),
-    row("[service.backend-tls]", "verify", "++++! !++++ +++++ +++++").with(&[(
+    row("[service.backend-tls]", "verify", "++++! !++++ +++++ +++++ +++++").with(&[(
         "[service.backend-tls]",
         &["pins = \"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\""],
     )]),
-    row("[service.backend-tls]", "ca", "++++! !++++ +x+++ +++++"),
-    row("[service.backend-tls]", "name", "++++! !++++ +++++ +++++"),
-    row("[service.backend-tls]", "server-name", "++++! !++++ +x+++ +++++"),
-    row("[service.backend-tls]", "pins", "++++! !++++ +x+++ +++++"),
-    row("[service.backend-tls]", "certificate", "++++! !++++ +x+++ +++++"),
-    row("[service.backend-tls]", "key", "++++! !++++ +x+++ +++++")
+    row("[service.backend-tls]", "ca", "++++! !++++ +x+++ +++++ +++++"),
+    row("[service.backend-tls]", "name", "++++! !++++ +++++ +++++ +++++"),
+    row("[service.backend-tls]", "server-name", "++++! !++++ +x+++ +++++ +++++"),
+    row("[service.backend-tls]", "pins", "++++! !++++ +x+++ +++++ +++++"),
+    row("[service.backend-tls]", "certificate", "++++! !++++ +x+++ +++++ +++++"),
+    row("[service.backend-tls]", "key", "++++! !++++ +x+++ +++++ +++++")
         .with(&[("[service.backend-tls]", &["certificate = \"c.pem\""])]),
-    row("[service.backend-tls]", "alpn", "++++! !++!! +x+++ +++++")
+    row("[service.backend-tls]", "alpn", "++++! !++!! +x+++ +++++ xx!xx")
         .line("alpn = \"client\"")
         .with(&[("[[service]]", &["alpn = [\"h2\"]"])]),
-    row("[service.backend-tls]", "policy", "++++! !++++ +x+++ +++++"),
-    row("[service.backend-tls]", "versions", "++++! !++++ +x+++ +++++"),
-    row("[service.backend-tls]", "suites", "++++! !++++ +x+++ +++++"),
-    row("[service.backend-tls]", "groups", "++++! !++++ +x+++ +++++"),
-    row("[service.backend-tls]", "resumption", "++++! !++++ +x+++ +++++"),
-    row("[service.backend-tls]", "missing-close-notify", "++++! !++++ +x+++ +++++"),
-    row("[service.rule.backend-tls]", "mode", "+++++ !+!!! +++++ +++++"),
-    row("[service.rule.backend-tls]", "starttls", "++x++ !+!!! +x+++ +++++"),
-    row("[service.rule.backend-tls]", "starttls-name", "+++++ !+!!! +x+++ +++++")
+    row("[service.backend-tls]", "policy", "++++! !++++ +x+++ +++++ +++++"),
+    row("[service.backend-tls]", "versions", "++++! !++++ +x+++ +++++ +++++"),
+    row("[service.backend-tls]", "suites", "++++! !++++ +x+++ +++++ +++++"),
+    row("[service.backend-tls]", "groups", "++++! !++++ +x+++ +++++ +++++"),
+    row("[service.backend-tls]", "resumption", "++++! !++++ +x+++ +++++ +++++"),
+    row("[service.backend-tls]", "missing-close-notify", "++++! !++++ +x+++ +++++ +!+++"),
+    row("[service.rule.backend-tls]", "mode", "+++++ !+!!! +++++ +++++ ++!++"),
+    row("[service.rule.backend-tls]", "starttls", "++x++ !+!!! +x+++ +++++ xx!xx"),
+    row("[service.rule.backend-tls]", "starttls-name", "+++++ !+!!! +x+++ +++++ xx!xx")
         .with(&[("[service.rule.backend-tls]", &["starttls = \"smtp\""])]),
-    row("[service.rule.backend-tls]", "verify", "+++++ !+!!! +++++ +++++").with(&[(
+    row("[service.rule.backend-tls]", "verify", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
         "[service.rule.backend-tls]",
         &["pins = \"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\""],
     )]),
-    row("[service.rule.backend-tls]", "ca", "+++++ !+!!! +x+++ +++++"),
-    row("[service.rule.backend-tls]", "name", "+++++ !+!!! +++++ +++++"),
-    row("[service.rule.backend-tls]", "server-name", "+++++ !+!!! +x+++ +++++"),
-    row("[service.rule.backend-tls]", "pins", "+++++ !+!!! +x+++ +++++"),
-    row("[service.rule.backend-tls]", "certificate", "+++++ !+!!! +x+++ +++++"),
-    row("[service.rule.backend-tls]", "key", "+++++ !+!!! +x+++ +++++")
+    row("[service.rule.backend-tls]", "ca", "+++++ !+!!! +x+++ +++++ ++!++"),
+    row("[service.rule.backend-tls]", "name", "+++++ !+!!! +++++ +++++ ++!++"),
+    row("[service.rule.backend-tls]", "server-name", "+++++ !+!!! +x+++ +++++ ++!++"),
+    row("[service.rule.backend-tls]", "pins", "+++++ !+!!! +x+++ +++++ ++!++"),
+    row("[service.rule.backend-tls]", "certificate", "+++++ !+!!! +x+++ +++++ ++!++"),
+    row("[service.rule.backend-tls]", "key", "+++++ !+!!! +x+++ +++++ ++!++")
         .with(&[("[service.rule.backend-tls]", &["certificate = \"c.pem\""])]),
-    row("[service.rule.backend-tls]", "alpn", "+++++ !+!!! +x+++ +++++")
+    row("[service.rule.backend-tls]", "alpn", "+++++ !+!!! +x+++ +++++ xx!xx")
         .line("alpn = \"client\"")
         .with(&[("[[service]]", &["alpn = [\"h2\"]"])]),
-    row("[service.rule.backend-tls]", "policy", "+++++ !+!!! +x+++ +++++"),
-    row("[service.rule.backend-tls]", "versions", "+++++ !+!!! +x+++ +++++"),
-    row("[service.rule.backend-tls]", "suites", "+++++ !+!!! +x+++ +++++"),
-    row("[service.rule.backend-tls]", "groups", "+++++ !+!!! +x+++ +++++"),
-    row("[service.rule.backend-tls]", "resumption", "+++++ !+!!! +x+++ +++++"),
-    row("[service.rule.backend-tls]", "missing-close-notify", "+++++ !+!!! +x+++ +++++"),
-    row("[service.connect-through]", "type", "+++++ +++++ +x+++ +++++")
+    row("[service.rule.backend-tls]", "policy", "+++++ !+!!! +x+++ +++++ ++!++"),
+    row("[service.rule.backend-tls]", "versions", "+++++ !+!!! +x+++ +++++ ++!++"),
+    row("[service.rule.backend-tls]", "suites", "+++++ !+!!! +x+++ +++++ ++!++"),
+    row("[service.rule.backend-tls]", "groups", "+++++ !+!!! +x+++ +++++ ++!++"),
+    row("[service.rule.backend-tls]", "resumption", "+++++ !+!!! +x+++ +++++ ++!++"),
+    row("[service.rule.backend-tls]", "missing-close-notify", "+++++ !+!!! +x+++ +++++ +!!++"),
+    row("[service.connect-through]", "type", "+++++ +++++ +x+++ +++++ +++++")
         .with(&[("[service.connect-through]", &["type = \"http\"", "address = \"10.0.0.4:3128\""])]),
-    row("[service.connect-through]", "address", "+++++ +++++ +x+++ +++++")
+    row("[service.connect-through]", "address", "+++++ +++++ +x+++ +++++ +++++")
         .with(&[("[service.connect-through]", &["type = \"http\"", "address = \"10.0.0.4:3128\""])]),
-    row("[service.connect-through]", "user", "+++++ +++++ +x+++ +++++").with(&[(
+    row("[service.connect-through]", "user", "+++++ +++++ +x+++ +++++ +++++").with(&[(
         "[service.connect-through]",
         &["type = \"http\"", "address = \"10.0.0.4:3128\"", "password-file = \"p\""],
     )]),
-    row("[service.connect-through]", "password-file", "+++++ +++++ +x+++ +++++").with(&[(
+    row("[service.connect-through]", "password-file", "+++++ +++++ +x+++ +++++ +++++").with(&[(
         "[service.connect-through]",
         &["type = \"http\"", "address = \"10.0.0.4:3128\"", "user = \"u\""],
     )]),
-    row("[service.check]", "type", "+++++ +++++ +++++ +++++")
+    row("[service.check]", "type", "+++++ +++++ +++++ +++++ +++++")
         .with(&[("[service.check]", &["type = \"tcp\""])]),
-    row("[service.check]", "interval", "+++++ +++++ +++++ +++++")
+    row("[service.check]", "interval", "+++++ +++++ +++++ +++++ +++++")
         .with(&[("[service.check]", &["type = \"tcp\""])]),
-    row("[service.check]", "timeout", "+++++ +++++ +++++ +++++")
+    row("[service.check]", "timeout", "+++++ +++++ +++++ +++++ +++++")
         .with(&[("[service.check]", &["type = \"tcp\""])]),
-    row("[service.check]", "rise", "+++++ +++++ +++++ +++++")
+    row("[service.check]", "rise", "+++++ +++++ +++++ +++++ +++++")
         .with(&[("[service.check]", &["type = \"tcp\""])]),
-    row("[service.check]", "fall", "+++++ +++++ +++++ +++++")
+    row("[service.check]", "fall", "+++++ +++++ +++++ +++++ +++++")
         .with(&[("[service.check]", &["type = \"tcp\""])]),
-    row("[service.check]", "port", "+++++ +++++ +?+++ +++++")
+    row("[service.check]", "port", "+++++ +++++ +?+++ +++++ +++++")
         .with(&[("[service.check]", &["type = \"tcp\""])]),
-    row("[service.check]", "tls", "???+? ????+ ????? ?????")
+    row("[service.check]", "tls", "???+? ????+ ????? ????? ?+???")
         .with(&[("[service.check]", &["type = \"http\""])]),
-    row("[service.check]", "path", "+++++ +++++ +++++ +++++")
+    row("[service.check]", "path", "+++++ +++++ +++++ +++++ +++++")
         .with(&[("[service.check]", &["type = \"http\""])]),
-    row("[service.check]", "host", "+++++ +++++ +++++ +++++")
+    row("[service.check]", "host", "+++++ +++++ +++++ +++++ +++++")
         .with(&[("[service.check]", &["type = \"http\""])]),
-    row("[service.check]", "status", "+++++ +++++ +++++ +++++")
+    row("[service.check]", "status", "+++++ +++++ +++++ +++++ +++++")
         .with(&[("[service.check]", &["type = \"http\""])]),
-    row("[service.check]", "send", "+++++ +++++ +++++ +++++")
+    row("[service.check]", "send", "+++++ +++++ +++++ +++++ +++++")
         .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
-    row("[service.check]", "expect", "+++++ +++++ +++++ +++++")
+    row("[service.check]", "expect", "+++++ +++++ +++++ +++++ +++++")
         .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
-    row("[service.handshake-rate]", "per-second", "+++++ +++++ !!+++ +++++")
+    row("[service.handshake-rate]", "per-second", "+++++ +++++ !!+++ +++++ ++++!")
         .with(&[("[service.handshake-rate]", &["per-second = 7"])]),
-    row("[service.handshake-rate]", "burst", "+++++ +++++ !!+++ +++++")
+    row("[service.handshake-rate]", "burst", "+++++ +++++ !!+++ +++++ ++++!")
         .with(&[("[service.handshake-rate]", &["per-second = 7"])]),
-    row("[service.handshake-rate]", "prefix-v4", "+++++ +++++ !!+++ +++++")
+    row("[service.handshake-rate]", "prefix-v4", "+++++ +++++ !!+++ +++++ ++++!")
         .with(&[("[service.handshake-rate]", &["per-second = 7"])]),
-    row("[service.handshake-rate]", "prefix-v6", "+++++ +++++ !!+++ +++++")
+    row("[service.handshake-rate]", "prefix-v6", "+++++ +++++ !!+++ +++++ ++++!")
         .with(&[("[service.handshake-rate]", &["per-second = 7"])]),
-    row("[service.proxy-protocol]", "accept-from", "+++++ +++++ ???++ +++++"),
-    row("[service.proxy-protocol]", "send", "+++++ +++++ +++++ +++++"),
-    row("[service.proxy-protocol]", "client-certificate", "????? ????? ????+ ?????")
+    row("[service.proxy-protocol]", "accept-from", "+++++ +++++ ???++ +++++ ++++?"),
+    row("[service.proxy-protocol]", "send", "+++++ +++++ +++++ +++++ xxx+x"),
+    row("[service.proxy-protocol]", "client-certificate", "????? ????? ????+ ????? ?????")
         .with(&[("[service.proxy-protocol]", &["send = \"v2\""])]),
-    row("[service.limits]", "handshake", "+++++ +++++ +++++ +++++"),
-    row("[service.limits]", "hello", "+++++ +++?? +++++ +++++"),
-    row("[service.limits]", "connect", "+++++ +++++ +++++ +++++"),
-    row("[service.limits]", "idle", "+++++ +++++ +++++ +++++"),
-    row("[service.limits]", "half-closed", "+++++ +++++ +++++ +++++"),
-    row("[service.limits]", "backend-ended", "+++++ +++++ +++++ +++++"),
-    row("[service.limits]", "lifetime", "+++++ +++++ +++++ +++++"),
-    row("[service.limits]", "unacknowledged", "+++++ +++++ +?+++ +++++"),
-    row("[service.limits]", "keepalive", "+++++ +++++ +?+++ +++++"),
-    row("[service.limits]", "resolve", "?+??? ????? ????? ?????"),
-    row("[service.limits]", "backend-failures", "+++++ +++++ +++++ +++++"),
-    row("[service.limits]", "backend-retry", "+++++ +++++ +++++ +++++"),
-    row("[service.tickets]", "per-handshake", "+++++ !++!! +++++ +++++"),
-    row("[service.tickets]", "key-file", "+++++ !++!! +++++ ?++++"),
-    row("[service.tickets]", "rotate", "+++++ !++!! +++++ ?++++"),
-    row("[service.tickets]", "lifetime", "+++++ !++!! +++++ ?++++"),
-    row("[[service.rule]]", "names", "+++++ +++!! +++++ +++++"),
-    row("[[service.rule]]", "client-alpn", "+++++ +++!! +++++ +++++"),
-    row("[[service.rule]]", "pass-through", "++x++ +x=!! +++++ +++++"),
-    row("[[service.rule]]", "backend", "+++++ +++!! +++++ +++++"),
-    row("[[service.rule]]", "policy", "+++++ !+!!! +++++ +++++"),
-    row("[[service.rule]]", "versions", "+++++ !+!!! +++++ +++++"),
-    row("[[service.rule]]", "suites", "+++++ !+!!! +++++ +++++"),
-    row("[[service.rule]]", "groups", "+++++ !+!!! +++++ +++++"),
-    row("[[service.rule]]", "alpn", "+++++ !+!!! +++++ +++++"),
-    row("{ address = …, weight = … }", "address", "+++++ +++++ +++++ +++++")
+    row("[service.limits]", "handshake", "+++++ +++++ +++++ +++++ +++++"),
+    row("[service.limits]", "hello", "+++++ +++?? +++++ +++++ ++?++"),
+    row("[service.limits]", "connect", "+++++ +++++ +++++ +++++ +++++"),
+    row("[service.limits]", "idle", "+++++ +++++ +++++ +++++ +++++"),
+    row("[service.limits]", "half-closed", "+++++ +++++ +++++ +++++ +++++"),
+    row("[service.limits]", "backend-ended", "+++++ +++++ +++++ +++++ +++++"),
+    row("[service.limits]", "lifetime", "+++++ +++++ +++++ +++++ +++++"),
+    row("[service.limits]", "unacknowledged", "+++++ +++++ +?+++ +++++ +++++"),
+    row("[service.limits]", "keepalive", "+++++ +++++ +?+++ +++++ +++++"),
+    row("[service.limits]", "resolve", "?+??? ????? ????? ????? ?????"),
+    row("[service.limits]", "backend-failures", "+++++ +++++ +++++ +++++ +++++"),
+    row("[service.limits]", "backend-retry", "+++++ +++++ +++++ +++++ +++++"),
+    row("[service.tickets]", "per-handshake", "+++++ !++!! +++++ +++++ ++!++"),
+    row("[service.tickets]", "key-file", "+++++ !++!! +++++ ?++++ ++!++"),
+    row("[service.tickets]", "rotate", "+++++ !++!! +++++ ?++++ ++!++"),
+    row("[service.tickets]", "lifetime", "+++++ !++!! +++++ ?++++ ++!++"),
+    row("[[service.rule]]", "names", "+++++ +++!! +++++ +++++ ++!++"),
+    row("[[service.rule]]", "client-alpn", "+++++ +++!! +++++ +++++ ++!++"),
+    row("[[service.rule]]", "pass-through", "++x++ +x=!! +++++ +++++ xx!xx"),
+    row("[[service.rule]]", "backend", "+++++ +++!! +++++ +++++ ++!++"),
+    row("[[service.rule]]", "policy", "+++++ !+!!! +++++ +++++ ++!++"),
+    row("[[service.rule]]", "versions", "+++++ !+!!! +++++ +++++ ++!++"),
+    row("[[service.rule]]", "suites", "+++++ !+!!! +++++ +++++ ++!++"),
+    row("[[service.rule]]", "groups", "+++++ !+!!! +++++ +++++ ++!++"),
+    row("[[service.rule]]", "alpn", "+++++ !+!!! +++++ +++++ ++!++"),
+    row("[service.http]", "backend-version", "!!!!! !!!!! !!!!! !!!!! +=+++"),
+    row("[service.http]", "forwarded", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.http]", "trust-forwarded-from", "!!!!! !!!!! !!!!! !!!!! ++++?"),
+    row("[service.http]", "request-id", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.http]", "max-head", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.http]", "max-start-line", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.http]", "max-fields", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.http]", "underscores", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.http]", "max-body", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.http]", "idle", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.http]", "head-timeout", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.http]", "content-timeout", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.http]", "answer-timeout", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.http]", "pool", "!!!!! !!!!! !!!!! !!!!! +++=+"),
+    row("[service.http]", "pool-idle", "!!!!! !!!!! !!!!! !!!!! +++?+"),
+    row("[service.http]", "pool-requests", "!!!!! !!!!! !!!!! !!!!! +++?+"),
+    row("[service.http]", "max-streams", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.http]", "retries", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.http]", "count-failures", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[[service.route]]", "name", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[[service.route]]", "hosts", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[[service.route]]", "path", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[[service.route]]", "methods", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[[service.route]]", "headers", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[[service.route]]", "backend", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[[service.route]]", "redirect", "!!!!! !!!!! !!!!! !!!!! xx+xx"),
+    row("[service.route.backend-tls]", "mode", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.route.backend-tls]", "starttls", "!!!!! !!!!! !!!!! !!!!! xxxxx"),
+    row("[service.route.backend-tls]", "starttls-name", "!!!!! !!!!! !!!!! !!!!! xxxxx")
+        .with(&[("[service.route.backend-tls]", &["starttls = \"smtp\""])]),
+    row("[service.route.backend-tls]", "verify", "!!!!! !!!!! !!!!! !!!!! +++++").with(&[(
+        "[service.route.backend-tls]",
+        &["pins = \"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\""],
+    )]),
+    row("[service.route.backend-tls]", "ca", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.route.backend-tls]", "name", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.route.backend-tls]", "server-name", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.route.backend-tls]", "pins", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.route.backend-tls]", "certificate", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.route.backend-tls]", "key", "!!!!! !!!!! !!!!! !!!!! +++++")
+        .with(&[("[service.route.backend-tls]", &["certificate = \"c.pem\""])]),
+    row("[service.route.backend-tls]", "alpn", "!!!!! !!!!! !!!!! !!!!! xx!xx")
+        .line("alpn = \"client\"")
+        .with(&[("[[service]]", &["alpn = [\"h2\"]"])]),
+    row("[service.route.backend-tls]", "policy", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.route.backend-tls]", "versions", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.route.backend-tls]", "suites", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.route.backend-tls]", "groups", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.route.backend-tls]", "resumption", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.route.backend-tls]", "missing-close-notify", "!!!!! !!!!! !!!!! !!!!! +!+++"),
+    row("{ address = …, weight = … }", "address", "+++++ +++++ +++++ +++++ +++++")
         .line("backend = { address = \"10.0.0.2:80\" }"),
-    row("{ address = …, weight = … }", "weight", "+++++ +++++ +++++ +++++")
+    row("{ address = …, weight = … }", "weight", "+++++ +++++ +++++ +++++ +++++")
         .line("backend = [\"10.0.0.1:80\", { address = \"10.0.0.2:80\", weight = 3 }]"),
-    row("{ address = …, weight = … }", "backup", "+++++ +++++ +++++ +++++")
+    row("{ address = …, weight = … }", "backup", "+++++ +++++ +++++ +++++ +++++")
         .line("backend = [\"10.0.0.1:80\", { address = \"10.0.0.2:80\", backup = true }]"),
-    row("{ certificate = …, key = …, ocsp = … }", "certificate", "+++++ !++!! +++++ +++++")
+    row("{ certificate = …, key = …, ocsp = … }", "certificate", "+++++ !++!! +++++ +++++ ++!++")
         .line("certificate = [{ certificate = \"a.pem\", key = \"a.key\" }]"),
-    row("{ certificate = …, key = …, ocsp = … }", "key", "+++++ !++!! +++++ +++++")
+    row("{ certificate = …, key = …, ocsp = … }", "key", "+++++ !++!! +++++ +++++ ++!++")
         .line("certificate = [{ certificate = \"a.pem\", key = \"a.key\" }]"),
-    row("{ certificate = …, key = …, ocsp = … }", "ocsp", "+++++ !++!! +++++ +++++")
+    row("{ certificate = …, key = …, ocsp = … }", "ocsp", "+++++ !++!! +++++ +++++ ++!++")
         .line("certificate = [{ certificate = \"a.pem\", key = \"a.key\", ocsp = \"a.der\" }]"),
-    row("{ hex = … }", "hex", "+++++ +++++ +++++ +++++")
+    row("{ hex = … }", "hex", "+++++ +++++ +++++ +++++ +++++")
         .line("expect = { hex = \"0d0a\" }")
         .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
 ];
@@ -400,13 +471,17 @@ fn text(mode: &Mode, row: &Row, line: Option<&str>) -> String {
         };
         let (base, with) = (of(mode.sections), of(row.with));
         let is_target = section.header == at;
-        let holds_target = section.header == "[[service.rule]]" && at.starts_with("[service.rule.");
+        let holds_target = (section.header == "[[service.rule]]" && at.starts_with("[service.rule."))
+            || (section.header == "[[service.route]]" && at.starts_with("[service.route."));
         if base.is_none() && with.is_none() && !is_target && !holds_target {
             continue;
         }
         let mut lines: Vec<&str> = base.unwrap_or_default();
         if section.header == "[[service.rule]]" && lines.is_empty() {
             lines.push(RULE);
+        }
+        if section.header == "[[service.route]]" && lines.is_empty() && holds_target {
+            lines.push("backend = \"10.0.0.8:80\"");
         }
         for line in with.iter().flatten().copied().chain(line.filter(|_| is_target)) {
             lines.retain(|other| name(other) != name(line));

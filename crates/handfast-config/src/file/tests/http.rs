@@ -149,7 +149,7 @@ fn backends_of_routes_are_checked_with_those_of_the_service() {
         ),
         (
             format!("source = \"10.0.0.5\"\n{}", route("[::1]:80")),
-            "error 7 this address is IPv4, and a backend has IPv6: `[::1]:80` | -",
+            "error 7 no source address is an IPv6 one, as the backend `[::1]:80` is | -",
         ),
         (
             format!("backend-tls = {{}}\n{}", route("unix:/run/x.sock")),
