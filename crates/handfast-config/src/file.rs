@@ -238,9 +238,8 @@ fn service(
     let slow_start = section.or_default(&keys::SLOW_START);
     let of_rules = written.iter().filter_map(|rule| rule.backends.as_ref());
     let of_routes = routes.iter().flatten().filter_map(RequestRoute::backends);
-    let others = of_rules
-        .chain(of_routes.clone().map(|(backends, _)| backends))
-        .chain(asked_of_clients().filter_map(ClientCertificates::failed_to));
+    let others =
+        of_rules.chain(of_routes).chain(asked_of_clients().filter_map(ClientCertificates::failed_to));
     let of_service = around.backends.iter().map(|backend| &backend.value);
     let targets: Vec<&Target> =
         of_service.chain(others.flat_map(|list| list.iter())).map(|backend| &backend.target).collect();
@@ -256,8 +255,8 @@ fn service(
         || check::have_addresses(around.listen.iter().map(|address| &address.value), &proxy_protocol);
     let admission = admission::admission(section, have_addresses);
     let of_rules = written.iter().filter_map(|rule| rule.backend_tls.as_ref());
-    let of_rules = of_rules.chain(of_routes.filter_map(|(_, tls)| tls));
-    let has_tls = of_rules.chain(around.backend_tls.map(|tls| &tls.value)).any(Option::is_some);
+    let has_tls = of_rules.chain(around.backend_tls.map(|tls| &tls.value)).any(Option::is_some)
+        || routes.iter().flatten().any(RequestRoute::has_backend_tls);
     let http = http::http(section, &around, routes.clone().unwrap_or_default(), have_addresses);
     if let Some(http) = &http {
         http::check_pool(section, http, &proxy_protocol, source.as_ref());

@@ -200,7 +200,7 @@ pub(crate) struct CheckWords {
     /// Explain in sentences what it listens on, which certificate serves which names, and where connections go; with HOST, how it
     /// serves a client that requests this name (SNI): by which rule, with which certificate, to which backends; with a URL, such as
     /// https://www.example.org/path, also which route its request takes, and which fields backends receive
-    #[arg(long, value_name = "HOST|URL", num_args = 0..=1)]
+    #[arg(long, value_name = "HOST", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "an option whose value may be left away")]
     pub(crate) explain: Option<Option<ExplainTarget>>,
     /// Check instead whether the proxy that runs with this configuration is ready for clients: request /ready at its admin address.

@@ -98,17 +98,23 @@ pub struct RequestRoute {
 }
 
 impl RequestRoute {
-    /// Its own backends, and the TLS towards them if it is not the service's.
-    pub fn backends(&self) -> Option<(&Arc<[Backend]>, Option<&Option<BackendTls>>)> {
+    /// Its own backends.
+    pub fn backends(&self) -> Option<&Arc<[Backend]>> {
         match &self.action {
-            RouteAction::Backends(backends, tls) => Some((backends, tls.as_ref())),
+            RouteAction::Backends(backends, _) => Some(backends),
             RouteAction::Inherit | RouteAction::RedirectToHttps(_) => None,
         }
+    }
+
+    /// Whether it has TLS of its own towards its backends.
+    pub(crate) fn has_backend_tls(&self) -> bool {
+        matches!(self.action, RouteAction::Backends(_, Some(Some(_))))
     }
 }
 
 /// What a route does with a request.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a configuration has few routes, and most have backends")]
 pub enum RouteAction {
     /// It goes to the backends of the route of its connection.
     Inherit,

@@ -27,6 +27,12 @@ const RULE: &str = "names = \"z.example\"";
 const HTTP: &str = "mode = \"http\"";
 const REQUESTS: (&str, &[&str]) = ("[[service]]", &[NAME, LISTEN, TO, CERTIFIED, HTTP]);
 
+/// Lines that a row's sections need beside its key.
+type Lines = &'static [(&'static str, &'static [&'static str])];
+const REVOCATION: &[&str] = &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""];
+const OF_CLIENTS: Lines = &[("[service.client-certificates]", REVOCATION)];
+const OF_CLIENTS_OF_A_RULE: Lines = &[("[service.rule.client-certificates]", REVOCATION)];
+
 /// The columns of [`ROWS`], in groups of five.
 const MODES: &[Mode] = &[
     Mode { name: "TLS", sections: &[TLS] },
@@ -120,7 +126,7 @@ struct Row {
     /// What is written in place of the key's own line with its example.
     line: &'static str,
     /// What the section, and others, need beside it.
-    with: &'static [(&'static str, &'static [&'static str])],
+    with: Lines,
     /// For each mode: `+` it has an effect, `=` it is what the mode has already, `!` an error says that it has none, `?` a warning
     /// does, `x` it is refused for another reason.
     outcomes: &'static str,
@@ -135,7 +141,7 @@ impl Row {
         Self { line, ..self }
     }
 
-    const fn with(self, with: &'static [(&'static str, &'static [&'static str])]) -> Self {
+    const fn with(self, with: Lines) -> Self {
         Self { with, ..self }
     }
 }
@@ -200,70 +206,30 @@ const ROWS: &[Row] = &[
     row("[[service]]", "allow-clients", "+++++ +++++ !!+++ +++++ ++++!"),
     row("[[service]]", "refuse-clients", "+++++ +++++ !!+++ +++++ ++++!"),
     row("[[service]]", "missing-close-notify", "+++++ !++!! +++++ +++++ !!!!!"),
-    row("[service.client-certificates]", "mode", "+++++ !++!! +++++ +++++ ++!++").with(&[(
-        "[service.client-certificates]",
-        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
-    )]),
-    row("[service.client-certificates]", "ca", "+++++ !++!! +++++ +++++ ++!++").with(&[(
-        "[service.client-certificates]",
-        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
-    )]),
-    row("[service.client-certificates]", "crl", "+++++ !++!! +++++ +++++ ++!++").with(&[(
-        "[service.client-certificates]",
-        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
-    )]),
-    row("[service.client-certificates]", "crl-expired", "+++++ !++!! +++++ +++++ ++!++").with(&[(
-        "[service.client-certificates]",
-        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
-    )]),
-    row("[service.client-certificates]", "crl-missing", "+++++ !++!! +++++ +++++ ++!++").with(&[(
-        "[service.client-certificates]",
-        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
-    )]),
-    row("[service.client-certificates]", "allow", "+++++ !++!! +++++ +++++ ++!++").with(&[(
-        "[service.client-certificates]",
-        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
-    )]),
-    row("[service.client-certificates]", "refuse", "+++++ !++!! +++++ +++++ ++!++").with(&[(
-        "[service.client-certificates]",
-        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
-    )]),
-    row("[service.client-certificates]", "failed-to", "+++++ !++!! +++++ +++++ ++!++").with(&[(
-        "[service.client-certificates]",
-        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
-    )]),
-    row("[service.rule.client-certificates]", "mode", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
-        "[service.rule.client-certificates]",
-        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
-    )]),
-    row("[service.rule.client-certificates]", "ca", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
-        "[service.rule.client-certificates]",
-        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
-    )]),
-    row("[service.rule.client-certificates]", "crl", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
-        "[service.rule.client-certificates]",
-        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
-    )]),
-    row("[service.rule.client-certificates]", "crl-expired", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
-        "[service.rule.client-certificates]",
-        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
-    )]),
-    row("[service.rule.client-certificates]", "crl-missing", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
-        "[service.rule.client-certificates]",
-        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
-    )]),
-    row("[service.rule.client-certificates]", "allow", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
-        "[service.rule.client-certificates]",
-        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
-    )]),
-    row("[service.rule.client-certificates]", "refuse", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
-        "[service.rule.client-certificates]",
-        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
-    )]),
-    row("[service.rule.client-certificates]", "failed-to", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
-        "[service.rule.client-certificates]",
-        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
-    )]),
+    row("[service.client-certificates]", "mode", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "ca", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "crl", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "crl-expired", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "crl-missing", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "allow", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "refuse", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "failed-to", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
+    row("[service.rule.client-certificates]", "mode", "+++++ !+!!! +++++ +++++ ++!++")
+        .with(OF_CLIENTS_OF_A_RULE),
+    row("[service.rule.client-certificates]", "ca", "+++++ !+!!! +++++ +++++ ++!++")
+        .with(OF_CLIENTS_OF_A_RULE),
+    row("[service.rule.client-certificates]", "crl", "+++++ !+!!! +++++ +++++ ++!++")
+        .with(OF_CLIENTS_OF_A_RULE),
+    row("[service.rule.client-certificates]", "crl-expired", "+++++ !+!!! +++++ +++++ ++!++")
+        .with(OF_CLIENTS_OF_A_RULE),
+    row("[service.rule.client-certificates]", "crl-missing", "+++++ !+!!! +++++ +++++ ++!++")
+        .with(OF_CLIENTS_OF_A_RULE),
+    row("[service.rule.client-certificates]", "allow", "+++++ !+!!! +++++ +++++ ++!++")
+        .with(OF_CLIENTS_OF_A_RULE),
+    row("[service.rule.client-certificates]", "refuse", "+++++ !+!!! +++++ +++++ ++!++")
+        .with(OF_CLIENTS_OF_A_RULE),
+    row("[service.rule.client-certificates]", "failed-to", "+++++ !+!!! +++++ +++++ ++!++")
+        .with(OF_CLIENTS_OF_A_RULE),
     row("[service.backend-tls]", "mode", "++++= !++++ +++++ +++++ +++++"),
     row("[service.backend-tls]", "starttls", "++x+! !++++ +x+++ +++++ xxxxx"),
     row("[service.backend-tls]", "starttls-name", "++++! !++++ +x+++ +++++ xxxxx")
