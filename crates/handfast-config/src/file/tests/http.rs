@@ -158,6 +158,8 @@ fn backends_of_routes_are_checked_with_those_of_the_service() {
     ] {
         assert_eq!(told(&shop(&lines)), [expected], "{lines}");
     }
+    // A check over TLS is possible where only a route has it.
+    good(&shop(&format!("check = {{ type = \"tls\" }}\n{}\nbackend-tls = {{}}", route("10.0.0.1:80"))));
     // A name is looked up, and one of several backends is picked.
     good(&shop(&format!(
         "balance = \"two-choices\"\nlimits = {{ resolve = \"30s\" }}\n{}",
@@ -219,6 +221,7 @@ fn what_cannot_go_with_http_mode_is_told() {
     // Connections that are not kept may belong to one client.
     good(&shop("[service.http]\npool = 0\n[service.proxy-protocol]\nsend = \"v2\""));
     good(&shop("source = \"client\"\nhttp = { pool = 0 }"));
+    good(&shop("http = { backend-version = \"h2\" }\ncheck = { type = \"http\", port = 8081 }"));
 }
 
 /// Lines of a service in HTTP mode, and the one problem that they make.
