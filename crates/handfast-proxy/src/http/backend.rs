@@ -142,8 +142,8 @@ impl<S: Socket> Sink for Backend<S> {
         either!(self, backend => backend.put(data, output))
     }
 
-    fn put_end(&mut self, text: &[u8], trailers: &[Field], output: &mut Output<'_>) {
-        either!(self, backend => backend.put_end(text, trailers, output));
+    fn put_end(&mut self, text: &[u8], trailers: &[Field], output: &mut Output<'_>) -> Result<(), Fault> {
+        either!(self, backend => backend.put_end(text, trailers, output))
     }
 
     fn flush(&mut self, output: &mut Output<'_>) -> Result<(), Fault> {

@@ -46,7 +46,9 @@ pub(crate) trait Sink {
     fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault>;
 
     /// Puts the end of the message, with its trailer section.
-    fn put_end(&mut self, text: &[u8], trailers: &[Field], output: &mut Output<'_>);
+    ///
+    /// **Errors**: there was less content than its head announces: where the next message begins would be a matter of opinion.
+    fn put_end(&mut self, text: &[u8], trailers: &[Field], output: &mut Output<'_>) -> Result<(), Fault>;
 
     /// Sends what was put.
     fn flush(&mut self, output: &mut Output<'_>) -> Result<(), Fault>;
@@ -169,7 +171,7 @@ impl Incoming {
                 return Err(Self::cut_off(leg));
             }
             self.ended = true;
-            to.put_end(&[], &[], &mut Output { out, records: &mut io.scratch.records });
+            to.put_end(&[], &[], &mut Output { out, records: &mut io.scratch.records })?;
         }
         if moved {
             to.flush(&mut io.output())?;
@@ -222,7 +224,7 @@ impl Incoming {
                 Piece::End { consumed, trailers } => {
                     at += consumed;
                     self.ended = true;
-                    to.put_end(&rest[trailers], fields, output);
+                    to.put_end(&rest[trailers], fields, output)?;
                 }
             }
         }
@@ -274,8 +276,18 @@ impl Outgoing {
         Self { framing, ended: false, bytes: 0 }
     }
 
+    /// A message that was put whole, with this number of bytes of content.
+    pub(crate) fn whole(bytes: u64) -> Self {
+        Self { framing: Framing::None, ended: true, bytes }
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         self.ended
+    }
+
+    /// Whether the message has no content.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self.framing, Framing::None | Framing::Length(0))
     }
 
     /// See [`Sink::accepts`].
@@ -294,6 +306,9 @@ impl Outgoing {
         Output { out, records }: &mut Output<'_>,
     ) -> Result<(), Fault> {
         self.bytes += data.len() as u64;
+        if matches!(self.framing, Framing::Length(length) if self.bytes > length) {
+            return Err(other_length(leg.side().into()));
+        }
         match self.framing {
             Framing::Chunked => {
                 out.extend_from_slice(chunk_head(data.len(), &mut [0; CHUNK_HEAD_LIMIT]));
@@ -310,12 +325,33 @@ impl Outgoing {
     }
 
     /// See [`Sink::put_end`].
-    pub(crate) fn put_end(&mut self, text: &[u8], trailers: &[Field], output: &mut Output<'_>) {
+    pub(crate) fn put_end(
+        &mut self,
+        side: Side,
+        text: &[u8],
+        trailers: &[Field],
+        output: &mut Output<'_>,
+    ) -> Result<(), Fault> {
+        if let Framing::Length(length) = self.framing
+            && self.bytes != length
+        {
+            return Err(other_length(side));
+        }
         self.ended = true;
         if self.framing == Framing::Chunked {
             write_last_chunk(output.out, text, trailers, |_| false);
         }
+        Ok(())
     }
+}
+
+/// The message that goes to this side has another length than its head announces; HTTP/2 can carry such a one.
+fn other_length(to: Side) -> Fault {
+    let (side, cause, status) = match to {
+        Side::Client => (Side::Backend, Cause::HttpResponse, 502),
+        _ => (Side::Client, Cause::HttpRequest, 400),
+    };
+    Fault::new(Step::Relay, side, cause, status).because("its content has another length than Content-Length")
 }
 
 /// Sends what was put.

@@ -446,7 +446,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         }
         self.backend.begin_content(length, framing, limits);
         if self.has_begun && self.backend.has_ended() {
-            client.put_end(&[], &[], &mut io.output());
+            client.put_end(&[], &[], &mut io.output())?;
         }
         Ok(true)
     }

@@ -152,7 +152,8 @@ impl<S: Socket + std::fmt::Debug + 'static> Http1Backend<S> {
     /// Itself without a request; `None`, and ended, where it cannot serve another one, of `requests` in all.
     pub(crate) fn into_connection(self, requests: u32, metrics: &Arc<ServiceMetrics>) -> Option<Connection<S>> {
         let served = self.served.saturating_add(1);
-        let is_clean = self.incoming.has_ended() && self.incoming.input.is_empty() && !self.leg.is_full();
+        let has_all = self.outgoing.has_ended() || self.outgoing.is_empty();
+        let is_clean = has_all && self.incoming.has_ended() && self.incoming.input.is_empty() && !self.leg.is_full();
         if !is_clean || self.leg.has_ended() || served >= requests {
             let Self { leg, .. } = self;
             end_cleanly(leg, &mut Buffer::default());
@@ -201,8 +202,8 @@ impl<S: Socket> Sink for Http1Backend<S> {
         self.outgoing.put(&mut self.leg, data, output)
     }
 
-    fn put_end(&mut self, text: &[u8], trailers: &[Field], output: &mut Output<'_>) {
-        self.outgoing.put_end(text, trailers, output);
+    fn put_end(&mut self, text: &[u8], trailers: &[Field], output: &mut Output<'_>) -> Result<(), Fault> {
+        self.outgoing.put_end(self.leg.side().into(), text, trailers, output)
     }
 
     fn flush(&mut self, output: &mut Output<'_>) -> Result<(), Fault> {

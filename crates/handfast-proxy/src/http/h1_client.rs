@@ -120,8 +120,8 @@ impl<S: Socket> Sink for Http1Client<S> {
         self.outgoing.put(&mut self.leg, data, output)
     }
 
-    fn put_end(&mut self, text: &[u8], trailers: &[Field], output: &mut Output<'_>) {
-        self.outgoing.put_end(text, trailers, output);
+    fn put_end(&mut self, text: &[u8], trailers: &[Field], output: &mut Output<'_>) -> Result<(), Fault> {
+        self.outgoing.put_end(self.leg.side().into(), text, trailers, output)
     }
 
     fn flush(&mut self, output: &mut Output<'_>) -> Result<(), Fault> {
@@ -160,9 +160,7 @@ impl<S: Socket> Client for Http1Client<S> {
 
     fn put_answer(&mut self, answer: &Answer, request: Option<&Request>, close: bool, output: &mut Output<'_>) {
         answer.write(output.out, close, request.is_some_and(|request| request.is_head));
-        self.outgoing = Outgoing::new(Framing::None);
-        self.outgoing.bytes = answer.content.len() as u64;
-        self.outgoing.put_end(&[], &[], output);
+        self.outgoing = Outgoing::whole(answer.content.len() as u64);
     }
 
     fn keeps_open(&self, request: &Request, response: &ResponseHead<'_>) -> bool {

@@ -325,8 +325,9 @@ impl Sink for Http2Backend {
         Ok(())
     }
 
-    fn put_end(&mut self, text: &[u8], trailers: &[Field], _: &mut Output<'_>) {
+    fn put_end(&mut self, text: &[u8], trailers: &[Field], _: &mut Output<'_>) -> Result<(), Fault> {
         self.outgoing.put_end(text, trailers);
+        Ok(())
     }
 
     fn flush(&mut self, output: &mut Output<'_>) -> Result<(), Fault> {

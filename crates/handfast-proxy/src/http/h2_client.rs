@@ -72,11 +72,11 @@ impl StreamIn {
                         (moved, self.ended) = (true, true);
                         let mut output = io.output();
                         match trailers {
-                            None => to.put_end(&[], &[], &mut output),
+                            None => to.put_end(&[], &[], &mut output)?,
                             Some(trailers) => {
                                 h2_heads::with_trailers(&trailers, &self.limits, self.is_response, |text, fields| {
-                                    to.put_end(text, fields, &mut output);
-                                })?;
+                                    to.put_end(text, fields, &mut output)
+                                })??;
                             }
                         }
                     }
@@ -231,8 +231,9 @@ impl Sink for Http2Client {
         Ok(())
     }
 
-    fn put_end(&mut self, text: &[u8], trailers: &[Field], _: &mut Output<'_>) {
+    fn put_end(&mut self, text: &[u8], trailers: &[Field], _: &mut Output<'_>) -> Result<(), Fault> {
         self.outgoing.put_end(text, trailers);
+        Ok(())
     }
 
     fn flush(&mut self, output: &mut Output<'_>) -> Result<(), Fault> {

@@ -34,6 +34,10 @@ pub(crate) fn request_text(request: &Request<()>, has_content: bool) -> Result<V
     line(&mut text, &[method.as_bytes(), b" ", target, b" HTTP/1.1"]);
     line(&mut text, &[b"host: ", host]);
     for (name, value) in fields {
+        // RFC 9113 §8.2.1; in HTTP/1 they would be no part of the value.
+        if matches!(value.as_bytes(), [b' ' | b'\t', ..] | [.., b' ' | b'\t']) {
+            return wrong("the value of a field begins or ends with a blank");
+        }
         if *name != HOST && *name != COOKIE {
             line(&mut text, &[name.as_str().as_bytes(), b": ", value.as_bytes()]);
         }
@@ -51,11 +55,14 @@ pub(crate) fn request_text(request: &Request<()>, has_content: bool) -> Result<V
     Ok(text)
 }
 
+fn wrong<T>(what: &str) -> Result<T, Fault> {
+    Err(Fault::new(Step::Hello, Side::Client, Cause::HttpRequest, 400).because(what))
+}
+
 /// RFC 9113 §8.3.1: `:authority` and `Host` must not differ.
 fn host<'a>(uri: &'a Uri, fields: &'a HeaderMap) -> Result<&'a [u8], Fault> {
     let authority = uri.authority().map(|authority| authority.as_str().as_bytes());
     let mut named = fields.get_all(HOST).iter().map(HeaderValue::as_bytes);
-    let wrong = |what: &str| Err(Fault::new(Step::Hello, Side::Client, Cause::HttpRequest, 400).because(what));
     match (authority, named.next(), named.next()) {
         (_, _, Some(_)) => wrong("there is more than one Host field"),
         (Some(authority), Some(host), None) if !authority.eq_ignore_ascii_case(host) => {
