@@ -915,7 +915,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__log)
-            opts="-c -f -h --config --failures --since --until --cause --client --service --slow --follow --summary --json --help"
+            opts="-c -f -h --config --failures --since --until --cause --client --service --slow --backend --status --path --host --follow --summary --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -950,6 +950,22 @@ _handfast() {
                     return 0
                     ;;
                 --slow)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --backend)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --status)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --path)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

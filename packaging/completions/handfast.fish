@@ -71,13 +71,17 @@ complete -c handfast -n "__fish_handfast_using_subcommand check" -l explain -d '
 complete -c handfast -n "__fish_handfast_using_subcommand check" -l ready -d 'Check instead whether the proxy that runs with this configuration is ready for clients: request /ready at its admin address. Exit code 0 if it is ready, 1 if it is not or does not answer'
 complete -c handfast -n "__fish_handfast_using_subcommand check" -s h -l help -d 'Print help'
 complete -c handfast -n "__fish_handfast_using_subcommand log" -s c -l config -d 'The proxy\'s configuration, which names the access log (`access-log.to`)' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand log" -l since -d 'Only connections that ended at this time or later' -r
-complete -c handfast -n "__fish_handfast_using_subcommand log" -l until -d 'Only connections that ended before this time' -r
-complete -c handfast -n "__fish_handfast_using_subcommand log" -l cause -d 'Only connections that ended for this cause, such as `reset`; the runbook lists them (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l since -d 'Only what ended at this time or later' -r
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l until -d 'Only what ended before this time' -r
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l cause -d 'Only what ended for this cause, such as `reset`; the runbook lists them (may be repeated)' -r
 complete -c handfast -n "__fish_handfast_using_subcommand log" -l client -d 'Only clients of this address or network: 192.0.2.7, 2001:db8::/32 (may be repeated)' -r
-complete -c handfast -n "__fish_handfast_using_subcommand log" -l service -d 'Only connections of this service (may be repeated)' -r
-complete -c handfast -n "__fish_handfast_using_subcommand log" -l slow -d 'Only connections with a handshake and a connect to the backend that took this long together, or longer' -r
-complete -c handfast -n "__fish_handfast_using_subcommand log" -l failures -d 'Only connections that failed'
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l service -d 'Only what this service served (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l slow -d 'Only connections with a handshake and a connect to the backend that took this long together, or longer, and requests that did' -r
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l backend -d 'Only what this backend served, by its name in the log (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l status -d 'Only HTTP requests with this status: 404, 5xx, or none (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l path -d 'Only HTTP requests with a path that begins with this' -r
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l host -d 'Only HTTP requests for this host, whatever the port (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l failures -d 'Only connections that failed, and requests that no backend answered completely'
 complete -c handfast -n "__fish_handfast_using_subcommand log" -s f -l follow -d 'Continue at the end of the file, until stopped; without --since start there. It follows a rotation'
 complete -c handfast -n "__fish_handfast_using_subcommand log" -l summary -d 'Counts by cause, side, step and service, and percentiles of times, instead of lines'
 complete -c handfast -n "__fish_handfast_using_subcommand log" -l json -d 'Print the lines as they are in the file, for jq and other programs'

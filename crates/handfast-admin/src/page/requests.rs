@@ -2,7 +2,7 @@
 
 use handfast_observe::metrics::{Phase, RequestSnapshot, StatusClass};
 
-use super::format::{count, counted, rate, seconds, share_of};
+use super::format::{count, rate, seconds, share_of};
 use super::html::Html;
 use crate::rates::RecentRequests;
 use crate::status::Status;
@@ -37,7 +37,8 @@ pub(super) fn requests(html: &mut Html, status: &Status) {
     html.section(
         "HTTP requests",
         &format!(
-            "Of the last {over:.0} seconds. Bars: the statuses, and where the mean time of a request went. Reused: requests on a connection that had served one before."
+            "Of the last {over:.0} seconds. Bars: the statuses, and where the mean time of a request went. Times are medians. Backend \
+             reuse: requests on a pooled connection. Handshakes saved: requests on a client's connection that had one before."
         ),
     );
     html.raw("<ul class=legend>");
@@ -45,10 +46,7 @@ pub(super) fn requests(html: &mut Html, status: &Status) {
         html.raw(&format!("<li class={class}>")).text(words).raw("</li>");
     }
     html.raw("</ul>");
-    html.table(
-        "Service|#Requests|#Open now|Statuses|#First byte: median|#Whole: median|Where the mean time goes|#Reused: to backends|#by \
-         clients",
-    );
+    html.table("Service|#Requests|#Open now|Statuses|#First byte|#Whole|Where the mean time goes|#Backend reuse|#Handshakes saved");
     let nothing = RecentRequests::default();
     for (name, requests) in served {
         let recent = status.recent.services.get(name).and_then(|recent| recent.requests.as_ref());
@@ -71,9 +69,9 @@ fn row(html: &mut Html, (name, requests): (&str, &RequestSnapshot), recent: &Rec
     phases(html, recent);
     let sent = recent.new_connection + recent.reused_connection;
     html.raw("<td class=number>").text(&share_or_dash(recent.reused_connection, sent));
-    html.element("small", &format!("{} idle in the pool", count(requests.idle_connections))).raw("</td>");
-    html.raw("<td class=number>").text(&share_or_dash(recent.kept_alive, recent.ended()));
-    html.element("small", &format!("{} saved", counted(recent.kept_alive, "handshake"))).raw("</td></tr>");
+    html.element("small", &format!("{} idle", count(requests.idle_connections))).raw("</td>");
+    html.raw("<td class=number>").text(&count(recent.kept_alive));
+    html.element("small", &share_or_dash(recent.kept_alive, recent.ended())).raw("</td></tr>");
 }
 
 fn share_or_dash(part: u64, all: u64) -> String {
