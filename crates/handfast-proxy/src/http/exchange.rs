@@ -95,7 +95,6 @@ where
         Action::Forward(chosen) => forward::<R>(connection, client, &mut request, chosen).await,
     };
     request.record.bytes_from_client = client.received();
-    connection.to_backends.set(connection.to_backends.get() + client.received());
     request.record.bytes_to_client = client.sent();
     let (outcome, failure) = match outcome {
         Ok(outcome) => (outcome, None),

@@ -10,7 +10,7 @@ use handfast_wire::http1::{Framing, Method, RequestHead, Target, Version};
 
 use crate::http::fault::Fault;
 use crate::http::forward;
-use crate::http::session::HttpConnection;
+use crate::http::session::{HttpConnection, Totals};
 use crate::worker::context::WorkerContext;
 use crate::worker::services::{Chosen, ThreadService};
 
@@ -37,6 +37,7 @@ pub(crate) struct Request {
     pub(crate) record: RequestRecord,
     thread: Rc<WorkerContext>,
     service: Rc<ThreadService>,
+    totals: Rc<Totals>,
     has_ended: bool,
 }
 
@@ -92,6 +93,7 @@ impl Request {
             record,
             thread: Rc::clone(&connection.thread),
             service: Rc::clone(&connection.service),
+            totals: Rc::clone(&connection.totals),
             has_ended: false,
         };
         match refusal(head, connection) {
@@ -104,6 +106,7 @@ impl Request {
     pub(crate) fn end(&mut self, failure: Option<CloseReason>) {
         if !std::mem::replace(&mut self.has_ended, true) {
             self.record.failure = failure;
+            self.totals.add(&self.record);
             self.service.metrics.bytes_to_backend(self.record.bytes_from_client);
             self.service.metrics.bytes_to_client(self.record.bytes_to_client);
             self.service.metrics.request(&self.record);
@@ -138,6 +141,7 @@ pub(crate) fn note_refused(connection: &HttpConnection, protocol: HttpVersion, f
     (record.status, record.broken_rule, record.failure) = (fault.status, fault.rule, Some(fault.reason.clone()));
     connection.service.metrics.request_began(protocol);
     connection.service.metrics.request(&record);
+    connection.totals.add(&record);
     connection.thread.log_request(&record);
 }
 

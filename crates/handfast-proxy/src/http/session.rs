@@ -12,7 +12,7 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_observe::request_record::{ConnectionFacts, HttpVersion};
+use handfast_observe::request_record::{ConnectionFacts, HttpVersion, RequestRecord};
 use handfast_tls::buffer::Scratch;
 
 use crate::backends::pool::{self, Identity};
@@ -49,10 +49,25 @@ pub(crate) struct HttpConnection {
     pub(crate) accepted: Moment,
     /// A backend's connection that only this client may use: it has authenticated there by NTLM or Negotiate, which is about the connection.
     pub(crate) tied: Rc<RefCell<Option<TiedConnection>>>,
-    /// Bytes of content that backends got.
-    pub(crate) to_backends: Rc<Cell<u64>>,
+    pub(crate) totals: Rc<Totals>,
     /// Wakes the present task, for libraries that wake by it.
     pub(crate) waker: Waker,
+}
+
+/// What the requests of a connection add up to.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    /// Those that have a line in the log.
+    pub(crate) requests: Cell<u64>,
+    /// Bytes of content that backends got.
+    pub(crate) to_backends: Cell<u64>,
+}
+
+impl Totals {
+    pub(crate) fn add(&self, record: &RequestRecord) {
+        self.requests.set(self.requests.get() + 1);
+        self.to_backends.set(self.to_backends.get() + record.bytes_from_client);
+    }
 }
 
 /// What it is for, and the connection, whose type depends on the runtime.
@@ -204,7 +219,7 @@ where
 {
     let mut count: u32 = 0;
     loop {
-        let request = match next::<R>(connection, client, count).await {
+        let request = match next::<R>(connection, client).await {
             Ok(request) => request,
             Err((request, fault)) => return Err(refuse::<R>(connection, client, request, fault).await),
         };
@@ -234,7 +249,6 @@ fn closed(why: &str) -> CloseReason {
 async fn next<R: Runtime>(
     connection: &HttpConnection,
     client: &mut Http1Client<R::Socket>,
-    count: u32,
 ) -> Result<Request, (Option<Request>, Fault)> {
     let timeouts = &connection.http.model.timeouts;
     let idle_since = R::now();
@@ -268,8 +282,7 @@ async fn next<R: Runtime>(
         if woken == Woken::Deadline && R::now() >= deadline {
             return Err(match client.is_in_a_head() {
                 true => (None, Fault::new(Step::Hello, Side::Client, Cause::RequestDeadline, 408)),
-                false if count == 0 => gone(CloseReason::new(Step::Hello, Side::Client, Cause::Idle)),
-                false => gone(closed("idle between two requests")),
+                false => gone(closed("idle without a request")),
             });
         }
     }

@@ -40,7 +40,8 @@ impl Requests {
         let sent = client.sent();
         connection.client = Some(client);
         let record = &mut connection.account.record;
-        (record.bytes_to_client, record.bytes_to_backend) = (sent, of_all.to_backends.get());
+        record.bytes_to_client = sent;
+        (record.requests, record.bytes_to_backend) = (of_all.totals.requests.get(), of_all.totals.to_backends.get());
         match served {
             Served::Ended(reason) => {
                 record.seconds.relay = R::now().since(began);
@@ -79,7 +80,7 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         proxy_header,
         accepted: connection.accepted,
         tied: Rc::default(),
-        to_backends: Rc::default(),
+        totals: Rc::default(),
         waker: crate::http::waker::<R>(),
     }
 }
