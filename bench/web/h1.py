@@ -66,7 +66,8 @@ class Connection:
             try:
                 found, self.buffer = parse(self.buffer, self.ended, to_head)
             except Incomplete:
-                if self.fill(deadline):
+                had_ended = self.ended
+                if self.fill(deadline) or self.ended and not had_ended:
                     continue
                 if self.buffer.startswith(b"HTTP/"):
                     status = self.buffer[9:12]

@@ -1,0 +1,1 @@
+"""Real clients through a front: each check is a function with asserts on bytes and fields."""
