@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-TOKEN = re.compile(r"[/?&]([a-z])-([0-9a-z]{4})")
+TOKEN = re.compile(r"[/?&]([pmso])-([0-9a-z]{4})")
 
 
 @dataclass
@@ -72,7 +72,7 @@ def desync(lane):
         targets = [TOKEN.search(target) for _, target in outcome.answers if target]
         kinds = [match[1] for match in targets if match and match[2] == outcome.token]
         foreign = [match[0] for match in targets if match and match[2] != outcome.token]
-        if foreign or kinds != sorted(kinds, key="psm".index):
+        if foreign or kinds != sorted(kinds, key="psmo".index):
             what = f"the connection received the responses {outcome.answers}"
             yield Finding("desync", outcome.case, lane.backend.name, what)
 

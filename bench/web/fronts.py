@@ -134,7 +134,8 @@ defaults
 
 class Nginx(Front):
     name = "nginx"
-    HEAD = """daemon off;
+    # As root, its workers would be another user, without access to this folder.
+    HEAD = """{user}daemon off;
 pid {folder}/nginx.pid;
 error_log {folder}/error.log crit;
 worker_processes {threads};
@@ -164,7 +165,8 @@ http {{
 
     def configuration(self):
         log = f"{self.log} requests" if self.options["log"] else "off"
-        text = self.HEAD.format(folder=self.folder, threads=self.options["threads"], log=log)
+        user = "user root;\n" if os.geteuid() == 0 else ""
+        text = self.HEAD.format(user=user, folder=self.folder, threads=self.options["threads"], log=log)
         for number, route in enumerate(self.routes):
             location = (self.GRPC if route.backend_h2 else self.HTTP).format(number=number)
             text += self.SERVER.format(number=number, route=route, certificate=self.options["certificate"], location=location)
