@@ -150,7 +150,7 @@ http {{
     client_max_body_size 0; proxy_request_buffering off; proxy_buffering on;
     map $http_upgrade $connection_field {{ default upgrade; '' ''; }}
 """
-    SERVER = """    upstream u{number} {{ server 127.0.0.1:{route.backend}; keepalive 64; keepalive_requests 1000000; }}
+    SERVER = """    upstream u{number} {{ server 127.0.0.1:{route.backend}; keepalive 512; keepalive_requests 1000000; }}
     server {{
         listen 127.0.0.1:{route.plain} backlog=4096;
         listen 127.0.0.1:{route.tls} ssl http2 backlog=4096;

@@ -25,7 +25,9 @@ def enter_venv():
 
 
 def find(name):
-    """The path of a program: in `target/tools`, in its virtual environment, or on the PATH; None without it."""
+    """The path of a program: $NAME in upper case, or in `target/tools`, in its virtual environment, or on the PATH; None without it."""
+    if chosen := os.environ.get(name.upper()):
+        return chosen
     for folder in (TOOLS, VENV / "bin"):
         if (folder / name).exists():
             return str(folder / name)
