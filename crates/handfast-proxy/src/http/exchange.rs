@@ -36,7 +36,7 @@ const SLOW_WINDOW: Duration = Duration::from_secs(10);
 /// The client's side of an exchange, in either version.
 pub(crate) trait Client: Source + Sink + Cancellation {
     /// Puts the head of a response, interim ones included.
-    fn put_head(&mut self, head: &ResponseHead<'_>, request: &Request, keeps_open: bool, output: &mut Output<'_>);
+    fn put_head(&mut self, head: &ResponseHead<'_>, request: &Request, after: After, output: &mut Output<'_>);
 
     /// Puts a whole response of our own.
     fn put_answer(&mut self, answer: &Answer, request: Option<&Request>, close: bool, output: &mut Output<'_>);
@@ -58,6 +58,15 @@ pub(crate) trait Client: Source + Sink + Cancellation {
 
     /// **Errors**: it is gone.
     fn check(&mut self) -> Result<(), Fault>;
+}
+
+/// What follows a head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct After {
+    /// Whether the client's connection can carry another request.
+    pub(crate) keeps_open: bool,
+    /// Whether it is known that no content comes.
+    pub(crate) is_over: bool,
 }
 
 /// How an exchange ended.
@@ -124,6 +133,7 @@ async fn forward<R: Runtime>(
                 match exchange.relay::<R>(client).await {
                     Ok(()) => return exchange.finish::<R>(client),
                     Err(fault) if exchange.has_begun => {
+                        request.record.broken_rule = fault.rule;
                         return Err((Outcome::Abort(fault.reason.clone()), fault.reason));
                     }
                     Err(fault) => {
@@ -141,6 +151,7 @@ async fn forward<R: Runtime>(
                 }
             }
         };
+        request.record.broken_rule = fault.rule;
         let Some(status) = fault.status else {
             return Err((Outcome::Abort(fault.reason.clone()), fault.reason));
         };
@@ -209,7 +220,8 @@ pub(crate) async fn refuse<R: Runtime>(
     let sent = send_answer::<R>(connection, client, request.as_ref(), &answer, true).await;
     match request {
         Some(mut request) => {
-            request.record.status = Some(status);
+            (request.record.status, request.record.broken_rule) = (Some(status), fault.rule);
+            request.record.bytes_to_client = client.sent();
             request.end(Some(fault.reason));
         }
         None => note_refused(connection, protocol, &fault),
@@ -437,7 +449,9 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             self.is_stream_tunnel = is_switch && !self.is_tunnel;
             self.has_begun = !self.is_tunnel;
         }
-        client.put_head(&head, self.request, self.client_stays || is_switch, &mut io.output());
+        let is_over = self.has_begun && self.backend.has_ended() && !is_switch;
+        let after = After { keeps_open: self.client_stays || is_switch, is_over };
+        client.put_head(&head, self.request, after, &mut io.output());
         io.buffers.fields = fields;
         if self.is_stream_tunnel {
             self.backend.begin_tunnel(length, limits);
@@ -506,7 +520,9 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         }
         let name = &self.identity.endpoint.name;
         self.request.record.backend_failures.add(name, fault.reason.cause);
-        if self.connection.http.model.count_failures && !self.backend.is_reused() {
+        // A connection that has served nothing, and on which HTTP/2 fails, is one that could not be made.
+        let is_connecting = fault.reason.cause == Cause::Http2;
+        if (is_connecting || self.connection.http.model.count_failures) && !self.backend.is_reused() {
             self.backend.in_use().failed(&fault.reason, policy(self.connection));
         }
     }

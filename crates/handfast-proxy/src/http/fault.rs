@@ -5,6 +5,15 @@ use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_wire::http1::{HeadError, Rule};
 
+/// What the end of a client's connection means while no request is under way: nothing was lost.
+pub(crate) fn at_rest(reason: CloseReason) -> CloseReason {
+    match reason.cause {
+        Cause::Truncated => CloseReason { cause: Cause::NoCloseNotify, ..reason },
+        Cause::Socket(handfast_net::fault::Cause::Reset) => CloseReason { cause: Cause::ResetAtEnd, ..reason },
+        _ => reason,
+    }
+}
+
 /// Why an exchange failed.
 #[derive(Debug)]
 pub(crate) struct Fault {

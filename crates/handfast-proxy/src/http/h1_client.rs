@@ -12,7 +12,7 @@ use handfast_wire::http1::{
 use crate::backends::connector::Cancellation;
 use crate::http::answer::Answer;
 use crate::http::content::{Incoming, Io, Outgoing, Output, Sink, Source, flush};
-use crate::http::exchange::Client;
+use crate::http::exchange::{After, Client};
 use crate::http::fault::Fault;
 use crate::http::request::Request;
 use crate::http::session::HttpConnection;
@@ -144,14 +144,14 @@ impl<S: Socket> Cancellation for Http1Client<S> {
 }
 
 impl<S: Socket> Client for Http1Client<S> {
-    fn put_head(&mut self, head: &ResponseHead<'_>, request: &Request, keeps_open: bool, output: &mut Output<'_>) {
+    fn put_head(&mut self, head: &ResponseHead<'_>, request: &Request, after: After, output: &mut Output<'_>) {
         // An interim response is not for HTTP/1.0 (RFC 9110 §15.2).
         if head.is_interim() && request.version == Version::Http10 {
             return;
         }
         write_status_line(output.out, head);
         write_fields(output.out, head.text, head.fields, |_| false);
-        let end = HeadEnd::for_client(head, request.method(), request.version, keeps_open);
+        let end = HeadEnd::for_client(head, request.method(), request.version, after.keeps_open);
         end_head(output.out, &end);
         if !head.is_interim() {
             self.outgoing = Outgoing::new(end.framing);

@@ -249,9 +249,11 @@ impl Http2Backend {
         self.outgoing.is_done = self.is_empty;
     }
 
-    /// A stream that failed before anything was done for it (RFC 9113 §8.7).
+    /// A stream that failed before anything was done for it (RFC 9113 §8.7). A backend that leaves without an error serves the requests
+    /// up to the last one that it names; those that fail come after it.
     fn failed(&mut self, error: &h2::Error) -> Fault {
-        self.has_refused = error.reason() == Some(Reason::REFUSED_STREAM) || (error.is_go_away() && error.is_remote());
+        let is_leaving = error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR);
+        self.has_refused = is_leaving || error.reason() == Some(Reason::REFUSED_STREAM);
         broken(Side::Backend, error)
     }
 

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, Response};
 use crate::backends::connector::Cancellation;
 use crate::http::answer::Answer;
 use crate::http::content::{Io, Output, Sink, Source};
-use crate::http::exchange::Client;
+use crate::http::exchange::{After, Client};
 use crate::http::fault::Fault;
 use crate::http::h2_heads;
 use crate::http::request::Request;
@@ -260,7 +260,7 @@ impl Cancellation for Http2Client {
 }
 
 impl Client for Http2Client {
-    fn put_head(&mut self, head: &ResponseHead<'_>, request: &Request, _: bool, _: &mut Output<'_>) {
+    fn put_head(&mut self, head: &ResponseHead<'_>, request: &Request, after: After, _: &mut Output<'_>) {
         let method = request.method();
         let framing = head.framing(method);
         let length = match framing {
@@ -284,7 +284,8 @@ impl Client for Http2Client {
             response.headers_mut().remove("sec-websocket-accept");
             return self.send(response, false);
         }
-        self.send(response, matches!(framing, Framing::None | Framing::Length(0)));
+        // A stream that ends with its head must stay one: to gRPC it is an error without content.
+        self.send(response, after.is_over || matches!(framing, Framing::None | Framing::Length(0)));
     }
 
     fn put_answer(&mut self, answer: &Answer, request: Option<&Request>, _: bool, output: &mut Output<'_>) {

@@ -32,7 +32,7 @@ use handfast_wire::http1::{HeadProgress, parse_request};
 use http::Request as Head;
 
 use crate::http::exchange::{self, Outcome};
-use crate::http::fault::Fault;
+use crate::http::fault::{Fault, at_rest};
 use crate::http::h2_client::{Http2Client, StreamIn};
 use crate::http::h2_heads;
 use crate::http::request::Request;
@@ -89,11 +89,19 @@ where
     R::Socket: 'static,
 {
     let pipe = Rc::new(RefCell::new(Pipe::new(leg, Rc::clone(&connection.thread.scratch), first)));
-    let reason = run::<R>(connection, &pipe).await;
+    let streams = Rc::new(Streams {
+        open: Cell::new(0),
+        resets: Cell::new(0),
+        since: Cell::new(R::now()),
+        task: R::task(),
+    });
+    let reason = run::<R>(connection, &pipe, &streams).await;
+    let is_at_rest = streams.open.get() == 0;
     let pipe = Rc::into_inner(pipe).expect("the h2 connection, which is gone, had the other share");
     let broken = pipe.borrow().broken().map(|broken| CloseReason::broken(Step::Relay, broken));
     let mut leg = pipe.into_inner().into_leg();
     let reason = match broken {
+        Some(broken) if reason.cause != Cause::Http2 && is_at_rest => at_rest(broken),
         Some(broken) if reason.cause != Cause::Http2 => broken,
         _ => reason,
     };
@@ -106,7 +114,7 @@ where
 
 type Shared<R> = Rc<RefCell<Pipe<<R as Runtime>::Socket>>>;
 
-async fn run<R: Runtime>(connection: &HttpConnection, pipe: &Shared<R>) -> CloseReason
+async fn run<R: Runtime>(connection: &HttpConnection, pipe: &Shared<R>, streams: &Rc<Streams>) -> CloseReason
 where
     R::Socket: 'static,
 {
@@ -124,7 +132,7 @@ where
         }
     };
     drop(shaking);
-    requests::<R>(connection, &mut h2).await
+    requests::<R>(connection, &mut h2, streams).await
 }
 
 fn builder(connection: &HttpConnection) -> server::Builder {
@@ -148,12 +156,14 @@ fn builder(connection: &HttpConnection) -> server::Builder {
 type Connection<R> = server::Connection<SharedPipe<<R as Runtime>::Socket, Box<dyn handfast_tls::session::Session>>, Bytes>;
 
 /// Accepts requests until the connection ends.
-async fn requests<R: Runtime>(connection: &HttpConnection, h2: &mut Connection<R>) -> CloseReason
+async fn requests<R: Runtime>(
+    connection: &HttpConnection,
+    h2: &mut Connection<R>,
+    streams: &Rc<Streams>,
+) -> CloseReason
 where
     R::Socket: 'static,
 {
-    let streams = Streams { open: Cell::new(0), resets: Cell::new(0), since: Cell::new(R::now()), task: R::task() };
-    let streams = Rc::new(streams);
     let began = R::now();
     let mut count: u64 = 0;
     let mut idle_since = began;
@@ -166,7 +176,7 @@ where
                     connection.service.metrics.client_connection_reused();
                 }
                 count += 1;
-                accept::<R>(connection, &streams, head, respond);
+                accept::<R>(connection, streams, head, respond);
                 idle_since = R::now();
                 continue;
             }

@@ -18,7 +18,7 @@ use handfast_tls::buffer::Scratch;
 use crate::backends::pool::{self, Identity};
 use crate::http::content::Io;
 use crate::http::exchange::{self, Outcome, Tunnel};
-use crate::http::fault::Fault;
+use crate::http::fault::{Fault, at_rest};
 use crate::http::h1_backend::Http1Backend;
 use crate::http::h1_client::Http1Client;
 use crate::http::h2_session;
@@ -87,7 +87,10 @@ impl Lent<'_> {
 
 impl HttpConnection {
     pub(crate) fn lend(&self) -> Lent<'_> {
-        Lent { scratch: self.thread.scratch.borrow_mut(), buffers: self.thread.buffers.borrow_mut() }
+        let mut buffers = self.thread.buffers.borrow_mut();
+        // What an exchange that failed had put there must not be sent on another connection.
+        buffers.out.clear();
+        Lent { scratch: self.thread.scratch.borrow_mut(), buffers }
     }
 
     /// **Errors**: the program is ending.
@@ -256,8 +259,13 @@ async fn next<R: Runtime>(
         {
             let mut lent = connection.lend();
             let mut io = lent.io(&connection.waker);
-            if let Some(request) = client.read_request(connection, &mut io, R::now())? {
-                return Ok(request);
+            match client.read_request(connection, &mut io, R::now()) {
+                Ok(Some(request)) => return Ok(request),
+                Ok(None) => {}
+                Err((None, Fault { reason, status: None, .. })) if !client.is_in_a_head() => {
+                    return Err((None, Fault::gone(at_rest(reason))));
+                }
+                Err(refused) => return Err(refused),
             }
         }
         let gone = |reason| (None, Fault::gone(reason));

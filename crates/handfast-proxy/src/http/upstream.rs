@@ -156,7 +156,11 @@ impl Search<'_> {
         let bounds = (requests, self.connection.http.model.pool.idle);
         let thread = &self.connection.thread;
         let shared = h2_backend::open::<R>(connected, open, &thread.scratch, bounds, time.deadline).await;
-        let shared = shared.map_err(AttemptError::Attempt)?;
+        let shared = shared.map_err(|reason| {
+            request.record.backend_failures.add(&endpoint.name, reason.cause);
+            Attempt::without_trial(&endpoint).failed(&reason, policy(self.connection));
+            AttemptError::Attempt(reason)
+        })?;
         if self.connection.pools() {
             thread.pool.share(&identity, Rc::clone(&shared) as Rc<dyn std::any::Any>);
         }

@@ -41,9 +41,11 @@ impl Requests {
         connection.client = Some(client);
         let record = &mut connection.account.record;
         record.bytes_to_client = sent;
-        (record.requests, record.bytes_to_backend) = (of_all.totals.requests.get(), of_all.totals.to_backends.get());
+        record.bytes_to_backend = of_all.totals.to_backends.get();
         match served {
             Served::Ended(reason) => {
+                // A tunnel has a line of its own: its bytes are in no request's.
+                record.requests = of_all.totals.requests.get();
                 record.seconds.relay = R::now().since(began);
                 reason
             }
