@@ -8,9 +8,10 @@ use crate::testing::Folder;
 use handfast_config::model::{CertificateEntry as Written, Places};
 
 /// Every page and file of the repository that has configurations.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     include_str!("../../../../README.md"),
     include_str!("../../../../docs/guide.md"),
+    include_str!("../../../../docs/http.md"),
     include_str!("../../../../docs/recipes.md"),
     include_str!("../../../../docs/reference/handfast.toml"),
     include_str!("../../../../packaging/handfast.toml"),
