@@ -72,6 +72,14 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         }
     }
 
+    /// Whether the stream of its response ended with the head. In HTTP/1 the head alone says what follows.
+    pub(crate) fn ended_with_its_head(&self) -> bool {
+        match self {
+            Self::Http1(_) => false,
+            Self::Http2(backend) => backend.has_ended(),
+        }
+    }
+
     /// The head of this length was taken; its content comes next.
     pub(crate) fn begin_content(&mut self, head: usize, framing: Framing, limits: &HeadLimits) {
         either!(self, backend => backend.begin_content(head, framing, limits));

@@ -449,7 +449,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             self.is_stream_tunnel = is_switch && !self.is_tunnel;
             self.has_begun = !self.is_tunnel;
         }
-        let is_over = self.has_begun && self.backend.has_ended() && !is_switch;
+        let is_over = self.has_begun && self.backend.ended_with_its_head();
         let after = After { keeps_open: self.client_stays || is_switch, is_over };
         client.put_head(&head, self.request, after, &mut io.output());
         io.buffers.fields = fields;
