@@ -15,6 +15,7 @@ use crate::compressed::Compressed;
 use crate::finding::{Finding, Reason};
 use crate::key::Key;
 use crate::key_kind::KeyKind;
+use crate::names::Names;
 use crate::parsed::{Parsed, Signed};
 use crate::sections::Contents;
 use crate::staple::Staple;
@@ -29,8 +30,7 @@ use crate::weak::{Lists, PublicKey};
 pub struct Certificate {
     certified: Arc<CertifiedKey>,
     kind: KeyKind,
-    dns_names: Box<[Box<str>]>,
-    ip_names: Box<[IpAddr]>,
+    names: Arc<Names>,
     not_before: i64,
     not_after: i64,
     subject: Box<str>,
@@ -125,12 +125,17 @@ impl Certificate {
 
     /// DNS names from the subject alternative names, in lower case, wildcards as `*.example.org`.
     pub fn dns_names(&self) -> &[Box<str>] {
-        &self.dns_names
+        &self.names.dns
     }
 
     /// IP addresses from the subject alternative names.
     pub fn ip_names(&self) -> &[IpAddr] {
-        &self.ip_names
+        &self.names.ip
+    }
+
+    /// Both kinds of names, to be kept without the certificate and its key.
+    pub fn names(&self) -> &Arc<Names> {
+        &self.names
     }
 
     /// First second of validity, Unix time.
@@ -332,8 +337,7 @@ pub(crate) fn assemble(
         CertifiedKey::new(chain.iter().map(|parsed| parsed.der.clone()).collect(), key.signing.clone());
     Certificate {
         kind: leaf.kind,
-        dns_names: leaf.dns_names.clone().into(),
-        ip_names: leaf.ip_names.clone().into(),
+        names: Arc::new(Names { dns: leaf.dns_names.clone().into(), ip: leaf.ip_names.clone().into() }),
         not_before: leaf.not_before,
         not_after: leaf.not_after,
         subject: leaf.subject.clone(),

@@ -10,6 +10,7 @@
 //! | which versions, suites and groups | [`policy`] |
 //! | what is in this file, does the key fit | [`certificate`] |
 //! | which OCSP response goes with it | [`load`] |
+//! | does the served certificate cover this name | [`names`] |
 //! | contents of a folder, unused files | [`load`] |
 //! | keys in another process | [`apart`] |
 //! | which certificate for this name and client | [`store`] |
@@ -32,6 +33,7 @@ pub mod apart;
 pub mod certificate;
 pub mod key_kind;
 pub mod load;
+pub mod names;
 pub mod store;
 pub mod ticket;
 pub mod client_certificates;

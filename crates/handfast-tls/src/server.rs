@@ -21,6 +21,7 @@ use crate::client_certificates::ClientCertificates;
 use crate::client_certificates::resumed::Checked;
 use crate::compressed::prepared::Prepared;
 use crate::error_words::failure;
+use crate::names::Names;
 use crate::policy::{Objection, Offer, Policy};
 use crate::session::{Agreed, Failure, FailureKind, Peer, Received, Session, ShownCertificate, Verdict};
 use crate::side_channels;
@@ -131,6 +132,7 @@ impl Server {
             expected_name: hello.server_name.as_deref().map(Box::from),
             recheck: self.settings.client_certificates.clone().map(Box::new),
             signature: None,
+            served_names: None,
             client_certificate: None,
             verdict: None,
             was_checked: false,
@@ -209,6 +211,8 @@ struct Handshake {
     /// idle connection would keep its room.
     recheck: Option<Box<ClientCertificates>>,
     signature: Option<&'static str>,
+    /// Not the certificate: an open connection would keep the key of one that was replaced.
+    served_names: Option<Arc<Names>>,
     client_certificate: Option<Box<ShownCertificate>>,
     verdict: Option<Box<Verdict>>,
     /// Whether the client that resumes was checked when its ticket was opened.
@@ -267,6 +271,10 @@ impl Session for ServerSession {
     fn peer_certificate(&self) -> Option<&[u8]> {
         self.core.peer_certificate()
     }
+
+    fn served_names(&self) -> Option<&Arc<Names>> {
+        self.watch.served_names.as_ref()
+    }
 }
 
 impl Connection for UnbufferedServerConnection {
@@ -297,6 +305,7 @@ impl Watch<UnbufferedServerConnection> for Handshake {
                 ));
             }
             self.signature = Some(selected.kind);
+            self.served_names = Some(selected.names);
         }
         // Read once: it is asked for after each piece of a flight. Of one that may have failed nothing is believed yet.
         let tolerates = self.recheck.as_deref().is_some_and(ClientCertificates::tolerates);

@@ -6,8 +6,10 @@
 pub use crate::shown::ShownCertificate;
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::buffer::Buffer;
+use crate::names::Names;
 
 /// The kind of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,13 @@ pub trait Session {
     fn peer_certificate(&self) -> Option<&[u8]> {
         None
     }
+
+    /// The names of the certificate that was served to the client, for HTTP 421 (RFC 9110 §15.5.20); `None` before one was
+    /// chosen, and for a client's session. In a resumed session no certificate is sent: then they are those of the one that a
+    /// full handshake would serve now.
+    fn served_names(&self) -> Option<&Arc<Names>> {
+        None
+    }
 }
 
 impl<T: Session + ?Sized> Session for Box<T> {
@@ -80,6 +89,10 @@ impl<T: Session + ?Sized> Session for Box<T> {
 
     fn peer_certificate(&self) -> Option<&[u8]> {
         (**self).peer_certificate()
+    }
+
+    fn served_names(&self) -> Option<&Arc<Names>> {
+        (**self).served_names()
     }
 }
 

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use rustls::Error;
 
 use crate::compressed::Compressed;
+use crate::names::Names;
 use crate::policy::trial_key::TrialKey;
 use crate::presented::Refusal;
 use crate::shown::ShownCertificate;
@@ -45,6 +46,8 @@ pub(crate) fn begin_step() {
 pub struct Selected {
     /// Kind of the key that signs: `RSA-2048`, `ECDSA-P256`, ….
     pub kind: &'static str,
+    /// The names of the certificate.
+    pub names: Arc<Names>,
     /// The requested name, in lower case.
     pub server_name: Option<Box<str>>,
     /// Its compressed messages, where these are smaller.

@@ -20,6 +20,7 @@ use crate::certificate::Certificate;
 use crate::compressed::prepared;
 use crate::finding::{Finding, Reason};
 use crate::key_kind::KeyKind;
+use crate::names::{parent_domain, without_root_dot};
 use crate::side_channels;
 pub use crate::side_channels::{Selected, last_selection};
 use crate::unix_time::date;
@@ -144,11 +145,7 @@ impl CertificateStore {
     /// Candidates for a name in lower case: its own, then the wildcard's; `None` when there are none.
     fn places(&self, name: &str) -> Option<[&[u32]; 2]> {
         let exact = self.exact.get(name);
-        let wildcard = match name.split_once('.') {
-            // The label that `*` matches must be there.
-            Some((label, suffix)) if !label.is_empty() => self.wildcard.get(suffix),
-            _ => None,
-        };
+        let wildcard = parent_domain(name).and_then(|suffix| self.wildcard.get(suffix));
         match (exact, wildcard) {
             (None, None) => None,
             (exact, wildcard) => {
@@ -161,7 +158,7 @@ impl CertificateStore {
 /// Calls `look` with `name` in lower case and without the root's dot. Names from rustls are in lower case already, and
 /// those cost nothing here.
 fn with_lower_case<T>(name: &str, look: impl FnOnce(&str) -> T) -> T {
-    let name = name.strip_suffix('.').unwrap_or(name);
+    let name = without_root_dot(name);
     match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
         true => look(&name.to_ascii_lowercase()),
         false => look(name),
@@ -290,7 +287,7 @@ impl Resolver {
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         // As `handfast_wire` reads it: a name that is written with the root's dot is the name without it.
-        let name = hello.server_name().map(|name| name.strip_suffix('.').unwrap_or(name));
+        let name = hello.server_name().map(without_root_dot);
         let certificate = match self.store.select(name, hello.signature_schemes(), self.unknown_name) {
             Selection::Chosen(certificate) | Selection::NoCommonSignature(certificate) => certificate,
             Selection::UnknownName => {
@@ -300,6 +297,7 @@ impl ResolvesServerCert for Resolver {
         };
         side_channels::set_selection(Some(Selected {
             kind: certificate.kind(),
+            names: Arc::clone(certificate.names()),
             server_name: name.map(Into::into),
             compressed: certificate.compressed().map(Arc::clone),
         }));

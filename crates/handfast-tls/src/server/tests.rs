@@ -17,6 +17,7 @@ use handfast_wire::{Peek, peek};
 
 mod clients;
 mod identity;
+mod served_names;
 
 pub(crate) struct Pair {
     pub(crate) server: Server,

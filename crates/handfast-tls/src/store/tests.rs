@@ -153,7 +153,12 @@ fn the_valid_win_over_those_that_are_not() {
 
 #[test]
 fn the_last_selection_is_taken_once_and_belongs_to_its_thread() {
-    side_channels::set_selection(Some(Selected { kind: "RSA-2048", server_name: None, compressed: None }));
+    side_channels::set_selection(Some(Selected {
+        kind: "RSA-2048",
+        names: Arc::default(),
+        server_name: None,
+        compressed: None,
+    }));
     assert!(std::thread::scope(|scope| scope.spawn(last_selection).join().unwrap()).is_none());
     assert_eq!(last_selection().unwrap().kind, "RSA-2048");
     assert!(last_selection().is_none());
