@@ -207,7 +207,7 @@ fn tickets(tickets: &Tickets) -> String {
         None => "kept in memory, so a restart makes them useless".to_owned(),
     };
     format!(
-        "issues {per_handshake} ticket{} a handshake, good for {}, by keys that change every {} and are {kept}",
+        "issues {per_handshake} ticket{} a full handshake, good for {}, by keys that change every {} and are {kept}",
         if *per_handshake == 1 { "" } else { "s" },
         duration::written(*lifetime),
         duration::written(*rotate)

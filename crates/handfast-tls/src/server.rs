@@ -32,6 +32,9 @@ use opening::{Opening, Plan};
 
 mod opening;
 
+/// The extension ticket_request (RFC 9149 §4).
+const TICKET_REQUEST: u16 = 58;
+
 /// What decides about the clients of one service, or of certain names of it.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
@@ -43,7 +46,9 @@ pub struct ServerSettings {
     pub client_certificates: Option<ClientCertificates>,
     /// Application protocols, best first; empty: ALPN is not answered.
     pub alpn: Vec<String>,
-    /// Tickets after a TLS 1.3 handshake; 0: no resumption in either version.
+    /// Tickets after a full TLS 1.3 handshake; one after a resumption, because the client has used one. A client that
+    /// sends ticket_request (RFC 9149) receives the number that it requests there, this one at most. 0: no resumption
+    /// in either version.
     pub tickets_per_handshake: u8,
     /// How long a ticket is accepted.
     pub ticket_lifetime: Duration,
@@ -136,6 +141,8 @@ impl Server {
             client_certificate: None,
             verdict: None,
             was_checked: false,
+            requests_tickets: hello.extensions.contains(&TICKET_REQUEST),
+            is_resumed: false,
         };
         let plan = Plan {
             length: hello.length_on_wire,
@@ -217,6 +224,10 @@ struct Handshake {
     verdict: Option<Box<Verdict>>,
     /// Whether the client that resumes was checked when its ticket was opened.
     was_checked: bool,
+    /// Whether the client says how many tickets it needs.
+    requests_tickets: bool,
+    /// Whether the session is a resumed one, as far as is known yet.
+    is_resumed: bool,
 }
 
 impl fmt::Debug for ServerSession {
@@ -293,10 +304,16 @@ impl Connection for UnbufferedServerConnection {
 impl Watch<UnbufferedServerConnection> for Handshake {
     fn before(&mut self) {
         side_channels::begin_step();
+        // rustls has one number for both kinds of handshake, and leaves out a ticket that is not encrypted. Two
+        // configurations would not do: only rustls finds out whether it accepts the client's ticket.
+        if self.is_resumed && !self.requests_tickets {
+            side_channels::limit_tickets(1);
+        }
     }
 
     fn after(&mut self, connection: &UnbufferedServerConnection, _: &[u8]) -> Result<(), Failure> {
         self.was_checked |= side_channels::are_tickets_good();
+        self.is_resumed = connection.handshake_kind() == Some(HandshakeKind::Resumed);
         if let Some(selected) = side_channels::last_selection() {
             if selected.server_name != self.expected_name {
                 return Err(Failure::new(
@@ -339,7 +356,7 @@ impl Handshake {
             }
             return Ok(());
         }
-        if connection.handshake_kind() == Some(HandshakeKind::Resumed) && !self.was_checked {
+        if self.is_resumed && !self.was_checked {
             // Never, as long as every ticket is looked at when it is opened: it vouches for a check in the past, and
             // certificates expire and are revoked.
             rule.check_again(chain, SystemTime::now()).map_err(|error| failure(Peer::Client, &error))?;

@@ -3,7 +3,7 @@
 //! rustls calls resolvers, verifiers, ticketers and cipher suites in the middle of a step, and gives them no connection in which
 //! to leave a value. It calls them on the thread that runs the step, before the step returns. So the caller of a step clears
 //! the variables before the step ([`begin_step`]) and reads them after it; then no value is of another connection.
-//! These six are all such variables of this crate; the other variables of threads are caches.
+//! These seven are all such variables of this crate; the other variables of threads are caches.
 //!
 //! | from | to | what | until rustls |
 //! |---|---|---|---|
@@ -11,6 +11,7 @@
 //! | verifiers | `error_words.rs` | [`Refusal`] | takes an alert with a verifier's own error |
 //! | the verifier of client certificates | the server's session | [`ShownCertificate`] | keeps a certificate that was refused |
 //! | the ticketer | the server's session | [`OpenedTickets`] | lets a ticketer refuse the handshake |
+//! | the server's session | the ticketer | the number of tickets left | has a number of tickets for resumed sessions |
 //! | the server's session | the hash of a suite | [`ReplacedHello`] | accepts the hellos that `server/opening.rs` replaces |
 //! | the AEAD of a suite | the server's session | [`TrialKey`] | skips early data as RFC 9846 §4.3.10 says |
 
@@ -30,6 +31,7 @@ thread_local! {
     static REFUSAL: RefCell<Option<Refusal>> = const { RefCell::new(None) };
     static REFUSED_CERTIFICATE: Cell<Option<Box<ShownCertificate>>> = const { Cell::new(None) };
     static OPENED_TICKETS: Cell<OpenedTickets> = const { Cell::new(OpenedTickets::None) };
+    static TICKETS_LEFT: Cell<u8> = const { Cell::new(u8::MAX) };
     static REPLACED_HELLO: RefCell<Option<Arc<ReplacedHello>>> = const { RefCell::new(None) };
     static TRIAL_KEY: RefCell<TrialKeySlot> = const { RefCell::new(TrialKeySlot::Unused) };
 }
@@ -39,6 +41,7 @@ pub(crate) fn begin_step() {
     drop(last_selection());
     drop(take_refused_certificate());
     set_opened_tickets(OpenedTickets::None);
+    limit_tickets(u8::MAX);
 }
 
 /// What the resolver chose last on this thread.
@@ -117,6 +120,17 @@ pub(crate) fn set_opened_tickets(opened: OpenedTickets) {
 /// Whether a ticket was opened in this step, and the client of each one is still accepted.
 pub(crate) fn are_tickets_good() -> bool {
     opened_tickets() == OpenedTickets::Good
+}
+
+/// Lets the ticketer encrypt at most this number of tickets in this step.
+pub(crate) fn limit_tickets(most: u8) {
+    TICKETS_LEFT.set(most);
+}
+
+/// Whether one more ticket can be encrypted in this step; counts it.
+pub(crate) fn take_ticket() -> bool {
+    let left = TICKETS_LEFT.get().checked_sub(1);
+    left.map(limit_tickets).is_some()
 }
 
 /// The first hello of a client as rustls reads it, and as the client sent it.

@@ -39,7 +39,7 @@ use aws_lc_rs::{hmac, rand};
 use rustls::server::ProducesTickets;
 use zeroize::Zeroizing;
 
-use crate::Error;
+use crate::{Error, side_channels};
 use file::KeyFile;
 
 mod file;
@@ -486,6 +486,10 @@ impl ProducesTickets for Ticketer {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        // The number of tickets after a resumption is not the one that rustls counts to (`server.rs`).
+        if !side_channels::take_ticket() {
+            return None;
+        }
         let keys = self.keys();
         let key = &keys.keys[keys.encrypting?];
         let mut seed = [0; SEED_LENGTH];

@@ -65,7 +65,7 @@ Service web
   speaks TLS with policy 2026-11, but only the versions 1.3
   agrees on the application protocols h2 and http/1.1, in this order
   lets in clients without a certificate, and those with one signed by /ca.pem
-  issues 1 ticket a handshake, good for 12h, by keys that change every 6h and are kept in /tickets.key
+  issues 2 tickets a full handshake, good for 12h, by keys that change every 6h and are kept in /tickets.key
   demands a PROXY header from 10.0.0.0/8 and its unix sockets, and believes it
   sends backends a PROXY header v2, with the Common Name of the client's certificate
   goes to 10.0.0.1:80 and web.example:80, to the one with the fewest connections

@@ -48,7 +48,7 @@ fn the_smallest_file_has_the_defaults() {
     assert_eq!(service.balance, Balance::RoundRobin);
     assert_eq!(service.tls.as_ref().expect("it has TLS").unknown_name, UnknownName::First);
     assert_eq!(service.tls.as_ref().expect("it has TLS").client_certificates, ClientCertificates::Off);
-    assert_eq!(service.tls.as_ref().expect("it has TLS").tickets.per_handshake, 1);
+    assert_eq!(service.tls.as_ref().expect("it has TLS").tickets.per_handshake, 2);
     assert_eq!(service.tls.as_ref().expect("it has TLS").alpn, Vec::<String>::new());
 }
 
@@ -96,13 +96,13 @@ fn certificates_are_files_folders_and_pairs() {
 fn a_service_takes_limits_and_tickets_of_all_key_by_key() {
     let config = good(&format!(
         "[limits]\nidle = \"10m\"\nconnect = \"2s\"\n[tickets]\nrotate = \"1h\"\nkey-file = \"t.key\"\n{WEB}\
-         [service.limits]\nidle = \"none\"\n[service.tickets]\nper-handshake = 2\n"
+         [service.limits]\nidle = \"none\"\n[service.tickets]\nper-handshake = 1\n"
     ));
     let service = &config.services[0];
     assert_eq!((service.limits.idle, service.limits.connect), (Duration::ZERO, seconds(2)));
     assert_eq!(service.limits.handshake, seconds(10));
     let tickets = &service.tls.as_ref().expect("it has TLS").tickets;
-    assert_eq!((tickets.per_handshake, tickets.rotate), (2, seconds(3600)));
+    assert_eq!((tickets.per_handshake, tickets.rotate), (1, seconds(3600)));
     assert_eq!(tickets.key_source.file(), Some(Path::new("/etc/handfast/t.key")));
 }
 

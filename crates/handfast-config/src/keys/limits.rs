@@ -114,11 +114,12 @@ section! {
     /// across rules that ask for different things.
     TICKETS = "tickets", "[tickets]";
 
-    /// Tickets sent after a full TLS 1.3 handshake. 0 turns resumption off, in TLS 1.2 too.
+    /// Tickets sent after a full TLS 1.3 handshake. A resumption uses one ticket, and is followed by one. A client can
+    /// request another number, up to this one (RFC 9149). 0 turns resumption off, in TLS 1.2 too.
     PER_HANDSHAKE: Count<u8> = "per-handshake", Count(0..=8),
-        default "1",
-        why "most clients use one; each further one costs about 250 bytes and some CPU in every handshake",
-        example "2", elsewhere "num-tickets tickets count enabled";
+        default "2",
+        why "browsers keep two for each host; each one costs about 250 bytes and some CPU in a full handshake",
+        example "1", elsewhere "num-tickets tickets count enabled";
 
     /// File that keeps the ticket keys over restarts, and shares them among machines. It is created when it is not there,
     /// readable by its owner only, replaced as a whole, and watched. Access to it is enough to decrypt recorded TLS 1.2

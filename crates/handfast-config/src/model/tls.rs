@@ -76,7 +76,7 @@ pub struct Policy {
 /// Session tickets (`[service.tickets]` has the same keys as `[tickets]`, which is for all services).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tickets {
-    /// Tickets sent after a TLS 1.3 handshake; 0 turns resumption off, in TLS 1.2 too.
+    /// Tickets sent after a full TLS 1.3 handshake, and one after a resumption; 0 turns resumption off, in TLS 1.2 too.
     pub per_handshake: u8,
     /// Where the keys are kept; a file keeps them over restarts and machines.
     pub key_source: KeySource,

@@ -18,6 +18,7 @@ use handfast_wire::{Peek, peek};
 mod clients;
 mod identity;
 mod served_names;
+mod tickets;
 
 pub(crate) struct Pair {
     pub(crate) server: Server,
