@@ -259,6 +259,8 @@ struct Exchange<'a, S: Socket> {
     given: usize,
     /// A final response has begun.
     has_begun: bool,
+    /// The backend takes no more of the request.
+    is_refused: bool,
     /// Its backend's connection, and the client's, can carry another request.
     backend_stays: bool,
     /// The backend's connection is the client's own: it asks for NTLM or Negotiate, or was before.
@@ -312,6 +314,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             identity,
             given,
             has_begun: false,
+            is_refused: false,
             backend_stays: false,
             is_tied,
             client_stays: false,
@@ -352,7 +355,15 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
     }
 
     fn turn(&mut self, client: &mut impl Client, io: &mut Io<'_>, now: Moment) -> Result<Turn, Fault> {
-        let mut moved = self.send_request(client, io, now)?;
+        let mut moved = match self.send_request(client, io, now) {
+            // Its response has begun, and it takes no more of the request: what it sent is still passed on.
+            Err(fault) if self.has_begun && fault.is_of_backend() => {
+                io.buffers.out.clear();
+                self.is_refused = true;
+                false
+            }
+            sent => sent?,
+        };
         if !self.has_begun {
             moved |= self.read_response(client, io, now)?;
             if self.is_tunnel {
@@ -374,7 +385,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
 
     /// The head, and content as far as it has come.
     fn send_request(&mut self, client: &mut impl Client, io: &mut Io<'_>, now: Moment) -> Result<bool, Fault> {
-        if !self.backend.accepts(io)? {
+        if self.is_refused || !self.backend.accepts(io)? {
             return Ok(false);
         }
         let given = std::mem::replace(&mut self.given, self.request.head.len());

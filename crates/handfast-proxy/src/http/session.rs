@@ -4,6 +4,7 @@
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Waker;
 
 use handfast_leg::Leg;
@@ -14,6 +15,7 @@ use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::{ConnectionFacts, HttpVersion, RequestRecord};
 use handfast_tls::buffer::Scratch;
+use handfast_tls::names::Names;
 
 use crate::backends::pool::{self, Identity};
 use crate::http::content::Io;
@@ -42,6 +44,8 @@ pub(crate) struct HttpConnection {
     pub(crate) facts: Rc<ConnectionFacts>,
     /// Whether the client is a proxy that names its own clients.
     pub(crate) is_trusted: bool,
+    /// Of the certificate that the client has seen.
+    pub(crate) names: Option<Arc<Names>>,
     /// Whether TLS has agreed on HTTP/2.
     pub(crate) is_http2: bool,
     /// The PROXY header for its backends, whose connections serve no other client then; empty: none.
@@ -140,6 +144,9 @@ impl HttpConnection {
         let host = str::from_utf8(host).ok()?;
         if name.eq_ignore_ascii_case(host) {
             return None;
+        }
+        if !self.names.as_ref().is_some_and(|names| names.covers(host)) {
+            return Some(format!("TLS is for {name}, and its certificate does not cover {host}"));
         }
         let same = self.service.is_served_alike(self.chosen, &host.to_ascii_lowercase());
         (!same).then(|| format!("TLS is for {name}, and {host} has other settings"))

@@ -4,6 +4,7 @@
 
 use std::rc::Rc;
 
+use handfast_leg::Leg;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;
 use handfast_observe::request_record::ConnectionFacts;
@@ -61,6 +62,8 @@ impl Requests {
 }
 
 fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Requests) -> HttpConnection {
+    let session = connection.client.as_ref().and_then(Leg::session);
+    let names = session.and_then(|session| session.served_names()).cloned();
     let proxy_header = proxy_header_out::header(connection);
     let Account { thread, service, record, .. } = &connection.account;
     let facts = ConnectionFacts {
@@ -78,6 +81,7 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         facts: Rc::new(facts),
         is_trusted: requests.http.trusted.as_ref().is_some_and(|trusted| trusted.has(client)),
         http: Rc::clone(&requests.http),
+        names,
         is_http2: record.tls.alpn.as_deref() == Some("h2"),
         proxy_header,
         accepted: connection.accepted,
