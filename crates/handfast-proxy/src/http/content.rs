@@ -66,6 +66,35 @@ pub(crate) trait Source {
     fn has_ended(&self) -> bool;
 }
 
+/// Takes content that nobody needs.
+#[derive(Debug, Default)]
+pub(crate) struct Discard {
+    pub(crate) bytes: u64,
+}
+
+impl Sink for Discard {
+    fn accepts(&mut self, _: &mut Io<'_>) -> Result<bool, Fault> {
+        Ok(true)
+    }
+
+    fn put(&mut self, data: &[u8], _: &mut Output<'_>) -> Result<(), Fault> {
+        self.bytes += data.len() as u64;
+        Ok(())
+    }
+
+    fn put_end(&mut self, _: &[u8], _: &[Field], _: &mut Output<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn flush(&mut self, _: &mut Output<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        true
+    }
+}
+
 /// The message that is read from a leg, and bytes behind it.
 #[derive(Debug)]
 pub(crate) struct Incoming {

@@ -31,7 +31,8 @@ use handfast_observe::request_record::HttpVersion;
 use handfast_wire::http1::{HeadProgress, parse_request};
 use http::Request as Head;
 
-use crate::http::exchange::{self, Outcome};
+use crate::http::content::{Discard, Sink, Source};
+use crate::http::exchange::{self, Client, Outcome};
 use crate::http::fault::{Fault, at_rest};
 use crate::http::h2_client::{Http2Client, StreamIn};
 use crate::http::h2_heads;
@@ -51,6 +52,10 @@ const RESET_WINDOW: Duration = Duration::from_secs(10);
 /// After this many requests, or this age, the client is asked to make a new connection.
 const STREAMS: u64 = 10_000;
 const AGE: Duration = Duration::from_secs(3600);
+
+/// How long, and for how much, a request is read on after its response.
+const DRAIN: Duration = Duration::from_secs(1);
+const DRAIN_BYTES: u64 = 65_536;
 
 /// What the tasks of a connection's streams tell it.
 #[derive(Debug)]
@@ -269,12 +274,34 @@ async fn serve_stream<R: Runtime>(
         Ok(request) => exchange::run::<R>(connection, &mut client, request).await,
         Err((request, fault)) => exchange::refuse::<R>(connection, &mut client, request, HttpVersion::Http2, fault).await,
     };
+    drain::<R>(connection, &mut client).await;
     if let Outcome::Abort(reason) = outcome {
         if reason.cause == Cause::StreamReset && reason.side == Side::Client {
             note_reset::<R>(&open.0);
         }
         // Never END_STREAM: the response is not whole.
         client.reset(if reason.side == Side::Operator { Reason::CANCEL } else { Reason::INTERNAL_ERROR });
+    }
+}
+
+/// Gives a client that still sends its request a moment to see the response: some take a reset that comes with it for a failure, though it
+/// says that nothing is wrong (RFC 9113 §8.1). What comes meanwhile is dropped.
+async fn drain<R: Runtime>(connection: &HttpConnection, client: &mut Http2Client) {
+    let deadline = R::now() + DRAIN;
+    let mut dropped = Discard::default();
+    while client.is_done() && !client.has_ended() {
+        if dropped.bytes < DRAIN_BYTES {
+            let mut lent = connection.lend();
+            match client.pump(&mut dropped, &mut lent.io(&connection.waker)) {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(_) => return,
+            }
+        }
+        let is_late = R::wait(deadline).await == Woken::Deadline;
+        if is_late || client.check().is_err() || connection.check_phase(Step::Close).is_err() {
+            return;
+        }
     }
 }
 
