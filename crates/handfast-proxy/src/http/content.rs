@@ -10,7 +10,9 @@ use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_tls::session::Session;
-use handfast_wire::http1::{BodyReader, CHUNK_HEAD_LIMIT, Field, Framing, HeadLimits, Piece, chunk_head, write_last_chunk};
+use handfast_wire::http1::{
+    BodyReader, CHUNK_HEAD_LIMIT, Field, Framing, HeadLimits, Piece, chunk_head, write_last_chunk,
+};
 
 use crate::http::fault::Fault;
 use crate::worker::context::HttpBuffers;
@@ -384,7 +386,10 @@ fn other_length(to: Side) -> Fault {
 }
 
 /// Sends what was put.
-pub(crate) fn flush<S: Socket, T: Session>(leg: &mut Leg<S, T>, output: &mut Output<'_>) -> Result<(), Fault> {
+pub(crate) fn flush<S: Socket, T: Session>(
+    leg: &mut Leg<S, T>,
+    output: &mut Output<'_>,
+) -> Result<(), Fault> {
     if output.out.is_empty() {
         return Ok(());
     }

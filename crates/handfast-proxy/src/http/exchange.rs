@@ -18,9 +18,9 @@ use crate::backends::connector::{Cancellation, Connected};
 use crate::backends::endpoint::InUse;
 use crate::backends::pool::Identity;
 use crate::http::answer::Answer;
+use crate::http::backend::Backend;
 use crate::http::content::{Io, Output, Sink, Source};
 use crate::http::fault::Fault;
-use crate::http::backend::Backend;
 use crate::http::request::{Action, Request, note_refused};
 use crate::http::session::HttpConnection;
 use crate::http::upstream::{Search, Upstream, policy};
@@ -39,7 +39,13 @@ pub(crate) trait Client: Source + Sink + Cancellation {
     fn put_head(&mut self, head: &ResponseHead<'_>, request: &Request, after: After, output: &mut Output<'_>);
 
     /// Puts a whole response of our own.
-    fn put_answer(&mut self, answer: &Answer, request: Option<&Request>, close: bool, output: &mut Output<'_>);
+    fn put_answer(
+        &mut self,
+        answer: &Answer,
+        request: Option<&Request>,
+        close: bool,
+        output: &mut Output<'_>,
+    );
 
     /// Whether its connection can carry another request after this response.
     fn keeps_open(&self, request: &Request, response: &ResponseHead<'_>) -> bool;
@@ -384,7 +390,12 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
     }
 
     /// The head, and content as far as it has come.
-    fn send_request(&mut self, client: &mut impl Client, io: &mut Io<'_>, now: Moment) -> Result<bool, Fault> {
+    fn send_request(
+        &mut self,
+        client: &mut impl Client,
+        io: &mut Io<'_>,
+        now: Moment,
+    ) -> Result<bool, Fault> {
         if self.is_refused || !self.backend.accepts(io)? {
             return Ok(false);
         }
@@ -401,7 +412,12 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
     }
 
     /// Reads heads of responses, and passes them on.
-    fn read_response(&mut self, client: &mut impl Client, io: &mut Io<'_>, now: Moment) -> Result<bool, Fault> {
+    fn read_response(
+        &mut self,
+        client: &mut impl Client,
+        io: &mut Io<'_>,
+        now: Moment,
+    ) -> Result<bool, Fault> {
         let mut moved = false;
         while !self.has_begun && !self.is_tunnel && client.accepts(io)? {
             if !self.backend.read_head(io)? {
@@ -452,7 +468,8 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             self.request.record.status = Some(head.status);
             framing = head.framing(self.request.method());
             // A client that has not sent all of its request cannot send another one.
-            self.client_stays = client.has_ended() && client.keeps_open(self.request, &head) && !self.connection.closes(now);
+            self.client_stays =
+                client.has_ended() && client.keeps_open(self.request, &head) && !self.connection.closes(now);
             self.backend_stays = head.keeps_open;
             self.judge(&head);
             self.is_tied |= is_about_the_connection(&head);
@@ -506,7 +523,8 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         } else {
             (self.asked.deadline(timeouts.answer), Side::Backend, Cause::AnswerDeadline, Some(504))
         };
-        let until = self.content_waits.filter(|until| now < *until).map_or(deadline, |until| until.min(deadline));
+        let until =
+            self.content_waits.filter(|until| now < *until).map_or(deadline, |until| until.min(deadline));
         let woken = R::wait(until).await;
         self.connection.check_phase(Step::Relay).map_err(Fault::gone)?;
         client.check()?;
@@ -521,7 +539,9 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         let is_lost = matches!(fault.reason.cause, Cause::Socket(_) | Cause::Truncated);
         let is_repeatable = self.backend.is_reused() && self.request.is_idempotent && is_lost;
         let is_untouched = client.received() == 0 && self.backend.head().0.is_empty();
-        fault.is_of_backend() && is_untouched && (self.backend.has_refused() || (is_repeatable && self.request.is_empty()))
+        fault.is_of_backend()
+            && is_untouched
+            && (self.backend.has_refused() || (is_repeatable && self.request.is_empty()))
     }
 
     /// A kept connection that its backend has closed says nothing about the backend.
@@ -552,11 +572,17 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         let scratch = &mut connection.thread.scratch.borrow_mut();
         let stays = self.backend_stays && client.has_ended() && connection.pools() && !self.is_stream_tunnel;
         if stays && self.is_tied {
-            backend.keep(|backend, _| connection.tie(identity, backend, connection.http.pool_bounds().1), scratch);
+            backend.keep(
+                |backend, _| connection.tie(identity, backend, connection.http.pool_bounds().1),
+                scratch,
+            );
         } else if stays {
             let (pool, bounds) = (&connection.thread.pool, connection.http.pool_bounds());
             let metrics = &connection.service.metrics;
-            backend.keep(|backend, scratch| backend.keep(metrics, (pool, &identity), bounds, now, scratch), scratch);
+            backend.keep(
+                |backend, scratch| backend.keep(metrics, (pool, &identity), bounds, now, scratch),
+                scratch,
+            );
         } else if client.has_ended() {
             backend.close(scratch);
         }

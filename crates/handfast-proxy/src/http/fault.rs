@@ -9,7 +9,9 @@ use handfast_wire::http1::{HeadError, Rule};
 pub(crate) fn at_rest(reason: CloseReason) -> CloseReason {
     match reason.cause {
         Cause::Truncated => CloseReason { cause: Cause::NoCloseNotify, ..reason },
-        Cause::Socket(handfast_net::fault::Cause::Reset) => CloseReason { cause: Cause::ResetAtEnd, ..reason },
+        Cause::Socket(handfast_net::fault::Cause::Reset) => {
+            CloseReason { cause: Cause::ResetAtEnd, ..reason }
+        }
         _ => reason,
     }
 }

@@ -6,7 +6,9 @@ use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 
-use handfast_wire::http1::{Field, HeadEnd, Kind, RequestHead, end_head, push_field, write_fields, write_request_line};
+use handfast_wire::http1::{
+    Field, HeadEnd, Kind, RequestHead, end_head, push_field, write_fields, write_request_line,
+};
 
 use crate::http::session::HttpConnection;
 
@@ -117,7 +119,8 @@ fn push(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 pub(super) fn request_id(head: &RequestHead<'_>, connection: &HttpConnection) -> Box<str> {
     let name = connection.http.model.request_id.as_deref().filter(|_| connection.is_trusted);
     let sent = name.and_then(|name| head.values(name).next());
-    let is_usable = |id: &&[u8]| !id.is_empty() && id.len() <= ID_LIMIT && id.iter().all(u8::is_ascii_graphic);
+    let is_usable =
+        |id: &&[u8]| !id.is_empty() && id.len() <= ID_LIMIT && id.iter().all(u8::is_ascii_graphic);
     if let Some(id) = sent.filter(is_usable) {
         return String::from_utf8_lossy(id).into();
     }

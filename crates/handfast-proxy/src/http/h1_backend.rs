@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use handfast_leg::{Leg, Socket};
 use handfast_net::clock::Moment;
-use handfast_observe::reason::Step;
 use handfast_observe::metrics::ServiceMetrics;
+use handfast_observe::reason::Step;
 use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_wire::http1::{Field, Framing, HeadLimits, HeadProgress};
 
@@ -150,10 +150,15 @@ impl<S: Socket + std::fmt::Debug + 'static> Http1Backend<S> {
     }
 
     /// Itself without a request; `None`, and ended, where it cannot serve another one, of `requests` in all.
-    pub(crate) fn into_connection(self, requests: u32, metrics: &Arc<ServiceMetrics>) -> Option<Connection<S>> {
+    pub(crate) fn into_connection(
+        self,
+        requests: u32,
+        metrics: &Arc<ServiceMetrics>,
+    ) -> Option<Connection<S>> {
         let served = self.served.saturating_add(1);
         let has_all = self.outgoing.has_ended() || self.outgoing.is_empty();
-        let is_clean = has_all && self.incoming.has_ended() && self.incoming.input.is_empty() && !self.leg.is_full();
+        let is_clean =
+            has_all && self.incoming.has_ended() && self.incoming.input.is_empty() && !self.leg.is_full();
         if !is_clean || self.leg.has_ended() || served >= requests {
             let Self { leg, .. } = self;
             end_cleanly(leg, &mut Buffer::default());

@@ -1,12 +1,12 @@
 //! A client that speaks HTTP/1: its requests, and the responses to it.
 
-
 use handfast_leg::{Leg, Socket};
 use handfast_net::clock::Moment;
 use handfast_observe::reason::{CloseReason, Step};
 use handfast_observe::request_record::HttpVersion;
 use handfast_wire::http1::{
-    Field, Framing, HeadEnd, HeadProgress, ResponseHead, Version, end_head, parse_request, write_fields, write_status_line,
+    Field, Framing, HeadEnd, HeadProgress, ResponseHead, Version, end_head, parse_request, write_fields,
+    write_status_line,
 };
 
 use crate::backends::connector::Cancellation;
@@ -144,7 +144,13 @@ impl<S: Socket> Cancellation for Http1Client<S> {
 }
 
 impl<S: Socket> Client for Http1Client<S> {
-    fn put_head(&mut self, head: &ResponseHead<'_>, request: &Request, after: After, output: &mut Output<'_>) {
+    fn put_head(
+        &mut self,
+        head: &ResponseHead<'_>,
+        request: &Request,
+        after: After,
+        output: &mut Output<'_>,
+    ) {
         // An interim response is not for HTTP/1.0 (RFC 9110 §15.2).
         if head.is_interim() && request.version == Version::Http10 {
             return;
@@ -158,7 +164,13 @@ impl<S: Socket> Client for Http1Client<S> {
         }
     }
 
-    fn put_answer(&mut self, answer: &Answer, request: Option<&Request>, close: bool, output: &mut Output<'_>) {
+    fn put_answer(
+        &mut self,
+        answer: &Answer,
+        request: Option<&Request>,
+        close: bool,
+        output: &mut Output<'_>,
+    ) {
         answer.write(output.out, close, request.is_some_and(|request| request.is_head));
         self.outgoing = Outgoing::whole(answer.content.len() as u64);
     }

@@ -45,7 +45,10 @@ pub(crate) struct Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("open", &self.open).field("served", &self.served).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("open", &self.open)
+            .field("served", &self.served)
+            .finish_non_exhaustive()
     }
 }
 
@@ -120,10 +123,7 @@ type SharedLeg<R> = Rc<RefCell<Pipe<<R as Runtime>::Socket>>>;
 /// The task of a connection: frames in and out, until it is not needed any more or breaks.
 async fn tend<R: Runtime>(
     shared: Rc<Shared>,
-    mut connection: client::Connection<
-        SharedPipe<R::Socket, Box<dyn handfast_tls::session::Session>>,
-        Bytes,
-    >,
+    mut connection: client::Connection<SharedPipe<R::Socket, Box<dyn handfast_tls::session::Session>>, Bytes>,
     pipe: SharedLeg<R>,
     _open: OpenConnection,
     idle: Duration,

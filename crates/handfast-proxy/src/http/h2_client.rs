@@ -74,9 +74,12 @@ impl StreamIn {
                         match trailers {
                             None => to.put_end(&[], &[], &mut output)?,
                             Some(trailers) => {
-                                h2_heads::with_trailers(&trailers, &self.limits, self.is_response, |text, fields| {
-                                    to.put_end(text, fields, &mut output)
-                                })??;
+                                h2_heads::with_trailers(
+                                    &trailers,
+                                    &self.limits,
+                                    self.is_response,
+                                    |text, fields| to.put_end(text, fields, &mut output),
+                                )??;
                             }
                         }
                     }
@@ -96,7 +99,13 @@ impl StreamIn {
 
 /// Why a stream failed.
 pub(crate) fn broken(side: Side, error: &h2::Error) -> Fault {
-    let cause = if error.is_io() { Cause::CLOSED_EARLY } else if error.is_reset() { Cause::StreamReset } else { Cause::Http2 };
+    let cause = if error.is_io() {
+        Cause::CLOSED_EARLY
+    } else if error.is_reset() {
+        Cause::StreamReset
+    } else {
+        Cause::Http2
+    };
     Fault::of(CloseReason::new(Step::Relay, side, cause).because(error.to_string()))
 }
 
@@ -293,9 +302,11 @@ impl Client for Http2Client {
             return self.send(grpc_answer(answer.status), true);
         }
         let mut response = Response::new(());
-        *response.status_mut() = http::StatusCode::from_u16(answer.status).unwrap_or(http::StatusCode::BAD_GATEWAY);
+        *response.status_mut() =
+            http::StatusCode::from_u16(answer.status).unwrap_or(http::StatusCode::BAD_GATEWAY);
         for (name, value) in answer.fields() {
-            if let (Ok(name), Ok(value)) = (http::HeaderName::try_from(name), HeaderValue::from_bytes(value)) {
+            if let (Ok(name), Ok(value)) = (http::HeaderName::try_from(name), HeaderValue::from_bytes(value))
+            {
                 response.headers_mut().insert(name, value);
             }
         }

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{Side, Step};
 use handfast_wire::http1::{
-    BodyReader, Field, Framing, HeadLimits, HeadProgress, Piece, RequestHead, ResponseHead, Target, parse_request,
+    BodyReader, Field, Framing, HeadLimits, HeadProgress, Piece, RequestHead, ResponseHead, Target,
+    parse_request,
 };
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, Uri};
@@ -131,7 +132,8 @@ fn request(head: &RequestHead<'_>, path: &[u8], scheme: &str) -> Option<Request<
     *request.method_mut() = Method::from_bytes(head.method.as_bytes()).ok()?;
     *request.uri_mut() = uri;
     *request.version_mut() = http::Version::HTTP_2;
-    *request.headers_mut() = fields(head.text, head.fields, |field| !field.name(head.text).eq_ignore_ascii_case(b"host"))?;
+    *request.headers_mut() =
+        fields(head.text, head.fields, |field| !field.name(head.text).eq_ignore_ascii_case(b"host"))?;
     if let Framing::Length(length) = head.framing {
         request.headers_mut().insert(CONTENT_LENGTH, length.into());
     }

@@ -158,7 +158,8 @@ fn builder(connection: &HttpConnection) -> server::Builder {
     builder
 }
 
-type Connection<R> = server::Connection<SharedPipe<<R as Runtime>::Socket, Box<dyn handfast_tls::session::Session>>, Bytes>;
+type Connection<R> =
+    server::Connection<SharedPipe<<R as Runtime>::Socket, Box<dyn handfast_tls::session::Session>>, Bytes>;
 
 /// Accepts requests until the connection ends.
 async fn requests<R: Runtime>(
@@ -201,7 +202,8 @@ where
         if streams.resets.get() > RESETS {
             h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             let _ = h2.poll_closed(&mut context);
-            return CloseReason::new(Step::Relay, Side::Client, Cause::Http2).because("it resets its requests");
+            return CloseReason::new(Step::Relay, Side::Client, Cause::Http2)
+                .because("it resets its requests");
         }
         let idle = idle_since + connection.http.model.timeouts.idle;
         let is_old = count >= STREAMS || now >= began + AGE || connection.closes(now);
@@ -213,7 +215,8 @@ where
             continue;
         }
         if says_goodbye && streams.open.get() == 0 && now >= idle {
-            return CloseReason::new(Step::Close, Side::Operator, Cause::HttpClosed).because("the client did not end it");
+            return CloseReason::new(Step::Close, Side::Operator, Cause::HttpClosed)
+                .because("the client did not end it");
         }
         let deadline = if streams.open.get() == 0 { idle } else { now + connection.http.model.timeouts.idle };
         let too_old = if says_goodbye { Moment::NEVER } else { began + AGE };
@@ -224,7 +227,11 @@ where
     }
 }
 
-async fn wait<R: Runtime>(connection: &HttpConnection, deadline: Moment, cause: Cause) -> Result<(), CloseReason> {
+async fn wait<R: Runtime>(
+    connection: &HttpConnection,
+    deadline: Moment,
+    cause: Cause,
+) -> Result<(), CloseReason> {
     let woken = R::wait(deadline).await;
     connection.check_phase(Step::Hello)?;
     match woken {
@@ -272,7 +279,9 @@ async fn serve_stream<R: Runtime>(
     let mut client = Http2Client::new(incoming, respond, connection.waker.clone());
     let outcome = match text.map_err(|fault| (None, fault)).and_then(|text| parse(connection, &text)) {
         Ok(request) => exchange::run::<R>(connection, &mut client, request).await,
-        Err((request, fault)) => exchange::refuse::<R>(connection, &mut client, request, HttpVersion::Http2, fault).await,
+        Err((request, fault)) => {
+            exchange::refuse::<R>(connection, &mut client, request, HttpVersion::Http2, fault).await
+        }
     };
     drain::<R>(connection, &mut client).await;
     if let Outcome::Abort(reason) = outcome {

@@ -76,7 +76,8 @@ impl Request {
         let mut text = Vec::with_capacity(head.length + forward::ROOM);
         forward::write_head(&mut text, head, connection, &record.id);
         let begins_with = |name: &str, value: &[u8]| {
-            head.values(name).any(|text| text.get(..value.len()).is_some_and(|start| start.eq_ignore_ascii_case(value)))
+            head.values(name)
+                .any(|text| text.get(..value.len()).is_some_and(|start| start.eq_ignore_ascii_case(value)))
         };
         let request = Self {
             head: text,
@@ -138,7 +139,8 @@ impl Drop for Request {
 /// Counts and logs a request that is refused before its head was accepted.
 pub(crate) fn note_refused(connection: &HttpConnection, protocol: HttpVersion, fault: &Fault) {
     let mut record = RequestRecord::new(&connection.facts, protocol, forward::new_id(), b"", b"");
-    (record.status, record.broken_rule, record.failure) = (fault.status, fault.rule, Some(fault.reason.clone()));
+    (record.status, record.broken_rule, record.failure) =
+        (fault.status, fault.rule, Some(fault.reason.clone()));
     connection.service.metrics.request_began(protocol);
     connection.service.metrics.request(&record);
     connection.totals.add(&record);
@@ -167,7 +169,12 @@ fn path_of(target: Target<'_>) -> &[u8] {
 }
 
 /// The first route that matches; without one, that of the connection.
-fn action(head: &RequestHead<'_>, path: &[u8], connection: &HttpConnection, record: &mut RequestRecord) -> Action {
+fn action(
+    head: &RequestHead<'_>,
+    path: &[u8],
+    connection: &HttpConnection,
+    record: &mut RequestRecord,
+) -> Action {
     let http = &connection.http;
     let has = |name: &str, value: Option<&str>| {
         let mut values = head.values(name);

@@ -148,10 +148,18 @@ impl Search<'_> {
         if !is_http2 {
             let in_use = picked.connected(R::now().since(begun), true);
             let backend = Http1Backend::new(connected, in_use, request.framing);
-            return Ok(Upstream { backend: Backend::Http1(Box::new(backend)), identity, given, is_tied: false });
+            return Ok(Upstream {
+                backend: Backend::Http1(Box::new(backend)),
+                identity,
+                given,
+                is_tied: false,
+            });
         }
         let endpoint = Rc::clone(&picked.endpoint);
-        let open = picked.connected(R::now().since(begun), true).into_idle().expect("it is new, so nothing shares it");
+        let open = picked
+            .connected(R::now().since(begun), true)
+            .into_idle()
+            .expect("it is new, so nothing shares it");
         let (_, requests) = self.connection.http.pool_bounds();
         let bounds = (requests, self.connection.http.model.pool.idle);
         let thread = &self.connection.thread;
@@ -173,7 +181,11 @@ impl Search<'_> {
     }
 
     /// A connection that was kept, if one can serve this request, and whether it is this client's own.
-    fn kept<R: Runtime>(&self, identity: &Identity, request: &Request) -> Result<Option<(Kept<R::Socket>, bool)>, AttemptError>
+    fn kept<R: Runtime>(
+        &self,
+        identity: &Identity,
+        request: &Request,
+    ) -> Result<Option<(Kept<R::Socket>, bool)>, AttemptError>
     where
         R::Socket: 'static,
     {
@@ -182,7 +194,8 @@ impl Search<'_> {
         }
         let thread = &self.connection.thread;
         if self.is_http2() {
-            let found = thread.pool.find_shared(identity, h2_backend::Shared::is_over, h2_backend::Shared::has_room);
+            let found =
+                thread.pool.find_shared(identity, h2_backend::Shared::is_over, h2_backend::Shared::has_room);
             let Some(shared) = found else { return Ok(None) };
             let backend = self.http2::<R>(shared, InUse::shared(&identity.endpoint), request)?;
             return Ok(Some((Box::new(|_| backend), false)));
@@ -190,7 +203,9 @@ impl Search<'_> {
         let scratch = &mut thread.scratch.borrow_mut();
         let tied = self.connection.untie(identity, scratch);
         let is_tied = tied.is_some();
-        let Some(kept) = tied.or_else(|| thread.pool.take(identity, R::now(), scratch)) else { return Ok(None) };
+        let Some(kept) = tied.or_else(|| thread.pool.take(identity, R::now(), scratch)) else {
+            return Ok(None);
+        };
         let kept: h1_backend::Connection<R::Socket> = *kept;
         let framing = request.framing;
         let reused = move |picked: Attempt| {

@@ -6,8 +6,8 @@
 
 use std::rc::Rc;
 
-use handfast_leg::runtime::Runtime;
 use handfast_leg::Socket;
+use handfast_leg::runtime::Runtime;
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_tls::client::ClientSession;

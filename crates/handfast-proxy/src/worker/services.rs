@@ -27,8 +27,8 @@ use crate::backends::group::Group;
 use crate::backends::standing::Standings;
 use crate::backends::tls::{BackendPrelude, BackendTlsClient, BackendTlsSettings};
 use crate::backends::tunnel::{DialAddress, ProxyHop, dial_addresses};
-use crate::worker::http::ThreadHttp;
 use crate::state::{RingId, RouteState, ServiceState, State};
+use crate::worker::http::ThreadHttp;
 use handfast_config::RouteTable;
 use handfast_config::model::{
     self, Address, Backend, Clients, ConnectThrough, Limits, MissingCloseNotify, PlainHttp, SentCertificate,
