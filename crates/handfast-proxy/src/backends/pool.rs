@@ -71,12 +71,15 @@ struct Kept {
     until: Moment,
 }
 
+/// Values for each identity, which keeps its place in memory.
+type ByIdentity<T> = HashMap<Key, (Identity, Vec<T>)>;
+
 /// The connections of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    kept: RefCell<HashMap<Key, (Identity, Vec<Kept>)>>,
+    kept: RefCell<ByIdentity<Kept>>,
     /// Connections that serve several requests at once. They have tasks of their own, which end them.
-    shared: RefCell<HashMap<Key, (Identity, Vec<Rc<dyn Any>>)>>,
+    shared: RefCell<ByIdentity<Rc<dyn Any>>>,
     /// The task of [`Pool::wait_until_used`], while it waits.
     sleeper: Cell<Option<TaskHandle>>,
     is_closed: Cell<bool>,

@@ -21,7 +21,7 @@ use crate::http::answer::Answer;
 use crate::http::backend::Backend;
 use crate::http::content::{Io, Output, Sink, Source};
 use crate::http::fault::Fault;
-use crate::http::request::{Action, Request, note_refused};
+use crate::http::request::{Action, Refused, Request, note_refused};
 use crate::http::session::HttpConnection;
 use crate::http::upstream::{Search, Upstream, policy};
 
@@ -137,7 +137,7 @@ async fn forward<R: Runtime>(
             Ok(upstream) => {
                 let mut exchange = Exchange::new(connection, request, upstream, R::now());
                 match exchange.relay::<R>(client).await {
-                    Ok(()) => return exchange.finish::<R>(client),
+                    Ok(()) => return Ok(exchange.finish::<R>(client)),
                     Err(fault) if exchange.has_begun => {
                         request.record.broken_rule = fault.rule;
                         return Err((Outcome::Abort(fault.reason.clone()), fault.reason));
@@ -217,13 +217,12 @@ pub(crate) async fn send_answer<R: Runtime>(
 pub(crate) async fn refuse<R: Runtime>(
     connection: &HttpConnection,
     client: &mut impl Client,
-    request: Option<Request>,
+    Refused { request, fault }: Refused,
     protocol: HttpVersion,
-    fault: Fault,
 ) -> Outcome<R::Socket> {
     let Some(status) = fault.status else { return Outcome::Abort(fault.reason) };
-    let answer = Answer::error(status, request.as_ref());
-    let sent = send_answer::<R>(connection, client, request.as_ref(), &answer, true).await;
+    let answer = Answer::error(status, request.as_deref());
+    let sent = send_answer::<R>(connection, client, request.as_deref(), &answer, true).await;
     match request {
         Some(mut request) => {
             (request.record.status, request.record.broken_rule) = (Some(status), fault.rule);
@@ -377,11 +376,10 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             }
         }
         if self.has_begun {
-            if !self.backend.has_ended() && client.accepts(io)? {
+            if client.accepts(io)? && !self.backend.has_ended() {
                 moved |= self.backend.pump(client, io)?;
-            } else {
-                client.accepts(io)?;
             }
+            client.flush(&mut io.output())?;
             if self.backend.has_ended() && client.is_done() {
                 return Ok(Turn::Done);
             }
@@ -425,7 +423,10 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             }
             moved = true;
             while !self.has_begun && !self.is_tunnel && self.take_head(client, io, now)? {}
-            client.flush(&mut io.output())?;
+            if !self.has_begun {
+                // A final head goes with the content that came with it.
+                client.flush(&mut io.output())?;
+            }
             if !self.has_begun && !self.is_tunnel && self.backend.is_over() {
                 let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::CLOSED_EARLY);
                 let reason = reason.because("before its response");
@@ -559,14 +560,14 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
     }
 
     /// The response is complete.
-    fn finish<R: Runtime<Socket = S>>(self, client: &mut impl Client) -> Ended<S> {
+    fn finish<R: Runtime<Socket = S>>(self, client: &mut impl Client) -> Outcome<S> {
         let Self { connection, request, backend, identity, .. } = self;
         let now = R::now();
         request.record.seconds.relay = now.since(self.connected + request.record.seconds.answer);
         if self.is_tunnel {
             return match backend.into_tunnel() {
-                Some(tunnel) => Ok(Outcome::Tunnel(tunnel)),
-                None => Ok(Outcome::Close),
+                Some(tunnel) => Outcome::Tunnel(tunnel),
+                None => Outcome::Close,
             };
         }
         let scratch = &mut connection.thread.scratch.borrow_mut();
@@ -586,6 +587,6 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         } else if client.has_ended() {
             backend.close(scratch);
         }
-        Ok(if self.client_stays { Outcome::KeepOpen } else { Outcome::Close })
+        if self.client_stays { Outcome::KeepOpen } else { Outcome::Close }
     }
 }

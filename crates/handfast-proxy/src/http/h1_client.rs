@@ -14,7 +14,7 @@ use crate::http::answer::Answer;
 use crate::http::content::{Incoming, Io, Outgoing, Output, Sink, Source, flush};
 use crate::http::exchange::{After, Client};
 use crate::http::fault::Fault;
-use crate::http::request::Request;
+use crate::http::request::{Refused, Request};
 use crate::http::session::HttpConnection;
 use crate::worker::waiting_client;
 
@@ -44,12 +44,12 @@ impl<S: Socket> Http1Client<S> {
         connection: &HttpConnection,
         io: &mut Io<'_>,
         now: Moment,
-    ) -> Result<Option<Request>, (Option<Request>, Fault)> {
+    ) -> Result<Option<Request>, Refused> {
         loop {
             match self.incoming.read_head(&mut self.leg, io) {
                 Ok(true) => {}
                 Ok(false) => return Ok(None),
-                Err(fault) => return Err((None, fault)),
+                Err(fault) => return Err(fault.into()),
             }
             if self.incoming.input.is_empty() {
                 // The end of the connection, or a record without content.
@@ -72,13 +72,13 @@ impl<S: Socket> Http1Client<S> {
         connection: &HttpConnection,
         io: &mut Io<'_>,
         now: Moment,
-    ) -> Result<Option<Request>, (Option<Request>, Fault)> {
+    ) -> Result<Option<Request>, Refused> {
         let limits = &connection.http.model.head;
         let mut fields = std::mem::take(&mut io.buffers.fields);
         let parsed = parse_request(&self.incoming.input, &mut self.progress, &mut fields, limits);
         let outcome = match parsed {
             Ok(None) => Ok(None),
-            Err(error) => Err((None, Fault::message(Step::Hello, &error))),
+            Err(error) => Err(Fault::message(Step::Hello, &error).into()),
             Ok(Some(head)) => {
                 let hello = now.since(self.head_began);
                 let (length, framing) = (head.length, head.framing);
@@ -88,7 +88,7 @@ impl<S: Socket> Http1Client<S> {
                 self.progress = HeadProgress::default();
                 self.head_began = Moment::NEVER;
                 self.outgoing = Outgoing::new(Framing::None);
-                outcome.map(Some).map_err(|(request, fault)| (Some(request), fault))
+                outcome.map(Some)
             }
         };
         io.buffers.fields = fields;

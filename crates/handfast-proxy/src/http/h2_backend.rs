@@ -262,15 +262,10 @@ impl Http2Backend {
         let Some(response) = &mut self.response else { return Ok(false) };
         let mut context = Context::from_waker(io.waker);
         let mut has_come = false;
-        loop {
-            match response.poll_informational(&mut context) {
-                Poll::Ready(Some(Ok(head))) => {
-                    self.incoming.input.extend(h2_heads::response_text(&head, false));
-                    has_come = true;
-                }
-                // The final one reports it.
-                Poll::Ready(Some(Err(_)) | None) | Poll::Pending => break,
-            }
+        // A failure is reported by the final one.
+        while let Poll::Ready(Some(Ok(head))) = response.poll_informational(&mut context) {
+            self.incoming.input.extend(h2_heads::response_text(&head, false));
+            has_come = true;
         }
         match Pin::new(response).poll(&mut context) {
             Poll::Pending => Ok(has_come),

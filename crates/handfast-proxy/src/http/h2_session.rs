@@ -36,7 +36,7 @@ use crate::http::exchange::{self, Client, Outcome};
 use crate::http::fault::{Fault, at_rest};
 use crate::http::h2_client::{Http2Client, StreamIn};
 use crate::http::h2_heads;
-use crate::http::request::Request;
+use crate::http::request::{Refused, Request};
 use crate::http::session::HttpConnection;
 use crate::http::task::waker;
 
@@ -277,11 +277,9 @@ async fn serve_stream<R: Runtime>(
     let incoming = StreamIn::new(content, http.body_limit, http.head, false);
     let text = h2_heads::request_text(&Head::from_parts(parts, ()), !incoming.has_ended());
     let mut client = Http2Client::new(incoming, respond, connection.waker.clone());
-    let outcome = match text.map_err(|fault| (None, fault)).and_then(|text| parse(connection, &text)) {
+    let outcome = match text.map_err(Refused::from).and_then(|text| parse(connection, &text)) {
         Ok(request) => exchange::run::<R>(connection, &mut client, request).await,
-        Err((request, fault)) => {
-            exchange::refuse::<R>(connection, &mut client, request, HttpVersion::Http2, fault).await
-        }
+        Err(refused) => exchange::refuse::<R>(connection, &mut client, refused, HttpVersion::Http2).await,
     };
     drain::<R>(connection, &mut client).await;
     if let Outcome::Abort(reason) = outcome {
@@ -314,14 +312,13 @@ async fn drain<R: Runtime>(connection: &HttpConnection, client: &mut Http2Client
     }
 }
 
-fn parse(connection: &HttpConnection, text: &[u8]) -> Result<Request, (Option<Request>, Fault)> {
+fn parse(connection: &HttpConnection, text: &[u8]) -> Result<Request, Refused> {
     let mut fields = Vec::new();
     match parse_request(text, &mut HeadProgress::default(), &mut fields, &connection.http.model.head) {
-        Err(error) => Err((None, Fault::message(Step::Hello, &error))),
+        Err(error) => Err(Fault::message(Step::Hello, &error).into()),
         // It was written whole.
-        Ok(None) => Err((None, Fault::new(Step::Hello, Side::Local, Cause::Internal, 500))),
-        Ok(Some(head)) => Request::new(&head, connection, HttpVersion::Http2, Duration::ZERO)
-            .map_err(|(request, fault)| (Some(request), fault)),
+        Ok(None) => Err(Fault::new(Step::Hello, Side::Local, Cause::Internal, 500).into()),
+        Ok(Some(head)) => Request::new(&head, connection, HttpVersion::Http2, Duration::ZERO),
     }
 }
 

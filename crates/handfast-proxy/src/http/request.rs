@@ -41,6 +41,25 @@ pub(crate) struct Request {
     has_ended: bool,
 }
 
+/// A request that is answered without a backend, and why; `request` is known once its head was accepted.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) request: Option<Box<Request>>,
+    pub(crate) fault: Box<Fault>,
+}
+
+impl Refused {
+    pub(crate) fn new(request: Option<Request>, fault: Fault) -> Self {
+        Self { request: request.map(Box::new), fault: Box::new(fault) }
+    }
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self::new(None, fault)
+    }
+}
+
 /// What is done with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
@@ -59,7 +78,7 @@ impl Request {
         connection: &HttpConnection,
         protocol: HttpVersion,
         hello: Duration,
-    ) -> Result<Self, (Self, Fault)> {
+    ) -> Result<Self, Refused> {
         let id = forward::request_id(head, connection);
         let path = path_of(head.target);
         let facts = &connection.facts;
@@ -98,7 +117,7 @@ impl Request {
             has_ended: false,
         };
         match refusal(head, connection) {
-            Some(fault) => Err((request, fault)),
+            Some(fault) => Err(Refused::new(Some(request), fault)),
             None => Ok(request),
         }
     }

@@ -24,7 +24,7 @@ use crate::http::fault::{Fault, at_rest};
 use crate::http::h1_backend::Http1Backend;
 use crate::http::h1_client::Http1Client;
 use crate::http::h2_session;
-use crate::http::request::Request;
+use crate::http::request::{Refused, Request};
 use crate::worker::context::{HttpBuffers, WorkerContext, WorkerPhase};
 use crate::worker::http::ThreadHttp;
 use crate::worker::services::{Chosen, ThreadService};
@@ -231,7 +231,7 @@ where
     loop {
         let request = match next::<R>(connection, client).await {
             Ok(request) => request,
-            Err((request, fault)) => return Err(refuse::<R>(connection, client, request, fault).await),
+            Err(refused) => return Err(refuse::<R>(connection, client, refused).await),
         };
         if count > 0 {
             connection.service.metrics.client_connection_reused();
@@ -259,7 +259,7 @@ fn closed(why: &str) -> CloseReason {
 async fn next<R: Runtime>(
     connection: &HttpConnection,
     client: &mut Http1Client<R::Socket>,
-) -> Result<Request, (Option<Request>, Fault)> {
+) -> Result<Request, Refused> {
     let timeouts = &connection.http.model.timeouts;
     let idle_since = R::now();
     loop {
@@ -269,13 +269,13 @@ async fn next<R: Runtime>(
             match client.read_request(connection, &mut io, R::now()) {
                 Ok(Some(request)) => return Ok(request),
                 Ok(None) => {}
-                Err((None, Fault { reason, status: None, .. })) if !client.is_in_a_head() => {
-                    return Err((None, Fault::gone(at_rest(reason))));
+                Err(refused) if refused.fault.status.is_none() && !client.is_in_a_head() => {
+                    return Err(Fault::gone(at_rest(refused.fault.reason)).into());
                 }
                 Err(refused) => return Err(refused),
             }
         }
-        let gone = |reason| (None, Fault::gone(reason));
+        let gone = |reason| Refused::from(Fault::gone(reason));
         if client.leg.has_ended() {
             let side = Side::Client;
             return Err(gone(if client.is_in_a_head() {
@@ -296,7 +296,7 @@ async fn next<R: Runtime>(
         connection.check_phase(Step::Hello).map_err(gone)?;
         if woken == Woken::Deadline && R::now() >= deadline {
             return Err(match client.is_in_a_head() {
-                true => (None, Fault::new(Step::Hello, Side::Client, Cause::RequestDeadline, 408)),
+                true => Fault::new(Step::Hello, Side::Client, Cause::RequestDeadline, 408).into(),
                 false => gone(closed("idle without a request")),
             });
         }
@@ -307,14 +307,14 @@ async fn next<R: Runtime>(
 async fn refuse<R: Runtime>(
     connection: &HttpConnection,
     client: &mut Http1Client<R::Socket>,
-    request: Option<Request>,
-    fault: Fault,
+    refused: Refused,
 ) -> CloseReason
 where
     R::Socket: 'static,
 {
-    let why = fault.reason.detail.clone().unwrap_or_else(|| fault.reason.cause.name().into());
-    match exchange::refuse::<R>(connection, client, request, HttpVersion::Http11, fault).await {
+    let reason = &refused.fault.reason;
+    let why = reason.detail.clone().unwrap_or_else(|| reason.cause.name().into());
+    match exchange::refuse::<R>(connection, client, refused, HttpVersion::Http11).await {
         Outcome::Abort(reason) => reason,
         // The answer is the end of the connection, cleanly.
         _ => CloseReason::new(Step::Close, Side::Client, Cause::HttpClosed).because(why),

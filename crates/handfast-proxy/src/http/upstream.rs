@@ -51,7 +51,11 @@ pub(crate) struct Search<'a> {
 }
 
 /// A connection that was kept, for the attempt that would have been made.
-type Kept<S> = Box<dyn FnOnce(Attempt) -> Backend<S>>;
+struct Kept<S: Socket> {
+    make: Box<dyn FnOnce(Attempt) -> Backend<S>>,
+    /// It is of this client alone.
+    is_tied: bool,
+}
 
 /// What the failure of an attempt ends.
 enum AttemptError {
@@ -130,9 +134,9 @@ impl Search<'_> {
     ) -> Result<Upstream<R::Socket>, AttemptError> {
         let tls = self.connection.service.dialler(self.chosen).cloned();
         let identity = Identity { endpoint: Rc::clone(&picked.endpoint), tls };
-        if let Some((backend, is_tied)) = self.kept::<R>(&identity, request)? {
+        if let Some(Kept { make, is_tied }) = self.kept::<R>(&identity, request)? {
             request.record.is_reused = Some(true);
-            let backend = backend(picked);
+            let backend = make(picked);
             return Ok(Upstream { backend, identity, given: 0, is_tied });
         }
         request.record.is_reused = Some(false);
@@ -185,7 +189,7 @@ impl Search<'_> {
         &self,
         identity: &Identity,
         request: &Request,
-    ) -> Result<Option<(Kept<R::Socket>, bool)>, AttemptError>
+    ) -> Result<Option<Kept<R::Socket>>, AttemptError>
     where
         R::Socket: 'static,
     {
@@ -198,7 +202,7 @@ impl Search<'_> {
                 thread.pool.find_shared(identity, h2_backend::Shared::is_over, h2_backend::Shared::has_room);
             let Some(shared) = found else { return Ok(None) };
             let backend = self.http2::<R>(shared, InUse::shared(&identity.endpoint), request)?;
-            return Ok(Some((Box::new(|_| backend), false)));
+            return Ok(Some(Kept { make: Box::new(|_| backend), is_tied: false }));
         }
         let scratch = &mut thread.scratch.borrow_mut();
         let tied = self.connection.untie(identity, scratch);
@@ -211,7 +215,7 @@ impl Search<'_> {
         let reused = move |picked: Attempt| {
             Backend::Http1(Box::new(Http1Backend::reused(kept, |open| picked.reused(open), framing)))
         };
-        Ok(Some((Box::new(reused), is_tied)))
+        Ok(Some(Kept { make: Box::new(reused), is_tied }))
     }
 
     /// A request on a shared connection.
