@@ -231,13 +231,14 @@ where
     loop {
         let request = match next::<R>(connection, client).await {
             Ok(request) => request,
-            Err(refused) => return Err(refuse::<R>(connection, client, refused).await),
+            Err(refused) => return Err(Box::pin(refuse::<R>(connection, client, refused)).await),
         };
         if count > 0 {
             connection.service.metrics.client_connection_reused();
         }
         count = count.wrapping_add(1);
-        match exchange::run::<R>(connection, client, request).await {
+        // Boxed, so that a connection keeps no place for it between two requests.
+        match Box::pin(exchange::run::<R>(connection, client, request)).await {
             Outcome::KeepOpen => {}
             Outcome::Close => return Err(closed("after a response that said so")),
             Outcome::Abort(reason) => return Err(reason),

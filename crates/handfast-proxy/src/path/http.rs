@@ -53,7 +53,7 @@ impl Requests {
             Served::Tunnel(Tunnel { connected, in_use }, first) => {
                 let backend = ConnectedBackend { connected, in_use };
                 match Relay::begin(connection, &first, backend) {
-                    Ok(mut relay) => relay.run(connection).await,
+                    Ok(mut relay) => Box::pin(relay.run(connection)).await,
                     Err(reason) => reason,
                 }
             }
