@@ -51,13 +51,13 @@ pub(crate) fn serve<R: Runtime>(mut connection: Connection<R>) -> impl Future<Ou
 /// What the steps to connect need is several hundred bytes. It is boxed, and given back when the relay begins: an idle
 /// connection does not keep a place for it.
 async fn walk<R: Runtime>(connection: &mut Connection<R>) -> CloseReason {
-    let carry = match Box::pin(open(connection)).await {
+    let mut carry = match Box::pin(open(connection)).await {
         Ok(carry) => carry,
         Err(reason) => return reason,
     };
     R::carries_bytes();
-    match carry {
-        Carry::Relay(mut relay) => relay.run(connection).await,
+    match &mut carry {
+        Carry::Relay(relay) => relay.run(connection).await,
         // Boxed, so that a connection whose bytes are relayed keeps no place for it.
         Carry::Http(requests) => Box::pin(requests.run(connection)).await,
     }

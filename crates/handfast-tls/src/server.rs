@@ -307,7 +307,7 @@ impl Watch<UnbufferedServerConnection> for Handshake {
         // rustls has one number for both kinds of handshake, and leaves out a ticket that is not encrypted. Two
         // configurations would not do: only rustls finds out whether it accepts the client's ticket.
         if self.is_resumed && !self.requests_tickets {
-            side_channels::limit_tickets(1);
+            side_channels::limit_tickets(Some(1));
         }
     }
 

@@ -31,7 +31,7 @@ thread_local! {
     static REFUSAL: RefCell<Option<Refusal>> = const { RefCell::new(None) };
     static REFUSED_CERTIFICATE: Cell<Option<Box<ShownCertificate>>> = const { Cell::new(None) };
     static OPENED_TICKETS: Cell<OpenedTickets> = const { Cell::new(OpenedTickets::None) };
-    static TICKETS_LEFT: Cell<u8> = const { Cell::new(u8::MAX) };
+    static TICKETS_LEFT: Cell<Option<u8>> = const { Cell::new(None) };
     static REPLACED_HELLO: RefCell<Option<Arc<ReplacedHello>>> = const { RefCell::new(None) };
     static TRIAL_KEY: RefCell<TrialKeySlot> = const { RefCell::new(TrialKeySlot::Unused) };
 }
@@ -41,7 +41,7 @@ pub(crate) fn begin_step() {
     drop(last_selection());
     drop(take_refused_certificate());
     set_opened_tickets(OpenedTickets::None);
-    limit_tickets(u8::MAX);
+    limit_tickets(None);
 }
 
 /// What the resolver chose last on this thread.
@@ -122,15 +122,16 @@ pub(crate) fn are_tickets_good() -> bool {
     opened_tickets() == OpenedTickets::Good
 }
 
-/// Lets the ticketer encrypt at most this number of tickets in this step.
-pub(crate) fn limit_tickets(most: u8) {
+/// Lets the ticketer encrypt at most this number of tickets in this step; `None`: any number.
+pub(crate) fn limit_tickets(most: Option<u8>) {
     TICKETS_LEFT.set(most);
 }
 
 /// Whether one more ticket can be encrypted in this step; counts it.
 pub(crate) fn take_ticket() -> bool {
-    let left = TICKETS_LEFT.get().checked_sub(1);
-    left.map(limit_tickets).is_some()
+    let Some(left) = TICKETS_LEFT.get() else { return true };
+    limit_tickets(Some(left.saturating_sub(1)));
+    left > 0
 }
 
 /// The first hello of a client as rustls reads it, and as the client sent it.

@@ -28,16 +28,17 @@ pub(super) struct Requests {
 
 impl Requests {
     /// Serves them until the connection ends; why it did.
-    pub(super) async fn run<R: Runtime>(self, connection: &mut Connection<R>) -> CloseReason
+    pub(super) async fn run<R: Runtime>(&mut self, connection: &mut Connection<R>) -> CloseReason
     where
         R::Socket: 'static,
     {
         let began = R::now();
-        let of_all = of_all_requests(connection, &self);
+        let of_all = of_all_requests(connection, self);
         let mut client = connection.client.take().expect("taken by close.rs alone, after every other step");
         // Tickets go with the first response, or with what comes before it.
         client.hold(began + TICKET_DELAY);
-        let (client, served) = crate::http::serve::<R>(&of_all, client, self.first).await;
+        let (client, served) =
+            crate::http::serve::<R>(&of_all, client, std::mem::take(&mut self.first)).await;
         let sent = client.sent();
         connection.client = Some(client);
         let record = &mut connection.account.record;
