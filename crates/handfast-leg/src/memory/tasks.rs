@@ -17,9 +17,11 @@ use handfast_net::clock::Moment;
 use handfast_net::dial::SourceAddress;
 use handfast_net::engine::{TaskHandle, Woken};
 use handfast_net::fault::{Cause, Fault, Operation};
+use handfast_net::stream::Write;
 
 use super::{Closed, Dice, Link, Memory, dice};
 use crate::runtime::{Dialling, Runtime};
+use crate::socket::Socket;
 
 /// No run has so many events.
 const EVENTS: usize = 1_000_000;
@@ -43,6 +45,13 @@ struct World {
     /// Handle of the task that is polled: its place, from 1.
     present: u64,
     cables: Vec<Cable>,
+    listener: Option<Rc<Listener>>,
+}
+
+/// What answers dials: it takes the far socket, and spawns its task.
+struct Listener {
+    room: usize,
+    accept: Box<dyn Fn(&Address, Memory)>,
 }
 
 thread_local! {
@@ -61,7 +70,7 @@ pub(super) fn present() -> Option<TaskHandle> {
 /// Runs tasks, from those that `start` spawns, until all have ended. **Panics** where a task does, and when none can go on.
 pub fn run(seed: u64, start: impl FnOnce()) {
     let now = Moment::from_nanos(1);
-    let world = World { dice: dice(seed), now, tasks: Vec::new(), present: 0, cables: Vec::new() };
+    let world = World { dice: dice(seed), now, tasks: Vec::new(), present: 0, cables: Vec::new(), listener: None };
     WORLD.set(Some(world));
     // Also when a task panics: what the others left must not outlive the thread's other values.
     let _end = End;
@@ -101,6 +110,11 @@ pub fn pair(room: usize) -> (Memory, Memory) {
         let [one, other] = ends.map(|link| Memory::new(link, dice((world.dice)()), Rc::new(Cell::new(true))));
         (one, other)
     })
+}
+
+/// Answers every dial from now on: `accept` takes the far socket of a [`pair`] with this room. To refuse, it drops the socket.
+pub fn listen(room: usize, accept: impl Fn(&Address, Memory) + 'static) {
+    world(|world| world.listener = Some(Rc::new(Listener { room, accept: Box::new(accept) })));
 }
 
 /// Breaks the connection of a socket: both ends are reset, and what is on its way is lost.
@@ -264,13 +278,13 @@ fn poll(place: usize) {
     }
 }
 
-/// The runtime of the tasks of [`run`]. It dials nothing.
+/// The runtime of the tasks of [`run`]. What it dials is refused, unless they [`listen`].
 #[derive(Debug)]
 pub struct InMemory;
 
 impl Runtime for InMemory {
     type Socket = Memory;
-    type Dialling = NoDialling;
+    type Dialling = Dialled;
 
     fn now() -> Moment {
         world(|world| world.now)
@@ -322,27 +336,48 @@ impl Runtime for InMemory {
         rule(false)
     }
 
-    fn dial(_: &Address, _: SourceAddress<'_>, _: bool) -> Result<NoDialling, Fault> {
-        Err(Fault::own(Operation::Connect, Cause::Refused))
+    fn dial(address: &Address, _: SourceAddress<'_>, _: bool) -> Result<Dialled, Fault> {
+        let refused = || Fault::own(Operation::Connect, Cause::Refused);
+        let listener = world(|world| world.listener.clone()).ok_or_else(refused)?;
+        let (near, far) = pair(listener.room);
+        // Outside of the borrow: it spawns.
+        (listener.accept)(address, far);
+        Ok(Dialled { socket: near, is_awaited: false })
     }
 }
 
-/// There is none.
+/// A connection that is established one event after its dial.
 #[derive(Debug)]
-pub enum NoDialling {}
+pub struct Dialled {
+    socket: Memory,
+    is_awaited: bool,
+}
 
-impl Dialling for NoDialling {
+impl Dialling for Dialled {
     type Socket = Memory;
 
-    fn advance(&mut self, _: &[u8]) -> Result<Option<usize>, Fault> {
-        match *self {}
+    fn advance(&mut self, first: &[u8]) -> Result<Option<usize>, Fault> {
+        if !std::mem::replace(&mut self.is_awaited, true) {
+            Memory::block(&mut self.socket.link.borrow_mut(), true);
+            return Ok(None);
+        }
+        if self.socket.link.borrow().peer_reset {
+            return Err(Fault::own(Operation::Connect, Cause::Refused));
+        }
+        match first {
+            [] => Ok(Some(0)),
+            _ => match self.socket.try_write(first)? {
+                Write::Bytes(written) => Ok(Some(written)),
+                Write::Blocked => Ok(Some(0)),
+            },
+        }
     }
 
     fn give_up(self) -> Fault {
-        match self {}
+        Fault::own(Operation::Connect, Cause::ConnectDeadline)
     }
 
     fn into_socket(self) -> Memory {
-        match self {}
+        self.socket
     }
 }
