@@ -70,7 +70,8 @@ pub(super) fn present() -> Option<TaskHandle> {
 /// Runs tasks, from those that `start` spawns, until all have ended. **Panics** where a task does, and when none can go on.
 pub fn run(seed: u64, start: impl FnOnce()) {
     let now = Moment::from_nanos(1);
-    let world = World { dice: dice(seed), now, tasks: Vec::new(), present: 0, cables: Vec::new(), listener: None };
+    let world =
+        World { dice: dice(seed), now, tasks: Vec::new(), present: 0, cables: Vec::new(), listener: None };
     WORLD.set(Some(world));
     // Also when a task panics: what the others left must not outlive the thread's other values.
     let _end = End;

@@ -12,6 +12,7 @@ mod by_hand;
 mod client;
 mod judge;
 mod peers;
+mod requests;
 mod scene;
 mod world;
 

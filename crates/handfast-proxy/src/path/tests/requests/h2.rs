@@ -1,0 +1,212 @@
+//! Clients and backends that speak HTTP/2, by the h2 crate.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::time::Duration;
+
+use ::h2::server::{self, SendResponse};
+use ::h2::{Reason, RecvStream, SendStream, client};
+use bytes::Bytes;
+use handfast_http::{Driver, SharedPipe};
+use handfast_leg::memory::Memory;
+use handfast_leg::memory::tasks::{self, InMemory};
+use handfast_leg::runtime::Runtime;
+use handfast_leg::{Ending, Leg, Pipe, READ, Side, Way};
+use handfast_net::clock::Moment;
+use handfast_tls::buffer::Scratch;
+use handfast_tls::session::Session;
+use http::{Request, Response};
+
+use super::plan::{Outcome, Play, Trouble};
+
+type Shared = Rc<RefCell<Pipe<Memory, Box<dyn Session>>>>;
+
+fn pipe(side: Side, socket: Memory) -> Shared {
+    let scratch = Rc::new(RefCell::new(Scratch::new(READ)));
+    Rc::new(RefCell::new(Pipe::new(Leg::plain(side, socket), scratch, b"")))
+}
+
+fn soon() -> Moment {
+    InMemory::now() + Duration::from_secs(100_000)
+}
+
+fn close(pipe: Shared, is_clean: bool) {
+    let mut leg = Rc::into_inner(pipe).expect("h2 has dropped its share").into_inner().into_leg();
+    Ending::new(&mut leg, if is_clean { Way::InOrder } else { Way::AtOnce }, InMemory::now());
+}
+
+/// Sends content up to `until`; its end, if that is all.
+async fn send(stream: &mut SendStream<Bytes>, content: &[u8], until: usize) -> Result<(), ::h2::Error> {
+    let mut sent = 0;
+    while sent < until {
+        stream.reserve_capacity((until - sent).min(16_384));
+        // What was granted before is not reported again.
+        if stream.capacity() == 0 {
+            let Some(granted) = poll_fn(|context| stream.poll_capacity(context)).await else { return Ok(()) };
+            granted?;
+        }
+        let end = until.min(sent + stream.capacity());
+        stream.send_data(Bytes::copy_from_slice(&content[sent..end]), end == content.len())?;
+        sent = end;
+    }
+    if content.is_empty() {
+        stream.send_data(Bytes::new(), true)?;
+    }
+    Ok(())
+}
+
+/// Reads content to its end; its length.
+async fn read(
+    play: &Play,
+    mut body: RecvStream,
+    id: usize,
+    is_response: bool,
+    is_own: bool,
+) -> Result<usize, ::h2::Error> {
+    let mut length = 0;
+    while let Some(data) = body.data().await {
+        let data = data?;
+        if !is_own {
+            play.check(id, is_response, length, &data);
+        }
+        length += data.len();
+        // Fails where the stream is over already.
+        let _ = body.flow_control().release_capacity(data.len());
+    }
+    body.trailers().await?;
+    Ok(length)
+}
+
+/// A client: all its requests at once.
+pub(super) async fn client(play: Rc<Play>, socket: Memory, ids: Vec<usize>) {
+    let pipe = pipe(Side::Backend, socket);
+    let mut driver = Driver::<InMemory>::new(0);
+    let handshake = client::Builder::new().handshake(SharedPipe::new(&pipe));
+    let ended = match driver.drive(handshake, soon()).await.expect("in time") {
+        Ok((sender, connection)) => {
+            for id in ids {
+                tasks::spawn(request(Rc::clone(&play), id, sender.clone()));
+            }
+            drop(sender);
+            driver.drive(connection, soon()).await.expect("a client hangs")
+        }
+        Err(error) => {
+            ids.into_iter().for_each(|id| play.ended(id, Outcome::Aborted));
+            Err(error)
+        }
+    };
+    close(pipe, ended.is_ok());
+}
+
+async fn request(play: Rc<Play>, id: usize, sender: client::SendRequest<Bytes>) {
+    let outcome = exchange(&play, id, sender).await.unwrap_or(Outcome::Aborted);
+    play.ended(id, outcome);
+}
+
+async fn exchange(
+    play: &Play,
+    id: usize,
+    sender: client::SendRequest<Bytes>,
+) -> Result<Outcome, ::h2::Error> {
+    let plan = &play.plans[id];
+    let mut sender = sender.ready().await?;
+    let request = Request::builder().method(plan.method).uri(format!("http://a.example{}", play.path(id)));
+    let has_content = matches!(plan.method, "POST" | "PUT");
+    let is_whole = !has_content && plan.leaves.is_none();
+    let (response, mut stream) = sender.send_request(request.body(()).expect("a request"), is_whole)?;
+    drop(sender);
+    if let Some(at) = plan.leaves {
+        let mut content = play.content(id, false, plan.upload + 1);
+        content[plan.upload] = 0;
+        // The peer may have reset it before.
+        let _ = send(&mut stream, &content, at).await;
+        stream.send_reset(Reason::CANCEL);
+        return Ok(Outcome::Unsent);
+    }
+    if has_content {
+        // A response can make the rest unnecessary.
+        let _ = send(&mut stream, &play.content(id, false, plan.upload), plan.upload).await;
+    }
+    let response = response.await?;
+    let status = response.status().as_u16();
+    let found = response.headers().get("x-id").map(|value| value.to_str().expect("ASCII").to_owned());
+    let is_own = found.is_none();
+    match found {
+        Some(found) => assert_eq!(found, id.to_string(), "the response of another request"),
+        None => assert!(status >= 400, "an error of the proxy: {status}"),
+    }
+    let length = read(play, response.into_body(), id, true, is_own).await?;
+    if is_own {
+        return Ok(Outcome::Own(status));
+    }
+    assert_eq!(length, plan.content(), "END_STREAM of response {id}: {plan:?}");
+    Ok(Outcome::Whole)
+}
+
+/// A backend's connection, until the proxy closes it.
+pub(super) async fn backend(play: Rc<Play>, socket: Memory) {
+    let pipe = pipe(Side::Client, socket);
+    let mut driver = Driver::<InMemory>::new(0);
+    let handshake = server::Builder::new().handshake(SharedPipe::new(&pipe));
+    let ended = match driver.drive(handshake, soon()).await.expect("in time") {
+        Err(error) => Err(error),
+        Ok(mut connection) => loop {
+            match driver.drive(connection.accept(), soon()).await.expect("a backend hangs") {
+                None => break Ok(()),
+                Some(Err(error)) => break Err(error),
+                Some(Ok((request, respond))) => {
+                    tasks::spawn(serve(Rc::clone(&play), request, respond));
+                }
+            }
+        },
+    };
+    close(pipe, ended.is_ok());
+}
+
+async fn serve(play: Rc<Play>, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+    let id = play.id(request.uri().path());
+    let attempt = play.saw(id, false);
+    let plan = &play.plans[id];
+    match plan.trouble {
+        Trouble::ClosesKept if attempt == 1 => return respond.send_reset(Reason::REFUSED_STREAM),
+        Trouble::AlwaysCloses => return respond.send_reset(Reason::REFUSED_STREAM),
+        Trouble::BadHead => return respond.send_reset(Reason::INTERNAL_ERROR),
+        Trouble::Silent => {
+            let _ = poll_fn(|context| respond.poll_reset(context)).await;
+            return;
+        }
+        _ => {}
+    }
+    if !plan.is_early {
+        let Ok(length) = read(&play, request.into_body(), id, false, false).await else { return };
+        play.uploaded(id, length);
+        let _ = answer(&play, id, respond).await;
+        return;
+    }
+    let body = request.into_body();
+    let _ = answer(&play, id, respond).await;
+    if let Ok(length) = read(&play, body, id, false, false).await {
+        play.uploaded(id, length);
+    }
+}
+
+async fn answer(play: &Play, id: usize, mut respond: SendResponse<Bytes>) -> Result<(), ::h2::Error> {
+    let plan = &play.plans[id];
+    let head = |status: u16| Response::builder().status(status).header("x-id", id);
+    for _ in 0..plan.interim {
+        respond.send_informational(head(103).body(()).expect("a head"))?;
+    }
+    let is_whole = plan.has_no_content();
+    let mut stream = respond.send_response(head(plan.status).body(()).expect("a head"), is_whole)?;
+    if is_whole {
+        return Ok(());
+    }
+    let content = play.content(id, true, plan.content());
+    if let Trouble::Reset(at) | Trouble::End(at) = plan.trouble {
+        send(&mut stream, &content, at).await?;
+        stream.send_reset(Reason::INTERNAL_ERROR);
+        return Ok(());
+    }
+    send(&mut stream, &content, content.len()).await
+}

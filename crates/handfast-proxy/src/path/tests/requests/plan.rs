@@ -1,0 +1,293 @@
+//! What the two sides of each request do, and what must hold afterwards.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use handfast_leg::memory::dice;
+
+use super::stage::Versions;
+
+/// What goes wrong at the backend of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    None,
+    /// The response breaks at this byte of its content: by a reset …
+    Reset(usize),
+    /// … or by an end.
+    End(usize),
+    /// More bytes follow the response, and the connection stays open.
+    Garbage,
+    BadHead,
+    Silent,
+    /// The connection is closed after the response, which did not announce it.
+    ClosesAfter,
+    /// The first attempt gets no answer if its connection was used before; in HTTP/2 it is refused.
+    ClosesKept,
+    /// Every attempt is treated so.
+    AlwaysCloses,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    Length,
+    Chunked,
+    UntilClose,
+}
+
+/// What the network does to the client's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Whole,
+    Cut(Duration),
+    /// Both ends receive a FIN that neither has sent.
+    Forged(Duration),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) method: &'static str,
+    pub(super) is_http10: bool,
+    pub(super) upload: usize,
+    pub(super) is_chunked: bool,
+    pub(super) expects: bool,
+    /// The client leaves at this byte of the content.
+    pub(super) leaves: Option<usize>,
+    pub(super) status: u16,
+    pub(super) framing: Framing,
+    pub(super) download: usize,
+    pub(super) interim: usize,
+    /// The response comes before the content was read.
+    pub(super) is_early: bool,
+    pub(super) trouble: Trouble,
+}
+
+impl Plan {
+    fn new(below: &mut impl FnMut(usize) -> usize) -> Self {
+        let method = ["GET", "GET", "GET", "POST", "POST", "PUT", "HEAD"][below(7)];
+        let has_content = matches!(method, "POST" | "PUT");
+        let mut size = || match below(12) {
+            0 => 0,
+            1 => below(200_000),
+            2 | 3 => below(30_000),
+            _ => below(2_000),
+        };
+        let (upload, download) = (if has_content { size() } else { 0 }, size());
+        let status = [200, 200, 200, 200, 200, 204, 304, 404][below(8)];
+        let download = if matches!(status, 204 | 304) { 0 } else { download };
+        let trouble = match below(24) {
+            0 if download > 0 && method != "HEAD" => Trouble::Reset(below(download)),
+            1 if download > 0 && method != "HEAD" => Trouble::End(below(download)),
+            2 | 3 => Trouble::Garbage,
+            4 => Trouble::BadHead,
+            5 => Trouble::Silent,
+            6 | 7 => Trouble::ClosesAfter,
+            8 | 9 => Trouble::ClosesKept,
+            10 => Trouble::AlwaysCloses,
+            _ => Trouble::None,
+        };
+        let is_cut = matches!(trouble, Trouble::Reset(_) | Trouble::End(_));
+        let framing = match below(5) {
+            // Where its end is the end of the connection, nothing shows that it is not whole.
+            0 if !is_cut => Framing::UntilClose,
+            1 | 2 => Framing::Chunked,
+            _ => Framing::Length,
+        };
+        Self {
+            method,
+            is_http10: below(12) == 0,
+            upload,
+            is_chunked: below(2) == 0,
+            expects: upload > 0 && below(6) == 0,
+            leaves: (below(20) == 0).then(|| below(upload + 1)),
+            status,
+            framing,
+            download,
+            interim: if below(6) == 0 { 1 + below(2) } else { 0 },
+            is_early: upload > 0 && below(8) == 0,
+            trouble,
+        }
+    }
+
+    pub(super) fn has_no_content(&self) -> bool {
+        self.method == "HEAD" || matches!(self.status, 204 | 304)
+    }
+
+    /// Bytes of content that the client must receive.
+    pub(super) fn content(&self) -> usize {
+        if self.has_no_content() { 0 } else { self.download }
+    }
+
+    fn is_idempotent(&self) -> bool {
+        self.method != "POST"
+    }
+}
+
+/// What a client saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The backend's response, to its last byte.
+    Whole,
+    /// An error of the proxy.
+    Own(u16),
+    Aborted,
+    /// It was not sent, or its client has left.
+    Unsent,
+}
+
+/// What a backend saw of a request.
+#[derive(Clone, Copy, Debug)]
+struct Sight {
+    /// Garbage was sent on the connection before.
+    is_dirty: bool,
+}
+
+/// One schedule.
+#[derive(Debug)]
+pub(super) struct Play {
+    pub(super) versions: Versions,
+    pub(super) seed: u64,
+    pub(super) room: usize,
+    pub(super) plans: Vec<Plan>,
+    /// Requests of each client's connection.
+    pub(super) clients: Vec<Vec<usize>>,
+    pub(super) pipelines: bool,
+    /// The client ends its direction behind its last request.
+    pub(super) half_closes: bool,
+    pub(super) fate: Fate,
+    sights: RefCell<Vec<Vec<Sight>>>,
+    outcomes: RefCell<Vec<Option<Outcome>>>,
+    /// Contents that a backend received to their end.
+    uploads: RefCell<Vec<bool>>,
+}
+
+impl Play {
+    pub(super) fn new(seed: u64, versions: Versions) -> Self {
+        let mut dice = dice(seed ^ 0x7265_7175);
+        let mut below = move |limit: usize| dice() as usize % limit;
+        let count = 1 + below(6);
+        let plans: Vec<_> = (0..count).map(|_| Plan::new(&mut below)).collect();
+        let mut clients = vec![Vec::new(); 1 + below(3)];
+        for id in 0..count {
+            let client = below(clients.len());
+            clients[client].push(id);
+        }
+        clients.retain(|ids| !ids.is_empty());
+        let largest = plans.iter().map(|plan| plan.upload.max(plan.download)).max().unwrap_or(0);
+        let moment = Duration::from_nanos(100 * below(400) as u64);
+        let fate = match below(10) {
+            0 => Fate::Cut(moment),
+            1 => Fate::Forged(moment),
+            _ => Fate::Whole,
+        };
+        Self {
+            versions,
+            seed,
+            room: 200 + largest / 20 + below(20_000),
+            sights: RefCell::new(vec![Vec::new(); count]),
+            outcomes: RefCell::new(vec![None; count]),
+            uploads: RefCell::new(vec![false; count]),
+            plans,
+            clients,
+            pipelines: below(3) == 0,
+            half_closes: below(6) == 0,
+            fate,
+        }
+    }
+
+    /// The path of a request: unique in all schedules.
+    pub(super) fn path(&self, id: usize) -> String {
+        format!("/{}/{id}", self.seed)
+    }
+
+    /// The request of a path.
+    pub(super) fn id(&self, path: &str) -> usize {
+        let rest = path.strip_prefix(&format!("/{}/", self.seed));
+        rest.and_then(|id| id.parse().ok()).expect("a path of this schedule")
+    }
+
+    /// A backend received a head: the number of times that it did.
+    pub(super) fn saw(&self, id: usize, is_dirty: bool) -> usize {
+        let mut sights = self.sights.borrow_mut();
+        sights[id].push(Sight { is_dirty });
+        sights[id].len()
+    }
+
+    pub(super) fn seen_paths(&self) -> impl Iterator<Item = String> {
+        let sights = self.sights.borrow();
+        let seen: Vec<_> = (0..self.plans.len()).filter(|id| !sights[*id].is_empty()).collect();
+        seen.into_iter().map(|id| self.path(id))
+    }
+
+    pub(super) fn uploaded(&self, id: usize, bytes: usize) {
+        assert_eq!(bytes, self.plans[id].upload, "request {id} ended cleanly with another length");
+        assert!(self.plans[id].leaves.is_none(), "request {id} was cut off by its client, and has ended");
+        self.uploads.borrow_mut()[id] = true;
+    }
+
+    pub(super) fn ended(&self, id: usize, outcome: Outcome) {
+        let before = self.outcomes.borrow_mut()[id].replace(outcome);
+        assert_eq!(before, None, "request {id} ended twice");
+    }
+
+    /// Content number `id` of one direction: no two have the same bytes.
+    pub(super) fn check(&self, id: usize, is_response: bool, at: usize, bytes: &[u8]) {
+        for (offset, found) in bytes.iter().enumerate() {
+            let expected = byte(id, is_response, at + offset);
+            assert_eq!(*found, expected, "byte {} of content {id}, response: {is_response}", at + offset);
+        }
+    }
+
+    pub(super) fn content(&self, id: usize, is_response: bool, length: usize) -> Vec<u8> {
+        (0..length).map(|index| byte(id, is_response, index)).collect()
+    }
+
+    /// Whether nothing can have kept this request from its response.
+    fn must_be_whole(&self, id: usize) -> bool {
+        let plan = &self.plans[id];
+        let is_repeatable = plan.is_idempotent() && plan.upload == 0;
+        let is_refused = plan.trouble == Trouble::ClosesKept && self.versions.backend_h2 && plan.upload == 0;
+        let is_answered = match plan.trouble {
+            Trouble::None | Trouble::Garbage | Trouble::ClosesAfter => true,
+            Trouble::ClosesKept => is_repeatable || is_refused,
+            _ => false,
+        };
+        let spoils = |plan: &Plan| plan.trouble == Trouble::Garbage;
+        let closes =
+            |plan: &Plan| !matches!(plan.trouble, Trouble::None | Trouble::Silent) || plan.leaves.is_some();
+        // In HTTP/2, what happens to a request stays with its stream.
+        let is_alone = self.versions.backend_h2
+            || (!self.plans.iter().any(spoils) && (is_repeatable || !self.plans.iter().any(closes)));
+        is_answered && is_alone && plan.leaves.is_none() && !plan.is_early && self.fate == Fate::Whole
+    }
+
+    /// What must hold whatever happens; content was compared when it came.
+    pub(super) fn judge(&self) {
+        let (sights, outcomes) = (self.sights.borrow(), self.outcomes.borrow());
+        for (id, plan) in self.plans.iter().enumerate() {
+            let outcome = outcomes[id].unwrap_or_else(|| panic!("request {id} has no end"));
+            let seen = &sights[id];
+            // A stream that was refused was not processed.
+            let may_repeat = plan.is_idempotent() || self.versions.backend_h2;
+            assert!(seen.len() <= 1 + usize::from(may_repeat), "request {id} was sent {} times", seen.len());
+            if self.must_be_whole(id) && outcome != Outcome::Unsent {
+                assert_eq!(outcome, Outcome::Whole, "request {id}: {plan:?}");
+            }
+            if outcome == Outcome::Whole {
+                assert!(!seen.is_empty(), "request {id} was answered by no backend");
+                let is_dirty = seen.len() == 1 && seen[0].is_dirty;
+                assert!(
+                    !is_dirty,
+                    "request {id} was served on a connection with bytes that belong to no response"
+                );
+                let was_read = self.uploads.borrow()[id];
+                assert!(was_read || plan.is_early, "request {id} was answered before its content had come");
+            }
+        }
+    }
+}
+
+/// Byte number `index` of a content.
+fn byte(id: usize, is_response: bool, index: usize) -> u8 {
+    let salt = (id as u8).wrapping_mul(37) ^ if is_response { 0x80 } else { 0 };
+    (index as u8).wrapping_mul(31) ^ (index >> 8) as u8 ^ salt
+}

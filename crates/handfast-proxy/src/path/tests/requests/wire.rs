@@ -1,0 +1,200 @@
+//! HTTP/1 as a peer of the proxy writes and reads it, without the proxy's own parser.
+
+use std::time::Duration;
+
+use handfast_leg::Socket;
+use handfast_leg::memory::Memory;
+use handfast_leg::memory::tasks::InMemory;
+use handfast_leg::runtime::Runtime;
+use handfast_net::engine::Woken;
+use handfast_net::stream::{Read, Write};
+
+/// Longer than every timeout of the proxy.
+const PATIENCE: Duration = Duration::from_secs(100_000);
+
+/// Why nothing more comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lost {
+    End,
+    Broken,
+    Late,
+}
+
+/// How content is framed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    Length(usize),
+    Chunked,
+    UntilClose,
+}
+
+/// One end of a connection.
+pub(super) struct Peer {
+    socket: Memory,
+    pub(super) input: Vec<u8>,
+    /// To be written.
+    pub(super) out: Vec<u8>,
+}
+
+impl Peer {
+    pub(super) fn new(socket: Memory) -> Self {
+        Self { socket, input: Vec::new(), out: Vec::new() }
+    }
+
+    /// Writes what there is room for. A broken connection takes everything.
+    fn push(&mut self) {
+        while !self.out.is_empty() {
+            match self.socket.try_write(&self.out) {
+                Ok(Write::Bytes(count)) => drop(self.out.drain(..count)),
+                Ok(Write::Blocked) => return,
+                Err(_) => self.out.clear(),
+            }
+        }
+    }
+
+    /// Reads once, and writes meanwhile.
+    pub(super) async fn fill(&mut self, patience: Duration) -> Result<(), Lost> {
+        let deadline = InMemory::now() + patience;
+        let mut buffer = [0; 4096];
+        loop {
+            self.push();
+            match self.socket.try_read(&mut buffer) {
+                Ok(Read::Bytes(count)) => {
+                    self.input.extend_from_slice(&buffer[..count]);
+                    return Ok(());
+                }
+                Ok(Read::End) => return Err(Lost::End),
+                Err(_) => return Err(Lost::Broken),
+                Ok(Read::Blocked) => {}
+            }
+            if InMemory::wait(deadline).await == Woken::Deadline {
+                return Err(Lost::Late);
+            }
+        }
+    }
+
+    pub(super) async fn flush(&mut self) {
+        loop {
+            self.push();
+            if self.out.is_empty() {
+                return;
+            }
+            InMemory::wait(InMemory::now() + PATIENCE).await;
+        }
+    }
+
+    /// A head without its end.
+    pub(super) async fn head(&mut self, patience: Duration) -> Result<String, Lost> {
+        loop {
+            if let Some(end) = self.input.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+                let head = String::from_utf8(self.input[..end].to_vec()).expect("ASCII");
+                self.input.drain(..end + 4);
+                return Ok(head);
+            }
+            self.fill(patience).await?;
+        }
+    }
+
+    /// Content, piece by piece; its length, also where it is lost.
+    pub(super) async fn body(
+        &mut self,
+        body: Body,
+        mut take: impl FnMut(usize, &[u8]),
+    ) -> (usize, Result<(), Lost>) {
+        let mut total = 0;
+        loop {
+            let left = match body {
+                Body::Length(length) => length - total,
+                Body::Chunked => match self.chunk().await {
+                    Ok(size) => size,
+                    Err(lost) => return (total, Err(lost)),
+                },
+                Body::UntilClose => usize::MAX,
+            };
+            let mut done = 0;
+            while done < left {
+                if self.input.is_empty()
+                    && let Err(lost) = self.fill(PATIENCE).await
+                {
+                    let is_whole = body == Body::UntilClose && lost == Lost::End;
+                    return (total, if is_whole { Ok(()) } else { Err(lost) });
+                }
+                let count = self.input.len().min(left - done);
+                take(total, &self.input[..count]);
+                self.input.drain(..count);
+                (done, total) = (done + count, total + count);
+            }
+            match body {
+                Body::Chunked if left == 0 => {
+                    let trailers = self.trailers().await;
+                    return (total, trailers);
+                }
+                Body::Chunked => {
+                    if let Err(lost) = self.line().await {
+                        return (total, Err(lost));
+                    }
+                }
+                _ => return (total, Ok(())),
+            }
+        }
+    }
+
+    async fn line(&mut self) -> Result<String, Lost> {
+        loop {
+            if let Some(end) = self.input.windows(2).position(|bytes| bytes == b"\r\n") {
+                let line = String::from_utf8_lossy(&self.input[..end]).into_owned();
+                self.input.drain(..end + 2);
+                return Ok(line);
+            }
+            self.fill(PATIENCE).await?;
+        }
+    }
+
+    async fn chunk(&mut self) -> Result<usize, Lost> {
+        let line = self.line().await?;
+        Ok(usize::from_str_radix(&line, 16).expect("the size of a chunk"))
+    }
+
+    async fn trailers(&mut self) -> Result<(), Lost> {
+        while !self.line().await?.is_empty() {}
+        Ok(())
+    }
+
+    pub(super) fn end_writing(&mut self) {
+        self.socket.end_writing();
+    }
+
+    /// Closes it by a FIN, if everything was read; dropping it resets.
+    pub(super) fn finish(mut self) {
+        self.socket.finish_at_drop();
+    }
+}
+
+/// A field of a head.
+pub(super) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let mut fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+    fields.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+}
+
+/// The framing of a message that is not known to have no content.
+pub(super) fn framing(head: &str) -> Option<Body> {
+    if field(head, "transfer-encoding").is_some() {
+        return Some(Body::Chunked);
+    }
+    field(head, "content-length").map(|length| Body::Length(length.parse().expect("a length")))
+}
+
+/// Content in chunks of growing size.
+pub(super) fn chunked(content: &[u8], trailer: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let (mut at, mut size) = (0, 1);
+    while at < content.len() {
+        let end = content.len().min(at + size);
+        out.extend_from_slice(format!("{:x}\r\n", end - at).as_bytes());
+        out.extend_from_slice(&content[at..end]);
+        out.extend_from_slice(b"\r\n");
+        (at, size) = (end, size * 3);
+    }
+    out.extend_from_slice(format!("0\r\n{trailer}\r\n").as_bytes());
+    out
+}
