@@ -208,6 +208,10 @@ async fn speaks_http2<R: Runtime>(connection: &HttpConnection, client: &mut Http
                 client.incoming.look_again();
                 return is_possible && client.incoming.input.len() >= PREFACE.len();
             }
+            // The socket reports what comes after a read that found nothing.
+            if matches!(read, Ok(true)) {
+                continue;
+            }
         }
         R::wait(deadline).await;
         if connection.check_phase(Step::Hello).is_err() {
