@@ -204,6 +204,8 @@ pub(crate) async fn send_answer<R: Runtime>(
                 is_put = true;
                 client.put_answer(answer, request, close, &mut io.output());
                 client.flush(&mut io.output())?;
+                // A part may have been written; the socket reports room only after a write that found none.
+                client.accepts(&mut io)?;
             }
         }
         if is_put && client.is_done() {
