@@ -31,25 +31,21 @@ fn run(client_h2: bool, backend_h2: bool) {
 }
 
 #[test]
-#[ignore = "a few schedules abort a request that nothing disturbs; the cause is not found yet"]
 fn requests_of_http1_reach_http1() {
     run(false, false);
 }
 
 #[test]
-#[ignore = "a few schedules abort a request that nothing disturbs; the cause is not found yet"]
 fn requests_of_http1_reach_http2() {
     run(false, true);
 }
 
 #[test]
-#[ignore = "a few schedules abort a request that nothing disturbs; the cause is not found yet"]
 fn requests_of_http2_reach_http1() {
     run(true, false);
 }
 
 #[test]
-#[ignore = "a few schedules abort a request that nothing disturbs; the cause is not found yet"]
 fn requests_of_http2_reach_http2() {
     run(true, true);
 }
