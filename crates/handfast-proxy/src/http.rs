@@ -16,6 +16,8 @@
 //! | a connection to a backend for a request | `upstream.rs` |
 //! | where content comes from, and where it goes | `content.rs` |
 //! | the backend, in either version | `backend.rs` |
+//! | what all requests of a connection share | `connection.rs` |
+//! | what an exchange needs of its client | `client.rs` |
 //! | one side in HTTP/1 | `h1_client.rs`, `h1_backend.rs` |
 //! | one side in HTTP/2 | `h2_client.rs`, `h2_backend.rs` |
 //! | responses of our own | `answer.rs` |
@@ -23,6 +25,8 @@
 
 mod answer;
 mod backend;
+mod client;
+mod connection;
 mod content;
 mod exchange;
 mod fault;
@@ -38,6 +42,7 @@ mod session;
 mod task;
 mod upstream;
 
-pub(crate) use exchange::Tunnel;
-pub(crate) use session::{HttpConnection, Served, serve};
+pub(crate) use connection::HttpConnection;
+pub(crate) use h1_backend::Tunnel;
+pub(crate) use session::{Served, serve};
 pub(crate) use task::waker;

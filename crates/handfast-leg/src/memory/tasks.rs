@@ -48,10 +48,13 @@ struct World {
     listener: Option<Rc<Listener>>,
 }
 
+/// Takes the server's end of a connection that was dialled.
+type Accept = Box<dyn Fn(&Address, Memory)>;
+
 /// What answers dials: it takes the far socket, and spawns its task.
 struct Listener {
     room: usize,
-    accept: Box<dyn Fn(&Address, Memory)>,
+    accept: Accept,
 }
 
 thread_local! {

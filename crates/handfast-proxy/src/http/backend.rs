@@ -8,9 +8,8 @@ use handfast_wire::http1::{Field, Framing, HeadLimits, HeadProgress};
 
 use crate::backends::endpoint::InUse;
 use crate::http::content::{Io, Output, Sink, Source};
-use crate::http::exchange::Tunnel;
 use crate::http::fault::Fault;
-use crate::http::h1_backend::Http1Backend;
+use crate::http::h1_backend::{Http1Backend, Tunnel};
 use crate::http::h2_backend::Http2Backend;
 
 /// A request at its backend.

@@ -14,15 +14,15 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::HttpVersion;
 use handfast_wire::http1::{Framing, ResponseHead, parse_response};
 
-use crate::backends::connector::{Cancellation, Connected};
-use crate::backends::endpoint::InUse;
 use crate::backends::pool::Identity;
 use crate::http::answer::Answer;
 use crate::http::backend::Backend;
-use crate::http::content::{Io, Output, Sink, Source};
+use crate::http::client::{After, Client};
+use crate::http::connection::HttpConnection;
+use crate::http::content::{Io, Sink, Source};
 use crate::http::fault::Fault;
+use crate::http::h1_backend::{self, Tunnel};
 use crate::http::request::{Action, Refused, Request, note_refused};
-use crate::http::session::HttpConnection;
 use crate::http::upstream::{Search, Upstream, policy};
 
 /// How long the content of a request with `Expect: 100-continue` waits for the backend's word (RFC 9110 §10.1.1).
@@ -32,48 +32,6 @@ const ROUNDS: u32 = 16;
 /// Content must move with this number of bytes in each [`SLOW_WINDOW`], while its sender or reader is waited for.
 const SLOW_BYTES: u64 = 2400;
 const SLOW_WINDOW: Duration = Duration::from_secs(10);
-
-/// The client's side of an exchange, in either version.
-pub(crate) trait Client: Source + Sink + Cancellation {
-    /// Puts the head of a response, interim ones included.
-    fn put_head(&mut self, head: &ResponseHead<'_>, request: &Request, after: After, output: &mut Output<'_>);
-
-    /// Puts a whole response of our own.
-    fn put_answer(
-        &mut self,
-        answer: &Answer,
-        request: Option<&Request>,
-        close: bool,
-        output: &mut Output<'_>,
-    );
-
-    /// Whether its connection can carry another request after this response.
-    fn keeps_open(&self, request: &Request, response: &ResponseHead<'_>) -> bool;
-
-    /// Whether a changed protocol is carried as bytes of its connection.
-    fn can_tunnel(&self) -> bool;
-
-    /// Bytes of the request's content so far.
-    fn received(&self) -> u64;
-
-    /// Bytes of the response's content so far.
-    fn sent(&self) -> u64;
-
-    /// Whether what was put waits for the client to take it.
-    fn is_full(&self) -> bool;
-
-    /// **Errors**: it is gone.
-    fn check(&mut self) -> Result<(), Fault>;
-}
-
-/// What follows a head.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct After {
-    /// Whether the client's connection can carry another request.
-    pub(crate) keeps_open: bool,
-    /// Whether it is known that no content comes.
-    pub(crate) is_over: bool,
-}
 
 /// How an exchange ended.
 pub(crate) enum Outcome<S: Socket> {
@@ -85,12 +43,6 @@ pub(crate) enum Outcome<S: Socket> {
     Tunnel(Tunnel<S>),
     /// The response was cut off, or the client is gone.
     Abort(CloseReason),
-}
-
-/// A backend that speaks another protocol from here on.
-pub(crate) struct Tunnel<S: Socket> {
-    pub(crate) connected: Connected<S>,
-    pub(crate) in_use: InUse,
 }
 
 /// Serves a request.
@@ -575,10 +527,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         let scratch = &mut connection.thread.scratch.borrow_mut();
         let stays = self.backend_stays && client.has_ended() && connection.pools() && !self.is_stream_tunnel;
         if stays && self.is_tied {
-            backend.keep(
-                |backend, _| connection.tie(identity, backend, connection.http.pool_bounds().1),
-                scratch,
-            );
+            backend.keep(|backend, _| h1_backend::tie(connection, identity, backend), scratch);
         } else if stays {
             let (pool, bounds) = (&connection.thread.pool, connection.http.pool_bounds());
             let metrics = &connection.service.metrics;

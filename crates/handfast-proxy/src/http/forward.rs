@@ -10,7 +10,7 @@ use handfast_wire::http1::{
     Field, HeadEnd, Kind, RequestHead, end_head, push_field, write_fields, write_request_line,
 };
 
-use crate::http::session::HttpConnection;
+use crate::http::connection::HttpConnection;
 
 /// Bytes that the fields of the proxy need beside those of the client.
 pub(super) const ROOM: usize = 256;

@@ -13,8 +13,8 @@ use handfast_wire::http1::{Field, Framing, HeadLimits, HeadProgress};
 use crate::backends::connector::Connected;
 use crate::backends::endpoint::{InUse, OpenConnection};
 use crate::backends::pool::{self, Bounds, Identity, Pool};
+use crate::http::connection::HttpConnection;
 use crate::http::content::{Incoming, Io, Outgoing, Output, Sink, Source, flush};
-use crate::http::exchange::Tunnel;
 use crate::http::fault::Fault;
 
 /// A connection to a backend.
@@ -77,6 +77,40 @@ where
 fn end_cleanly<S: Socket>(mut leg: Leg<S>, records: &mut Buffer) {
     let _ = leg.send_close(records, true);
     leg.socket_mut().finish_at_drop();
+}
+
+/// A backend that speaks another protocol from here on.
+pub(crate) struct Tunnel<S: Socket> {
+    pub(crate) connected: Connected<S>,
+    pub(crate) in_use: InUse,
+}
+
+/// Keeps a connection for the next request of this client alone.
+pub(crate) fn tie<S>(connection: &HttpConnection, identity: Identity, backend: Http1Backend<S>)
+where
+    S: Socket + std::fmt::Debug + 'static,
+{
+    let (_, requests) = connection.http.pool_bounds();
+    if let Some(kept) = backend.into_connection(requests, &connection.service.metrics) {
+        connection.tied.replace(Some((identity, Box::new(kept))));
+    }
+}
+
+/// The connection that was kept for this client, if it serves such a request and is still open.
+pub(crate) fn untie<S>(
+    connection: &HttpConnection,
+    identity: &Identity,
+    scratch: &mut Scratch,
+) -> Option<Box<Connection<S>>>
+where
+    S: Socket + std::fmt::Debug + 'static,
+{
+    let (known, mut kept) = connection.tied.take()?;
+    if !known.is_same_as(identity) || !kept.is_idle(scratch) {
+        kept.close(scratch);
+        return None;
+    }
+    kept.into_any().downcast().ok()
 }
 
 /// A request on a connection.

@@ -11,11 +11,11 @@ use handfast_wire::http1::{
 
 use crate::backends::connector::Cancellation;
 use crate::http::answer::Answer;
+use crate::http::client::{After, Client};
+use crate::http::connection::HttpConnection;
 use crate::http::content::{Incoming, Io, Outgoing, Output, Sink, Source, flush};
-use crate::http::exchange::{After, Client};
 use crate::http::fault::Fault;
 use crate::http::request::{Refused, Request};
-use crate::http::session::HttpConnection;
 use crate::worker::waiting_client;
 
 /// A client's connection in HTTP/1.

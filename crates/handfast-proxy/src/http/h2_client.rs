@@ -12,8 +12,8 @@ use http::{HeaderMap, HeaderValue, Response};
 
 use crate::backends::connector::Cancellation;
 use crate::http::answer::Answer;
+use crate::http::client::{After, Client};
 use crate::http::content::{Io, Output, Sink, Source};
-use crate::http::exchange::{After, Client};
 use crate::http::fault::Fault;
 use crate::http::h2_heads;
 use crate::http::request::Request;

@@ -31,13 +31,14 @@ use handfast_observe::request_record::HttpVersion;
 use handfast_wire::http1::{HeadProgress, parse_request};
 use http::Request as Head;
 
+use crate::http::client::Client;
+use crate::http::connection::HttpConnection;
 use crate::http::content::{Discard, Sink, Source};
-use crate::http::exchange::{self, Client, Outcome};
+use crate::http::exchange::{self, Outcome};
 use crate::http::fault::{Fault, at_rest};
 use crate::http::h2_client::{Http2Client, StreamIn};
 use crate::http::h2_heads;
 use crate::http::request::{Refused, Request};
-use crate::http::session::HttpConnection;
 use crate::http::task::waker;
 
 /// Windows: of a stream (h2 0.4 stalls with a smaller one), and of the connection.

@@ -8,9 +8,9 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::{HttpVersion, RequestRecord};
 use handfast_wire::http1::{Framing, Method, RequestHead, Target, Version};
 
+use crate::http::connection::{HttpConnection, Totals};
 use crate::http::fault::Fault;
 use crate::http::forward;
-use crate::http::session::{HttpConnection, Totals};
 use crate::worker::context::WorkerContext;
 use crate::worker::services::{Chosen, ThreadService};
 

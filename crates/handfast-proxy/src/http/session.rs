@@ -2,156 +2,23 @@
 //!
 //! In: a leg after its handshake. Out: the leg, and why its connection ended, or the backend of a changed protocol.
 
-use std::cell::{Cell, RefCell, RefMut};
-use std::rc::Rc;
-use std::sync::Arc;
-use std::task::Waker;
-
 use handfast_leg::Leg;
 use handfast_leg::runtime::Runtime;
-use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_observe::request_record::{ConnectionFacts, HttpVersion, RequestRecord};
-use handfast_tls::buffer::Scratch;
-use handfast_tls::names::Names;
+use handfast_observe::request_record::HttpVersion;
 
-use crate::backends::pool::{self, Identity};
-use crate::http::content::Io;
-use crate::http::exchange::{self, Outcome, Tunnel};
+use crate::http::connection::HttpConnection;
+use crate::http::exchange::{self, Outcome};
 use crate::http::fault::{Fault, at_rest};
-use crate::http::h1_backend::Http1Backend;
+use crate::http::h1_backend::Tunnel;
 use crate::http::h1_client::Http1Client;
 use crate::http::h2_session;
 use crate::http::request::{Refused, Request};
-use crate::worker::context::{HttpBuffers, WorkerContext, WorkerPhase};
-use crate::worker::http::ThreadHttp;
-use crate::worker::services::{Chosen, ThreadService};
-use crate::worker::waiting_client::check_phase;
 
 /// Requests of one client before the others of its thread have their turn.
 const BATCH: u32 = 16;
-
-/// What all requests of a connection have in common.
-#[derive(Clone, Debug)]
-pub(crate) struct HttpConnection {
-    pub(crate) thread: Rc<WorkerContext>,
-    pub(crate) service: Rc<ThreadService>,
-    pub(crate) http: Rc<ThreadHttp>,
-    /// The route of requests that no other route takes.
-    pub(crate) chosen: Chosen,
-    pub(crate) facts: Rc<ConnectionFacts>,
-    /// Whether the client is a proxy that names its own clients.
-    pub(crate) is_trusted: bool,
-    /// Of the certificate that the client has seen.
-    pub(crate) names: Option<Arc<Names>>,
-    /// Whether TLS has agreed on HTTP/2.
-    pub(crate) is_http2: bool,
-    /// The PROXY header for its backends, whose connections serve no other client then; empty: none.
-    pub(crate) proxy_header: Vec<u8>,
-    pub(crate) accepted: Moment,
-    /// A backend's connection that only this client may use: it has authenticated there by NTLM or Negotiate, which is about the connection.
-    pub(crate) tied: Rc<RefCell<Option<TiedConnection>>>,
-    pub(crate) totals: Rc<Totals>,
-    /// Wakes the present task, for libraries that wake by it.
-    pub(crate) waker: Waker,
-}
-
-/// What the requests of a connection add up to.
-#[derive(Debug, Default)]
-pub(crate) struct Totals {
-    /// Those that have a line in the log.
-    pub(crate) requests: Cell<u64>,
-    /// Bytes of content that backends got.
-    pub(crate) to_backends: Cell<u64>,
-}
-
-impl Totals {
-    pub(crate) fn add(&self, record: &RequestRecord) {
-        self.requests.set(self.requests.get() + 1);
-        self.to_backends.set(self.to_backends.get() + record.bytes_from_client);
-    }
-}
-
-/// What it is for, and the connection, whose type depends on the runtime.
-pub(crate) type TiedConnection = (Identity, Box<dyn pool::Connection>);
-
-/// The thread's buffers, lent until the next wait.
-pub(crate) struct Lent<'a> {
-    scratch: RefMut<'a, Scratch>,
-    buffers: RefMut<'a, HttpBuffers>,
-}
-
-impl Lent<'_> {
-    pub(crate) fn io<'a>(&'a mut self, waker: &'a Waker) -> Io<'a> {
-        Io { scratch: &mut self.scratch, buffers: &mut self.buffers, waker }
-    }
-}
-
-impl HttpConnection {
-    pub(crate) fn lend(&self) -> Lent<'_> {
-        let mut buffers = self.thread.buffers.borrow_mut();
-        // What an exchange that failed had put there must not be sent on another connection.
-        buffers.out.clear();
-        Lent { scratch: self.thread.scratch.borrow_mut(), buffers }
-    }
-
-    /// **Errors**: the program is ending.
-    pub(crate) fn check_phase(&self, step: Step) -> Result<(), CloseReason> {
-        check_phase(&self.thread, step)
-    }
-
-    /// Whether no further request is served on its connection: the program stops, the service is gone, or the connection is too old.
-    pub(crate) fn closes(&self, now: Moment) -> bool {
-        let age = self.accepted.deadline(self.service.limits.lifetime);
-        self.thread.phase() != WorkerPhase::Serving || !self.thread.has_service(&self.service) || now >= age
-    }
-
-    /// Whether connections to its backends may serve other clients.
-    pub(crate) fn pools(&self) -> bool {
-        self.proxy_header.is_empty() && self.http.model.pool.connections > 0
-    }
-
-    /// Keeps a backend's connection for the next request of this client alone.
-    pub(crate) fn tie<S>(&self, identity: Identity, backend: Http1Backend<S>, requests: u32)
-    where
-        S: handfast_leg::Socket + std::fmt::Debug + 'static,
-    {
-        if let Some(connection) = backend.into_connection(requests, &self.service.metrics) {
-            self.tied.replace(Some((identity, Box::new(connection))));
-        }
-    }
-
-    /// The connection that was kept for this client, if it serves such a request and is still open.
-    pub(crate) fn untie<T: 'static>(&self, identity: &Identity, scratch: &mut Scratch) -> Option<Box<T>> {
-        let (known, mut connection) = self.tied.take()?;
-        if !known.is_same_as(identity) || !connection.is_idle(scratch) {
-            connection.close(scratch);
-            return None;
-        }
-        connection.into_any().downcast().ok()
-    }
-
-    pub(crate) fn scheme(&self) -> &'static str {
-        if self.facts.tls_version.is_some() { "https" } else { "http" }
-    }
-
-    /// Why its connection is not for requests to this host (RFC 9110 §15.5.20). TLS was agreed for the name that the client asked for:
-    /// another one may have another policy, or a certificate that this client has not seen.
-    pub(crate) fn is_misdirected(&self, host: &[u8]) -> Option<String> {
-        let name = self.facts.server_name.as_deref()?;
-        let host = str::from_utf8(host).ok()?;
-        if name.eq_ignore_ascii_case(host) {
-            return None;
-        }
-        if !self.names.as_ref().is_some_and(|names| names.covers(host)) {
-            return Some(format!("TLS is for {name}, and its certificate does not cover {host}"));
-        }
-        let same = self.service.is_served_alike(self.chosen, &host.to_ascii_lowercase());
-        (!same).then(|| format!("TLS is for {name}, and {host} has other settings"))
-    }
-}
 
 /// How a connection ended.
 pub(crate) enum Served<S: handfast_leg::Socket> {

@@ -22,12 +22,12 @@ use crate::backends::standing::FailurePolicy;
 use crate::backends::tls::BackendTlsClient;
 use crate::backends::trial::{self, TrialEnd};
 use crate::http::backend::Backend;
+use crate::http::connection::HttpConnection;
 use crate::http::fault::Fault;
 use crate::http::h1_backend::{self, Http1Backend};
 use crate::http::h2_backend::{self, Http2Backend};
 use crate::http::h2_heads;
 use crate::http::request::Request;
-use crate::http::session::HttpConnection;
 use crate::worker::services::Chosen;
 
 /// A backend for a request.
@@ -205,7 +205,7 @@ impl Search<'_> {
             return Ok(Some(Kept { make: Box::new(|_| backend), is_tied: false }));
         }
         let scratch = &mut thread.scratch.borrow_mut();
-        let tied = self.connection.untie(identity, scratch);
+        let tied = h1_backend::untie(self.connection, identity, scratch);
         let is_tied = tied.is_some();
         let Some(kept) = tied.or_else(|| thread.pool.take(identity, R::now(), scratch)) else {
             return Ok(None);

@@ -41,7 +41,9 @@ fn when_it_is_that_of_a_service() {
     let proxy = Proxy::start(config);
     fs::remove_file(&path).expect("it is there");
     wait_until("clients to be let in", || std::os::unix::net::UnixStream::connect(&path).ok().map(drop));
-    assert!(proxy.talk.so_far().iter().any(|line| line.contains("a reload binds it again")));
+    wait_until("the line about it", || {
+        proxy.talk.so_far().iter().any(|line| line.contains("a reload binds it again")).then_some(())
+    });
 }
 
 #[test]
