@@ -323,9 +323,8 @@ impl Outgoing {
 
     /// See [`Sink::accepts`].
     pub(crate) fn accepts<S: Socket, T: Session>(leg: &mut Leg<S, T>) -> Result<bool, Fault> {
-        if leg.is_full() {
-            leg.flush().map_err(|broken| Fault::leg(Step::Relay, &broken))?;
-        }
+        // Until nothing moves: only then is the task woken when there is room.
+        while leg.is_full() && leg.flush().map_err(|broken| Fault::leg(Step::Relay, &broken))? {}
         Ok(!leg.is_full() && !leg.refuses())
     }
 
