@@ -84,7 +84,8 @@ def commands(port, seconds, headers):
         "wrk-close": ["wrk", "-t1", "-c50", f"-d{duration}s", *fields, "-H", "Connection: close", url],
         "h2load-50x4": [*h2load, "-c50", "-m4", url],
         "h2load-1x100": [*h2load, "-c1", "-m100", url],
-        "h2load-grpc": [*h2load, "-c50", "-m4", "-H", "content-type: application/grpc", "-H", "te: trailers", "-d", "@GRPC@", url],
+        # Without content: nginx as a backend responds before it has read it, and nginx as a proxy then fails at times.
+        "h2load-grpc": [*h2load, "-c50", "-m4", "-H", "content-type: application/grpc", "-H", "te: trailers", url],
     }
 
 
@@ -106,9 +107,7 @@ def check(generator, out):
 
 def measure(front, backend, generator, seconds, folder):
     """One run: a row of figures."""
-    body = folder / "grpc-body"
-    body.write_bytes(b"\0\0\0\0\x64" + b"x" * 100)
-    words = [word.replace("@GRPC@", str(body)) for word in commands(front.routes[0].tls, seconds, BROWSER)[generator]]
+    words = commands(front.routes[0].tls, seconds, BROWSER)[generator]
     load = Process(words, {machine.LOAD_CORE}, folder / "generator.log", stdout=subprocess.PIPE)
     try:
         # The time that the window is away from the start; nothing is waited for.
@@ -130,7 +129,8 @@ def measure(front, backend, generator, seconds, folder):
     opened, requests, cpu_ns, elapsed = after[0] - before[0] - 1, after[1] - before[1] - 1, after[2] - before[2], after[3] - before[3]
     if requests < 100:
         raise Failed(f"{requests} requests within {seconds:g} s: {out[-200:]}")
-    if opened:
+    # With a connection for each request, the number of requests at once varies, and the pool with it.
+    if opened > (requests / 100 if generator == "wrk-close" else 0):
         raise Failed(f"{opened} connections to the backend were opened within the window")
     if new_clients and generator != "wrk-close":
         raise Failed(f"the generator opened {len(new_clients)} connections within the window")

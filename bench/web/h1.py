@@ -30,8 +30,13 @@ class Incomplete(Exception):
 class Connection:
     """One client connection, plain or TLS."""
 
-    def __init__(self, port, tls=False, alpn="http/1.1", host="127.0.0.1", seconds=10.0, server_name="localhost"):
-        plain = socket.create_connection((host, port), seconds)
+    def __init__(self, port, tls=False, alpn="http/1.1", host="127.0.0.1", seconds=10.0, server_name="localhost", receive_buffer=None):
+        plain = socket.socket()
+        plain.settimeout(seconds)
+        if receive_buffer:
+            # Before connecting: it decides the window that is offered.
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        plain.connect((host, port))
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = client_context([alpn]).wrap_socket(plain, server_hostname=server_name) if tls else plain
         self.buffer, self.ended = b"", False
