@@ -197,17 +197,19 @@ impl Incoming {
                 self.take_input(to, fields, output)
             })?
         };
-        if moved && leg.has_ended() && !self.ended {
+        // With TLS the end may have come with the head, and then nothing more is read.
+        let is_over = leg.has_ended() && !self.ended;
+        if is_over {
             if !self.reader.ends_with_connection() {
                 return Err(Self::cut_off(leg));
             }
             self.ended = true;
             to.put_end(&[], &[], &mut Output { out, records: &mut io.scratch.records })?;
         }
-        if moved {
+        if moved || is_over {
             to.flush(&mut io.output())?;
         }
-        Ok(moved)
+        Ok(moved || is_over)
     }
 
     /// The leg ended before its message.

@@ -8,7 +8,7 @@ use handfast_observe::cause::Cause;
 use handfast_observe::reason::{Side, Step};
 use handfast_wire::http1::{
     BodyReader, Field, Framing, HeadLimits, HeadProgress, Piece, RequestHead, ResponseHead, Target,
-    parse_request,
+    Underscores, parse_request,
 };
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, Uri};
@@ -110,8 +110,9 @@ pub(crate) fn response_text(response: &Response<()>, has_content: bool) -> Vec<u
 /// The same from text that the strict parser accepts.
 pub(crate) fn request_of_text(text: &[u8], limits: &HeadLimits, scheme: &str) -> Option<Request<()>> {
     let mut fields = Vec::new();
-    // The proxy's own fields come on top of what a client may send.
-    let limits = HeadLimits { head: usize::MAX, fields: usize::MAX, ..*limits };
+    // The proxy's own fields come on top of what a client may send, and the operator may have chosen a name with an underscore.
+    let limits =
+        HeadLimits { head: usize::MAX, fields: usize::MAX, underscores: Underscores::Forward, ..*limits };
     let head = parse_request(text, &mut HeadProgress::default(), &mut fields, &limits).ok()??;
     let path = match head.target {
         Target::Origin(path) => path,
