@@ -1,10 +1,12 @@
-# Six commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
+# Eight commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
 #
 #   make run    start the proxy on its embedded defaults: a quick build, or the release program if it is there and current
 #   make release  build the release program, target/release/handfast
 #   make test   formatting, lints and every test; the last line is the count
 #   make bench  beside its peers, on two quiet cores: 25 minutes. WORK=ecdsa for one work, WORK=counts for counts alone
 #   make lab    the laboratory at length: how exact its path is, what handshakes cost; tables in target/lab/
+#   make garden  doubtful requests through HTTP mode to fourteen servers, which must agree, and h2spec: FRONT=haproxy or nginx for another front
+#   make http-clients  real clients through HTTP mode: curl, Python, Go, Node, Java, gRPC, Chromium; FRONT as above
 #   make mutants  which faults no test would notice, planted one by one: CRATE=handfast-wire, ARGS="--file …/store.rs"
 #
 # CARGO_TARGET_DIR is honoured. Variables: CARGO (which cargo); for make run, PROFILE (quick or release).
@@ -13,7 +15,7 @@ CARGO ?= cargo
 # Where rustup puts its programs; a shell that was open before it was installed does not have it on its path yet.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help run release test bench mutants lab
+.PHONY: help run release test bench mutants lab garden http-clients
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -42,6 +44,19 @@ lab:
 	@scripts/install-missing build test
 	@scripts/install-toolchain
 	@scripts/lab
+
+garden:
+	@scripts/install-missing build garden
+	@scripts/install-toolchain
+	@[ "$(or $(FRONT),handfast)" != handfast ] || $(CARGO) build --release --locked --bin handfast
+	@scripts/garden --front "$(or $(FRONT),handfast)" $(ARGS)
+	@scripts/h2spec --front "$(or $(FRONT),handfast)"
+
+http-clients:
+	@scripts/install-missing build garden
+	@scripts/install-toolchain
+	@[ "$(or $(FRONT),handfast)" != handfast ] || $(CARGO) build --release --locked --bin handfast
+	@scripts/http-clients --front "$(or $(FRONT),handfast)" $(ARGS)
 
 bench:
 	@scripts/install-missing build bench

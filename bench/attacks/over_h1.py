@@ -40,7 +40,8 @@ def slow_body(port):
 
 def slow_reader(port):
     """A large response that is requested and not read."""
-    drip(port, b"GET /bytes?n=50000000 HTTP/1.1\r\nHost: localhost\r\n\r\n", b"", receive_buffer=4096)
+    # Small enough that the backend, on the core of the other client, is soon done with it.
+    drip(port, b"GET /bytes?n=1000000 HTTP/1.1\r\nHost: localhost\r\n\r\n", b"", receive_buffer=4096)
 
 
 ATTACKS = {"slow head": slow_head, "slow body": slow_body, "slow reader": slow_reader}

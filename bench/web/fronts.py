@@ -6,6 +6,7 @@ and the requests that its access log has.
 
 import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -207,7 +208,20 @@ backend = "127.0.0.1:{route.backend}"
         return [str(Path(program).resolve()), "proxy", "-c", config]
 
 
-FRONTS = {front.name: front for front in (Handfast, HAProxy, Nginx)}
+class Naive(Front):
+    """A proxy with faults, HTTP/1 only: the garden must find them."""
+
+    name = "naive"
+
+    def configuration(self):
+        return json.dumps({"log": str(self.log), "certificate": str(self.options["certificate"]),
+                           "routes": [vars(route) for route in self.routes]})
+
+    def command(self, config):
+        return [sys.executable, Path(__file__).parent / "naive.py", config]
+
+
+FRONTS = {front.name: front for front in (Handfast, HAProxy, Nginx, Naive)}
 
 
 def make(name, folder, certificate, options=None):
