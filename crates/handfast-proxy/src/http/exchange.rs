@@ -88,6 +88,7 @@ async fn forward<R: Runtime>(
             Err(fault) => fault,
             Ok(upstream) => {
                 let mut exchange = Exchange::new(connection, request, upstream, R::now());
+                exchange.must_end = client.has_ended() && !exchange.request.is_empty();
                 match exchange.relay::<R>(client).await {
                     Ok(()) => return Ok(exchange.finish::<R>(client)),
                     Err(fault) if exchange.has_begun => {
@@ -216,6 +217,8 @@ struct Exchange<'a, S: Socket> {
     identity: Identity,
     /// Bytes of the head that are sent.
     given: usize,
+    /// The content of the request ended without a byte before this backend was asked: it must receive that end.
+    must_end: bool,
     /// A final response has begun.
     has_begun: bool,
     /// The backend takes no more of the request.
@@ -272,6 +275,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             backend,
             identity,
             given,
+            must_end: false,
             has_begun: false,
             is_refused: false,
             backend_stays: false,
@@ -353,6 +357,9 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         }
         let given = std::mem::replace(&mut self.given, self.request.head.len());
         self.backend.put_head(&self.request.head, given, &mut io.output());
+        if std::mem::take(&mut self.must_end) {
+            self.backend.put_end(&[], &[], &mut io.output())?;
+        }
         let waits = self.content_waits.is_some_and(|until| now < until)
             || (self.request.wants_upgrade && !self.is_stream_tunnel);
         let moved = if client.has_ended() || waits { false } else { client.pump(&mut self.backend, io)? };

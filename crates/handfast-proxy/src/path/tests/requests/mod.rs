@@ -46,7 +46,6 @@ fn requests_of_http2_reach_http1() {
 }
 
 #[test]
-#[ignore = "a backend that closes a kept connection: some schedules end with 504 instead of another attempt"]
 fn requests_of_http2_reach_http2() {
     run(true, true);
 }
