@@ -43,6 +43,7 @@ mod task;
 mod upstream;
 
 pub(crate) use connection::HttpConnection;
+pub(crate) use forward::new_id;
 pub(crate) use h1_backend::Tunnel;
 pub(crate) use session::{Served, serve};
 pub(crate) use task::waker;

@@ -2,6 +2,9 @@
 //!
 //! In: a status, and the request. Out: HTTP/1 text. A client learns the status and the request id; the cause is in the operator's log.
 
+use http::StatusCode;
+use serde_json::json;
+
 use handfast_wire::http1::{Framing, HeadEnd, end_head, push_field};
 
 use crate::http::request::Request;
@@ -22,9 +25,9 @@ impl Answer {
         let id = request.map(|request| &*request.record.id);
         let title = reason(status);
         let (content_type, content) = if request.is_some_and(|request| request.wants_json) {
-            // RFC 9457. An id has no byte that JSON escapes, as `forward.rs` has checked or made it.
-            let id = id.map(|id| format!(",\"request_id\":\"{}\"", escaped(id))).unwrap_or_default();
-            ("application/problem+json", format!("{{\"status\":{status},\"title\":\"{title}\"{id}}}\n"))
+            // RFC 9457.
+            let problem = json!({ "status": status, "title": title, "request_id": id });
+            ("application/problem+json", format!("{problem}\n"))
         } else {
             let id = id.map(|id| format!("request id: {id}\n")).unwrap_or_default();
             ("text/plain; charset=utf-8", format!("{status} {title}\n{id}"))
@@ -60,31 +63,7 @@ impl Answer {
     }
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"")
-}
-
-/// RFC 9110 §15; only those that are sent here.
+/// RFC 9110 §15.
 fn reason(status: u16) -> &'static str {
-    match status {
-        301 => "Moved Permanently",
-        302 => "Found",
-        307 => "Temporary Redirect",
-        308 => "Permanent Redirect",
-        400 => "Bad Request",
-        405 => "Method Not Allowed",
-        408 => "Request Timeout",
-        413 => "Content Too Large",
-        414 => "URI Too Long",
-        417 => "Expectation Failed",
-        421 => "Misdirected Request",
-        431 => "Request Header Fields Too Large",
-        500 => "Internal Server Error",
-        501 => "Not Implemented",
-        502 => "Bad Gateway",
-        503 => "Service Unavailable",
-        504 => "Gateway Timeout",
-        505 => "HTTP Version Not Supported",
-        _ => "Error",
-    }
+    StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Error")
 }

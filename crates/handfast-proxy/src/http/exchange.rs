@@ -22,13 +22,18 @@ use crate::http::connection::HttpConnection;
 use crate::http::content::{Io, Sink, Source};
 use crate::http::fault::Fault;
 use crate::http::h1_backend::{self, Tunnel};
-use crate::http::request::{Action, Refused, Request, note_refused};
+use crate::http::request::{Action, Refused, Request, authenticates_connections, note_refused};
 use crate::http::upstream::{Search, Upstream, policy};
+use crate::worker::services::Chosen;
 
 /// How long the content of a request with `Expect: 100-continue` waits for the backend's word (RFC 9110 §10.1.1).
 const CONTINUE: Duration = Duration::from_secs(1);
 /// Rounds that one exchange may go on before the others of its thread.
 const ROUNDS: u32 = 16;
+/// Responses before the final one. A backend could send them without end.
+const INTERIM: u32 = 64;
+/// How long one exchange may go on before the others of its thread: content can come in many small pieces.
+const TURN: Duration = Duration::from_millis(2);
 /// Content must move with this number of bytes in each [`SLOW_WINDOW`], while its sender or reader is waited for.
 const SLOW_BYTES: u64 = 2400;
 const SLOW_WINDOW: Duration = Duration::from_secs(10);
@@ -78,7 +83,7 @@ async fn forward<R: Runtime>(
     connection: &HttpConnection,
     client: &mut impl Client,
     request: &mut Request,
-    chosen: crate::worker::services::Chosen,
+    chosen: Chosen,
 ) -> Ended<R::Socket> {
     let deadline = R::now().deadline(connection.service.limits.handshake);
     let mut search = Search { connection, chosen, deadline, tried: Vec::new(), may_reuse: true };
@@ -219,6 +224,8 @@ struct Exchange<'a, S: Socket> {
     given: usize,
     /// The content of the request ended without a byte before this backend was asked: it must receive that end.
     must_end: bool,
+    /// Interim responses that have come.
+    interim: u32,
     /// A final response has begun.
     has_begun: bool,
     /// The backend takes no more of the request.
@@ -242,17 +249,14 @@ struct Exchange<'a, S: Socket> {
     window: (Moment, u64),
 }
 
-/// NTLM authenticates a connection, and Negotiate may (RFC 4559 §6): its next request comes by the same one.
+/// Whether the response asks for the authentication of its connection.
 fn is_about_the_connection(head: &ResponseHead<'_>) -> bool {
     let name = match head.status {
         401 => "www-authenticate",
         407 => "proxy-authenticate",
         _ => return false,
     };
-    let is_such = |value: &[u8], scheme: &str| {
-        value.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme.as_bytes()))
-    };
-    head.values(name).any(|value| is_such(value, "ntlm") || is_such(value, "negotiate"))
+    head.values(name).any(authenticates_connections)
 }
 
 enum Turn {
@@ -268,6 +272,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         Upstream { backend, identity, given, is_tied }: Upstream<S>,
         now: Moment,
     ) -> Self {
+        let is_tied = is_tied || request.is_about_the_connection;
         let content_waits = request.expects_continue.then(|| now + CONTINUE);
         Self {
             connection,
@@ -276,6 +281,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             identity,
             given,
             must_end: false,
+            interim: 0,
             has_begun: false,
             is_refused: false,
             backend_stays: false,
@@ -296,10 +302,13 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         loop {
             let mut rounds = 0;
             {
+                let began = R::now();
                 let mut lent = self.connection.lend();
                 let mut io = lent.io(&self.connection.waker);
                 while rounds < ROUNDS {
-                    match self.turn(client, &mut io, R::now())? {
+                    let now = R::now();
+                    match self.turn(client, &mut io, now)? {
+                        Turn::Moved if now.since(began) >= TURN => rounds = ROUNDS,
                         Turn::Moved => rounds += 1,
                         Turn::Blocked => break,
                         Turn::Done => return Ok(()),
@@ -377,24 +386,19 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         io: &mut Io<'_>,
         now: Moment,
     ) -> Result<bool, Fault> {
-        let mut moved = false;
-        while !self.has_begun && !self.is_tunnel && client.accepts(io)? {
-            if !self.backend.read_head(io)? {
-                break;
-            }
-            moved = true;
-            while !self.has_begun && !self.is_tunnel && self.take_head(client, io, now)? {}
-            if !self.has_begun {
-                // A final head goes with the content that came with it.
-                client.flush(&mut io.output())?;
-            }
-            if !self.has_begun && !self.is_tunnel && self.backend.is_over() {
-                let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::CLOSED_EARLY);
-                let reason = reason.because("before its response");
-                return Err(Fault::of(reason));
-            }
+        if !client.accepts(io)? || !self.backend.read_head(io)? {
+            return Ok(false);
         }
-        Ok(moved)
+        while !self.has_begun && !self.is_tunnel && self.take_head(client, io, now)? {}
+        if !self.has_begun {
+            // A final head goes with the content that came with it.
+            client.flush(&mut io.output())?;
+        }
+        if !self.has_begun && !self.is_tunnel && self.backend.is_over() {
+            let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::CLOSED_EARLY);
+            return Err(Fault::of(reason.because("before its response")));
+        }
+        Ok(true)
     }
 
     /// Takes a head, if it has come whole.
@@ -425,6 +429,11 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             return Err(Fault::of(reason));
         }
         let is_final = !head.is_interim();
+        self.interim += u32::from(!is_final);
+        if self.interim > INTERIM {
+            let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse);
+            return Err(Fault::of(reason.because(format!("more than {INTERIM} interim responses"))));
+        }
         let mut framing = Framing::None;
         if is_final {
             self.request.record.status = Some(head.status);

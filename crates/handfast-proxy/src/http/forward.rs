@@ -133,8 +133,8 @@ pub(super) fn websocket_key() -> String {
     format!("{}A==", &new_id()[11..])
 }
 
-/// A request id of ours.
-pub(super) fn new_id() -> Box<str> {
+/// An identifier of a request, or of a connection: 32 hexadecimal digits.
+pub(crate) fn new_id() -> Box<str> {
     thread_local! {
         // The standard library's keys come from the kernel, so no two threads begin with the same number.
         static NEXT: Cell<(u64, u64)> = Cell::new((RandomState::new().build_hasher().finish(), 0));

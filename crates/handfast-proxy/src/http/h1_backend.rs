@@ -17,6 +17,9 @@ use crate::http::connection::HttpConnection;
 use crate::http::content::{Incoming, Io, Outgoing, Output, Sink, Source, flush};
 use crate::http::fault::Fault;
 
+/// Reads that may bring no content while a connection waits.
+const EMPTY_READS: usize = 16;
+
 /// A connection to a backend.
 #[derive(Debug)]
 pub(crate) struct Connection<S> {
@@ -53,8 +56,8 @@ where
     }
 
     fn is_idle(&mut self, scratch: &mut Scratch) -> bool {
-        // Tickets may come at any time; content without a request is a response to nothing.
-        loop {
+        // Tickets may come at any time; content without a request is a response to nothing, and records without end are no waiting.
+        for _ in 0..EMPTY_READS {
             match self.leg.read(scratch, false) {
                 Ok(got) if !got.moved => return !self.leg.is_full(),
                 Ok(got) if got.length > 0 || got.failed.is_some() || self.leg.has_ended() => return false,
@@ -62,6 +65,7 @@ where
                 Err(_) => return false,
             }
         }
+        false
     }
 
     fn close(self: Box<Self>, scratch: &mut Scratch) {

@@ -18,6 +18,16 @@ use crate::http::fault::Fault;
 use crate::http::request::{Refused, Request};
 use crate::worker::waiting_client;
 
+/// What a read for a head found.
+#[derive(Debug)]
+pub(crate) enum HeadRead {
+    Whole(Box<Request>),
+    /// Something came, and more must.
+    Part,
+    /// Nothing came.
+    Nothing,
+}
+
 /// A client's connection in HTTP/1.
 #[derive(Debug)]
 pub(crate) struct Http1Client<S> {
@@ -36,7 +46,7 @@ impl<S: Socket> Http1Client<S> {
         Self { leg, incoming, outgoing, progress: HeadProgress::default(), head_began: Moment::NEVER }
     }
 
-    /// Reads a request's head, as far as it has come; `None`: more must come.
+    /// Reads once for a request's head; see [`HeadRead`].
     ///
     /// **Errors**: with the request, if its head was accepted.
     pub(crate) fn read_request(
@@ -44,27 +54,19 @@ impl<S: Socket> Http1Client<S> {
         connection: &HttpConnection,
         io: &mut Io<'_>,
         now: Moment,
-    ) -> Result<Option<Request>, Refused> {
-        loop {
-            match self.incoming.read_head(&mut self.leg, io) {
-                Ok(true) => {}
-                Ok(false) => return Ok(None),
-                Err(fault) => return Err(fault.into()),
-            }
-            if self.incoming.input.is_empty() {
-                // The end of the connection, or a record without content.
-                if self.leg.has_ended() {
-                    return Ok(None);
-                }
-                continue;
-            }
-            if self.head_began == Moment::NEVER {
-                self.head_began = now;
-            }
-            if let Some(request) = self.parse(connection, io, now)? {
-                return Ok(Some(request));
-            }
+    ) -> Result<HeadRead, Refused> {
+        if !self.incoming.read_head(&mut self.leg, io)? {
+            return Ok(HeadRead::Nothing);
         }
+        if self.incoming.input.is_empty() {
+            // The end of the connection, or a record without content.
+            return Ok(HeadRead::Part);
+        }
+        if self.head_began == Moment::NEVER {
+            self.head_began = now;
+        }
+        let request = self.parse(connection, io, now)?;
+        Ok(request.map_or(HeadRead::Part, |request| HeadRead::Whole(Box::new(request))))
     }
 
     fn parse(

@@ -21,6 +21,8 @@ use crate::http::request::Request;
 /// Content that is asked room for at once, and most that is passed on before it is sent.
 const PIECE: usize = 16_384;
 const BATCH: usize = 65_536;
+/// DATA frames that are passed on before the response has its turn; each may be a single byte.
+const PIECES: usize = 256;
 
 /// Content that comes by a stream.
 #[derive(Debug)]
@@ -48,7 +50,9 @@ impl StreamIn {
         let mut context = Context::from_waker(io.waker);
         let mut taken = 0;
         let mut moved = false;
-        while !self.ended && taken < BATCH {
+        let mut pieces = 0;
+        while !self.ended && taken < BATCH && pieces < PIECES {
+            pieces += 1;
             match self.stream.poll_data(&mut context) {
                 Poll::Pending => break,
                 Poll::Ready(Some(Ok(data))) => {

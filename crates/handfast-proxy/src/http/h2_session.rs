@@ -54,6 +54,8 @@ const RESET_WINDOW: Duration = Duration::from_secs(10);
 const STREAMS: u64 = 10_000;
 const AGE: Duration = Duration::from_secs(3600);
 
+/// How long a client without requests has to end its connection, once it was asked to.
+const GOODBYE: Duration = Duration::from_secs(5);
 /// How long, and for how much, a request is read on after its response.
 const DRAIN: Duration = Duration::from_secs(1);
 const DRAIN_BYTES: u64 = 65_536;
@@ -206,7 +208,7 @@ where
             return CloseReason::new(Step::Relay, Side::Client, Cause::Http2)
                 .because("it resets its requests");
         }
-        let idle = idle_since + connection.http.model.timeouts.idle;
+        let idle = idle_since + if says_goodbye { GOODBYE } else { connection.http.model.timeouts.idle };
         let is_old = count >= STREAMS || now >= began + AGE || connection.closes(now);
         if !says_goodbye && (is_old || (streams.open.get() == 0 && now >= idle)) {
             // Two GOAWAYs (RFC 9113 §6.8): the second one comes when the client has seen the first.

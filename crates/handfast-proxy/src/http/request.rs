@@ -30,6 +30,8 @@ pub(crate) struct Request {
     pub(crate) wants_upgrade: bool,
     pub(crate) is_head: bool,
     pub(crate) is_idempotent: bool,
+    /// Whether it authenticates the connection that it comes by, and not itself.
+    pub(crate) is_about_the_connection: bool,
     /// Whether errors are reported in the way of gRPC.
     pub(crate) is_grpc: bool,
     /// Whether the client prefers errors as JSON.
@@ -94,10 +96,6 @@ impl Request {
         let action = action(head, path, connection, &mut record);
         let mut text = Vec::with_capacity(head.length + forward::ROOM);
         forward::write_head(&mut text, head, connection, &record.id);
-        let begins_with = |name: &str, value: &[u8]| {
-            head.values(name)
-                .any(|text| text.get(..value.len()).is_some_and(|start| start.eq_ignore_ascii_case(value)))
-        };
         let request = Self {
             head: text,
             action,
@@ -108,7 +106,8 @@ impl Request {
             wants_upgrade: head.upgrade.is_some(),
             is_head: head.method == Method::HEAD,
             is_idempotent: head.method.is_idempotent(),
-            is_grpc: begins_with("content-type", b"application/grpc"),
+            is_about_the_connection: head.values("authorization").any(authenticates_connections),
+            is_grpc: head.values("content-type").any(|value| begins_with(value, b"application/grpc")),
             wants_json: head.values("accept").any(|value| value.windows(4).any(|part| part == b"json")),
             record,
             thread: Rc::clone(&connection.thread),
@@ -143,6 +142,17 @@ impl Request {
     pub(crate) fn method(&self) -> Method<'static> {
         if self.is_head { Method::HEAD } else { Method::GET }
     }
+}
+
+/// Whether a value begins with these letters, in any case.
+fn begins_with(value: &[u8], start: &[u8]) -> bool {
+    value.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start))
+}
+
+/// NTLM authenticates a connection, and Negotiate may (RFC 4559 §6), with or without a challenge before: its next request comes by the
+/// same one, and that of no other client does.
+pub(crate) fn authenticates_connections(value: &[u8]) -> bool {
+    begins_with(value, b"ntlm") || begins_with(value, b"negotiate")
 }
 
 /// A request whose task panicked, or was dropped with its thread, has ended too.
@@ -216,6 +226,10 @@ fn action(
 
 /// The same host and path by https, on its default port.
 fn location(head: &RequestHead<'_>, path: &[u8]) -> Vec<u8> {
-    let path = if path.first() == Some(&b'/') { path } else { b"/" };
-    [b"https://", head.host.name, path].concat()
+    let (root, path): (&[u8], _) = match path.first() {
+        Some(b'/') => (b"", path),
+        Some(b'?') => (b"/", path),
+        _ => (b"/", &[][..]),
+    };
+    [b"https://", head.host.name, root, path].concat()
 }

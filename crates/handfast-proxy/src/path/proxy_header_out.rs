@@ -3,14 +3,12 @@
 //! In: a connection whose client is known, with its handshake behind it. Out: bytes to send in one write with the first ones;
 //! none where the service sends no header. Made once for a connection, whichever backend takes it.
 
-use std::cell::Cell;
-use std::hash::{BuildHasher, Hasher, RandomState};
-
 use handfast_leg::Socket;
 use handfast_tls::session::{Agreed, Session, Verdict};
 use handfast_tls::subject::common_name;
 use handfast_wire::proxy_header::{Tls, Version, Writer, tlv, write_v1};
 
+use crate::http::new_id;
 use crate::path::connection::Connection;
 use handfast_config::model::SentCertificate;
 use handfast_leg::runtime::Runtime;
@@ -57,13 +55,7 @@ fn unique_id(record: &Record) -> Box<[u8]> {
     if let Some(id) = record.unique_id() {
         return id[..id.len().min(tlv::UNIQUE_ID_LIMIT)].into();
     }
-    thread_local! {
-        // The standard library's keys come from the kernel, so no two threads begin with the same number.
-        static NEXT: Cell<(u64, u64)> = Cell::new((RandomState::new().build_hasher().finish(), 0));
-    }
-    let (thread, number) = NEXT.get();
-    NEXT.set((thread, number.wrapping_add(1)));
-    format!("{thread:016x}{number:016x}").into_bytes().into()
+    new_id().into_boxed_bytes()
 }
 
 /// Adds what TLS did with the client.

@@ -152,13 +152,20 @@ impl WorkerContext {
 
     /// Whether the service is still configured, in whichever version.
     pub(crate) fn has_service(&self, service: &ThreadService) -> bool {
-        self.state.borrow().services.iter().any(|known| known.name == service.name)
+        let services = &self.state.borrow().services;
+        // It rarely has another place after a reload.
+        services.get(service.index).is_some_and(|known| known.name == service.name)
+            || services.iter().any(|known| known.name == service.name)
     }
 
     pub(crate) fn install(&self, state: Rc<ThreadState>) {
-        *self.state.borrow_mut() = state;
-        // Connections keep the state they have, so only these are woken, however many those are.
+        let before = self.state.replace(state);
+        // Connections keep the state they have, so only these are woken, however many those are …
         self.acceptors.borrow().iter().for_each(|task| task.wake());
+        // … unless idle ones have to end because their service is gone.
+        if before.services.iter().any(|service| service.http.is_some() && !self.has_service(service)) {
+            engine::wake_all();
+        }
     }
 
     /// The present task accepts from now on.
