@@ -43,7 +43,7 @@ pub struct Record {
     pub bytes_to_backend: u64,
     /// Plaintext bytes from backend to client whose records the client's socket took.
     pub bytes_to_client: u64,
-    /// HTTP requests that have lines of their own.
+    /// HTTP requests that have separate lines.
     pub requests: u64,
     /// Iterations of the relay loop that were woken and moved nothing.
     pub idle_turns: u32,

@@ -47,7 +47,7 @@ pub struct BackendSet {
 
 impl Service {
     /// The routes of the service. The first one is the service itself, then come its rules, then the routes for requests that have
-    /// backends of their own ([`Service::request_routes`]), each in the order written.
+    /// their own backends ([`Service::request_routes`]), each in the order written.
     ///
     /// **Cost**: for each rule, a search among the settings that differ.
     pub fn routes(&self) -> Vec<Route> {

@@ -78,7 +78,7 @@ type ByIdentity<T> = HashMap<Key, (Identity, Vec<T>)>;
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     kept: RefCell<ByIdentity<Kept>>,
-    /// Connections that serve several requests at once. They have tasks of their own, which end them.
+    /// Connections that serve several requests at once. Separate tasks serve and end them.
     shared: RefCell<ByIdentity<Rc<dyn Any>>>,
     /// The task of [`Pool::wait_until_used`], while it waits.
     sleeper: Cell<Option<TaskHandle>>,

@@ -68,7 +68,7 @@ pub(crate) trait Source {
     fn has_ended(&self) -> bool;
 }
 
-/// Takes content that nobody needs.
+/// Drops content.
 #[derive(Debug, Default)]
 pub(crate) struct Discard {
     pub(crate) bytes: u64,

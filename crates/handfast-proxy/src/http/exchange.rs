@@ -42,7 +42,7 @@ const SLOW_WINDOW: Duration = Duration::from_secs(10);
 pub(crate) enum Outcome<S: Socket> {
     /// The client's connection can carry another one.
     KeepOpen,
-    /// The response is complete, and the client was told that it is the last one.
+    /// The response is complete, and it announced that it is the last one.
     Close,
     /// The protocol was changed.
     Tunnel(Tunnel<S>),
@@ -124,7 +124,7 @@ async fn forward<R: Runtime>(
     }
 }
 
-/// Sends a response of our own. The connection stays open if the request has come whole and nobody broke a rule.
+/// Sends a response of our own. The connection stays open if the request has come whole and broke no rule.
 async fn answer_with<R: Runtime>(
     connection: &HttpConnection,
     client: &mut impl Client,

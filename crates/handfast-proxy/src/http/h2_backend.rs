@@ -1,4 +1,4 @@
-//! A backend that speaks HTTP/2: a connection that many requests share, with a task of its own, and one request on it.
+//! A backend that speaks HTTP/2: a connection that many requests share, with a separate task, and one request on it.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -282,7 +282,7 @@ impl Http2Backend {
         }
     }
 
-    /// The text has a framing of its own; that of the stream decides.
+    /// The framing of the stream decides, not that of the text.
     pub(crate) fn begin_content(&mut self, head: usize, _: Framing, _: &HeadLimits) {
         self.incoming.input.drain(..head);
         self.progress = HeadProgress::default();

@@ -60,7 +60,7 @@ const GOODBYE: Duration = Duration::from_secs(5);
 const DRAIN: Duration = Duration::from_secs(1);
 const DRAIN_BYTES: u64 = 65_536;
 
-/// What the tasks of a connection's streams tell it.
+/// What the tasks of streams report to their connection.
 #[derive(Debug)]
 struct Streams {
     open: Cell<usize>,
@@ -114,7 +114,7 @@ where
         _ => reason,
     };
     if matches!(reason.cause, Cause::HttpClosed | Cause::Http2) {
-        // Streams have ends of their own, so this is none of theirs; what breaks now says nothing.
+        // Each stream has a separate end, so this is none of theirs; what breaks now says nothing.
         let _ = leg.send_close(&mut connection.thread.scratch.borrow_mut().records, false);
     }
     (leg, reason)

@@ -99,7 +99,7 @@ fn ways(reason: &CloseReason, delivers: bool, told: bool) -> (Way, Way) {
         (_, Cause::Finished, _) => (Way::InOrder, Way::InOrder),
         // close_notify is with the client already.
         (_, Cause::BackendEnded | Cause::HttpClosed, _) => (Way::EndFirst, abort),
-        // The client has our GOAWAY, or spoke no HTTP/2; streams have ends of their own.
+        // The client has our GOAWAY, or spoke no HTTP/2; each stream has a separate end.
         (_, Cause::Http2, Side::Client) => (Way::EndFirst, abort),
         // Too many from one address: reset at once, so that one address does not use up what others wait for.
         (Step::Accept, _, _) => (Way::AtOnce, Way::AtOnce),

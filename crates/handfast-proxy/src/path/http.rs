@@ -46,7 +46,7 @@ impl Requests {
         record.bytes_to_backend = of_all.totals.to_backends.get();
         match served {
             Served::Ended(reason) => {
-                // A tunnel has a line of its own: its bytes are in no request's.
+                // A tunnel has a separate line: its bytes are in no request's.
                 record.requests = of_all.totals.requests.get();
                 record.seconds.relay = R::now().since(began);
                 reason

@@ -14,7 +14,7 @@ pub(crate) struct ThreadHttp {
     pub(crate) table: RequestTable,
     /// By the index that the table finds.
     pub(crate) routes: Vec<ThreadRequestRoute>,
-    /// Clients that name clients of their own.
+    /// Clients that are proxies and name their own clients.
     pub(crate) trusted: Option<TrustedSenders>,
     /// Connections that this thread keeps for each backend.
     connections: usize,
