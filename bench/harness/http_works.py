@@ -43,7 +43,7 @@ def parity(contestants):
     found = {}
     for front in contestants:
         connection = h1.Connection(front.routes[0].tls, tls=True)
-        connection.send(b"GET /1k HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        connection.send(b"GET /1k HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = connection.response(5)
         connection.close()
         if not answer or answer.status != 200 or answer.body != CONTENT.encode():
@@ -144,12 +144,12 @@ def one_request(front, version):
     """A connection after one request."""
     if version == "h2":
         peer = Peer(front.routes[0].tls)
-        peer.send(headers(1, request(b"/1k", authority=b"127.0.0.1")))
+        peer.send(headers(1, request(b"/1k", authority=b"localhost")))
         if peer.wait(1)["status"] != 200:
             raise Failed(f"{front.label}: no 200 over HTTP/2")
         return peer
     connection = h1.Connection(front.routes[0].tls, tls=True)
-    connection.send(b"GET /1k HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    connection.send(b"GET /1k HTTP/1.1\r\nHost: localhost\r\n\r\n")
     answer = connection.response(5)
     if not answer or answer.status != 200:
         raise Failed(f"{front.label}: no 200 over HTTP/1.1")
@@ -177,7 +177,7 @@ def tunnels(bench, label, count, rounds):
 def tunnel(front):
     key = base64.b64encode(b"0" * 16)
     connection = h1.Connection(front.routes[0].tls, tls=True)
-    connection.send(b"GET /ws HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    connection.send(b"GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
                     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key + b"\r\n\r\n")
     answer = connection.response(5)
     if not answer or answer.status != 101:

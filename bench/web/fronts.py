@@ -191,9 +191,10 @@ backend = "127.0.0.1:{route.backend}"
     def configuration(self):
         log = self.log if self.options["log"] else "off"
         text = (f'[process]\nthreads = {self.options["threads"]}\n[admin]\nlisten = "off"\n[access-log]\nto = "{log}"\n')
-        mode = 'mode = "http"' if self.options["mode"] == "http" else ""
+        # As many requests for each connection to the backend as the other fronts are told.
+        mode = 'mode = "http"\n[service.http]\npool-requests = 1000000' if self.options["mode"] == "http" else ""
         for route in self.routes:
-            version = '\n[service.http]\nbackend-version = "h2"' if route.backend_h2 and mode else ""
+            version = '\nbackend-version = "h2"' if route.backend_h2 and mode else ""
             for name, port, clients in (
                 (f"{route.name}-plain", route.plain, "client-tls = false"),
                 (f"{route.name}-tls", route.tls, f'certificate = "{self.options["certificate"]}"'),

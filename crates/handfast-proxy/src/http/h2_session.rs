@@ -50,8 +50,8 @@ const LOCAL_RESETS: usize = 128;
 /// Requests of one connection that its client may take back in this time.
 const RESETS: u32 = 100;
 const RESET_WINDOW: Duration = Duration::from_secs(10);
-/// After this many requests, or this age, the client is asked to make a new connection.
-const STREAMS: u64 = 10_000;
+/// After this time the client is asked to make a new connection. The number of requests has no bound: load testers take the end of a
+/// connection for a failure, and a request leaves nothing behind.
 const AGE: Duration = Duration::from_secs(3600);
 
 /// How long a client without requests has to end its connection, once it was asked to.
@@ -174,17 +174,16 @@ where
     R::Socket: 'static,
 {
     let began = R::now();
-    let mut count: u64 = 0;
+    let mut is_reused = false;
     let mut idle_since = began;
     let mut says_goodbye = false;
     loop {
         let mut context = Context::from_waker(&connection.waker);
         match h2.poll_accept(&mut context) {
             Poll::Ready(Some(Ok((head, respond)))) => {
-                if count > 0 {
+                if std::mem::replace(&mut is_reused, true) {
                     connection.service.metrics.client_connection_reused();
                 }
-                count += 1;
                 accept::<R>(connection, streams, head, respond);
                 idle_since = R::now();
                 continue;
@@ -209,7 +208,7 @@ where
                 .because("it resets its requests");
         }
         let idle = idle_since + if says_goodbye { GOODBYE } else { connection.http.model.timeouts.idle };
-        let is_old = count >= STREAMS || now >= began + AGE || connection.closes(now);
+        let is_old = now >= began + AGE || connection.closes(now);
         if !says_goodbye && (is_old || (streams.open.get() == 0 && now >= idle)) {
             // Two GOAWAYs (RFC 9113 §6.8): the second one comes when the client has seen the first.
             says_goodbye = true;
