@@ -25,6 +25,8 @@ use crate::socket::Socket;
 
 /// Reads in one call that may bring no plaintext: a peer can send records without content faster than they are read.
 const EMPTY_READS: usize = 16;
+/// What a read counts for at least, of the [`READ`] bytes after which its reader waits: it costs something, whatever it brings.
+const LEAST_READ: usize = READ / 32;
 
 /// One leg's plaintext in both directions. Dropping it aborts the connection, unless the leg is taken out and ended.
 pub struct Pipe<S = Stream, T = Box<dyn Session>> {
@@ -33,6 +35,8 @@ pub struct Pipe<S = Stream, T = Box<dyn Session>> {
     scratch: Rc<RefCell<Scratch>>,
     /// Plaintext that its reader had no room for, at most one read.
     unread: Buffer,
+    /// Bytes that were read since its reader last waited.
+    passed: usize,
     broken: Option<Box<Broken>>,
 }
 
@@ -50,7 +54,7 @@ impl<S, T> fmt::Debug for Pipe<S, T> {
 impl<S: Socket, T: Session> Pipe<S, T> {
     /// A pipe over an established leg. `unread`: plaintext that was read from it before, as during the handshake.
     pub fn new(leg: Leg<S, T>, scratch: Rc<RefCell<Scratch>>, unread: &[u8]) -> Self {
-        let mut pipe = Self { leg, scratch, unread: Buffer::default(), broken: None };
+        let mut pipe = Self { leg, scratch, unread: Buffer::default(), passed: 0, broken: None };
         pipe.unread.extend(unread);
         pipe
     }
@@ -84,6 +88,8 @@ impl<S: Socket, T: Session> Pipe<S, T> {
     ///
     /// **Errors**: the leg broke; also when its stream ended without close_notify, which an attacker can forge (RFC 9846 §6.1).
     /// What came before is passed on first. **Cost**: a read, and a copy of what exceeds `most`; 16 reads where they bring no plaintext.
+    /// **Fairness**: after [`READ`] bytes it is "not yet" once and wakes its task, so that a reader that reads until nothing is there lets
+    /// others have their turn.
     pub fn poll_read(
         &mut self,
         context: &Context<'_>,
@@ -112,12 +118,18 @@ impl<S: Socket, T: Session> Pipe<S, T> {
         scratch: &mut Scratch,
     ) -> Poll<Result<usize, Broken>> {
         self.check()?;
+        if self.passed >= READ {
+            return self.gives_way(context);
+        }
         for _ in 0..EMPTY_READS {
             if self.leg.has_ended() {
                 return Poll::Ready(Ok(0));
             }
             let got = match self.leg.read(scratch, false) {
-                Ok(got) if !got.moved => return Poll::Pending,
+                Ok(got) if !got.moved => {
+                    self.passed = 0;
+                    return Poll::Pending;
+                }
                 Ok(got) => got,
                 Err(broken) => return Poll::Ready(Err(self.breaks(broken))),
             };
@@ -126,6 +138,7 @@ impl<S: Socket, T: Session> Pipe<S, T> {
                 self.breaks(broken);
             }
             if got.length > 0 {
+                self.passed += got.length.max(LEAST_READ);
                 let plaintext = self.leg.plaintext(&scratch.received, &scratch.plaintext, got.length);
                 let (now, later) = plaintext.split_at(most.min(got.length));
                 put(now);
@@ -134,7 +147,12 @@ impl<S: Socket, T: Session> Pipe<S, T> {
             }
             self.check()?;
         }
-        // The other tasks of the thread come first; no event announces what is there already.
+        self.gives_way(context)
+    }
+
+    /// The other tasks of the thread come first; no event announces what is there already.
+    fn gives_way<V>(&mut self, context: &Context<'_>) -> Poll<V> {
+        self.passed = 0;
         context.waker().wake_by_ref();
         Poll::Pending
     }

@@ -12,6 +12,7 @@
 //! | a client's connection: requests one after the other | `session.rs` |
 //! | an HTTP/2 client's connection: a task for each request | `h2_session.rs` |
 //! | one request, from its head to the end of its response | `exchange.rs` |
+//! | … and what moves between its client and its backend | `relay.rs` |
 //! | what is known of a request, and what its backend receives | `request.rs`, `forward.rs` |
 //! | a connection to a backend for a request | `upstream.rs` |
 //! | where content comes from, and where it goes | `content.rs` |
@@ -37,6 +38,7 @@ mod h2_backend;
 mod h2_client;
 mod h2_heads;
 mod h2_session;
+mod relay;
 mod request;
 mod session;
 mod task;

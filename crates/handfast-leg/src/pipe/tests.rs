@@ -236,3 +236,22 @@ fn records_without_plaintext_do_not_occupy_the_thread() {
     assert!(is_reset(write(&mut noisy, "more")));
     assert_eq!(noisy.leg.socket_mut().asked.len(), EMPTY_READS, "an alert is not looked for without end");
 }
+
+/// A peer can send faster than its reader reads, and its reader may read until nothing is there.
+#[test]
+fn a_reader_that_reads_on_gives_way() {
+    let mut pipe = reading(plain(Side::Client), &["x"; 80]);
+    let mut counts = Vec::new();
+    let mut count = 0;
+    while counts.iter().sum::<usize>() + count < 80 {
+        let (outcome, wakes) = with_context(|context| pipe.poll_read(context, 9, |_| {}));
+        match outcome {
+            Poll::Ready(read) => count += read.expect("it is data"),
+            Poll::Pending => {
+                assert_eq!(wakes, 1, "no event comes for what is there already");
+                counts.push(std::mem::take(&mut count));
+            }
+        }
+    }
+    assert_eq!((counts, count), (vec![32, 32], 16));
+}

@@ -8,7 +8,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
@@ -71,8 +71,8 @@ struct Kept {
     until: Moment,
 }
 
-/// Values for each identity, which keeps its place in memory.
-type ByIdentity<T> = HashMap<Key, (Identity, Vec<T>)>;
+/// Values for each identity, which keeps its place in memory. They are few, so that comparing keys is less work than hashing one.
+type ByIdentity<T> = BTreeMap<Key, (Identity, Vec<T>)>;
 
 /// The connections of one thread.
 #[derive(Debug, Default)]

@@ -3,7 +3,6 @@
 use std::fmt::Debug;
 
 use handfast_leg::Socket;
-use handfast_tls::buffer::Scratch;
 use handfast_wire::http1::{Field, Framing, HeadLimits, HeadProgress};
 
 use crate::backends::endpoint::InUse;
@@ -11,6 +10,7 @@ use crate::http::content::{Io, Output, Sink, Source};
 use crate::http::fault::Fault;
 use crate::http::h1_backend::{Http1Backend, Tunnel};
 use crate::http::h2_backend::Http2Backend;
+use crate::worker::context::HttpBuffers;
 
 /// A request at its backend.
 #[derive(Debug)]
@@ -107,17 +107,14 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         }
     }
 
-    /// Keeps its connection for the next request, if it can serve one.
-    pub(crate) fn keep(self, is_kept: impl FnOnce(Http1Backend<S>, &mut Scratch), scratch: &mut Scratch) {
-        if let Self::Http1(backend) = self {
-            is_kept(*backend, scratch);
-        }
-    }
-
-    /// Ends a connection that is in a clean state, where it serves one request at a time.
-    pub(crate) fn close(self, scratch: &mut Scratch) {
-        if let Self::Http1(backend) = self {
-            backend.close(scratch);
+    /// The connection, where it serves one request at a time. The thread gets the buffer of its head back.
+    pub(crate) fn into_http1(self, buffers: &mut HttpBuffers) -> Option<Box<Http1Backend<S>>> {
+        match self {
+            Self::Http1(mut backend) => {
+                backend.incoming.give_back(buffers);
+                Some(backend)
+            }
+            Self::Http2(_) => None,
         }
     }
 

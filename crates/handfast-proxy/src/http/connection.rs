@@ -27,6 +27,8 @@ pub(crate) struct HttpConnection {
     /// The route of requests that no other route takes.
     pub(crate) chosen: Chosen,
     pub(crate) facts: Rc<ConnectionFacts>,
+    /// The client's address as text, for its backends; `None`: a unix socket.
+    pub(crate) client_address: Option<Rc<str>>,
     /// Whether the client is a proxy that names its own clients.
     pub(crate) is_trusted: bool,
     /// Of the certificate that the client has seen.

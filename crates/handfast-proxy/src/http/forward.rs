@@ -2,10 +2,11 @@
 //!
 //! Fields of the client with these names are removed first; they are continued only if the client is a proxy that is trusted.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::{IpAddr, SocketAddr};
 
+use data_encoding::HEXLOWER;
 use handfast_wire::http1::{
     Field, HeadEnd, Kind, RequestHead, end_head, push_field, write_fields, write_request_line,
 };
@@ -58,25 +59,25 @@ fn keep_others(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConne
 
 fn x_forwarded(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnection) {
     let [for_, proto, host] = CONTINUED;
+    let client = connection.client_address.as_deref().unwrap_or_default().as_bytes();
     let mut chain = earlier(head, connection, for_);
-    if let Some(client) = connection.facts.client {
-        add(&mut chain, client.ip().to_canonical().to_string().as_bytes());
-    }
     if !chain.is_empty() {
-        push(out, for_, &chain);
+        add(&mut chain, client);
     }
-    let first = |name, own: &[u8]| {
+    let continued = if chain.is_empty() { client } else { &chain };
+    if !continued.is_empty() {
+        push(out, for_, continued);
+    }
+    for (name, own) in [(proto, connection.scheme().as_bytes()), (host, head.host.text)] {
         let sent = earlier(head, connection, name);
-        if sent.is_empty() { own.to_vec() } else { sent }
-    };
-    push(out, proto, &first(proto, connection.scheme().as_bytes()));
-    push(out, host, &first(host, head.host.text));
+        push(out, name, if sent.is_empty() { own } else { &sent });
+    }
 }
 
 /// RFC 7239 §4.
 fn forwarded(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnection) {
     let mut chain = earlier(head, connection, "Forwarded");
-    let client = connection.facts.client.map_or_else(|| "unknown".into(), node);
+    let client = connection.client_address.as_deref().map_or(Cow::Borrowed("unknown"), node);
     let mut element = format!("for={client};proto={}", connection.scheme()).into_bytes();
     element.extend_from_slice(b";host=\"");
     element.extend_from_slice(head.host.text);
@@ -86,11 +87,8 @@ fn forwarded(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnect
 }
 
 /// RFC 7239 §6: an IPv6 address is in brackets and quoted.
-fn node(client: SocketAddr) -> String {
-    match client.ip().to_canonical() {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("\"[{address}]\""),
-    }
+fn node(address: &str) -> Cow<'_, str> {
+    if address.contains(':') { format!("\"[{address}]\"").into() } else { address.into() }
 }
 
 /// The values that a trusted proxy sent, joined as one list (RFC 9110 §5.2).
@@ -141,5 +139,5 @@ pub(crate) fn new_id() -> Box<str> {
     }
     let (thread, number) = NEXT.get();
     NEXT.set((thread, number.wrapping_add(1)));
-    format!("{thread:016x}{number:016x}").into()
+    HEXLOWER.encode(&(u128::from(thread) << 64 | u128::from(number)).to_be_bytes()).into()
 }

@@ -66,7 +66,7 @@ impl<S: Socket> Http1Client<S> {
             self.head_began = now;
         }
         let request = self.parse(connection, io, now)?;
-        Ok(request.map_or(HeadRead::Part, |request| HeadRead::Whole(Box::new(request))))
+        Ok(request.map_or(HeadRead::Part, HeadRead::Whole))
     }
 
     fn parse(
@@ -74,7 +74,7 @@ impl<S: Socket> Http1Client<S> {
         connection: &HttpConnection,
         io: &mut Io<'_>,
         now: Moment,
-    ) -> Result<Option<Request>, Refused> {
+    ) -> Result<Option<Box<Request>>, Refused> {
         let limits = &connection.http.model.head;
         let mut fields = std::mem::take(&mut io.buffers.fields);
         let parsed = parse_request(&self.incoming.input, &mut self.progress, &mut fields, limits);

@@ -34,10 +34,11 @@ use http::Request as Head;
 use crate::http::client::Client;
 use crate::http::connection::HttpConnection;
 use crate::http::content::{Discard, Sink, Source};
-use crate::http::exchange::{self, Outcome};
+use crate::http::exchange;
 use crate::http::fault::{Fault, at_rest};
 use crate::http::h2_client::{Http2Client, StreamIn};
 use crate::http::h2_heads;
+use crate::http::relay::Outcome;
 use crate::http::request::{Refused, Request};
 use crate::http::task::waker;
 
@@ -314,7 +315,7 @@ async fn drain<R: Runtime>(connection: &HttpConnection, client: &mut Http2Client
     }
 }
 
-fn parse(connection: &HttpConnection, text: &[u8]) -> Result<Request, Refused> {
+fn parse(connection: &HttpConnection, text: &[u8]) -> Result<Box<Request>, Refused> {
     let mut fields = Vec::new();
     match parse_request(text, &mut HeadProgress::default(), &mut fields, &connection.http.model.head) {
         Err(error) => Err(Fault::message(Step::Hello, &error).into()),

@@ -51,8 +51,8 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    pub(crate) fn new(request: Option<Request>, fault: Fault) -> Self {
-        Self { request: request.map(Box::new), fault: Box::new(fault) }
+    pub(crate) fn new(request: Option<Box<Request>>, fault: Fault) -> Self {
+        Self { request, fault: Box::new(fault) }
     }
 }
 
@@ -80,7 +80,7 @@ impl Request {
         connection: &HttpConnection,
         protocol: HttpVersion,
         hello: Duration,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Box<Self>, Refused> {
         let id = forward::request_id(head, connection);
         let path = path_of(head.target);
         let facts = &connection.facts;
@@ -96,7 +96,8 @@ impl Request {
         let action = action(head, path, connection, &mut record);
         let mut text = Vec::with_capacity(head.length + forward::ROOM);
         forward::write_head(&mut text, head, connection, &record.id);
-        let request = Self {
+        let traits = Traits::of(head);
+        let request = Box::new(Self {
             head: text,
             action,
             version: head.version,
@@ -106,15 +107,15 @@ impl Request {
             wants_upgrade: head.upgrade.is_some(),
             is_head: head.method == Method::HEAD,
             is_idempotent: head.method.is_idempotent(),
-            is_about_the_connection: head.values("authorization").any(authenticates_connections),
-            is_grpc: head.values("content-type").any(|value| begins_with(value, b"application/grpc")),
-            wants_json: head.values("accept").any(|value| value.windows(4).any(|part| part == b"json")),
+            is_about_the_connection: traits.is_about_the_connection,
+            is_grpc: traits.is_grpc,
+            wants_json: traits.wants_json,
             record,
             thread: Rc::clone(&connection.thread),
             service: Rc::clone(&connection.service),
             totals: Rc::clone(&connection.totals),
             has_ended: false,
-        };
+        });
         match refusal(head, connection) {
             Some(fault) => Err(Refused::new(Some(request), fault)),
             None => Ok(request),
@@ -141,6 +142,38 @@ impl Request {
     /// For rules about its response, which depend on whether it is HEAD alone.
     pub(crate) fn method(&self) -> Method<'static> {
         if self.is_head { Method::HEAD } else { Method::GET }
+    }
+}
+
+/// What single fields of a request say about it.
+#[derive(Debug, Default)]
+struct Traits {
+    is_about_the_connection: bool,
+    is_grpc: bool,
+    wants_json: bool,
+}
+
+impl Traits {
+    /// One pass over the fields.
+    fn of(head: &RequestHead<'_>) -> Self {
+        let mut traits = Self::default();
+        for field in head.fields {
+            let name = field.name(head.text);
+            let value = || field.value(head.text);
+            match name.len() {
+                6 if name.eq_ignore_ascii_case(b"accept") => {
+                    traits.wants_json |= value().windows(4).any(|part| part == b"json");
+                }
+                12 if name.eq_ignore_ascii_case(b"content-type") => {
+                    traits.is_grpc |= begins_with(value(), b"application/grpc");
+                }
+                13 if name.eq_ignore_ascii_case(b"authorization") => {
+                    traits.is_about_the_connection |= authenticates_connections(value());
+                }
+                _ => {}
+            }
+        }
+        traits
     }
 }
 

@@ -10,11 +10,12 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::HttpVersion;
 
 use crate::http::connection::HttpConnection;
-use crate::http::exchange::{self, Outcome};
+use crate::http::exchange;
 use crate::http::fault::{Fault, at_rest};
 use crate::http::h1_backend::Tunnel;
 use crate::http::h1_client::{HeadRead, Http1Client};
 use crate::http::h2_session;
+use crate::http::relay::Outcome;
 use crate::http::request::{Refused, Request};
 
 /// Requests of one client before the others of its thread have their turn.
@@ -131,16 +132,16 @@ fn closed(why: &str) -> CloseReason {
 async fn next<R: Runtime>(
     connection: &HttpConnection,
     client: &mut Http1Client<R::Socket>,
-) -> Result<Request, Refused> {
+) -> Result<Box<Request>, Refused> {
     let timeouts = &connection.http.model.timeouts;
-    let idle_since = R::now();
+    let idle_since = R::turn();
     let mut rounds: u32 = 0;
     loop {
         let has_more = {
             let mut lent = connection.lend();
             let mut io = lent.io(&connection.waker);
-            match client.read_request(connection, &mut io, R::now()) {
-                Ok(HeadRead::Whole(request)) => return Ok(*request),
+            match client.read_request(connection, &mut io, R::turn()) {
+                Ok(HeadRead::Whole(request)) => return Ok(request),
                 Ok(HeadRead::Part) => !client.leg.has_ended(),
                 Ok(HeadRead::Nothing) => false,
                 Err(refused) if refused.fault.status.is_none() && !client.is_in_a_head() => {
@@ -158,7 +159,7 @@ async fn next<R: Runtime>(
                 CloseReason::new(Step::Relay, side, Cause::Finished)
             }));
         }
-        if !client.is_in_a_head() && connection.closes(R::now()) {
+        if !client.is_in_a_head() && connection.closes(R::turn()) {
             return Err(gone(closed("between two requests")));
         }
         let deadline = if client.is_in_a_head() {
@@ -168,11 +169,11 @@ async fn next<R: Runtime>(
         };
         // A client can send parts, and records without content, faster than they are read: others have their turn, and the time passes.
         rounds = if has_more { rounds.wrapping_add(1) } else { 0 };
-        let mut is_late = R::now() >= deadline;
+        let mut is_late = R::turn() >= deadline;
         if has_more && rounds.is_multiple_of(BATCH) {
             R::yield_now().await;
         } else if !has_more {
-            is_late = R::wait(deadline).await == Woken::Deadline && R::now() >= deadline;
+            is_late = R::wait(deadline).await == Woken::Deadline && R::turn() >= deadline;
         }
         connection.check_phase(Step::Hello).map_err(gone)?;
         if is_late {

@@ -38,6 +38,8 @@ pub(crate) struct Upstream<S: Socket> {
     pub(crate) given: usize,
     /// Its connection was this client's own.
     pub(crate) is_tied: bool,
+    /// When the search ended.
+    pub(crate) found: Moment,
 }
 
 /// The search for a backend: what was tried for a request, over its retries too.
@@ -50,11 +52,12 @@ pub(crate) struct Search<'a> {
     pub(crate) may_reuse: bool,
 }
 
-/// A connection that was kept, for the attempt that would have been made.
-struct Kept<S: Socket> {
-    make: Box<dyn FnOnce(Attempt) -> Backend<S>>,
-    /// It is of this client alone.
-    is_tied: bool,
+/// A connection that was kept.
+enum Kept<S: Socket> {
+    /// For one request; and whether it is of this client alone.
+    Http1(Box<h1_backend::Connection<S>>, bool),
+    /// A stream of one that several requests share.
+    Http2(Backend<S>),
 }
 
 /// What the failure of an attempt ends.
@@ -79,7 +82,7 @@ impl Search<'_> {
         let address = self.connection.facts.client.map(|client| client.ip());
         let mut last = None;
         let outcome = loop {
-            let (endpoint, error) = match service.group(self.chosen).pick(R::now(), &self.tried, address) {
+            let (endpoint, error) = match service.group(self.chosen).pick(R::turn(), &self.tried, address) {
                 Pick::Nothing => {
                     let reason = last.unwrap_or_else(|| service.no_backend(self.chosen));
                     let status = if reason.side == Side::Backend { 502 } else { 503 };
@@ -104,7 +107,8 @@ impl Search<'_> {
                 AttemptError::Request(fault) => break Err(fault),
             }
         };
-        request.record.seconds.connect += R::now().since(begun);
+        let ended = outcome.as_ref().map_or_else(|_| R::now(), |upstream| upstream.found);
+        request.record.seconds.connect += ended.since(begun);
         outcome
     }
 
@@ -134,57 +138,76 @@ impl Search<'_> {
     ) -> Result<Upstream<R::Socket>, AttemptError> {
         let tls = self.connection.service.dialler(self.chosen).cloned();
         let identity = Identity { endpoint: Rc::clone(&picked.endpoint), tls };
-        if let Some(Kept { make, is_tied }) = self.kept::<R>(&identity, request)? {
-            request.record.is_reused = Some(true);
-            let backend = make(picked);
-            return Ok(Upstream { backend, identity, given: 0, is_tied });
-        }
+        let (backend, is_tied) = match self.kept::<R>(&identity, request)? {
+            Some(Kept::Http1(kept, is_tied)) => {
+                let backend = Http1Backend::reused(*kept, |open| picked.reused(open), request.framing);
+                (Backend::Http1(Box::new(backend)), is_tied)
+            }
+            Some(Kept::Http2(backend)) => (backend, false),
+            // Boxed, because most requests need no place for it.
+            None => return Box::pin(self.connect::<R>(picked, identity, request, client)).await,
+        };
+        request.record.is_reused = Some(true);
+        Ok(Upstream { backend, identity, given: 0, is_tied, found: R::now() })
+    }
+
+    /// A new connection.
+    async fn connect<R: Runtime>(
+        &self,
+        picked: Attempt,
+        identity: Identity,
+        request: &mut Request,
+        client: &mut impl Cancellation,
+    ) -> Result<Upstream<R::Socket>, AttemptError> {
         request.record.is_reused = Some(false);
         let begun = R::now();
         let limit = self.connection.service.limits.connect;
         let time = AttemptTime { begun, deadline: self.deadline.min(begun.deadline(limit)) };
-        let is_http2 = self.is_http2();
         let connected = match self.dial::<R>(&identity, request, time, client).await {
             Ok(connected) => connected,
             Err(failure) => return Err(self.failed::<R>(picked, failure, time, request)),
         };
         let given = connected.given;
-        if !is_http2 {
-            let in_use = picked.connected(R::now().since(begun), true);
-            let backend = Http1Backend::new(connected, in_use, request.framing);
-            return Ok(Upstream {
-                backend: Backend::Http1(Box::new(backend)),
-                identity,
-                given,
-                is_tied: false,
-            });
+        let found = R::now();
+        let in_use = picked.connected(found.since(begun), true);
+        if !self.is_http2() {
+            let backend = Backend::Http1(Box::new(Http1Backend::new(connected, in_use, request.framing)));
+            return Ok(Upstream { backend, identity, given, is_tied: false, found });
         }
-        let endpoint = Rc::clone(&picked.endpoint);
-        let open = picked
-            .connected(R::now().since(begun), true)
-            .into_idle()
-            .expect("it is new, so nothing shares it");
+        let backend = self.open_http2::<R>(connected, in_use, time.deadline, (&identity, request)).await?;
+        Ok(Upstream { backend, identity, given: 0, is_tied: false, found: R::now() })
+    }
+
+    /// A request on a new connection that others will share.
+    async fn open_http2<R: Runtime>(
+        &self,
+        connected: Connected<R::Socket>,
+        in_use: InUse,
+        deadline: Moment,
+        (identity, request): (&Identity, &mut Request),
+    ) -> Result<Backend<R::Socket>, AttemptError> {
+        let endpoint = &identity.endpoint;
+        let open = in_use.into_idle().expect("it is new, so nothing shares it");
         let (_, requests) = self.connection.http.pool_bounds();
         let bounds = (requests, self.connection.http.model.pool.idle);
         let thread = &self.connection.thread;
-        let shared = h2_backend::open::<R>(connected, open, &thread.scratch, bounds, time.deadline).await;
+        let shared = h2_backend::open::<R>(connected, open, &thread.scratch, bounds, deadline).await;
         let shared = shared.map_err(|reason| {
             request.record.backend_failures.add(&endpoint.name, reason.cause);
-            Attempt::without_trial(&endpoint).failed(&reason, policy(self.connection));
+            Attempt::without_trial(endpoint).failed(&reason, policy(self.connection));
             AttemptError::Attempt(reason)
         })?;
         if self.connection.pools() {
-            thread.pool.share(&identity, Rc::clone(&shared) as Rc<dyn std::any::Any>);
+            thread.pool.share(identity, Rc::clone(&shared) as Rc<dyn std::any::Any>);
         }
-        let backend = self.http2::<R>(shared, InUse::shared(&endpoint), request)?;
-        Ok(Upstream { backend, identity, given: 0, is_tied: false })
+        self.http2::<R>(shared, InUse::shared(endpoint), request)
     }
 
     fn is_http2(&self) -> bool {
         self.connection.http.model.backend_version == BackendVersion::Http2
     }
 
-    /// A connection that was kept, if one can serve this request, and whether it is this client's own.
+    /// A connection that was kept, if one can serve this request.
     fn kept<R: Runtime>(
         &self,
         identity: &Identity,
@@ -202,20 +225,15 @@ impl Search<'_> {
                 thread.pool.find_shared(identity, h2_backend::Shared::is_over, h2_backend::Shared::has_room);
             let Some(shared) = found else { return Ok(None) };
             let backend = self.http2::<R>(shared, InUse::shared(&identity.endpoint), request)?;
-            return Ok(Some(Kept { make: Box::new(|_| backend), is_tied: false }));
+            return Ok(Some(Kept::Http2(backend)));
         }
         let scratch = &mut thread.scratch.borrow_mut();
         let tied = h1_backend::untie(self.connection, identity, scratch);
         let is_tied = tied.is_some();
-        let Some(kept) = tied.or_else(|| thread.pool.take(identity, R::now(), scratch)) else {
+        let Some(kept) = tied.or_else(|| thread.pool.take(identity, R::turn(), scratch)) else {
             return Ok(None);
         };
-        let kept: h1_backend::Connection<R::Socket> = *kept;
-        let framing = request.framing;
-        let reused = move |picked: Attempt| {
-            Backend::Http1(Box::new(Http1Backend::reused(kept, |open| picked.reused(open), framing)))
-        };
-        Ok(Some(Kept { make: Box::new(reused), is_tied }))
+        Ok(Some(Kept::Http1(kept, is_tied)))
     }
 
     /// A request on a shared connection.

@@ -80,6 +80,7 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         service: Rc::clone(service),
         chosen: requests.chosen,
         facts: Rc::new(facts),
+        client_address: client.map(|client| client.ip().to_canonical().to_string().into()),
         is_trusted: requests.http.trusted.as_ref().is_some_and(|trusted| trusted.has(client)),
         http: Rc::clone(&requests.http),
         names,
