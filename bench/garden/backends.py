@@ -17,7 +17,7 @@ SERVERS = Path(__file__).resolve().parent / "servers"
 PYTHON = "@VENV@/bin/python"
 QUIET = ["--bind", "127.0.0.1:@PORT@", "--log-level", "critical"]
 
-# name → (programs or files that must exist, command; @WORDS@ are replaced). `scgi` and `template` of SCGI ones are below.
+# name → (programs or files that must exist, command; @WORDS@ are replaced). Those in TEMPLATES have a FastCGI program behind them.
 BACKENDS = {
     "nginx": (["nginx"], ["nginx", "-c", "@CONFIG@", "-p", "@FOLDER@"]),
     "apache2": (["apache2"], ["apache2", "-X", "-f", "@CONFIG@"]),
@@ -26,7 +26,7 @@ BACKENDS = {
     "go": (["garden-go"], ["garden-go", "@PORT@"]),
     "jetty": (["java", "jetty/Echo.class"], ["java", "-Xmx128m", "-XX:+UseSerialGC", "-cp", "@TOOLS@/jetty:@TOOLS@/jetty/*", "Echo", "@PORT@"]),
     "gunicorn": (["gunicorn"], ["gunicorn", *QUIET, "--worker-class", "gthread", "--threads", "4", "--keep-alive", "60", "wsgi_echo:app"]),
-    "waitress": (["waitress-serve"], ["waitress-serve", "--listen=127.0.0.1:@PORT@", "wsgi_echo:app"]),
+    "waitress": (["waitress-serve"], ["waitress-serve", "--listen=127.0.0.1:@PORT@", "--no-clear-untrusted-proxy-headers", "wsgi_echo:app"]),
     "uvicorn-h11": (["uvicorn"], ["uvicorn", "--port", "@PORT@", "--http", "h11", "--log-level", "critical", "--timeout-keep-alive",
                                   "60", "asgi_echo:app"]),
     "uvicorn-httptools": (["uvicorn"], ["uvicorn", "--port", "@PORT@", "--http", "httptools", "--log-level", "critical",
@@ -67,17 +67,17 @@ def start(name, folder):
     folder = Path(folder) / name
     folder.mkdir(parents=True)
     os.chmod(folder, 0o777)
-    seen, port, scgi = folder / "seen.jsonl", machine.free_port(), machine.free_port()
+    seen, port, echo = folder / "seen.jsonl", machine.free_port(), machine.free_port()
     seen.touch()
-    values = {"PORT": port, "SCGI": scgi, "FOLDER": folder, "SERVERS": SERVERS, "VENV": tools.VENV, "TOOLS": tools.TOOLS,
+    values = {"PORT": port, "ECHO": echo, "FOLDER": folder, "SERVERS": SERVERS, "VENV": tools.VENV, "TOOLS": tools.TOOLS,
               "CONFIG": folder / "server.conf", "USER": "User www-data\nGroup www-data" if os.geteuid() == 0 else ""}
     environment = {"SEEN": str(seen), "PYTHONPATH": str(SERVERS)}
     os.environ.update(environment)
     cores = os.sched_getaffinity(0)
     if name in TEMPLATES:
         values["CONFIG"].write_text(fill((SERVERS / TEMPLATES[name]).read_text(), values))
-        behind = Process([fill(PYTHON, values), SERVERS / "scgi_echo.py", scgi], cores, folder / "scgi.log", SERVERS)
-        machine.wait_for_port(scgi, behind)
+        behind = Process([fill(PYTHON, values), SERVERS / "fastcgi_echo.py", echo], cores, folder / "echo.log", SERVERS)
+        machine.wait_for_port(echo, behind)
     words = [fill(word, values) for word in BACKENDS[name][1]]
     words[0] = tools.find(words[0]) or words[0]
     process = Process(words, cores, folder / "output.log", SERVERS)

@@ -135,7 +135,7 @@ def verdicts(lane, seen):
     """Differences from the table: statuses, and fields that must or must not reach a backend."""
     for outcome in lane.outcomes:
         case, (kind, status) = outcome.case, outcome.verdict()
-        expected = case.expect
+        expected = case.own.get(lane.backend.name, case.expect)
         wrong = expected == "accept" and kind != "accept" or expected == "reject" and kind != "reject"
         if expected.isdigit():
             wrong = kind != "reject" or (case.version == "h1" and status not in (int(expected), 0))

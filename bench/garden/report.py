@@ -44,7 +44,7 @@ def write(path, front, lanes, seen, findings, absent):
     cases = []
     for index, first in enumerate(lanes[0].outcomes):
         row = {"class": first.case.group, "case": first.case.name, "rfc": first.case.rfc, "expected": first.case.expect,
-               "notes": first.case.notes, "backends": {}}
+               "own": first.case.own, "notes": first.case.notes, "backends": {}}
         for lane in lanes:
             if index < len(lane.outcomes):
                 outcome = lane.outcomes[index]

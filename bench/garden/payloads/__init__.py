@@ -25,6 +25,8 @@ class Case:
     must: tuple = ()
     version: str = "h1"
     notes: list = field(default_factory=list)
+    # Backend → the status of an answer that is the rule of this backend (own_answers.py). The other backends have `expect`.
+    own: dict = field(default_factory=dict)
 
     @property
     def label(self):
@@ -48,10 +50,11 @@ def table(group, rows):
 
 def all_cases():
     """Every case of every table, HTTP/1 first."""
-    from . import chunks, connections, downgrade, framing, heads
+    from . import chunks, connections, downgrade, framing, heads, own_answers
     from garden import desync_cases
 
     found = [*framing.CASES, *chunks.CASES, *heads.CASES, *connections.CASES, *desync_cases.cases(), *downgrade.CASES]
     labels = [case.label for case in found]
     assert len(set(labels)) == len(labels), "two cases have one name"
+    own_answers.apply(found)
     return found

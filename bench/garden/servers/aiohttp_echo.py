@@ -19,5 +19,5 @@ async def echo(request):
 
 
 app = web.Application(client_max_size=1 << 30)
-app.router.add_route("*", "/{path:.*}", echo)
+app.router.add_route("*", "/{path:(?s:.*)}", echo)
 web.run_app(app, host="127.0.0.1", port=int(sys.argv[1]), print=None, access_log=None)

@@ -12,7 +12,7 @@ import sys
 
 from seen import record
 
-LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+ /[!\x22-\x7e]* HTTP/1\.1|OPTIONS \* HTTP/1\.1")
+LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+ /[!\x22\x24-\x7e]* HTTP/1\.1|OPTIONS \* HTTP/1\.1")
 FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?[ \t]*")
 
 

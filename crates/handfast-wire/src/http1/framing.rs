@@ -58,6 +58,8 @@ pub(super) struct Facts<'a> {
     pub(super) says_upgrade: bool,
     pub(super) has_nominations: bool,
     pub(super) expects_continue: bool,
+    /// The first `Expect` that is not `100-continue`. It is refused after all fields: the next line may continue it, which is another rule.
+    pub(super) unknown_expectation_at: Option<usize>,
     pub(super) accepts_trailers: bool,
     pub(super) upgrade: Option<&'a [u8]>,
     pub(super) has_upgrade: bool,
@@ -102,7 +104,7 @@ impl<'a> Facts<'a> {
             Kind::Connection => self.note_connection(value),
             Kind::Expect if !self.is_response => {
                 if !is_text(value, b"100-continue") || self.expects_continue {
-                    return broken(Rule::Expect);
+                    self.unknown_expectation_at.get_or_insert(at);
                 }
                 // HTTP/1.0 has no interim responses (RFC 9110 §10.1.1).
                 self.expects_continue = !self.is_old;

@@ -147,6 +147,9 @@ fn parse<'a>(lines: &mut Lines<'a>, fields: &'a mut Vec<Field>) -> Result<Reques
         return Err(Stop::Final(Rule::HostMismatch, target_at));
     }
     let framing = framing(method, &facts).map_err(|rule| Stop::Final(rule, facts.framing_at))?;
+    if let Some(at) = facts.unknown_expectation_at {
+        return Err(Stop::Final(Rule::Expect, at));
+    }
     let has_body = !matches!(framing, Framing::None | Framing::Length(0));
     Ok(RequestHead {
         text: lines.read(),

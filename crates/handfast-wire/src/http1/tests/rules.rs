@@ -262,6 +262,9 @@ fn an_expectation_is_100_continue() {
         refuses(get(&format!("Expect: {value}\r\n")), Rule::Expect, 417);
     }
     refuses(get("Expect: 100-continue\r\nExpect: 100-continue\r\n"), Rule::Expect, 417);
+    // RFC 9112 §5.2: 400 for a folded line, whatever its field is.
+    refuses(get("Expect:\r\n 100-continue\r\n"), Rule::Folded, 400);
+    refuses(get("Expect: a\r\nHost: b\r\n"), Rule::HostRepeated, 400);
 }
 
 #[test]
