@@ -1,4 +1,4 @@
-# Eight commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
+# Nine commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
 #
 #   make run    start the proxy on its embedded defaults: a quick build, or the release program if it is there and current
 #   make release  build the release program, target/release/handfast
@@ -7,6 +7,7 @@
 #   make lab    the laboratory at length: how exact its path is, what handshakes cost; tables in target/lab/
 #   make garden  doubtful requests through HTTP mode to fourteen servers, which must agree, and h2spec: FRONT=haproxy or nginx for another front
 #   make http-clients  real clients through HTTP mode: curl, Python, Go, Node, Java, gRPC, Chromium; FRONT as above
+#   make http-changes  HTTP mode under load while it is reloaded, upgraded and stopped, and a backend dies: no request may be lost
 #   make mutants  which faults no test would notice, planted one by one: CRATE=handfast-wire, ARGS="--file …/store.rs"
 #
 # CARGO_TARGET_DIR is honoured. Variables: CARGO (which cargo); for make run, PROFILE (quick or release).
@@ -15,7 +16,7 @@ CARGO ?= cargo
 # Where rustup puts its programs; a shell that was open before it was installed does not have it on its path yet.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help run release test bench mutants lab garden http-clients
+.PHONY: help run release test bench mutants lab garden http-clients http-changes
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -57,6 +58,12 @@ http-clients:
 	@scripts/install-toolchain
 	@[ "$(or $(FRONT),handfast)" != handfast ] || $(CARGO) build --release --locked --bin handfast
 	@scripts/http-clients --front "$(or $(FRONT),handfast)" $(ARGS)
+
+http-changes:
+	@scripts/install-missing build garden
+	@scripts/install-toolchain
+	@$(CARGO) build --release --locked --bin handfast
+	@scripts/http-changes $(ARGS)
 
 bench:
 	@scripts/install-missing build bench

@@ -66,11 +66,13 @@ class Peer:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = plain
         if tls:
-            self.socket = h1.client_context(["h2"]).wrap_socket(plain, server_hostname="localhost")
+            self.socket = h1.client_context(["h2"]).wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False)
             if self.socket.selected_alpn_protocol() != "h2":
                 raise ConnectionError(f"connect to port {port}: the front did not agree on h2")
-        self.decoder, self.buffer, self.ended = hpack.Decoder(), b"", False
-        self.fragments, self.streams, self.goaway = b"", {}, None
+        # `broken`: why the connection ended, where it did not end cleanly.
+        self.decoder, self.buffer, self.ended, self.broken = hpack.Decoder(), b"", False, None
+        # `goaway`: the error code of the latest one; `last_streams`: the last stream that each one named.
+        self.fragments, self.streams, self.goaway, self.last_streams = b"", {}, None, []
         self.send(PREFACE + settings(pairs))
 
     def send(self, data):
@@ -98,8 +100,8 @@ class Peer:
                 more = self.socket.recv(1 << 16)
             except TimeoutError:
                 return None
-            except OSError:
-                more = b""
+            except OSError as error:
+                more, self.broken = b"", error
             self.ended = not more
             self.buffer += more
 
@@ -121,6 +123,7 @@ class Peer:
             found["end"] = f"RST_STREAM {int.from_bytes(payload, 'big')}"
         elif kind == GOAWAY:
             self.goaway = int.from_bytes(payload[4:8], "big")
+            self.last_streams.append(int.from_bytes(payload[:4], "big"))
         if kind in (DATA, HEADERS) and flags & END_STREAM:
             found["end"] = "END_STREAM"
         return kind, flags, stream, payload

@@ -38,8 +38,10 @@ class Connection:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         plain.connect((host, port))
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket = client_context([alpn]).wrap_socket(plain, server_hostname=server_name) if tls else plain
-        self.buffer, self.ended = b"", False
+        # An end without close_notify is an error, as a reset is.
+        self.socket = client_context([alpn]).wrap_socket(plain, server_hostname=server_name, suppress_ragged_eofs=False) if tls else plain
+        # `broken`: why the connection ended, where it did not end cleanly.
+        self.buffer, self.ended, self.broken = b"", False, None
 
     def send(self, data):
         """Writes all of it; a peer that has closed already is no error here, its response may still be there."""
@@ -58,8 +60,8 @@ class Connection:
             more = self.socket.recv(1 << 16)
         except (TimeoutError, ssl.SSLWantReadError):
             return False
-        except OSError:
-            more = b""
+        except OSError as error:
+            more, self.broken = b"", error
         self.ended = not more
         self.buffer += more
         return bool(more)
