@@ -42,9 +42,11 @@ mod relay;
 mod request;
 mod session;
 mod task;
+#[cfg(test)]
+mod testing;
 mod upstream;
 
-pub(crate) use connection::HttpConnection;
+pub(crate) use connection::{HttpConnection, client_address};
 pub(crate) use forward::new_id;
 pub(crate) use h1_backend::Tunnel;
 pub(crate) use session::{Served, serve};

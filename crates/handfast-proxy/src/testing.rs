@@ -39,8 +39,14 @@ impl Folder {
 
     /// A new certificate for `localhost` and its key.
     pub(crate) fn certificate(&self, name: &str) {
+        self.certificate_for(name, &["localhost"]);
+    }
+
+    /// The same for these names.
+    pub(crate) fn certificate_for(&self, name: &str, names: &[&str]) {
         let key = KeyPair::generate().expect("the library makes keys");
-        let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a good name");
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let params = CertificateParams::new(names).expect("good names");
         let certificate = params.self_signed(&key).expect("the library signs");
         self.write(name, &format!("{}{}", certificate.pem(), key.serialize_pem()));
     }

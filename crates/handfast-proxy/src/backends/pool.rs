@@ -183,3 +183,6 @@ impl Pool {
         all.retain(|_, (_, list)| !list.is_empty());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -67,3 +67,6 @@ impl Answer {
 fn reason(status: u16) -> &'static str {
     StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Error")
 }
+
+#[cfg(test)]
+mod tests;

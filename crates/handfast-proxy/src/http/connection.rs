@@ -1,6 +1,7 @@
 //! What all requests of a client's connection have in common.
 
 use std::cell::{Cell, RefCell, RefMut};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
@@ -43,6 +44,11 @@ pub(crate) struct HttpConnection {
     pub(crate) totals: Rc<Totals>,
     /// Wakes the present task, for libraries that wake by it.
     pub(crate) waker: Waker,
+}
+
+/// A client's address as its backends receive it.
+pub(crate) fn client_address(client: Option<SocketAddr>) -> Option<Rc<str>> {
+    client.map(|client| client.ip().to_canonical().to_string().into())
 }
 
 /// What the requests of a connection add up to.

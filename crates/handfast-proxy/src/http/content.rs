@@ -398,3 +398,6 @@ pub(crate) fn flush<S: Socket, T: Session>(
     output.out.clear();
     written.map_err(|broken| Fault::leg(Step::Relay, &broken))
 }
+
+#[cfg(test)]
+mod tests;

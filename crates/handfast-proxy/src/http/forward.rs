@@ -141,3 +141,6 @@ pub(crate) fn new_id() -> Box<str> {
     NEXT.set((thread, number.wrapping_add(1)));
     HEXLOWER.encode(&(u128::from(thread) << 64 | u128::from(number)).to_be_bytes()).into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -187,3 +187,6 @@ pub(crate) fn with_trailers<T>(
         Err(error) => Err(Fault::message(Step::Relay, &error)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -266,3 +266,6 @@ fn location(head: &RequestHead<'_>, path: &[u8]) -> Vec<u8> {
     };
     [b"https://", head.host.name, root, path].concat()
 }
+
+#[cfg(test)]
+mod tests;

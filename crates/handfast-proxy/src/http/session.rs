@@ -2,6 +2,8 @@
 //!
 //! In: a leg after its handshake. Out: the leg, and why its connection ended, or the backend of a changed protocol.
 
+use std::time::Duration;
+
 use handfast_leg::Leg;
 use handfast_leg::runtime::Runtime;
 use handfast_net::engine::Woken;
@@ -20,6 +22,9 @@ use crate::http::request::{Refused, Request};
 
 /// Requests of one client before the others of its thread have their turn.
 const BATCH: u32 = 16;
+/// How long a new connection may take to send its first request when no further one is served. Clients send again what was lost with a kept
+/// connection (RFC 9112 §9.3.1); many report the end of a new one as an error.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// How a connection ended.
 pub(crate) enum Served<S: handfast_leg::Socket> {
@@ -159,13 +164,15 @@ async fn next<R: Runtime>(
                 CloseReason::new(Step::Relay, side, Cause::Finished)
             }));
         }
-        if !client.is_in_a_head() && connection.closes(R::turn()) {
+        let closes = !client.is_in_a_head() && connection.closes(R::turn());
+        let grace = if connection.totals.requests.get() == 0 { FIRST_REQUEST } else { Duration::ZERO };
+        if closes && R::turn() >= idle_since + grace {
             return Err(gone(closed("between two requests")));
         }
         let deadline = if client.is_in_a_head() {
             client.head_began.deadline(timeouts.head)
         } else {
-            idle_since.deadline(timeouts.idle)
+            idle_since.deadline(if closes { grace } else { timeouts.idle })
         };
         // A client can send parts, and records without content, faster than they are read: others have their turn, and the time passes.
         rounds = if has_more { rounds.wrapping_add(1) } else { 0 };

@@ -9,7 +9,7 @@ use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;
 use handfast_observe::request_record::ConnectionFacts;
 
-use crate::http::{HttpConnection, Served, Tunnel};
+use crate::http::{HttpConnection, Served, Tunnel, client_address};
 use crate::path::account::Account;
 use crate::path::connect::ConnectedBackend;
 use crate::path::connection::Connection;
@@ -52,6 +52,7 @@ impl Requests {
                 reason
             }
             Served::Tunnel(Tunnel { connected, in_use }, first) => {
+                record.backend = Some(Rc::clone(&in_use.endpoint().name));
                 let backend = ConnectedBackend { connected, in_use };
                 match Relay::begin(connection, &first, backend) {
                     Ok(mut relay) => Box::pin(relay.run(connection)).await,
@@ -80,7 +81,7 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         service: Rc::clone(service),
         chosen: requests.chosen,
         facts: Rc::new(facts),
-        client_address: client.map(|client| client.ip().to_canonical().to_string().into()),
+        client_address: client_address(client),
         is_trusted: requests.http.trusted.as_ref().is_some_and(|trusted| trusted.has(client)),
         http: Rc::clone(&requests.http),
         names,

@@ -1,6 +1,7 @@
 //! The alert rules and the dashboard in `contrib`: Prometheus itself, which scrapes a running proxy, has an answer to every expression
 //! in them, and those alerts fire whose reason is there.
 
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 
 use serde_json::Value;
@@ -117,9 +118,32 @@ fn of_rules() -> Vec<(String, String)> {
     names.zip(expressions).collect()
 }
 
-/// Two services, one without a backend that is up, a backend that is known by name, a revocation list near its end, private
-/// keys apart.
-fn proxy(folder: &Folder, echo: &Backend) -> Proxy {
+/// Serves the requests of a connection until it ends.
+fn http_backend() -> Backend {
+    Backend::start(|peer| {
+        let stream = peer.stream.try_clone().expect("it is open");
+        let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+        while lines.any(|line| line.is_empty()) {
+            peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+    })
+}
+
+/// Requests of one client, enough of them for a rate over five minutes, and one that no backend answers.
+fn request(proxy: &Proxy) {
+    let mut stream = dial(proxy.address_of("api")).expect("it listens");
+    let mut requests = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(99);
+    requests.push_str("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(requests.as_bytes()).expect("it reads");
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).expect("it closes cleanly");
+    assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 100, "{answers}");
+    assert!(http::get(proxy.address_of("dead-api"), "/", "*/*").status >= 500, "nothing listens there");
+}
+
+/// Two services and two for requests, each once with a backend that is up and once without, a backend that is known by name, a revocation list
+/// near its end, private keys apart.
+fn proxy(folder: &Folder, echo: &Backend, api: &Backend) -> Proxy {
     let certificate = folder.write("web.pem", localhost().combined());
     let ca = folder.write("ca.pem", &authority().pem);
     let list = folder.write("list.pem", authority().revocation_list(&[], 1));
@@ -134,15 +158,21 @@ fn proxy(folder: &Folder, echo: &Backend) -> Proxy {
         .text("service.client-certificates", "crl", list.display())
         .service("dead", Backend::refusing())
         .certificate(&certificate)
-        .set("service.limits", "backend-failures", 1);
+        .set("service.limits", "backend-failures", 1)
+        .service("api", api.address)
+        .set("service", "client-tls", false)
+        .text("service", "mode", "http")
+        .service("dead-api", Backend::refusing())
+        .set("service", "client-tls", false)
+        .text("service", "mode", "http");
     Proxy::start(config)
 }
 
 #[test]
 fn every_expression_has_an_answer_and_reasons_fire() {
     needs!("prometheus");
-    let (folder, echo) = (Folder::new(), Backend::echo());
-    let proxy = proxy(&folder, &echo);
+    let (folder, echo, api) = (Folder::new(), Backend::echo(), http_backend());
+    let proxy = proxy(&folder, &echo, &api);
     let prometheus = Prometheus::start(&folder, &proxy);
     let trust = Trust::version(Version::Tls13).config();
     let work = || {
@@ -153,6 +183,7 @@ fn every_expression_has_an_answer_and_reasons_fire() {
             }
         }
         let _ = Client::try_connect(proxy.address_of("dead"), &trust, "localhost");
+        request(&proxy);
     };
     // Rates need two scrapes with something between them.
     let asked = of_dashboard()
@@ -171,9 +202,10 @@ fn every_expression_has_an_answer_and_reasons_fire() {
     }
     proxy.rewrite("this is no configuration");
     assert!(!proxy.reload(), "it is refused");
-    const DUE: [&str; 4] = [
+    const DUE: [&str; 5] = [
         "HandfastBackendDown",
         "HandfastReloadFailed",
+        "HandfastRequestsFail",
         "HandfastRevocationListExpires",
         "HandfastServiceHasNoBackend",
     ];
@@ -189,7 +221,54 @@ fn every_expression_has_an_answer_and_reasons_fire() {
         "HandfastPanicked",
         "HandfastNearItsLimit",
         "HandfastNameNotResolved",
+        "HandfastResponsesAreSlow",
+        "HandfastBackendConnectionsAreNotReused",
     ];
     let firing = prometheus.firing();
     assert!(quiet.iter().all(|name| !firing.iter().any(|fires| fires == name)), "{firing:?}");
+}
+
+/// Two hours of requests, a minute for each value. `fails`: a tenth of its requests; `slow`: each response takes 8 s; `unused`: connections are
+/// not reused any more after the first hour. `well` has none of that, `fresh` never reuses a connection, and `rare` is as `unused`, with six requests
+/// a minute.
+const REQUESTS: &str = r#"
+rule_files: [original.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - { series: 'handfast_requests_total{instance="a", service="fails", status="2xx"}', values: '0+540x120' }
+      - { series: 'handfast_requests_total{instance="a", service="fails", status="5xx"}', values: '0+60x120' }
+      - { series: 'handfast_requests_total{instance="a", service="well", status="2xx"}', values: '0+590x120' }
+      - { series: 'handfast_requests_total{instance="a", service="well", status="5xx"}', values: '0+10x120' }
+      - { series: 'handfast_request_first_byte_seconds_bucket{instance="a", service="slow", le="1"}', values: '0x120' }
+      - { series: 'handfast_request_first_byte_seconds_bucket{instance="a", service="slow", le="10"}', values: '0+60x120' }
+      - { series: 'handfast_request_first_byte_seconds_bucket{instance="a", service="slow", le="+Inf"}', values: '0+60x120' }
+      - { series: 'handfast_request_first_byte_seconds_bucket{instance="a", service="well", le="1"}', values: '0+60x120' }
+      - { series: 'handfast_request_first_byte_seconds_bucket{instance="a", service="well", le="+Inf"}', values: '0+60x120' }
+      - { series: 'handfast_request_backend_connections_total{instance="a", service="unused", connection="reused"}', values: '0+540x60 32400x60' }
+      - { series: 'handfast_request_backend_connections_total{instance="a", service="unused", connection="new"}', values: '0+60x60 3600+600x60' }
+      - { series: 'handfast_request_backend_connections_total{instance="a", service="rare", connection="reused"}', values: '0+5x60 300x60' }
+      - { series: 'handfast_request_backend_connections_total{instance="a", service="rare", connection="new"}', values: '0+1x60 60+6x60' }
+      - { series: 'handfast_request_backend_connections_total{instance="a", service="well", connection="reused"}', values: '0+540x120' }
+      - { series: 'handfast_request_backend_connections_total{instance="a", service="well", connection="new"}', values: '0+60x120' }
+      - { series: 'handfast_request_backend_connections_total{instance="a", service="fresh", connection="reused"}', values: '0x120' }
+      - { series: 'handfast_request_backend_connections_total{instance="a", service="fresh", connection="new"}', values: '0+600x120' }
+    promql_expr_test:
+      - expr: 'count by (alertname, service) (ALERTS{alertstate="firing", service!=""})'
+        eval_time: 80m
+        exp_samples:
+          - { labels: '{alertname="HandfastRequestsFail", service="fails"}', value: 1 }
+          - { labels: '{alertname="HandfastResponsesAreSlow", service="slow"}', value: 1 }
+          - { labels: '{alertname="HandfastBackendConnectionsAreNotReused", service="unused"}', value: 1 }
+"#;
+
+#[test]
+fn alerts_about_requests_fire_where_they_should_and_nowhere_else() {
+    needs!("promtool");
+    let folder = Folder::new();
+    folder.write("original.yml", RULES);
+    let cases = folder.write("cases.yml", REQUESTS);
+    let ran = tools::run("promtool", &["test", "rules", &cases.display().to_string()], b"");
+    assert_eq!(ran.code, Some(0), "{}", ran.all());
 }

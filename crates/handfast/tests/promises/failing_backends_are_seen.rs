@@ -80,6 +80,23 @@ fn a_backend_is_marked_down_by_all_threads_together() {
 }
 
 #[test]
+fn a_tunnel_that_its_backend_ends_is_logged_with_its_name() {
+    let backend = Backend::start(|peer| {
+        peer.read_exactly(b"GET / HTTP/1.1\r\n".len());
+        peer.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello");
+        // What is left unread of the request makes it a reset.
+    });
+    let name = backend.address.to_string();
+    let stage = Stage::with(backend, |config, _| config.text("service", "mode", "http"));
+    let mut client = stage.any_client();
+    client.send(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n");
+    client.read_to_end();
+    let record = stage.proxy.record("the line of the tunnel", |record| record.text("request").is_empty());
+    assert!(record.reason().starts_with("relay/backend/"), "{record:?}");
+    assert_eq!(record.text("backend"), name, "{record:?}");
+}
+
+#[test]
 fn a_name_that_never_resolves_is_seen() {
     // RFC 6761 §6.4: names under `invalid` never have an address.
     let folder = folder::Folder::new();

@@ -12,10 +12,17 @@ mod wire;
 use plan::Play;
 use stage::{Stage, Versions};
 
+use crate::testing::on_engine;
+
 /// Schedules for each pair of versions.
 const SCHEDULES: u64 = 1_000;
 
+/// On an engine, since a stop wakes its tasks.
 fn run(client_h2: bool, backend_h2: bool) {
+    on_engine(move || async move { play_all(client_h2, backend_h2) });
+}
+
+fn play_all(client_h2: bool, backend_h2: bool) {
     let stage = Stage::new(Versions { client_h2, backend_h2 });
     if let Ok(seed) = std::env::var("HANDFAST_SEED") {
         stage.play(seed.parse().expect("HANDFAST_SEED is a number"));

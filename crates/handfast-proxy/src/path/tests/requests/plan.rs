@@ -34,13 +34,15 @@ pub(super) enum Framing {
     UntilClose,
 }
 
-/// What the network does to the client's connection.
+/// What the network does to the client's connection, or the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Whole,
     Cut(Duration),
     /// Both ends receive a FIN that neither has sent.
     Forged(Duration),
+    /// The program was asked to stop before the first byte came.
+    Drains,
 }
 
 #[derive(Clone, Debug)]
@@ -177,6 +179,7 @@ impl Play {
         let fate = match below(10) {
             0 => Fate::Cut(moment),
             1 => Fate::Forged(moment),
+            2 => Fate::Drains,
             _ => Fate::Whole,
         };
         Self {
@@ -257,7 +260,14 @@ impl Play {
         // In HTTP/2, what happens to a request stays with its stream.
         let is_alone = self.versions.backend_h2
             || (!self.plans.iter().any(spoils) && (is_repeatable || !self.plans.iter().any(closes)));
-        is_answered && is_alone && plan.leaves.is_none() && !plan.is_early && self.fate == Fate::Whole
+        let is_first = self.clients.iter().any(|ids| ids.first() == Some(&id));
+        let is_awaited = match self.fate {
+            Fate::Whole => true,
+            // An HTTP/2 client is asked to leave at once, and knows that what it did not send was not processed.
+            Fate::Drains => is_first && !self.versions.client_h2,
+            _ => false,
+        };
+        is_answered && is_alone && plan.leaves.is_none() && !plan.is_early && is_awaited
     }
 
     /// What must hold whatever happens; content was compared when it came.

@@ -24,7 +24,7 @@ use crate::path::account::Account;
 use crate::path::connection::Connection;
 use crate::state::{self, CarriedOver};
 use crate::testing::Folder;
-use crate::worker::context::WorkerContext;
+use crate::worker::context::{WorkerContext, WorkerPhase};
 use crate::worker::services::ThreadState;
 
 /// Which sides speak HTTP/2.
@@ -72,6 +72,9 @@ impl Stage {
         let share = Share::new(&Pool::new(play.clients.len(), 1));
         let metrics = self.registry.thread("worker-0");
         let thread = WorkerContext::new(metrics, log, share, Rc::clone(&self.state), None, None);
+        if play.fate == Fate::Drains {
+            thread.enter(WorkerPhase::Draining);
+        }
         tasks::run(seed, || Self::start(&play, &thread));
         assert_eq!(thread.connections(), 0, "a connection has no end in the books");
         play.judge();
