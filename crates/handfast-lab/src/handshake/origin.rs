@@ -1,7 +1,7 @@
-//! The backend of servers that only relay: answers every request, in HTTP/1.1 and in HTTP/2 over plain TCP.
+//! The backend of servers that have one: answers every request in HTTP/1.1; and the frames of HTTP/2 that this lab's clients need.
 //!
 //! In: connections to a port of loopback. Out: the same body for each request. It reads only its own clients, which are this
-//! lab's, and knows as much of both protocols as these need.
+//! lab's, and knows as much of the protocol as these need.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -38,12 +38,7 @@ fn answer(mut stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut received = Vec::new();
     loop {
-        if received.starts_with(PREFACE) {
-            return answer_http2(&mut stream, received.split_off(PREFACE.len()));
-        }
-        if !PREFACE.starts_with(&received)
-            && let Some(end) = received.windows(4).position(|window| window == b"\r\n\r\n")
-        {
+        if let Some(end) = received.windows(4).position(|window| window == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&received[..end]).to_ascii_lowercase();
             received.drain(..end + 4);
             let last = head.contains("connection: close");
@@ -56,28 +51,6 @@ fn answer(mut stream: TcpStream) -> io::Result<()> {
             continue;
         }
         if read(&mut stream, &mut received)? == 0 {
-            return Ok(());
-        }
-    }
-}
-
-fn answer_http2(stream: &mut TcpStream, mut received: Vec<u8>) -> io::Result<()> {
-    stream.write_all(&frame(SETTINGS, 0, 0, &[]))?;
-    loop {
-        while let Some((kind, flags, number, length)) = whole_frame(&received) {
-            received.drain(..length);
-            match kind {
-                SETTINGS if flags & ACK == 0 => stream.write_all(&frame(SETTINGS, ACK, 0, &[]))?,
-                HEADERS => {
-                    // `:status: 200` is entry 8 of HPACK's static table (RFC 7541, appendix A).
-                    let mut answer = frame(HEADERS, END_HEADERS, number, &[0x88]);
-                    answer.extend(frame(DATA, END_STREAM, number, &[b'x'; BODY]));
-                    stream.write_all(&answer)?;
-                }
-                _ => {}
-            }
-        }
-        if read(stream, &mut received)? == 0 {
             return Ok(());
         }
     }

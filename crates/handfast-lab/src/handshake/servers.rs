@@ -241,7 +241,7 @@ fn handfast() -> (String, Vec<Vec<String>>) {
         let groups = if variant == Variant::OneGroup { "groups = [\"X25519\"]\n" } else { "" };
         format!(
             "[[service]]\nname = \"port-{port}\"\nlisten = \"0.0.0.0:{port}\"\nbackend = \"127.0.0.1:{ORIGIN}\"\n\
-             certificate = \"{certificate}.pem\"\nkey = \"{key}\"\nalpn = [\"h2\", \"http/1.1\"]\n{groups}"
+             certificate = \"{certificate}.pem\"\nkey = \"{key}\"\nmode = \"http\"\n{groups}"
         )
     };
     let services: String = Variant::ALL.into_iter().map(service).collect();

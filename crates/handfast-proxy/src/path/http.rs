@@ -39,6 +39,9 @@ impl Requests {
         client.hold(began + TICKET_DELAY);
         let (client, served) =
             crate::http::serve::<R>(&of_all, client, std::mem::take(&mut self.first)).await;
+        if let Some((_, kept)) = of_all.tied.take() {
+            kept.close(&mut of_all.thread.scratch.borrow_mut());
+        }
         let sent = client.sent();
         connection.client = Some(client);
         let record = &mut connection.account.record;
