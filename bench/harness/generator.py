@@ -20,11 +20,11 @@ class Load:
     """Options of `handfast load`, and what has to come of them."""
 
     def __init__(self, *options, agreed=AES128, resumed=False, tls="1.3"):
-        suite = agreed.split()[1]
+        _, suite, group = agreed.split()
         self.agreed, self.resumed = agreed, resumed
-        # The same offer to everyone: one version, one suite, X25519 first. P-256 is offered for the sake of TLS 1.2
+        # The same offer to everyone: one version, one suite, X25519 first, or what shall be agreed. P-256 is offered for the sake of TLS 1.2
         # with an ECDSA certificate, which needs the certificate's curve among the groups.
-        self.options = ["--tls", tls, "--suites", suite, "--groups", "X25519,secp256r1", *map(str, options)]
+        self.options = ["--tls", tls, "--suites", suite, "--groups", f"{group},secp256r1", *map(str, options)]
         if resumed:
             self.options += ["--resume", "1"]
 

@@ -278,6 +278,6 @@ def limit_table(found):
     return [f"Share of the limit, whose relay had its peers on {where}.", "", *lines, ""]
 
 
-TABLES = {name: by_mode for name in ("a-a", "ecdsa", "rsa", "resumed", "tls12", "exchanges50", "bulk", "bulk-others", "cores", "reencrypt", "originate")} | {
+TABLES = {name: by_mode for name in ("a-a", "ecdsa", "rsa", "resumed", "tls12", "hybrid", "exchanges50", "bulk", "bulk-others", "cores", "reencrypt", "originate")} | {
     "idle1k": idle_table, "idle9k": idle_table, "idle-reencrypt": idle_table, "latency": latency_table, "open": open_table,
     "certificates": certificates_table, "calls": calls_table, "flood": flood_table, "limit": limit_table}

@@ -114,7 +114,7 @@ where
         Some(broken) if reason.cause != Cause::Http2 => broken,
         _ => reason,
     };
-    if matches!(reason.cause, Cause::HttpClosed | Cause::Http2) {
+    if matches!(reason.cause, Cause::HttpClosed | Cause::Finished | Cause::Http2) {
         // Each stream has a separate end, so this is none of theirs; what breaks now says nothing.
         let _ = leg.send_close(&mut connection.thread.scratch.borrow_mut().records, false);
     }

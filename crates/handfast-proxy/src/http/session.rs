@@ -52,7 +52,7 @@ where
     let served = match served {
         Ok(tunnel) => Served::Tunnel(tunnel, std::mem::take(&mut client.incoming.input)),
         Err(reason) => {
-            if reason.cause == Cause::HttpClosed {
+            if matches!(reason.cause, Cause::HttpClosed | Cause::Finished) {
                 // The client has everything; what breaks now says nothing.
                 let records = &mut connection.thread.scratch.borrow_mut().records;
                 let _ = client.leg.send_close(records, false);

@@ -1,0 +1,143 @@
+//! HTTP mode: connections that authenticate serve one client, others serve all; and what ends is ended at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use rustix::process::Signal;
+
+use super::support::backend::Peer;
+use super::support::*;
+
+/// Serves requests without content on each of its connections, and names the connection as the content. `fields` go with each response.
+fn numbering(fields: &'static str) -> Backend {
+    let accepted = AtomicUsize::new(0);
+    Backend::start(move |peer| {
+        let number = accepted.fetch_add(1, Ordering::Relaxed) + 1;
+        while has_read_a_head(peer) {
+            peer.send(format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 2\r\n\r\n{number:02}").as_bytes());
+        }
+    })
+}
+
+fn has_read_a_head(peer: &mut Peer) -> bool {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match &peer.read_exactly(1)[..] {
+            [byte] => head.push(*byte),
+            _ => return false,
+        }
+    }
+    true
+}
+
+fn in_http_mode(backend: Backend) -> Stage {
+    Stage::with(backend, |config, _| config.set("process", "threads", 1).text("service", "mode", "http"))
+}
+
+/// The head of the response, and its content of two bytes.
+fn request(client: &mut Client, fields: &str) -> (String, String) {
+    client.send(format!("GET / HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").as_bytes());
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.extend(client.read_exactly(1));
+    }
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the backend sends text");
+    (text(head), text(client.read_exactly(2)))
+}
+
+/// Which connection to the backend served it.
+fn number(client: &mut Client, fields: &str) -> String {
+    request(client, fields).1
+}
+
+/// RFC 4559 §6: the authentication is the connection's, and each of its requests has it.
+#[test]
+fn a_connection_that_authenticates_serves_its_client_alone() {
+    for fields in ["Authorization: Negotiate YII=\r\n", "Authorization: NTLM TlRMTVNTUAAB\r\n"] {
+        let stage = in_http_mode(numbering(""));
+        let (mut one, mut other) = (stage.any_client(), stage.any_client());
+        assert_eq!(number(&mut one, fields), "01");
+        assert_eq!(number(&mut other, ""), "02", "{fields}");
+        assert_eq!(number(&mut one, ""), "01", "its next request has what it has agreed: {fields}");
+        one.finish();
+        assert_eq!(number(&mut other, ""), "02");
+        assert_eq!(number(&mut stage.any_client(), ""), "02", "nobody inherits it: {fields}");
+    }
+}
+
+#[test]
+fn other_connections_serve_every_client() {
+    let stage = in_http_mode(numbering(""));
+    let (mut one, mut other) = (stage.any_client(), stage.any_client());
+    for _ in 0..3 {
+        assert_eq!([number(&mut one, "Authorization: Basic YTpi\r\n"), number(&mut other, "")], ["01", "01"]);
+    }
+}
+
+#[test]
+fn interim_responses_have_a_bound() {
+    let stage = in_http_mode(Backend::start(|peer| {
+        if has_read_a_head(peer) {
+            peer.send(&b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(65));
+            peer.read_to_end();
+        }
+    }));
+    let (head, _) = request(&mut stage.any_client(), "");
+    assert!(head.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{head}");
+    let record = stage.proxy.record("the line of the request", |record| record.text("path") == "/");
+    assert_eq!(record.detail(), "more than 64 interim responses", "{record:?}");
+}
+
+/// One that is busy says that its response is the last one.
+#[test]
+fn the_request_under_way_of_a_removed_service_is_the_last_one() {
+    let (asked, continues) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let (tells, waits) = (Arc::clone(&asked), Arc::clone(&continues));
+    let stage = in_http_mode(Backend::start(move |peer| {
+        if has_read_a_head(peer) {
+            tells.store(true, Ordering::SeqCst);
+            wait_until("the reload", || waits.load(Ordering::SeqCst).then_some(()));
+            peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            peer.read_to_end();
+        }
+    }));
+    let mut busy = stage.any_client();
+    busy.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    wait_until("the request at the backend", || asked.load(Ordering::SeqCst).then_some(()));
+    let other = Backend::echo();
+    let without = Config::empty().set("process", "threads", 1).service("other", other.address);
+    stage.proxy.rewrite(without.certificate(&stage.folder.file("web.pem")));
+    assert!(stage.proxy.reload(), "{:?}", stage.proxy.talk.so_far());
+    continues.store(true, Ordering::SeqCst);
+    let ending = busy.read_to_end();
+    let text = String::from_utf8(ending.bytes.clone()).expect("text");
+    assert!(text.contains("\r\nConnection: close\r\n") && text.ends_with("ok"), "{text}");
+    assert!(ending.is_clean(), "{ending:?}");
+}
+
+#[test]
+fn idle_connections_of_a_removed_service_are_closed() {
+    let stage = in_http_mode(numbering(""));
+    let mut idle = stage.any_client();
+    number(&mut idle, "");
+    let other = Backend::echo();
+    let without = Config::empty().set("process", "threads", 1).service("other", other.address);
+    stage.proxy.rewrite(without.certificate(&stage.folder.file("web.pem")));
+    assert!(stage.proxy.reload(), "{:?}", stage.proxy.talk.so_far());
+    assert!(idle.read_to_end().is_clean());
+}
+
+#[test]
+fn a_stop_closes_idle_connections_at_once_and_gives_new_ones_their_first_request() {
+    let mut stage = in_http_mode(numbering(""));
+    let (mut idle, mut new) = (stage.any_client(), stage.any_client());
+    number(&mut idle, "");
+    let agreed = || stage.proxy.metrics().sum("handfast_handshakes_total", &[]);
+    wait_until("both handshakes to have ended at the proxy", || (agreed() > 1.5).then_some(()));
+    stage.proxy.signal(Signal::TERM);
+    assert!(idle.read_to_end().is_clean());
+    let (head, _) = request(&mut new, "");
+    assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("\r\nConnection: close\r\n"), "{head}");
+    assert!(new.read_to_end().is_clean());
+    assert_eq!(stage.proxy.ended().code(), Some(0));
+}
