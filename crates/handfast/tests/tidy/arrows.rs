@@ -136,6 +136,7 @@ const TABLE: [Arrows; 19] = [
         ],
         theirs: &[
             "bytes",
+            "data-encoding",
             "h2",
             "hickory-resolver",
             "http",
