@@ -93,18 +93,23 @@ def hidden(case):
     return case.expect == "accept" and isinstance(case.data, bytes) and b"/s-@ID@" in case.data
 
 
+def log_key(method, target):
+    """What is compared: the log has 16 bytes of a method and 512 of a target, which may be fewer characters."""
+    return str(method or "").upper()[:16], plain_target(str(target or ""))[:128]
+
+
 def unlogged(lanes, seen, log):
     """Requests of backends that the log does not have; counted, so that one line does not excuse two requests."""
-    logged = Counter((str(entry["method"]).upper(), plain_target(str(entry.get("path") or ""))) for entry in log)
+    logged = Counter(log_key(entry["method"], entry.get("path")) for entry in log)
     for lane in lanes:
         cases = {outcome.token: outcome.case for outcome in lane.outcomes}
         for token, requests in seen[lane.backend.name].items():
             for request in requests:
-                key = (request.get("method", "").upper(), plain_target(request.get("target", "")))
+                key = log_key(request.get("method"), request.get("target"))
                 if "method" not in request:
                     continue
                 if logged[key] == 0:
-                    yield Finding("unlogged", cases.get(token), lane.backend.name, f"{key[0]} {key[1][:80]}")
+                    yield Finding("unlogged", cases.get(token), lane.backend.name, f"{request['method']} {key[1][:80]}")
                 logged[key] -= 1
 
 
