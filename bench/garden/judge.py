@@ -13,6 +13,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
+from .exchange import was_given
+
 TOKEN = re.compile(r"[/?&]([pmso])-([0-9a-z]{4})")
 
 
@@ -56,8 +58,10 @@ def understood(requests, token):
             continue
         host = next((value for name, value in request["headers"] if name.lower() == "host"), None)
         body = bytes.fromhex(request["body"]).replace(token.encode(), b"ID")
-        # CGI has no port in some servers, and one backend writes methods in upper case.
-        host = re.sub(r":[^\]]*$", "", host or "").lower()
+        # A length may end the content within the token.
+        body = re.sub(rb"-(%s|%s|%s)$" % tuple(token[:size].encode() for size in (3, 2, 1)), b"-ID", body)
+        # CGI has no port in some servers, and one backend writes methods in upper case. nginx reads `name.` as `name`, and so do our routes.
+        host = re.sub(r":[^\]]*$", "", host or "").lower().removesuffix(".")
         found[(request["method"].upper(), target, request["length"], body, host)] += 1
     return found
 
@@ -71,7 +75,7 @@ def desync(lane):
             yield Finding("desync", outcome.case, lane.backend.name, what)
         targets = [TOKEN.search(target) for _, target in outcome.answers if target]
         kinds = [match[1] for match in targets if match and match[2] == outcome.token]
-        foreign = [match[0] for match in targets if match and match[2] != outcome.token]
+        foreign = [match[0] for match in targets if match and match[2] != outcome.token and was_given(match[2])]
         if foreign or kinds != sorted(kinds, key="psmo".index):
             what = f"the connection received the responses {outcome.answers}"
             yield Finding("desync", outcome.case, lane.backend.name, what)
