@@ -47,14 +47,18 @@ class Backend:
     port: int
     process: Process
     seen: Path
+    # How much of the file was read: a run of the fuzzer has hundreds of rounds.
+    read: int = 0
 
-    def requests(self):
-        """The requests that its file has, in order."""
-        if not self.seen.exists():
-            return []
+    def new_requests(self):
+        """The requests that its file has since the last call, in order."""
+        with open(self.seen, "rb") as file:
+            file.seek(self.read)
+            text = file.read()
+        text = text[: text.rfind(b"\n") + 1]
+        self.read += len(text)
         # Not splitlines(): a target may have U+0085.
-        text = self.seen.read_text(encoding="utf-8", errors="replace")
-        return [json.loads(line, strict=False) for line in text[: text.rfind("\n") + 1].split("\n")[:-1]]
+        return [json.loads(line, strict=False) for line in text.decode("utf-8", "replace").split("\n")[:-1]]
 
 
 def missing(name):

@@ -14,16 +14,23 @@ from web import frames, h1
 # How long the client waits for the next byte. A request that the front regards as unfinished costs this time.
 QUIET = 1.5
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-_numbers = itertools.count(1)
+_numbers, _latest = itertools.count(1), 0
 
 
 def new_token():
     """Four characters, as many as its placeholder has: lengths within payloads are computed with that."""
+    global _latest
     number, out = next(_numbers), ""
+    _latest = max(_latest, number)
     for _ in range(4):
         number, digit = divmod(number, 36)
         out = DIGITS[digit] + out
     return out
+
+
+def was_given(token):
+    """Whether it can be a token of this run, and not another word of a payload."""
+    return int(token, 36) <= _latest
 
 
 @dataclass

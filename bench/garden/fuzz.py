@@ -17,11 +17,16 @@ WORDS = [b"\r\n", b"\n", b"\r", b"\0", b" ", b"\t", b"\x0b", b"\x0c", b":", b";"
 ROUND = 40
 
 
+def outside(data, at):
+    """That position, or the one behind the identifier: a word in front of an identifier would be read as another one."""
+    return at + 4 if data[at : at + 4] == b"@ID@" else at
+
+
 def mutate(source, data, others):
     """A payload with one to four changes."""
     data = bytearray(data)
     for _ in range(source.randint(1, 4)):
-        at = source.randrange(len(data) + 1)
+        at = outside(data, source.randrange(len(data) + 1))
         kind = source.randrange(6)
         if kind == 0:
             data[at:at] = source.choice(WORDS)
@@ -47,7 +52,7 @@ def mutate_fields(source, fields):
     pairs = list(fields)
     at, side = source.randrange(len(pairs)), source.randrange(2)
     pair = list(pairs[at])
-    where = source.randrange(len(pair[side]) + 1)
+    where = outside(pair[side], source.randrange(len(pair[side]) + 1))
     pair[side] = pair[side][:where] + source.choice(WORDS) + pair[side][where:]
     pairs[at] = tuple(pair)
     if source.random() < 0.2:

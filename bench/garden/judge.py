@@ -13,6 +13,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
+from .exchange import was_given
+
 TOKEN = re.compile(r"[/?&]([pmso])-([0-9a-z]{4})")
 
 
@@ -56,8 +58,10 @@ def understood(requests, token):
             continue
         host = next((value for name, value in request["headers"] if name.lower() == "host"), None)
         body = bytes.fromhex(request["body"]).replace(token.encode(), b"ID")
-        # CGI has no port in some servers, and one backend writes methods in upper case.
-        host = re.sub(r":[^\]]*$", "", host or "").lower()
+        # A length may end the content within the token.
+        body = re.sub(rb"-(%s|%s|%s)$" % tuple(token[:size].encode() for size in (3, 2, 1)), b"-ID", body)
+        # CGI has no port in some servers, and one backend writes methods in upper case. nginx reads `name.` as `name`, and so do our routes.
+        host = re.sub(r":[^\]]*$", "", host or "").lower().removesuffix(".")
         found[(request["method"].upper(), target, request["length"], body, host)] += 1
     return found
 
@@ -71,7 +75,7 @@ def desync(lane):
             yield Finding("desync", outcome.case, lane.backend.name, what)
         targets = [TOKEN.search(target) for _, target in outcome.answers if target]
         kinds = [match[1] for match in targets if match and match[2] == outcome.token]
-        foreign = [match[0] for match in targets if match and match[2] != outcome.token]
+        foreign = [match[0] for match in targets if match and match[2] != outcome.token and was_given(match[2])]
         if foreign or kinds != sorted(kinds, key="psmo".index):
             what = f"the connection received the responses {outcome.answers}"
             yield Finding("desync", outcome.case, lane.backend.name, what)
@@ -93,18 +97,23 @@ def hidden(case):
     return case.expect == "accept" and isinstance(case.data, bytes) and b"/s-@ID@" in case.data
 
 
+def log_key(method, target):
+    """What is compared: the log has 16 bytes of a method and 512 of a target, which may be fewer characters."""
+    return str(method or "").upper()[:16], plain_target(str(target or ""))[:128]
+
+
 def unlogged(lanes, seen, log):
     """Requests of backends that the log does not have; counted, so that one line does not excuse two requests."""
-    logged = Counter((str(entry["method"]).upper(), plain_target(str(entry.get("path") or ""))) for entry in log)
+    logged = Counter(log_key(entry["method"], entry.get("path")) for entry in log)
     for lane in lanes:
         cases = {outcome.token: outcome.case for outcome in lane.outcomes}
         for token, requests in seen[lane.backend.name].items():
             for request in requests:
-                key = (request.get("method", "").upper(), plain_target(request.get("target", "")))
+                key = log_key(request.get("method"), request.get("target"))
                 if "method" not in request:
                     continue
                 if logged[key] == 0:
-                    yield Finding("unlogged", cases.get(token), lane.backend.name, f"{key[0]} {key[1][:80]}")
+                    yield Finding("unlogged", cases.get(token), lane.backend.name, f"{request['method']} {key[1][:80]}")
                 logged[key] -= 1
 
 
