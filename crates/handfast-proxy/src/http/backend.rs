@@ -99,6 +99,14 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         }
     }
 
+    /// Whether [`Backend::read_head`] will tell why it takes no more, or what it has answered: a stream that was reset.
+    pub(crate) fn says_why(&self) -> bool {
+        match self {
+            Self::Http1(_) => false,
+            Self::Http2(backend) => backend.awaits_response(),
+        }
+    }
+
     /// Whether it did not do anything with the request, by its own word.
     pub(crate) fn has_refused(&self) -> bool {
         match self {

@@ -288,6 +288,11 @@ impl Http2Backend {
         self.progress = HeadProgress::default();
     }
 
+    /// Whether its stream is open and no final response has come.
+    pub(crate) fn awaits_response(&self) -> bool {
+        self.response.is_some()
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.request.is_some() || self.outgoing.is_full()
     }
