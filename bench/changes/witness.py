@@ -35,7 +35,7 @@ class Witnesses:
         self.names = [f"{prefix}-busy", f"{prefix}-busy-h2"]
         self.send(self.busy, self.names[0], BUSY)
         self.busy_h2.send(headers(3, request(f"/slow?ms={BUSY}&id={self.names[1]}".encode(), authority=b"localhost")))
-        # Until both requests are under way; the log cannot say so before they end.
+        # Until both requests are under way; the log has them only when they have ended.
         self.busy_h2.next(time.monotonic() + 0.3)
 
     @staticmethod

@@ -191,7 +191,7 @@ backend = "127.0.0.1:{route.backend}"
     def configuration(self):
         log = self.log if self.options["log"] else "off"
         text = (f'[process]\nthreads = {self.options["threads"]}\n[admin]\nlisten = "off"\n[access-log]\nto = "{log}"\n')
-        # As many requests for each connection to the backend as the other fronts are told.
+        # The same bound on requests for each connection to the backend as in the other configurations.
         mode = 'mode = "http"\n[service.http]\npool-requests = 1000000' if self.options["mode"] == "http" else ""
         for route in self.routes:
             version = '\nbackend-version = "h2"' if route.backend_h2 and mode else ""

@@ -322,7 +322,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
     async fn pause<R: Runtime>(&mut self, client: &mut impl Client) -> Result<(), Fault> {
         let timeouts = &self.connection.http.model.timeouts;
         let now = R::turn();
-        let is_sending = !client.has_ended() && !self.is_tunnel;
+        let is_sending = !client.has_ended() && !self.is_tunnel && !self.is_refused;
         let moved = client.received() + client.sent();
         if now.since(self.window.0) >= SLOW_WINDOW {
             self.window = (now, moved);

@@ -153,7 +153,7 @@ pub(crate) fn with_head<T>(text: &str, limits: &HeadLimits, action: impl FnOnce(
     action(&head)
 }
 
-/// A request line, the fields and the empty line, each in a line of its own.
+/// A request line, the fields and the empty line, each on a separate line.
 pub(crate) fn head(lines: &[&str]) -> String {
     format!("{}\r\n\r\n", lines.join("\r\n"))
 }

@@ -61,7 +61,7 @@ fn a_connection_that_authenticates_serves_its_client_alone() {
         assert_eq!(number(&mut one, ""), "01", "its next request has what it has agreed: {fields}");
         one.finish();
         assert_eq!(number(&mut other, ""), "02");
-        assert_eq!(number(&mut stage.any_client(), ""), "02", "nobody inherits it: {fields}");
+        assert_eq!(number(&mut stage.any_client(), ""), "02", "no other client receives it: {fields}");
     }
 }
 
