@@ -9,7 +9,7 @@ from .payloads import Case
 FOLDER = Path(__file__).resolve().parent / "desync-cases"
 UNDERSCORE = "names with an underscore are not forwarded (`underscores = \"drop\"`), and without the field the request has no content"
 CODINGS = "`coding`: Transfer-Encoding is one `chunked`, else 501 (RFC 9112 §6.1)"
-# Case → (our verdict, why, field names that no backend may receive) where our rules, all in docs/http.md, are others than those of the tier.
+# Case → (our verdict, why, field names that no backend may receive) where our rules, all in docs/http/rules.md, are others than those of the tier.
 DIFFERENCES = {
     "ambiguous: Transfer_Encoding with underscore.": ("accept", UNDERSCORE, ("transfer_encoding", "transfer-encoding")),
     "ambiguous: Transfer-Encoding with multiple delimiters": ("accept", UNDERSCORE, ("transfer___encoding", "transfer-encoding")),

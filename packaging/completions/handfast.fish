@@ -73,7 +73,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand check" -s h -l help -d
 complete -c handfast -n "__fish_handfast_using_subcommand log" -s c -l config -d 'The proxy\'s configuration, which names the access log (`access-log.to`)' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand log" -l since -d 'Only what ended at this time or later' -r
 complete -c handfast -n "__fish_handfast_using_subcommand log" -l until -d 'Only what ended before this time' -r
-complete -c handfast -n "__fish_handfast_using_subcommand log" -l cause -d 'Only what ended for this cause, such as `reset`; the runbook lists them (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l cause -d 'Only what ended for this cause, such as `reset`; docs/diagnose/causes.md lists them (may be repeated)' -r
 complete -c handfast -n "__fish_handfast_using_subcommand log" -l client -d 'Only clients of this address or network: 192.0.2.7, 2001:db8::/32 (may be repeated)' -r
 complete -c handfast -n "__fish_handfast_using_subcommand log" -l service -d 'Only what this service served (may be repeated)' -r
 complete -c handfast -n "__fish_handfast_using_subcommand log" -l slow -d 'Only connections with a handshake and a connect to the backend that took this long together, or longer, and requests that did' -r
@@ -285,7 +285,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_s
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l engine -d 'Technique to carry packets: veth or tun [default: the first that works here, tun before veth]' -r -f -a "veth\t'A cable, and a packet socket at its end'
 tun\t'An interface behind /dev/net/tun'"
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l page -d 'Write the page that docs/sockets has for each kernel' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l page -d 'Write the page of this kernel, as docs/reference has it' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l list -d 'List the rows, and exit'
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -l only -d 'Test this case only (may be repeated)' -r

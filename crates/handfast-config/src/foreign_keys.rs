@@ -30,6 +30,6 @@ const KEYS: [(&str, &str); 6] = [
     ("crl crl-file crlfile ssl-crl", "revocation lists are `crl` in [service.client-certificates]"),
     (
         "acme letsencrypt lets-encrypt",
-        "Handfast does not fetch certificates: let certbot do it, and name its folder in `certificate`; the guide says how",
+        "Handfast does not fetch certificates: let certbot do it, and name its folder in `certificate`; docs/proxy/certificates.md says how",
     ),
 ];

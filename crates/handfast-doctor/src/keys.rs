@@ -114,7 +114,7 @@ fn lists(wanted: &Wanted, report: &mut Report) -> Result<std::sync::Arc<Lists>, 
         ));
     }
     if loaded.lists.is_empty() {
-        let why = "no list was given; --weak-keys FILE takes those of CVE-2008-0166 (see docs/doctor.md), what is wrong with a key's \
+        let why = "no list was given; --weak-keys FILE takes those of CVE-2008-0166 (see docs/diagnose/doctor-keys.md), what is wrong with a key's \
                    numbers is found without";
         report.not_seen("compromised keys, such as Debian's of 2006 to 2008", why);
     }

@@ -154,7 +154,7 @@ pub struct Fault {
 impl Fault {
     /// Translates what a call on `socket` said, asking the kernel for more where the errno does not tell.
     ///
-    /// **Source**: the table in docs/lessons (what Linux says when a connection breaks); tcp(7), connect(2).
+    /// **Source**: the table in docs/internals/linux-errors.md (what Linux says when a connection breaks); tcp(7), connect(2).
     pub fn of(operation: Operation, errno: Errno, socket: Option<BorrowedFd<'_>>) -> Self {
         let info = socket.and_then(sys::tcp_info);
         let icmp = match operation {

@@ -41,7 +41,7 @@ impl Step {
 pub struct Trouble {
     /// Where.
     pub step: Step,
-    /// The word for it, as in the runbook.
+    /// The word for it, as in docs/diagnose/causes.md.
     pub cause: &'static str,
     /// The sentence.
     pub what: String,

@@ -4,7 +4,7 @@
 //! rustls encrypts alerts and gives no access to the key, so an encrypted alert cannot be corrected.
 //!
 //! rustls 0.23.46 ends some connections without an alert, and its peer sees an end without a reason. Its record reader
-//! still works then, and sends an alert for a worse record that is fed to it. docs/lessons.md lists the wrong
+//! still works then, and sends an alert for a worse record that is fed to it. docs/internals/lessons-tls.md lists the wrong
 //! alerts.
 
 use handfast_wire::record::{ContentType, first_record};

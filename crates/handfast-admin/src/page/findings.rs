@@ -1,5 +1,5 @@
 //! What needs attention, in sentences with the service, the backend, since when and why. The words in parentheses are those of the log, the
-//! metrics and the runbook.
+//! metrics and the documents.
 
 use std::time::{Duration, SystemTime};
 

@@ -71,7 +71,7 @@ section! {
 
     /// Addresses of this machine that connections to backends come from, in turn. Each has its own source ports: when one has
     /// none left towards a backend, the next one is tried. At most 16. `"client"`: the client's own address, which needs
-    /// CAP_NET_ADMIN, and routes that bring the answers back to this machine; see the guide.
+    /// CAP_NET_ADMIN, and routes that bring the answers back to this machine; docs/proxy/outbound.md has them.
     SOURCE: List<SourceAddress> = "source", List::of(SourceAddress),
         absent "the address that the kernel chooses by the route",
         why "one address has 28,232 ports towards each backend by Linux's default, which is enough for most",

@@ -21,7 +21,7 @@ use super::protocol::Subjects;
 use crate::outcome::Refusal;
 
 /// The configuration, with marks where something is to be filled in.
-const CONFIGURATION: &str = include_str!("../../../../docs/bus/nats-server.conf");
+const CONFIGURATION: &str = include_str!("../../../../docs/load/nats-server.conf");
 /// NATS's own port.
 pub const PORT: u16 = 4222;
 /// How long the certificates are valid, in years.

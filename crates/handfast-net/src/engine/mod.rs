@@ -5,7 +5,7 @@
 //!
 //! Everything belongs to the thread that runs it, so nothing here takes a lock or does an atomic operation. A
 //! socket is registered with the kernel once in its life (edge-triggered) and never taken back: closing does that. The two
-//! together, and clocks read once a turn, are what a general runtime cannot do; docs/decisions.md (1) has the figures.
+//! together, and clocks read once a turn, are what a general runtime cannot do; docs/internals/decisions-path.md (1) has the figures.
 //!
 //! Two ways to wait. [`wait`] is that of a connection: its task is polled when one of its sockets becomes ready, and the
 //! sockets know the task, not a waker, so a wait costs no memory and moving its deadline nothing. All other futures

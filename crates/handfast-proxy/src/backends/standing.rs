@@ -4,7 +4,7 @@
 //! status page, since when and why not. A standing belongs to a service and outlives reloads that keep both.
 //!
 //! It is the only shared memory on the path: read once for each connect, and written when an attempt fails, or succeeds after a failure.
-//! So without failures every core reads its own copy of the cache line. docs/decisions.md (22) has the reasons.
+//! So without failures every core reads its own copy of the cache line. docs/internals/decisions-operation.md (22) has the reasons.
 
 #![expect(
     clippy::disallowed_types,

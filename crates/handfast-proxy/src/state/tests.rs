@@ -1,25 +1,13 @@
 //! What sandbox and key process must reach: a path that is missing there fails only at a later reload.
 
+mod examples;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::*;
 use crate::testing::Folder;
 use handfast_config::model::{CertificateEntry as Written, Places};
-
-/// Every page and file of the repository that has configurations.
-const PAGES: [&str; 10] = [
-    include_str!("../../../../README.md"),
-    include_str!("../../../../docs/guide.md"),
-    include_str!("../../../../docs/http.md"),
-    include_str!("../../../../docs/recipes.md"),
-    include_str!("../../../../docs/reference/handfast.toml"),
-    include_str!("../../../../packaging/handfast.toml"),
-    include_str!("../../../../bench/peers/handfast.toml"),
-    include_str!("../../../../bench/peers/terminate.toml"),
-    include_str!("../../../../bench/peers/originate/handfast.toml"),
-    include_str!("../../../../bench/peers/reencrypt/handfast.toml"),
-];
 
 const EVERYTHING: &str = r#"
 [admin]
@@ -38,8 +26,11 @@ backend-tls = { ca = "web.pem", certificate = "rule.pem" }
 "#;
 
 fn parse(text: &str) -> Option<Config> {
-    let is_folder = |path: &Path| path.extension().is_none();
     Some(handfast_config::parse("/etc/handfast/handfast.toml", text, &is_folder).ok()?.0)
+}
+
+fn is_folder(path: &Path) -> bool {
+    path.extension().is_none()
 }
 
 /// The same by walking the configuration as it is written.
@@ -71,11 +62,9 @@ fn written(config: &Config) -> SourceNeeds {
 
 #[test]
 fn sources_need_what_every_configuration_here_names() {
-    let texts = PAGES.iter().flat_map(|page| match page.contains("```toml\n") {
-        true => page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect(),
-        false => vec![*page],
-    });
-    let configs: Vec<Config> = texts.chain([EVERYTHING]).filter_map(parse).collect();
+    let examples: Vec<Config> = examples::all().iter().map(|example| example.parse()).collect();
+    let everything = parse(EVERYTHING).expect("it is right");
+    let configs: Vec<Config> = examples.into_iter().chain([everything]).collect();
     let mut files = 0;
     for config in &configs {
         let needs = certificate_needs(config);
@@ -85,7 +74,7 @@ fn sources_need_what_every_configuration_here_names() {
         assert!(needs.paths().all(|path| named.contains(path)), "{needs:?}: {named:?}");
         files += needs.paths().count();
     }
-    assert!(configs.len() > 15 && files > 30, "{} configurations, {files} files", configs.len());
+    assert!(configs.len() > 50 && files > 60, "{} configurations, {files} files", configs.len());
 }
 
 #[test]

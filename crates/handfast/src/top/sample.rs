@@ -1,7 +1,7 @@
 //! The status of a proxy at one moment, or of a run of `handfast load`, from the JSON of `/status.json`.
 //!
 //! A part that is missing is empty: a newer or older proxy of the same schema is shown as far as it goes.
-//! Fields have the names of the JSON, where `docs/admin.md` describes them. Times are in seconds.
+//! Fields have the names of the JSON. Times are in seconds.
 
 use std::collections::BTreeMap;
 

@@ -66,7 +66,7 @@ pub(crate) struct OnlyWords {
     /// Only what ended before this time
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) until: Option<f64>,
-    /// Only what ended for this cause, such as `reset`; the runbook lists them (may be repeated)
+    /// Only what ended for this cause, such as `reset`; docs/diagnose/causes.md lists them (may be repeated)
     #[arg(long, value_name = "CAUSE", value_parser = cause)]
     pub(crate) cause: Vec<Cause>,
     /// Only clients of this address or network: 192.0.2.7, 2001:db8::/32 (may be repeated)
@@ -114,7 +114,7 @@ fn time(text: &str) -> Result<f64, String> {
 fn cause(text: &str) -> Result<Cause, String> {
     Cause::named(text).ok_or_else(|| {
         let hint = did_you_mean(text, Cause::all().map(Cause::name));
-        let hint = hint.unwrap_or_else(|| "docs/runbook.md lists all causes".into());
+        let hint = hint.unwrap_or_else(|| "docs/diagnose/causes.md lists all causes".into());
         format!("no cause has this name; {hint}")
     })
 }

@@ -48,14 +48,14 @@ pub(crate) fn page(name: &str) -> String {
 /// The page that explains a command.
 fn explained(name: &str) -> &'static str {
     match name {
-        "proxy-header" => "[guide.md](../guide.md#the-proxy-protocol)",
-        "lab" => "[lab.md](../lab.md)",
-        "import" => "[import.md](../import.md)",
-        "probe" => "[probe.md](../probe.md)",
-        "doctor" => "[doctor.md](../doctor.md)",
-        "log" => "[guide.md](../guide.md#reading-the-access-log)",
-        "top" => "[guide.md](../guide.md#live-in-the-terminal)",
-        _ => "[load.md](../load.md)",
+        "proxy-header" => "[the PROXY protocol](../proxy/proxy-protocol.md)",
+        "lab" => "[a network on one machine](../diagnose/lab.md)",
+        "import" => "[coming from stunnel, hitch or ghostunnel](../start/import.md)",
+        "probe" => "[where the time of a TLS connection goes](../diagnose/probe.md)",
+        "doctor" => "[what limits this machine](../diagnose/doctor.md)",
+        "log" => "[reading the access log](../proxy/access-log.md#reading-the-access-log)",
+        "top" => "[live in the terminal](../proxy/monitoring.md#live-in-the-terminal)",
+        _ => "[a first load run](../load/first-run.md)",
     }
 }
 

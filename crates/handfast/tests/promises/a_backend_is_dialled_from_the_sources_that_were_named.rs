@@ -126,7 +126,7 @@ fn a_backend_may_see_the_clients_own_address() {
 }
 
 /// A client, this machine and a backend, each in a separate network; the backend's way back to clients leads through here.
-/// The commands are those of the guide.
+/// The commands are those of docs/proxy/outbound.md.
 #[test]
 fn behind_a_router_the_answers_find_their_way_with_the_rules_of_the_guide() {
     in_a_network_of_its_own!();

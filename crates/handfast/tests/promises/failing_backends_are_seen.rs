@@ -67,7 +67,7 @@ fn a_backend_is_marked_down_by_all_threads_together() {
             "refused: nobody listened at the backend's address (connection refused). 5 attempts in a row failed",
         ],
     );
-    // What the runbook's jq looks for: a connection that was served, and what had failed before.
+    // What the jq in docs/diagnose/backends.md looks for: a connection that was served, and what had failed before.
     let record = proxy.record("one that was refused first", |record| record.number("backends_failed") == 1);
     assert!(record.reason().ends_with("/finished"), "{record:?}");
     let failed = record.value("backend_failures");

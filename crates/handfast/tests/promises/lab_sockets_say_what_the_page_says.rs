@@ -85,13 +85,13 @@ fn every_case_is_made_and_named_on_this_kernel() {
     let measured = fs::read_to_string(&page).expect("it was written");
     let version = measured.lines().find_map(|line| line.strip_prefix("# What sockets say on Linux "));
     let version = version.expect("the page names the kernel");
-    let kept = format!("{}/../../docs/sockets/linux-{version}.md", env!("CARGO_MANIFEST_DIR"));
+    let kept = format!("{}/../../docs/reference/sockets-linux-{version}.md", env!("CARGO_MANIFEST_DIR"));
     let Ok(kept) = fs::read_to_string(kept) else { return };
     let (kept, measured) = (cells(&kept), cells(&measured));
     assert!(kept.len() >= 7 * 40, "{} cells on the page", kept.len());
     let skipped_here = |cell: &&String| !cell.contains("SKIPPED");
     let new: Vec<_> = measured.iter().filter(skipped_here).filter(|cell| !kept.contains(cell)).collect();
-    assert!(new.is_empty(), "not as docs/sockets/linux-{version}.md says: {new:#?}");
+    assert!(new.is_empty(), "not as docs/reference/sockets-linux-{version}.md says: {new:#?}");
 }
 
 #[test]

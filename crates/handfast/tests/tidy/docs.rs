@@ -12,35 +12,32 @@ struct Figure {
     told: &'static [(&'static str, &'static str)],
 }
 
+/// The page with the table of limits.
+const LIMITS_PAGE: &str = "docs/proxy/limits.md";
+
 const FIGURES: [Figure; 5] = [
     Figure {
         source: "crates/handfast-process/src/limits.rs",
         constant: "const RESERVED_FILES: RangeInclusive<u64> = 40..=128;",
         told: &[
-            (
-                "docs/guide.md",
-                "an eighth of the limit, at least 40 and at most 128, is kept for everything else",
-            ),
-            ("docs/guide.md", "two files each, and 40 to 128 for everything else"),
-            ("docs/runbook.md", "keeps an eighth of it, 40 to 128 files, for everything else"),
-            ("docs/lessons.md", "40 to 128 are kept for everything else"),
+            (LIMITS_PAGE, "an eighth of the limit, at least 40 and at most 128, is kept for everything else"),
             ("crates/handfast-doctor/src/exam/files.rs", "const RESERVED: (u64, u64) = (40, 128);"),
         ],
     },
     Figure {
         source: "crates/handfast-proxy/src/control/start.rs",
         constant: "const FIRST_NAMES: Duration = Duration::from_secs(2);",
-        told: &[("docs/guide.md", "At start Handfast waits up to two seconds for names")],
+        told: &[("docs/proxy/backends.md", "At start Handfast waits up to two seconds for names")],
     },
     Figure {
         source: "crates/handfast-proxy/src/backends/names.rs",
         constant: "const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);",
-        told: &[("docs/guide.md", "while a name has had no outcome at all (ten seconds at most)")],
+        told: &[("docs/proxy/monitoring.md", "while a name has had no outcome at all (ten seconds at most)")],
     },
     Figure {
         source: "crates/handfast-proxy/src/backends/names.rs",
         constant: "const TRIAL_TIMEOUT: Duration = Duration::from_secs(5);",
-        told: &[("docs/guide.md", "all at the same time and for at most five seconds")],
+        told: &[("docs/start/first-proxy.md", "all at the same time and for at most five seconds")],
     },
     Figure {
         source: "crates/handfast-load/src/fleet.rs",
@@ -123,10 +120,10 @@ fn section<'t>(text: &'t str, heading: &str) -> &'t str {
     rest.split(&format!("\n{rank} ")).next().unwrap_or_default()
 }
 
-/// Rows of the guide's table of limits whose default is not that of the reference, which is generated.
-fn other_defaults(guide: &str, reference: &str) -> Vec<Complaint> {
+/// Rows of the page's table of limits whose default is not that of the reference, which is generated.
+fn other_defaults(page: &str, reference: &str) -> Vec<Complaint> {
     let limits = section(reference, "## `[limits]`");
-    let rows = section(guide, "## Limits and timeouts").lines().filter_map(|line| {
+    let rows = section(page, "## Limits and timeouts").lines().filter_map(|line| {
         let mut cells = line.strip_prefix("| `")?.split(" | ");
         Some((cells.next()?.strip_suffix('`')?, cells.next()?))
     });
@@ -136,7 +133,7 @@ fn other_defaults(guide: &str, reference: &str) -> Vec<Complaint> {
         let default = default.unwrap_or("not there").trim_matches('"').to_owned();
         (told.replace(' ', "") != default).then(|| {
             let what = format!("the default of `{key}` is given as {told}, in the reference it is {default}");
-            Complaint::new("docs/guide.md", 0, what)
+            Complaint::new(LIMITS_PAGE, 0, what)
         })
     };
     rows.filter_map(other).collect()
@@ -167,13 +164,13 @@ fn metrics_in_documents_exist() {
 }
 
 #[test]
-fn defaults_in_the_guide_are_the_references() {
-    let (guide, reference) = (text_of("docs/guide.md"), text_of("docs/reference/configuration.md"));
-    assert!(section(&guide, "## Limits and timeouts").lines().count() > 10, "the guide's table has moved");
-    assert_none(&other_defaults(&guide, &reference));
+fn defaults_in_the_table_of_limits_are_the_references() {
+    let (page, reference) = (text_of(LIMITS_PAGE), text_of("docs/reference/configuration.md"));
+    assert!(section(&page, "## Limits and timeouts").lines().count() > 10, "the table has moved");
+    assert_none(&other_defaults(&page, &reference));
 }
 
-/// A row that stands twice on a page is in a table whose columns it does not have, or will be changed in one place alone.
+/// A row that a page has twice is in a table whose columns it does not have, or will be changed in one place alone.
 fn repeated_rows(document: &SourceFile) -> Vec<Complaint> {
     let mut rows = std::collections::HashMap::new();
     let is_row = |line: &str| line.starts_with("| ") && line.matches(" | ").count() >= 2;
@@ -191,8 +188,9 @@ fn repeated_rows(document: &SourceFile) -> Vec<Complaint> {
 }
 
 #[test]
-fn no_row_of_the_runbook_stands_in_two_tables() {
-    check_files(|file| file.path == "docs/runbook.md", repeated_rows);
+fn no_row_is_in_two_tables_of_a_page() {
+    let is_page = |file: &SourceFile| file.path.starts_with("docs/diagnose/") && is_document(file);
+    check_files(is_page, repeated_rows);
     let row = format!("| `word` | {} | fix |\n", "x".repeat(100));
     let found = repeated_rows(&sample("docs/x.md", &format!("{row}\ntext\n\n{row}")));
     assert!(found.len() == 1 && found[0].line == 5 && found[0].what.contains("line 1 too"), "{found:?}");
@@ -216,9 +214,9 @@ fn what_has_drifted_is_seen() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].line == 2 && found[0].what.contains("handfast_wrong_total"), "{found:?}");
 
-    let guide = "x\n## Limits and timeouts\n\n| `connect` | 5 s | dialling |\n| `idle` | 1 h | silence |\n| `gone` | 1 s | |\n\n## Next\n| `connect` | 9 s |\n";
+    let page = "x\n## Limits and timeouts\n\n| `connect` | 5 s | dialling |\n| `idle` | 1 h | silence |\n| `gone` | 1 s | |\n\n## Next\n| `connect` | 9 s |\n";
     let reference = "x\n## `[limits]`\n\n### `connect`\n\n- Default: `\"5s\"`. Why\n\n### `idle`\n\n- Default: `\"2h\"`. Why\n\n## Next\n";
-    let found = other_defaults(guide, reference);
+    let found = other_defaults(page, reference);
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(
         found[0].what.contains("`idle` is given as 1 h") && found[1].what.contains("not there"),

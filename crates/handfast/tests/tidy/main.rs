@@ -11,6 +11,7 @@ mod docs;
 mod files;
 mod layers;
 mod packages;
+mod pages;
 mod words;
 
 use std::fmt;

@@ -36,7 +36,7 @@ pub(crate) struct SocketsWords {
     /// Write everything as JSON; - for standard output, and the text then goes to standard error
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Write the page that docs/sockets has for each kernel
+    /// Write the page of this kernel, as docs/reference has it
     #[arg(long, value_name = "FILE")]
     pub(crate) page: Option<PathBuf>,
 }
