@@ -129,6 +129,20 @@ fn not_listed(summary: &str, pages: &[&str]) -> Vec<Complaint> {
     pages.iter().filter_map(complain).collect()
 }
 
+/// Pages that a message, a comment or a document names, and that do not exist.
+fn unknown_pages(file: &SourceFile, files: &HashMap<&str, &str>) -> Vec<Complaint> {
+    let is_path = |c: char| c.is_ascii_alphanumeric() || "./_-".contains(c);
+    let in_line = |(index, line): (usize, &str)| {
+        let named = line.match_indices("docs/").filter_map(|(at, _)| {
+            let word = line[at..].split(|c| !is_path(c)).next()?.trim_end_matches('.');
+            (word.ends_with(".md") && !files.contains_key(word))
+                .then(|| Complaint::new(&file.path, index + 1, format!("names {word}, which does not exist")))
+        });
+        named.collect::<Vec<_>>()
+    };
+    file.text.lines().enumerate().flat_map(in_line).collect()
+}
+
 #[test]
 fn a_page_answers_one_question() {
     check_files(is_page, length);
@@ -140,6 +154,18 @@ fn every_link_of_the_documents_leads_somewhere() {
     let texts = files.iter().map(|file| (file.path.as_str(), file.text.as_str())).collect();
     let checked = files.iter().filter(|file| is_page(file) || OUTSIDE.contains(&file.path.as_str()));
     assert_none(&checked.flat_map(|page| broken_links(page, &texts)).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_page_that_is_named_exists() {
+    let files = tracked_files();
+    let texts = files.iter().map(|file| (file.path.as_str(), file.text.as_str())).collect();
+    // Runs of a benchmark name what there was on their day; the rules here have examples that do not exist.
+    let is_checked = |file: &&SourceFile| {
+        !["bench/runs/", "crates/handfast/tests/tidy/"].iter().any(|folder| file.path.starts_with(folder))
+    };
+    let complaints = files.iter().filter(is_checked).flat_map(|file| unknown_pages(file, &texts));
+    assert_none(&complaints.collect::<Vec<_>>());
 }
 
 #[test]
@@ -176,6 +202,14 @@ fn a_broken_link_is_seen() {
     for bad in ["[x](c.md)", "[x](#not)", "[x](b.md#three)", "[x](../../../LICENSE)"] {
         assert_eq!(found(bad).len(), 1, "{bad}");
     }
+}
+
+#[test]
+fn a_page_that_does_not_exist_is_seen() {
+    let files = HashMap::from([("docs/a/b.md", "")]);
+    let found = |text: &str| unknown_pages(&sample("a.rs", text), &files);
+    assert_eq!(found("see docs/a/b.md. `docs/a/{name}.md`, include_str!(\"../docs/a/b.md\")"), []);
+    assert_eq!(found("see docs/b.md").len(), 1);
 }
 
 #[test]
