@@ -6,14 +6,7 @@ use std::path::Path;
 use super::Config;
 
 /// Files that are a configuration as a whole.
-const FILES: [&str; 6] = [
-    "docs/reference/handfast.toml",
-    "packaging/handfast.toml",
-    "bench/peers/handfast.toml",
-    "bench/peers/terminate.toml",
-    "bench/peers/originate/handfast.toml",
-    "bench/peers/reencrypt/handfast.toml",
-];
+const FILES: [&str; 2] = ["docs/reference/handfast.toml", "packaging/handfast.toml"];
 /// What a service needs; an example may leave it out.
 const REQUIRED: [(&str, &str); 4] = [
     ("name", "\"web\""),
