@@ -227,7 +227,7 @@ fn requests(web: &ServiceMetrics) {
     let facts = Rc::new(facts);
     for round in 0..2_000_u64 {
         let version = if round % 3 == 0 { HttpVersion::Http11 } else { HttpVersion::Http2 };
-        let mut record = RequestRecord::new(&facts, version, "1".into(), b"GET", b"/");
+        let mut record = RequestRecord::new(&facts, version, "1".into(), [b"GET", b"", b"/"]);
         record.status = Some(match round % 250 {
             1 => 502,
             2..12 => 404,

@@ -46,7 +46,7 @@ pub use handfast_text::units;
 pub use html::to_html;
 pub use json::{ReportError, from_json, to_json};
 pub use model::Report;
-pub use text::{Style, to_text};
+pub use text::{Style, to_summary, to_text};
 
 #[cfg(test)]
 extern crate self as handfast_report;

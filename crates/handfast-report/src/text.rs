@@ -1,8 +1,9 @@
-//! The report for a person at a terminal: the verdict first, then its evidence, then everything else.
+//! The report for a person at a terminal: the verdict first, then its evidence, then everything else; or all that matters on one screen.
 //!
 //! In: a report, and how it may look. Out: lines that are wrapped at the terminal's width, and nowhere in a pipe. Text that came
 //! from peers is made harmless on the way.
 
+mod summary;
 mod tables;
 
 #[cfg(test)]
@@ -13,6 +14,8 @@ use handfast_text::wrap::wrapped;
 use crate::model::{Report, VerdictWord};
 use crate::units::{bytes, nanos, plain};
 use crate::words;
+
+pub use summary::to_summary;
 
 /// Longest rule beside the verdict.
 const RULE: usize = 100;
@@ -33,6 +36,10 @@ pub struct Style {
 pub fn to_text(report: &Report, style: Style) -> String {
     let mut page = Page { text: String::new(), style };
     verdict(report, &mut page);
+    if !report.verdict.evidence.is_empty() {
+        page.section("Why");
+        page.bullets(&report.verdict.evidence);
+    }
     page.section("What was done");
     page.pairs(&words::done(report));
     tables::latencies(report, &mut page);
@@ -81,6 +88,10 @@ impl Page {
             Ink::Faint => "2",
         };
         if self.style.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    fn lines(&self) -> usize {
+        self.text.lines().count()
     }
 
     fn line(&mut self, text: &str) {
@@ -134,7 +145,7 @@ fn padded(text: &str, to: usize) -> String {
     format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
 }
 
-/// The word between two rules, what it means, the result in a line, and the evidence.
+/// The word between two rules, what it means, and the result.
 fn verdict(report: &Report, page: &mut Page) {
     let word = report.verdict.word;
     let ink = ink_of(word);
@@ -155,10 +166,6 @@ fn verdict(report: &Report, page: &mut Page) {
     if let Some(missed) = words::missed(report) {
         let text = page.ink(Ink::Bad, &format!("{missed} (below)."));
         page.line(&format!("  {text}"));
-    }
-    if !report.verdict.evidence.is_empty() {
-        page.section("Why");
-        page.bullets(&report.verdict.evidence);
     }
 }
 

@@ -20,14 +20,14 @@ use handfast_load::fleet::{self, Workers};
 use handfast_load::job;
 use handfast_load::outcome::Refusal;
 use handfast_report::plan::request;
-use handfast_report::{Report, to_text};
+use handfast_report::{Report, to_summary, to_text};
 use tokio::runtime::Runtime;
 use tracing::Level;
 
 use crate::talk;
 use crate::talk::print;
 use crate::verbs::{color, style};
-use crate::words::load::LoadWords;
+use crate::words::load::{LoadWords, OutputWords};
 use broadcast::{Broadcast, Closing};
 use display::Display;
 use outputs::{OutputError, Outputs};
@@ -87,7 +87,7 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
     match ended {
         Ended::Report(report, asked) => {
             let kept = Kept { outputs, taken, closed };
-            tell(&report, asked, kept, words.output.quiet)
+            tell(&report, asked, kept, &words.output)
         }
         Ended::Refused(refusal) => refused(&refusal),
         Ended::AtOnce(code) => {
@@ -137,20 +137,22 @@ struct Kept {
 
 /// Writes the report and files, and returns the exit code. A failed write is the last message, and a failure.
 /// `asked`: the exit code of an early end.
-fn tell(report: &Report, asked: Option<u8>, kept: Kept, quiet: bool) -> ExitCode {
+fn tell(report: &Report, asked: Option<u8>, kept: Kept, words: &OutputWords) -> ExitCode {
     let Kept { outputs, taken, closed } = kept;
     let code = asked.unwrap_or_else(|| ending::exit_code(report));
-    if outputs.is_empty() && !quiet {
-        talk::err("hint: --html report.html --json report.json keep this report\n");
+    if outputs.is_empty() && !words.quiet {
+        let whole = if words.verbose { "" } else { "-v prints the whole report, " };
+        talk::err(&format!("hint: {whole}--html report.html --json report.json keep it\n"));
     }
-    match (taken, quiet) {
+    let text = if words.verbose { to_text } else { to_summary };
+    match (taken, words.quiet) {
         (_, true) => {
             let interrupted = asked.map(|_| "handfast: warning: the run was interrupted".to_owned());
             talk::err(&ending::warning(report).or(interrupted).unwrap_or_default());
         }
-        (true, false) => talk::err(to_text(report, style(io::stderr())).trim_end()),
+        (true, false) => talk::err(text(report, style(io::stderr())).trim_end()),
         (false, false) => {
-            print(&to_text(report, style(io::stdout())), true);
+            print(&text(report, style(io::stdout())), true);
         }
     }
     if let Err(error) = outputs.write(report).and(closed) {

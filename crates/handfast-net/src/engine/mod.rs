@@ -167,7 +167,9 @@ pub fn stop() {
 ///
 /// **Cost**: one allocation of the future's size.
 pub fn spawn(priority: Priority, future: impl Future<Output = ()> + 'static) {
-    engine(|engine| engine.tasks.borrow_mut().insert(priority, Box::pin(future)));
+    // Boxed here: a closure that has it would be one more copy.
+    let task = Box::pin(future);
+    engine(|engine| engine.tasks.borrow_mut().insert(priority, task));
 }
 
 /// The clock as it stood when this turn began. Deadlines are reckoned from it; measurements take [`Moment::now`].

@@ -17,9 +17,9 @@ pub(super) fn append(buffer: &mut Vec<u8>, record: &RequestRecord) {
         None => write!(buffer, "-"),
     };
     let _ = write!(buffer, " - - [{}] \"", Utc::of(record.at).for_web_log());
-    escaped(buffer, &record.method);
+    escaped(buffer, record.method());
     buffer.push(b' ');
-    escaped(buffer, &record.path);
+    escaped(buffer, record.path());
     let protocol = match record.protocol {
         HttpVersion::Http10 => "HTTP/1.0",
         HttpVersion::Http11 => "HTTP/1.1",

@@ -26,11 +26,11 @@ impl Serialize for Line<'_> {
         line.known("client", connection.client)?;
         line.known("sni", connection.server_name.as_deref())?;
         line.known("version", connection.tls_version)?;
-        line.is("request", &*record.id)?;
+        line.is("request", record.id())?;
         line.is("protocol", record.protocol.name())?;
-        line.is("method", &*record.method)?;
-        line.known("host", record.host.as_deref())?;
-        line.is("path", &*record.path)?;
+        line.is("method", record.method())?;
+        line.known("host", record.host())?;
+        line.is("path", record.path())?;
         line.known("status", record.status)?;
         line.known("route", record.route.as_deref())?;
         line.is("seconds", Seconds(&record.seconds))?;
@@ -80,7 +80,8 @@ pub(super) mod tests {
             server_name: Some("example.org".into()),
             tls_version: Some("TLSv1.3"),
         });
-        let record = RequestRecord::new(&connection, HttpVersion::Http11, "a1".into(), method, path);
+        let record =
+            RequestRecord::new(&connection, HttpVersion::Http11, "a1".into(), [method, b"example.org", path]);
         RequestRecord { at: UNIX_EPOCH + Duration::from_secs(1_772_366_400), ..record }
     }
 
@@ -93,7 +94,6 @@ pub(super) mod tests {
     #[test]
     fn a_line_has_what_is_known_in_its_order() {
         let mut record = request(b"GET", b"/a?b=c");
-        record.set_host(b"example.org");
         (record.status, record.is_reused, record.backend) =
             (Some(502), Some(true), Some("10.0.0.1:80".into()));
         record.backend_failures.add(&"10.0.0.2:80".into(), Cause::CLOSED_EARLY);

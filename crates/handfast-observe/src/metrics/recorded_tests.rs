@@ -107,7 +107,7 @@ fn requests(shop: &ServiceMetrics) {
         server_name: None,
         tls_version: None,
     };
-    let record = RequestRecord::new(&Rc::new(facts), HttpVersion::Http11, "1".into(), b"GET", b"/");
+    let record = RequestRecord::new(&Rc::new(facts), HttpVersion::Http11, "1".into(), [b"GET", b"", b"/"]);
     let millis = Duration::from_millis;
     let seconds = RequestTimes { hello: millis(1), connect: millis(2), answer: millis(30), relay: millis(7) };
     let failure = CloseReason::new(Step::Connect, Side::Backend, Cause::Socket(SocketCause::Refused));

@@ -22,7 +22,7 @@ pub(crate) struct Answer {
 impl Answer {
     /// An error; `request` is known once its head was accepted.
     pub(crate) fn error(status: u16, request: Option<&Request>) -> Self {
-        let id = request.map(|request| &*request.record.id);
+        let id = request.map(|request| request.record.id());
         let title = reason(status);
         let (content_type, content) = if request.is_some_and(|request| request.wants_json) {
             // RFC 9457.

@@ -15,6 +15,8 @@ use crate::http::connection::HttpConnection;
 
 /// Bytes that the fields of the proxy need beside those of the client.
 pub(super) const ROOM: usize = 256;
+/// Room for an identifier, and for the method, host and path of most requests behind it.
+const ID_ROOM: usize = 128;
 /// Most bytes of a request id that a trusted proxy sent.
 const ID_LIMIT: usize = 128;
 
@@ -113,14 +115,14 @@ fn push(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     debug_assert!(is_written, "{name}: {}", value.escape_ascii());
 }
 
-/// The identifier of a request: that of a trusted proxy, or else 32 hexadecimal digits.
-pub(super) fn request_id(head: &RequestHead<'_>, connection: &HttpConnection) -> Box<str> {
+/// The identifier of a request: that of a trusted proxy, or else 32 hexadecimal digits; with room for the other texts of its record.
+pub(super) fn request_id(head: &RequestHead<'_>, connection: &HttpConnection) -> String {
     let name = connection.http.model.request_id.as_deref().filter(|_| connection.is_trusted);
     let sent = name.and_then(|name| head.values(name).next());
     let is_usable =
         |id: &&[u8]| !id.is_empty() && id.len() <= ID_LIMIT && id.iter().all(u8::is_ascii_graphic);
     if let Some(id) = sent.filter(is_usable) {
-        return String::from_utf8_lossy(id).into();
+        return String::from_utf8_lossy(id).into_owned();
     }
     new_id()
 }
@@ -132,14 +134,16 @@ pub(super) fn websocket_key() -> String {
 }
 
 /// An identifier of a request, or of a connection: 32 hexadecimal digits.
-pub(crate) fn new_id() -> Box<str> {
+pub(crate) fn new_id() -> String {
     thread_local! {
         // The standard library's keys come from the kernel, so no two threads begin with the same number.
         static NEXT: Cell<(u64, u64)> = Cell::new((RandomState::new().build_hasher().finish(), 0));
     }
     let (thread, number) = NEXT.get();
     NEXT.set((thread, number.wrapping_add(1)));
-    HEXLOWER.encode(&(u128::from(thread) << 64 | u128::from(number)).to_be_bytes()).into()
+    let mut id = String::with_capacity(ID_ROOM);
+    HEXLOWER.encode_append(&(u128::from(thread) << 64 | u128::from(number)).to_be_bytes(), &mut id);
+    id
 }
 
 #[cfg(test)]

@@ -161,9 +161,11 @@ pub(crate) fn response(head: &ResponseHead<'_>, length: Option<u64>) -> Option<R
 /// Fields that are forwarded and that `is_kept` names.
 pub(crate) fn fields(text: &[u8], fields: &[Field], is_kept: impl Fn(&Field) -> bool) -> Option<HeaderMap> {
     let mut map = HeaderMap::with_capacity(fields.len());
+    // One copy for all values.
+    let text = Bytes::copy_from_slice(text);
     for field in fields.iter().filter(|field| field.kind().is_forwarded() && is_kept(field)) {
-        let name = HeaderName::from_bytes(field.name(text)).ok()?;
-        map.append(name, HeaderValue::from_bytes(field.value(text)).ok()?);
+        let name = HeaderName::from_bytes(field.name(&text)).ok()?;
+        map.append(name, HeaderValue::from_maybe_shared(text.slice_ref(field.value(&text))).ok()?);
     }
     Some(map)
 }

@@ -85,17 +85,17 @@ impl Request {
         let path = path_of(head.target);
         let facts = &connection.facts;
         let protocol = if head.version == Version::Http10 { HttpVersion::Http10 } else { protocol };
-        let mut record = RequestRecord::new(facts, protocol, id, head.method.as_bytes(), path);
+        let mut record =
+            RequestRecord::new(facts, protocol, id, [head.method.as_bytes(), head.host.text, path]);
         connection.service.metrics.request_began(protocol);
         if connection.thread.logs_client_fields() {
             head.values("referer").take(1).for_each(|value| record.set_referer(value));
             head.values("user-agent").take(1).for_each(|value| record.set_user_agent(value));
         }
-        record.set_host(head.host.text);
         record.seconds.hello = hello;
         let action = action(head, path, connection, &mut record);
         let mut text = Vec::with_capacity(head.length + forward::ROOM);
-        forward::write_head(&mut text, head, connection, &record.id);
+        forward::write_head(&mut text, head, connection, record.id());
         let traits = Traits::of(head);
         let request = Box::new(Self {
             head: text,
@@ -200,7 +200,7 @@ impl Drop for Request {
 
 /// Counts and logs a request that is refused before its head was accepted.
 pub(crate) fn note_refused(connection: &HttpConnection, protocol: HttpVersion, fault: &Fault) {
-    let mut record = RequestRecord::new(&connection.facts, protocol, forward::new_id(), b"", b"");
+    let mut record = RequestRecord::new(&connection.facts, protocol, forward::new_id(), [b""; 3]);
     (record.status, record.broken_rule, record.failure) =
         (fault.status, fault.rule, Some(fault.reason.clone()));
     connection.service.metrics.request_began(protocol);

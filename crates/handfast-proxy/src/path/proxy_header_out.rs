@@ -55,7 +55,7 @@ fn unique_id(record: &Record) -> Box<[u8]> {
     if let Some(id) = record.unique_id() {
         return id[..id.len().min(tlv::UNIQUE_ID_LIMIT)].into();
     }
-    new_id().into_boxed_bytes()
+    new_id().into_bytes().into()
 }
 
 /// Adds what TLS did with the client.

@@ -3,7 +3,7 @@
 //! In: a report. Out: rows with columns as wide as they need to be.
 
 use super::{Ink, Page, padded, width};
-use crate::model::Report;
+use crate::model::{Report, Series};
 use crate::units::{count, nanos, plain, rate};
 use crate::words;
 
@@ -37,23 +37,25 @@ pub(super) fn latencies(report: &Report, page: &mut Page) {
         page.line("  Nothing was timed: no step succeeded.");
         return;
     }
-    const PERCENTILES: [&str; 4] = ["p50", "p90", "p99", "p99.9"];
-    let rows: Vec<Vec<String>> = report
-        .series
-        .iter()
-        .map(|series| {
-            let mut row = vec![series.name.clone(), count(series.count)];
-            row.extend(PERCENTILES.map(|name| words::percentile(series, name).map_or("-".into(), nanos)));
-            row.push(nanos(series.max_ns));
-            row
-        })
-        .collect();
-    table(page, &["step", "count", "p50", "p90", "p99", "p99.9", "max"], &rows);
+    percentiles(&report.series.iter().collect::<Vec<_>>(), page);
     let explained = ["first-byte", "total", "service", "lag"];
     for series in report.series.iter().filter(|series| explained.contains(&series.name.as_str())) {
         let first = format!("    {} ", padded(&format!("{}:", series.name), 11));
         page.faint(&first, words::step(&series.name));
     }
+}
+
+/// A row for each step.
+pub(super) fn percentiles(series: &[&Series], page: &mut Page) {
+    const PERCENTILES: [&str; 4] = ["p50", "p90", "p99", "p99.9"];
+    let row = |series: &&Series| {
+        let mut row = vec![series.name.clone(), count(series.count)];
+        row.extend(PERCENTILES.map(|name| words::percentile(series, name).map_or("-".into(), nanos)));
+        row.push(nanos(series.max_ns));
+        row
+    };
+    let rows: Vec<Vec<String>> = series.iter().map(row).collect();
+    table(page, &["step", "count", "p50", "p90", "p99", "p99.9", "max"], &rows);
 }
 
 pub(super) fn mix(report: &Report, page: &mut Page) {

@@ -4,23 +4,16 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use handfast_text::calendar::{Utc, seconds_since_1970};
+use handfast_text::calendar::seconds_of_moment;
 use handfast_text::duration;
 
-/// Reads a moment, in UTC; a duration is that long before `now`.
+/// Reads a moment, in UTC where it has no offset; a duration is that long before `now`.
 pub(crate) fn parse(text: &str, now: SystemTime) -> Result<f64, String> {
     if let Ok(ago) = duration::parse(text) {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         return Ok(now.as_secs_f64() - ago.as_secs_f64());
     }
-    let bare = text.strip_suffix(['Z', 'z']).unwrap_or(text);
-    let (date, clock) = match bare.split_once(['T', 't', ' ']) {
-        Some((date, clock)) => (date.to_owned(), clock),
-        None if bare.contains(':') => (Utc::of(now).date().to_string(), bare),
-        None => (bare.to_owned(), "00:00"),
-    };
-    let seconds = if clock.matches(':').count() == 1 { ":00" } else { "" };
-    seconds_since_1970(&format!("{date}T{clock}{seconds}Z")).ok_or_else(|| {
+    seconds_of_moment(text, now).ok_or_else(|| {
         "expected a time such as 1h (that long ago), 14:30 (today, UTC), 2026-03-01, 2026-03-01T14:30:05Z"
             .into()
     })
@@ -46,11 +39,13 @@ mod tests {
             ("2026-03-01 00:10", midnight + 600.0),
             ("2026-03-01T00:10:00.5Z", midnight + 600.5),
             ("2026-02-28T23:59:59z", midnight - 1.0),
+            ("2026-03-01T10:00+01:00", midnight + 9.0 * 3_600.0),
+            ("2026-03-01T10:00:00-00:30", midnight + 10.5 * 3_600.0),
         ];
         for (text, expected) in cases {
             assert_eq!(parse(text, now), Ok(expected), "{text}");
         }
-        for text in ["", "yesterday", "25:00", "2026-13-01", "12", "2026-03-01T", "2026-03-01T10:00+01:00"] {
+        for text in ["", "yesterday", "25:00", "2026-13-01", "12", "2026-03-01T", "2026-02-31"] {
             let wrong = parse(text, now).expect_err(text);
             assert!(wrong.starts_with("expected a time such as 1h"), "{text}: {wrong}");
         }

@@ -33,7 +33,7 @@ Examples:
   handfast load 10.0.0.7:8443 --workers nats://10.0.0.1:4222 --machines 4";
 
 /// The options that --replay allows, by the names of the fields.
-const WITH_REPLAY: [&str; 18] = [
+const WITH_REPLAY: [&str; 19] = [
     "replay",
     "status",
     // Only to restore values that a report omits.
@@ -47,6 +47,7 @@ const WITH_REPLAY: [&str; 18] = [
     "hlog",
     "html",
     "quiet",
+    "verbose",
     "workers",
     "machines",
     "fleet",
@@ -337,6 +338,10 @@ pub(crate) struct OutputWords {
     /// Print nothing but errors and warnings, on standard error: no progress, no report
     #[arg(short, long, action = ArgAction::SetTrue)]
     pub(crate) quiet: bool,
+    /// Print the whole report instead of one screen: what was done, every step, error and count, the generator's own health,
+    /// notes, and the command that repeats the run
+    #[arg(short, long, action = ArgAction::SetTrue, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
     /// Repeat the run of a JSON report; only options about outputs and workers are allowed with it
     #[arg(long, value_name = "FILE")]
     pub(crate) replay: Option<PathBuf>,

@@ -17,7 +17,7 @@ fn written(answer: &Answer, close: bool, is_head: bool) -> (Vec<String>, String)
 fn an_error_names_its_status_and_the_request_and_never_the_cause() {
     let fixture = Fixture::new("");
     let request = fixture.request(&head(&["GET / HTTP/1.1", "Host: a", "Accept: text/html"]));
-    let id = &request.record.id;
+    let id = request.record.id();
     for (status, title, request, content) in [
         (502, "Bad Gateway", Some(&*request), format!("502 Bad Gateway\nrequest id: {id}\n")),
         (421, "Misdirected Request", None, "421 Misdirected Request\n".to_owned()),

@@ -171,7 +171,7 @@ fn the_record_has_the_id_that_the_backend_receives() {
     let fixture = Fixture::new("");
     let request = fixture.request(&head(&[GET, "Host: a"]));
     let text = String::from_utf8_lossy(&request.head);
-    assert!(text.contains(&format!("x-request-id: {}\r\n", request.record.id)), "{text}");
+    assert!(text.contains(&format!("x-request-id: {}\r\n", request.record.id())), "{text}");
 }
 
 #[test]

@@ -101,6 +101,9 @@ impl Load {
         let folder = Folder::new();
         let mut line = self.under.clone();
         line.extend([PROGRAM.to_owned(), "load".to_owned()]);
+        if !self.words.iter().any(|word| ["-q", "--quiet"].contains(&word.as_str())) {
+            line.push("--verbose".to_owned());
+        }
         line.extend(self.words);
         let file = self.report.unwrap_or_else(|| {
             let file = folder.file("report.json");
