@@ -20,6 +20,7 @@ use rustix::net::{AddressFamily, SocketType};
 use super::backend::{Backend, Serve};
 use super::case::{Case, Setup};
 use super::certificates::Certificates;
+use super::http;
 use super::mode::{Mode, header};
 use super::peer::{DEADLINE, Peer, with_deadline};
 use super::program::{Program, put, reason};
@@ -224,13 +225,20 @@ impl Stage {
         self.secured(self.ready()?, false)
     }
 
-    /// TLS on a socket, where clients speak it.
+    /// A client that may send requests.
+    pub(super) fn requester(&self) -> Result<Peer, Trouble> {
+        Peer::connect(self.ready()?, &self.client, false)
+    }
+
+    /// TLS on a socket, where clients speak it, and what comes before bytes.
     pub(super) fn secured(&self, stream: TcpStream, resume: bool) -> Result<Peer, Trouble> {
-        if self.mode.client_tls() {
-            Peer::connect(stream, &self.client, resume)
+        let mut peer = if self.mode.client_tls() {
+            Peer::connect(stream, &self.client, resume)?
         } else {
-            Ok(Peer::plain("client", stream))
-        }
+            Peer::plain("client", stream)
+        };
+        http::upgrade(self.mode, &mut peer)?;
+        Ok(peer)
     }
 
     /// A client about to say hello, and the hello.
@@ -342,7 +350,7 @@ impl Stage {
         };
         let begun = Instant::now();
         loop {
-            let mut found = self.program()?.records().iter().map(reason).filter(|reason| fits(reason));
+            let mut found = self.program()?.reasoned().map(reason).filter(|reason| fits(reason));
             let (first, more) = (found.next(), found.count());
             match first {
                 Some(first) if more + 1 >= count => return Ok(first),
@@ -374,7 +382,7 @@ impl Stage {
     /// The reasons of all records, and how many have each.
     pub(super) fn reasons(&mut self) -> String {
         let mut counted: BTreeMap<String, usize> = BTreeMap::new();
-        for record in self.program.iter_mut().flat_map(|program| program.records().iter()) {
+        for record in self.program.iter_mut().flat_map(Program::reasoned) {
             *counted.entry(reason(record)).or_default() += 1;
         }
         let words: Vec<_> = counted.iter().map(|(reason, count)| format!("{count} × {reason}")).collect();
@@ -449,18 +457,23 @@ impl Stage {
         loop {
             let closed = program.metric(place, "handfast_connections_closed_total", "cause=")?;
             let logged = program.records().len();
-            if (logged as f64 - closed).abs() < 0.5 {
+            // Where requests are forwarded, each has a line too.
+            let ended = program.metric(place, "handfast_requests_total", "service=")?;
+            let requests = program.requests().len();
+            if (logged as f64 - closed).abs() < 0.5 && (requests as f64 - ended).abs() < 0.5 {
                 break;
             }
             if begun.elapsed() > DEADLINE {
-                return broken(format!("{closed} connections have ended, and {logged} have a record"));
+                return broken(format!(
+                    "{closed} connections have ended, and {logged} have a record; {ended} requests, and {requests}"
+                ));
             }
             pause();
         }
-        let empty =
-            program.records().iter().map(reason).find(|reason| {
-                reason.contains("errno") || reason.ends_with("/internal") || reason.contains('?')
-            });
+        let empty = program
+            .reasoned()
+            .map(reason)
+            .find(|reason| reason.contains("errno") || reason.ends_with("/internal") || reason.contains('?'));
         match empty {
             Some(reason) => broken(format!("a record has the reason {reason}, which names no cause")),
             None => Ok(()),
@@ -524,11 +537,13 @@ pub(super) fn before_tls(mode: Mode, stream: &mut TcpStream, to: SocketAddrV4) -
 pub(super) fn bystander(mut stream: TcpStream, mode: Mode, client: &Client) -> Result<Peer, Trouble> {
     with_deadline(&stream)?;
     before_tls(mode, &mut stream, BYSTANDER)?;
-    if mode.client_tls() {
-        Peer::connect(stream, client, false)
+    let mut peer = if mode.client_tls() {
+        Peer::connect(stream, client, false)?
     } else {
-        Ok(Peer::plain("bystander", stream))
-    }
+        Peer::plain("bystander", stream)
+    };
+    http::upgrade(mode, &mut peer)?;
+    Ok(peer)
 }
 
 /// Reads a line, byte by byte, so that nothing behind it is taken.

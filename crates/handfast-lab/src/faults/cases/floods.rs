@@ -8,6 +8,7 @@ use handfast_tls::forge::{Kind, Version};
 use super::super::backend::Manner;
 use super::super::case::{Case, case};
 use super::super::forger::Forger;
+use super::super::http::{before_backend, before_client};
 use super::super::mode::Mode;
 use super::super::peer::{DEADLINE, End, Ending, Peer, pattern};
 use super::super::stage::Stage;
@@ -147,7 +148,7 @@ fn hello_request(forger: &mut Forger, _: &[u8]) -> Result<Vec<u8>, Trouble> {
 fn forged_client(stage: &Stage, version: Version) -> Result<(Forger, Peer, Vec<u8>), Trouble> {
     let (peer, hello) = stage.hello()?;
     let mut forger = Forger::client(peer.stream, version, &stage.certificates)?;
-    let question = forger.record(Kind::Data, b"question")?;
+    let question = forger.record(Kind::Data, &[before_client(stage.mode), b"question"].concat())?;
     forger.write(&question);
     let mut backend = stage.backend()?.next()?;
     backend.expect(b"question")?;
@@ -174,7 +175,7 @@ fn by_client(stage: &mut Stage, version: Version, flood: Flood) -> Result<(), Tr
 fn by_backend(stage: &mut Stage, version: Version, flood: Flood) -> Result<(), Trouble> {
     let (mut client, bare) = bare_backend(stage)?;
     let mut forger = Forger::server(bare.stream, version, &stage.certificates)?;
-    let answer = forger.record(Kind::Data, b"answer")?;
+    let answer = forger.record(Kind::Data, &[before_backend(stage.mode), b"answer"].concat())?;
     forger.write(&answer);
     client.expect(b"answer")?;
     flooded(stage, (forger, &[]), flood, ("the client", client), &["relay/backend/tls"])
