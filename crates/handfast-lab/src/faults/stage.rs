@@ -17,6 +17,8 @@ use handfast_tls::client::Client;
 use nix::sys::signal::Signal;
 use rustix::net::{AddressFamily, SocketType};
 
+use serde_json::Value;
+
 use super::backend::{Backend, Serve};
 use super::case::{Case, Setup};
 use super::certificates::Certificates;
@@ -39,6 +41,8 @@ pub(super) const BYSTANDER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST
 /// Ports of the backends.
 const BACKEND: u16 = 9000;
 const ECHO: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9001);
+/// The metric of connections that have ended.
+const CLOSED: &str = "handfast_connections_closed_total";
 /// Memory that may be kept after a fault, in KiB: allocators give back late.
 const KEPT: u64 = 8 << 10;
 
@@ -379,6 +383,23 @@ impl Stage {
         }
     }
 
+    /// Waits until so many connections have ended for a cause, also those that have no record.
+    pub(super) fn closed(&mut self, count: usize, cause: &str) -> Result<(), Trouble> {
+        let label = format!("cause=\"{cause}\"");
+        let begun = Instant::now();
+        loop {
+            let (program, place) = self.both()?;
+            let closed = program.metric(place, CLOSED, &label)?;
+            if closed > count as f64 - 0.5 {
+                return Ok(());
+            }
+            if begun.elapsed() > DEADLINE {
+                return broken(format!("{closed} connections of {count} have ended for {cause}"));
+            }
+            pause();
+        }
+    }
+
     /// The reasons of all records, and how many have each.
     pub(super) fn reasons(&mut self) -> String {
         let mut counted: BTreeMap<String, usize> = BTreeMap::new();
@@ -452,12 +473,15 @@ impl Stage {
             found.push(self.records_of(count, &reasons)?);
         }
         self.figures.reasons = found;
+        let is_http = self.mode.is_http();
         let (program, place) = self.both()?;
         let begun = Instant::now();
         loop {
-            let closed = program.metric(place, "handfast_connections_closed_total", "cause=")?;
-            let logged = program.records().len();
-            // Where requests are forwarded, each has a line too.
+            // Each request has a line too, and then a connection that ended cleanly behind its requests has none.
+            let failed = |record: &&Value| record["reason"]["failed"] == true;
+            let label = if is_http { "failed=\"true\"" } else { "cause=" };
+            let closed = program.metric(place, CLOSED, label)?;
+            let logged = program.records().iter().filter(|record| !is_http || failed(record)).count();
             let ended = program.metric(place, "handfast_requests_total", "service=")?;
             let requests = program.requests().len();
             if (logged as f64 - closed).abs() < 0.5 && (requests as f64 - ended).abs() < 0.5 {

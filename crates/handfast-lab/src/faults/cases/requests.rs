@@ -259,7 +259,7 @@ fn idle(stage: &mut Stage) -> Result<(), Trouble> {
     let heard = client.hear(DEADLINE);
     let took = begun.elapsed();
     stage.happened(format!("idle for {} ms, until it was ended", took.as_millis()));
-    stage.expect(&["http-closed"]);
+    stage.closed(1, "http-closed")?;
     if took < LIMIT - EARLY {
         return broken(format!("it was ended after {took:?}, before its limit"));
     }
@@ -399,7 +399,6 @@ fn slow(stage: &mut Stage, way: Way) -> Result<(), Trouble> {
     if way == Way::ToBackend {
         answers(&mut client, &mut backend)?;
     }
-    stage.expect(&["finished"]);
     leaves_cleanly(client)
 }
 
@@ -436,7 +435,7 @@ fn stop_completes(stage: &mut Stage) -> Result<(), Trouble> {
     }
     waiting.hear(DEADLINE).must_be_clean("the client of the last response")?;
     stage.happened("two responses were due when it was stopped");
-    stage.record_of(&["http-closed"])?;
+    stage.program()?.says("every connection had ended")?;
     has_stopped(stage)
 }
 
@@ -456,7 +455,6 @@ fn reload_in_response(stage: &mut Stage) -> Result<(), Trouble> {
     new.send(long.as_bytes())?;
     http::response(&mut new)?.must_be(431)?;
     stage.happened("a reload between two halves of a response, and a limit that new connections have");
-    stage.expect(&["finished"]);
     leaves_cleanly(client)?;
     put(&file, good)?;
     reloads(stage)
