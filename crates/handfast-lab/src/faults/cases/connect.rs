@@ -7,7 +7,7 @@ use super::super::backend::Manner;
 use super::super::case::{Case, case, limits};
 use super::super::http;
 use super::super::mode::Mode;
-use super::super::peer::{DEADLINE, End};
+use super::super::peer::{DEADLINE, End, Peer};
 use super::super::stage::{Stage, dial_from};
 use super::super::trouble::{Trouble, broken};
 use crate::netlink::Way;
@@ -117,7 +117,7 @@ pub(super) const CASES: &[Case] = &[
 /// A client that cannot be served: it may see its handshake end or not, but never a clean end after it.
 pub(super) fn in_vain(stage: &Stage) -> Result<String, Trouble> {
     if stage.mode.is_http() {
-        return answered(stage);
+        return answered(stage.client()?);
     }
     let outcome = stage.client();
     let heard = match outcome {
@@ -142,8 +142,7 @@ pub(super) fn in_vain(stage: &Stage) -> Result<String, Trouble> {
 }
 
 /// The same for a request: its failure is a response, and the client's connection ends as the client wants it.
-fn answered(stage: &Stage) -> Result<String, Trouble> {
-    let mut client = stage.client()?;
+pub(super) fn answered(mut client: Peer) -> Result<String, Trouble> {
     // All of the response is of interest, and no tunnel begins.
     client.is_upgrading = false;
     let response = http::response(&mut client)?;

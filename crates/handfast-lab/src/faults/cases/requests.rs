@@ -230,6 +230,7 @@ fn dripping(stage: &mut Stage) -> Result<(), Trouble> {
     stage.expect(&["hello/client/request-deadline"]);
     match sent {
         0..5 => Err(Trouble::Lab(format!("only {sent} bytes were dripped"))),
+        _ if took >= DEADLINE => broken(format!("{sent} bytes were taken in {took:?}")),
         _ if took < LIMIT - EARLY => broken(format!("it was refused after {took:?}, before its deadline")),
         _ => Ok(()),
     }
@@ -391,8 +392,8 @@ fn slow(stage: &mut Stage, way: Way) -> Result<(), Trouble> {
         let sending = sending.join().unwrap_or_else(|_| Err(Trouble::Lab("a thread panicked".to_owned())));
         held.and(took).and(sending)?;
         match stalled {
-            LARGE => Err(Trouble::Lab("all of it was taken at once".to_owned())),
             _ if grew > 1 << 10 => broken(format!("memory grew by {grew} KiB for one request")),
+            LARGE => Err(Trouble::Lab("all of it was taken at once".to_owned())),
             _ => Ok(()),
         }
     })?;
