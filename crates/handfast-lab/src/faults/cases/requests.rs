@@ -23,6 +23,9 @@ pub(super) const NO_REQUESTS: &str = "bytes are forwarded there, and requests ar
 /// Kept connections end soon, so that none is open when a case is judged.
 pub(super) const KEPT: Setup = http("[service.http]\npool-idle = \"1s\"");
 
+/// So that only the client's leave can end a request.
+const PATIENT: Setup = http("[service.http]\npool-idle = \"1s\"\nanswer-timeout = \"10m\"");
+
 pub(super) const GET: &[u8] = b"GET /page HTTP/1.1\r\nHost: localhost\r\n\r\n";
 /// A response of ten bytes, and its content.
 pub(super) const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789";
@@ -96,7 +99,8 @@ pub(super) const CASES: &[Case] = &[
             "the backend sees an abort, and the log names the cause",
         ),
         leaves,
-    ),
+    )
+    .with(PATIENT),
     of_requests(
         "pipelined-then-reset",
         "relay",
@@ -105,7 +109,8 @@ pub(super) const CASES: &[Case] = &[
             "the responses come in order, and what is left of the requests is not sent",
         ),
         pipelined,
-    ),
+    )
+    .with(PATIENT),
     of_requests(
         "client-reads-slowly",
         "relay",
