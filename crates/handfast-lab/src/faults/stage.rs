@@ -11,6 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use handfast_tls::client::Client;
@@ -258,9 +259,20 @@ impl Stage {
 
     /// The backend's end of a client's connection, after a word each way.
     pub(super) fn joined(&self, mut client: Peer) -> Result<(Peer, Peer), Trouble> {
-        client.send(b"question")?;
-        let mut backend = self.backend()?.next()?;
-        backend.expect(b"question")?;
+        static ASKED: AtomicUsize = AtomicUsize::new(0);
+        let question = format!("question {:08}", ASKED.fetch_add(1, Ordering::Relaxed));
+        client.send(question.as_bytes())?;
+        let mut backend = loop {
+            let mut backend = self.backend()?.next()?;
+            // The connection of a client that was given up may have come late.
+            let asked = backend.read_exactly(question.len())?;
+            if asked == question.as_bytes() {
+                break backend;
+            }
+            if !asked.starts_with(b"question ") {
+                return broken("the backend got other bytes than were sent");
+            }
+        };
         backend.send(b"answer")?;
         client.expect(b"answer")?;
         Ok((client, backend))
@@ -328,6 +340,10 @@ impl Stage {
     pub(super) fn quiet(&mut self, standing: usize) -> Result<(), Trouble> {
         let begun = Instant::now();
         loop {
+            if let Some(backend) = self.backend.as_ref().filter(|_| standing == 0) {
+                // A connection that no experiment has taken: its client was given up.
+                backend.forget();
+            }
             let (program, place) = self.both()?;
             let open = program.metric(place, "handfast_connections", "service=")?;
             if open <= standing as f64 + 0.5 {
