@@ -156,7 +156,7 @@ section! {
 
     /// Application protocols the backend speaks, best first. Empty: what the client offers is not answered.
     ALPN: List<Protocol> = "alpn", List { bare: false, least: 0, ..List::of(Protocol) },
-        absent "none; with `mode = \"http\"` it is `[\"h2\", \"http/1.1\"]`, and nothing else can be written",
+        absent "none; with `mode = \"http\"` it is `[\"h2\", \"http/1.1\", \"http/1.0\"]`, and nothing else can be written",
         why "only the operator knows what the backend speaks",
         example "[\"h2\", \"http/1.1\"]", elsewhere "protocols alpn-protos npn alpn-protocols";
 

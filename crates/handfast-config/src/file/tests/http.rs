@@ -54,7 +54,7 @@ fn five_lines_are_a_service_in_http_mode() {
         routes: Vec::new(),
     };
     assert_eq!(service.http, Some(expected));
-    assert_eq!(service.tls.as_ref().expect("it has TLS").alpn, ["h2", "http/1.1"]);
+    assert_eq!(service.tls.as_ref().expect("it has TLS").alpn, ["h2", "http/1.1", "http/1.0"]);
     assert_eq!(good(WEB).services[0].http, None);
     assert_eq!(good(&format!("{WEB}mode = \"tcp\"\n")).services[0].http, None);
 }
@@ -243,11 +243,11 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "alpn = [\"http/1.1\", \"imap\"]",
-        "error 7 `imap` cannot be spoken with `mode = \"http\"` | list only `h2` and `http/1.1`, or leave `alpn` out",
+        "error 7 `imap` cannot be spoken with `mode = \"http\"` | list only `h2`, `http/1.1` and `http/1.0`, or leave `alpn` out",
     ),
     (
         "[[service.rule]]\nnames = \"a.example\"\nalpn = [\"imap\"]",
-        "error 9 `imap` cannot be spoken with `mode = \"http\"` | list only `h2` and `http/1.1`, or leave `alpn` out",
+        "error 9 `imap` cannot be spoken with `mode = \"http\"` | list only `h2`, `http/1.1` and `http/1.0`, or leave `alpn` out",
     ),
     (
         "backend-tls = { starttls = \"smtp\" }",
