@@ -56,6 +56,8 @@ section! {
     /// a `weight` from 0 to 256 (else 1): its share in proportion to the others', and 0 for no new connections; each address
     /// of a name has it for itself. `backup = true`: it is used only while no other one is up.
     BACKEND: List<BackendEntry> = "backend", List::of(BackendEntry),
+        absent "an error, unless a route without conditions takes all requests and each route has `redirect` or `backend`",
+        why "a service without it could answer nothing else",
         example "\"127.0.0.1:8080\"", elsewhere BACKEND_WORDS;
 
     /// How one of several backends is picked, by weight. `round-robin`: one after the other. `least-connections`: the one with

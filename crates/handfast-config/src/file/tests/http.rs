@@ -405,6 +405,33 @@ fn a_route_that_is_never_reached_is_told() {
     }
 }
 
+/// A service whose routes leave nothing for its backends has none.
+#[test]
+fn routes_that_take_every_request_need_no_backend_behind_them() {
+    let text = |lines: &str| {
+        let service = "[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:80\"\nclient-tls = false\n";
+        format!("{service}{lines}\n")
+    };
+    let redirect = "[[service.route]]\nredirect = \"https\"\n";
+    for routes in [
+        redirect.to_owned(),
+        format!("[[service.route]]\nhosts = \"a.example\"\nbackend = \"127.0.0.1:81\"\n{redirect}"),
+    ] {
+        let config = good(&text(&format!("mode = \"http\"\n{routes}")));
+        assert!(config.services[0].backends.is_empty(), "{routes}");
+    }
+    let missing = "error 1 [[service]] has no `backend` | add a line such as `backend = \"127.0.0.1:8080\"`";
+    for lines in [
+        "mode = \"http\"".to_owned(),
+        "mode = \"http\"\n[[service.route]]\nhosts = \"a.example\"\nredirect = \"https\"".to_owned(),
+        "mode = \"http\"\n[[service.route]]\npath = \"/\"\nredirect = \"https\"".to_owned(),
+        format!("mode = \"http\"\n[[service.route]]\nhosts = \"a.example\"\n{redirect}"),
+        redirect.to_owned(),
+    ] {
+        assert!(told(&text(&lines)).iter().any(|told| told == missing), "{lines}: {:?}", told(&text(&lines)));
+    }
+}
+
 #[test]
 fn everything_that_is_wrong_with_http_mode_is_told_at_once() {
     let text = shop(
