@@ -23,6 +23,7 @@ use http::Request;
 
 use crate::backends::connector::Connected;
 use crate::backends::endpoint::{InUse, OpenConnection};
+use crate::backends::pool::SharedConnection;
 use crate::http::content::{Io, Output, Sink, Source};
 use crate::http::fault::Fault;
 use crate::http::h2_client::{StreamIn, StreamOut, broken};
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     served: Cell<u32>,
     most: u32,
     task: Cell<TaskHandle>,
+    wake: fn(TaskHandle),
 }
 
 impl fmt::Debug for Shared {
@@ -63,6 +65,13 @@ impl Shared {
 
     pub(crate) fn is_over(&self) -> bool {
         self.send.borrow().is_none()
+    }
+}
+
+impl SharedConnection for Shared {
+    fn retire(&self) {
+        self.served.set(self.most);
+        (self.wake)(self.task.get());
     }
 }
 
@@ -109,6 +118,7 @@ where
         served: Cell::new(0),
         most,
         task: Cell::new(TaskHandle::NONE),
+        wake: R::wake,
     });
     R::spawn(tend::<R>(Rc::clone(&shared), connection, pipe, open, idle));
     Ok(shared)
@@ -176,7 +186,6 @@ pub(crate) struct Http2Backend {
     limits: HeadLimits,
     pub(crate) has_refused: bool,
     is_reused: bool,
-    wake: fn(TaskHandle),
 }
 
 /// Heads that have come, as text.
@@ -193,7 +202,7 @@ impl fmt::Debug for Http2Backend {
 
 impl Http2Backend {
     /// `is_empty`: the request has no content.
-    pub(crate) fn new<R: Runtime>(
+    pub(crate) fn new(
         shared: Rc<Shared>,
         in_use: InUse,
         request: Request<()>,
@@ -215,7 +224,6 @@ impl Http2Backend {
             limits,
             has_refused: false,
             is_reused,
-            wake: R::wake,
         }
     }
 
@@ -302,7 +310,7 @@ impl Http2Backend {
 impl Drop for Http2Backend {
     fn drop(&mut self) {
         self.shared.open.set(self.shared.open.get() - 1);
-        (self.wake)(self.shared.task.get());
+        (self.shared.wake)(self.shared.task.get());
     }
 }
 
