@@ -117,7 +117,9 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
         lines.push("redirects plain HTTP on its port to https".to_owned());
     }
     lines.extend(proxy_headers(&service.proxy_protocol));
-    lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
+    if !service.backends.is_empty() {
+        lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
+    }
     if !service.slow_start.is_zero() {
         let after = duration::written(service.slow_start);
         lines.push(format!("gives a backend that came up again its whole share after {after}"));

@@ -197,7 +197,7 @@ fn service(
 ) -> Option<Service> {
     let name = section.required(&keys::NAME);
     let listen = section.required(&keys::LISTEN);
-    let backends = section.required(&keys::BACKEND);
+    let backends = section.optional(&keys::BACKEND);
     let limits = limits(&section.inner(&keys::SERVICE_LIMITS).inheriting(&root.inner(&keys::LIMITS)));
     let policy = policy::of_service(section);
     let clients = clients::of(section);
@@ -222,6 +222,7 @@ fn service(
     let rules = rules(section, &around);
     let written = rules.as_deref().unwrap_or_default();
     let routes = route::routes(section, &around);
+    let takes_none = route::is_without_backend(section, http, routes.as_deref());
     let mut tls = tls(section, root, &around, clients::terminate(clients, written));
     let asked = starttls::starttls(section, clients);
     if let Some(Some(tls)) = &mut tls {
@@ -278,7 +279,7 @@ fn service(
         clients,
         plain_http: section.or_default(&keys::PLAIN_HTTP),
         rules: rules?,
-        backends: values(backends?).into(),
+        backends: if takes_none { [].into() } else { values(backends?).into() },
         backend_tls: backend_tls?.and_then(|tls| tls.value),
         connect_through: connect_through?,
         balance,

@@ -27,6 +27,9 @@ use crate::socket::Socket;
 /// How long an alert's reader may keep sending what it had on its way; closing before would reset the connection and
 /// destroy the alert before it is read.
 const LINGER: Duration = Duration::from_millis(500);
+/// The same after each of its reads where our end comes before the peer's, and in all: a client that writes its whole request before it
+/// reads would lose our response to a reset.
+const LONGEST_LINGER: Duration = Duration::from_secs(5);
 /// And how much: most clients write all of their flight before they read, and a chain of a megabyte is a mistake that
 /// deserves its alert. It is read into the thread's buffer and dropped, which takes less than a millisecond.
 const LINGER_BYTES: usize = 2 * 1024 * 1024;
@@ -58,10 +61,10 @@ pub struct Ending(Stage);
 enum Stage {
     /// Bytes are on their way, and a reset would overtake them. The number that is left, since when, and the next pause.
     Delivering { left: usize, progress: Moment, pause: Duration },
-    /// An alert is to be written, until then.
-    Speaking { until: Moment },
-    /// It has been, and what still comes is read away: so many bytes so far.
-    Lingering { until: Moment, drained: usize },
+    /// An alert is to be written, until then; `longest`: see `Lingering`.
+    Speaking { until: Moment, longest: Moment },
+    /// It has been, and what still comes is read away: so many bytes so far. What comes extends the time, up to `longest`.
+    Lingering { until: Moment, longest: Moment, drained: usize },
     /// Dropping the socket does the rest.
     Over,
 }
@@ -74,7 +77,8 @@ impl Ending {
             Way::InOrder | Way::AtOnce => Stage::Over,
             _ if is_faulty => Stage::Over,
             Way::Alert if leg.unsent() == 0 => Stage::Over,
-            Way::Alert | Way::EndFirst => Stage::Speaking { until: now + LINGER },
+            Way::Alert => Stage::Speaking { until: now + LINGER, longest: now + LINGER },
+            Way::EndFirst => Stage::Speaking { until: now + LINGER, longest: now + LONGEST_LINGER },
             Way::Abort => Stage::Delivering { left: usize::MAX, progress: now, pause: PAUSES.0 },
         };
         // A peer that has to be notified is not reset, even when the notification cannot be sent.
@@ -110,21 +114,22 @@ impl Ending {
                     }
                     Stage::Over
                 }
-                Stage::Speaking { until } => match leg.write_out() {
+                Stage::Speaking { until, longest } => match leg.write_out() {
                     Wrote::All => {
                         leg.socket_mut().end_writing();
-                        Stage::Lingering { until: *until, drained: 0 }
+                        Stage::Lingering { until: *until, longest: *longest, drained: 0 }
                     }
                     Wrote::Some if now < *until => return Some(*until),
                     Wrote::Some | Wrote::Failed => Stage::Over,
                 },
-                Stage::Lingering { until, drained } => {
+                Stage::Lingering { until, longest, drained } => {
                     if *drained >= LINGER_BYTES || now >= *until {
                         return self.over();
                     }
                     match leg.socket_mut().try_read(&mut scratch.received) {
                         Ok(Read::Bytes(bytes)) => {
                             *drained += bytes;
+                            *until = (now + LINGER).min(*longest);
                             continue;
                         }
                         Ok(Read::Blocked) => return Some(*until),

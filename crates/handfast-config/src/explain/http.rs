@@ -28,8 +28,12 @@ pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
             counted(pool.requests.into(), "request")
         ),
     };
-    let mut lines = vec![format!("forwards HTTP requests to backends by {version}, and {kept}")];
-    lines.extend(fields(http));
+    let mut lines = Vec::new();
+    let mut of_routes = http.routes.iter().filter_map(RequestRoute::backends);
+    if !service.backends.is_empty() || of_routes.next().is_some() {
+        lines.push(format!("forwards HTTP requests to backends by {version}, and {kept}"));
+        lines.extend(fields(http));
+    }
     lines.extend(http.body_limit.map(|most| format!("refuses content of more than {}", size::written(most))));
     lines.extend(http.routes.iter().map(|route| {
         format!("{} by the route `{}`: {}", conditions(route), route.name, action(service, route))

@@ -16,8 +16,8 @@ use crate::reading::values;
 use crate::schema::{Entry, Key};
 use crate::table::Table;
 
-/// The application protocols of HTTP mode, best first.
-const PROTOCOLS: [&str; 2] = ["h2", "http/1.1"];
+/// The application protocols of HTTP mode, best first. Some clients of HTTP/1.0 offer nothing else (`curl --http1.0`).
+const PROTOCOLS: [&str; 3] = ["h2", "http/1.1", "http/1.0"];
 
 /// Reads `mode` and reports sections that need `mode = "http"`. Out: the version towards backends; `None`: the service relays bytes.
 pub(super) fn mode(service: &Table<'_>) -> Option<BackendVersion> {
@@ -165,7 +165,7 @@ pub(super) fn check_client_alpn(
     let written = http.and_then(|_| section.optional(key)).unwrap_or_default();
     for protocol in written.iter().filter(|protocol| !PROTOCOLS.contains(&protocol.value.as_str())) {
         let what = format!("`{}` cannot be spoken with `mode = \"http\"`", protocol.value);
-        let hint = "list only `h2` and `http/1.1`, or leave `alpn` out";
+        let hint = "list only `h2`, `http/1.1` and `http/1.0`, or leave `alpn` out";
         section.reading().error(&protocol.span, Fault::new(what).hint(hint));
     }
 }

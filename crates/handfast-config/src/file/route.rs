@@ -3,7 +3,7 @@
 use super::{Around, backend_tls};
 use crate::check::{self, no_effect_of_section};
 use crate::keys;
-use crate::model::{Clients, RequestRoute, RouteAction};
+use crate::model::{BackendVersion, Clients, RequestRoute, RouteAction};
 use crate::problem::Fault;
 use crate::reading::{Written, values};
 use crate::schema::{Key, ValueKind};
@@ -22,6 +22,27 @@ pub(super) fn routes(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<Req
         check_reachable(&sections, &routes);
     }
     routes.into_iter().collect()
+}
+
+/// Whether the service has no backends and needs none: each request has a response, or backends, of a route. Reports those that are missing.
+pub(super) fn is_without_backend(
+    service: &Table<'_>,
+    http: Option<BackendVersion>,
+    routes: Option<&[RequestRoute]>,
+) -> bool {
+    if service.written(&keys::BACKEND).is_some() {
+        return false;
+    }
+    let take_all = |routes: &[RequestRoute]| {
+        routes.iter().any(RequestRoute::matches_all)
+            && routes.iter().all(|route| !matches!(route.action, RouteAction::Inherit))
+    };
+    // Routes that are wrong are reported; whether they take every request is not known then.
+    let is_without = http.is_some() && routes.is_none_or(take_all);
+    if !is_without {
+        service.required(&keys::BACKEND);
+    }
+    is_without
 }
 
 fn route(section: &Table<'_>, index: usize, around: &Around<'_>) -> Option<RequestRoute> {

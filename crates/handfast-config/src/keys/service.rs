@@ -56,6 +56,8 @@ section! {
     /// a `weight` from 0 to 256 (else 1): its share in proportion to the others', and 0 for no new connections; each address
     /// of a name has it for itself. `backup = true`: it is used only while no other one is up.
     BACKEND: List<BackendEntry> = "backend", List::of(BackendEntry),
+        absent "an error, unless a route without conditions takes all requests and each route has `redirect` or `backend`",
+        why "a service without it could answer nothing else",
         example "\"127.0.0.1:8080\"", elsewhere BACKEND_WORDS;
 
     /// How one of several backends is picked, by weight. `round-robin`: one after the other. `least-connections`: the one with
@@ -156,7 +158,7 @@ section! {
 
     /// Application protocols the backend speaks, best first. Empty: what the client offers is not answered.
     ALPN: List<Protocol> = "alpn", List { bare: false, least: 0, ..List::of(Protocol) },
-        absent "none; with `mode = \"http\"` it is `[\"h2\", \"http/1.1\"]`, and nothing else can be written",
+        absent "none; with `mode = \"http\"` it is `[\"h2\", \"http/1.1\", \"http/1.0\"]`, and nothing else can be written",
         why "only the operator knows what the backend speaks",
         example "[\"h2\", \"http/1.1\"]", elsewhere "protocols alpn-protos npn alpn-protocols";
 

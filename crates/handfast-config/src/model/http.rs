@@ -106,6 +106,12 @@ impl RequestRoute {
         }
     }
 
+    /// Whether it has no condition.
+    pub(crate) fn matches_all(&self) -> bool {
+        let lists = [self.hosts.len(), self.methods.len(), self.headers.len()];
+        self.path.is_none() && lists.iter().all(|length| *length == 0)
+    }
+
     /// Whether it has TLS of its own towards its backends.
     pub(crate) fn has_backend_tls(&self) -> bool {
         matches!(self.action, RouteAction::Backends(_, Some(Some(_))))

@@ -3,7 +3,7 @@
 use super::report::Absent;
 
 /// Each, and what looks after it instead.
-const ABSENT: [(&str, &str); 7] = [
+const ABSENT: [(&str, &str); 8] = [
     (
         "a ticket of one name offered for another",
         "the laboratory's clients keep tickets apart by name; the promise `a_ticket_never_crosses_a_policy` tries it",
@@ -24,6 +24,10 @@ const ABSENT: [(&str, &str); 7] = [
     (
         "faults while one process hands its sockets to the next (`handfast upgrade`)",
         "the promise `an_upgrade_loses_nothing` tries them; `restart-beside` tries two processes side by side",
+    ),
+    (
+        "requests over HTTP/2",
+        "the laboratory's peers speak HTTP/1.1; the program's own tests play both versions on both sides over memory, in thousands of orders",
     ),
     (
         "a bug that panics in one connection",

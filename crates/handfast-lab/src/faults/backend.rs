@@ -14,6 +14,7 @@ use handfast_tls::server::Server;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
+use super::http;
 use super::mode::Mode;
 use super::peer::{DEADLINE, Peer, reset, with_deadline};
 use super::trouble::{Trouble, broken, lab};
@@ -55,6 +56,8 @@ pub(super) enum Manner {
     Babbles,
     /// As it should, but TLS is left to the experiment.
     Bare,
+    /// As it should, but requests are left to the experiment.
+    Requests,
 }
 
 /// A backend that listens until it is dropped.
@@ -84,6 +87,7 @@ impl Control {
             Manner::Injects,
             Manner::Babbles,
             Manner::Bare,
+            Manner::Requests,
         ];
         all.into_iter().find(|known| *known as u8 == manner).unwrap_or_default()
     }
@@ -191,7 +195,7 @@ fn accept(
     }
 }
 
-/// What comes before the bytes: a PROXY header, a greeting, a request for TLS, a handshake.
+/// What comes before the bytes: a PROXY header, a greeting, a request for TLS, a handshake, a request for another protocol.
 fn begin(mut stream: TcpStream, mode: Mode, manner: Manner, server: &Server) -> Result<Peer, Trouble> {
     stream.set_nonblocking(false)?;
     with_deadline(&stream)?;
@@ -206,7 +210,7 @@ fn begin(mut stream: TcpStream, mode: Mode, manner: Manner, server: &Server) -> 
             stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")?;
             return Ok(Peer::plain("backend", stream));
         }
-        Manner::Good | Manner::Bare | Manner::SaysNo | Manner::Injects => {}
+        Manner::Good | Manner::Bare | Manner::Requests | Manner::SaysNo | Manner::Injects => {}
     }
     match mode {
         Mode::ProxyOut => read_header(&mut stream)?,
@@ -230,8 +234,15 @@ fn begin(mut stream: TcpStream, mode: Mode, manner: Manner, server: &Server) -> 
         }
         _ => {}
     }
-    let begins = mode.backend_tls() && manner != Manner::Bare;
-    if begins { Peer::accept(stream, server) } else { Ok(Peer::plain("backend", stream)) }
+    if manner == Manner::Bare {
+        return Ok(Peer::plain("backend", stream));
+    }
+    let mut peer =
+        if mode.backend_tls() { Peer::accept(stream, server)? } else { Peer::plain("backend", stream) };
+    if manner == Manner::Good {
+        http::switch(mode, &mut peer)?;
+    }
+    Ok(peer)
 }
 
 fn read_header(stream: &mut TcpStream) -> Result<(), Trouble> {

@@ -13,6 +13,7 @@
 //! | the program under test, and what the kernel knows of it | `program` |
 //! | a bound on all its memory | `memory_group` |
 //! | both ends of its connections | `peer`, `backend`, `certificates` |
+//! | HTTP as both ends speak it | `http` |
 //! | an end that writes what no library would | `forger` |
 //! | who answers questions about names | `resolver` |
 //! | clients that come and go all the while | `load` |
@@ -26,6 +27,7 @@ mod case;
 mod cases;
 mod certificates;
 mod forger;
+mod http;
 mod load;
 mod memory_group;
 mod mode;

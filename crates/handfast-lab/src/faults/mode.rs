@@ -25,11 +25,15 @@ pub enum Mode {
     ProxyIn,
     /// As terminate, with a PROXY header for backends.
     ProxyOut,
+    /// HTTP mode: an upgraded connection carries the bytes.
+    HttpUpgrade,
+    /// The same, with TLS towards backends.
+    HttpUpgradeTls,
 }
 
 impl Mode {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Terminate,
         Self::Originate,
         Self::ReEncrypt,
@@ -39,6 +43,8 @@ impl Mode {
         Self::StarttlsOut,
         Self::ProxyIn,
         Self::ProxyOut,
+        Self::HttpUpgrade,
+        Self::HttpUpgradeTls,
     ];
 
     /// The word for it.
@@ -53,6 +59,8 @@ impl Mode {
             Self::StarttlsOut => "starttls-out",
             Self::ProxyIn => "proxy-in",
             Self::ProxyOut => "proxy-out",
+            Self::HttpUpgrade => "http-upgrade",
+            Self::HttpUpgradeTls => "http-upgrade-tls",
         }
     }
 
@@ -68,6 +76,10 @@ impl Mode {
             Self::StarttlsOut => "backends are asked for TLS in PostgreSQL's protocol",
             Self::ProxyIn => "as terminate, and a proxy in front sends PROXY headers",
             Self::ProxyOut => "as terminate, and backends get PROXY headers",
+            Self::HttpUpgrade => {
+                "HTTP mode: TLS with clients, plain HTTP with backends; an upgraded connection is carried as a tunnel"
+            }
+            Self::HttpUpgradeTls => "as http-upgrade, with TLS towards backends",
         }
     }
 
@@ -83,7 +95,10 @@ impl Mode {
 
     /// Whether backends speak TLS.
     pub(super) const fn backend_tls(self) -> bool {
-        matches!(self, Self::Originate | Self::ReEncrypt | Self::PassThrough | Self::StarttlsOut)
+        matches!(
+            self,
+            Self::Originate | Self::ReEncrypt | Self::PassThrough | Self::StarttlsOut | Self::HttpUpgradeTls
+        )
     }
 
     /// Whether the client's TLS ends at the proxy.
@@ -96,6 +111,11 @@ impl Mode {
         self.backend_tls() && !matches!(self, Self::PassThrough)
     }
 
+    /// Whether requests are forwarded, and bytes only after a request to change the protocol.
+    pub(super) const fn is_http(self) -> bool {
+        matches!(self, Self::HttpUpgrade | Self::HttpUpgradeTls)
+    }
+
     /// Whether bytes take another way through the proxy than in any mode before it: the others differ in what comes before the bytes.
     pub(super) const fn is_a_path_of_its_own(self) -> bool {
         matches!(self, Self::Terminate | Self::Originate | Self::ReEncrypt | Self::Plain)
@@ -104,6 +124,7 @@ impl Mode {
     /// Whether a ClientHello is the first thing that a client says.
     pub(super) const fn hello_first(self) -> bool {
         matches!(self, Self::Terminate | Self::ReEncrypt | Self::PassThrough | Self::ProxyOut)
+            || self.is_http()
     }
 
     /// The tables of a service, after its name, addresses and what else was said of it.
@@ -123,6 +144,7 @@ impl Mode {
         };
         let more = match self {
             Self::StarttlsIn => "starttls = \"smtp\"\nstarttls-name = \"mail.example\"\n",
+            Self::HttpUpgrade | Self::HttpUpgradeTls => "mode = \"http\"\n",
             _ => "",
         };
         let header = match self {

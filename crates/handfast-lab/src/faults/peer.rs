@@ -99,6 +99,8 @@ pub(super) struct Peer {
     out: Buffer,
     told: bool,
     failed: Option<Failure>,
+    /// It has asked for another protocol: the head of the response is none of that protocol's bytes.
+    pub(super) is_upgrading: bool,
     /// A write has met a reset: the kernel reports it once, and the next read would look like a clean end.
     aborted: bool,
 }
@@ -114,6 +116,7 @@ impl Peer {
             out: Buffer::default(),
             told: false,
             failed: None,
+            is_upgrading: false,
             aborted: false,
         }
     }
@@ -252,6 +255,11 @@ impl Peer {
         Ok(bytes)
     }
 
+    /// Whether bytes have come that nothing has taken.
+    pub(super) fn has_bytes(&self) -> bool {
+        !self.plain.is_empty()
+    }
+
     /// Expects exactly these bytes.
     pub(super) fn expect(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
         let came = self.read_exactly(bytes.len())?;
@@ -380,8 +388,31 @@ impl Peer {
         }
     }
 
-    /// One read of the socket.
+    /// One read of the socket; as many as it takes where the head of a response comes first.
     pub(super) fn more(&mut self) -> io::Result<usize> {
+        loop {
+            let count = self.read_once()?;
+            self.skip_head();
+            if count == 0 || !self.is_upgrading || self.told || self.failed.is_some() {
+                return Ok(count);
+            }
+        }
+    }
+
+    /// Drops the head with which another protocol begins. Any other response is kept: the caller receives bytes that it does not expect.
+    fn skip_head(&mut self) {
+        if !self.is_upgrading {
+            return;
+        }
+        let plain = self.plain.filled();
+        let Some(length) = plain.windows(4).position(|end| end == b"\r\n\r\n") else { return };
+        self.is_upgrading = false;
+        if plain.starts_with(b"HTTP/1.1 101 ") {
+            self.plain.take(length + 4);
+        }
+    }
+
+    fn read_once(&mut self) -> io::Result<usize> {
         let mut chunk = vec![0; CHUNK];
         let count = loop {
             match self.stream.read(&mut chunk) {

@@ -33,6 +33,7 @@ pub(super) struct Program {
     output: Option<Receiver<String>>,
     talk: Receiver<String>,
     records: Vec<Value>,
+    requests: Vec<Value>,
     said: Vec<String>,
 }
 
@@ -78,14 +79,17 @@ impl Program {
         let output = child.stdout.take().map(|pipe| lines("lab-records", pipe)).transpose()?;
         let talk = child.stderr.take().map(|pipe| lines("lab-talk", pipe)).transpose()?;
         let talk = talk.ok_or_else(|| Trouble::Lab("the proxy has no standard error".to_owned()))?;
-        Ok(Self { child, output, talk, records: Vec::new(), said: Vec::new() })
+        Ok(Self { child, output, talk, records: Vec::new(), requests: Vec::new(), said: Vec::new() })
     }
 
     /// Takes in what it has said.
     fn listen(&mut self) {
         self.said.extend(self.talk.try_iter());
         let output = self.output.iter().flat_map(|output| output.try_iter());
-        self.records.extend(output.filter_map(|line| record(&line)));
+        for record in output.filter_map(|line| record(&line)) {
+            let of_request = record.get("request").is_some();
+            if of_request { &mut self.requests } else { &mut self.records }.push(record);
+        }
     }
 
     /// What it has said to people so far.
@@ -98,6 +102,18 @@ impl Program {
     pub(super) fn records(&mut self) -> &[Value] {
         self.listen();
         &self.records
+    }
+
+    /// The requests that its log knows so far.
+    pub(super) fn requests(&mut self) -> &[Value] {
+        self.listen();
+        &self.requests
+    }
+
+    /// Of both, those that have a reason: every connection, and each request that no backend answered completely.
+    pub(super) fn reasoned(&mut self) -> impl Iterator<Item = &Value> {
+        self.listen();
+        self.records.iter().chain(&self.requests).filter(|record| record.get("reason").is_some())
     }
 
     /// The end of what it said.
@@ -309,10 +325,10 @@ impl Drop for Program {
     }
 }
 
-/// A line of the access log; `None` for lines that are not about a connection.
+/// A line of the access log; `None` for lines that are about neither a connection nor a request.
 pub(super) fn record(line: &str) -> Option<Value> {
     let value: Value = serde_json::from_str(line).ok()?;
-    value.get("reason").is_some().then_some(value)
+    (value.get("reason").is_some() || value.get("request").is_some()).then_some(value)
 }
 
 /// `step/side/cause` of a record.

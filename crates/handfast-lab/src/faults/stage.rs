@@ -11,15 +11,19 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use handfast_tls::client::Client;
 use nix::sys::signal::Signal;
 use rustix::net::{AddressFamily, SocketType};
 
+use serde_json::Value;
+
 use super::backend::{Backend, Serve};
 use super::case::{Case, Setup};
 use super::certificates::Certificates;
+use super::http;
 use super::mode::{Mode, header};
 use super::peer::{DEADLINE, Peer, with_deadline};
 use super::program::{Program, put, reason};
@@ -38,6 +42,8 @@ pub(super) const BYSTANDER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST
 /// Ports of the backends.
 const BACKEND: u16 = 9000;
 const ECHO: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9001);
+/// The metric of connections that have ended.
+const CLOSED: &str = "handfast_connections_closed_total";
 /// Memory that may be kept after a fault, in KiB: allocators give back late.
 const KEPT: u64 = 8 << 10;
 
@@ -224,13 +230,20 @@ impl Stage {
         self.secured(self.ready()?, false)
     }
 
-    /// TLS on a socket, where clients speak it.
+    /// A client that may send requests.
+    pub(super) fn requester(&self) -> Result<Peer, Trouble> {
+        Peer::connect(self.ready()?, &self.client, false)
+    }
+
+    /// TLS on a socket, where clients speak it, and what comes before bytes.
     pub(super) fn secured(&self, stream: TcpStream, resume: bool) -> Result<Peer, Trouble> {
-        if self.mode.client_tls() {
-            Peer::connect(stream, &self.client, resume)
+        let mut peer = if self.mode.client_tls() {
+            Peer::connect(stream, &self.client, resume)?
         } else {
-            Ok(Peer::plain("client", stream))
-        }
+            Peer::plain("client", stream)
+        };
+        http::upgrade(self.mode, &mut peer)?;
+        Ok(peer)
     }
 
     /// A client about to say hello, and the hello.
@@ -246,9 +259,20 @@ impl Stage {
 
     /// The backend's end of a client's connection, after a word each way.
     pub(super) fn joined(&self, mut client: Peer) -> Result<(Peer, Peer), Trouble> {
-        client.send(b"question")?;
-        let mut backend = self.backend()?.next()?;
-        backend.expect(b"question")?;
+        static ASKED: AtomicUsize = AtomicUsize::new(0);
+        let question = format!("question {:08}", ASKED.fetch_add(1, Ordering::Relaxed));
+        client.send(question.as_bytes())?;
+        let mut backend = loop {
+            let mut backend = self.backend()?.next()?;
+            // The connection of a client that was given up may have come late.
+            let asked = backend.read_exactly(question.len())?;
+            if asked == question.as_bytes() {
+                break backend;
+            }
+            if !asked.starts_with(b"question ") {
+                return broken("the backend got other bytes than were sent");
+            }
+        };
         backend.send(b"answer")?;
         client.expect(b"answer")?;
         Ok((client, backend))
@@ -316,6 +340,10 @@ impl Stage {
     pub(super) fn quiet(&mut self, standing: usize) -> Result<(), Trouble> {
         let begun = Instant::now();
         loop {
+            if let Some(backend) = self.backend.as_ref().filter(|_| standing == 0) {
+                // A connection that no experiment has taken: its client was given up.
+                backend.forget();
+            }
             let (program, place) = self.both()?;
             let open = program.metric(place, "handfast_connections", "service=")?;
             if open <= standing as f64 + 0.5 {
@@ -342,7 +370,7 @@ impl Stage {
         };
         let begun = Instant::now();
         loop {
-            let mut found = self.program()?.records().iter().map(reason).filter(|reason| fits(reason));
+            let mut found = self.program()?.reasoned().map(reason).filter(|reason| fits(reason));
             let (first, more) = (found.next(), found.count());
             match first {
                 Some(first) if more + 1 >= count => return Ok(first),
@@ -371,10 +399,27 @@ impl Stage {
         }
     }
 
+    /// Waits until so many connections have ended for a cause, also those that have no record.
+    pub(super) fn closed(&mut self, count: usize, cause: &str) -> Result<(), Trouble> {
+        let label = format!("cause=\"{cause}\"");
+        let begun = Instant::now();
+        loop {
+            let (program, place) = self.both()?;
+            let closed = program.metric(place, CLOSED, &label)?;
+            if closed > count as f64 - 0.5 {
+                return Ok(());
+            }
+            if begun.elapsed() > DEADLINE {
+                return broken(format!("{closed} connections of {count} have ended for {cause}"));
+            }
+            pause();
+        }
+    }
+
     /// The reasons of all records, and how many have each.
     pub(super) fn reasons(&mut self) -> String {
         let mut counted: BTreeMap<String, usize> = BTreeMap::new();
-        for record in self.program.iter_mut().flat_map(|program| program.records().iter()) {
+        for record in self.program.iter_mut().flat_map(Program::reasoned) {
             *counted.entry(reason(record)).or_default() += 1;
         }
         let words: Vec<_> = counted.iter().map(|(reason, count)| format!("{count} × {reason}")).collect();
@@ -444,23 +489,31 @@ impl Stage {
             found.push(self.records_of(count, &reasons)?);
         }
         self.figures.reasons = found;
+        let is_http = self.mode.is_http();
         let (program, place) = self.both()?;
         let begun = Instant::now();
         loop {
-            let closed = program.metric(place, "handfast_connections_closed_total", "cause=")?;
-            let logged = program.records().len();
-            if (logged as f64 - closed).abs() < 0.5 {
+            // Each request has a line too, and then a connection that ended cleanly behind its requests has none.
+            let failed = |record: &&Value| record["reason"]["failed"] == true;
+            let label = if is_http { "failed=\"true\"" } else { "cause=" };
+            let closed = program.metric(place, CLOSED, label)?;
+            let logged = program.records().iter().filter(|record| !is_http || failed(record)).count();
+            let ended = program.metric(place, "handfast_requests_total", "service=")?;
+            let requests = program.requests().len();
+            if (logged as f64 - closed).abs() < 0.5 && (requests as f64 - ended).abs() < 0.5 {
                 break;
             }
             if begun.elapsed() > DEADLINE {
-                return broken(format!("{closed} connections have ended, and {logged} have a record"));
+                return broken(format!(
+                    "{closed} connections have ended, and {logged} have a record; {ended} requests, and {requests}"
+                ));
             }
             pause();
         }
-        let empty =
-            program.records().iter().map(reason).find(|reason| {
-                reason.contains("errno") || reason.ends_with("/internal") || reason.contains('?')
-            });
+        let empty = program
+            .reasoned()
+            .map(reason)
+            .find(|reason| reason.contains("errno") || reason.ends_with("/internal") || reason.contains('?'));
         match empty {
             Some(reason) => broken(format!("a record has the reason {reason}, which names no cause")),
             None => Ok(()),
@@ -524,11 +577,13 @@ pub(super) fn before_tls(mode: Mode, stream: &mut TcpStream, to: SocketAddrV4) -
 pub(super) fn bystander(mut stream: TcpStream, mode: Mode, client: &Client) -> Result<Peer, Trouble> {
     with_deadline(&stream)?;
     before_tls(mode, &mut stream, BYSTANDER)?;
-    if mode.client_tls() {
-        Peer::connect(stream, client, false)
+    let mut peer = if mode.client_tls() {
+        Peer::connect(stream, client, false)?
     } else {
-        Ok(Peer::plain("bystander", stream))
-    }
+        Peer::plain("bystander", stream)
+    };
+    http::upgrade(mode, &mut peer)?;
+    Ok(peer)
 }
 
 /// Reads a line, byte by byte, so that nothing behind it is taken.

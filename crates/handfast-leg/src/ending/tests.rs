@@ -118,6 +118,15 @@ fn lingering_is_bounded_in_time_and_bytes() {
     let mut late = lingers();
     late.leg.socket_mut().comes("late");
     assert_eq!((late.step(at(1500)), late.leg.socket().incoming.len()), (None, 1));
+    let mut slow = lingers();
+    for now in [1400, 1800, 2200, 2600, 3000, 3400, 3800, 4200, 4600, 5000, 5400] {
+        slow.leg.socket_mut().comes("more");
+        assert_eq!(slow.step(at(now)), Some(at(now + 500)), "a peer that still sends has not read our end");
+    }
+    slow.leg.socket_mut().comes("more");
+    assert_eq!(slow.step(at(5800)), Some(at(6000)));
+    slow.leg.socket_mut().comes("more");
+    assert_eq!(slow.step(at(6000)), None);
     let mut failed = lingers();
     failed.leg.socket_mut().read_fault = Some(Cause::Reset);
     assert_eq!(failed.step(at(1001)), None);
@@ -129,7 +138,7 @@ fn lingering_is_bounded_in_time_and_bytes() {
         }
         (ended.step(at(1001)), ended.leg.socket().incoming.len())
     };
-    assert_eq!(floods(31), (Some(at(1500)), 0));
+    assert_eq!(floods(31), (Some(at(1501)), 0));
     assert_eq!(floods(32), (None, 0));
     assert_eq!(floods(33), (None, 1));
 }

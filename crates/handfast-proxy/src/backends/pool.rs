@@ -56,6 +56,12 @@ pub(crate) trait Connection: fmt::Debug + 'static {
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
+/// A connection that serves several requests at once. A separate task serves and ends it.
+pub(crate) trait SharedConnection: fmt::Debug + Any {
+    /// It takes no further request, and ends with the last one that it has.
+    fn retire(&self);
+}
+
 /// How long and how often a connection is used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
@@ -78,8 +84,7 @@ type ByIdentity<T> = BTreeMap<Key, (Identity, Vec<T>)>;
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     kept: RefCell<ByIdentity<Kept>>,
-    /// Connections that serve several requests at once. Separate tasks serve and end them.
-    shared: RefCell<ByIdentity<Rc<dyn Any>>>,
+    shared: RefCell<ByIdentity<Rc<dyn SharedConnection>>>,
     /// The task of [`Pool::wait_until_used`], while it waits.
     sleeper: Cell<Option<TaskHandle>>,
     is_closed: Cell<bool>,
@@ -126,14 +131,14 @@ impl Pool {
     }
 
     /// Adds a connection that several requests share.
-    pub(crate) fn share(&self, identity: &Identity, connection: Rc<dyn Any>) {
+    pub(crate) fn share(&self, identity: &Identity, connection: Rc<dyn SharedConnection>) {
         let mut shared = self.shared.borrow_mut();
         let (_, list) = shared.entry(identity.key()).or_insert_with(|| (identity.clone(), Vec::new()));
         list.push(connection);
     }
 
     /// The first shared connection that `has_room`; those that are over are forgotten.
-    pub(crate) fn find_shared<T: 'static>(
+    pub(crate) fn find_shared<T: SharedConnection>(
         &self,
         identity: &Identity,
         is_over: impl Fn(&T) -> bool,
@@ -141,18 +146,31 @@ impl Pool {
     ) -> Option<Rc<T>> {
         let mut shared = self.shared.borrow_mut();
         let (_, list) = shared.get_mut(&identity.key())?;
-        list.retain(|one| one.downcast_ref::<T>().is_some_and(|one| !is_over(one)));
-        let found = list.iter().find(|one| one.downcast_ref::<T>().is_some_and(&has_room)).cloned();
+        let typed = |one: &Rc<dyn SharedConnection>| Rc::downcast::<T>(Rc::clone(one) as Rc<dyn Any>).ok();
+        list.retain(|one| typed(one).is_some_and(|one| !is_over(&one)));
+        let found = list.iter().filter_map(typed).find(|one| has_room(one));
         if list.is_empty() {
             shared.remove(&identity.key());
         }
-        found?.downcast().ok()
+        found
+    }
+
+    /// Closes those that no request of the present configuration can use.
+    pub(crate) fn keep_only(&self, is_used: impl Fn(&Identity) -> bool, scratch: &mut Scratch) {
+        self.retain(scratch, |identity, _, _| is_used(identity));
+        self.shared.borrow_mut().retain(|_, (identity, list)| {
+            let stays = is_used(identity);
+            if !stays {
+                list.iter().for_each(|connection| connection.retire());
+            }
+            stays
+        });
     }
 
     /// Closes all, and keeps none from now on: the program stops.
     pub(crate) fn close(&self, scratch: &mut Scratch) {
         self.is_closed.set(true);
-        self.retain(scratch, |_, _| false);
+        self.retain(scratch, |_, _, _| false);
     }
 
     /// Waits until there are connections; the present task is the one that [`Pool::sweep`]s.
@@ -166,14 +184,18 @@ impl Pool {
     /// Closes those whose time has come or whose backend does not wait any more.
     pub(crate) fn sweep(&self, scratch: &mut Scratch) {
         let now = engine::now();
-        self.retain(scratch, |kept, scratch| kept.until > now && kept.connection.is_idle(scratch));
+        self.retain(scratch, |_, kept, scratch| kept.until > now && kept.connection.is_idle(scratch));
     }
 
-    fn retain(&self, scratch: &mut Scratch, mut is_kept: impl FnMut(&mut Kept, &mut Scratch) -> bool) {
+    fn retain(
+        &self,
+        scratch: &mut Scratch,
+        mut is_kept: impl FnMut(&Identity, &mut Kept, &mut Scratch) -> bool,
+    ) {
         let mut all = self.kept.borrow_mut();
-        for (_, list) in all.values_mut() {
+        for (identity, list) in all.values_mut() {
             for mut kept in std::mem::take(list) {
-                if is_kept(&mut kept, scratch) {
+                if is_kept(identity, &mut kept, scratch) {
                     list.push(kept);
                 } else {
                     kept.connection.close(scratch);

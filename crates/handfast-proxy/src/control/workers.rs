@@ -359,6 +359,7 @@ impl OrderTask {
                 self.addresses = addresses;
                 let state = self.thread.state();
                 state.resolve(&state, &self.addresses);
+                self.thread.close_unused();
             }
             Order::StandAlone => self.thread.stand_alone(),
             Order::Heartbeat(number) => self.heartbeat_seen.store(number, Ordering::Relaxed),

@@ -55,11 +55,20 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         }
     }
 
+    /// Takes the heads that its connection has received. HTTP/2 has no flow control for them, so they are taken, and counted, also where
+    /// the client takes nothing.
+    pub(crate) fn collect_heads(&mut self, io: &Io<'_>) -> Result<(), Fault> {
+        match self {
+            Self::Http1(_) => Ok(()),
+            Self::Http2(backend) => backend.collect_heads(io),
+        }
+    }
+
     /// Reads more of a response's head; whether anything came.
     pub(crate) fn read_head(&mut self, io: &mut Io<'_>) -> Result<bool, Fault> {
         match self {
             Self::Http1(backend) => backend.incoming.read_head(&mut backend.leg, io),
-            Self::Http2(backend) => backend.read_head(io),
+            Self::Http2(backend) => Ok(!backend.incoming.input.is_empty()),
         }
     }
 
@@ -99,7 +108,7 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         }
     }
 
-    /// Whether [`Backend::read_head`] will tell why it takes no more, or what it has answered: a stream that was reset.
+    /// Whether [`Backend::collect_heads`] will tell why it takes no more, or what it has answered: a stream that was reset.
     pub(crate) fn says_why(&self) -> bool {
         match self {
             Self::Http1(_) => false,
@@ -107,11 +116,12 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         }
     }
 
-    /// Whether it did not do anything with the request, by its own word.
+    /// Whether it has refused the request before it did anything with it, and has not received its trailers.
     pub(crate) fn has_refused(&self) -> bool {
         match self {
             Self::Http1(_) => false,
-            Self::Http2(backend) => backend.has_refused,
+            // Nothing keeps trailers for another attempt.
+            Self::Http2(backend) => backend.has_refused && !backend.has_trailers,
         }
     }
 

@@ -180,6 +180,21 @@ impl Incoming {
         to: &mut dyn Sink,
         io: &mut Io<'_>,
     ) -> Result<bool, Fault> {
+        let moved = self.move_content(leg, to, io);
+        if moved.is_err() {
+            // With TLS, content and the end that cuts it off can come in one read. What came before is sent all the same; if that fails
+            // too, the first fault is the true one.
+            let _ = to.flush(&mut io.output());
+        }
+        moved
+    }
+
+    fn move_content<S: Socket, T: Session>(
+        &mut self,
+        leg: &mut Leg<S, T>,
+        to: &mut dyn Sink,
+        io: &mut Io<'_>,
+    ) -> Result<bool, Fault> {
         let HttpBuffers { fields, out, .. } = &mut *io.buffers;
         let moved = if std::mem::take(&mut self.is_fresh) {
             self.take_input(to, fields, &mut Output { out, records: &mut io.scratch.records })?;

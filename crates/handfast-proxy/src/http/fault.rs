@@ -5,6 +5,9 @@ use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_wire::http1::{HeadError, Rule};
 
+/// Responses before the final one. A backend could send them without end.
+pub(crate) const INTERIM: u32 = 64;
+
 /// What the end of a client's connection means while no request is under way: nothing was lost.
 pub(crate) fn at_rest(reason: CloseReason) -> CloseReason {
     match reason.cause {
@@ -52,6 +55,12 @@ impl Fault {
         let cause = if error.is_response { Cause::HttpResponse } else { Cause::HttpRequest };
         let detail = format!("{}, at byte {}", error.rule.sentence(), error.at);
         Self { rule: Some(error.rule), ..Self::new(step, side, cause, error.status()).because(detail) }
+    }
+
+    /// The backend has sent more than [`INTERIM`].
+    pub(crate) fn too_many_interim() -> Self {
+        let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse);
+        Self::of(reason.because(format!("more than {INTERIM} interim responses")))
     }
 
     pub(crate) fn leg(step: Step, broken: &Broken) -> Self {

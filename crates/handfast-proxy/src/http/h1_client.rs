@@ -173,8 +173,9 @@ impl<S: Socket> Client for Http1Client<S> {
         close: bool,
         output: &mut Output<'_>,
     ) {
-        answer.write(output.out, close, request.is_some_and(|request| request.is_head));
-        self.outgoing = Outgoing::whole(answer.content.len() as u64);
+        let is_head = request.is_some_and(|request| request.is_head);
+        answer.write(output.out, close, is_head);
+        self.outgoing = Outgoing::whole(if is_head { 0 } else { answer.content.len() as u64 });
     }
 
     fn keeps_open(&self, request: &Request, response: &ResponseHead<'_>) -> bool {

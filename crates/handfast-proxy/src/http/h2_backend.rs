@@ -23,8 +23,9 @@ use http::Request;
 
 use crate::backends::connector::Connected;
 use crate::backends::endpoint::{InUse, OpenConnection};
+use crate::backends::pool::SharedConnection;
 use crate::http::content::{Io, Output, Sink, Source};
-use crate::http::fault::Fault;
+use crate::http::fault::{Fault, INTERIM};
 use crate::http::h2_client::{StreamIn, StreamOut, broken};
 use crate::http::h2_heads;
 use crate::http::task::waker;
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     served: Cell<u32>,
     most: u32,
     task: Cell<TaskHandle>,
+    wake: fn(TaskHandle),
 }
 
 impl fmt::Debug for Shared {
@@ -63,6 +65,13 @@ impl Shared {
 
     pub(crate) fn is_over(&self) -> bool {
         self.send.borrow().is_none()
+    }
+}
+
+impl SharedConnection for Shared {
+    fn retire(&self) {
+        self.served.set(self.most);
+        (self.wake)(self.task.get());
     }
 }
 
@@ -109,6 +118,7 @@ where
         served: Cell::new(0),
         most,
         task: Cell::new(TaskHandle::NONE),
+        wake: R::wake,
     });
     R::spawn(tend::<R>(Rc::clone(&shared), connection, pipe, open, idle));
     Ok(shared)
@@ -175,8 +185,11 @@ pub(crate) struct Http2Backend {
     outgoing: StreamOut,
     limits: HeadLimits,
     pub(crate) has_refused: bool,
+    /// The request has ended with trailers.
+    pub(crate) has_trailers: bool,
+    /// Interim responses that have come.
+    interim: u32,
     is_reused: bool,
-    wake: fn(TaskHandle),
 }
 
 /// Heads that have come, as text.
@@ -193,7 +206,7 @@ impl fmt::Debug for Http2Backend {
 
 impl Http2Backend {
     /// `is_empty`: the request has no content.
-    pub(crate) fn new<R: Runtime>(
+    pub(crate) fn new(
         shared: Rc<Shared>,
         in_use: InUse,
         request: Request<()>,
@@ -214,8 +227,9 @@ impl Http2Backend {
             outgoing: StreamOut::default(),
             limits,
             has_refused: false,
+            has_trailers: false,
+            interim: 0,
             is_reused,
-            wake: R::wake,
         }
     }
 
@@ -257,18 +271,20 @@ impl Http2Backend {
         broken(Side::Backend, error)
     }
 
-    /// Takes the heads of responses that have come; whether there was one.
-    pub(crate) fn read_head(&mut self, io: &mut Io<'_>) -> Result<bool, Fault> {
-        let Some(response) = &mut self.response else { return Ok(false) };
+    /// Takes the heads of responses that have come.
+    pub(crate) fn collect_heads(&mut self, io: &Io<'_>) -> Result<(), Fault> {
+        let Some(response) = &mut self.response else { return Ok(()) };
         let mut context = Context::from_waker(io.waker);
-        let mut has_come = false;
         // A failure is reported by the final one.
         while let Poll::Ready(Some(Ok(head))) = response.poll_informational(&mut context) {
+            self.interim += 1;
+            if self.interim > INTERIM {
+                return Err(Fault::too_many_interim());
+            }
             self.incoming.input.extend(h2_heads::response_text(&head, false));
-            has_come = true;
         }
         match Pin::new(response).poll(&mut context) {
-            Poll::Pending => Ok(has_come),
+            Poll::Pending => Ok(()),
             Poll::Ready(Err(error)) => Err(self.failed(&error)),
             Poll::Ready(Ok(head)) => {
                 self.response = None;
@@ -277,7 +293,7 @@ impl Http2Backend {
                 let head = http::Response::from_parts(parts, ());
                 self.incoming.input.extend(h2_heads::response_text(&head, !content.has_ended()));
                 self.content = Some(content);
-                Ok(true)
+                Ok(())
             }
         }
     }
@@ -288,9 +304,9 @@ impl Http2Backend {
         self.progress = HeadProgress::default();
     }
 
-    /// Whether its stream is open and no final response has come.
+    /// Whether its stream is open and no final response was read.
     pub(crate) fn awaits_response(&self) -> bool {
-        self.response.is_some()
+        self.response.is_some() || !self.incoming.input.is_empty()
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -302,7 +318,7 @@ impl Http2Backend {
 impl Drop for Http2Backend {
     fn drop(&mut self) {
         self.shared.open.set(self.shared.open.get() - 1);
-        (self.wake)(self.shared.task.get());
+        (self.shared.wake)(self.shared.task.get());
     }
 }
 
@@ -328,6 +344,7 @@ impl Sink for Http2Backend {
     }
 
     fn put_end(&mut self, text: &[u8], trailers: &[Field], _: &mut Output<'_>) -> Result<(), Fault> {
+        self.has_trailers = !trailers.is_empty();
         self.outgoing.put_end(text, trailers);
         Ok(())
     }

@@ -17,7 +17,7 @@ use crate::http::backend::Backend;
 use crate::http::client::{After, Client};
 use crate::http::connection::HttpConnection;
 use crate::http::content::{Io, Sink, Source};
-use crate::http::fault::Fault;
+use crate::http::fault::{Fault, INTERIM};
 use crate::http::h1_backend::{self, Tunnel};
 use crate::http::request::{Request, authenticates_connections};
 use crate::http::upstream::{Upstream, policy};
@@ -26,8 +26,6 @@ use crate::http::upstream::{Upstream, policy};
 const CONTINUE: Duration = Duration::from_secs(1);
 /// Rounds that one exchange may go on before the others of its thread.
 const ROUNDS: u32 = 16;
-/// Responses before the final one. A backend could send them without end.
-const INTERIM: u32 = 64;
 /// How long one exchange may go on before the others of its thread: content can come in many small pieces.
 const TURN: Duration = Duration::from_millis(2);
 /// Content must move with this number of bytes in each [`SLOW_WINDOW`], while its sender or reader is waited for.
@@ -232,6 +230,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         io: &mut Io<'_>,
         now: Moment,
     ) -> Result<bool, Fault> {
+        self.backend.collect_heads(io)?;
         if !client.accepts(io)? || !self.backend.read_head(io)? {
             return Ok(false);
         }
@@ -277,8 +276,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         let is_final = !head.is_interim();
         self.interim += u32::from(!is_final);
         if self.interim > INTERIM {
-            let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse);
-            return Err(Fault::of(reason.because(format!("more than {INTERIM} interim responses"))));
+            return Err(Fault::too_many_interim());
         }
         let mut framing = Framing::None;
         if is_final {
@@ -322,7 +320,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
     async fn pause<R: Runtime>(&mut self, client: &mut impl Client) -> Result<(), Fault> {
         let timeouts = &self.connection.http.model.timeouts;
         let now = R::turn();
-        let is_sending = !client.has_ended() && !self.is_tunnel && !self.is_refused;
+        let is_sending = !client.has_ended() && !self.is_tunnel;
         let moved = client.received() + client.sent();
         if now.since(self.window.0) >= SLOW_WINDOW {
             self.window = (now, moved);
@@ -331,7 +329,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         let slow = if is_slow { self.window.0 + SLOW_WINDOW } else { Moment::NEVER };
         let idle = self.connection.service.limits.idle;
         let content = self.progress.deadline(if self.is_stream_tunnel { idle } else { timeouts.content });
-        let (deadline, side, cause, status) = if self.has_begun && client.is_full() {
+        let (deadline, side, cause, status) = if client.is_full() {
             (content.min(slow), Side::Client, Cause::ContentDeadline, None)
         } else if self.has_begun {
             (content, Side::Backend, Cause::ContentDeadline, None)
@@ -389,9 +387,10 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         let mut lent = connection.lend();
         let Io { scratch, buffers, .. } = lent.io(&connection.waker);
         let stays = self.backend_stays && client.has_ended() && connection.pools() && !self.is_stream_tunnel;
+        let is_pooled = stays && connection.thread.uses(&identity, connection.service.generation);
         match backend.into_http1(buffers) {
             Some(backend) if stays && self.is_tied => h1_backend::tie(connection, identity, *backend),
-            Some(backend) if stays => {
+            Some(backend) if is_pooled => {
                 let (pool, bounds) = (&connection.thread.pool, connection.http.pool_bounds());
                 backend.keep(&connection.service.metrics, (pool, &identity), bounds, now, scratch);
             }

@@ -17,7 +17,7 @@ use crate::backends::connector::{
 };
 use crate::backends::endpoint::{Attempt, Endpoint, InUse, Pick};
 use crate::backends::opening::Opening;
-use crate::backends::pool::Identity;
+use crate::backends::pool::{Identity, SharedConnection};
 use crate::backends::standing::FailurePolicy;
 use crate::backends::tls::BackendTlsClient;
 use crate::backends::trial::{self, TrialEnd};
@@ -197,8 +197,8 @@ impl Search<'_> {
             Attempt::without_trial(endpoint).failed(&reason, policy(self.connection));
             AttemptError::Attempt(reason)
         })?;
-        if self.connection.pools() {
-            thread.pool.share(identity, Rc::clone(&shared) as Rc<dyn std::any::Any>);
+        if self.connection.pools() && thread.uses(identity, self.connection.service.generation) {
+            thread.pool.share(identity, Rc::clone(&shared) as Rc<dyn SharedConnection>);
         }
         self.http2::<R>(shared, InUse::shared(endpoint), request)
     }
@@ -249,7 +249,7 @@ impl Search<'_> {
             let fault = Fault::new(Step::Connect, Side::Client, Cause::HttpRequest, 400);
             AttemptError::Request(fault.because("its target, host or a field cannot be written in HTTP/2"))
         })?;
-        let backend = Http2Backend::new::<R>(shared, in_use, head, request.is_empty(), limits);
+        let backend = Http2Backend::new(shared, in_use, head, request.is_empty(), limits);
         Ok(Backend::Http2(Box::new(backend)))
     }
 

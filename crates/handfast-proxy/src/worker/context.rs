@@ -15,7 +15,7 @@ use handfast_tls::policy::contexts;
 use handfast_wire::http1::Field;
 
 use crate::admission::permits::Share;
-use crate::backends::pool::Pool;
+use crate::backends::pool::{Identity, Pool};
 use crate::worker::services::{ThreadService, ThreadState};
 use crate::worker::signer::Signer;
 use handfast_observe::access_log::{LINE_DELAY, ThreadLog};
@@ -160,12 +160,25 @@ impl WorkerContext {
 
     pub(crate) fn install(&self, state: Rc<ThreadState>) {
         let before = self.state.replace(state);
+        self.close_unused();
         // Connections keep the state they have, so only these are woken, however many those are …
         self.acceptors.borrow().iter().for_each(|task| task.wake());
         // … unless idle ones have to end because their service is gone.
         if before.services.iter().any(|service| service.http.is_some() && !self.has_service(service)) {
             engine::wake_all();
         }
+    }
+
+    /// Closes connections of the pool to backends that are configured no more.
+    pub(crate) fn close_unused(&self) {
+        let state = self.state();
+        self.pool.keep_only(|identity| state.has(identity), &mut self.scratch.borrow_mut());
+    }
+
+    /// Whether a connection of the pool can be of use: a service of an older configuration may have other backends.
+    pub(crate) fn uses(&self, identity: &Identity, generation: u64) -> bool {
+        let state = self.state.borrow();
+        generation == state.shared.generation || state.has(identity)
     }
 
     /// The present task accepts from now on.

@@ -24,6 +24,7 @@ use crate::admission::TrustedSenders;
 use crate::admission::permits::{AddressLimit, Share};
 use crate::backends::endpoint::Endpoint;
 use crate::backends::group::Group;
+use crate::backends::pool::Identity;
 use crate::backends::standing::Standings;
 use crate::backends::tls::{BackendPrelude, BackendTlsClient, BackendTlsSettings};
 use crate::backends::tunnel::{DialAddress, ProxyHop, dial_addresses};
@@ -179,6 +180,15 @@ impl ThreadState {
             let endpoints = service.all_endpoints();
             service.diallers().for_each(|dialler| dialler.keep_only(&endpoints));
         }
+    }
+
+    /// Whether requests to this endpoint, with this TLS, can come from its configuration.
+    pub(crate) fn has(&self, Identity { endpoint, tls }: &Identity) -> bool {
+        let has_tls = |service: &ThreadService, tls| service.diallers().any(|known| Rc::ptr_eq(known, tls));
+        self.services.iter().any(|service| {
+            tls.as_ref().is_none_or(|tls| has_tls(service, tls))
+                && service.all_endpoints().iter().any(|known| Rc::ptr_eq(known, endpoint))
+        })
     }
 
     /// Takes new ticket keys for the services that use this ring.

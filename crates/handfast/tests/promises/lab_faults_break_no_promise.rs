@@ -43,7 +43,7 @@ fn own_network() -> (Vec<String>, String) {
 }
 
 /// Of every step of the path and of every kind, and none that waits for long.
-const HERE: [&str; 26] = [
+const HERE: [&str; 30] = [
     "split-hello",
     "not-tls",
     "broken-records",
@@ -62,6 +62,10 @@ const HERE: [&str; 26] = [
     "backend-half-closes",
     "record-tampered-by-backend",
     "tiny-writes",
+    "ambiguous-requests",
+    "upload-cut",
+    "response-cut",
+    "kept-backend-dies",
     "reset-by-path",
     "socket-destroyed",
     "log-full",

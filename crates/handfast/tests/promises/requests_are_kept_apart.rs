@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rustix::process::Signal;
 
 use super::support::backend::Peer;
+use super::support::record::Record;
 use super::support::*;
 
 /// Serves requests without content on each of its connections, and names the connection as the content. `fields` go with each response.
@@ -36,13 +37,25 @@ fn in_http_mode(backend: Backend) -> Stage {
 
 /// The head of the response, and its content of two bytes.
 fn request(client: &mut Client, fields: &str) -> (String, String) {
-    client.send(format!("GET / HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").as_bytes());
+    request_of(client, &format!("GET / HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
+}
+
+fn request_of(client: &mut Client, request: &str) -> (String, String) {
+    client.send(request.as_bytes());
+    (head(client), text(client.read_exactly(2)))
+}
+
+/// The head of the next response.
+fn head(client: &mut Client) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.extend(client.read_exactly(1));
     }
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("the backend sends text");
-    (text(head), text(client.read_exactly(2)))
+    text(head)
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).expect("the backend sends text")
 }
 
 /// Which connection to the backend served it.
@@ -82,7 +95,11 @@ fn interim_responses_have_a_bound() {
             peer.read_to_end();
         }
     }));
-    let (head, _) = request(&mut stage.any_client(), "");
+    let mut client = stage.any_client();
+    client.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    // Those that came before the last one may have been passed on.
+    let heads = std::iter::repeat_with(|| head(&mut client));
+    let head = heads.take(66).find(|head| !head.starts_with("HTTP/1.1 103 ")).expect("a final response");
     assert!(head.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{head}");
     let record = stage.proxy.record("the line of the request", |record| record.text("path") == "/");
     assert_eq!(record.detail(), "more than 64 interim responses", "{record:?}");
@@ -115,9 +132,14 @@ fn the_request_under_way_of_a_removed_service_is_the_last_one() {
     assert!(ending.is_clean(), "{ending:?}");
 }
 
+/// Those of clients, and those that are kept to backends.
 #[test]
 fn idle_connections_of_a_removed_service_are_closed() {
-    let stage = in_http_mode(numbering(""));
+    let stage = Stage::with(numbering(""), |config, _| {
+        let config = config.set("process", "threads", 1).text("service", "mode", "http");
+        // Longer than the test waits.
+        config.text("service.http", "pool-idle", "1h").text("service.http", "idle", "1h")
+    });
     let mut idle = stage.any_client();
     number(&mut idle, "");
     let other = Backend::echo();
@@ -125,6 +147,53 @@ fn idle_connections_of_a_removed_service_are_closed() {
     stage.proxy.rewrite(without.certificate(&stage.folder.file("web.pem")));
     assert!(stage.proxy.reload(), "{:?}", stage.proxy.talk.so_far());
     assert!(idle.read_to_end().is_clean());
+    assert_eq!(stage.backend.seen().last(), Some(&Event::Fin));
+}
+
+/// Many clients read nothing before their whole request is written. A reset would take the response from them.
+#[test]
+fn an_early_response_reaches_a_client_that_still_writes() {
+    let stage = in_http_mode(Backend::start(|peer| {
+        if has_read_a_head(peer) {
+            peer.send(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno");
+            peer.fin();
+        }
+    }));
+    let mut client = stage.any_client();
+    client.send(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000001\r\n\r\n");
+    client.send(&vec![b'x'; 1_000_000]);
+    let ending = client.read_to_end();
+    let text = text(ending.bytes.clone());
+    assert!(text.starts_with("HTTP/1.1 401 ") && text.ends_with("no"), "{text}");
+    assert!(ending.is_clean(), "{ending:?}");
+}
+
+/// `curl --http1.0` offers nothing else by ALPN.
+#[test]
+fn a_client_that_offers_http10_alone_is_served() {
+    let stage = in_http_mode(numbering(""));
+    let mut client = stage.client(&Trust::version(Version::Tls13).protocol("http/1.0").config());
+    let (head, content) = request_of(&mut client, "GET / HTTP/1.0\r\nHost: localhost\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert_eq!(content, "01");
+}
+
+#[test]
+fn the_line_of_a_tunnel_names_its_backend() {
+    let stage = in_http_mode(Backend::start(|peer| {
+        if has_read_a_head(peer) {
+            peer.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nhi");
+            peer.read_to_end();
+        }
+    }));
+    let mut client = stage.any_client();
+    let (head, first) = request(&mut client, "Connection: upgrade\r\nUpgrade: echo\r\n");
+    assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+    assert_eq!(first, "hi");
+    client.finish();
+    let is_connection = |record: &Record| record.text("path").is_empty();
+    let record = stage.proxy.record("the line of the connection", is_connection);
+    assert_eq!(record.text("backend"), stage.backend.address.to_string(), "{record:?}");
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn http_mode_and_its_routes_are_described() {
             "refuses content of more than 10MiB",
             &route,
             "requests below /api/old by the route `route 2`: they go where their connection goes",
-            "agrees on the application protocols h2 and http/1.1, in this order",
+            "agrees on the application protocols h2, http/1.1 and http/1.0, in this order",
             "forwards HTTP requests to backends by HTTP/1.1, and opens a connection to a backend for each",
             "does not name the client to backends; such fields that clients send are removed",
             "requests for a.example by the route `route 1`: they are redirected to https with status 308",

@@ -200,7 +200,7 @@ const ROWS: &[Row] = &[
     row("[[service]]", "versions", "+++++ !++!! +++++ +++++ ++!++"),
     row("[[service]]", "suites", "+++++ !++!! +++++ +++++ ++!++"),
     row("[[service]]", "groups", "+++++ !++!! +++++ +++++ ++!++"),
-    row("[[service]]", "alpn", "+++++ !++!! +++++ +++++ ==!=="),
+    row("[[service]]", "alpn", "+++++ !++!! +++++ +++++ ++!++"),
     row("[[service]]", "max-connections", "+++++ +++++ +++++ +++++ +++++"),
     row("[[service]]", "max-connections-per-address", "+++++ +++++ !!+++ +++++ ++++!"),
     row("[[service]]", "allow-clients", "+++++ +++++ !!+++ +++++ ++++!"),

@@ -54,7 +54,7 @@ fn five_lines_are_a_service_in_http_mode() {
         routes: Vec::new(),
     };
     assert_eq!(service.http, Some(expected));
-    assert_eq!(service.tls.as_ref().expect("it has TLS").alpn, ["h2", "http/1.1"]);
+    assert_eq!(service.tls.as_ref().expect("it has TLS").alpn, ["h2", "http/1.1", "http/1.0"]);
     assert_eq!(good(WEB).services[0].http, None);
     assert_eq!(good(&format!("{WEB}mode = \"tcp\"\n")).services[0].http, None);
 }
@@ -243,11 +243,11 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "alpn = [\"http/1.1\", \"imap\"]",
-        "error 7 `imap` cannot be spoken with `mode = \"http\"` | list only `h2` and `http/1.1`, or leave `alpn` out",
+        "error 7 `imap` cannot be spoken with `mode = \"http\"` | list only `h2`, `http/1.1` and `http/1.0`, or leave `alpn` out",
     ),
     (
         "[[service.rule]]\nnames = \"a.example\"\nalpn = [\"imap\"]",
-        "error 9 `imap` cannot be spoken with `mode = \"http\"` | list only `h2` and `http/1.1`, or leave `alpn` out",
+        "error 9 `imap` cannot be spoken with `mode = \"http\"` | list only `h2`, `http/1.1` and `http/1.0`, or leave `alpn` out",
     ),
     (
         "backend-tls = { starttls = \"smtp\" }",
@@ -402,6 +402,33 @@ fn a_route_that_is_never_reached_is_told() {
         ("methods = \"a b\"", "path = \"/b\""),
     ] {
         assert!(!never(first, second), "{first} | {second}");
+    }
+}
+
+/// A service whose routes leave nothing for its backends has none.
+#[test]
+fn routes_that_take_every_request_need_no_backend_behind_them() {
+    let text = |lines: &str| {
+        let service = "[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:80\"\nclient-tls = false\n";
+        format!("{service}{lines}\n")
+    };
+    let redirect = "[[service.route]]\nredirect = \"https\"\n";
+    for routes in [
+        redirect.to_owned(),
+        format!("[[service.route]]\nhosts = \"a.example\"\nbackend = \"127.0.0.1:81\"\n{redirect}"),
+    ] {
+        let config = good(&text(&format!("mode = \"http\"\n{routes}")));
+        assert!(config.services[0].backends.is_empty(), "{routes}");
+    }
+    let missing = "error 1 [[service]] has no `backend` | add a line such as `backend = \"127.0.0.1:8080\"`";
+    for lines in [
+        "mode = \"http\"".to_owned(),
+        "mode = \"http\"\n[[service.route]]\nhosts = \"a.example\"\nredirect = \"https\"".to_owned(),
+        "mode = \"http\"\n[[service.route]]\npath = \"/\"\nredirect = \"https\"".to_owned(),
+        format!("mode = \"http\"\n[[service.route]]\nhosts = \"a.example\"\n{redirect}"),
+        redirect.to_owned(),
+    ] {
+        assert!(told(&text(&lines)).iter().any(|told| told == missing), "{lines}: {:?}", told(&text(&lines)));
     }
 }
 

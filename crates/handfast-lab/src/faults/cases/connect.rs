@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::super::backend::Manner;
 use super::super::case::{Case, case, limits};
+use super::super::http;
 use super::super::mode::Mode;
-use super::super::peer::{DEADLINE, End};
+use super::super::peer::{DEADLINE, End, Peer};
 use super::super::stage::{Stage, dial_from};
 use super::super::trouble::{Trouble, broken};
 use crate::netlink::Way;
@@ -57,10 +58,13 @@ pub(super) const CASES: &[Case] = &[
         behaves(stage, Manner::Resets, &["connect/backend/reset", "relay/backend/reset"])
     }),
     case("backend-closes-at-once", "connect", ("the backend accepts and closes", TOLD), |stage| {
-        behaves(stage, Manner::Closes, &["connect/backend/closed-early", "connect/backend/reset"])
+        // In plain HTTP it fails where a response is due.
+        let relay = ["relay/backend/closed-early", "relay/backend/reset"];
+        let connect = ["connect/backend/closed-early", "connect/backend/reset"];
+        behaves(stage, Manner::Closes, if stage.mode == Mode::HttpUpgrade { &relay } else { &connect })
     })
     .only(
-        |mode| mode.originates() || mode.name() == "starttls-in",
+        |mode| mode.originates() || mode.is_http() || mode.name() == "starttls-in",
         "an end without data is a complete answer",
     ),
     case(
@@ -112,6 +116,9 @@ pub(super) const CASES: &[Case] = &[
 
 /// A client that cannot be served: it may see its handshake end or not, but never a clean end after it.
 pub(super) fn in_vain(stage: &Stage) -> Result<String, Trouble> {
+    if stage.mode.is_http() {
+        return answered(stage.client()?);
+    }
     let outcome = stage.client();
     let heard = match outcome {
         Ok(mut client) => {
@@ -132,6 +139,19 @@ pub(super) fn in_vain(stage: &Stage) -> Result<String, Trouble> {
         return broken(format!("the client received {}: a clean end", heard.says()));
     }
     Ok(heard.says())
+}
+
+/// The same for a request: its failure is a response, and the client's connection ends as the client wants it.
+pub(super) fn answered(mut client: Peer) -> Result<String, Trouble> {
+    // All of the response is of interest, and no tunnel begins.
+    client.is_upgrading = false;
+    let response = http::response(&mut client)?;
+    if !(502..=504).contains(&response.status) {
+        return broken(format!("the client received {:?}", response.head));
+    }
+    client.finish();
+    client.hear(DEADLINE).must_be_clean("the client")?;
+    Ok(format!("status {}", response.status))
 }
 
 fn refuses(stage: &mut Stage) -> Result<(), Trouble> {

@@ -8,10 +8,12 @@ use handfast_tls::forge::{Kind, Version};
 use super::super::backend::Manner;
 use super::super::case::{Case, case};
 use super::super::forger::Forger;
+use super::super::http::{before_backend, before_client};
 use super::super::mode::Mode;
 use super::super::peer::{DEADLINE, End, Ending, Peer, pattern};
 use super::super::stage::Stage;
 use super::super::trouble::{Trouble, broken};
+use super::connect::answered;
 use super::hello::first_flight;
 
 /// The number of each.
@@ -147,7 +149,7 @@ fn hello_request(forger: &mut Forger, _: &[u8]) -> Result<Vec<u8>, Trouble> {
 fn forged_client(stage: &Stage, version: Version) -> Result<(Forger, Peer, Vec<u8>), Trouble> {
     let (peer, hello) = stage.hello()?;
     let mut forger = Forger::client(peer.stream, version, &stage.certificates)?;
-    let question = forger.record(Kind::Data, b"question")?;
+    let question = forger.record(Kind::Data, &[before_client(stage.mode), b"question"].concat())?;
     forger.write(&question);
     let mut backend = stage.backend()?.next()?;
     backend.expect(b"question")?;
@@ -158,7 +160,8 @@ fn forged_client(stage: &Stage, version: Version) -> Result<(Forger, Peer, Vec<u
 fn bare_backend(stage: &Stage) -> Result<(Peer, Peer), Trouble> {
     stage.backend()?.behave(Manner::Bare);
     let mut client = stage.client()?;
-    if stage.mode.client_tls() {
+    // In HTTP mode it has sent a request.
+    if stage.mode.client_tls() && !stage.mode.is_http() {
         client.send(b"question")?;
     }
     let bare = stage.backend()?.next()?;
@@ -174,7 +177,7 @@ fn by_client(stage: &mut Stage, version: Version, flood: Flood) -> Result<(), Tr
 fn by_backend(stage: &mut Stage, version: Version, flood: Flood) -> Result<(), Trouble> {
     let (mut client, bare) = bare_backend(stage)?;
     let mut forger = Forger::server(bare.stream, version, &stage.certificates)?;
-    let answer = forger.record(Kind::Data, b"answer")?;
+    let answer = forger.record(Kind::Data, &[before_backend(stage.mode), b"answer"].concat())?;
     forger.write(&answer);
     client.expect(b"answer")?;
     flooded(stage, (forger, &[]), flood, ("the client", client), &["relay/backend/tls"])
@@ -255,8 +258,13 @@ fn backend_in_handshake(stage: &mut Stage, record: &[u8]) -> Result<(), Trouble>
     bare.read_exactly(5)?;
     let before = stage.program()?.cpu();
     let _ = bare.write(&record.repeat(MANY));
-    let (told, heard) = (bare.hear(DEADLINE), client.hear(DEADLINE));
+    let told = bare.hear(DEADLINE);
+    let heard = if stage.mode.is_http() {
+        answered(client).map(drop)
+    } else {
+        client.hear(DEADLINE).must_abort("the client")
+    };
     stage.expect(&["connect/backend/tls", "connect/backend/alert"]);
     calm(stage, before, &told)?;
-    heard.must_abort("the client")
+    heard
 }

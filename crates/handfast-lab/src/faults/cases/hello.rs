@@ -6,15 +6,16 @@ use std::time::{Duration, Instant};
 
 use super::super::backend::SIGNATURE;
 use super::super::case::{Case, case, limits};
+use super::super::http;
 use super::super::mode::Mode;
 use super::super::peer::{DEADLINE, End, Peer, reset};
 use super::super::stage::{SERVICE, Stage};
 use super::super::trouble::{Trouble, broken};
 
 /// The deadline that these cases set.
-const LIMIT: Duration = Duration::from_secs(1);
+pub(super) const LIMIT: Duration = Duration::from_secs(1);
 /// How much earlier than a deadline its end may be noticed: clocks of two processes.
-const EARLY: Duration = Duration::from_millis(50);
+pub(super) const EARLY: Duration = Duration::from_millis(50);
 const NO_HANDSHAKE: &str = "the proxy takes part in no handshake with clients";
 const NO_HELLO: &str = "the proxy reads no ClientHello";
 
@@ -188,7 +189,7 @@ pub(super) const CASES: &[Case] = &[
         header_unexpected,
     )
     .only(
-        |mode| matches!(mode, Mode::Terminate | Mode::ReEncrypt | Mode::ProxyOut),
+        |mode| mode.hello_first() && mode != Mode::PassThrough,
         "a header is accepted there, or the proxy does not read it",
     ),
 ];
@@ -276,6 +277,7 @@ fn silent_after_hello(stage: &mut Stage) -> Result<(), Trouble> {
 /// Goes on from a hello that was sent in an odd way, and proves that the connection works.
 fn goes_on(stage: &mut Stage, mut peer: Peer) -> Result<(), Trouble> {
     peer.shake_hands()?;
+    http::upgrade(stage.mode, &mut peer)?;
     let (client, backend) = stage.joined(peer)?;
     stage.finish(client, backend)
 }

@@ -311,7 +311,7 @@ fn beside(stage: &mut Stage) -> Result<(), Trouble> {
 }
 
 /// Waits until no new client is accepted.
-fn shut(stage: &Stage) -> Result<(), Trouble> {
+pub(super) fn shut(stage: &Stage) -> Result<(), Trouble> {
     let begun = Instant::now();
     while stage.dial().is_ok() {
         if begun.elapsed() > DEADLINE {
@@ -323,7 +323,7 @@ fn shut(stage: &Stage) -> Result<(), Trouble> {
 }
 
 /// It has stopped: nothing else can be asked of it.
-fn has_stopped(stage: &mut Stage) -> Result<(), Trouble> {
+pub(super) fn has_stopped(stage: &mut Stage) -> Result<(), Trouble> {
     let begun = Instant::now();
     let status = loop {
         if let Some(status) = stage.program()?.ended() {

@@ -10,18 +10,22 @@ mod machine;
 mod names;
 mod path;
 mod relay;
+mod requests;
+mod responses;
 mod shortage;
 
 use super::case::Case;
 
 /// All of them.
 pub(super) fn all() -> impl Iterator<Item = &'static Case> {
-    let tables: [&'static [Case]; 9] = [
+    let tables: [&'static [Case]; 11] = [
         hello::CASES,
         connect::CASES,
         names::CASES,
         relay::CASES,
         floods::CASES,
+        requests::CASES,
+        responses::CASES,
         path::CASES,
         machine::CASES,
         shortage::CASES,

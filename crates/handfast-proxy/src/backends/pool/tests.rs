@@ -49,6 +49,16 @@ impl Connection for Tested {
     }
 }
 
+/// One that several requests share: its number, and whether it was asked to end.
+#[derive(Debug, Default)]
+struct Shared(u32, Cell<bool>);
+
+impl SharedConnection for Shared {
+    fn retire(&self) {
+        self.1.set(true);
+    }
+}
+
 /// A pool, and what happened to its connections.
 struct Bench {
     pool: Pool,
@@ -166,6 +176,24 @@ fn a_closed_pool_keeps_nothing() {
 }
 
 #[test]
+fn connections_that_no_configuration_uses_are_closed() {
+    let (bench, web, removed) = (Bench::new(), identity("web:1"), identity("web:2"));
+    let [stays, ends] = [Rc::new(Shared::default()), Rc::new(Shared::default())];
+    for (identity, number, shared) in [(&web, 1, &stays), (&removed, 2, &ends)] {
+        bench.keep(identity, number, at(0));
+        bench.pool.share(identity, Rc::clone(shared) as Rc<dyn SharedConnection>);
+    }
+    bench.done();
+    bench.pool.keep_only(|identity| identity.is_same_as(&web), &mut bench.scratch.borrow_mut());
+    assert_eq!(bench.done(), "close 2");
+    assert_eq!([stays.1.get(), ends.1.get()], [false, true]);
+    assert_eq!([bench.take(&removed, at(1)), bench.take(&web, at(1))], [None, Some(1)]);
+    let is_found =
+        |identity| bench.pool.find_shared(identity, |_: &Shared| false, |_: &Shared| true).is_some();
+    assert_eq!([is_found(&web), is_found(&removed)], [true, false]);
+}
+
+#[test]
 fn a_connection_serves_the_same_endpoint_with_the_same_tls_alone() {
     let (bench, web, one, other) = (Bench::new(), identity("web:1"), tls(), tls());
     let secured = |tls: &Rc<BackendTlsClient>| Identity { tls: Some(Rc::clone(tls)), ..web.clone() };
@@ -187,11 +215,13 @@ fn a_connection_serves_the_same_endpoint_with_the_same_tls_alone() {
 fn a_shared_connection_is_found_while_it_lives_and_has_room() {
     let (bench, web, other) = (Bench::new(), identity("web:1"), identity("web:2"));
     for number in 1..=3_u32 {
-        bench.pool.share(&web, Rc::new(number));
+        bench.pool.share(&web, Rc::new(Shared(number, Cell::default())));
     }
     let find = |identity: &Identity, over: &[u32], full: &[u32]| {
-        let is_over = |number: &u32| over.contains(number);
-        bench.pool.find_shared(identity, is_over, |number: &u32| !full.contains(number)).map(|found| *found)
+        let is_over = |Shared(number, _): &Shared| over.contains(number);
+        let found =
+            bench.pool.find_shared(identity, is_over, |Shared(number, _): &Shared| !full.contains(number));
+        found.map(|found| found.0)
     };
     assert_eq!(find(&web, &[], &[]), Some(1));
     assert_eq!(find(&web, &[], &[1]), Some(2));

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use handfast_leg::memory::toy::{Toy, kind, record};
 use handfast_leg::memory::{Link, Memory, dice};
 use handfast_leg::{READ, Side as LegSide};
 use handfast_wire::http1::Rule;
@@ -58,6 +59,8 @@ struct Taken {
     data: Vec<u8>,
     /// The trailer section, once the message has ended.
     end: Option<String>,
+    /// Bytes of content that were sent on.
+    sent: usize,
 }
 
 impl Sink for Taken {
@@ -80,6 +83,7 @@ impl Sink for Taken {
     }
 
     fn flush(&mut self, _: &mut Output<'_>) -> Result<(), Fault> {
+        self.sent = self.data.len();
         Ok(())
     }
 
@@ -112,7 +116,11 @@ fn a_message_ends_where_its_framing_says_and_what_follows_is_left() {
                         bench.pump(&mut incoming, &mut taken).expect("it is right");
                     }
                 }
-                assert_eq!(taken, Taken { data: b"abc".into(), end: Some(trailers.into()) }, "{size}");
+                assert_eq!(
+                    taken,
+                    Taken { data: b"abc".into(), end: Some(trailers.into()), sent: 3 },
+                    "{size}"
+                );
                 assert!(incoming.has_ended());
                 assert_eq!(incoming.bytes, 3);
                 let unread: Vec<u8> = bench.link.borrow().to_leg.iter().copied().collect();
@@ -176,7 +184,7 @@ fn the_end_of_the_connection_is_the_end_of_a_message_only_where_nothing_else_is(
     bench.link.borrow_mut().peer_ended = true;
     let (mut incoming, mut taken) = (begin(Framing::UntilClose, true), Taken::default());
     bench.pump(&mut incoming, &mut taken).expect("it is whole");
-    assert_eq!(taken, Taken { data: b"ab".into(), end: Some(String::new()) });
+    assert_eq!(taken, Taken { data: b"ab".into(), end: Some(String::new()), sent: 2 });
 }
 
 #[test]
@@ -187,6 +195,22 @@ fn a_reset_is_never_the_end_of_a_message() {
     let mut taken = Taken::default();
     let fault = bench.pump(&mut begin(Framing::UntilClose, true), &mut taken).expect_err("it was cut off");
     assert_eq!((fault.reason.side, taken.end), (Side::Backend, None));
+}
+
+/// With TLS, content and the end that cuts it off can come in one read.
+#[test]
+fn what_came_before_a_cut_is_sent() {
+    for cut in [kind::CLOSE, kind::ALERT] {
+        let Bench { link, mut scratch, mut buffers, .. } = Bench::new(LegSide::Backend);
+        let socket = Memory::new(Rc::clone(&link), dice(0), Rc::new(Cell::new(false)));
+        let mut leg: Leg<Memory, Toy> = Leg::plain(LegSide::Backend, socket);
+        leg.secure(Toy::new(1));
+        link.borrow_mut().to_leg.extend([record(kind::DATA, 1, b"ab"), record(cut, 1, b"")].concat());
+        let mut io = Io { scratch: &mut scratch, buffers: &mut buffers, waker: Waker::noop() };
+        let mut taken = Taken::default();
+        begin(Framing::Length(3), true).pump(&mut leg, &mut taken, &mut io).expect_err("it was cut off");
+        assert_eq!((taken.sent, taken.end), (2, None), "{cut}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use clap::Args;
 /// What `--help` ends with.
 pub(crate) const AFTER_HELP: &str = "\
 Modes: terminate, originate, re-encrypt, plain, pass-through, starttls-in, starttls-out, proxy-in,
-proxy-out.
+proxy-out, http-upgrade, http-upgrade-tls.
 
 Examples:
   handfast lab faults

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use handfast_leg::memory::Memory;
 
-use super::plan::{Fate, Framing, Outcome, Play, Trouble};
+use super::plan::{Fate, Framing, Outcome, Play, TRAILER, Trouble};
 use super::wire::{Body, Lost, Peer, chunked, field, framing};
 
 /// Longer than every timeout of the proxy.
@@ -84,7 +84,7 @@ fn queue_content(play: &Play, peer: &mut Peer, id: usize) {
     }
     let content = play.content(id, false, plan.upload);
     match plan.is_chunked && !plan.is_http10 {
-        true => peer.out.extend(chunked(&content, "x-sum: 1\r\n")),
+        true => peer.out.extend(chunked(&content, &format!("{TRAILER}: {}\r\n", play.trailer(id, false)))),
         false => peer.out.extend(content),
     }
 }
@@ -148,7 +148,13 @@ async fn response(play: &Play, peer: &mut Peer, id: usize) -> (Outcome, bool) {
         !is_short || is_forged && body == Body::UntilClose,
         "{length} bytes of response {id} are whole: {plan:?}"
     );
-    (if is_own { Outcome::Own(status) } else { Outcome::Whole }, goes_on)
+    if is_own {
+        return (Outcome::Own(status, length), goes_on);
+    }
+    // HTTP/1.0 has none.
+    let trailer = play.download_trailer(id).filter(|_| !plan.is_http10);
+    assert_eq!(peer.trailer.take(), trailer, "the trailer of response {id}: {plan:?}");
+    (Outcome::Whole, goes_on)
 }
 
 /// A backend's connection, until it closes it or the proxy does.
@@ -187,7 +193,7 @@ pub(super) async fn backend(play: Rc<Play>, socket: Memory) {
         if read.is_err() {
             return;
         }
-        play.uploaded(id, length);
+        play.uploaded(id, (length, peer.trailer.take()));
         if !plan.is_early {
             answer(&play, &mut peer, id);
             peer.flush().await;
@@ -221,7 +227,7 @@ fn answer(play: &Play, peer: &mut Peer, id: usize) {
     peer.out.extend_from_slice(head.as_bytes());
     let mut content = play.content(id, true, plan.content());
     if plan.framing == Framing::Chunked && !plan.has_no_content() {
-        content = chunked(&content, "x-sum: 2\r\n");
+        content = chunked(&content, &format!("{TRAILER}: {}\r\n", play.trailer(id, true)));
     }
     if let Trouble::Reset(at) | Trouble::End(at) = plan.trouble {
         content.truncate(at);

@@ -16,9 +16,9 @@ use handfast_leg::{Ending, Leg, Pipe, READ, Side, Way};
 use handfast_net::clock::Moment;
 use handfast_tls::buffer::Scratch;
 use handfast_tls::session::Session;
-use http::{Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 
-use super::plan::{Outcome, Play, Trouble};
+use super::plan::{Framing, Outcome, Play, TRAILER, Trouble};
 
 type Shared = Rc<RefCell<Pipe<Memory, Box<dyn Session>>>>;
 
@@ -36,8 +36,13 @@ fn close(pipe: Shared, is_clean: bool) {
     Ending::new(&mut leg, if is_clean { Way::InOrder } else { Way::AtOnce }, InMemory::now());
 }
 
-/// Sends content up to `until`; its end, if that is all.
-async fn send(stream: &mut SendStream<Bytes>, content: &[u8], until: usize) -> Result<(), ::h2::Error> {
+/// Sends content up to `until`; its end, if that is all, with `trailer`.
+async fn send(
+    stream: &mut SendStream<Bytes>,
+    content: &[u8],
+    until: usize,
+    trailer: Option<String>,
+) -> Result<(), ::h2::Error> {
     let mut sent = 0;
     while sent < until {
         stream.reserve_capacity((until - sent).min(16_384));
@@ -47,23 +52,29 @@ async fn send(stream: &mut SendStream<Bytes>, content: &[u8], until: usize) -> R
             granted?;
         }
         let end = until.min(sent + stream.capacity());
-        stream.send_data(Bytes::copy_from_slice(&content[sent..end]), end == content.len())?;
+        let is_last = end == content.len() && trailer.is_none();
+        stream.send_data(Bytes::copy_from_slice(&content[sent..end]), is_last)?;
         sent = end;
     }
-    if content.is_empty() {
-        stream.send_data(Bytes::new(), true)?;
+    match trailer {
+        Some(trailer) if until == content.len() => {
+            let value = HeaderValue::try_from(trailer).expect("ASCII");
+            stream.send_trailers(HeaderMap::from_iter([(HeaderName::from_static(TRAILER), value)]))?;
+        }
+        None if content.is_empty() => stream.send_data(Bytes::new(), true)?,
+        _ => {}
     }
     Ok(())
 }
 
-/// Reads content to its end; its length.
+/// Reads content to its end; its length, and its trailer.
 async fn read(
     play: &Play,
     mut body: RecvStream,
     id: usize,
     is_response: bool,
     is_own: bool,
-) -> Result<usize, ::h2::Error> {
+) -> Result<(usize, Option<String>), ::h2::Error> {
     let mut length = 0;
     while let Some(data) = body.data().await {
         let data = data?;
@@ -74,25 +85,35 @@ async fn read(
         // Fails where the stream is over already.
         let _ = body.flow_control().release_capacity(data.len());
     }
-    body.trailers().await?;
-    Ok(length)
+    let trailers = body.trailers().await?.unwrap_or_default();
+    let trailer = trailers.get(TRAILER).map(|value| value.to_str().expect("ASCII").to_owned());
+    assert_eq!(trailers.len(), usize::from(trailer.is_some()), "trailers of {id}: {trailers:?}");
+    Ok((length, trailer))
 }
 
 /// A client: all its requests at once.
 pub(super) async fn client(play: Rc<Play>, socket: Memory, ids: Vec<usize>) {
+    connect(socket, move |sender| match sender {
+        Some(sender) => ids.into_iter().for_each(|id| {
+            tasks::spawn(request(Rc::clone(&play), id, sender.clone()));
+        }),
+        None => ids.into_iter().for_each(|id| play.ended(id, Outcome::Aborted)),
+    })
+    .await;
+}
+
+/// A client's connection; `begin` starts its requests, and receives nothing where the connection breaks before them.
+pub(super) async fn connect(socket: Memory, begin: impl FnOnce(Option<client::SendRequest<Bytes>>)) {
     let pipe = pipe(Side::Backend, socket);
     let mut driver = Driver::<InMemory>::new(0);
     let handshake = client::Builder::new().handshake(SharedPipe::new(&pipe));
     let ended = match driver.drive(handshake, soon()).await.expect("in time") {
         Ok((sender, connection)) => {
-            for id in ids {
-                tasks::spawn(request(Rc::clone(&play), id, sender.clone()));
-            }
-            drop(sender);
+            begin(Some(sender));
             driver.drive(connection, soon()).await.expect("a client hangs")
         }
         Err(error) => {
-            ids.into_iter().for_each(|id| play.ended(id, Outcome::Aborted));
+            begin(None);
             Err(error)
         }
     };
@@ -120,13 +141,14 @@ async fn exchange(
         let mut content = play.content(id, false, plan.upload + 1);
         content[plan.upload] = 0;
         // The peer may have reset it before.
-        let _ = send(&mut stream, &content, at).await;
+        let _ = send(&mut stream, &content, at, None).await;
         stream.send_reset(Reason::CANCEL);
         return Ok(Outcome::Unsent);
     }
     if has_content {
         // A response can make the rest unnecessary.
-        let _ = send(&mut stream, &play.content(id, false, plan.upload), plan.upload).await;
+        let (content, trailer) = (play.content(id, false, plan.upload), play.upload_trailer(id));
+        let _ = send(&mut stream, &content, plan.upload, trailer).await;
     }
     let response = response.await?;
     let status = response.status().as_u16();
@@ -136,16 +158,25 @@ async fn exchange(
         Some(found) => assert_eq!(found, id.to_string(), "the response of another request"),
         None => assert!(status >= 400, "an error of the proxy: {status}"),
     }
-    let length = read(play, response.into_body(), id, true, is_own).await?;
+    let (length, trailer) = read(play, response.into_body(), id, true, is_own).await?;
     if is_own {
-        return Ok(Outcome::Own(status));
+        return Ok(Outcome::Own(status, length));
     }
+    assert_eq!(trailer, play.download_trailer(id), "the trailer of response {id}: {plan:?}");
     assert_eq!(length, plan.content(), "END_STREAM of response {id}: {plan:?}");
     Ok(Outcome::Whole)
 }
 
 /// A backend's connection, until the proxy closes it.
 pub(super) async fn backend(play: Rc<Play>, socket: Memory) {
+    accept(socket, move |request, respond| {
+        tasks::spawn(serve(Rc::clone(&play), request, respond));
+    })
+    .await;
+}
+
+/// A backend's connection; `begin` starts the response to a request.
+pub(super) async fn accept(socket: Memory, begin: impl Fn(Request<RecvStream>, SendResponse<Bytes>)) {
     let pipe = pipe(Side::Client, socket);
     let mut driver = Driver::<InMemory>::new(0);
     let handshake = server::Builder::new().handshake(SharedPipe::new(&pipe));
@@ -155,9 +186,7 @@ pub(super) async fn backend(play: Rc<Play>, socket: Memory) {
             match driver.drive(connection.accept(), soon()).await.expect("a backend hangs") {
                 None => break Ok(()),
                 Some(Err(error)) => break Err(error),
-                Some(Ok((request, respond))) => {
-                    tasks::spawn(serve(Rc::clone(&play), request, respond));
-                }
+                Some(Ok((request, respond))) => begin(request, respond),
             }
         },
     };
@@ -179,15 +208,15 @@ async fn serve(play: Rc<Play>, request: Request<RecvStream>, mut respond: SendRe
         _ => {}
     }
     if !plan.is_early {
-        let Ok(length) = read(&play, request.into_body(), id, false, false).await else { return };
-        play.uploaded(id, length);
+        let Ok(read) = read(&play, request.into_body(), id, false, false).await else { return };
+        play.uploaded(id, read);
         let _ = answer(&play, id, respond).await;
         return;
     }
     let body = request.into_body();
     let _ = answer(&play, id, respond).await;
-    if let Ok(length) = read(&play, body, id, false, false).await {
-        play.uploaded(id, length);
+    if let Ok(read) = read(&play, body, id, false, false).await {
+        play.uploaded(id, read);
     }
 }
 
@@ -204,9 +233,10 @@ async fn answer(play: &Play, id: usize, mut respond: SendResponse<Bytes>) -> Res
     }
     let content = play.content(id, true, plan.content());
     if let Trouble::Reset(at) | Trouble::End(at) = plan.trouble {
-        send(&mut stream, &content, at).await?;
+        send(&mut stream, &content, at, None).await?;
         stream.send_reset(Reason::INTERNAL_ERROR);
         return Ok(());
     }
-    send(&mut stream, &content, content.len()).await
+    let trailer = (plan.framing == Framing::Chunked).then(|| play.trailer(id, true));
+    send(&mut stream, &content, content.len(), trailer).await
 }

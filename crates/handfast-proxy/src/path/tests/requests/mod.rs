@@ -6,6 +6,7 @@
 mod h1;
 mod h2;
 mod plan;
+mod single;
 mod stage;
 mod wire;
 

@@ -1,11 +1,16 @@
 //! What the two sides of each request do, and what must hold afterwards.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use handfast_leg::memory::dice;
+use handfast_observe::metrics::{RequestSnapshot, StatusClass};
 
 use super::stage::Versions;
+
+/// The field of every trailer section.
+pub(super) const TRAILER: &str = "x-sum";
 
 /// What goes wrong at the backend of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,8 +134,8 @@ impl Plan {
 pub(super) enum Outcome {
     /// The backend's response, to its last byte.
     Whole,
-    /// An error of the proxy.
-    Own(u16),
+    /// An error of the proxy, with this number of bytes.
+    Own(u16, usize),
     Aborted,
     /// It was not sent, or its client has left.
     Unsent,
@@ -221,7 +226,28 @@ impl Play {
         seen.into_iter().map(|id| self.path(id))
     }
 
-    pub(super) fn uploaded(&self, id: usize, bytes: usize) {
+    /// The trailer of one direction: no two have the same.
+    pub(super) fn trailer(&self, id: usize, is_response: bool) -> String {
+        format!("{id}-{is_response}")
+    }
+
+    /// The trailer that a request has.
+    pub(super) fn upload_trailer(&self, id: usize) -> Option<String> {
+        let plan = &self.plans[id];
+        let is_chunked = plan.is_chunked && (self.versions.client_h2 || !plan.is_http10);
+        let has_content = matches!(plan.method, "POST" | "PUT");
+        (is_chunked && has_content).then(|| self.trailer(id, false))
+    }
+
+    /// The trailer that its response has.
+    pub(super) fn download_trailer(&self, id: usize) -> Option<String> {
+        let plan = &self.plans[id];
+        let is_chunked = plan.framing == Framing::Chunked && !plan.has_no_content();
+        is_chunked.then(|| self.trailer(id, true))
+    }
+
+    pub(super) fn uploaded(&self, id: usize, (bytes, trailer): (usize, Option<String>)) {
+        assert_eq!(trailer, self.upload_trailer(id), "the trailer of request {id}: {:?}", self.plans[id]);
         assert_eq!(bytes, self.plans[id].upload, "request {id} ended cleanly with another length");
         assert!(self.plans[id].leaves.is_none(), "request {id} was cut off by its client, and has ended");
         self.uploads.borrow_mut()[id] = true;
@@ -247,8 +273,10 @@ impl Play {
     /// Whether nothing can have kept this request from its response.
     fn must_be_whole(&self, id: usize) -> bool {
         let plan = &self.plans[id];
-        let is_repeatable = plan.is_idempotent() && plan.upload == 0;
-        let is_refused = plan.trouble == Trouble::ClosesKept && self.versions.backend_h2 && plan.upload == 0;
+        // A trailer that was read is with the attempt that failed.
+        let is_empty = plan.upload == 0 && self.upload_trailer(id).is_none();
+        let is_repeatable = plan.is_idempotent() && is_empty;
+        let is_refused = plan.trouble == Trouble::ClosesKept && self.versions.backend_h2 && is_empty;
         let is_answered = match plan.trouble {
             Trouble::None | Trouble::Garbage | Trouble::ClosesAfter => true,
             Trouble::ClosesKept => is_repeatable || is_refused,
@@ -268,6 +296,49 @@ impl Play {
             _ => false,
         };
         is_answered && is_alone && plan.leaves.is_none() && !plan.is_early && is_awaited
+    }
+
+    /// What was counted while it was played must be what its clients saw.
+    pub(super) fn judge_counts(&self, [before, after]: [&RequestSnapshot; 2]) {
+        // Both ends took a forged end for one of the other's.
+        if matches!(self.fate, Fate::Forged(_)) {
+            return;
+        }
+        let mut seen: BTreeMap<&str, u64> = BTreeMap::new();
+        let (mut unknown, mut to_clients, mut from_clients) = (0, 0, 0);
+        for (plan, outcome) in self.plans.iter().zip(self.outcomes.borrow().iter()) {
+            let (status, bytes) = match outcome {
+                Some(Outcome::Whole) => (plan.status, plan.content()),
+                Some(Outcome::Own(status, bytes)) => (*status, *bytes),
+                _ => {
+                    unknown += 1;
+                    continue;
+                }
+            };
+            *seen.entry(StatusClass::of(Some(status)).name()).or_default() += 1;
+            to_clients += bytes as u64;
+            let is_read = *outcome == Some(Outcome::Whole) && !plan.is_early;
+            from_clients += if is_read { plan.upload as u64 } else { 0 };
+        }
+        let counted = |class: &str| {
+            let of = |snapshot: &RequestSnapshot| snapshot.by_status.get(class).copied().unwrap_or_default();
+            of(after) - of(before)
+        };
+        let classes = StatusClass::ALL.iter().map(|class| class.name());
+        let others: u64 =
+            classes.map(|class| counted(class) - seen.get(class).copied().unwrap_or_default()).sum();
+        assert!(others <= unknown, "{others} more requests were counted than clients have sent");
+        let (sent, received) = (
+            after.bytes_to_client - before.bytes_to_client,
+            after.bytes_from_client - before.bytes_from_client,
+        );
+        assert!(sent >= to_clients && (unknown > 0 || sent == to_clients), "{sent}, and not {to_clients}");
+        let most: usize = self.plans.iter().map(|plan| plan.upload).sum();
+        assert!(
+            (from_clients..=most as u64).contains(&received),
+            "{received}, and not {from_clients} to {most}"
+        );
+        assert!(after.open.values().all(|open| *open == 0), "a request is open for ever: {:?}", after.open);
     }
 
     /// What must hold whatever happens; content was compared when it came.

@@ -13,7 +13,7 @@ use handfast_leg::runtime::Runtime;
 use handfast_leg::{Leg, Side as LegSide};
 use handfast_net::engine::Woken;
 use handfast_observe::access_log::{self, AccessLogHandle};
-use handfast_observe::metrics::Registry;
+use handfast_observe::metrics::{Registry, RequestSnapshot};
 
 use super::plan::{Fate, Play};
 use super::{h1, h2};
@@ -26,6 +26,9 @@ use crate::state::{self, CarriedOver};
 use crate::testing::Folder;
 use crate::worker::context::{WorkerContext, WorkerPhase};
 use crate::worker::services::ThreadState;
+
+/// Bytes that a socket of [`Stage::play_single`] takes before its peer has read them.
+const ROOM: usize = 2_000;
 
 /// Which sides speak HTTP/2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,19 +69,49 @@ impl Stage {
         Self { versions, registry, state: Rc::new(state), log, folder, seen }
     }
 
+    fn counted(&self) -> RequestSnapshot {
+        let mut services = self.registry.snapshot().services.into_iter();
+        services.find_map(|service| service.requests).unwrap_or_default()
+    }
+
     pub(super) fn play(&self, seed: u64) {
         let play = Rc::new(Play::new(seed, self.versions));
-        let log = self.log.borrow().as_ref().expect("it was not ended").for_thread();
-        let share = Share::new(&Pool::new(play.clients.len(), 1));
-        let metrics = self.registry.thread("worker-0");
-        let thread = WorkerContext::new(metrics, log, share, Rc::clone(&self.state), None, None);
+        let thread = self.thread(play.clients.len());
+        let before = self.counted();
         if play.fate == Fate::Drains {
             thread.enter(WorkerPhase::Draining);
         }
         tasks::run(seed, || Self::start(&play, &thread));
         assert_eq!(thread.connections(), 0, "a connection has no end in the books");
         play.judge();
+        play.judge_counts([&before, &self.counted()]);
         self.seen.borrow_mut().extend(play.seen_paths());
+    }
+
+    /// A thread for this number of clients.
+    fn thread(&self, clients: usize) -> Rc<WorkerContext> {
+        let log = self.log.borrow().as_ref().expect("it was not ended").for_thread();
+        let share = Share::new(&Pool::new(clients, 1));
+        let metrics = self.registry.thread("worker-0");
+        WorkerContext::new(metrics, log, share, Rc::clone(&self.state), None, None)
+    }
+
+    /// One client's connection, whose peers follow no plan: they spawn their tasks. The lines of the log.
+    pub(super) fn play_single(
+        self,
+        backend: impl Fn(Memory) + 'static,
+        client: impl FnOnce(Memory),
+    ) -> Vec<serde_json::Value> {
+        let thread = self.thread(1);
+        tasks::run(1, || {
+            tasks::listen(ROOM, move |_, socket| backend(socket));
+            let (near, far) = tasks::pair(ROOM);
+            client(near);
+            let thread = Rc::clone(&thread);
+            tasks::spawn(async move { path::serve::<InMemory>(accept(&thread, far)).await });
+        });
+        thread.flush_log();
+        self.lines()
     }
 
     fn start(play: &Rc<Play>, thread: &Rc<WorkerContext>) {
@@ -109,14 +142,18 @@ impl Stage {
         }
     }
 
-    /// Each request that a backend saw has one line, and none has two.
-    pub(super) fn check_records(&self) {
+    /// The lines of the log, which ends with this.
+    fn lines(&self) -> Vec<serde_json::Value> {
         let log = self.log.take().expect("it was not ended");
         assert!(log.stop(Duration::from_secs(20)).finished, "its thread has written everything");
         let text = std::fs::read_to_string(self.folder.path("access.log")).expect("it was written");
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
+    /// Each request that a backend saw has one line, and none has two.
+    pub(super) fn check_records(&self) {
         let mut lines: HashMap<String, usize> = HashMap::new();
-        for line in text.lines() {
-            let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        for line in self.lines() {
             if let Some(path) = line["path"].as_str().filter(|path| !path.is_empty()) {
                 *lines.entry(path.to_owned()).or_default() += 1;
             }

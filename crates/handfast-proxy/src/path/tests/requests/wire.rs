@@ -9,6 +9,8 @@ use handfast_leg::runtime::Runtime;
 use handfast_net::engine::Woken;
 use handfast_net::stream::{Read, Write};
 
+use super::plan::TRAILER;
+
 /// Longer than every timeout of the proxy.
 const PATIENCE: Duration = Duration::from_secs(100_000);
 
@@ -34,11 +36,13 @@ pub(super) struct Peer {
     pub(super) input: Vec<u8>,
     /// To be written.
     pub(super) out: Vec<u8>,
+    /// The value of the trailer behind the last content in chunks.
+    pub(super) trailer: Option<String>,
 }
 
 impl Peer {
     pub(super) fn new(socket: Memory) -> Self {
-        Self { socket, input: Vec::new(), out: Vec::new() }
+        Self { socket, input: Vec::new(), out: Vec::new(), trailer: None }
     }
 
     /// Writes what there is room for. A broken connection takes everything.
@@ -102,6 +106,7 @@ impl Peer {
         mut take: impl FnMut(usize, &[u8]),
     ) -> (usize, Result<(), Lost>) {
         let mut total = 0;
+        self.trailer = None;
         loop {
             let left = match body {
                 Body::Length(length) => length - total,
@@ -156,8 +161,15 @@ impl Peer {
     }
 
     async fn trailers(&mut self) -> Result<(), Lost> {
-        while !self.line().await?.is_empty() {}
-        Ok(())
+        loop {
+            let line = self.line().await?;
+            if line.is_empty() {
+                return Ok(());
+            }
+            let (name, value) = line.split_once(": ").expect("a field");
+            assert!(name == TRAILER && self.trailer.is_none(), "a trailer that was not sent: {line}");
+            self.trailer = Some(value.to_owned());
+        }
     }
 
     pub(super) fn end_writing(&mut self) {
