@@ -88,13 +88,11 @@ pub fn seconds_since_1970(time: &str) -> Option<f64> {
 /// Seconds since 1970 of a moment as people type it: as [`seconds_since_1970`] reads it; or without an offset, which is UTC then:
 /// `2026-03-01`, `2026-03-01 14:30`, or `14:30` on the day of `now`.
 pub fn seconds_of_moment(text: &str, now: SystemTime) -> Option<f64> {
-    let bare = text.strip_suffix(['Z', 'z']).unwrap_or(text);
-    let today = || Some(Utc::of(now).0.date().to_datetime(bare.parse::<Time>().ok()?));
-    let is_time = bare.as_bytes().get(2) == Some(&b':');
-    let civil = if is_time { today() } else { bare.parse().ok() };
-    civil
-        .and_then(|civil| seconds(Offset::UTC.to_timestamp(civil).ok()?))
-        .or_else(|| seconds_since_1970(text))
+    let today = || Some(Utc::of(now).0.date().to_datetime(text.parse::<Time>().ok()?));
+    let is_time = text.as_bytes().get(2) == Some(&b':');
+    let civil = || if is_time { today() } else { text.parse().ok() };
+    // With an offset first: a time without one is read from such a text too.
+    seconds_since_1970(text).or_else(|| seconds(Offset::UTC.to_timestamp(civil()?).ok()?))
 }
 
 fn seconds(moment: Timestamp) -> Option<f64> {

@@ -40,6 +40,7 @@ use crate::http::h2_client::{Http2Client, StreamIn};
 use crate::http::h2_heads;
 use crate::http::relay::Outcome;
 use crate::http::request::{Refused, Request};
+use crate::http::session::BATCH;
 use crate::http::task::waker;
 
 /// Windows: of a stream (h2 0.4 stalls with a smaller one), and of the connection.
@@ -178,7 +179,7 @@ where
     R::Socket: 'static,
 {
     let began = R::now();
-    let mut is_reused = false;
+    let (mut is_reused, mut accepted) = (false, 0);
     let mut idle_since = began;
     let mut says_goodbye = false;
     loop {
@@ -190,6 +191,11 @@ where
                 }
                 accept::<R>(connection, streams, head, respond);
                 idle_since = R::now();
+                // Streams that came at once begin in several turns, so that others have theirs in between.
+                accepted = (accepted + 1) % BATCH;
+                if accepted == 0 {
+                    R::yield_now().await;
+                }
                 continue;
             }
             Poll::Ready(Some(Err(error))) => return ended(&error),

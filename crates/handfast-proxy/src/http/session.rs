@@ -21,7 +21,7 @@ use crate::http::relay::Outcome;
 use crate::http::request::{Refused, Request};
 
 /// Requests of one client before the others of its thread have their turn.
-const BATCH: u32 = 16;
+pub(super) const BATCH: u32 = 16;
 /// How long a new connection may take to send its first request when no further one is served. Clients send again what was lost with a kept
 /// connection (RFC 9112 §9.3.1); many report the end of a new one as an error.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);

@@ -30,7 +30,7 @@ const TABLE: [Arrows; 19] = [
     Arrows {
         name: "handfast-text",
         ours: &[],
-        theirs: &["strsim"],
+        theirs: &["jiff", "strsim"],
         in_tests: &["proptest"],
         never: "text is values to text and back: no clock, no file, no word of TLS or of a configuration",
     },
