@@ -1,5 +1,6 @@
 //! From a request's method, path and headers to its answer; bodies are not read. First whether the client may ask, then the request.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use http_body_util::Full;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
+use percent_encoding::percent_decode_str;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -157,20 +159,9 @@ async fn backend(path: &str, query: Option<&str>, control: &dyn Control) -> Answ
     }
 }
 
-/// A path without its percent-encoding (RFC 3986 §2.1); `None`: it is wrong, or no text.
+/// A path without its percent-encoding (RFC 3986 §2.1); `None`: it is no text.
 fn decoded(path: &str) -> Option<String> {
-    let mut bytes = path.bytes();
-    let mut decoded = Vec::with_capacity(path.len());
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            decoded.push(byte);
-            continue;
-        }
-        let mut digit = || (bytes.next()? as char).to_digit(16);
-        let (high, low) = (digit()?, digit()?);
-        decoded.push(u8::try_from(high << 4 | low).ok()?);
-    }
-    String::from_utf8(decoded).ok()
+    percent_decode_str(path).decode_utf8().ok().map(Cow::into_owned)
 }
 
 fn wrong_method(head: &Parts, allowed: &'static str) -> Answer {

@@ -5,6 +5,8 @@
 
 /// Most bytes of a head, or of the line before a chunk.
 const LIMIT: usize = 64 << 10;
+/// Most fields of a head.
+const FIELDS: usize = 128;
 
 /// The fields of a head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,16 +117,15 @@ impl Response {
 
     fn read_line(&mut self) -> Result<(), &'static str> {
         let line = std::mem::take(&mut self.kept);
-        let line = String::from_utf8_lossy(&line);
-        let line = line.trim();
         if self.part == Part::Trailer {
-            if line.is_empty() {
+            if line.trim_ascii().is_empty() {
                 self.part = Part::Over;
             }
             return Ok(());
         }
-        let size = line.split(';').next().unwrap_or_default().trim();
-        let size = u64::from_str_radix(size, 16).map_err(|_| "a chunk of the response has no size")?;
+        let Ok(httparse::Status::Complete((_, size))) = httparse::parse_chunk_size(&line) else {
+            return Err("a chunk of the response has no size");
+        };
         // The line end behind a chunk is two bytes.
         self.part = if size == 0 { Part::Trailer } else { Part::Chunk(size.saturating_add(2)) };
         Ok(())
@@ -132,22 +133,26 @@ impl Response {
 
     fn read_head(&mut self) -> Result<(), &'static str> {
         let head = std::mem::take(&mut self.kept);
-        let head = String::from_utf8_lossy(&head).into_owned();
-        let mut lines = head.lines();
-        let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|code| code.parse().ok());
-        let status: u16 = status.ok_or("the target's response has no status")?;
-        let mut found = Head { status, closes: head.starts_with("HTTP/1.0"), ..Head::default() };
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS];
+        let mut parsed = httparse::Response::new(&mut fields);
+        // A field that is wrong is no concern of who measures.
+        let mut lenient = httparse::ParserConfig::default();
+        lenient.allow_spaces_after_header_name_in_responses(true).ignore_invalid_headers_in_responses(true);
+        let outcome = lenient.parse_response(&mut parsed, &head);
+        let (Ok(httparse::Status::Complete(_)), Some(status)) = (outcome, parsed.code) else {
+            return Err("the target's response has no status, or more than 128 fields");
+        };
+        let mut found = Head { status, closes: parsed.version == Some(0), ..Head::default() };
         let (mut length, mut chunked) = (None, false);
-        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
-            let value = value.trim();
-            let text = || Some(value.to_owned());
-            match name.trim().to_ascii_lowercase().as_str() {
+        for field in parsed.headers.iter() {
+            let value = String::from_utf8_lossy(field.value.trim_ascii()).into_owned();
+            match field.name.to_ascii_lowercase().as_str() {
                 "content-length" => length = value.parse().ok(),
                 "transfer-encoding" => chunked = value.to_ascii_lowercase().ends_with("chunked"),
                 "connection" => found.closes = value.eq_ignore_ascii_case("close"),
-                "keep-alive" => found.keep_alive = text(),
-                "strict-transport-security" => found.hsts = text(),
-                "server" => found.server = text(),
+                "keep-alive" => found.keep_alive = Some(value),
+                "strict-transport-security" => found.hsts = Some(value),
+                "server" => found.server = Some(value),
                 _ => {}
             }
         }
