@@ -98,11 +98,12 @@ impl Connection for HttpConnection {
     }
 }
 
-/// Counts an answer, which is good if its status is none of an error; when it was there.
+/// Counts an answer, which is good if its status is expected; when it was there.
 fn judge(context: &ThreadContext, began: Moment, which: usize, answer: Answer) -> Result<Moment, Lost> {
     let Answer { status, first_byte, done } = answer;
-    // A final answer of 1xx is none: 101 changes the protocol, which was not requested (RFC 9110 §15.2.2).
-    let error = !status.is_success() && !status.is_redirection();
+    // A final answer of 1xx is none, and cannot be expected: 101 changes the protocol, which was not requested (RFC 9110
+    // §15.2.2).
+    let error = !matches!(&context.plan.work, Work::Http { expect, .. } if expect.accepts(status.as_u16()));
     context.record().answer(which, status.as_u16(), error, Times { began, first_byte, done });
     if !error {
         return Ok(done);

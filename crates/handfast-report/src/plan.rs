@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+mod expect;
 pub mod request;
 mod sentence;
 
+pub use expect::{ExpectedStatuses, StatusError};
 pub use request::{Body, Header, Request};
 pub use sentence::{sentence, transaction};
 
@@ -123,6 +125,9 @@ pub enum Work {
         requests: Vec<Request>,
         /// HTTP/2: requests in flight on one connection. 1 for HTTP/1.1.
         streams: u32,
+        /// The statuses that are no failure.
+        #[serde(default, skip_serializing_if = "ExpectedStatuses::is_default")]
+        expect: ExpectedStatuses,
     },
 }
 

@@ -214,7 +214,7 @@ impl Drop for Target {
 
 fn plan(target: &Target, version: HttpVersion, streams: u32, exchanges: Option<u32>) -> Plan {
     let requests = vec![plan::Request { path: "/a?b".into(), ..plan::Request::default() }];
-    let work = Work::Http { version, authority: "localhost".into(), requests, streams };
+    let work = Work::Http { version, authority: "localhost".into(), requests, streams, expect: plan::ExpectedStatuses::default() };
     Plan {
         target: plan::Target { host: "127.0.0.1".into(), port: target.address.port() },
         work,
@@ -351,6 +351,26 @@ fn a_status_of_an_error_is_one_and_the_connection_lives_on() {
     assert_eq!(causes(&totals), [("exchange", "http-status")]);
     assert!(tally.http_status[4] > 2 && tally.http_status[1] == 2, "{tally:?}");
     assert_eq!((tally.connections, tally.failed), (2, tally.http_status[4]));
+}
+
+#[test]
+fn a_status_that_is_expected_is_no_failure() {
+    let target = Target::new("http/1.1", |mut tls| {
+        loop {
+            tls.request()?;
+            tls.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")?;
+        }
+    });
+    let mut expecting = plan(&target, HttpVersion::Http11, 1, None);
+    let refusal = run(&expecting).expect_err("404 is a failure unless it is expected");
+    assert!(refusal.to_string().contains("hint: --expect 2xx,3xx,404"), "{refusal}");
+    if let Work::Http { expect, .. } = &mut expecting.work {
+        *expect = plan::ExpectedStatuses::parse("404").expect("a status");
+    }
+    let totals = run(&expecting).expect("it runs");
+    let tally = &totals.tally;
+    assert_eq!(causes(&totals), [], "{:?}", totals.failures);
+    assert!(tally.transactions > 2 && tally.http_status[3] == tally.exchanges, "{tally:?}");
 }
 
 #[test]

@@ -179,12 +179,13 @@ fn of_work(work: &Work, facts: &mut Vec<(&'static str, String)>) {
         Work::Idle { send, receive } => {
             ("idle", vec![("work.send", send.to_string()), ("work.receive", receive.to_string())])
         }
-        Work::Http { version, authority: _, requests, streams } => (
+        Work::Http { version, authority: _, requests, streams, expect } => (
             "http",
             vec![
                 ("work.version", version.name().to_owned()),
                 ("work.requests", requests.iter().map(request).collect::<Vec<_>>().join(", ")),
                 ("work.streams", streams.to_string()),
+                ("work.expect", expect.to_string()),
             ],
         ),
     };

@@ -51,7 +51,7 @@ fn work(work: &Work) -> String {
         Work::Idle { send, receive } => {
             format!("send {}, receive {}, stay idle until the end", size(*send), size(*receive))
         }
-        Work::Http { version, requests, streams, .. } => {
+        Work::Http { version, requests, streams, expect, .. } => {
             let version = version.name();
             let several =
                 if *streams > 1 { format!(", {streams} in parallel on a connection") } else { String::new() };
@@ -60,7 +60,9 @@ fn work(work: &Work) -> String {
                 [one] => format!("{}{}", one.name(), beyond(one)),
                 [_, ..] => format!("one of {} in turn", things(requests.len() as u64, "request")),
             };
-            format!("HTTP/{version} {asked}{several}")
+            let expected =
+                if expect.is_default() { String::new() } else { format!(", status {expect} expected") };
+            format!("HTTP/{version} {asked}{several}{expected}")
         }
     }
 }
@@ -109,7 +111,7 @@ fn beyond(request: &Request) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::super::HttpVersion;
+    use super::super::{ExpectedStatuses, HttpVersion};
     use super::*;
 
     #[test]
@@ -128,6 +130,7 @@ mod tests {
             authority: "a.example".into(),
             requests: vec![Request { path: "/x".into(), ..Request::default() }],
             streams,
+            expect: ExpectedStatuses::default(),
         };
         let open = Model::Open { rate: 5_000.0, arrivals: Arrivals::Poisson };
         let ramp = Model::Ramp { from: 0.0, to: 10.0, arrivals: Arrivals::Fixed };
@@ -139,6 +142,11 @@ mod tests {
             said(http(8), None, ramp)
                 .contains("on connections that stay open, repeatedly: HTTP/2 GET /x, 8 in parallel")
         );
+        let mut with_statuses = http(1);
+        if let Work::Http { expect, .. } = &mut with_statuses {
+            *expect = ExpectedStatuses::parse("2xx,404").expect("good");
+        }
+        assert!(said(with_statuses, None, Model::Closed).contains("HTTP/2 GET /x, status 2xx, 404 expected;"));
         let some = Work::Exchange { send: 1, receive: 0, echo: false };
         assert!(
             said(some, Some(3), Model::Closed).contains("3 times of: send 1 byte, receive 0 bytes; close")

@@ -13,7 +13,7 @@ use handfast_load::fleet::{BusAddress, OnLost, Workers};
 use handfast_load::job::Job;
 use handfast_load::limits::{Bound, Direction};
 use handfast_load::outcome::Refusal;
-use handfast_load::plan::{Arrivals, Close, HttpVersion, Model, Target, Tls, Verify, Work, profile};
+use handfast_load::plan::{Arrivals, Close, ExpectedStatuses, HttpVersion, Model, Target, Tls, Verify, Work, profile};
 use handfast_load::search::SearchSpec;
 
 use super::values::{self, Aim, ValueError};
@@ -216,6 +216,7 @@ fn work(words: &WorkWords, aim: &Aim, mistakes: &mut Mistakes) -> Work {
         ("--header", !words.header.is_empty()),
         ("--body", words.body.is_some()),
         ("--url", !words.url.is_empty()),
+        ("--expect", words.expect.is_some()),
     ];
     mistakes.forbid("is for HTTP, expected a target such as https://HOST:PORT/", &pages);
     if kinds.iter().filter(|(_, given)| *given).count() > 1 {
@@ -297,7 +298,8 @@ fn http(words: &WorkWords, authority: String, path: String, mistakes: &mut Mista
     }
     let streams = streams.and_then(|streams| u32::try_from(streams).ok()).unwrap_or(1);
     let requests = requests::requests(words, &authority, path, mistakes);
-    Work::Http { version, authority, requests, streams }
+    let expect = mistakes.read("--expect", words.expect.as_ref(), ExpectedStatuses::parse).unwrap_or_default();
+    Work::Http { version, authority, requests, streams, expect }
 }
 
 fn exchanges(words: &WorkWords, work: &Work, mistakes: &mut Mistakes) -> Option<u32> {

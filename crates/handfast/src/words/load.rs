@@ -142,6 +142,9 @@ pub(crate) struct WorkWords {
     /// followed by its own headers and its body as @FILE, if any (may be repeated). The target then is https://HOST:PORT/
     #[arg(long, value_name = "REQUEST")]
     pub(crate) url: Vec<String>,
+    /// HTTP statuses that are no failure, classes and codes with commas: 2xx,404,429 [default: 2xx,3xx]
+    #[arg(long, value_name = "STATUSES")]
+    pub(crate) expect: Option<String>,
 }
 
 /// When transactions begin.

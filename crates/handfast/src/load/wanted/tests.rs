@@ -50,9 +50,12 @@ fn a_page_is_http() {
         authority: "a.example:8443".into(),
         requests: vec![Request { path: "/x".into(), ..Request::default() }],
         streams: 8,
+        expect: ExpectedStatuses::default(),
     };
     assert_eq!((plan.work, plan.exchanges, plan.tls.alpn), (work, None, vec!["h2".to_owned()]));
     assert_eq!(plan.tls.server_name.as_deref(), Some("a.example"));
+    let work = planned("https://a.example/ --expect 2xx,404").work;
+    assert!(matches!(work, Work::Http { expect, .. } if expect.accepts(404) && !expect.accepts(302)));
     let plan = planned("https://[::1]/");
     assert_eq!((plan.tls.server_name, plan.tls.alpn), (None, vec!["http/1.1".to_owned()]));
 }
@@ -163,6 +166,8 @@ fn what_does_not_go_together_is_refused() {
         ("a:1 --connections 0", "--connections: invalid number `0`"),
         ("a:1 --max total.p98", "--max: limit `total.p98`"),
         ("a:1 --find-max rate=1", "--find-max: limit `rate=1`: a search needs a latency or errors"),
+        ("a:1 --expect 404", "--expect: is for HTTP"),
+        ("https://a/ --expect 2xx,9xx", "--expect: invalid status `9xx`, expected classes from 2xx"),
         ("a:1 -n 0", "--exchanges: invalid number of exchanges `0`"),
     ] {
         let found = wrong(line).join("\n");
