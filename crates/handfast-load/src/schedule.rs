@@ -1,7 +1,7 @@
 //! The intended starts of transactions, independent of the target.
 //!
-//! In: the model, and our part of it. Out: intended starts, in order. They are computed from the number of arrivals since
-//! the start of the run, so that the parts of threads and machines interleave without drift.
+//! In: the model, and our part of it. Out: intended starts, in order. Their number is decided before the first one: the
+//! rate times the duration, rounded. Each part has its share of that number, so that threads and machines make it exactly.
 
 use std::time::Duration;
 
@@ -10,73 +10,93 @@ use handfast_stats::Random;
 use crate::plan::{Arrivals, Model};
 
 /// Our part of the arrivals of one run.
+///
+/// Places are arrivals of all parts since the start of the run: place 100 is due when the area below the rate is 100.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     /// Arrivals a second at the start, over all parts.
     from: f64,
     /// … and at the end.
     to: f64,
-    seconds: f64,
-    /// Parts there are.
-    parts: f64,
-    /// Arrivals of all parts before our next one.
-    next: f64,
-    /// Set when arrivals are independent of each other.
-    random: Option<Random>,
+    length: Duration,
+    /// The place of the end of the run.
+    whole: f64,
+    /// Our starts that are left.
+    left: u64,
+    /// The place of the last start, or of the next one if the distances are even.
+    place: f64,
+    spacing: Spacing,
+}
+
+/// How our starts follow each other.
+#[derive(Debug)]
+enum Spacing {
+    /// One for each arrival of this number.
+    Even(f64),
+    /// Independent of each other.
+    Poisson(Random),
 }
 
 impl Schedule {
     /// Part number `part` of `parts`; `None` in the closed model, which has no intended starts.
-    pub(crate) fn new(model: &Model, duration: Duration, part: u64, parts: u64, seed: u64) -> Option<Self> {
+    pub(crate) fn new(model: &Model, length: Duration, part: u64, parts: u64, seed: u64) -> Option<Self> {
         let (from, to, arrivals) = match *model {
             Model::Closed => return None,
             Model::Open { rate, arrivals } => (rate, rate, arrivals),
             Model::Ramp { from, to, arrivals } => (from, to, arrivals),
         };
-        let mut schedule = Self {
-            from,
-            to,
-            seconds: duration.as_secs_f64(),
-            parts: parts.max(1) as f64,
-            next: part as f64,
-            random: (arrivals == Arrivals::Poisson).then(|| Random::stream(seed, part)),
+        let whole = (from + to) / 2.0 * length.as_secs_f64();
+        let (parts, all) = (parts.max(1), starts(whole));
+        let (place, spacing) = match arrivals {
+            Arrivals::Fixed => (part as f64, Spacing::Even(parts as f64)),
+            Arrivals::Poisson => (0.0, Spacing::Poisson(Random::stream(seed, part))),
         };
-        if let Some(random) = &mut schedule.random {
-            // Independent parts at a rate each add up to independent arrivals at the sum of the rates.
-            schedule.next = random.exponential() * schedule.parts;
-        }
-        Some(schedule)
+        let left = all / parts + u64::from(part < all % parts);
+        Some(Self { from, to, length, whole, left, place, spacing })
     }
 
-    /// The intended start that comes next, counted from the start of the run; `None` when it would be after the end.
+    /// The intended start that comes next, counted from the start of the run; `None` after the last one.
     pub(crate) fn next(&mut self) -> Option<Duration> {
-        let seconds = self.when(self.next)?;
-        self.next += match &mut self.random {
-            Some(random) => random.exponential() * self.parts,
-            None => self.parts,
+        let left = self.left;
+        self.left = left.checked_sub(1)?;
+        let place = match &mut self.spacing {
+            Spacing::Even(distance) => {
+                let place = self.place;
+                self.place += *distance;
+                place
+            }
+            // A Poisson process with a known number of arrivals is that many independent, evenly distributed places. In order,
+            // without memory of them: the first of `left` places between here and the end is where a distance of
+            // 1 - U^(1/left) of the rest leads (Devroye, Non-Uniform Random Variate Generation, 1986, §V.3.2). -ln U is
+            // exponential.
+            Spacing::Poisson(random) => {
+                let step = -(-random.exponential() / left as f64).exp_m1();
+                self.place += (self.whole - self.place) * step;
+                self.place
+            }
         };
-        Some(Duration::from_secs_f64(seconds))
+        // What is due at the end itself would never start.
+        let last = self.length.saturating_sub(Duration::from_nanos(1));
+        Some(Duration::try_from_secs_f64(self.when(place)).map_or(last, |start| start.min(last)))
     }
 
-    /// When the arrival number `arrival` of all parts is due: where `from t + (to − from) t² / 2d` reaches it.
-    fn when(&self, arrival: f64) -> Option<f64> {
-        if arrival <= 0.0 {
-            return Some(0.0);
+    /// When this place is due, in seconds: where `from t + (to − from) t² / 2d` reaches it.
+    fn when(&self, place: f64) -> f64 {
+        if place <= 0.0 {
+            return 0.0;
         }
-        let bend = (self.to - self.from) / (2.0 * self.seconds);
-        let seconds = if bend.abs() < 1e-12 {
-            arrival / self.from
-        } else {
-            let root = self.from.mul_add(self.from, 4.0 * bend * arrival);
-            // Below zero: a falling rate reaches nothing before it gets there.
-            if root < 0.0 {
-                return None;
-            }
-            // The form that does not subtract two nearly equal numbers when the rate hardly changes.
-            2.0 * arrival / (self.from + root.sqrt())
-        };
-        (seconds.is_finite() && seconds < self.seconds).then_some(seconds.max(0.0))
+        let bend = (self.to - self.from) / (2.0 * self.length.as_secs_f64());
+        // Below zero by rounding alone: a falling rate reaches its last place at the end.
+        let root = self.from.mul_add(self.from, 4.0 * bend * place).max(0.0);
+        // The form that does not subtract two nearly equal numbers when the rate hardly changes.
+        2.0 * place / (self.from + root.sqrt())
     }
+}
+
+/// Starts of all parts together: at least one, since a run without any measures nothing.
+fn starts(whole: f64) -> u64 {
+    // A float beyond u64 becomes its greatest.
+    (whole.round() as u64).max(1)
 }
 
 #[cfg(test)]
@@ -106,19 +126,45 @@ mod tests {
     fn poisson_arrivals_have_the_rate_and_the_spread() {
         let model = Model::Open { rate: 2000.0, arrivals: Arrivals::Poisson };
         let starts = all(&model, 0, 1);
-        assert!((19_000..21_000).contains(&starts.len()), "{}", starts.len());
+        assert_eq!(starts.len(), 20_000);
         let gaps: Vec<f64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         // Of an exponential distribution the deviation is the mean.
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.05, "{}", variance.sqrt() / mean);
+        // The count of a second varies as that of a Poisson process does, by about its root; not less, as with even distances.
+        let second = |second: usize| starts.iter().filter(|start| **start as usize == second).count() as f64;
+        let spread = (0..10).map(|number| (second(number) - 2000.0).powi(2)).sum::<f64>() / 10.0;
+        assert!((500.0..6000.0).contains(&spread), "{spread}");
+    }
+
+    #[test]
+    fn poisson_starts_are_as_many_as_planned_however_they_are_split() {
+        for (from, to) in [(200.0, 200.0), (0.0, 333.3), (777.0, 1.0), (0.01, 0.02)] {
+            let model = Model::Ramp { from, to, arrivals: Arrivals::Poisson };
+            for parts in [1, 2, 3, 7, 64] {
+                let starts: Vec<f64> = (0..parts).flat_map(|part| all(&model, part, parts)).collect();
+                let planned = ((from + to) * 5.0).round().max(1.0) as usize;
+                assert_eq!(starts.len(), planned, "{from}→{to} in {parts} parts");
+                assert!(starts.iter().all(|start| (0.0..10.0).contains(start)), "within the run");
+            }
+            assert!(all(&model, 0, 1).is_sorted(), "in order");
+        }
+    }
+
+    #[test]
+    fn a_poisson_ramp_has_the_area_under_its_line() {
+        let starts = all(&Model::Ramp { from: 0.0, to: 2000.0, arrivals: Arrivals::Poisson }, 0, 1);
+        let before = starts.iter().filter(|start| **start < 5.0).count() as f64;
+        // A quarter of 10,000, to within four deviations.
+        assert!((before - 2_500.0).abs() < 4.0 * 43.4, "{before}");
     }
 
     #[test]
     fn a_ramp_has_the_area_under_its_line() {
         for (from, to) in [(100.0, 500.0), (500.0, 100.0), (0.0, 600.0), (600.0, 0.0)] {
             let starts = all(&Model::Ramp { from, to, arrivals: Arrivals::Fixed }, 0, 1);
-            assert!((2999..=3001).contains(&starts.len()), "{from}→{to}: {}", starts.len());
+            assert_eq!(starts.len(), 3000, "{from}→{to}");
             let first = starts.iter().filter(|start| **start < 5.0).count() as f64;
             let expected = 5.0 * from + (to - from) * 1.25;
             assert!((first - expected).abs() < 2.0, "{from}→{to}: {first} before the middle, not {expected}");

@@ -243,7 +243,12 @@ impl<'o> View<'o> {
 
     /// Transactions a second that were offered over the whole run, without those of workers that were lost.
     pub(crate) fn offered_rate(&self) -> Option<f64> {
-        Some(self.offered(self.length)? / self.length.max(f64::MIN_POSITIVE))
+        Some(self.due()? / self.length.max(f64::MIN_POSITIVE))
+    }
+
+    /// Transactions that were due over the whole run; `None` in the closed model.
+    pub(crate) fn due(&self) -> Option<f64> {
+        self.offered(self.length)
     }
 
     /// Transactions a second that the target handled over the whole run: those of the report's headline.

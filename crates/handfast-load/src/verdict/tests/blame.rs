@@ -86,16 +86,6 @@ fn what_was_taken_in_the_end_was_not_refused() {
     assert!(!verdict.evidence.iter().any(|line| line.contains("were taken")), "{verdict:?}");
 }
 
-#[test]
-fn more_than_was_asked_for_is_chance_and_is_told_as_such() {
-    let verdict = Made { per_second: 1_050, ..open() }.judged();
-    assert_says(
-        &verdict,
-        VerdictWord::Valid,
-        "100 % of the offered rate was reached (1,050/s of 1,000/s on average)",
-    );
-}
-
 /// A run of two workers with a thread each; one of them was stopped in second 4, for 1.5 s.
 fn one_stopped(model: Model) -> Outcome {
     let made = Made { plan: with_model(model), ..closed() };
