@@ -7,17 +7,14 @@ use std::time::Duration;
 
 use handfast_stats::Random;
 
-use crate::plan::{Arrivals, Model};
+use crate::plan::{Arrivals, Model, Rates};
 
 /// Our part of the arrivals of one run.
 ///
 /// Places are arrivals of all parts since the start of the run: place 100 is due when the area below the rate is 100.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    /// Arrivals a second at the start, over all parts.
-    from: f64,
-    /// … and at the end.
-    to: f64,
+    rates: Rates,
     length: Duration,
     /// The place of the end of the run.
     whole: f64,
@@ -40,19 +37,15 @@ enum Spacing {
 impl Schedule {
     /// Part number `part` of `parts`; `None` in the closed model, which has no intended starts.
     pub(crate) fn new(model: &Model, length: Duration, part: u64, parts: u64, seed: u64) -> Option<Self> {
-        let (from, to, arrivals) = match *model {
-            Model::Closed => return None,
-            Model::Open { rate, arrivals } => (rate, rate, arrivals),
-            Model::Ramp { from, to, arrivals } => (from, to, arrivals),
-        };
-        let whole = (from + to) / 2.0 * length.as_secs_f64();
-        let (parts, all) = (parts.max(1), starts(whole));
-        let (place, spacing) = match arrivals {
+        let rates = model.rates(length)?;
+        let (parts, all) = (parts.max(1), rates.starts());
+        let whole = rates.due(length.as_secs_f64());
+        let (place, spacing) = match model.arrivals()? {
             Arrivals::Fixed => (part as f64, Spacing::Even(parts as f64)),
             Arrivals::Poisson => (0.0, Spacing::Poisson(Random::stream(seed, part))),
         };
         let left = all / parts + u64::from(part < all % parts);
-        Some(Self { from, to, length, whole, left, place, spacing })
+        Some(Self { rates, length, whole, left, place, spacing })
     }
 
     /// The intended start that comes next, counted from the start of the run; `None` after the last one.
@@ -77,31 +70,14 @@ impl Schedule {
         };
         // What is due at the end itself would never start.
         let last = self.length.saturating_sub(Duration::from_nanos(1));
-        Some(Duration::try_from_secs_f64(self.when(place)).map_or(last, |start| start.min(last)))
+        Some(Duration::try_from_secs_f64(self.rates.when(place)).map_or(last, |start| start.min(last)))
     }
-
-    /// When this place is due, in seconds: where `from t + (to − from) t² / 2d` reaches it.
-    fn when(&self, place: f64) -> f64 {
-        if place <= 0.0 {
-            return 0.0;
-        }
-        let bend = (self.to - self.from) / (2.0 * self.length.as_secs_f64());
-        // Below zero by rounding alone: a falling rate reaches its last place at the end.
-        let root = self.from.mul_add(self.from, 4.0 * bend * place).max(0.0);
-        // The form that does not subtract two nearly equal numbers when the rate hardly changes.
-        2.0 * place / (self.from + root.sqrt())
-    }
-}
-
-/// Starts of all parts together: at least one, since a run without any measures nothing.
-fn starts(whole: f64) -> u64 {
-    // A float beyond u64 becomes its greatest.
-    (whole.round() as u64).max(1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Stage;
 
     const TEN: Duration = Duration::from_secs(10);
 
@@ -112,7 +88,7 @@ mod tests {
 
     #[test]
     fn fixed_arrivals_of_two_parts_interleave_to_the_whole() {
-        let model = Model::Open { rate: 100.0, arrivals: Arrivals::Fixed };
+        let model = Model::open(100.0, Arrivals::Fixed);
         let mut both = all(&model, 0, 2);
         both.extend(all(&model, 1, 2));
         both.sort_by(f64::total_cmp);
@@ -124,7 +100,7 @@ mod tests {
 
     #[test]
     fn poisson_arrivals_have_the_rate_and_the_spread() {
-        let model = Model::Open { rate: 2000.0, arrivals: Arrivals::Poisson };
+        let model = Model::open(2000.0, Arrivals::Poisson);
         let starts = all(&model, 0, 1);
         assert_eq!(starts.len(), 20_000);
         let gaps: Vec<f64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -141,7 +117,7 @@ mod tests {
     #[test]
     fn poisson_starts_are_as_many_as_planned_however_they_are_split() {
         for (from, to) in [(200.0, 200.0), (0.0, 333.3), (777.0, 1.0), (0.01, 0.02)] {
-            let model = Model::Ramp { from, to, arrivals: Arrivals::Poisson };
+            let model = Model::ramp(from, to, Arrivals::Poisson);
             for parts in [1, 2, 3, 7, 64] {
                 let starts: Vec<f64> = (0..parts).flat_map(|part| all(&model, part, parts)).collect();
                 let planned = ((from + to) * 5.0).round().max(1.0) as usize;
@@ -154,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_poisson_ramp_has_the_area_under_its_line() {
-        let starts = all(&Model::Ramp { from: 0.0, to: 2000.0, arrivals: Arrivals::Poisson }, 0, 1);
+        let starts = all(&Model::ramp(0.0, 2000.0, Arrivals::Poisson), 0, 1);
         let before = starts.iter().filter(|start| **start < 5.0).count() as f64;
         // A quarter of 10,000, to within four deviations.
         assert!((before - 2_500.0).abs() < 4.0 * 43.4, "{before}");
@@ -163,11 +139,25 @@ mod tests {
     #[test]
     fn a_ramp_has_the_area_under_its_line() {
         for (from, to) in [(100.0, 500.0), (500.0, 100.0), (0.0, 600.0), (600.0, 0.0)] {
-            let starts = all(&Model::Ramp { from, to, arrivals: Arrivals::Fixed }, 0, 1);
+            let starts = all(&Model::ramp(from, to, Arrivals::Fixed), 0, 1);
             assert_eq!(starts.len(), 3000, "{from}→{to}");
             let first = starts.iter().filter(|start| **start < 5.0).count() as f64;
             let expected = 5.0 * from + (to - from) * 1.25;
             assert!((first - expected).abs() < 2.0, "{from}→{to}: {first} before the middle, not {expected}");
+        }
+    }
+
+    #[test]
+    fn stages_follow_each_other() {
+        let stage = |from, to, share| Stage { from, to, share };
+        let stages = vec![stage(0.0, 0.0, 2.0), stage(100.0, 300.0, 4.0), stage(50.0, 50.0, 4.0)];
+        for arrivals in [Arrivals::Fixed, Arrivals::Poisson] {
+            let starts = all(&Model::Open { stages: stages.clone(), arrivals }, 0, 1);
+            assert_eq!(starts.len(), 1000, "{arrivals:?}");
+            let within = |from, to| starts.iter().filter(|start| (from..to).contains(*start)).count() as f64;
+            assert!(within(0.0, 2.0) < 2.0, "{arrivals:?}: nothing starts at a rate of 0");
+            // By chance 800 are off by four deviations at most.
+            assert!((within(2.0, 6.0) - 800.0).abs() < 51.0, "{arrivals:?}: {}", within(2.0, 6.0));
         }
     }
 

@@ -298,7 +298,7 @@ fn shortage(view: &View<'_>) -> Option<String> {
         })
     });
     match (&view.plan.model, fell_behind) {
-        (Model::Ramp { .. }, Some([first, _])) => {
+        (Model::Open { .. }, Some([first, _])) if view.plan.model.only_rate().is_none() => {
             let at = rate(view.expected_in(first).unwrap_or(0.0));
             Some(format!("{what}; it fell behind in second {}, at {at}", first.second))
         }
@@ -324,7 +324,7 @@ fn decided_on(view: &View<'_>, decisive: f64) -> String {
 fn is_short(view: &View<'_>, ended: f64, expected: f64) -> bool {
     let chance = match view.plan.model {
         // The number in the whole run is exact, that in a part of it is binomial.
-        Model::Open { arrivals: Arrivals::Poisson, .. } | Model::Ramp { arrivals: Arrivals::Poisson, .. } => {
+        Model::Open { arrivals: Arrivals::Poisson, .. } => {
             let part = expected / view.due().unwrap_or_default().max(f64::MIN_POSITIVE);
             3.0 * (expected * (1.0 - part).max(0.0)).sqrt() + EVEN
         }

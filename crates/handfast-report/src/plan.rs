@@ -8,11 +8,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 mod expect;
+mod model;
 pub mod request;
 mod sentence;
 
+pub use model::{Arrivals, Model, Piece, Rates, Stage};
 pub use expect::{ExpectedStatuses, StatusError};
 pub use request::{Body, Header, Request};
+pub(crate) use sentence::rates;
 pub use sentence::{sentence, transaction};
 
 use handfast_text::units::counted as things;
@@ -152,50 +155,6 @@ impl HttpVersion {
     }
 }
 
-impl Arrivals {
-    /// The word on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fixed => "fixed",
-            Self::Poisson => "poisson",
-        }
-    }
-}
-
-/// When transactions begin.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Model {
-    /// Each of the connections begins its next transaction when the last one ended.
-    Closed,
-    /// At a rate, whatever the target does; time counts from the intended start.
-    Open {
-        /// Transactions a second, over all workers.
-        rate: f64,
-        /// How they are spaced.
-        arrivals: Arrivals,
-    },
-    /// As open, with a rate that changes evenly over the run.
-    Ramp {
-        /// Rate at the start.
-        from: f64,
-        /// Rate at the end.
-        to: f64,
-        /// How they are spaced.
-        arrivals: Arrivals,
-    },
-}
-
-/// How arrivals are spaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
-    /// At even distances.
-    Fixed,
-    /// Independently, as customers come (exponential distances).
-    Poisson,
-}
-
 /// What is offered in the handshake, and what is checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -331,6 +290,11 @@ impl Plan {
             .clients()
             .fold((0.0, 0.0), |(wanted, all), (share, tls)| (share.mul_add(tls.resume, wanted), all + share));
         if self.mix.is_empty() { self.tls.resume } else { wanted / all }
+    }
+
+    /// The rates of an open model over the run; `None` in the closed model.
+    pub fn rates(&self) -> Option<Rates> {
+        self.model.rates(self.duration)
     }
 
     /// HTTP requests of the work; none of other works.

@@ -159,7 +159,7 @@ fn model(report: &Report, plan: &Plan) -> String {
         Arrivals::Fixed => "at even distances",
     };
     let most = format!(", at most {connections} in flight");
-    match plan.model {
+    match &plan.model {
         Model::Closed => {
             let each = match (RunKind::of(report), plan.exchanges) {
                 (RunKind::Transactions, Some(_)) => "each starts again when it has ended",
@@ -168,16 +168,21 @@ fn model(report: &Report, plan: &Plan) -> String {
             };
             format!("closed: {connections} connections, {each}, for {seconds}")
         }
-        Model::Open { rate, arrivals } => {
-            // The job of a search has its first rate; the step that is shown has another.
-            let shown = report.search.as_ref().and(report.totals.offered_rate);
-            let rate = shown.unwrap_or(rate);
-            let (rate, spaced) = (per_second(rate), spaced(arrivals));
-            format!("open: {rate} start each second, {spaced}, for {seconds}{most}")
-        }
-        Model::Ramp { from, to, arrivals } => {
-            let (from, to, spaced) = (per_second(from), per_second(to), spaced(arrivals));
-            format!("ramp: from {from} to {to} start each second, {spaced}, in {seconds}{most}")
+        Model::Open { stages, arrivals } => {
+            let spaced = spaced(*arrivals);
+            match (plan.model.only_rate(), stages.as_slice()) {
+                (Some(rate), _) => {
+                    // The job of a search has its first rate; the step that is shown has another.
+                    let shown = report.search.as_ref().and(report.totals.offered_rate);
+                    let rate = per_second(shown.unwrap_or(rate));
+                    format!("open: {rate} start each second, {spaced}, for {seconds}{most}")
+                }
+                (None, [one]) => {
+                    let (from, to) = (per_second(one.from), per_second(one.to));
+                    format!("ramp: from {from} to {to} start each second, {spaced}, in {seconds}{most}")
+                }
+                (None, _) => format!("open: {} start, {spaced}{most}", plan::rates(plan)),
+            }
         }
     }
 }

@@ -477,7 +477,7 @@ fn what_a_server_going_away_has_not_seen_is_asked_again() {
 #[test]
 fn arrivals_are_timed_from_when_they_were_due() {
     let target = Target::new("h2", hello_http2);
-    let model = Model::Open { rate: 200.0, arrivals: plan::Arrivals::Fixed };
+    let model = Model::open(200.0, plan::Arrivals::Fixed);
     for exchanges in [Some(1), None] {
         let plan = Plan { model: model.clone(), ..plan(&target, HttpVersion::Http2, 4, exchanges) };
         let totals = run(&plan).expect("it runs");
@@ -511,7 +511,7 @@ fn a_server_that_says_nothing_runs_into_the_deadline() {
 #[test]
 fn a_connection_without_a_request_ends_in_order() {
     let target = Target::new("http/1.1", hello_http1);
-    let model = Model::Open { rate: 0.1, arrivals: plan::Arrivals::Fixed };
+    let model = Model::open(0.1, plan::Arrivals::Fixed);
     let plan = Plan { model, ..plan(&target, HttpVersion::Http11, 1, None) };
     let totals = run(&plan).expect("it runs");
     assert_eq!(causes(&totals), [], "{:?}", totals.failures);

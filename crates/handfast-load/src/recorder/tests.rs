@@ -35,7 +35,7 @@ fn everything() -> Plan {
     Plan {
         mix: vec![member("a"), member("b")],
         work: Work::Http { version, authority, requests, streams: 1, expect: ExpectedStatuses::default() },
-        model: Model::Open { rate: 1.0, arrivals: Arrivals::Fixed },
+        model: Model::open(1.0, Arrivals::Fixed),
         ..Plan::default()
     }
 }

@@ -9,7 +9,7 @@ use handfast_stats::Histogram;
 
 use crate::cause::Step;
 use crate::outcome::{Outcome, WorkerOutcome};
-use crate::plan::{Model, Plan, Work};
+use crate::plan::{Plan, Work};
 use crate::sample::{Failures, Interval, Series, ThreadUse};
 
 /// Runs longer than this leave the first and the last second out of means: connections are made in the one, and
@@ -314,15 +314,7 @@ fn lost(worker: &WorkerOutcome) -> Option<Lost<'_>> {
 
 /// Arrivals that are due in the first `seconds`; `None` in the closed model.
 fn offered(plan: &Plan, seconds: f64) -> Option<f64> {
-    let whole = plan.duration.as_secs_f64();
-    let seconds = seconds.clamp(0.0, whole);
-    match plan.model {
-        Model::Closed => None,
-        Model::Open { rate, .. } => Some(rate * seconds),
-        Model::Ramp { from, to, .. } => {
-            Some(from * seconds + (to - from) * seconds * seconds / (2.0 * whole.max(f64::MIN_POSITIVE)))
-        }
-    }
+    Some(plan.rates()?.due(seconds))
 }
 
 /// Length of the measured part: the plan's, unless it was ended early. Then it lasted until the last second in which

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Sides;
 use crate::model::{Member, Report};
-use crate::plan::{Header, Model, Plan, Request, Tls, Verify, Work};
+use crate::plan::{Header, Model, Plan, Request, Stage, Tls, Verify, Work};
 
 /// Most sentences about one part, so that two completely different jobs do not fill the screen.
 const MOST: usize = 12;
@@ -202,23 +202,25 @@ fn request(request: &Request) -> String {
 }
 
 fn of_model(model: &Model, facts: &mut Vec<(&'static str, String)>) {
-    let spaced = match model {
-        Model::Closed => {
-            facts.push(("model", "closed".to_owned()));
-            return;
-        }
-        Model::Open { rate, arrivals } => {
-            facts.extend([("model", "open".to_owned()), ("model.rate", rate.to_string())]);
-            arrivals
-        }
-        Model::Ramp { from, to, arrivals } => {
-            let rates = [("model.from", from.to_string()), ("model.to", to.to_string())];
-            facts.push(("model", "ramp".to_owned()));
-            facts.extend(rates);
-            arrivals
-        }
+    let Model::Open { stages, arrivals } = model else {
+        facts.push(("model", "closed".to_owned()));
+        return;
     };
-    facts.push(("model.arrivals", spaced.name().to_owned()));
+    match stages.as_slice() {
+        [one] if one.is_even() => {
+            facts.extend([("model", "open".to_owned()), ("model.rate", one.from.to_string())]);
+        }
+        [one] => {
+            facts.push(("model", "ramp".to_owned()));
+            facts.extend([("model.from", one.from.to_string()), ("model.to", one.to.to_string())]);
+        }
+        several => {
+            let stage = |stage: &Stage| format!("{}..{} for {}", stage.from, stage.to, stage.share);
+            let stages = several.iter().map(stage).collect::<Vec<_>>().join(", ");
+            facts.extend([("model", "stages".to_owned()), ("model.stages", stages)]);
+        }
+    }
+    facts.push(("model.arrivals", arrivals.name().to_owned()));
 }
 
 fn of_tls(tls: &Tls, facts: &mut Vec<(&'static str, String)>) {

@@ -3,7 +3,7 @@
 //! In: a plan. Out: `connect, TLS handshake, send 4 KiB, receive 4 KiB (echo), close; closed loop, 32 connections,
 //! 10 s`.
 
-use super::{Arrivals, Body, Model, Plan, Request, Work};
+use super::{Arrivals, Body, Model, Piece, Plan, Request, Work};
 use handfast_text::units::{counted as things, exact_bytes as size};
 
 use crate::units::{bytes, rate};
@@ -67,6 +67,25 @@ fn work(work: &Work) -> String {
     }
 }
 
+/// The rates of an open model in words: `500/s`, `from 0/s to 500/s`, `from 0/s to 500/s in 30 s, then 500/s for 120 s`.
+pub(crate) fn rates(plan: &Plan) -> String {
+    let Some(rates) = plan.model.rates(plan.duration) else { return String::new() };
+    let several = rates.pieces().len() > 1;
+    let part = |piece: &Piece| {
+        let even = piece.from.to_bits() == piece.to.to_bits();
+        let length = match (several, even) {
+            (false, _) => String::new(),
+            (true, true) => format!(" for {}", seconds(piece.length)),
+            (true, false) => format!(" in {}", seconds(piece.length)),
+        };
+        match even {
+            true => format!("{}{length}", rate(piece.from)),
+            false => format!("from {} to {}{length}", rate(piece.from), rate(piece.to)),
+        }
+    };
+    rates.pieces().iter().map(part).collect::<Vec<_>>().join(", then ")
+}
+
 fn model(plan: &Plan) -> String {
     let connections = things(plan.connections.into(), "connection");
     let spaced = |arrivals: &Arrivals| match arrivals {
@@ -75,15 +94,9 @@ fn model(plan: &Plan) -> String {
     };
     match &plan.model {
         Model::Closed => format!("closed loop, {connections}"),
-        Model::Open { rate: offered, arrivals } => {
-            format!("open model, {} offered {}, at most {connections}", rate(*offered), spaced(arrivals))
+        Model::Open { arrivals, .. } => {
+            format!("open model, {} offered {}, at most {connections}", rates(plan), spaced(arrivals))
         }
-        Model::Ramp { from, to, arrivals } => format!(
-            "open model, from {} to {} offered {}, at most {connections}",
-            rate(*from),
-            rate(*to),
-            spaced(arrivals)
-        ),
     }
 }
 
@@ -111,7 +124,7 @@ fn beyond(request: &Request) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{ExpectedStatuses, HttpVersion};
+    use super::super::{ExpectedStatuses, HttpVersion, Stage};
     use super::*;
 
     #[test]
@@ -132,8 +145,8 @@ mod tests {
             streams,
             expect: ExpectedStatuses::default(),
         };
-        let open = Model::Open { rate: 5_000.0, arrivals: Arrivals::Poisson };
-        let ramp = Model::Ramp { from: 0.0, to: 10.0, arrivals: Arrivals::Fixed };
+        let open = Model::open(5_000.0, Arrivals::Poisson);
+        let ramp = Model::ramp(0.0, 10.0, Arrivals::Fixed);
         assert!(
             said(Work::Handshake, Some(1), open)
                 .starts_with("connect, TLS handshake, close; open model, 5,000/s")
@@ -156,6 +169,18 @@ mod tests {
                 .contains("send and receive")
         );
         assert!(said(Work::Idle { send: 0, receive: 0 }, Some(1), Model::Closed).contains("stay idle"));
+    }
+
+    #[test]
+    fn stages_are_told_one_after_the_other() {
+        let stage = |from, to, share| Stage { from, to, share };
+        let stages = vec![stage(0.0, 500.0, 30.0), stage(500.0, 500.0, 120.0)];
+        let model = Model::Open { stages, arrivals: Arrivals::Fixed };
+        let said = sentence(&Plan { model, duration: Duration::from_secs(15), ..Plan::default() });
+        assert!(
+            said.contains("open model, from 0/s to 500/s in 3 s, then 500/s for 12 s offered at even distances"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -123,8 +123,8 @@ pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> W
     });
     let work = work(&words.work, &aim, mistakes);
     let exchanges = exchanges(&words.work, &work, mistakes);
-    let (model, search) = model(&words.model, &work, mistakes);
-    let sizes = sizes(&words.model, mistakes);
+    let (model, staged, search) = model(&words.model, &work, mistakes);
+    let sizes = sizes(&words.model, staged, mistakes);
     let (tls, mix) = clients::clients(&words.tls, &aim, &work, mistakes);
     let (close, sources) = close(&words.close, mistakes);
     let plan = Plan {
@@ -163,11 +163,15 @@ struct Sizes {
     seed: Option<u64>,
 }
 
-fn sizes(words: &ModelWords, mistakes: &mut Mistakes) -> Sizes {
+/// `staged`: the duration that the stages of the rate make together.
+fn sizes(words: &ModelWords, staged: Option<Duration>, mistakes: &mut Mistakes) -> Sizes {
     let up_to = |most| move |text: &str| values::number(text, 1, most);
     let at_a_rate = words.rate.is_some() || words.find_max.is_some();
     let connections = mistakes.read("--connections", words.connections.as_ref(), up_to(MOST_CONNECTIONS));
     let duration = mistakes.read("--duration", words.duration.as_ref(), values::time);
+    if staged.is_some() && words.duration.is_some() {
+        mistakes.note("--duration", "does not go with a --rate whose stages have lengths, expected one of them");
+    }
     let step = mistakes.read("--step", words.step.as_ref(), values::time);
     let whole = Duration::from_secs(if words.find_max.is_some() { 5 } else { 10 });
     Sizes {
@@ -176,7 +180,7 @@ fn sizes(words: &ModelWords, mistakes: &mut Mistakes) -> Sizes {
         } else {
             CONNECTIONS
         }),
-        duration: step.or(duration).unwrap_or(whole),
+        duration: step.or(duration).or(staged).unwrap_or(whole),
         timeout: mistakes
             .read("--timeout", words.timeout.as_ref(), values::time)
             .unwrap_or(Duration::from_secs(10)),
@@ -314,7 +318,12 @@ fn exchanges(words: &WorkWords, work: &Work, mistakes: &mut Mistakes) -> Option<
     mistakes.read("--exchanges", Some(text), read).and_then(|number| u32::try_from(number).ok())
 }
 
-fn model(words: &ModelWords, work: &Work, mistakes: &mut Mistakes) -> (Model, Option<SearchSpec>) {
+/// The model, the duration that its stages make together, and the search.
+fn model(
+    words: &ModelWords,
+    work: &Work,
+    mistakes: &mut Mistakes,
+) -> (Model, Option<Duration>, Option<SearchSpec>) {
     let rates = mistakes.read("--rate", words.rate.as_ref(), values::rates);
     let arrivals = match words.arrivals.as_deref() {
         None | Some("poisson") => Arrivals::Poisson,
@@ -343,7 +352,9 @@ fn model(words: &ModelWords, work: &Work, mistakes: &mut Mistakes) -> (Model, Op
             let spaced = [("--arrivals", words.arrivals.is_some())];
             mistakes.forbid("spaces the starts of a rate, expected --rate or --find-max with it", &spaced);
         }
-        return (values::model(rates, arrivals), None);
+        let staged = rates.as_ref().and_then(|rates| rates.length);
+        let model = rates.map_or(Model::Closed, |rates| Model::Open { stages: rates.stages, arrivals });
+        return (model, staged, None);
     };
     let why = "does not go with --find-max, which chooses rates and takes --step for the length of each";
     mistakes.forbid(why, &[("--rate", words.rate.is_some()), ("--duration", words.duration.is_some())]);
@@ -352,7 +363,7 @@ fn model(words: &ModelWords, work: &Work, mistakes: &mut Mistakes) -> (Model, Op
         search.from = start.unwrap_or(search.from);
         search.repeats = repeats.and_then(|number| u32::try_from(number).ok()).unwrap_or(search.repeats);
     }
-    (Model::Open { rate: start.unwrap_or(100.0), arrivals }, search)
+    (Model::open(start.unwrap_or(100.0), arrivals), None, search)
 }
 
 fn tls(words: &TlsWords, aim: &Aim, work: &Work, mistakes: &mut Mistakes) -> Tls {

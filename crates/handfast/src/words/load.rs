@@ -25,6 +25,7 @@ Ctrl-C ends a run early, with a full report; a second one ends it immediately, w
 Examples:
   handfast load localhost:8443                          the standard transaction, repeatedly on 32 connections
   handfast load localhost:8443 --rate 500 -d 30s        500 new connections a second, independent of the target
+  handfast load localhost:8443 --rate 0..500@30s,500@2m,500..2000@10s,100@30s
   handfast load localhost:8443 --find-max total.p99=50ms
   handfast load https://localhost:8443/ -c 64 --http 2 --streams 8
   handfast load https://localhost:8443/ --url '9 GET /' --url '1 POST /login' --body @login.json
@@ -156,7 +157,7 @@ pub(crate) struct ModelWords {
     #[arg(short, long, value_name = "N")]
     pub(crate) connections: Option<String>,
     /// Start this many transactions a second, independent of the target; time counts from the intended start. 200..2000
-    /// rises evenly over the run
+    /// rises evenly over the run. Stages have their lengths, and make the duration together: 0..500@30s,500@2m,2000@10s
     #[arg(short, long, value_name = "RATE")]
     pub(crate) rate: Option<String>,
     /// Spacing of starts at a --rate: poisson (independent, like real clients) or fixed (even)

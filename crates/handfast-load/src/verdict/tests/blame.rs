@@ -6,9 +6,9 @@ use super::*;
 fn models() -> [Model; 4] {
     [
         Model::Closed,
-        Model::Open { rate: 1_000.0, arrivals: Arrivals::Poisson },
-        Model::Open { rate: 1_000.0, arrivals: Arrivals::Fixed },
-        Model::Ramp { from: 1_000.0, to: 1_000.0, arrivals: Arrivals::Fixed },
+        Model::open(1_000.0, Arrivals::Poisson),
+        Model::open(1_000.0, Arrivals::Fixed),
+        Model::ramp(1_000.0, 1_000.0, Arrivals::Fixed),
     ]
 }
 

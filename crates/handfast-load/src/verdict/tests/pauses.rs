@@ -79,7 +79,7 @@ fn what_is_slow_or_rare_did_not_stand_still() {
     let none = |made: &Made, seconds: &[u32]| assert_eq!(stalled(&View::of(&still(made, seconds))), [0; 0]);
     none(&Made { service: Duration::from_millis(800), ..closed() }, &[3, 5]);
     none(&Made { per_second: 9, ..closed() }, &[3]);
-    let ramp = with_model(Model::Ramp { from: 0.0, to: 90.0, arrivals: Arrivals::Fixed });
+    let ramp = with_model(Model::ramp(0.0, 90.0, Arrivals::Fixed));
     none(&Made { plan: ramp, per_second: 50, ..open() }, &[0]);
     // The last part of a second is not one.
     let plan = Plan { duration: Duration::from_millis(9_100), ..Plan::default() };
@@ -174,7 +174,7 @@ fn it_is_told_when_errors_came() {
 fn where_nothing_was_due_nothing_failed() {
     let plan = Plan {
         duration: Duration::from_millis(100),
-        ..with_model(Model::Open { rate: 1.0, arrivals: Arrivals::Poisson })
+        ..with_model(Model::open(1.0, Arrivals::Poisson))
     };
     let said = |plan: &Plan, unserved: u64| {
         let mut outcome = made_of(plan.clone(), Vec::new(), "", BTreeMap::new());

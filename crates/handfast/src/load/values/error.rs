@@ -5,7 +5,7 @@ use std::fmt;
 use handfast_text::duration::DurationError;
 use handfast_text::size::SizeError;
 
-use super::{FASTEST, SOURCES};
+use super::{FASTEST, SOURCES, STAGES};
 
 /// A value that cannot be used, as it was written. Its `Display` has the expected form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) enum ValueError {
     Rate(String),
     ZeroRate(String),
     ZeroRates(String),
+    StageWithoutLength(String),
+    TooManyStages(usize),
     TooFast(String),
     Share(String),
     Number { text: String, least: u64, most: u64 },
@@ -48,8 +50,12 @@ impl fmt::Display for ValueError {
                 write!(f, "invalid rate `{text}`: nothing would start, expected a rate above 0")
             }
             Self::ZeroRates(text) => {
-                write!(f, "invalid rate `{text}`: nothing would start, expected a rate above 0 at one end")
+                write!(f, "invalid rate `{text}`: nothing would start, expected a rate above 0")
             }
+            Self::StageWithoutLength(text) => {
+                write!(f, "`{text}` has a stage without a length, expected one for each, such as 0..500@30s,500@2m")
+            }
+            Self::TooManyStages(count) => write!(f, "{count} stages, expected at most {STAGES}"),
             Self::TooFast(text) => write!(f, "`{text}` is more than {FASTEST} a second"),
             Self::Share(text) => {
                 write!(f, "invalid share `{text}`, expected one from 0 to 1, or from 0% to 100%")

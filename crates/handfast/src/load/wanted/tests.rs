@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use handfast_load::plan::{Body, Request, request};
+use handfast_load::plan::{Body, Request, Stage, request};
 
 use super::*;
 use crate::words::{Verb, Words};
@@ -68,7 +68,7 @@ fn every_option_is_in_the_plan() {
                 --source 127.1.0.0/30 --source 127.2.0.1";
     let plan = planned(line);
     assert_eq!(plan.work, Work::Exchange { send: 1024, receive: 2048, echo: false });
-    assert_eq!(plan.model, Model::Ramp { from: 100.0, to: 2000.0, arrivals: Arrivals::Fixed });
+    assert_eq!(plan.model, Model::ramp(100.0, 2000.0, Arrivals::Fixed));
     assert_eq!((plan.exchanges, plan.connections, plan.threads, plan.seed), (None, 9, 2, 5));
     assert_eq!((plan.duration, plan.timeout), (Duration::from_secs(3), Duration::from_secs(2)));
     assert_eq!((plan.close, plan.sources.len()), (Close::Reset, 5));
@@ -94,9 +94,14 @@ fn other_kinds_of_work() {
 
 #[test]
 fn a_rate_allows_more_in_flight() {
+    let stage = |from, to, share| Stage { from, to, share };
     let plan = planned("a:1 --rate 500");
-    assert_eq!(plan.model, Model::Open { rate: 500.0, arrivals: Arrivals::Poisson });
+    assert_eq!(plan.model, Model::open(500.0, Arrivals::Poisson));
     assert_eq!(plan.connections, IN_FLIGHT);
+    let plan = planned("a:1 --rate 0..500@30s,500@2m --arrivals fixed");
+    let stages = vec![stage(0.0, 500.0, 30.0), stage(500.0, 500.0, 120.0)];
+    assert_eq!(plan.model, Model::Open { stages, arrivals: Arrivals::Fixed });
+    assert_eq!(plan.duration, Duration::from_secs(150));
     let job = good("a:1 --find-max total.p99=50ms --step 2s --find-start 1k").job;
     let search = SearchSpec { from: 1000.0, ..SearchSpec::new("total.p99=50ms").expect("good") };
     assert_eq!((job.search, job.plan.duration), (Some(search), Duration::from_secs(2)));
@@ -166,6 +171,8 @@ fn what_does_not_go_together_is_refused() {
         ("a:1 --connections 0", "--connections: invalid number `0`"),
         ("a:1 --max total.p98", "--max: limit `total.p98`"),
         ("a:1 --find-max rate=1", "--find-max: limit `rate=1`: a search needs a latency or errors"),
+        ("a:1 --rate 5@1s,6@1s -d 3s", "--duration: does not go with a --rate whose stages have lengths"),
+        ("a:1 --rate 5@1s,6", "--rate: `5@1s,6` has a stage without a length"),
         ("a:1 --expect 404", "--expect: is for HTTP"),
         ("https://a/ --expect 2xx,9xx", "--expect: invalid status `9xx`, expected classes from 2xx"),
         ("a:1 -n 0", "--exchanges: invalid number of exchanges `0`"),
