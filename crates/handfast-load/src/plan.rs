@@ -2,7 +2,7 @@
 //! [`Plan`], which report and replay share ([`handfast_report::plan`]).
 
 pub use handfast_report::plan::{
-    Arrivals, Body, Close, ExpectedStatuses, Header, HttpVersion, Member, Model, Plan, Rates, Request, Stage, Target, Tls, Verify,
+    Arrivals, Body, Close, ExpectedStatuses, Header, HttpVersion, Member, Model, Plan, Rates, Request, Stage, Target, Think, Tls, Verify,
     WeightedName, Work,
 };
 

@@ -149,6 +149,11 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
             wrong.push("--rate must be more than 0 (a stage may be at 0, but not all of them)".into());
         }
     }
+    if let Some(think) = plan.think
+        && (plan.model != Model::Closed || think.least > think.most)
+    {
+        wrong.push("--think is for the closed model, from its shortest pause to its longest".into());
+    }
     let standing = matches!(plan.work, Work::Bulk { .. } | Work::Idle { .. });
     if standing && plan.model != Model::Closed {
         wrong.push(

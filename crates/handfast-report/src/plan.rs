@@ -11,12 +11,14 @@ mod expect;
 mod model;
 pub mod request;
 mod sentence;
+mod think;
 
 pub use model::{Arrivals, Model, Piece, Rates, Stage};
 pub use expect::{ExpectedStatuses, StatusError};
 pub use request::{Body, Header, Request};
 pub(crate) use sentence::rates;
 pub use sentence::{sentence, transaction};
+pub use think::Think;
 
 use handfast_text::units::counted as things;
 
@@ -32,6 +34,9 @@ pub struct Plan {
     pub work: Work,
     /// When transactions begin.
     pub model: Model,
+    /// Closed model: the pause between a transaction and the next one on its connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<Think>,
     /// What is offered in the handshake, and what is checked.
     pub tls: Tls,
     /// Clients of several kinds, each with a share of the connections; empty: all are as `tls` says.
@@ -238,6 +243,7 @@ impl Default for Plan {
             target: Target { host: "localhost".into(), port: 8443 },
             work: Work::Exchange { send: 4096, receive: 4096, echo: true },
             model: Model::Closed,
+            think: None,
             tls: Tls::default(),
             mix: Vec::new(),
             close: Close::Notify,

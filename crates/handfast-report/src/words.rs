@@ -161,10 +161,16 @@ fn model(report: &Report, plan: &Plan) -> String {
     let most = format!(", at most {connections} in flight");
     match &plan.model {
         Model::Closed => {
+            let after = plan.think.map_or_else(
+                || "when".to_owned(),
+                |think| format!("after a think time of {} when", think.sentence()),
+            );
             let each = match (RunKind::of(report), plan.exchanges) {
-                (RunKind::Transactions, Some(_)) => "each starts again when it has ended",
-                (RunKind::Transactions, None) => "each starts its next exchange when the last one has ended",
-                (RunKind::Bulk | RunKind::Idle, _) => "each stays open to the end",
+                (RunKind::Transactions, Some(_)) => format!("each starts again {after} it has ended"),
+                (RunKind::Transactions, None) => {
+                    format!("each starts its next exchange {after} the last one has ended")
+                }
+                (RunKind::Bulk | RunKind::Idle, _) => "each stays open to the end".to_owned(),
             };
             format!("closed: {connections} connections, {each}, for {seconds}")
         }

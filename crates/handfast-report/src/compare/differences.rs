@@ -140,13 +140,14 @@ fn facts(report: &Report, across_targets: bool) -> Facts {
 /// The facts of a plan, except those that should differ. Destructuring by field makes the compiler report a new one.
 fn of_plan(plan: &Plan) -> Vec<(Weight, &'static str, String)> {
     // The mix and the target are separate facts.
-    let Plan { target: _, work, model, tls, mix: _, close, connections, .. } = plan;
+    let Plan { target: _, work, model, think, tls, mix: _, close, connections, .. } = plan;
     let Plan { exchanges, duration, timeout, threads, sources: _, seed: _, .. } = plan;
     let mut same = vec![
         ("close", close.name().to_owned()),
         ("connections", connections.to_string()),
         ("exchanges", exchanges.map_or("unlimited".to_owned(), |number| number.to_string())),
     ];
+    same.extend(think.map(|think| ("think", think.sentence())));
     of_work(work, &mut same);
     of_model(model, &mut same);
     of_tls(tls, &mut same);

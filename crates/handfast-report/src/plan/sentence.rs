@@ -93,7 +93,10 @@ fn model(plan: &Plan) -> String {
         Arrivals::Poisson => "as customers come (Poisson)",
     };
     match &plan.model {
-        Model::Closed => format!("closed loop, {connections}"),
+        Model::Closed => {
+            let think = plan.think.map_or_else(String::new, |think| format!(", think time {}", think.sentence()));
+            format!("closed loop, {connections}{think}")
+        }
         Model::Open { arrivals, .. } => {
             format!("open model, {} offered {}, at most {connections}", rates(plan), spaced(arrivals))
         }

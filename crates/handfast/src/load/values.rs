@@ -5,7 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use handfast_load::plan::{Stage, Target};
+use handfast_load::plan::{Stage, Target, Think};
 use handfast_text::size::Spelling;
 
 mod error;
@@ -35,6 +35,17 @@ pub(crate) fn time(text: &str) -> Result<Duration, ValueError> {
         Ok(_) => Err(ValueError::TooLong(text.to_owned())),
         Err(error) => Err(ValueError::Time(error)),
     }
+}
+
+/// A pause, or one between two: `200ms`, `100ms..500ms`; the shortest may be 0.
+pub(crate) fn think(text: &str) -> Result<Think, ValueError> {
+    let (least, most) = text.split_once("..").unwrap_or((text, text));
+    let most = time(most)?;
+    let least = match handfast_text::duration::parse(least) {
+        Ok(Duration::ZERO) => Duration::ZERO,
+        _ => time(least)?,
+    };
+    if least > most { Err(ValueError::ThinkOrder(text.to_owned())) } else { Ok(Think { least, most }) }
 }
 
 /// Transactions a second: `500`, `2.5k`; above 0.

@@ -13,7 +13,7 @@ use handfast_load::fleet::{BusAddress, OnLost, Workers};
 use handfast_load::job::Job;
 use handfast_load::limits::{Bound, Direction};
 use handfast_load::outcome::Refusal;
-use handfast_load::plan::{Arrivals, Close, ExpectedStatuses, HttpVersion, Model, Target, Tls, Verify, Work, profile};
+use handfast_load::plan::{Arrivals, Close, ExpectedStatuses, HttpVersion, Model, Target, Think, Tls, Verify, Work, profile};
 use handfast_load::search::SearchSpec;
 
 use super::values::{self, Aim, ValueError};
@@ -124,6 +124,7 @@ pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> W
     let work = work(&words.work, &aim, mistakes);
     let exchanges = exchanges(&words.work, &work, mistakes);
     let (model, staged, search) = model(&words.model, &work, mistakes);
+    let think = think(&words.model, &work, mistakes);
     let sizes = sizes(&words.model, staged, mistakes);
     let (tls, mix) = clients::clients(&words.tls, &aim, &work, mistakes);
     let (close, sources) = close(&words.close, mistakes);
@@ -131,6 +132,7 @@ pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> W
         target: aim.target,
         work,
         model,
+        think,
         tls,
         mix,
         close,
@@ -316,6 +318,18 @@ fn exchanges(words: &WorkWords, work: &Work, mistakes: &mut Mistakes) -> Option<
     let wrong = |_| ValueError::Exchanges(text.clone());
     let read = |text: &str| values::number(text, 1, u64::from(u32::MAX)).map_err(wrong);
     mistakes.read("--exchanges", Some(text), read).and_then(|number| u32::try_from(number).ok())
+}
+
+/// The think time of the closed model.
+fn think(words: &ModelWords, work: &Work, mistakes: &mut Mistakes) -> Option<Think> {
+    let think = mistakes.read("--think", words.think.as_ref(), values::think)?;
+    mistakes.forbid(
+        "does not go with --rate or --find-max: the rate already says when transactions start",
+        &[("--think", words.rate.is_some() || words.find_max.is_some())],
+    );
+    let stand = matches!(work, Work::Bulk { .. } | Work::Idle { .. });
+    mistakes.forbid("is between transactions, and --bulk and --idle have none", &[("--think", stand)]);
+    Some(think)
 }
 
 /// The model, the duration that its stages make together, and the search.

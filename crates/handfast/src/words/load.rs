@@ -164,6 +164,10 @@ pub(crate) struct ModelWords {
     /// [default: poisson]
     #[arg(long, value_name = "KIND")]
     pub(crate) arrivals: Option<String>,
+    /// Pause between the end of a transaction and the next start on its connection, without --rate: 200ms, or 100ms..500ms
+    /// for random pauses between the two [default: none]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) think: Option<String>,
     /// Length of the measured part: 10s, 500ms, 1m30s [default: 10s]
     #[arg(short, long, value_name = "TIME")]
     pub(crate) duration: Option<String>,

@@ -1,4 +1,4 @@
-//! Transactions start when they were asked to: exactly the planned number of them, in stages.
+//! Transactions start when they were asked to: exactly the planned number of them, in stages, or after a pause of their client.
 
 use super::support::delays::{Manners, TlsServer};
 use super::support::load::{Ended, Load};
@@ -11,7 +11,10 @@ fn run(words: &str) -> Ended {
 
 /// Every transaction that was due, whatever became of it: on a busy machine the last ones may be due too late to start.
 fn due(ended: &Ended) -> u64 {
-    ["transactions", "failed", "unserved"].iter().map(|of| ended.count(&format!("/totals/{of}"))).sum()
+    let notes = ended.lines("/notes");
+    let late = notes.lines().find(|note| note.ends_with("due never started"));
+    let late = late.map_or(0, |note| note.split(' ').next().and_then(|number| number.parse().ok()).expect("a number"));
+    ended.count("/totals/transactions") + ended.count("/totals/failed") + late
 }
 
 #[test]
@@ -36,4 +39,18 @@ fn stages_have_their_rates_and_make_the_duration() {
     assert!(ended.output.replace(&[' ', '\n'][..], "").contains(&model.replace(' ', "")), "{}", ended.all());
     // As the plan is kept, so it is repeated.
     assert_eq!(ended.value("/manifest/job/plan/model/stages/stages/2/to").as_f64(), Some(300.0), "{}", ended.all());
+}
+
+#[test]
+fn clients_think_between_transactions() {
+    for words in ["-n unlimited", "-n 1", "-n unlimited --think 150ms..300ms"] {
+        let words = if words.contains("--think") { words.to_owned() } else { format!("{words} --think 150ms") };
+        let server = TlsServer::start(Manners::default());
+        let load = Load::at(server.address).with("-c 2 -d 1s --threads 1").with(&words);
+        let ended = load.run_well();
+        let all = ended.count("/totals/transactions");
+        // One at the start, and one after each pause: more do not fit into a second.
+        assert!((2..=2 * 7).contains(&all), "{words}: {all}\n{}", ended.all());
+        assert!(ended.output.contains("think time"), "{words}\n{}", ended.all());
+    }
 }

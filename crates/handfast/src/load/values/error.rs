@@ -19,6 +19,7 @@ pub(crate) enum ValueError {
     ZeroRates(String),
     StageWithoutLength(String),
     TooManyStages(usize),
+    ThinkOrder(String),
     TooFast(String),
     Share(String),
     Number { text: String, least: u64, most: u64 },
@@ -54,6 +55,9 @@ impl fmt::Display for ValueError {
             }
             Self::StageWithoutLength(text) => {
                 write!(f, "`{text}` has a stage without a length, expected one for each, such as 0..500@30s,500@2m")
+            }
+            Self::ThinkOrder(text) => {
+                write!(f, "invalid think time `{text}`, expected the shorter time first, such as 100ms..500ms")
             }
             Self::TooManyStages(count) => write!(f, "{count} stages, expected at most {STAGES}"),
             Self::TooFast(text) => write!(f, "`{text}` is more than {FASTEST} a second"),

@@ -48,6 +48,17 @@ fn rates_and_ramps() {
 }
 
 #[test]
+fn think_times() {
+    let ms = Duration::from_millis;
+    assert_eq!(think("200ms"), Ok(Think { least: ms(200), most: ms(200) }));
+    assert_eq!(think("100ms..0.5s"), Ok(Think { least: ms(100), most: ms(500) }));
+    assert_eq!(think("0s..1s"), Ok(Think { least: ms(0), most: ms(1000) }));
+    for text in ["", "0s", "200", "..1s", "1s..", "5s..1s", "0s..0s", "1s..2s..3s", "1s..200h"] {
+        assert!(think(text).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn stages_have_lengths() {
     let stage = |from, to, share| Stage { from, to, share };
     let read = rates("0..500@30s, 500@2m,0@500ms,1k..0@1m30s").expect("four stages");
