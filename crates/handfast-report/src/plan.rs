@@ -70,6 +70,9 @@ pub struct Target {
     pub host: String,
     /// TCP port.
     pub port: u16,
+    /// Whether it speaks HTTP without TLS; `tls` of the plan has no meaning then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plain: bool,
 }
 
 /// One kind of client.
@@ -236,11 +239,18 @@ impl Close {
     }
 }
 
+impl Target {
+    /// The scheme of its URLs.
+    pub const fn scheme(&self) -> &'static str {
+        if self.plain { "http" } else { "https" }
+    }
+}
+
 impl Default for Plan {
     /// The standard transaction against a local target for ten seconds.
     fn default() -> Self {
         Self {
-            target: Target { host: "localhost".into(), port: 8443 },
+            target: Target { host: "localhost".into(), port: 8443, plain: false },
             work: Work::Exchange { send: 4096, receive: 4096, echo: true },
             model: Model::Closed,
             think: None,

@@ -129,6 +129,21 @@ pub(crate) fn done(report: &Report) -> Vec<(&'static str, String)> {
     let work = plan.map_or_else(|| report.work.clone(), plan::transaction);
     let mut facts = vec![("target", target(report, plan)), ("work", work)];
     facts.extend(plan.map(|plan| ("model", model(report, plan))));
+    match is_plain(report) {
+        true => facts.push(("TLS", "none: the target is plain HTTP".to_owned())),
+        false => tls(report, plan, &mut facts),
+    }
+    facts.extend(plan.map(|plan| ("close", plan.close.sentence().to_owned())));
+    facts.push(("load from", machines(report)));
+    facts
+}
+
+/// Whether the target was plain HTTP, so that there were no handshakes.
+pub(crate) fn is_plain(report: &Report) -> bool {
+    report.plan().is_some_and(|plan| plan.target.plain)
+}
+
+fn tls(report: &Report, plan: Option<&Plan>, facts: &mut Vec<(&'static str, String)>) {
     facts.push(("TLS", agreed(report)));
     let said = Some(report.mix.offered.clone()).filter(|said| !said.is_empty());
     facts.extend(said.or_else(|| plan.map(|plan| plan.tls.sentence())).map(|offered| ("offered", offered)));
@@ -136,16 +151,13 @@ pub(crate) fn done(report: &Report) -> Vec<(&'static str, String)> {
         facts.push(("certificate", report.mix.verification.clone()));
     }
     facts.push(("resumption", resumption(report, plan)));
-    facts.extend(plan.map(|plan| ("close", plan.close.sentence().to_owned())));
-    facts.push(("load from", machines(report)));
-    facts
 }
 
 fn target(report: &Report, plan: Option<&Plan>) -> String {
     let addresses = report.manifest.addresses.join(", ");
     match plan.map(|plan| &plan.target) {
-        Some(Target { host, port }) if addresses.is_empty() => format!("{host} port {port}"),
-        Some(Target { host, port }) => format!("{host} port {port}, dialled as {addresses}"),
+        Some(Target { host, port, .. }) if addresses.is_empty() => format!("{host} port {port}"),
+        Some(Target { host, port, .. }) => format!("{host} port {port}, dialled as {addresses}"),
         None if addresses.is_empty() => "not recorded".into(),
         None => addresses,
     }

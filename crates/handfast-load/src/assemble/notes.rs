@@ -78,7 +78,7 @@ fn limits(outcome: &Outcome, job: &Job) -> Option<String> {
 
 fn tls(outcome: &Outcome, notes: &mut Vec<String>) {
     let (tally, plan) = (&outcome.totals.tally, &outcome.plan.tls);
-    if plan.verify == Verify::Off {
+    if plan.verify == Verify::Off && !outcome.plan.target.plain {
         notes.push(
             "verification was off: the target may be anyone, and a client that verifies spends more CPU than this one"
                 .into(),

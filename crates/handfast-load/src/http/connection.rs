@@ -107,7 +107,9 @@ impl Connection {
         target: Target,
     ) -> Result<Self, StepFailure> {
         let Connected { wire, flight, unasked, .. } = connect(bench, caller, &[]).await?;
-        check_protocol(&wire, target.version)?;
+        if !bench.plan.target.plain {
+            check_protocol(&wire, target.version)?;
+        }
         let mut leg = wire.into_leg();
         leg.keep(flight.filled());
         leg.hold(WITH_THE_FIRST_REQUEST);
@@ -348,7 +350,7 @@ fn is_malformed(error: &hyper::Error) -> bool {
     source.is_some_and(|source| matches!(source.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData))
 }
 
-/// **Source**: RFC 9113 §3.3: HTTP/2 over TLS is agreed on by ALPN.
+/// **Source**: RFC 9113 §3.3: HTTP/2 over TLS is agreed on by ALPN. Without TLS it begins with prior knowledge.
 fn check_protocol(wire: &Wire, version: HttpVersion) -> Result<(), StepFailure> {
     let agreed = wire.session().agreed().alpn;
     match (version, agreed.as_deref()) {

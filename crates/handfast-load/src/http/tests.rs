@@ -182,18 +182,24 @@ struct Target {
 
 impl Target {
     fn new(alpn: &'static str, deed: Deed) -> Self {
+        let server = tls(alpn);
+        Self::serving(move |socket| Tls::accept(socket, &server).and_then(deed))
+    }
+
+    /// Without TLS.
+    fn serving(deed: impl Fn(TcpStream) -> Option<()> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("it is bound");
         let stopping = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopping);
+        let deed = Arc::new(deed);
         let accept = move || {
-            let server = Arc::new(tls(alpn));
             while let Ok((socket, _)) = listener.accept() {
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
-                let server = Arc::clone(&server);
-                let serve = move || Tls::accept(socket, &server).and_then(deed).unwrap_or_default();
+                let deed = Arc::clone(&deed);
+                let serve = move || deed(socket).unwrap_or_default();
                 Builder::new().name("target-connection".into()).spawn(serve).expect("a thread");
             }
         };
@@ -216,7 +222,7 @@ fn plan(target: &Target, version: HttpVersion, streams: u32, exchanges: Option<u
     let requests = vec![plan::Request { path: "/a?b".into(), ..plan::Request::default() }];
     let work = Work::Http { version, authority: "localhost".into(), requests, streams, expect: plan::ExpectedStatuses::default() };
     Plan {
-        target: plan::Target { host: "127.0.0.1".into(), port: target.address.port() },
+        target: plan::Target { host: "127.0.0.1".into(), port: target.address.port(), plain: false },
         work,
         connections: 2,
         exchanges,
@@ -351,6 +357,71 @@ fn a_status_of_an_error_is_one_and_the_connection_lives_on() {
     assert_eq!(causes(&totals), [("exchange", "http-status")]);
     assert!(tally.http_status[4] > 2 && tally.http_status[1] == 2, "{tally:?}");
     assert_eq!((tally.connections, tally.failed), (2, tally.http_status[4]));
+}
+
+/// HTTP/1.1 and, for a client that begins with its preface, HTTP/2; without TLS.
+fn plain(mut socket: TcpStream) -> Option<()> {
+    let mut first = [0; 24];
+    socket.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    socket.read_exact(&mut first).ok()?;
+    if first.starts_with(b"GET /a?b HTTP/1.1\r\n") {
+        let mut head = first.to_vec();
+        loop {
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                socket.read_exact(&mut byte).ok()?;
+                head.push(byte[0]);
+            }
+            head.clear();
+            socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").ok()?;
+        }
+    }
+    assert_eq!(&first, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    socket.write_all(&[0, 0, 0, SETTINGS, 0, 0, 0, 0, 0]).ok()?;
+    loop {
+        let mut head = [0; 9];
+        socket.read_exact(&mut head).ok()?;
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        socket.read_exact(&mut payload).ok()?;
+        match (head[3], head[4]) {
+            (HEADERS, _) => {
+                let answer = [&[0, 0, 1, HEADERS, 5], &head[5..], OK].concat();
+                socket.write_all(&answer).ok()?;
+            }
+            (SETTINGS, 0) => socket.write_all(&[0, 0, 0, SETTINGS, 1, 0, 0, 0, 0]).ok()?,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn http_without_tls_has_no_handshake() {
+    let target = Target::serving(plain);
+    for version in [HttpVersion::Http11, HttpVersion::Http2] {
+        for (exchanges, close) in
+            [(Some(1), plan::Close::Fin), (None, plan::Close::Fin), (None, plan::Close::Reset), (Some(2), plan::Close::Notify)]
+        {
+            let mut plan = Plan { close, ..plan(&target, version, 1, exchanges) };
+            plan.target.plain = true;
+            let totals = run(&plan).expect("it runs");
+            let tally = &totals.tally;
+            assert_eq!(causes(&totals), [], "{:?}", totals.failures);
+            assert!(tally.transactions > 2 && tally.http_status == [0, tally.exchanges, 0, 0, 0], "{tally:?}");
+            assert!(tally.sent > 0 && tally.received > 0, "{tally:?}");
+            assert_eq!(tally.full + tally.resumed, 0);
+            assert!(!totals.series.contains_key(&Series::Handshake), "{:?}", totals.series.keys());
+            assert!(totals.series[&Series::Connect].count() >= 1);
+        }
+    }
+}
+
+#[test]
+fn plain_http_to_a_port_with_tls_is_named() {
+    let target = Target::new("http/1.1", hello_http1);
+    let mut plan = Plan { timeout: Duration::from_millis(200), ..plan(&target, HttpVersion::Http11, 1, None) };
+    plan.target.plain = true;
+    let refusal = run(&plan).expect_err("it waits for a hello");
+    assert!(refusal.to_string().contains("if this port serves TLS, the target is https://"), "{refusal}");
 }
 
 #[test]

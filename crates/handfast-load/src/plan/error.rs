@@ -40,7 +40,7 @@ pub enum PlanError {
         /// The URL.
         url: String,
         /// What this run connects to.
-        authority: String,
+        origin: String,
     },
     /// A weight that is no number from 1 to 1,000,000.
     Weight(String),
@@ -115,10 +115,10 @@ impl fmt::Display for PlanError {
             Self::PathLetters(text) => {
                 write!(f, "`{text}` has spaces or letters beyond ASCII, expected them as %XX")
             }
-            Self::OtherTarget { url, authority } => {
+            Self::OtherTarget { url, origin } => {
                 write!(
                     f,
-                    "`{url}` is not on https://{authority}: one run has one target; start a run for each"
+                    "`{url}` is not on {origin}: one run has one target; start a run for each"
                 )
             }
             Self::Weight(text) => write!(f, "invalid weight `{text}`, expected 1 to 1000000"),

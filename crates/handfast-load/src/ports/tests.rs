@@ -16,7 +16,7 @@ fn address(text: &str) -> IpAddr {
 
 /// The standard plan against another machine.
 fn standard() -> Plan {
-    Plan { target: Target { host: "far.example".into(), port: 443 }, ..Plan::default() }
+    Plan { target: Target { host: "far.example".into(), port: 443, plain: false }, ..Plan::default() }
 }
 
 fn far(plan: &Plan, reuse: &str) -> Ports {

@@ -271,12 +271,19 @@ impl<'o> View<'o> {
         Some((all - gone.sum::<f64>()).max(0.0))
     }
 
+    /// Connections that stood: those with a handshake, or with plain HTTP all that were connected.
+    pub(crate) fn stood(&self) -> u64 {
+        match self.plan.target.plain {
+            true => self.totals.series.get(&Series::Connect).map_or(0, Histogram::count),
+            false => self.totals.tally.full + self.totals.tally.resumed,
+        }
+    }
+
     /// Connections that could not be closed as the plan says, as a share of those that stood, and what failed most.
     pub(crate) fn badly_closed(&self) -> Option<(f64, &'o Failures)> {
         let failures = || self.totals.failures.iter().filter(|failures| failures.step == Step::Close);
         let failed: u64 = failures().map(|failures| failures.count).sum();
-        let stood = self.totals.tally.full + self.totals.tally.resumed;
-        let share = (failed as f64 / stood.max(1) as f64).min(1.0);
+        let share = (failed as f64 / self.stood().max(1) as f64).min(1.0);
         Some((share, failures().max_by_key(|failures| failures.count)?))
     }
 

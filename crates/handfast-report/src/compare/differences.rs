@@ -139,8 +139,8 @@ fn facts(report: &Report, across_targets: bool) -> Facts {
 
 /// The facts of a plan, except those that should differ. Destructuring by field makes the compiler report a new one.
 fn of_plan(plan: &Plan) -> Vec<(Weight, &'static str, String)> {
-    // The mix and the target are separate facts.
-    let Plan { target: _, work, model, think, tls, mix: _, close, connections, .. } = plan;
+    // The mix and the target's address are separate facts.
+    let Plan { target, work, model, think, tls, mix: _, close, connections, .. } = plan;
     let Plan { exchanges, duration, timeout, threads, sources: _, seed: _, .. } = plan;
     let mut same = vec![
         ("close", close.name().to_owned()),
@@ -150,7 +150,10 @@ fn of_plan(plan: &Plan) -> Vec<(Weight, &'static str, String)> {
     same.extend(think.map(|think| ("think", think.sentence())));
     of_work(work, &mut same);
     of_model(model, &mut same);
-    of_tls(tls, &mut same);
+    match target.plain {
+        true => same.push(("tls", "none".to_owned())),
+        false => of_tls(tls, &mut same),
+    }
     let circumstances = [
         ("duration", format!("{} s", duration.as_secs_f64())),
         ("timeout", format!("{} s", timeout.as_secs_f64())),

@@ -26,7 +26,8 @@ fn steps(plan: &Plan) -> String {
     let work = work(&plan.work);
     let handshake =
         if plan.wanted_resumed() > 0.0 { "TLS handshake (resumed where wanted)" } else { "TLS handshake" };
-    let begin = format!("connect, {handshake}");
+    let begin =
+        if plan.target.plain { "connect".to_owned() } else { format!("connect, {handshake}") };
     match (&plan.work, plan.exchanges) {
         (Work::Handshake, _) => format!("{begin}, close"),
         (Work::Bulk { .. } | Work::Idle { .. }, _) => format!("{begin}, {work}, close"),

@@ -181,12 +181,10 @@ fn after_scheme<'t>(text: &'t str, scheme: &str) -> Option<&'t str> {
     found.eq_ignore_ascii_case(scheme).then_some(rest)
 }
 
-/// `HOST:PORT`, `[::1]:443`, `https://host[:port]/path`.
+/// `HOST:PORT`, `[::1]:443`, `https://host[:port]/path`, or without TLS `http://host[:port]/path`.
 pub(crate) fn aim(text: &str) -> Result<Aim, ValueError> {
-    if after_scheme(text, "http").is_some() {
-        return Err(ValueError::WithoutTls(text.to_owned()));
-    }
-    if let Some(rest) = after_scheme(text, "https") {
+    let plain = after_scheme(text, "http");
+    if let Some(rest) = plain.or_else(|| after_scheme(text, "https")) {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         let path = path.split('#').next().unwrap_or("");
@@ -197,7 +195,9 @@ pub(crate) fn aim(text: &str) -> Result<Aim, ValueError> {
         if authority.contains('@') {
             return Err(ValueError::User(text.to_owned()));
         }
-        let target = endpoint(authority, Some(443)).ok_or_else(|| ValueError::Url(text.to_owned()))?;
+        let port = if plain.is_some() { 80 } else { 443 };
+        let target = endpoint(authority, Some(port)).ok_or_else(|| ValueError::Url(text.to_owned()))?;
+        let target = Target { plain: plain.is_some(), ..target };
         return Ok(Aim { target, http: Some((authority.to_owned(), path)) });
     }
     let target = endpoint(text, None).ok_or_else(|| match endpoint(text, Some(443)) {
@@ -226,7 +226,7 @@ fn endpoint(text: &str, default_port: Option<u16>) -> Option<Target> {
     };
     let allowed = |c: char| c.is_ascii_alphanumeric() || ".-_:".contains(c);
     let good = !host.is_empty() && host.len() <= 253 && host.chars().all(allowed);
-    good.then(|| Target { host: host.to_owned(), port })
+    good.then(|| Target { host: host.to_owned(), port, plain: false })
 }
 
 #[cfg(test)]

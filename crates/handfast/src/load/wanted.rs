@@ -118,7 +118,7 @@ pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> W
     let aim = mistakes.read("target", target, values::aim);
     // Continues with a harmless value, so that other mistakes are reported too.
     let aim = aim.unwrap_or_else(|| Aim {
-        target: Target { host: "localhost".into(), port: 443 },
+        target: Target { host: "localhost".into(), port: 443, plain: false },
         http: target.filter(|target| target.starts_with("http")).map(|_| (String::new(), String::new())),
     });
     let work = work(&words.work, &aim, mistakes);
@@ -126,8 +126,14 @@ pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> W
     let (model, staged, search) = model(&words.model, &work, mistakes);
     let think = think(&words.model, &work, mistakes);
     let sizes = sizes(&words.model, staged, mistakes);
-    let (tls, mix) = clients::clients(&words.tls, &aim, &work, mistakes);
-    let (close, sources) = close(&words.close, mistakes);
+    let (tls, mix) = match aim.target.plain {
+        true => {
+            clients::forbid(&words.tls, mistakes);
+            (Tls::default(), Vec::new())
+        }
+        false => clients::clients(&words.tls, &aim, &work, mistakes),
+    };
+    let (close, sources) = close(&words.close, aim.target.plain, mistakes);
     let plan = Plan {
         target: aim.target,
         work,
@@ -210,10 +216,10 @@ fn work(words: &WorkWords, aim: &Aim, mistakes: &mut Mistakes) -> Work {
     ];
     if let Some((authority, path)) = &aim.http {
         mistakes.forbid(
-            "does not go with an https:// target, expected HOST:PORT",
+            "does not go with a target that is a URL, expected HOST:PORT",
             &[bytes.as_slice(), &kinds].concat(),
         );
-        return http(words, authority.clone(), path.clone(), mistakes);
+        return http(words, (aim.target.scheme(), authority), path.clone(), mistakes);
     }
     let pages = [
         ("--http", words.http.is_some()),
@@ -285,7 +291,12 @@ fn echo(words: &WorkWords, equal: bool, mistakes: &mut Mistakes) -> bool {
     }
 }
 
-fn http(words: &WorkWords, authority: String, path: String, mistakes: &mut Mistakes) -> Work {
+fn http(
+    words: &WorkWords,
+    (scheme, authority): (&str, &String),
+    path: String,
+    mistakes: &mut Mistakes,
+) -> Work {
     let version = match words.http.as_deref() {
         None | Some("1.1" | "1") => HttpVersion::Http11,
         Some("2") => HttpVersion::Http2,
@@ -303,7 +314,8 @@ fn http(words: &WorkWords, authority: String, path: String, mistakes: &mut Mista
         );
     }
     let streams = streams.and_then(|streams| u32::try_from(streams).ok()).unwrap_or(1);
-    let requests = requests::requests(words, &authority, path, mistakes);
+    let requests = requests::requests(words, &format!("{scheme}://{authority}"), path, mistakes);
+    let authority = authority.clone();
     let expect = mistakes.read("--expect", words.expect.as_ref(), ExpectedStatuses::parse).unwrap_or_default();
     Work::Http { version, authority, requests, streams, expect }
 }
@@ -496,10 +508,15 @@ fn client_certificate(words: &TlsWords, mistakes: &mut Mistakes) -> Option<(Path
     }
 }
 
-fn close(words: &CloseWords, mistakes: &mut Mistakes) -> (Close, Vec<IpAddr>) {
+fn close(words: &CloseWords, plain: bool, mistakes: &mut Mistakes) -> (Close, Vec<IpAddr>) {
     let ways = [Close::Notify, Close::Fin, Close::Reset, Close::Server];
     let close = match words.close.as_deref() {
+        None if plain => Close::Fin,
         None => Close::Notify,
+        Some("notify") if plain => {
+            mistakes.note("--close", "notify needs TLS, and http:// has none, expected fin, reset or server");
+            Close::Fin
+        }
         Some(name) => ways.into_iter().find(|way| way.name() == name).unwrap_or_else(|| {
             let what = format!("invalid way to close `{name}`, expected notify, fin, reset or server");
             mistakes.note("--close", what);

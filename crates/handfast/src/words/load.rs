@@ -72,7 +72,7 @@ pub(crate) fn against_replay(command: &Command, matches: &ArgMatches) -> Vec<Str
 /// `handfast load`.
 #[derive(Args, Debug, Default)]
 pub(crate) struct LoadWords {
-    /// HOST:PORT for TLS alone, or https://HOST[:PORT]/PATH for HTTP requests
+    /// HOST:PORT for TLS alone, https://HOST[:PORT]/PATH for HTTP requests, or http://HOST[:PORT]/PATH for HTTP without TLS
     ///
     /// `doctor` instead of a target checks the bus given with --workers, and reports what is wrong with it.
     #[arg(value_name = "TARGET", required_unless_present_any = ["replay", "kubernetes_job"])]
@@ -122,7 +122,7 @@ pub(crate) struct WorkWords {
     /// Open --connections, then keep them open without traffic until the run ends
     #[arg(long)]
     pub(crate) idle: bool,
-    /// HTTP version of an https:// target: 1.1 or 2 [default: 1.1]
+    /// HTTP version of a target that is a URL: 1.1 or 2 [default: 1.1]
     #[arg(long, value_name = "VERSION")]
     pub(crate) http: Option<String>,
     /// HTTP/2: requests in flight on one connection [default: 1]
@@ -249,7 +249,7 @@ pub(crate) struct TlsWords {
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Close")]
 pub(crate) struct CloseWords {
-    /// Which side ends a connection: notify (the generator, with close_notify and FIN), fin (the generator, with FIN only), reset (the generator, with a reset: no TIME_WAIT), server (the target) [default: notify]
+    /// Which side ends a connection: notify (the generator, with close_notify and FIN), fin (the generator, with FIN only), reset (the generator, with a reset: no TIME_WAIT), server (the target) [default: notify; with http://: fin]
     #[arg(long, value_name = "HOW")]
     pub(crate) close: Option<String>,
     /// Address to connect from; 127.1.0.0/24 means each of its addresses in turn, each with its own ports (may be

@@ -27,7 +27,6 @@ pub(crate) enum ValueError {
     EmptyPlace(String),
     Source(String),
     LargeBlock { text: String, longest: u32 },
-    WithoutTls(String),
     PathLetters(String),
     User(String),
     Url(String),
@@ -80,7 +79,6 @@ impl fmt::Display for ValueError {
             Self::LargeBlock { text, longest } => {
                 write!(f, "`{text}` has more than {SOURCES} addresses, expected a /{longest} or less")
             }
-            Self::WithoutTls(text) => write!(f, "`{text}` is without TLS, expected https:// or HOST:PORT"),
             Self::PathLetters(text) => {
                 write!(f, "`{text}` has spaces or letters beyond ASCII in its path, expected them as %XX")
             }

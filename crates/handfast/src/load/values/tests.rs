@@ -115,7 +115,7 @@ fn one_address_or_a_block() {
 
 #[test]
 fn targets() {
-    let plain = |host: &str, port| Ok(Aim { target: Target { host: host.into(), port }, http: None });
+    let plain = |host: &str, port| Ok(Aim { target: Target { host: host.into(), port, plain: false }, http: None });
     assert_eq!(aim("localhost:8443"), plain("localhost", 8443));
     assert_eq!(aim("[::1]:443"), plain("::1", 443));
     assert_eq!(aim("127.0.0.1:1"), plain("127.0.0.1", 1));
@@ -126,9 +126,9 @@ fn targets() {
     assert_eq!(http("https://a.example"), page("a.example", 443, "a.example", "/"));
     assert_eq!(http("https://a.example:8443/x?y=1#z"), page("a.example", 8443, "a.example:8443", "/x?y=1"));
     assert_eq!(http("HTTPS://a.example/X"), page("a.example", 443, "a.example", "/X"));
-    assert!(
-        aim("HTTP://a.example/").is_err_and(|why| why == ValueError::WithoutTls("HTTP://a.example/".into()))
-    );
+    assert_eq!(http("HTTP://a.example/"), page("a.example", 80, "a.example", "/"));
+    assert!(aim("http://a.example:8080/").is_ok_and(|aim| aim.target.plain && aim.target.port == 8080));
+    assert!(aim("https://a.example/").is_ok_and(|aim| !aim.target.plain));
     assert_eq!(http("https://[::1]:8443?q"), page("::1", 8443, "[::1]:8443", "/?q"));
     for text in
         ["", ":443", "a:", "a:0", "a:65536", "::1:443", "[::1]", "[::1]443", "[a]:443", "a b:443", "a:443/x"]
@@ -141,7 +141,8 @@ fn targets() {
         "https://u@a/",
         "https://a/\u{e4}",
         "https://a/ b",
-        "http://a/",
+        "http://",
+        "http://a:0/",
         "ftp://a/",
     ] {
         assert!(aim(text).is_err(), "{text}");

@@ -21,7 +21,7 @@ const LONGEST: u64 = 1 << 20;
 /// Every request that is to be sent, in turn by their weights.
 pub(super) fn requests(
     words: &WorkWords,
-    authority: &str,
+    origin: &str,
     path: String,
     mistakes: &mut Mistakes,
 ) -> Vec<Request> {
@@ -36,13 +36,13 @@ pub(super) fn requests(
     }
     if base.path != "/" {
         mistakes
-            .note("target", format!("`{}` has a path, expected https://HOST:PORT/ with --url", base.path));
+            .note("target", format!("`{}` has a path, expected a URL without one with --url", base.path));
     }
     let mut all = Vec::new();
     for url in &words.url {
         let read = match url.strip_prefix('@') {
-            Some(file) => from_file(file, |text| request::parse_file(text, &base, authority)),
-            None => one(request::parse(url, &base, authority)),
+            Some(file) => from_file(file, |text| request::parse_file(text, &base, origin)),
+            None => one(request::parse(url, &base, origin)),
         };
         all.extend(mistakes.read_all(&place("--url", url), read));
     }

@@ -61,6 +61,25 @@ fn a_page_is_http() {
 }
 
 #[test]
+fn plain_http_has_no_tls() {
+    let plan = planned("http://a.example:8080/x --http 2");
+    assert!(plan.target.plain && plan.target.port == 8080 && plan.close == Close::Fin);
+    let options = "--tls 1.3 --suites x --groups x --sni b --alpn x --client-certificate c --client-key k --verify --ca f \
+                   --resume 1 --early-data --profile browser --mix share=1";
+    let found = wrong(&format!("http://a/ {options} --close notify"));
+    assert_eq!(found.len(), 14, "{found:?}");
+    let (last, all) = found.split_last().expect("there are some");
+    assert!(last.starts_with("--close: notify needs TLS"), "{last}");
+    for (option, said) in options.split_whitespace().filter(|word| word.starts_with("--")).zip(all) {
+        assert!(said.starts_with(&format!("{option}: is about TLS, and an http:// target has none")), "{said}");
+    }
+    let text = serde_json::to_string(&plan).expect("a plan");
+    assert_eq!(serde_json::from_str::<Plan>(&text).expect("a plan"), plan);
+    assert!(refused(&["http://a/", "--url", "https://a/b"]).contains("is not on http://a: one run has one target"));
+    assert_eq!(asked(&["http://a/", "--url", "http://A:80/b"])[0].path, "/b");
+}
+
+#[test]
 fn every_option_is_in_the_plan() {
     let line = "a:1 --send 1k --receive 2k -n unlimited -c 9 -r 100..2k --arrivals fixed -d 3s --timeout 2s --threads 2 \
                 --seed 5 --tls 1.3 --suites TLS_AES_256_GCM_SHA384 --groups X25519MLKEM768,X25519 --sni b --alpn x,y \
@@ -150,8 +169,8 @@ fn what_does_not_go_together_is_refused() {
         ("a:1 --send 0", "--send, --receive: nothing to exchange"),
         ("a:1 --bulk sideways", "invalid direction `sideways`"),
         ("a:1 --http 2", "--http: is for HTTP"),
-        ("https://a/ --send 1", "--send: does not go with an https:// target"),
-        ("https://a/ --handshake-only", "--handshake-only: does not go with an https:// target"),
+        ("https://a/ --send 1", "--send: does not go with a target that is a URL"),
+        ("https://a/ --handshake-only", "--handshake-only: does not go with a target that is a URL"),
         ("https://a/ --streams 2", "expected --http 2 with it"),
         ("a:1 --reply echo --receive 1", "--reply: echo needs"),
         ("a:1 --find-max total.p99=1s --rate 5", "--rate: does not go with --find-max"),
