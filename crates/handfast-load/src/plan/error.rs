@@ -152,8 +152,7 @@ impl fmt::Display for PlanError {
                 write!(f, "invalid server name `{text}`, expected one such as www.example.org")
             }
             Self::Profile(name) => {
-                let names: Vec<&str> = profile::ALL.iter().map(|profile| profile.name).collect();
-                write!(f, "unknown profile `{name}`, expected one of {}", names.join(", "))
+                write!(f, "unknown profile `{name}`, expected one of {}", profile::NAMES.join(", "))
             }
         }
     }

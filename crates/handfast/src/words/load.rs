@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
+use super::choices;
+
 /// The end of `handfast load --help`.
 pub(crate) const AFTER_HELP: &str = "\
 Exit codes:
@@ -108,7 +110,7 @@ pub(crate) struct WorkWords {
     pub(crate) receive: Option<String>,
     /// Whether the answer must equal the sent bytes (echo), or may be any bytes of that length (any)
     /// [default: echo when --send and --receive are equal]
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", value_parser = choices::REPLIES, hide_possible_values = true)]
     pub(crate) reply: Option<String>,
     /// Exchanges on one connection before it is closed: a number, or unlimited [default: 1; HTTP: unlimited]
     #[arg(short = 'n', long, value_name = "N")]
@@ -117,13 +119,13 @@ pub(crate) struct WorkWords {
     #[arg(long)]
     pub(crate) handshake_only: bool,
     /// Transfer bytes without a pause until the run ends: send, receive or both
-    #[arg(long, value_name = "WAY")]
+    #[arg(long, value_name = "WAY", value_parser = choices::DIRECTIONS, hide_possible_values = true)]
     pub(crate) bulk: Option<String>,
     /// Open --connections, then keep them open without traffic until the run ends
     #[arg(long)]
     pub(crate) idle: bool,
     /// HTTP version of a target that is a URL: 1.1 or 2 [default: 1.1]
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", value_parser = choices::HTTP_VERSIONS, hide_possible_values = true)]
     pub(crate) http: Option<String>,
     /// HTTP/2: requests in flight on one connection [default: 1]
     #[arg(long, value_name = "N")]
@@ -162,7 +164,7 @@ pub(crate) struct ModelWords {
     pub(crate) rate: Option<String>,
     /// Spacing of starts at a --rate: poisson (independent, like real clients) or fixed (even)
     /// [default: poisson]
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", value_parser = choices::ARRIVALS, hide_possible_values = true)]
     pub(crate) arrivals: Option<String>,
     /// Pause between the end of a transaction and the next start on its connection, without --rate: 200ms, or 100ms..500ms
     /// for random pauses between the two [default: none]
@@ -236,7 +238,7 @@ pub(crate) struct TlsWords {
     pub(crate) early_data: bool,
     /// Offer the TLS parameters of such clients, unless other options set them: browser (hybrid post-quantum key share), classic
     /// (X25519), small (one group, one suite), tls12. Versions, groups and size are imitated, the fingerprint is not
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = choices::PROFILES, hide_possible_values = true)]
     pub(crate) profile: Option<String>,
     /// One kind of client of several, with its share of the connections: 'share=30 name=old tls=1.2 resume=0', or @FILE
     /// with one on each line (may be repeated). Also profile, suites, groups, sni, alpn, client-certificate, client-key;
@@ -250,7 +252,7 @@ pub(crate) struct TlsWords {
 #[command(next_help_heading = "Close")]
 pub(crate) struct CloseWords {
     /// Which side ends a connection: notify (the generator, with close_notify and FIN), fin (the generator, with FIN only), reset (the generator, with a reset: no TIME_WAIT), server (the target) [default: notify; with http://: fin]
-    #[arg(long, value_name = "HOW")]
+    #[arg(long, value_name = "HOW", value_parser = choices::CLOSES, hide_possible_values = true)]
     pub(crate) close: Option<String>,
     /// Address to connect from; 127.1.0.0/24 means each of its addresses in turn, each with its own ports (may be
     /// repeated) [default: the kernel chooses]
@@ -271,7 +273,7 @@ pub(crate) struct MachineWords {
     #[command(flatten)]
     pub(crate) bus: BusWords,
     /// When a worker is lost: fail (end the run) or continue (with the others, and report the loss) [default: fail]
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", value_parser = choices::ON_WORKER_LOST, hide_possible_values = true)]
     pub(crate) on_worker_lost: Option<String>,
     /// Count the CPU time of this process of the server and its children (same machine)
     #[arg(long, value_name = "PID")]
