@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::limits::{Bound, Direction, LimitError, LimitFault};
+use crate::limits::{Bound, Direction, LimitError};
 use crate::model::{Report, SearchStep, VerdictWord};
 use crate::plan::{Arrivals, Model, Plan};
 
@@ -60,7 +60,7 @@ impl SearchSpec {
     pub fn new(bound: &str) -> Result<Self, LimitError> {
         let bound = Bound::parse(bound, Direction::Max)?;
         if !bound.is_latency() && !bound.is_errors() {
-            return Err(bound.wrong(LimitFault::NotSearchable));
+            return Err(LimitError::NotSearchable(bound.written().to_owned()));
         }
         Ok(Self { bound, from: 100.0, precision: 0.05, repeats: 3 })
     }
