@@ -10,6 +10,7 @@ use handfast_tls::client::{ClientSettings, Identity, Verification};
 use crate::outcome::Refusal;
 use crate::plan::mix::{MOST_MEMBERS, MOST_NAMES};
 use crate::plan::request::MOST_REQUESTS;
+use crate::plan::take;
 use crate::plan::{HttpVersion, Model, Plan, Stage, Tls, Verify, Work};
 
 /// Resolves the target's name, as applications of this machine do.
@@ -194,7 +195,11 @@ fn clients(plan: &Plan, wrong: &mut Vec<String>) {
 
 /// Mistakes in the requests.
 fn requests(plan: &Plan, wrong: &mut Vec<String>) {
-    let Work::Http { requests, .. } = &plan.work else { return };
+    let Work::Http { requests, streams, in_order, .. } = &plan.work else { return };
+    if *in_order && *streams > 1 {
+        wrong.push("--in-order needs --streams 1".into());
+    }
+    wrong.extend(take::mistakes(requests, *in_order).iter().map(|what| format!("--take: {what}")));
     if requests.is_empty() || requests.len() > MOST_REQUESTS {
         wrong.push(format!("--url: {} requests; expected 1 to {MOST_REQUESTS}", requests.len()));
     }

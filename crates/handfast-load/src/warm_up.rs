@@ -15,7 +15,8 @@ use crate::work;
 pub(crate) async fn rehearse(context: &Rc<ThreadContext>) -> Result<(), StepFailure> {
     let until = context.deadline();
     let members = context.clients.len();
-    for number in 0..members.max(context.requests.len()) {
+    let requests = if context.plan.is_in_order() { 1 } else { context.requests.len() };
+    for number in 0..members.max(requests) {
         if number > 0 && Moment::now() >= until {
             break;
         }

@@ -15,7 +15,7 @@ mod think;
 
 pub use model::{Arrivals, Model, Piece, Rates, Stage};
 pub use expect::{ExpectedStatuses, StatusError};
-pub use request::{Body, Header, Request};
+pub use request::{Body, Header, Request, Source, Take};
 pub(crate) use sentence::rates;
 pub use sentence::{sentence, transaction};
 pub use think::Think;
@@ -139,6 +139,9 @@ pub enum Work {
         /// The statuses that are no failure.
         #[serde(default, skip_serializing_if = "ExpectedStatuses::is_default")]
         expect: ExpectedStatuses,
+        /// Whether each connection sends the requests in their order, instead of all connections together by weights.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        in_order: bool,
     },
 }
 
@@ -311,6 +314,11 @@ impl Plan {
     /// The rates of an open model over the run; `None` in the closed model.
     pub fn rates(&self) -> Option<Rates> {
         self.model.rates(self.duration)
+    }
+
+    /// Whether each connection sends the requests in their order.
+    pub fn is_in_order(&self) -> bool {
+        matches!(self.work, Work::Http { in_order: true, .. })
     }
 
     /// HTTP requests of the work; none of other works.

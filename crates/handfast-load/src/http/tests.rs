@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, SystemTime};
@@ -220,7 +220,7 @@ impl Drop for Target {
 
 fn plan(target: &Target, version: HttpVersion, streams: u32, exchanges: Option<u32>) -> Plan {
     let requests = vec![plan::Request { path: "/a?b".into(), ..plan::Request::default() }];
-    let work = Work::Http { version, authority: "localhost".into(), requests, streams, expect: plan::ExpectedStatuses::default() };
+    let work = Work::Http { version, authority: "localhost".into(), requests, streams, expect: plan::ExpectedStatuses::default(), in_order: false };
     Plan {
         target: plan::Target { host: "127.0.0.1".into(), port: target.address.port(), plain: false },
         work,
@@ -422,6 +422,62 @@ fn plain_http_to_a_port_with_tls_is_named() {
     plan.target.plain = true;
     let refusal = run(&plan).expect_err("it waits for a hello");
     assert!(refusal.to_string().contains("if this port serves TLS, the target is https://"), "{refusal}");
+}
+
+/// Gives each connection a number at /login, and wants it at the next request; without a number if `fails`.
+fn wants_its_number(mut tls: Tls, fails: bool) -> Option<()> {
+    static NUMBER: AtomicU32 = AtomicU32::new(100);
+    loop {
+        let head = tls.request()?;
+        assert!(head.starts_with("GET /login HTTP/1.1"), "{head}");
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let body = if fails { "{}".to_owned() } else { format!("{{\"token\": {number}}}") };
+        tls.write(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes())?;
+        if fails {
+            continue;
+        }
+        for _ in 0..2 {
+            let head = tls.request()?;
+            let right = head.starts_with(&format!("GET /items/{number} HTTP/1.1\r\n"))
+                && head.contains(&format!("\r\nx-token: t{number}\r\n"));
+            let status = if right { "200 OK" } else { "401 Unauthorized" };
+            tls.write(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").as_bytes())?;
+        }
+    }
+}
+
+/// A plan whose second and third requests need a value of the first.
+fn in_order(target: &Target, exchanges: Option<u32>) -> Plan {
+    let mut plan = plan(target, HttpVersion::Http11, 1, exchanges);
+    if let Work::Http { requests, in_order, .. } = &mut plan.work {
+        let (_, token) = plan::take::parse("t=json:/token").expect("a value");
+        let header = plan::request::header("X-Token: t{t}").expect("a header");
+        let login = plan::Request { path: "/login".into(), take: vec![token], ..plan::Request::default() };
+        let item =
+            plan::Request { path: "/items/{t}".into(), headers: vec![header], ..plan::Request::default() };
+        (*requests, *in_order) = (vec![login, item.clone(), item], true);
+    }
+    plan
+}
+
+#[test]
+fn requests_in_order_have_values_of_earlier_answers() {
+    let target = Target::new("http/1.1", |tls| wants_its_number(tls, false));
+    for exchanges in [Some(3), None] {
+        let totals = run(&in_order(&target, exchanges)).expect("it runs");
+        assert_eq!(causes(&totals), [], "{:?}", totals.failures);
+        assert!(totals.tally.exchanges > 6, "{:?}", totals.tally);
+        let done: Vec<u64> = totals.requests.iter().map(|request| request.done).collect();
+        // Each connection is at most one round ahead of its own last request.
+        assert!(done[0] >= done[1] && done[1] >= done[2] && done[0] <= done[2] + 2, "{done:?}");
+    }
+}
+
+#[test]
+fn an_answer_without_the_value_is_a_failure() {
+    let target = Target::new("http/1.1", |tls| wants_its_number(tls, true));
+    let refusal = run(&in_order(&target, None)).expect_err("the rehearsal fails");
+    assert!(refusal.to_string().contains("the answer has no JSON value at `/token` to GET /login"), "{refusal}");
 }
 
 #[test]

@@ -85,6 +85,28 @@ pub enum PlanError {
     TooManyNames(usize),
     /// Something else than a name of SNI.
     ServerName(String),
+    /// Something else than a value of an answer.
+    Take(String),
+    /// A value of a request that there is not.
+    TakeFromNone {
+        /// The number of the request.
+        number: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// A value that a request uses before it was taken.
+    UsedTooEarly {
+        /// Its name.
+        name: String,
+        /// The request.
+        request: String,
+    },
+    /// A value that no request uses.
+    NeverUsed(String),
+    /// Values without an order of requests.
+    TakeWithoutOrder,
+    /// Weights of requests that go in order.
+    WeightInOrder,
     /// No such profile.
     Profile(String),
 }
@@ -151,6 +173,18 @@ impl fmt::Display for PlanError {
             Self::ServerName(text) => {
                 write!(f, "invalid server name `{text}`, expected one such as www.example.org")
             }
+            Self::Take(text) => {
+                write!(f, "invalid value `{text}`, expected one such as token=json:/access_token, 2:item=header:Location")
+            }
+            Self::TakeFromNone { number, count } => {
+                write!(f, "there is no request {number}, expected 1 to {count}")
+            }
+            Self::UsedTooEarly { name, request } => {
+                write!(f, "`{{{name}}}` is used by {request} before it is taken, expected it in a later request")
+            }
+            Self::NeverUsed(name) => write!(f, "`{name}` is never used, expected {{{name}}} in a later request"),
+            Self::TakeWithoutOrder => f.write_str("values are for later requests, expected --in-order with it"),
+            Self::WeightInOrder => f.write_str("requests in order have no weights, expected each request once"),
             Self::Profile(name) => {
                 write!(f, "unknown profile `{name}`, expected one of {}", profile::NAMES.join(", "))
             }

@@ -22,6 +22,7 @@ fn an_open_model_begins_with_what_it_needs_and_a_few_more() {
         requests: Vec::new(),
         streams: 10,
         expect: ExpectedStatuses::default(),
+        in_order: false,
     };
     assert_eq!(first(&Plan { work, ..open(10_000.0) }, 1024, 1, millisecond), 2 + AHEAD);
 }

@@ -183,13 +183,14 @@ fn of_work(work: &Work, facts: &mut Vec<(&'static str, String)>) {
         Work::Idle { send, receive } => {
             ("idle", vec![("work.send", send.to_string()), ("work.receive", receive.to_string())])
         }
-        Work::Http { version, authority: _, requests, streams, expect } => (
+        Work::Http { version, authority: _, requests, streams, expect, in_order } => (
             "http",
             vec![
                 ("work.version", version.name().to_owned()),
                 ("work.requests", requests.iter().map(request).collect::<Vec<_>>().join(", ")),
                 ("work.streams", streams.to_string()),
                 ("work.expect", expect.to_string()),
+                ("work.in_order", in_order.to_string()),
             ],
         ),
     };
@@ -199,10 +200,11 @@ fn of_work(work: &Work, facts: &mut Vec<(&'static str, String)>) {
 
 /// A request with its headers and body, without secrets.
 fn request(request: &Request) -> String {
-    let Request { weight, method, path, headers, body } = request;
+    let Request { weight, method, path, headers, body, take } = request;
     let headers: Vec<String> = headers.iter().map(Header::shown).collect();
     let body = body.as_ref().map_or(String::new(), |body| format!(" with {}", body.shown()));
-    format!("{weight} {method} {path} [{}]{body}", headers.join(", "))
+    let taken = take.iter().map(|take| format!(" {} from {}", take.name, take.from.shown())).collect::<String>();
+    format!("{weight} {method} {path} [{}]{body}{taken}", headers.join(", "))
 }
 
 fn of_model(model: &Model, facts: &mut Vec<(&'static str, String)>) {

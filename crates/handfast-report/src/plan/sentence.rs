@@ -52,13 +52,16 @@ fn work(work: &Work) -> String {
         Work::Idle { send, receive } => {
             format!("send {}, receive {}, stay idle until the end", size(*send), size(*receive))
         }
-        Work::Http { version, requests, streams, expect, .. } => {
+        Work::Http { version, requests, streams, expect, in_order, .. } => {
             let version = version.name();
             let several =
                 if *streams > 1 { format!(", {streams} in parallel on a connection") } else { String::new() };
             let asked = match requests.as_slice() {
                 [] => "nothing".to_owned(),
                 [one] => format!("{}{}", one.name(), beyond(one)),
+                [_, ..] if *in_order => {
+                    format!("{} in order on each connection", things(requests.len() as u64, "request"))
+                }
                 [_, ..] => format!("one of {} in turn", things(requests.len() as u64, "request")),
             };
             let expected =
@@ -148,6 +151,7 @@ mod tests {
             requests: vec![Request { path: "/x".into(), ..Request::default() }],
             streams,
             expect: ExpectedStatuses::default(),
+            in_order: false,
         };
         let open = Model::open(5_000.0, Arrivals::Poisson);
         let ramp = Model::ramp(0.0, 10.0, Arrivals::Fixed);

@@ -229,6 +229,8 @@ fn work(words: &WorkWords, aim: &Aim, mistakes: &mut Mistakes) -> Work {
         ("--body", words.body.is_some()),
         ("--url", !words.url.is_empty()),
         ("--expect", words.expect.is_some()),
+        ("--in-order", words.in_order),
+        ("--take", !words.take.is_empty()),
     ];
     mistakes.forbid("is for HTTP, expected a target such as https://HOST:PORT/", &pages);
     if kinds.iter().filter(|(_, given)| *given).count() > 1 {
@@ -317,7 +319,11 @@ fn http(
     let requests = requests::requests(words, &format!("{scheme}://{authority}"), path, mistakes);
     let authority = authority.clone();
     let expect = mistakes.read("--expect", words.expect.as_ref(), ExpectedStatuses::parse).unwrap_or_default();
-    Work::Http { version, authority, requests, streams, expect }
+    let in_order = words.in_order;
+    if in_order && streams > 1 {
+        mistakes.note("--in-order", "needs one request at a time on a connection, expected no --streams with it");
+    }
+    Work::Http { version, authority, requests, streams, expect, in_order }
 }
 
 fn exchanges(words: &WorkWords, work: &Work, mistakes: &mut Mistakes) -> Option<u32> {

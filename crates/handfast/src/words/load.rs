@@ -145,6 +145,13 @@ pub(crate) struct WorkWords {
     /// followed by its own headers and its body as @FILE, if any (may be repeated). The target then is https://HOST:PORT/
     #[arg(long, value_name = "REQUEST")]
     pub(crate) url: Vec<String>,
+    /// Send the requests of --url in their order on each connection, instead of by weights
+    #[arg(long)]
+    pub(crate) in_order: bool,
+    /// Take a value from the answers of request N of --url (the first, unless given), and put it where later requests have
+    /// {NAME} in path, headers or body: NAME=header:X-Token, N:NAME=json:/path/to/value. With --in-order (may be repeated)
+    #[arg(long, value_name = "VALUE")]
+    pub(crate) take: Vec<String>,
     /// HTTP statuses that are no failure, classes and codes with commas: 2xx,404,429 [default: 2xx,3xx]
     #[arg(long, value_name = "STATUSES")]
     pub(crate) expect: Option<String>,

@@ -111,6 +111,7 @@ mod load_counts_agree_with_the_servers_own;
 mod load_memory_is_flat;
 mod load_percentiles_are_the_injected_ones;
 mod load_plain_http_is_a_target_too;
+mod load_requests_follow_each_other;
 mod load_starts_when_it_was_asked_to;
 mod load_the_figures_of_a_running_test_can_be_followed;
 mod load_the_verdict_names_the_bottleneck;

@@ -51,6 +51,7 @@ fn a_page_is_http() {
         requests: vec![Request { path: "/x".into(), ..Request::default() }],
         streams: 8,
         expect: ExpectedStatuses::default(),
+        in_order: false,
     };
     assert_eq!((plan.work, plan.exchanges, plan.tls.alpn), (work, None, vec!["h2".to_owned()]));
     assert_eq!(plan.tls.server_name.as_deref(), Some("a.example"));
@@ -277,6 +278,22 @@ fn several_requests_have_weights() {
     assert!(refused(&["https://a/", "--url", "https://b/a"]).contains("one run has one target"));
     let (_file, name) = file("/a\nb\n");
     assert!(refused(&["https://a/", "--url", &name]).contains("line 2"), "the line is named");
+}
+
+#[test]
+fn requests_in_order_take_values_from_each_other() {
+    let line = ["https://a.example/", "--url", "POST /login", "--url", "/items/{t}", "--in-order", "--take"];
+    let asked = asked(&[line.as_slice(), &["t=json:/token"]].concat());
+    assert_eq!((asked[0].take.len(), asked[0].take[0].name.as_str(), asked[1].take.len()), (1, "t", 0));
+    let said = |more: &[&str]| refused(&[&line[..5], more].concat());
+    assert!(said(&["--take", "t=json:/token"]).contains("--take: values are for later requests, expected --in-order"));
+    assert!(said(&["--in-order", "--take", "3:t=json:/a"]).contains("--take: there is no request 3, expected 1 to 2"));
+    assert!(said(&["--in-order", "--take", "t=body"]).contains("--take: invalid value `t=body`, expected one such as"));
+    assert!(said(&["--in-order", "--take", "u=json:/a"]).contains("--take: `u` is never used"));
+    assert!(said(&["--in-order", "--url", "3 /b"]).contains("--in-order: requests in order have no weights"));
+    assert!(said(&["--in-order", "--http", "2", "--streams", "2"]).contains("--in-order: needs one request at a time"));
+    assert!(refused(&["https://a/", "--in-order"]).contains("--in-order: is for several requests"));
+    assert!(refused(&["a:1", "--in-order"]).contains("--in-order: is for HTTP"));
 }
 
 #[test]
