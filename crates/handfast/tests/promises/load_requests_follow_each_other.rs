@@ -18,7 +18,7 @@ fn head(peer: &mut Peer) -> Option<String> {
 
 /// Gives a session at /login, and serves its pages only.
 fn serve(peer: &mut Peer) {
-    let port = peer.socket.peer_addr().expect("it is connected").port();
+    let port = peer.stream.peer_addr().expect("it is connected").port();
     while let Some(head) = head(peer) {
         let login = head.starts_with("GET /login ");
         let right = head.starts_with(&format!("GET /pages/{port} ")) && head.contains(&format!("\r\ncookie: s={port}\r\n"));
