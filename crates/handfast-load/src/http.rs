@@ -55,7 +55,8 @@ impl Connection for HttpConnection {
     }
 
     fn has_room(&self) -> bool {
-        self.driver.has_room()
+        // In order, the next request may need the answer before it.
+        self.driver.has_room() && (self.sequence.is_none() || self.driver.is_idle())
     }
 
     fn begin(&mut self, intended: Moment, which: usize) {
