@@ -75,11 +75,7 @@ async fn connect_plain(bench: &ThreadContext) -> Result<Connected, StepFailure> 
 }
 
 /// A connected stream, and how many of the first bytes were sent with it.
-async fn dial(
-    bench: &ThreadContext,
-    first: &[u8],
-    deadline: Moment,
-) -> Result<(Stream, usize), StepFailure> {
+async fn dial(bench: &ThreadContext, first: &[u8], deadline: Moment) -> Result<(Stream, usize), StepFailure> {
     let failed = |fault: Fault| StepFailure::socket(Step::Connect, &fault);
     let mut dialling = Dialling::start_from(&bench.target(), bench.source()).map_err(failed)?;
     let sent = loop {

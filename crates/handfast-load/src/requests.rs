@@ -96,8 +96,14 @@ mod tests {
     use crate::plan::Header;
 
     fn made(version: HttpVersion, request: plan::Request) -> Result<PreparedRequest, Refusal> {
-        let work =
-            Work::Http { version, authority: "a.example:8443".into(), requests: vec![request], streams: 1, expect: plan::ExpectedStatuses::default(), in_order: false };
+        let work = Work::Http {
+            version,
+            authority: "a.example:8443".into(),
+            requests: vec![request],
+            streams: 1,
+            expect: plan::ExpectedStatuses::default(),
+            in_order: false,
+        };
         prepare(&Plan { work, ..Plan::default() }).map(|mut requests| requests.remove(0))
     }
 

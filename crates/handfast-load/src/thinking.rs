@@ -83,7 +83,8 @@ mod tests {
         let second = Duration::from_secs(1);
         let (version, authority) = (HttpVersion::Http2, String::new());
         let expect = ExpectedStatuses::default();
-        let work = Work::Http { version, authority, requests: Vec::new(), streams: 2, expect, in_order: false };
+        let work =
+            Work::Http { version, authority, requests: Vec::new(), streams: 2, expect, in_order: false };
         let think = Some(Think { least: second, most: second });
         let plan = Plan { work, think, ..Plan::default() };
         let now = Moment::now();

@@ -11,6 +11,7 @@ use handfast_net::engine::{self, Woken};
 use handfast_net::stream::Stream;
 use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_tls::client::ClientSession;
+use handfast_tls::session::Session as _;
 
 use crate::context::{READ, ThreadContext};
 use crate::failure::{Cause, Step, StepFailure};

@@ -74,12 +74,13 @@ impl Limit {
                 _ => Some(report.rtt_ms),
             }
         };
-        let found_ms = kind.and_then(of).filter(|spread| spread.count > 0).map(|spread| match self.statistic {
-            Statistic::Min => spread.min,
-            Statistic::Max => spread.max,
-            Statistic::Quantile(quantile) if quantile > 0.5 => spread.p95,
-            Statistic::Quantile(_) | Statistic::Mean => spread.p50,
-        });
+        let found_ms =
+            kind.and_then(of).filter(|spread| spread.count > 0).map(|spread| match self.statistic {
+                Statistic::Min => spread.min,
+                Statistic::Max => spread.max,
+                Statistic::Quantile(quantile) if quantile > 0.5 => spread.p95,
+                Statistic::Quantile(_) | Statistic::Mean => spread.p50,
+            });
         let held = found_ms.is_some_and(|found| found <= self.most.as_secs_f64() * 1e3);
         LimitReport { bound: self.text.clone(), found_ms, held }
     }

@@ -13,8 +13,8 @@ pub mod request;
 mod sentence;
 mod think;
 
-pub use model::{Arrivals, Model, Piece, Rates, Stage};
 pub use expect::{ExpectedStatuses, StatusError};
+pub use model::{Arrivals, Model, Piece, Rates, Stage};
 pub use request::{Body, Header, Request, Source, Take};
 pub(crate) use sentence::rates;
 pub use sentence::{sentence, transaction};

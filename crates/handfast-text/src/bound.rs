@@ -92,7 +92,9 @@ impl fmt::Display for BoundError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bound `{}`: ", self.written)?;
         match &self.fault {
-            Fault::NoValue { example } => write!(f, "no `=`, expected a figure and its value such as {example}.p95=50ms"),
+            Fault::NoValue { example } => {
+                write!(f, "no `=`, expected a figure and its value such as {example}.p95=50ms")
+            }
             Fault::UnknownFigure { word, known } => {
                 write!(f, "unknown figure `{word}`; {}", did_you_mean_or_all(word, known))
             }
@@ -131,7 +133,10 @@ impl Names {
         let plain = word.strip_prefix(self.ignored_prefix).unwrap_or(word);
         let figure = self.times.iter().copied().find(|known| *known == plain).ok_or_else(|| {
             let numbers = self.numbers.iter().map(|(name, _)| *name);
-            Fault::UnknownFigure { word: word.to_owned(), known: self.times.iter().copied().chain(numbers).collect() }
+            Fault::UnknownFigure {
+                word: word.to_owned(),
+                known: self.times.iter().copied().chain(numbers).collect(),
+            }
         })?;
         let known = self.statistic(statistic.unwrap_or("p50")).ok_or_else(|| Fault::UnknownStatistic {
             figure,
@@ -156,7 +161,8 @@ impl Names {
             "max" => Some(Statistic::Max),
             "min" => Some(Statistic::Min),
             _ => {
-                let digits = word.strip_prefix('p').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))?;
+                let digits =
+                    word.strip_prefix('p').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))?;
                 let percent = digits.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent))?;
                 Some(Statistic::Quantile(percent / 100.0))
             }
@@ -208,7 +214,10 @@ mod tests {
         let any = Names { any_percentile: true, ..NAMES };
         let written = any.parse("total.p37.5=1ms").expect("any percentile");
         assert_eq!(written.value, Value::Time(Statistic::Quantile(0.375), ms(1)));
-        assert_eq!(any.parse("total.mean=1ms").map(|bound| bound.value), Ok(Value::Time(Statistic::Mean, ms(1))));
+        assert_eq!(
+            any.parse("total.mean=1ms").map(|bound| bound.value),
+            Ok(Value::Time(Statistic::Mean, ms(1)))
+        );
     }
 
     #[test]
@@ -224,7 +233,10 @@ mod tests {
     fn durations_have_units() {
         let read = ["50ms", "1.5s", "200us", "200\u{b5}s", "200\u{3bc}s", "100ns", "2m", "1 ms"]
             .map(|text| time(&format!("total.max={text}")).3.as_nanos());
-        assert_eq!(read, [50_000_000, 1_500_000_000, 200_000, 200_000, 200_000, 100, 120_000_000_000, 1_000_000]);
+        assert_eq!(
+            read,
+            [50_000_000, 1_500_000_000, 200_000, 200_000, 200_000, 100, 120_000_000_000, 1_000_000]
+        );
         for wrong in ["50", "ms", "-1ms", "1e400s", "nans", "", "1 2ms"] {
             assert!(NAMES.parse(&format!("total.max={wrong}")).is_err(), "{wrong}");
         }

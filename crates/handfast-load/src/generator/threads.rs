@@ -264,10 +264,9 @@ fn words(trouble: &StepFailure) -> String {
 fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &StepFailure) -> Refusal {
     let what = format!("try one transaction with {address}: {}", words(trouble));
     let refusal = Refusal::failed(what);
-    if plan.target.plain && matches!(
-            trouble.cause,
-            Cause::Http | Cause::ClosedEarly | Cause::Truncated | Cause::Deadline
-        ) {
+    if plan.target.plain
+        && matches!(trouble.cause, Cause::Http | Cause::ClosedEarly | Cause::Truncated | Cause::Deadline)
+    {
         return refusal.hint("http:// is HTTP without TLS; if this port serves TLS, the target is https://…");
     }
     let echo = matches!(plan.work, Work::Exchange { echo: true, .. });

@@ -20,16 +20,16 @@ use handfast_net::stream::Stream;
 use handfast_tls::client::ClientSession;
 use handfast_tls::session::Session;
 use http_body_util::Full;
-use hyper::{HeaderMap, StatusCode};
 use hyper::body::{Body, Incoming};
+use hyper::{HeaderMap, StatusCode};
 
+use super::sequence::{LONGEST, Values, take};
 use crate::connect::{Connected, connect};
 use crate::context::{Caller, ThreadContext};
 use crate::failure::{Cause, Step, StepFailure};
 use crate::plan::{HttpVersion, Take};
 use crate::requests::PreparedRequest;
 use crate::wire::{Ended, Wire};
-use super::sequence::{LONGEST, Values, take};
 
 type Pipe = handfast_leg::Pipe<Stream, ClientSession>;
 
@@ -271,7 +271,10 @@ impl Connection {
                             let (status, first_byte, taking, done) =
                                 (*status, *first_byte, taking.take(), Moment::now());
                             let takes = self.takes(self.in_flight[index].which);
-                            let taken = taking.map_or_else(|| Ok(Values::new()), |taking| take(takes, &taking.headers, &taking.text));
+                            let taken = taking.map_or_else(
+                                || Ok(Values::new()),
+                                |taking| take(takes, &taking.headers, &taking.text),
+                            );
                             return Poll::Ready(Ok(Answer { status, first_byte, done, taken }));
                         }
                     }

@@ -68,7 +68,11 @@ fn filled<'t>(text: &'t str, values: &Values) -> Cow<'t, str> {
 fn fill(request: &PreparedRequest, values: &Values) -> Result<PreparedRequest, StepFailure> {
     let wrong = |what: &str| {
         let name = request.uri().path();
-        StepFailure::new(Step::Exchange, Cause::Http, format!("fill in the request {name}: a value cannot be in {what}"))
+        StepFailure::new(
+            Step::Exchange,
+            Cause::Http,
+            format!("fill in the request {name}: a value cannot be in {what}"),
+        )
     };
     let mut filled_in = request.clone();
     let uri = request.uri().to_string();
@@ -112,10 +116,12 @@ pub(super) fn take(takes: &[Take], headers: &HeaderMap, body: &[u8]) -> Result<V
             Source::Header(header) => {
                 headers.get(header).and_then(|value| value.to_str().ok()).map(str::to_owned)
             }
-            Source::Json(pointer) => parsed.as_ref().and_then(|json| json.pointer(pointer)).map(|value| match value {
-                serde_json::Value::String(text) => text.clone(),
-                other => other.to_string(),
-            }),
+            Source::Json(pointer) => {
+                parsed.as_ref().and_then(|json| json.pointer(pointer)).map(|value| match value {
+                    serde_json::Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                })
+            }
         };
         values.insert(name.clone(), value.ok_or_else(|| format!("the answer has no {}", from.shown()))?);
     }
@@ -144,7 +150,9 @@ mod tests {
         assert_eq!(bytes_of(filled.body().clone()).as_ref(), b"{\"t\":42}");
         assert_eq!(filled.headers()["content-length"], "8");
         let request = hyper::Request::builder().uri("/{u}").body(Full::new(Bytes::new())).expect("a request");
-        assert!(fill(&request, &values()).expect_err("a blank in a path").detail.contains("cannot be in a path"));
+        assert!(
+            fill(&request, &values()).expect_err("a blank in a path").detail.contains("cannot be in a path")
+        );
     }
 
     #[test]

@@ -220,7 +220,14 @@ impl Drop for Target {
 
 fn plan(target: &Target, version: HttpVersion, streams: u32, exchanges: Option<u32>) -> Plan {
     let requests = vec![plan::Request { path: "/a?b".into(), ..plan::Request::default() }];
-    let work = Work::Http { version, authority: "localhost".into(), requests, streams, expect: plan::ExpectedStatuses::default(), in_order: false };
+    let work = Work::Http {
+        version,
+        authority: "localhost".into(),
+        requests,
+        streams,
+        expect: plan::ExpectedStatuses::default(),
+        in_order: false,
+    };
     Plan {
         target: plan::Target { host: "127.0.0.1".into(), port: target.address.port(), plain: false },
         work,
@@ -398,15 +405,21 @@ fn plain(mut socket: TcpStream) -> Option<()> {
 fn http_without_tls_has_no_handshake() {
     let target = Target::serving(plain);
     for version in [HttpVersion::Http11, HttpVersion::Http2] {
-        for (exchanges, close) in
-            [(Some(1), plan::Close::Fin), (None, plan::Close::Fin), (None, plan::Close::Reset), (Some(2), plan::Close::Notify)]
-        {
+        for (exchanges, close) in [
+            (Some(1), plan::Close::Fin),
+            (None, plan::Close::Fin),
+            (None, plan::Close::Reset),
+            (Some(2), plan::Close::Notify),
+        ] {
             let mut plan = Plan { close, ..plan(&target, version, 1, exchanges) };
             plan.target.plain = true;
             let totals = run(&plan).expect("it runs");
             let tally = &totals.tally;
             assert_eq!(causes(&totals), [], "{:?}", totals.failures);
-            assert!(tally.transactions > 2 && tally.http_status == [0, tally.exchanges, 0, 0, 0], "{tally:?}");
+            assert!(
+                tally.transactions > 2 && tally.http_status == [0, tally.exchanges, 0, 0, 0],
+                "{tally:?}"
+            );
             assert!(tally.sent > 0 && tally.received > 0, "{tally:?}");
             assert_eq!(tally.full + tally.resumed, 0);
             assert!(!totals.series.contains_key(&Series::Handshake), "{:?}", totals.series.keys());
@@ -418,7 +431,8 @@ fn http_without_tls_has_no_handshake() {
 #[test]
 fn plain_http_to_a_port_with_tls_is_named() {
     let target = Target::new("http/1.1", hello_http1);
-    let mut plan = Plan { timeout: Duration::from_millis(200), ..plan(&target, HttpVersion::Http11, 1, None) };
+    let mut plan =
+        Plan { timeout: Duration::from_millis(200), ..plan(&target, HttpVersion::Http11, 1, None) };
     plan.target.plain = true;
     let refusal = run(&plan).expect_err("it waits for a hello");
     assert!(refusal.to_string().contains("if this port serves TLS, the target is https://"), "{refusal}");
@@ -477,7 +491,10 @@ fn requests_in_order_have_values_of_earlier_answers() {
 fn an_answer_without_the_value_is_a_failure() {
     let target = Target::new("http/1.1", |tls| wants_its_number(tls, true));
     let refusal = run(&in_order(&target, None)).expect_err("the rehearsal fails");
-    assert!(refusal.to_string().contains("the answer has no JSON value at `/token` to GET /login"), "{refusal}");
+    assert!(
+        refusal.to_string().contains("the answer has no JSON value at `/token` to GET /login"),
+        "{refusal}"
+    );
 }
 
 #[test]

@@ -138,10 +138,7 @@ impl fmt::Display for PlanError {
                 write!(f, "`{text}` has spaces or letters beyond ASCII, expected them as %XX")
             }
             Self::OtherTarget { url, origin } => {
-                write!(
-                    f,
-                    "`{url}` is not on {origin}: one run has one target; start a run for each"
-                )
+                write!(f, "`{url}` is not on {origin}: one run has one target; start a run for each")
             }
             Self::Weight(text) => write!(f, "invalid weight `{text}`, expected 1 to 1000000"),
             Self::NoWeight => f.write_str("a weight of 0, expected at least 1"),
@@ -174,17 +171,29 @@ impl fmt::Display for PlanError {
                 write!(f, "invalid server name `{text}`, expected one such as www.example.org")
             }
             Self::Take(text) => {
-                write!(f, "invalid value `{text}`, expected one such as token=json:/access_token, 2:item=header:Location")
+                write!(
+                    f,
+                    "invalid value `{text}`, expected one such as token=json:/access_token, 2:item=header:Location"
+                )
             }
             Self::TakeFromNone { number, count } => {
                 write!(f, "there is no request {number}, expected 1 to {count}")
             }
             Self::UsedTooEarly { name, request } => {
-                write!(f, "`{{{name}}}` is used by {request} before it is taken, expected it in a later request")
+                write!(
+                    f,
+                    "`{{{name}}}` is used by {request} before it is taken, expected it in a later request"
+                )
             }
-            Self::NeverUsed(name) => write!(f, "`{name}` is never used, expected {{{name}}} in a later request"),
-            Self::TakeWithoutOrder => f.write_str("values are for later requests, expected --in-order with it"),
-            Self::WeightInOrder => f.write_str("requests in order have no weights, expected each request once"),
+            Self::NeverUsed(name) => {
+                write!(f, "`{name}` is never used, expected {{{name}}} in a later request")
+            }
+            Self::TakeWithoutOrder => {
+                f.write_str("values are for later requests, expected --in-order with it")
+            }
+            Self::WeightInOrder => {
+                f.write_str("requests in order have no weights, expected each request once")
+            }
             Self::Profile(name) => {
                 write!(f, "unknown profile `{name}`, expected one of {}", profile::NAMES.join(", "))
             }

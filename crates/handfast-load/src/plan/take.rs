@@ -80,7 +80,19 @@ mod tests {
         assert_eq!(parse("t=header:X-Token"), Ok((0, take("t", Source::Header("x-token".into())))));
         assert_eq!(parse("3:a_b=json:/a/0"), Ok((2, take("a_b", Source::Json("/a/0".into())))));
         assert_eq!(parse("all=json:"), Ok((0, take("all", Source::Json(String::new())))));
-        for text in ["", "t", "t=", "t=x", "t=header:", "t=header:a b", "t=json:a", "=json:/a", "0:t=json:/a", "a b=json:/a", "x:t=json:/a"] {
+        for text in [
+            "",
+            "t",
+            "t=",
+            "t=x",
+            "t=header:",
+            "t=header:a b",
+            "t=json:a",
+            "=json:/a",
+            "0:t=json:/a",
+            "a b=json:/a",
+            "x:t=json:/a",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }
@@ -100,7 +112,11 @@ mod tests {
         assert_eq!(wrong(&good, true), "");
         assert!(wrong(&good, false).contains("--in-order"));
         let early = [request("/a/{t}", &["t=json:/t"]), request("/{t}", &[])];
-        assert!(wrong(&early, true).contains("`{t}` is used by GET /a/{t} before it is taken"), "{}", wrong(&early, true));
+        assert!(
+            wrong(&early, true).contains("`{t}` is used by GET /a/{t} before it is taken"),
+            "{}",
+            wrong(&early, true)
+        );
         assert!(wrong(&[request("/a", &["t=json:/t"]), request("/b", &[])], true).contains("never used"));
         let twice = [request("/a", &["t=json:/t", "t=json:/u"]), request("/{t}", &[])];
         assert!(wrong(&twice, true).contains("`t` is given twice"));

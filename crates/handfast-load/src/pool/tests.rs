@@ -1,7 +1,7 @@
 //! How many connections an open model wants. What tasks do with them is tested on the built program.
 
 use super::*;
-use crate::plan::{Arrivals, HttpVersion};
+use crate::plan::{Arrivals, ExpectedStatuses, HttpVersion, Model};
 
 fn open(rate: f64) -> Plan {
     Plan { model: Model::open(rate, Arrivals::Fixed), ..Plan::default() }

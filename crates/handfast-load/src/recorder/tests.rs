@@ -34,7 +34,14 @@ fn everything() -> Plan {
     let (version, authority) = (HttpVersion::Http11, "a.example".into());
     Plan {
         mix: vec![member("a"), member("b")],
-        work: Work::Http { version, authority, requests, streams: 1, expect: ExpectedStatuses::default(), in_order: false },
+        work: Work::Http {
+            version,
+            authority,
+            requests,
+            streams: 1,
+            expect: ExpectedStatuses::default(),
+            in_order: false,
+        },
         model: Model::open(1.0, Arrivals::Fixed),
         ..Plan::default()
     }

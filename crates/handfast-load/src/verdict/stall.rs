@@ -117,9 +117,7 @@ pub(super) fn sentence(view: &View<'_>) -> Option<String> {
         Model::Closed => {
             "a closed model starts nothing in the meantime, so its percentiles hide it: use --rate to see what clients would"
         }
-        Model::Open { .. } => {
-            "what was due in the meantime has waited, and is in the latencies"
-        }
+        Model::Open { .. } => "what was due in the meantime has waited, and is in the latencies",
     };
     let seconds = if still.len() == 1 { "second" } else { "seconds" };
     Some(format!(

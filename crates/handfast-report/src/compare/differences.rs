@@ -203,7 +203,8 @@ fn request(request: &Request) -> String {
     let Request { weight, method, path, headers, body, take } = request;
     let headers: Vec<String> = headers.iter().map(Header::shown).collect();
     let body = body.as_ref().map_or(String::new(), |body| format!(" with {}", body.shown()));
-    let taken = take.iter().map(|take| format!(" {} from {}", take.name, take.from.shown())).collect::<String>();
+    let taken =
+        take.iter().map(|take| format!(" {} from {}", take.name, take.from.shown())).collect::<String>();
     format!("{weight} {method} {path} [{}]{body}{taken}", headers.join(", "))
 }
 

@@ -159,7 +159,11 @@ pub struct Piece {
 impl Piece {
     /// The rate this long after its start.
     fn at(&self, seconds: f64) -> f64 {
-        if self.length > 0.0 { (self.to - self.from).mul_add(seconds / self.length, self.from) } else { self.from }
+        if self.length > 0.0 {
+            (self.to - self.from).mul_add(seconds / self.length, self.from)
+        } else {
+            self.from
+        }
     }
 
     /// Starts that are due in its first seconds: the area below the rate.
@@ -248,8 +252,12 @@ mod tests {
 
     fn spike() -> Model {
         let stage = |from, to, share| Stage { from, to, share };
-        let stages =
-            vec![stage(0.0, 500.0, 30.0), stage(500.0, 500.0, 120.0), stage(500.0, 2000.0, 10.0), stage(0.0, 0.0, 10.0)];
+        let stages = vec![
+            stage(0.0, 500.0, 30.0),
+            stage(500.0, 500.0, 120.0),
+            stage(500.0, 2000.0, 10.0),
+            stage(0.0, 0.0, 10.0),
+        ];
         Model::Open { stages, arrivals: Arrivals::Poisson }
     }
 
@@ -260,14 +268,20 @@ mod tests {
     #[test]
     fn stages_have_their_rates_and_areas() {
         let rates = rates();
-        for (seconds, rate) in [(0.0, 0.0), (15.0, 250.0), (30.0, 500.0), (149.0, 500.0), (155.0, 1250.0), (165.0, 0.0)] {
+        for (seconds, rate) in
+            [(0.0, 0.0), (15.0, 250.0), (30.0, 500.0), (149.0, 500.0), (155.0, 1250.0), (165.0, 0.0)]
+        {
             assert!((rates.at(seconds) - rate).abs() < 1e-6, "{seconds}: {}", rates.at(seconds));
         }
-        for (seconds, due) in [(0.0, 0.0), (15.0, 1_875.0), (30.0, 7_500.0), (150.0, 67_500.0), (160.0, 80_000.0)] {
+        for (seconds, due) in
+            [(0.0, 0.0), (15.0, 1_875.0), (30.0, 7_500.0), (150.0, 67_500.0), (160.0, 80_000.0)]
+        {
             assert!((rates.due(seconds) - due).abs() < 1e-6, "{seconds}: {}", rates.due(seconds));
         }
         assert_eq!((rates.starts(), rates.peak()), (80_000, 2000.0));
-        assert!((rates.at(171.0), rates.at(-1.0)) == (0.0, 0.0) && (rates.due(999.0) - 80_000.0).abs() < 1e-6);
+        assert!(
+            (rates.at(171.0), rates.at(-1.0)) == (0.0, 0.0) && (rates.due(999.0) - 80_000.0).abs() < 1e-6
+        );
     }
 
     #[test]
@@ -296,7 +310,9 @@ mod tests {
         let ramp = Model::ramp(0.0, 5.0, Arrivals::Poisson);
         assert_eq!(written(&ramp), r#"{"ramp":{"from":0.0,"to":5.0,"arrivals":"poisson"}}"#);
         assert_eq!(written(&Model::Closed), r#""closed""#);
-        assert!(written(&spike()).starts_with(r#"{"stages":{"stages":[{"from":0.0,"to":500.0,"share":30.0},"#));
+        assert!(
+            written(&spike()).starts_with(r#"{"stages":{"stages":[{"from":0.0,"to":500.0,"share":30.0},"#)
+        );
         for model in [open, ramp, Model::Closed, spike()] {
             assert_eq!(serde_json::from_str::<Model>(&written(&model)).expect("the same"), model);
         }

@@ -76,7 +76,14 @@ pub enum Body {
 
 impl Default for Request {
     fn default() -> Self {
-        Self { weight: 1, method: "GET".into(), path: "/".into(), headers: Vec::new(), body: None, take: Vec::new() }
+        Self {
+            weight: 1,
+            method: "GET".into(),
+            path: "/".into(),
+            headers: Vec::new(),
+            body: None,
+            take: Vec::new(),
+        }
     }
 }
 

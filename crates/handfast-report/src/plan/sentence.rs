@@ -26,8 +26,7 @@ fn steps(plan: &Plan) -> String {
     let work = work(&plan.work);
     let handshake =
         if plan.wanted_resumed() > 0.0 { "TLS handshake (resumed where wanted)" } else { "TLS handshake" };
-    let begin =
-        if plan.target.plain { "connect".to_owned() } else { format!("connect, {handshake}") };
+    let begin = if plan.target.plain { "connect".to_owned() } else { format!("connect, {handshake}") };
     match (&plan.work, plan.exchanges) {
         (Work::Handshake, _) => format!("{begin}, close"),
         (Work::Bulk { .. } | Work::Idle { .. }, _) => format!("{begin}, {work}, close"),
@@ -98,7 +97,8 @@ fn model(plan: &Plan) -> String {
     };
     match &plan.model {
         Model::Closed => {
-            let think = plan.think.map_or_else(String::new, |think| format!(", think time {}", think.sentence()));
+            let think =
+                plan.think.map_or_else(String::new, |think| format!(", think time {}", think.sentence()));
             format!("closed loop, {connections}{think}")
         }
         Model::Open { arrivals, .. } => {
@@ -167,7 +167,9 @@ mod tests {
         if let Work::Http { expect, .. } = &mut with_statuses {
             *expect = ExpectedStatuses::parse("2xx,404").expect("good");
         }
-        assert!(said(with_statuses, None, Model::Closed).contains("HTTP/2 GET /x, status 2xx, 404 expected;"));
+        assert!(
+            said(with_statuses, None, Model::Closed).contains("HTTP/2 GET /x, status 2xx, 404 expected;")
+        );
         let some = Work::Exchange { send: 1, receive: 0, echo: false };
         assert!(
             said(some, Some(3), Model::Closed).contains("3 times of: send 1 byte, receive 0 bytes; close")
@@ -186,7 +188,9 @@ mod tests {
         let model = Model::Open { stages, arrivals: Arrivals::Fixed };
         let said = sentence(&Plan { model, duration: Duration::from_secs(15), ..Plan::default() });
         assert!(
-            said.contains("open model, from 0/s to 500/s in 3 s, then 500/s for 12 s offered at even distances"),
+            said.contains(
+                "open model, from 0/s to 500/s in 3 s, then 500/s for 12 s offered at even distances"
+            ),
             "{said}"
         );
     }

@@ -147,7 +147,9 @@ fn title(plan: &Plan) -> String {
         Model::Open { stages, .. } => match (plan.model.only_rate(), stages.as_slice()) {
             (Some(rate), _) => format!("{} offered", units::rate(rate)),
             (None, [one]) => format!("{} to {} offered", units::rate(one.from), units::rate(one.to)),
-            (None, several) => format!("{} stages of up to {} offered", several.len(), units::rate(peak(plan))),
+            (None, several) => {
+                format!("{} stages of up to {} offered", several.len(), units::rate(peak(plan)))
+            }
         },
     };
     format!("{host}:{}, {model}", plan.target.port)

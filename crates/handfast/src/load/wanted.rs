@@ -13,7 +13,9 @@ use handfast_load::fleet::{BusAddress, OnLost, Workers};
 use handfast_load::job::Job;
 use handfast_load::limits::{Bound, Direction};
 use handfast_load::outcome::Refusal;
-use handfast_load::plan::{Arrivals, Close, ExpectedStatuses, HttpVersion, Model, Target, Think, Tls, Verify, Work, profile};
+use handfast_load::plan::{
+    Arrivals, Close, ExpectedStatuses, HttpVersion, Model, Target, Think, Tls, Verify, Work, profile,
+};
 use handfast_load::search::SearchSpec;
 
 use super::values::{self, Aim, ValueError};
@@ -178,7 +180,8 @@ fn sizes(words: &ModelWords, staged: Option<Duration>, mistakes: &mut Mistakes) 
     let connections = mistakes.read("--connections", words.connections.as_ref(), up_to(MOST_CONNECTIONS));
     let duration = mistakes.read("--duration", words.duration.as_ref(), values::time);
     if staged.is_some() && words.duration.is_some() {
-        mistakes.note("--duration", "does not go with a --rate whose stages have lengths, expected one of them");
+        mistakes
+            .note("--duration", "does not go with a --rate whose stages have lengths, expected one of them");
     }
     let step = mistakes.read("--step", words.step.as_ref(), values::time);
     let whole = Duration::from_secs(if words.find_max.is_some() { 5 } else { 10 });
@@ -318,10 +321,12 @@ fn http(
     let streams = streams.and_then(|streams| u32::try_from(streams).ok()).unwrap_or(1);
     let requests = requests::requests(words, &format!("{scheme}://{authority}"), path, mistakes);
     let authority = authority.clone();
-    let expect = mistakes.read("--expect", words.expect.as_ref(), ExpectedStatuses::parse).unwrap_or_default();
+    let expect =
+        mistakes.read("--expect", words.expect.as_ref(), ExpectedStatuses::parse).unwrap_or_default();
     let in_order = words.in_order;
     if in_order && streams > 1 {
-        mistakes.note("--in-order", "needs one request at a time on a connection, expected no --streams with it");
+        mistakes
+            .note("--in-order", "needs one request at a time on a connection, expected no --streams with it");
     }
     Work::Http { version, authority, requests, streams, expect, in_order }
 }

@@ -13,8 +13,7 @@ use handfast_load::plan::{Arrivals, Close, HttpVersion, profile};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choices(&'static [&'static str]);
 
-pub(crate) const HTTP_VERSIONS: Choices =
-    Choices(&[HttpVersion::Http11.name(), HttpVersion::Http2.name()]);
+pub(crate) const HTTP_VERSIONS: Choices = Choices(&[HttpVersion::Http11.name(), HttpVersion::Http2.name()]);
 pub(crate) const ARRIVALS: Choices = Choices(&[Arrivals::Poisson.name(), Arrivals::Fixed.name()]);
 pub(crate) const CLOSES: Choices =
     Choices(&[Close::Notify.name(), Close::Fin.name(), Close::Reset.name(), Close::Server.name()]);
@@ -26,12 +25,7 @@ pub(crate) const ON_WORKER_LOST: Choices = Choices(&["fail", "continue"]);
 impl TypedValueParser for Choices {
     type Value = String;
 
-    fn parse_ref(
-        &self,
-        command: &Command,
-        argument: Option<&Arg>,
-        value: &OsStr,
-    ) -> Result<String, Error> {
+    fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<String, Error> {
         StringValueParser::new().parse_ref(command, argument, value)
     }
 
@@ -65,16 +59,21 @@ mod tests {
         let script = String::from_utf8(script).expect("text");
         let (_, load) = script.split_once(" handfast__subcmd__load)\n").expect("the command");
         for (option, Choices(values)) in ALL {
-            let (_, behind) = load.split_once(&format!("--{option})\n")).unwrap_or_else(|| panic!("--{option}"));
+            let (_, behind) =
+                load.split_once(&format!("--{option})\n")).unwrap_or_else(|| panic!("--{option}"));
             let words = format!("compgen -W \"{}\"", values.join(" "));
-            assert!(behind.trim_start().lines().next().is_some_and(|line| line.contains(&words)), "--{option}: {words}");
+            assert!(
+                behind.trim_start().lines().next().is_some_and(|line| line.contains(&words)),
+                "--{option}: {words}"
+            );
         }
     }
 
     #[test]
     fn every_value_is_understood_and_others_reach_the_report_of_all_mistakes() {
         let read = |line: &str| {
-            let words = Words::try_parse_from(line.split_whitespace()).unwrap_or_else(|error| panic!("{line}: {error}"));
+            let words = Words::try_parse_from(line.split_whitespace())
+                .unwrap_or_else(|error| panic!("{line}: {error}"));
             let Verb::Load(words) = words.verb else { panic!("not load") };
             let mut mistakes = crate::load::Mistakes::default();
             crate::load::wanted(&words, 7, &mut mistakes);

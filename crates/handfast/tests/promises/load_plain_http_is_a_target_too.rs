@@ -28,7 +28,12 @@ fn plain_http_has_no_handshakes_in_its_report() {
         let load = Load::at(format!("http://{}/page", server.address)).with("-c 2 -d 300ms --threads 1");
         let ended = load.with(words).run_well();
         assert!(ended.count("/totals/transactions") > 2, "{words}\n{}", ended.all());
-        assert_eq!((ended.count("/totals/failed"), ended.count("/mix/full")), (0, 0), "{words}\n{}", ended.all());
+        assert_eq!(
+            (ended.count("/totals/failed"), ended.count("/mix/full")),
+            (0, 0),
+            "{words}\n{}",
+            ended.all()
+        );
         assert!(ended.has_series("connect") && !ended.has_series("handshake"), "{words}\n{}", ended.all());
         assert!(ended.output.contains("none: the target is plain HTTP"), "{words}\n{}", ended.all());
         assert!(!ended.output.to_ascii_lowercase().contains("handshake"), "{words}\n{}", ended.all());

@@ -21,7 +21,8 @@ fn serve(peer: &mut Peer) {
     let port = peer.stream.peer_addr().expect("it is connected").port();
     while let Some(head) = head(peer) {
         let login = head.starts_with("GET /login ");
-        let right = head.starts_with(&format!("GET /pages/{port} ")) && head.contains(&format!("\r\ncookie: s={port}\r\n"));
+        let right = head.starts_with(&format!("GET /pages/{port} "))
+            && head.contains(&format!("\r\ncookie: s={port}\r\n"));
         let answer = match (login, right) {
             (true, _) => format!("HTTP/1.1 200 OK\r\nx-session: {port}\r\ncontent-length: 0\r\n\r\n"),
             (false, true) => "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_owned(),
@@ -35,7 +36,8 @@ fn serve(peer: &mut Peer) {
 fn what_one_request_got_the_next_one_uses() {
     let server = Backend::start(serve);
     let load = Load::at(format!("http://{}/", server.address)).with("-c 3 -d 300ms --threads 1 --in-order");
-    let load = load.with("--take s=header:X-Session --url /login --url /pages/{s} --header").word("Cookie: s={s}");
+    let load =
+        load.with("--take s=header:X-Session --url /login --url /pages/{s} --header").word("Cookie: s={s}");
     let refused = load.run();
     // The header is in all requests, the one too that gives the value.
     assert_eq!(refused.code, Some(2), "{}", refused.all());

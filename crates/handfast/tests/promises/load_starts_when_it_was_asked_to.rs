@@ -13,7 +13,8 @@ fn run(words: &str) -> Ended {
 fn due(ended: &Ended) -> u64 {
     let notes = ended.lines("/notes");
     let late = notes.lines().find(|note| note.ends_with("due never started"));
-    let late = late.map_or(0, |note| note.split(' ').next().and_then(|number| number.parse().ok()).expect("a number"));
+    let late = late
+        .map_or(0, |note| note.split(' ').next().and_then(|number| number.parse().ok()).expect("a number"));
     ended.count("/totals/transactions") + ended.count("/totals/failed") + late
 }
 
@@ -38,13 +39,19 @@ fn stages_have_their_rates_and_make_the_duration() {
     let model = "open: 0/s for 0.2 s, then 200/s for 0.5 s, then from 100/s to 300/s in 0.5 s start, at even distances";
     assert!(ended.output.replace(&[' ', '\n'][..], "").contains(&model.replace(' ', "")), "{}", ended.all());
     // As the plan is kept, so it is repeated.
-    assert_eq!(ended.value("/manifest/job/plan/model/stages/stages/2/to").as_f64(), Some(300.0), "{}", ended.all());
+    assert_eq!(
+        ended.value("/manifest/job/plan/model/stages/stages/2/to").as_f64(),
+        Some(300.0),
+        "{}",
+        ended.all()
+    );
 }
 
 #[test]
 fn clients_think_between_transactions() {
     for words in ["-n unlimited", "-n 1", "-n unlimited --think 150ms..300ms"] {
-        let words = if words.contains("--think") { words.to_owned() } else { format!("{words} --think 150ms") };
+        let words =
+            if words.contains("--think") { words.to_owned() } else { format!("{words} --think 150ms") };
         let server = TlsServer::start(Manners::default());
         let load = Load::at(server.address).with("-c 2 -d 1s --threads 1").with(&words);
         let ended = load.run_well();

@@ -172,10 +172,8 @@ fn it_is_told_when_errors_came() {
 
 #[test]
 fn where_nothing_was_due_nothing_failed() {
-    let plan = Plan {
-        duration: Duration::from_millis(100),
-        ..with_model(Model::open(1.0, Arrivals::Poisson))
-    };
+    let plan =
+        Plan { duration: Duration::from_millis(100), ..with_model(Model::open(1.0, Arrivals::Poisson)) };
     let said = |plan: &Plan, unserved: u64| {
         let mut outcome = made_of(plan.clone(), Vec::new(), "", BTreeMap::new());
         outcome.totals.tally.unserved = unserved;

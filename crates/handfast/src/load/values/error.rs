@@ -53,10 +53,16 @@ impl fmt::Display for ValueError {
                 write!(f, "invalid rate `{text}`: nothing would start, expected a rate above 0")
             }
             Self::StageWithoutLength(text) => {
-                write!(f, "`{text}` has a stage without a length, expected one for each, such as 0..500@30s,500@2m")
+                write!(
+                    f,
+                    "`{text}` has a stage without a length, expected one for each, such as 0..500@30s,500@2m"
+                )
             }
             Self::ThinkOrder(text) => {
-                write!(f, "invalid think time `{text}`, expected the shorter time first, such as 100ms..500ms")
+                write!(
+                    f,
+                    "invalid think time `{text}`, expected the shorter time first, such as 100ms..500ms"
+                )
             }
             Self::TooManyStages(count) => write!(f, "{count} stages, expected at most {STAGES}"),
             Self::TooFast(text) => write!(f, "`{text}` is more than {FASTEST} a second"),

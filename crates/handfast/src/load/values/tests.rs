@@ -62,15 +62,25 @@ fn think_times() {
 fn stages_have_lengths() {
     let stage = |from, to, share| Stage { from, to, share };
     let read = rates("0..500@30s, 500@2m,0@500ms,1k..0@1m30s").expect("four stages");
-    let stages =
-        vec![stage(0.0, 500.0, 30.0), stage(500.0, 500.0, 120.0), stage(0.0, 0.0, 0.5), stage(1000.0, 0.0, 90.0)];
+    let stages = vec![
+        stage(0.0, 500.0, 30.0),
+        stage(500.0, 500.0, 120.0),
+        stage(0.0, 0.0, 0.5),
+        stage(1000.0, 0.0, 90.0),
+    ];
     assert_eq!(read, Rates { stages, length: Some(Duration::from_millis(240_500)) });
     assert_eq!(rates("5@1m").map(|read| read.length), Ok(Some(Duration::from_secs(60))));
-    for text in ["5@", "5@0s", "@5s", "5@1s,", "5@1s,,6@1s", "0@1s", "0@1s,0..0@2s", "5@100h,6@100h", "5@1s@2s"] {
+    for text in
+        ["5@", "5@0s", "@5s", "5@1s,", "5@1s,,6@1s", "0@1s", "0@1s,0..0@2s", "5@100h,6@100h", "5@1s@2s"]
+    {
         assert!(rates(text).is_err(), "{text}");
     }
     let said = |text: &str| rates(text).expect_err(text).to_string();
-    assert!(said("5@1s,6").contains("has a stage without a length, expected one for each"), "{}", said("5@1s,6"));
+    assert!(
+        said("5@1s,6").contains("has a stage without a length, expected one for each"),
+        "{}",
+        said("5@1s,6")
+    );
     let many = vec!["1@1s"; STAGES + 1].join(",");
     assert_eq!(said(&many), "1001 stages, expected at most 1000");
 }
@@ -115,7 +125,8 @@ fn one_address_or_a_block() {
 
 #[test]
 fn targets() {
-    let plain = |host: &str, port| Ok(Aim { target: Target { host: host.into(), port, plain: false }, http: None });
+    let plain =
+        |host: &str, port| Ok(Aim { target: Target { host: host.into(), port, plain: false }, http: None });
     assert_eq!(aim("localhost:8443"), plain("localhost", 8443));
     assert_eq!(aim("[::1]:443"), plain("::1", 443));
     assert_eq!(aim("127.0.0.1:1"), plain("127.0.0.1", 1));

@@ -38,8 +38,7 @@ pub(super) fn requests(
         return vec![base];
     }
     if base.path != "/" {
-        mistakes
-            .note("target", format!("`{}` has a path, expected a URL without one with --url", base.path));
+        mistakes.note("target", format!("`{}` has a path, expected a URL without one with --url", base.path));
     }
     let mut all = Vec::new();
     for url in &words.url {

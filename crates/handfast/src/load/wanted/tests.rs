@@ -72,11 +72,17 @@ fn plain_http_has_no_tls() {
     let (last, all) = found.split_last().expect("there are some");
     assert!(last.starts_with("--close: notify needs TLS"), "{last}");
     for (option, said) in options.split_whitespace().filter(|word| word.starts_with("--")).zip(all) {
-        assert!(said.starts_with(&format!("{option}: is about TLS, and an http:// target has none")), "{said}");
+        assert!(
+            said.starts_with(&format!("{option}: is about TLS, and an http:// target has none")),
+            "{said}"
+        );
     }
     let text = serde_json::to_string(&plan).expect("a plan");
     assert_eq!(serde_json::from_str::<Plan>(&text).expect("a plan"), plan);
-    assert!(refused(&["http://a/", "--url", "https://a/b"]).contains("is not on http://a: one run has one target"));
+    assert!(
+        refused(&["http://a/", "--url", "https://a/b"])
+            .contains("is not on http://a: one run has one target")
+    );
     assert_eq!(asked(&["http://a/", "--url", "http://A:80/b"])[0].path, "/b");
 }
 
@@ -191,7 +197,10 @@ fn what_does_not_go_together_is_refused() {
         ("a:1 --connections 0", "--connections: invalid number `0`"),
         ("a:1 --max total.p98", "--max: bound `total.p98`: no `=`"),
         ("a:1 --find-max rate=1", "--find-max: bound `rate=1`: a search needs a latency or errors"),
-        ("a:1 --think 1s --rate 5", "--think: does not go with --rate or --find-max: the rate already says when"),
+        (
+            "a:1 --think 1s --rate 5",
+            "--think: does not go with --rate or --find-max: the rate already says when",
+        ),
         ("a:1 --think 1s --find-max total.p99=1s", "--think: does not go with --rate or --find-max"),
         ("a:1 --think 1s --idle", "--think: is between transactions"),
         ("a:1 --think 2s..1s", "--think: invalid think time `2s..1s`, expected the shorter time first"),
@@ -286,12 +295,24 @@ fn requests_in_order_take_values_from_each_other() {
     let asked = asked(&[line.as_slice(), &["t=json:/token"]].concat());
     assert_eq!((asked[0].take.len(), asked[0].take[0].name.as_str(), asked[1].take.len()), (1, "t", 0));
     let said = |more: &[&str]| refused(&[&line[..5], more].concat());
-    assert!(said(&["--take", "t=json:/token"]).contains("--take: values are for later requests, expected --in-order"));
-    assert!(said(&["--in-order", "--take", "3:t=json:/a"]).contains("--take: there is no request 3, expected 1 to 2"));
-    assert!(said(&["--in-order", "--take", "t=body"]).contains("--take: invalid value `t=body`, expected one such as"));
+    assert!(
+        said(&["--take", "t=json:/token"])
+            .contains("--take: values are for later requests, expected --in-order")
+    );
+    assert!(
+        said(&["--in-order", "--take", "3:t=json:/a"])
+            .contains("--take: there is no request 3, expected 1 to 2")
+    );
+    assert!(
+        said(&["--in-order", "--take", "t=body"])
+            .contains("--take: invalid value `t=body`, expected one such as")
+    );
     assert!(said(&["--in-order", "--take", "u=json:/a"]).contains("--take: `u` is never used"));
     assert!(said(&["--in-order", "--url", "3 /b"]).contains("--in-order: requests in order have no weights"));
-    assert!(said(&["--in-order", "--http", "2", "--streams", "2"]).contains("--in-order: needs one request at a time"));
+    assert!(
+        said(&["--in-order", "--http", "2", "--streams", "2"])
+            .contains("--in-order: needs one request at a time")
+    );
     assert!(refused(&["https://a/", "--in-order"]).contains("--in-order: is for several requests"));
     assert!(refused(&["a:1", "--in-order"]).contains("--in-order: is for HTTP"));
 }
