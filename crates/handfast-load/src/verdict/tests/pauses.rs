@@ -35,6 +35,20 @@ fn a_closed_loop_says_when_its_target_stood_still() {
 }
 
 #[test]
+fn clients_that_think_at_the_same_time_are_no_stall() {
+    let second = Duration::from_secs(1);
+    let think = Some(crate::plan::Think { least: second, most: second });
+    let outcome = |under_way: u64| {
+        let mut outcome = still(&closed(), &[4, 5]);
+        outcome.plan.think = think;
+        outcome.seconds[3].tally.started += under_way;
+        outcome
+    };
+    assert_eq!(stalled(&View::of(&outcome(0))), [0; 0], "nothing was under way");
+    assert_eq!(stalled(&View::of(&outcome(1))), [4, 5], "an answer was missing all the time");
+}
+
+#[test]
 fn a_pause_within_two_seconds_is_seen_by_how_long_half_of_the_connections_waited() {
     let outcome = |waited: u64| {
         let mut outcome = still(&closed(), &[]);
