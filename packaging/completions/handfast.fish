@@ -119,18 +119,26 @@ complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -l program -d
 complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l send -d 'Bytes to send in each exchange: 4096, 4KiB, 1MiB (k and m mean KiB and MiB) [default: 4KiB]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l receive -d 'Bytes to expect back in each exchange [default: as --send]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand load" -l reply -d 'Whether the answer must equal the sent bytes (echo), or may be any bytes of that length (any) [default: echo when --send and --receive are equal]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l reply -d 'Whether the answer must equal the sent bytes (echo), or may be any bytes of that length (any) [default: echo when --send and --receive are equal]' -r -f -a "echo\t''
+any\t''"
 complete -c handfast -n "__fish_handfast_using_subcommand load" -s n -l exchanges -d 'Exchanges on one connection before it is closed: a number, or unlimited [default: 1; HTTP: unlimited]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand load" -l bulk -d 'Transfer bytes without a pause until the run ends: send, receive or both' -r
-complete -c handfast -n "__fish_handfast_using_subcommand load" -l http -d 'HTTP version of an https:// target: 1.1 or 2 [default: 1.1]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l bulk -d 'Transfer bytes without a pause until the run ends: send, receive or both' -r -f -a "send\t''
+receive\t''
+both\t''"
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l http -d 'HTTP version of a target that is a URL: 1.1 or 2 [default: 1.1]' -r -f -a "1.1\t''
+2\t''"
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l streams -d 'HTTP/2: requests in flight on one connection [default: 1]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -s X -l method -d 'Method of HTTP requests [default: GET; with --body: POST]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -s H -l header -d 'Header of HTTP requests, `Name: value`, or @FILE with one on each line (may be repeated). Values that may be secret (authorization, cookie, token and the like in the name) are never in a report' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l body -d 'Body of HTTP requests: a text, or @FILE. It is sent with Content-Length, and without Content-Type unless --header gives one' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l url -d 'One of several requests, in turn by their weights: `[WEIGHT] [METHOD] PATH`, or @FILE with one on each line, each followed by its own headers and its body as @FILE, if any (may be repeated). The target then is https://HOST:PORT/' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l take -d 'Take a value from the answers of request N of --url (the first, unless given), and put it where later requests have {NAME} in path, headers or body: NAME=header:X-Token, N:NAME=json:/path/to/value. With --in-order (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l expect -d 'HTTP statuses that are no failure, classes and codes with commas: 2xx,404,429 [default: 2xx,3xx]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -s c -l connections -d 'Connections open at the same time; each starts its next transaction when the last one has ended. With --rate: the most in flight [default: 32; with --rate or --find-max: 1024]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand load" -s r -l rate -d 'Start this many transactions a second, independent of the target; time counts from the intended start. 200..2000 rises evenly over the run' -r
-complete -c handfast -n "__fish_handfast_using_subcommand load" -l arrivals -d 'Spacing of starts at a --rate: poisson (independent, like real clients) or fixed (even) [default: poisson]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -s r -l rate -d 'Start this many transactions a second, independent of the target; time counts from the intended start. 200..2000 rises evenly over the run. Stages have their lengths, and make the duration together: 0..500@30s,500@2m,2000@10s' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l arrivals -d 'Spacing of starts at a --rate: poisson (independent, like real clients) or fixed (even) [default: poisson]' -r -f -a "poisson\t''
+fixed\t''"
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l think -d 'Pause between the end of a transaction and the next start on its connection, without --rate: 200ms, or 100ms..500ms for random pauses between the two [default: none]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -s d -l duration -d 'Length of the measured part: 10s, 500ms, 1m30s [default: 10s]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l timeout -d 'Longest time that one connect, handshake or exchange may take before it fails [default: 10s]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l threads -d 'Generator threads on each machine [default: one for each core]' -r
@@ -148,16 +156,23 @@ complete -c handfast -n "__fish_handfast_using_subcommand load" -l client-certif
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l client-key -d 'Key of --client-certificate, PEM [default: it is in the same file]' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l ca -d 'Verify the target\'s certificate against the authorities in this file, PEM' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l resume -d 'Share of handshakes that resume an earlier session: 0.7 or 70% [default: 0, all are full]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand load" -l profile -d 'Offer the TLS parameters of such clients, unless other options set them: browser (hybrid post-quantum key share), classic (X25519), small (one group, one suite), tls12. Versions, groups and size are imitated, the fingerprint is not' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l profile -d 'Offer the TLS parameters of such clients, unless other options set them: browser (hybrid post-quantum key share), classic (X25519), small (one group, one suite), tls12. Versions, groups and size are imitated, the fingerprint is not' -r -f -a "browser\t''
+classic\t''
+small\t''
+tls12\t''"
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l mix -d 'One kind of client of several, with its share of the connections: \'share=30 name=old tls=1.2 resume=0\', or @FILE with one on each line (may be repeated). Also profile, suites, groups, sni, alpn, client-certificate, client-key; missing settings are those of the options' -r
-complete -c handfast -n "__fish_handfast_using_subcommand load" -l close -d 'Which side ends a connection: notify (the generator, with close_notify and FIN), fin (the generator, with FIN only), reset (the generator, with a reset: no TIME_WAIT), server (the target) [default: notify]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l close -d 'Which side ends a connection: notify (the generator, with close_notify and FIN), fin (the generator, with FIN only), reset (the generator, with a reset: no TIME_WAIT), server (the target) [default: notify; with http://: fin]' -r -f -a "notify\t''
+fin\t''
+reset\t''
+server\t''"
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l source -d 'Address to connect from; 127.1.0.0/24 means each of its addresses in turn, each with its own ports (may be repeated) [default: the kernel chooses]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l workers -d 'NATS server of the workers (start them with `handfast worker`): nats://HOST:PORT or tls://HOST:PORT' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l machines -d 'Number of workers to use [default: 1]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l fleet -d 'Fleet that the workers belong to: several can share one NATS server [default: default]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l bus-ca -d 'Authority of the NATS server\'s certificate, PEM [default: the system\'s authorities]' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l bus-credentials -d 'File with one line, user:password, used to log in at the NATS server [default: those in the URL, if any]' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand load" -l on-worker-lost -d 'When a worker is lost: fail (end the run) or continue (with the others, and report the loss) [default: fail]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l on-worker-lost -d 'When a worker is lost: fail (end the run) or continue (with the others, and report the loss) [default: fail]' -r -f -a "fail\t''
+continue\t''"
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l pid -d 'Count the CPU time of this process of the server and its children (same machine)' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l cgroup -d 'Count the CPU time of this control group of the server (same machine)' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l status -d 'The target is a Handfast proxy with this admin address: compare its counters with the measurements here, and show where the time was spent. http://HOST:PORT/ or unix:/PATH' -r
@@ -174,6 +189,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand load" -l metrics -d 'D
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l replay -d 'Repeat the run of a JSON report; only options about outputs and workers are allowed with it' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l handshake-only -d 'Connect, handshake, close: no application data'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l idle -d 'Open --connections, then keep them open without traffic until the run ends'
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l in-order -d 'Send the requests of --url in their order on each connection, instead of by weights'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l verify -d 'Verify the target\'s certificate against the system\'s authorities [default: not verified]'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l early-data -d 'Send the request as 0-RTT data where a resumed handshake allows it'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l kubernetes-job -d 'Print a Kubernetes Job that starts --machines workers for --workers, without a run'

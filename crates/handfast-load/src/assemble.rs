@@ -156,6 +156,9 @@ fn totals(view: &View<'_>, outcome: &Outcome) -> Totals {
 
 fn mix(outcome: &Outcome) -> Mix {
     let tally = &outcome.totals.tally;
+    if outcome.plan.target.plain {
+        return Mix::default();
+    }
     Mix {
         full: tally.full,
         resumed: tally.resumed,

@@ -108,7 +108,7 @@ mod tests {
     /// Arrivals that the threads of one of three workers begin, of a rate of 900 for ten seconds.
     fn begun(connections: u32, index: u32, threads: u32) -> usize {
         let arrivals = |thread| {
-            let model = Model::Open { rate: 900.0, arrivals: Spacing::Fixed };
+            let model = Model::open(900.0, Spacing::Fixed);
             let plan = Plan { model, connections, ..Plan::default() };
             let assignment = assignment(plan, index, thread, threads);
             let Some((part, parts)) = assignment.part() else { return 0 };

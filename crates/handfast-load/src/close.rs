@@ -3,8 +3,6 @@
 
 use std::rc::Rc;
 
-use handfast_tls::session::Session;
-
 use crate::context::ThreadContext;
 use crate::failure::{Step, StepFailure};
 use crate::plan::Close;
@@ -41,7 +39,7 @@ pub(crate) fn end_our_side(
     };
     let scratch = &mut *context.scratch.borrow_mut();
     if notify {
-        wire.session_mut().close(&mut scratch.records);
+        wire.close_notify(&mut scratch.records);
     }
     if !scratch.records.is_empty() {
         wire.write(&mut scratch.records, step)?;
@@ -60,7 +58,7 @@ async fn end_and_drain(context: &Rc<ThreadContext>, wire: &mut Wire) -> Result<(
 /// close_notify and FIN.
 fn say_goodbye(context: &ThreadContext, wire: &mut Wire) -> Result<(), StepFailure> {
     let scratch = &mut *context.scratch.borrow_mut();
-    wire.session_mut().close(&mut scratch.records);
+    wire.close_notify(&mut scratch.records);
     wire.write(&mut scratch.records, Step::Close)?;
     wire.end_writing();
     Ok(())

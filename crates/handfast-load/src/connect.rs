@@ -9,6 +9,8 @@ use std::time::Duration;
 use handfast_net::clock::Moment;
 use handfast_net::dial::Dialling;
 use handfast_net::engine::{self, Woken};
+use handfast_net::fault::Fault;
+use handfast_net::stream::Stream;
 use handfast_tls::buffer::Buffer;
 use handfast_tls::session::Session;
 
@@ -35,6 +37,9 @@ pub(crate) async fn connect(
     early: &[u8],
 ) -> Result<Connected, StepFailure> {
     bench.record().connection();
+    if bench.plan.target.plain {
+        return connect_plain(bench).await;
+    }
     // Before the clock starts: the ClientHello is our work, and not part of the target's latency.
     let internal = |failure| StepFailure::session(Step::Handshake, &failure);
     let mut session = bench.session(caller).map_err(internal)?;
@@ -46,21 +51,8 @@ pub(crate) async fn connect(
 
     let began = Moment::now();
     let deadline = bench.deadline();
-    let dialled = Dialling::start_from(&bench.target(), bench.source());
-    let mut dialling = dialled.map_err(|fault| StepFailure::socket(Step::Connect, &fault))?;
-    let sent = loop {
-        let sent =
-            dialling.advance(hello.filled()).map_err(|fault| StepFailure::socket(Step::Connect, &fault))?;
-        if let Some(sent) = sent {
-            break sent;
-        }
-        if engine::wait(deadline).await == Woken::Deadline {
-            return Err(StepFailure::socket(Step::Connect, &dialling.give_up()));
-        }
-    };
+    let (stream, sent) = dial(bench, hello.filled(), deadline).await?;
     let connected = Moment::now();
-    let stream = dialling.into_stream();
-    stream.no_delay();
     let mut wire = Wire::new(stream, session, &hello.filled()[sent..]);
     drop(hello);
     bench.record().connected(began, connected);
@@ -72,6 +64,31 @@ pub(crate) async fn connect(
     secured.1.shrink_to_fit();
     let early = if accepted == Some(true) { early } else { 0 };
     Ok(Connected { wire, flight: secured.0, early, unasked: secured.1 })
+}
+
+/// Connects without TLS: there is nothing to shake hands about.
+async fn connect_plain(bench: &ThreadContext) -> Result<Connected, StepFailure> {
+    let began = Moment::now();
+    let (stream, _) = dial(bench, &[], bench.deadline()).await?;
+    bench.record().connected(began, Moment::now());
+    Ok(Connected { wire: Wire::plain(stream), flight: Buffer::default(), early: 0, unasked: Vec::new() })
+}
+
+/// A connected stream, and how many of the first bytes were sent with it.
+async fn dial(bench: &ThreadContext, first: &[u8], deadline: Moment) -> Result<(Stream, usize), StepFailure> {
+    let failed = |fault: Fault| StepFailure::socket(Step::Connect, &fault);
+    let mut dialling = Dialling::start_from(&bench.target(), bench.source()).map_err(failed)?;
+    let sent = loop {
+        if let Some(sent) = dialling.advance(first).map_err(failed)? {
+            break sent;
+        }
+        if engine::wait(deadline).await == Woken::Deadline {
+            return Err(failed(dialling.give_up()));
+        }
+    };
+    let stream = dialling.into_stream();
+    stream.no_delay();
+    Ok((stream, sent))
 }
 
 /// Reads and answers until data can be sent; gives our last flight, and what came in front of our first request.

@@ -179,9 +179,19 @@ impl ThreadContext {
         }
     }
 
+    /// The next pause between two transactions on a connection, if the plan has think time.
+    pub(crate) fn think_time(&self) -> Option<Duration> {
+        let think = self.plan.think?;
+        Some(think.at(self.random.borrow_mut().unit()))
+    }
+
     /// Waits, but not beyond the end of the run.
     pub(crate) async fn pause(&self, length: Duration) {
-        let until = Moment::now() + length;
+        self.pause_until(Moment::now() + length).await;
+    }
+
+    /// Waits until this moment, but not beyond the end of the run.
+    pub(crate) async fn pause_until(&self, until: Moment) {
         while !self.is_over() && Moment::now() < until {
             engine::wait(until.min(self.end())).await;
         }

@@ -4,6 +4,7 @@
 //! once as there are streams, each timed by itself. How it is polled, and what an answer is: [`connection`].
 
 mod connection;
+mod sequence;
 
 use std::rc::Rc;
 
@@ -16,11 +17,14 @@ use crate::failure::{Cause, Step, StepFailure};
 use crate::plan::{Plan, Work};
 use crate::recorder::Times;
 use connection::{Answer, Target};
+use sequence::{Sequence, Values};
 
 /// A connection that carries requests.
 pub(crate) struct HttpConnection {
     context: Rc<ThreadContext>,
     driver: connection::Connection,
+    /// Set when the requests go in order.
+    sequence: Option<Sequence>,
 }
 
 fn target(work: &Work) -> Result<Target, StepFailure> {
@@ -37,7 +41,8 @@ impl Connection for HttpConnection {
 
     async fn open(context: &Rc<ThreadContext>, caller: Caller) -> Result<Self, StepFailure> {
         let driver = connection::Connection::open(context, caller, target(&context.plan.work)?).await?;
-        Ok(Self { context: Rc::clone(context), driver })
+        let sequence = context.plan.is_in_order().then(Sequence::default);
+        Ok(Self { context: Rc::clone(context), driver, sequence })
     }
 
     async fn settle(&mut self) -> Result<(), StepFailure> {
@@ -50,23 +55,35 @@ impl Connection for HttpConnection {
     }
 
     fn has_room(&self) -> bool {
-        self.driver.has_room()
+        // In order, the next request may need the answer before it.
+        self.driver.has_room() && (self.sequence.is_none() || self.driver.is_idle())
     }
 
     fn begin(&mut self, intended: Moment, which: usize) {
-        self.driver.begin(intended, which);
+        let (which, request) = match &self.sequence {
+            Some(sequence) => (sequence.place(), sequence.fill(&self.context.requests[sequence.place()])),
+            None => (which, Ok(self.context.requests[which].clone())),
+        };
+        self.driver.begin(intended, which, request);
     }
 
     fn next_finished(&mut self) -> Option<Finished> {
         let connection::Finished { intended, began, which, outcome } = self.driver.next_finished()?;
+        let mut taken = None;
         let outcome = match outcome {
-            Ok(answer) => judge(&self.context, began, which, answer),
+            Ok(answer) => judge(&self.context, began, which, answer).map(|(done, values)| {
+                taken = Some(values);
+                done
+            }),
             Err(connection::Lost::NotSeen(trouble)) => Err(Lost::NotSeen(trouble)),
             Err(connection::Lost::Failed(trouble)) => {
                 self.context.record().no_answer(which);
                 Err(Lost::Failed(trouble))
             }
         };
+        if let Some(sequence) = &mut self.sequence {
+            sequence.ended(taken, self.context.requests.len());
+        }
         Some(Finished { intended, began, outcome })
     }
 
@@ -98,19 +115,27 @@ impl Connection for HttpConnection {
     }
 }
 
-/// Counts an answer, which is good if its status is none of an error; when it was there.
-fn judge(context: &ThreadContext, began: Moment, which: usize, answer: Answer) -> Result<Moment, Lost> {
-    let Answer { status, first_byte, done } = answer;
-    // A final answer of 1xx is none: 101 changes the protocol, which was not requested (RFC 9110 §15.2.2).
-    let error = !status.is_success() && !status.is_redirection();
+/// Counts an answer, which is good if its status is expected and it has the values that are taken from it; when it was there.
+fn judge(
+    context: &ThreadContext,
+    began: Moment,
+    which: usize,
+    answer: Answer,
+) -> Result<(Moment, Values), Lost> {
+    let Answer { status, first_byte, done, taken } = answer;
+    // A final answer of 1xx is none, and cannot be expected: 101 changes the protocol, which was not requested (RFC 9110
+    // §15.2.2).
+    let expected = matches!(&context.plan.work, Work::Http { expect, .. } if expect.accepts(status.as_u16()));
+    let error = !expected || taken.is_err();
     context.record().answer(which, status.as_u16(), error, Times { began, first_byte, done });
-    if !error {
-        return Ok(done);
-    }
     let requested = match context.plan.requests() {
         [_] => String::new(),
         several => several.get(which).map(|one| format!(" to {}", one.name())).unwrap_or_default(),
     };
+    if expected {
+        let missing = |what| StepFailure::new(Step::Exchange, Cause::Http, format!("{what}{requested}"));
+        return taken.map(|values| (done, values)).map_err(|what| Lost::Answered(missing(what)));
+    }
     let detail = format!("the target answered {status}{requested}");
     Err(Lost::Answered(StepFailure::status(status.as_u16(), detail)))
 }

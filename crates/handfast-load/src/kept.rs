@@ -13,6 +13,7 @@ use crate::failure::StepFailure;
 use crate::opener::Permit;
 use crate::pool::{Ending, Pool, Waiter};
 use crate::standing::Standing;
+use crate::thinking::Thinking;
 
 /// A connection, from the first byte to the last.
 pub(crate) async fn kept<C: Connection>(context: Rc<ThreadContext>, pool: Rc<Pool>, permit: Permit) {
@@ -23,12 +24,14 @@ pub(crate) async fn kept<C: Connection>(context: Rc<ThreadContext>, pool: Rc<Poo
         permit,
         not_seen: Vec::new(),
         failed: false,
+        thinking: Thinking::new(&context.plan),
         context: Rc::clone(&context),
         pool,
     };
     let ending = driver.connect_and_serve::<C>().await;
-    let Driver { caller, waiter, permit, pool, .. } = driver;
+    let Driver { caller, waiter, permit, pool, thinking, .. } = driver;
     pool.leave(&waiter);
+    thinking.rest(&context).await;
     pool.ended(&context, permit, caller, ending.err());
 }
 
@@ -44,6 +47,7 @@ struct Driver {
     not_seen: Vec<Moment>,
     /// Whether an exchange failed, which has been counted.
     failed: bool,
+    thinking: Thinking,
 }
 
 impl Driver {
@@ -73,7 +77,10 @@ impl Driver {
             if connection.is_idle() && (self.context.is_over() || connection.is_closed()) {
                 break;
             }
-            let limit = if self.context.is_over() { Moment::NEVER } else { self.context.end() };
+            let limit = match self.context.is_over() {
+                true => Moment::NEVER,
+                false => self.context.end().min(self.thinking.next()),
+            };
             connection.turn(limit).await;
         }
         if self.permit.is_proved() {
@@ -94,11 +101,15 @@ impl Driver {
     /// Begins due exchanges while there is room. With room left, offers the connection to the pool.
     fn begin<C: Connection>(&mut self, connection: &mut C) -> Result<(), Ending> {
         while !self.context.is_over() && connection.look().map_err(Ending::Unused)? {
+            if !self.thinking.may_begin(Moment::now()) {
+                break;
+            }
             let Some(intended) = self.pool.next(&self.context, &self.waiter) else {
                 self.pool.offer(&self.waiter);
                 break;
             };
             self.context.record().begun();
+            self.thinking.began();
             connection.begin(intended, self.context.next_request());
         }
         Ok(())
@@ -107,6 +118,10 @@ impl Driver {
     /// Counts a finished exchange. An exchange that the target never read is not counted: returns the reason.
     fn settle(&mut self, finished: Finished) -> Option<StepFailure> {
         let Finished { intended, began, outcome } = finished;
+        match &outcome {
+            Err(Lost::NotSeen(_)) => self.thinking.gave_back(),
+            _ => self.thinking.ended(&self.context, Moment::now()),
+        }
         let lost = match outcome {
             Ok(done) => {
                 self.permit.proved();

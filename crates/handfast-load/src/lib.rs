@@ -59,6 +59,7 @@ mod schedule;
 mod slots;
 mod standing;
 mod target;
+mod thinking;
 mod thread;
 mod transaction;
 mod failure;

@@ -2,8 +2,8 @@
 //! [`Plan`], which report and replay share ([`handfast_report::plan`]).
 
 pub use handfast_report::plan::{
-    Arrivals, Body, Close, Header, HttpVersion, Member, Model, Plan, Request, Target, Tls, Verify,
-    WeightedName, Work,
+    Arrivals, Body, Close, ExpectedStatuses, Header, HttpVersion, Member, Model, Plan, Rates, Request,
+    Source, Stage, Take, Target, Think, Tls, Verify, WeightedName, Work,
 };
 
 pub mod error;
@@ -11,6 +11,7 @@ mod limits;
 pub mod mix;
 pub mod profile;
 pub mod request;
+pub mod take;
 mod weight;
 
 pub use error::PlanError;

@@ -17,7 +17,7 @@ use crate::context::{Caller, ThreadContext};
 use crate::dispatcher::{Arrived, Service};
 use crate::failure::StepFailure;
 use crate::opener::{Opener, Permit};
-use crate::plan::{Model, Plan, Work};
+use crate::plan::{Plan, Work};
 
 /// Spare connections of a thread, so that an arrival does not wait for a handshake.
 const AHEAD: u32 = 2;
@@ -245,13 +245,9 @@ impl Service for Pool {
 /// How many connections are opened before the run begins: in a closed model all of them; in an open one twice as many
 /// as exchanges will be under way, by what one of them took, and a few more.
 fn first(plan: &Plan, most: u32, parts: u64, took: Duration) -> u32 {
-    let rate = match plan.model {
-        Model::Closed => return most,
-        Model::Open { rate, .. } => rate,
-        Model::Ramp { from, to, .. } => from.max(to),
-    };
+    let Some(rates) = plan.rates() else { return most };
     let streams = if let Work::Http { streams, .. } = plan.work { streams.max(1) } else { 1 };
-    let under_way = rate / parts.max(1) as f64 * took.as_secs_f64() / f64::from(streams);
+    let under_way = rates.peak() / parts.max(1) as f64 * took.as_secs_f64() / f64::from(streams);
     // A float beyond u32 becomes its greatest.
     ((under_way * 2.0).ceil() as u32).saturating_add(AHEAD).min(most)
 }

@@ -228,22 +228,9 @@ fn rests_too_long(plan: &Plan, of: u32, ports: &Ports) -> Option<Refusal> {
     })
 }
 
-/// The most connections that open and ramp models begin within one TIME_WAIT.
+/// The most connections that an open model begins within one TIME_WAIT.
 fn opened_within_rest(plan: &Plan) -> Option<f64> {
-    let (from, to) = match plan.model {
-        Model::Closed => return None,
-        Model::Open { rate, .. } => (rate, rate),
-        Model::Ramp { from, to, .. } => (from, to),
-    };
-    let length = plan.duration.as_secs_f64();
-    let window = length.min(TIME_WAIT.as_secs_f64());
-    if length <= 0.0 {
-        return Some(0.0);
-    }
-    // The window at the steeper end of the ramp: from its peak down to the rate one window away.
-    let (peak, other) = (from.max(to), from.min(to));
-    let far = peak - (peak - other) * window / length;
-    Some((peak + far) / 2.0 * window)
+    Some(plan.rates()?.most_within(TIME_WAIT.as_secs_f64()))
 }
 
 /// The `--source` that would be enough.

@@ -26,12 +26,13 @@ const LARGEST: u64 = 64 << 20;
 /// **Cost**: the files in memory, shared by all threads.
 pub(crate) fn prepare(plan: &Plan) -> Result<Vec<PreparedRequest>, Refusal> {
     let Work::Http { version, authority, requests, .. } = &plan.work else { return Ok(Vec::new()) };
-    requests.iter().map(|request| prepare_one(*version, authority, request)).collect()
+    let scheme = plan.target.scheme();
+    requests.iter().map(|request| prepare_one(*version, (scheme, authority), request)).collect()
 }
 
 fn prepare_one(
     version: HttpVersion,
-    authority: &str,
+    (scheme, authority): (&str, &str),
     wanted: &plan::Request,
 ) -> Result<PreparedRequest, Refusal> {
     let wrong = |what: String| Refusal::wrong_use(format!("make the request {}: {what}", wanted.name()));
@@ -53,7 +54,7 @@ fn prepare_one(
         // RFC 9113 §8.3.1: :authority instead of Host.
         HttpVersion::Http2 => Request::builder()
             .method(method)
-            .uri(format!("https://{authority}{}", wanted.path))
+            .uri(format!("{scheme}://{authority}{}", wanted.path))
             .version(Version::HTTP_2),
     };
     let usual = [(USER_AGENT, concat!("handfast/", env!("CARGO_PKG_VERSION"))), (ACCEPT, "*/*")];
@@ -95,8 +96,14 @@ mod tests {
     use crate::plan::Header;
 
     fn made(version: HttpVersion, request: plan::Request) -> Result<PreparedRequest, Refusal> {
-        let work =
-            Work::Http { version, authority: "a.example:8443".into(), requests: vec![request], streams: 1 };
+        let work = Work::Http {
+            version,
+            authority: "a.example:8443".into(),
+            requests: vec![request],
+            streams: 1,
+            expect: plan::ExpectedStatuses::default(),
+            in_order: false,
+        };
         prepare(&Plan { work, ..Plan::default() }).map(|mut requests| requests.remove(0))
     }
 

@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Priority};
@@ -101,8 +102,10 @@ async fn one_after_the_other(context: Rc<ThreadContext>, arrivals: Rc<ArrivalQue
             }
         }
         failures = if good { 0 } else { failures + 1 };
-        if failures > 0 {
-            context.pause(pause(failures)).await;
+        let least = if failures > 0 { pause(failures) } else { Duration::ZERO };
+        let length = context.think_time().map_or(least, |think| think.max(least));
+        if !length.is_zero() {
+            context.pause(length).await;
         }
     }
 }

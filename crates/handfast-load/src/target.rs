@@ -10,7 +10,8 @@ use handfast_tls::client::{ClientSettings, Identity, Verification};
 use crate::outcome::Refusal;
 use crate::plan::mix::{MOST_MEMBERS, MOST_NAMES};
 use crate::plan::request::MOST_REQUESTS;
-use crate::plan::{HttpVersion, Model, Plan, Tls, Verify, Work};
+use crate::plan::take;
+use crate::plan::{HttpVersion, Model, Plan, Stage, Tls, Verify, Work};
 
 /// Resolves the target's name, as applications of this machine do.
 ///
@@ -140,13 +141,19 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     if matches!(plan.work, Work::Bulk { send: false, receive: false }) {
         wrong.push("bulk needs a direction".into());
     }
-    let rates = match plan.model {
-        Model::Closed => vec![1.0],
-        Model::Open { rate, .. } => vec![rate],
-        Model::Ramp { from, to, .. } => vec![from.max(to), from + 1.0, to + 1.0],
-    };
-    if rates.iter().any(|rate| !rate.is_finite() || *rate <= 0.0) {
-        wrong.push("--rate must be more than 0 (a ramp may begin or end at 0)".into());
+    if let Model::Open { stages, .. } = &plan.model {
+        let makes_sense = |rate: f64| rate.is_finite() && rate >= 0.0;
+        let good = |stage: &Stage| {
+            makes_sense(stage.from) && makes_sense(stage.to) && stage.share.is_finite() && stage.share > 0.0
+        };
+        if !stages.iter().all(good) || !stages.iter().any(|stage| stage.from.max(stage.to) > 0.0) {
+            wrong.push("--rate must be more than 0 (a stage may be at 0, but not all of them)".into());
+        }
+    }
+    if let Some(think) = plan.think
+        && (plan.model != Model::Closed || think.least > think.most)
+    {
+        wrong.push("--think is for the closed model, from its shortest pause to its longest".into());
     }
     let standing = matches!(plan.work, Work::Bulk { .. } | Work::Idle { .. });
     if standing && plan.model != Model::Closed {
@@ -188,7 +195,11 @@ fn clients(plan: &Plan, wrong: &mut Vec<String>) {
 
 /// Mistakes in the requests.
 fn requests(plan: &Plan, wrong: &mut Vec<String>) {
-    let Work::Http { requests, .. } = &plan.work else { return };
+    let Work::Http { requests, streams, in_order, .. } = &plan.work else { return };
+    if *in_order && *streams > 1 {
+        wrong.push("--in-order needs --streams 1".into());
+    }
+    wrong.extend(take::mistakes(requests, *in_order).iter().map(|what| format!("--take: {what}")));
     if requests.is_empty() || requests.len() > MOST_REQUESTS {
         wrong.push(format!("--url: {} requests; expected 1 to {MOST_REQUESTS}", requests.len()));
     }
@@ -208,7 +219,7 @@ mod tests {
         let plan = Plan {
             connections: 0,
             duration: Duration::ZERO,
-            model: Model::Open { rate: 0.0, arrivals: Arrivals::Fixed },
+            model: Model::open(0.0, Arrivals::Fixed),
             ..Plan::default()
         };
         let refusal = check(&plan).expect_err("nonsense");

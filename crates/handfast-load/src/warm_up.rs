@@ -9,14 +9,14 @@ use handfast_net::clock::Moment;
 use crate::assignment::Assignment;
 use crate::context::{Caller, ThreadContext};
 use crate::failure::StepFailure;
-use crate::plan::Model;
 use crate::work;
 
 /// One transaction of each member of the mix, and with each request, as far as there is time for it; at least one.
 pub(crate) async fn rehearse(context: &Rc<ThreadContext>) -> Result<(), StepFailure> {
     let until = context.deadline();
     let members = context.clients.len();
-    for number in 0..members.max(context.requests.len()) {
+    let requests = if context.plan.is_in_order() { 1 } else { context.requests.len() };
+    for number in 0..members.max(requests) {
         if number > 0 && Moment::now() >= until {
             break;
         }
@@ -46,11 +46,8 @@ fn tickets_wanted(assignment: &Assignment, part: f64, share: f64) -> usize {
         return 0;
     }
     let parts = assignment.part().map_or(1.0, |(_, parts)| parts as f64);
-    let at_once = match assignment.plan.model {
-        Model::Closed => connections,
-        Model::Open { rate, .. } => connections.min(rate / parts * AHEAD),
-        Model::Ramp { from, to, .. } => connections.min(from.max(to) / parts * AHEAD),
-    };
+    let rates = assignment.plan.rates();
+    let at_once = rates.map_or(connections, |rates| connections.min(rates.peak() / parts * AHEAD));
     (at_once * part * share + 8.0).ceil().min(MOST) as usize
 }
 

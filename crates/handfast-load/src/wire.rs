@@ -1,4 +1,4 @@
-//! One connection to the target: a stream, a TLS session on it, and bytes not written yet.
+//! One connection to the target: a stream, a TLS session on it unless the target is plain HTTP, and bytes not written yet.
 //!
 //! In: plaintext to send. Out: plaintext that came, by a callback, straight from the thread's buffers. Nothing waits in
 //! here but [`Wire::wait`].
@@ -11,6 +11,7 @@ use handfast_net::engine::{self, Woken};
 use handfast_net::stream::Stream;
 use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_tls::client::ClientSession;
+use handfast_tls::session::Session as _;
 
 use crate::context::{READ, ThreadContext};
 use crate::failure::{Cause, Step, StepFailure};
@@ -64,6 +65,11 @@ impl Wire {
         Self { leg, ended: Ended::No, ending: Ending::No }
     }
 
+    /// Takes a connected stream to a target without TLS.
+    pub(crate) fn plain(stream: Stream) -> Self {
+        Self { leg: Leg::plain(Side::Backend, stream), ended: Ended::No, ending: Ending::No }
+    }
+
     /// Takes back a leg that [`Wire::into_leg`] gave, and what has happened to it since.
     pub(crate) fn from_leg(leg: Leg<Stream, ClientSession>, ended: Ended) -> Self {
         Self { leg, ended, ending: Ending::No }
@@ -84,12 +90,19 @@ impl Wire {
         self.leg.unsent() == 0
     }
 
-    /// Its session.
+    /// Its session, which only a plain wire has not.
     pub(crate) fn session(&self) -> &ClientSession {
         self.leg.session().expect("given by new()")
     }
 
-    /// Its session, to encrypt and to close with.
+    /// Appends close_notify to `records`; nothing on a plain wire.
+    pub(crate) fn close_notify(&mut self, records: &mut Buffer) {
+        if let Some(session) = self.leg.session_mut() {
+            session.close(records);
+        }
+    }
+
+    /// Its session, to encrypt with.
     pub(crate) fn session_mut(&mut self) -> &mut ClientSession {
         self.leg.session_mut().expect("given by new()")
     }
@@ -182,7 +195,7 @@ impl Wire {
             Err(broken) => return Err(StepFailure::broken(step, &broken)),
         };
         if got.length > 0 {
-            take(scratch.plaintext.filled());
+            take(self.leg.plaintext(&scratch.received, &scratch.plaintext, got.length));
         }
         if let Some(broken) = got.failed {
             // Its alert; if it cannot be sent, nothing changes.

@@ -31,7 +31,11 @@ pub(crate) async fn rehearse(
     let now = Moment::now();
     match context.plan.work {
         Work::Http { .. } => {
-            transaction::attempt::<HttpConnection>(context, caller, now, (1, &|| which), &mut || {}).await
+            // In order, later requests may need the answers of earlier ones.
+            let all = u32::try_from(context.requests.len()).unwrap_or(1);
+            let number = if context.plan.is_in_order() { all } else { 1 };
+            transaction::attempt::<HttpConnection>(context, caller, now, (number, &|| which), &mut || {})
+                .await
         }
         Work::Bulk { .. } | Work::Idle { .. } => standing::rehearse(context, caller).await,
         Work::Exchange { .. } | Work::Handshake => {

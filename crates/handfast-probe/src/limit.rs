@@ -4,32 +4,37 @@
 
 use std::time::Duration;
 
-use handfast_text::suggest::did_you_mean_or_all;
+use handfast_text::bound::{BoundError, Names, Statistic, Value};
 
 use crate::report::{Kind, LimitReport, Report, Spread};
 
-/// What can be bounded.
-const FIGURES: [&str; 9] = [
-    "namelookup",
-    "connect",
-    "appconnect",
-    "pretransfer",
-    "starttransfer",
-    "total",
-    "handshake",
-    "server",
-    "rtt",
-];
-/// Of several runs.
-const STATISTICS: [&str; 4] = ["min", "p50", "p95", "max"];
+/// What can be bounded. People who know curl write `time_` in front.
+const NAMES: Names = Names {
+    kinds: &["resumed"],
+    times: &[
+        "appconnect",
+        "namelookup",
+        "connect",
+        "pretransfer",
+        "starttransfer",
+        "total",
+        "handshake",
+        "server",
+        "rtt",
+    ],
+    ignored_prefix: "time_",
+    numbers: &[],
+    statistics: &["min", "p50", "p95", "max"],
+    any_percentile: false,
+};
 
 /// One bound.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     text: String,
     resumed: bool,
-    figure: String,
-    statistic: String,
+    figure: &'static str,
+    statistic: Statistic,
     most: Duration,
 }
 
@@ -37,49 +42,27 @@ impl Limit {
     /// Reads `[resumed.]FIGURE[.STATISTIC]=TIME`; without a statistic the median counts.
     ///
     /// **Errors**: what is wrong, and what is expected.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong =
-            |why: String| format!("bound {text:?}: {why}; expected FIGURE=TIME such as appconnect=60ms");
-        let (name, time) = text.split_once('=').ok_or_else(|| wrong("there is no =".into()))?;
-        let most = handfast_text::duration::parse(time).map_err(|error| wrong(error.what()))?;
-        let (resumed, name) = match name.strip_prefix("resumed.") {
-            Some(name) => (true, name),
-            None => (false, name),
+    pub fn parse(text: &str) -> Result<Self, BoundError> {
+        let bound = NAMES.parse(text)?;
+        let (statistic, most) = match bound.value {
+            Value::Time(statistic, most) => (statistic, most),
+            // There are no figures with other values.
+            Value::Number(_) | Value::Share(_) => (Statistic::Max, Duration::ZERO),
         };
-        let (figure, statistic) = name.split_once('.').unwrap_or((name, "p50"));
-        // People who know curl write the name as curl does.
-        let figure = figure.strip_prefix("time_").unwrap_or(figure);
-        if !FIGURES.contains(&figure) {
-            return Err(wrong(format!(
-                "unknown figure {figure:?}, {}",
-                did_you_mean_or_all(figure, &FIGURES)
-            )));
-        }
-        if !STATISTICS.contains(&statistic) {
-            return Err(wrong(format!(
-                "unknown statistic {statistic:?}, {}",
-                did_you_mean_or_all(statistic, &STATISTICS)
-            )));
-        }
-        Ok(Self {
-            text: text.to_owned(),
-            resumed,
-            figure: figure.to_owned(),
-            statistic: statistic.to_owned(),
-            most,
-        })
+        let (resumed, figure) = (bound.kind.is_some(), bound.figure);
+        Ok(Self { text: text.to_owned(), resumed, figure, statistic, most })
     }
 
     /// Whether it needs a request to be made.
     pub fn needs_request(&self) -> bool {
-        matches!(self.figure.as_str(), "pretransfer" | "starttransfer" | "total")
+        matches!(self.figure, "pretransfer" | "starttransfer" | "total")
     }
 
     /// Judges a report; a missing figure violates the bound.
     pub(crate) fn judge(&self, report: &Report) -> LimitReport {
         let kind = if self.resumed { report.resumed.as_ref() } else { Some(&report.full) };
         let of = |kind: &Kind| -> Option<Spread> {
-            match self.figure.as_str() {
+            match self.figure {
                 "namelookup" => Some(kind.timers.namelookup),
                 "connect" => Some(kind.timers.connect),
                 "appconnect" => Some(kind.timers.appconnect),
@@ -92,11 +75,11 @@ impl Limit {
             }
         };
         let found_ms =
-            kind.and_then(of).filter(|spread| spread.count > 0).map(|spread| match self.statistic.as_str() {
-                "min" => spread.min,
-                "p95" => spread.p95,
-                "max" => spread.max,
-                _ => spread.p50,
+            kind.and_then(of).filter(|spread| spread.count > 0).map(|spread| match self.statistic {
+                Statistic::Min => spread.min,
+                Statistic::Max => spread.max,
+                Statistic::Quantile(quantile) if quantile > 0.5 => spread.p95,
+                Statistic::Quantile(_) | Statistic::Mean => spread.p50,
             });
         let held = found_ms.is_some_and(|found| found <= self.most.as_secs_f64() * 1e3);
         LimitReport { bound: self.text.clone(), found_ms, held }
@@ -111,18 +94,18 @@ mod tests {
     fn bounds_are_read_and_mistakes_named() {
         let limit = Limit::parse("resumed.handshake.p95=30ms").expect("a bound");
         assert_eq!(
-            (limit.resumed, limit.figure.as_str(), limit.statistic.as_str()),
-            (true, "handshake", "p95")
+            (limit.resumed, limit.figure, limit.statistic),
+            (true, "handshake", Statistic::Quantile(0.95))
         );
         assert_eq!(Limit::parse("time_appconnect=60ms").expect("curl's name").figure, "appconnect");
         assert!(Limit::parse("total=1s").expect("a bound").needs_request());
         for (wrong, why) in [
-            ("appconnect", "there is no ="),
+            ("appconnect", "no `=`, expected a figure and its value such as appconnect.p95=50ms"),
             ("apconnect=60ms", "appconnect"),
             ("connect.p99=1ms", "p95"),
-            ("connect=fast", "expected FIGURE=TIME"),
+            ("connect=fast", "invalid duration `fast`"),
         ] {
-            let said = Limit::parse(wrong).expect_err(wrong);
+            let said = Limit::parse(wrong).expect_err(wrong).to_string();
             assert!(said.contains(why), "{said}");
         }
     }

@@ -48,6 +48,7 @@ fn head(report: &Report) -> String {
     let target = words::done(report).into_iter().find(|(word, _)| *word == "target").map(|(_, text)| text);
     let target = escape(&target.unwrap_or_default());
     let word = report.verdict.word.name();
+    let kind = if words::is_plain(report) { "HTTP" } else { "TLS" };
     let (program, started) = (escape(&report.manifest.program), escape(&report.manifest.started));
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
@@ -55,7 +56,7 @@ fn head(report: &Report) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{word}: load on {target}</title>\n\
          <style>\n{}</style></head>\n<body><main>\n\
-         <div class=\"top\"><span>TLS load on <strong>{target}</strong></span><span>{started} · {program}</span></div>\n",
+         <div class=\"top\"><span>{kind} load on <strong>{target}</strong></span><span>{started} · {program}</span></div>\n",
         include_str!("html/style.css")
     )
 }
@@ -126,7 +127,9 @@ fn results(report: &Report, html: &mut String) {
     if let Some(search) = &report.search {
         section(html, "Search for the highest rate", &card(&tables::search(search)));
     }
-    section(html, "Handshakes", &card(&tables::mix(report)));
+    if !words::is_plain(report) {
+        section(html, "Handshakes", &card(&tables::mix(report)));
+    }
     if !report.members.is_empty() {
         section(html, "Kinds of client", &card(&tables::members(report)));
     }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::limits::{Bound, Direction, LimitError, LimitFault};
+use crate::limits::{Bound, Direction, LimitError};
 use crate::model::{Report, SearchStep, VerdictWord};
 use crate::plan::{Arrivals, Model, Plan};
 
@@ -60,7 +60,7 @@ impl SearchSpec {
     pub fn new(bound: &str) -> Result<Self, LimitError> {
         let bound = Bound::parse(bound, Direction::Max)?;
         if !bound.is_latency() && !bound.is_errors() {
-            return Err(bound.wrong(LimitFault::NotSearchable));
+            return Err(LimitError::NotSearchable(bound.written().to_owned()));
         }
         Ok(Self { bound, from: 100.0, precision: 0.05, repeats: 3 })
     }
@@ -68,12 +68,9 @@ impl SearchSpec {
     /// The plan of step `number`, counted from 1: it offers the rate, with the arrivals of `plan` if it has some. Its seed
     /// is the plan's plus the number, since repeats with the same arrivals would not be independent.
     pub fn plan_at(plan: &Plan, rate: f64, number: u32) -> Plan {
-        let arrivals = match plan.model {
-            Model::Open { arrivals, .. } | Model::Ramp { arrivals, .. } => arrivals,
-            Model::Closed => Arrivals::Poisson,
-        };
+        let arrivals = plan.model.arrivals().unwrap_or(Arrivals::Poisson);
         let seed = plan.seed.wrapping_add(u64::from(number));
-        Plan { model: Model::Open { rate, arrivals }, seed, ..plan.clone() }
+        Plan { model: Model::open(rate, arrivals), seed, ..plan.clone() }
     }
 
     /// Whether a step's report holds the bound, and the target accepted the whole offered rate.
@@ -210,7 +207,7 @@ mod tests {
 
     fn job() -> Job {
         let plan = Plan {
-            model: Model::Open { rate: 1_234.5, arrivals: Arrivals::Poisson },
+            model: Model::open(1_234.5, Arrivals::Poisson),
             work: Work::Bulk { send: true, receive: false },
             sources: vec!["127.1.0.1".parse().unwrap()],
             seed: u64::MAX,

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Limit, Report, Series as Row};
-use handfast_text::suggest::did_you_mean_or_all as did_you_mean;
+use handfast_text::bound::{self, BoundError, Names, Statistic, Unit, Value};
 
 use crate::series::Series;
 use crate::units;
@@ -74,33 +74,47 @@ enum Figure {
     ExchangeRate,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Statistic {
-    Min,
-    Mean,
-    Max,
-    /// A quantile, 0 to 1.
-    Quantile(f64),
-}
+/// The names of series, for [`NAMES`].
+const SERIES: [&str; Series::ALL.len()] = {
+    let mut names = [""; Series::ALL.len()];
+    let mut place = 0;
+    while place < names.len() {
+        names[place] = Series::ALL[place].name();
+        place += 1;
+    }
+    names
+};
 
-/// What can be bounded besides the series.
-const COUNTS: [&str; 3] = ["errors", "rate", "exchange-rate"];
-const STATISTICS: [&str; 9] = ["p50", "p75", "p90", "p95", "p99", "p99.9", "mean", "max", "min"];
+/// What can be bounded.
+const NAMES: Names = Names {
+    kinds: &[],
+    times: &SERIES,
+    ignored_prefix: "",
+    numbers: &[("errors", Unit::Count), ("rate", Unit::Rate), ("exchange-rate", Unit::Rate)],
+    statistics: &["p50", "p75", "p90", "p95", "p99", "p99.9", "mean", "max", "min"],
+    any_percentile: true,
+};
 
 impl Bound {
     /// Reads `series.statistic=duration`, `errors=count`, `errors=share%` or `rate=number`.
     ///
     /// **Errors**: what is wrong and what is expected, in one line.
     pub fn parse(written: &str, direction: Direction) -> Result<Self, LimitError> {
-        let wrong = |fault| LimitError { written: written.to_owned(), fault };
-        let (name, value) = written.split_once('=').ok_or_else(|| wrong(LimitFault::NoValue))?;
-        let (figure, limit) = figure(name.trim(), value.trim()).map_err(wrong)?;
-        Ok(Self { written: written.trim().to_owned(), direction, figure, limit })
-    }
-
-    /// That it cannot be used here.
-    pub(crate) fn wrong(&self, fault: LimitFault) -> LimitError {
-        LimitError { written: self.written.clone(), fault }
+        let bound::Bound { written, figure: name, value, .. } =
+            NAMES.parse(written).map_err(LimitError::Written)?;
+        let (figure, limit) = match value {
+            Value::Time(statistic, time) => {
+                let series = Series::ALL.into_iter().find(|series| series.name() == name);
+                (Figure::Latency(series.unwrap_or(Series::Total), statistic), time.as_nanos() as f64)
+            }
+            Value::Share(share) => (Figure::ErrorShare, share),
+            Value::Number(number) => match name {
+                "errors" => (Figure::Errors, number),
+                "rate" => (Figure::Rate, number),
+                _ => (Figure::ExchangeRate, number),
+            },
+        };
+        Ok(Self { written, direction, figure, limit })
     }
 
     /// As it was written.
@@ -137,57 +151,20 @@ impl Bound {
 
 /// A limit that cannot be read, or not be used where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LimitError {
-    /// As it was written.
-    pub written: String,
-    /// What is wrong with it.
-    pub fault: LimitFault,
-}
-
-/// What can be wrong with a limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LimitFault {
-    /// There is no `=`.
-    NoValue,
-    /// No such series, and no such count.
-    UnknownSeries(String),
-    /// A series without one of its figures.
-    NoFigure(Series),
-    /// A series has no such figure.
-    UnknownFigure(Series, String),
-    /// Something else than a number from 0.
-    Number(String),
-    /// A duration without a unit.
-    Duration(handfast_text::duration::DurationError),
-    /// A search needs a bound that a higher rate breaks, and this is none.
-    NotSearchable,
+pub enum LimitError {
+    /// It cannot be read.
+    Written(BoundError),
+    /// A search needs a bound that a higher rate breaks, and this is none: as it was written.
+    NotSearchable(String),
 }
 
 impl fmt::Display for LimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "limit `{}`: {}", self.written, self.fault)
-    }
-}
-
-impl fmt::Display for LimitFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoValue => f.write_str("no `=`; limits are written as `handshake.p99=50ms`"),
-            Self::UnknownSeries(step) => {
-                let series = Series::ALL.iter().map(|series| series.name());
-                let names: Vec<&str> = series.chain(COUNTS).collect();
-                write!(f, "there is no `{step}`; {}", did_you_mean(step, &names))
-            }
-            Self::NoFigure(series) => {
-                write!(f, "which figure of {0}? For instance `{0}.p99`", series.name())
-            }
-            Self::UnknownFigure(series, word) => {
-                write!(f, "{} has no `{word}`; {}", series.name(), did_you_mean(word, &STATISTICS))
-            }
-            Self::Number(text) => write!(f, "invalid number `{text}`, expected one from 0"),
-            Self::Duration(error) => error.fmt(f),
-            Self::NotSearchable => f.write_str(
-                "a search needs a latency or errors, for instance `total.p99=50ms` or `errors=0.5%`",
+            Self::Written(error) => error.fmt(f),
+            Self::NotSearchable(written) => write!(
+                f,
+                "bound `{written}`: a search needs a latency or errors, for instance `total.p99=50ms` or `errors=0.5%`"
             ),
         }
     }
@@ -195,57 +172,13 @@ impl fmt::Display for LimitFault {
 
 impl std::error::Error for LimitError {}
 
-/// Both sides of the `=`.
-fn figure(name: &str, value: &str) -> Result<(Figure, f64), LimitFault> {
-    match name {
-        "errors" => match value.strip_suffix('%') {
-            Some(percent) => number(percent).map(|percent| (Figure::ErrorShare, percent / 100.0)),
-            None => number(value).map(|count| (Figure::Errors, count)),
-        },
-        "rate" => number(value.strip_suffix("/s").unwrap_or(value)).map(|rate| (Figure::Rate, rate)),
-        "exchange-rate" => {
-            number(value.strip_suffix("/s").unwrap_or(value)).map(|rate| (Figure::ExchangeRate, rate))
-        }
-        _ => Ok((latency(name)?, nanoseconds(value)?)),
-    }
-}
-
-/// `handshake.p99`.
-fn latency(name: &str) -> Result<Figure, LimitFault> {
-    let (step, statistic) = name.split_once('.').unwrap_or((name, ""));
-    let series = Series::ALL.into_iter().find(|series| series.name() == step);
-    let series = series.ok_or_else(|| LimitFault::UnknownSeries(step.to_owned()))?;
-    if statistic.is_empty() {
-        return Err(LimitFault::NoFigure(series));
-    }
-    let known = Statistic::parse(statistic);
-    let statistic = known.ok_or_else(|| LimitFault::UnknownFigure(series, statistic.to_owned()))?;
-    Ok(Figure::Latency(series, statistic))
-}
-
-impl Statistic {
-    /// `mean`, `max`, `min`, or `p` with any percentile between 0 and 100.
-    fn parse(word: &str) -> Option<Self> {
-        match word {
-            "mean" => Some(Self::Mean),
-            "max" => Some(Self::Max),
-            "min" => Some(Self::Min),
-            _ => {
-                let digits =
-                    word.strip_prefix('p').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))?;
-                let percent = digits.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent))?;
-                Some(Self::Quantile(percent / 100.0))
-            }
-        }
-    }
-
-    fn of(self, row: &Row) -> f64 {
-        match self {
-            Self::Min => row.min_ns as f64,
-            Self::Mean => row.mean_ns,
-            Self::Max => row.max_ns as f64,
-            Self::Quantile(quantile) => row.histogram.quantile_nanos(quantile) as f64,
-        }
+/// A statistic of a row.
+fn statistic_of(statistic: Statistic, row: &Row) -> f64 {
+    match statistic {
+        Statistic::Min => row.min_ns as f64,
+        Statistic::Mean => row.mean_ns,
+        Statistic::Max => row.max_ns as f64,
+        Statistic::Quantile(quantile) => row.histogram.quantile_nanos(quantile) as f64,
     }
 }
 
@@ -255,7 +188,7 @@ impl Figure {
         match self {
             Self::Latency(series, statistic) => {
                 let row = report.series.iter().find(|row| row.name == series.name() && row.count > 0)?;
-                Some(statistic.of(row))
+                Some(statistic_of(statistic, row))
             }
             Self::Errors => Some(totals.failed as f64),
             Self::ErrorShare => {
@@ -275,19 +208,6 @@ impl Figure {
             Self::Rate | Self::ExchangeRate => units::rate(found),
         }
     }
-}
-
-/// A number that is not negative.
-fn number(text: &str) -> Result<f64, LimitFault> {
-    let plain = text.trim().replace('_', "");
-    let value = plain.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
-    value.ok_or_else(|| LimitFault::Number(text.trim().to_owned()))
-}
-
-/// `50ms`, `1.5s`, `200us`, `200µs`, `100ns`, `2m`, with or without a blank.
-fn nanoseconds(text: &str) -> Result<f64, LimitFault> {
-    let duration = handfast_text::duration::parse(text).map_err(LimitFault::Duration)?;
-    Ok(duration.as_nanos() as f64)
 }
 
 #[cfg(test)]
@@ -357,32 +277,18 @@ mod tests {
     }
 
     #[test]
-    fn durations_have_units() {
-        let read =
-            ["50ms", "1.5s", "200us", "200\u{b5}s", "200\u{3bc}s", "100ns", "2m", "1 ms"].map(nanoseconds);
-        let meant = [50e6, 1.5e9, 2e5, 2e5, 2e5, 100.0, 120e9, 1e6].map(Ok);
-        assert_eq!(read, meant);
-        for wrong in ["50", "ms", "-1ms", "1e400s", "nans", "", "1 2ms"] {
-            assert!(nanoseconds(wrong).is_err(), "{wrong}");
-        }
+    fn a_wrong_limit_says_what_would_be_right() {
+        let wrong = |written| Bound::parse(written, Direction::Max).unwrap_err().to_string();
+        assert!(wrong("handshak.p99=1ms").contains("did you mean `handshake`?"));
+        assert!(wrong("total.p9x=1ms").contains("did you mean `p9"), "{}", wrong("total.p9x=1ms"));
+        assert!(wrong("total.p101=1ms").contains("total has no `p101`"));
     }
 
     #[test]
-    fn a_wrong_limit_says_what_would_be_right() {
-        let wrong = |written| Bound::parse(written, Direction::Max).unwrap_err().to_string();
-        assert!(
-            wrong("handshak.p99=1ms").contains("did you mean `handshake`?"),
-            "{}",
-            wrong("handshak.p99=1ms")
-        );
-        assert!(wrong("error=0").contains("did you mean `errors`?"));
-        assert!(wrong("total.p9x=1ms").contains("did you mean `p9"), "{}", wrong("total.p9x=1ms"));
-        assert!(wrong("total.p101=1ms").contains("total has no `p101`"));
-        assert!(wrong("total=1ms").contains("`total.p99`"));
-        assert!(wrong("total.p99").contains("no `=`"));
-        assert!(wrong("total.p99=50").contains("no unit"));
-        assert!(wrong("errors=-1").contains("invalid number"));
-        assert!(wrong("errors=nan%").contains("invalid number"));
+    fn a_latency_without_a_statistic_is_the_median() {
+        let bound = Bound::parse("handshake=50.1ms", Direction::Max).unwrap();
+        assert_eq!(bound, Bound::parse("handshake.p50=50.1ms", Direction::Max).unwrap());
+        assert!(bound.judge(&report()).held);
     }
 
     #[test]
@@ -392,6 +298,6 @@ mod tests {
         assert_eq!(json, r#"{"max":"lag.p99 = 1ms"}"#);
         assert_eq!(serde_json::from_str::<Bound>(&json).unwrap(), bound);
         let refused = serde_json::from_str::<Bound>(r#"{"min":"nothing=1"}"#).unwrap_err();
-        assert!(refused.to_string().contains("there is no `nothing`"), "{refused}");
+        assert!(refused.to_string().contains("unknown figure `nothing`"), "{refused}");
     }
 }

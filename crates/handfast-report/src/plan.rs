@@ -7,11 +7,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+mod expect;
+mod model;
 pub mod request;
 mod sentence;
+mod think;
 
-pub use request::{Body, Header, Request};
+pub use expect::{ExpectedStatuses, StatusError};
+pub use model::{Arrivals, Model, Piece, Rates, Stage};
+pub use request::{Body, Header, Request, Source, Take};
+pub(crate) use sentence::rates;
 pub use sentence::{sentence, transaction};
+pub use think::Think;
 
 use handfast_text::units::counted as things;
 
@@ -27,6 +34,9 @@ pub struct Plan {
     pub work: Work,
     /// When transactions begin.
     pub model: Model,
+    /// Closed model: the pause between a transaction and the next one on its connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<Think>,
     /// What is offered in the handshake, and what is checked.
     pub tls: Tls,
     /// Clients of several kinds, each with a share of the connections; empty: all are as `tls` says.
@@ -60,6 +70,9 @@ pub struct Target {
     pub host: String,
     /// TCP port.
     pub port: u16,
+    /// Whether it speaks HTTP without TLS; `tls` of the plan has no meaning then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plain: bool,
 }
 
 /// One kind of client.
@@ -123,6 +136,12 @@ pub enum Work {
         requests: Vec<Request>,
         /// HTTP/2: requests in flight on one connection. 1 for HTTP/1.1.
         streams: u32,
+        /// The statuses that are no failure.
+        #[serde(default, skip_serializing_if = "ExpectedStatuses::is_default")]
+        expect: ExpectedStatuses,
+        /// Whether each connection sends the requests in their order, instead of all connections together by weights.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        in_order: bool,
     },
 }
 
@@ -145,50 +164,6 @@ impl HttpVersion {
             Self::Http2 => "2",
         }
     }
-}
-
-impl Arrivals {
-    /// The word on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fixed => "fixed",
-            Self::Poisson => "poisson",
-        }
-    }
-}
-
-/// When transactions begin.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Model {
-    /// Each of the connections begins its next transaction when the last one ended.
-    Closed,
-    /// At a rate, whatever the target does; time counts from the intended start.
-    Open {
-        /// Transactions a second, over all workers.
-        rate: f64,
-        /// How they are spaced.
-        arrivals: Arrivals,
-    },
-    /// As open, with a rate that changes evenly over the run.
-    Ramp {
-        /// Rate at the start.
-        from: f64,
-        /// Rate at the end.
-        to: f64,
-        /// How they are spaced.
-        arrivals: Arrivals,
-    },
-}
-
-/// How arrivals are spaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
-    /// At even distances.
-    Fixed,
-    /// Independently, as customers come (exponential distances).
-    Poisson,
 }
 
 /// What is offered in the handshake, and what is checked.
@@ -267,13 +242,21 @@ impl Close {
     }
 }
 
+impl Target {
+    /// The scheme of its URLs.
+    pub const fn scheme(&self) -> &'static str {
+        if self.plain { "http" } else { "https" }
+    }
+}
+
 impl Default for Plan {
     /// The standard transaction against a local target for ten seconds.
     fn default() -> Self {
         Self {
-            target: Target { host: "localhost".into(), port: 8443 },
+            target: Target { host: "localhost".into(), port: 8443, plain: false },
             work: Work::Exchange { send: 4096, receive: 4096, echo: true },
             model: Model::Closed,
+            think: None,
             tls: Tls::default(),
             mix: Vec::new(),
             close: Close::Notify,
@@ -326,6 +309,16 @@ impl Plan {
             .clients()
             .fold((0.0, 0.0), |(wanted, all), (share, tls)| (share.mul_add(tls.resume, wanted), all + share));
         if self.mix.is_empty() { self.tls.resume } else { wanted / all }
+    }
+
+    /// The rates of an open model over the run; `None` in the closed model.
+    pub fn rates(&self) -> Option<Rates> {
+        self.model.rates(self.duration)
+    }
+
+    /// Whether each connection sends the requests in their order.
+    pub fn is_in_order(&self) -> bool {
+        matches!(self.work, Work::Http { in_order: true, .. })
     }
 
     /// HTTP requests of the work; none of other works.

@@ -129,6 +129,21 @@ pub(crate) fn done(report: &Report) -> Vec<(&'static str, String)> {
     let work = plan.map_or_else(|| report.work.clone(), plan::transaction);
     let mut facts = vec![("target", target(report, plan)), ("work", work)];
     facts.extend(plan.map(|plan| ("model", model(report, plan))));
+    match is_plain(report) {
+        true => facts.push(("TLS", "none: the target is plain HTTP".to_owned())),
+        false => tls(report, plan, &mut facts),
+    }
+    facts.extend(plan.map(|plan| ("close", plan.close.sentence().to_owned())));
+    facts.push(("load from", machines(report)));
+    facts
+}
+
+/// Whether the target was plain HTTP, so that there were no handshakes.
+pub(crate) fn is_plain(report: &Report) -> bool {
+    report.plan().is_some_and(|plan| plan.target.plain)
+}
+
+fn tls(report: &Report, plan: Option<&Plan>, facts: &mut Vec<(&'static str, String)>) {
     facts.push(("TLS", agreed(report)));
     let said = Some(report.mix.offered.clone()).filter(|said| !said.is_empty());
     facts.extend(said.or_else(|| plan.map(|plan| plan.tls.sentence())).map(|offered| ("offered", offered)));
@@ -136,16 +151,13 @@ pub(crate) fn done(report: &Report) -> Vec<(&'static str, String)> {
         facts.push(("certificate", report.mix.verification.clone()));
     }
     facts.push(("resumption", resumption(report, plan)));
-    facts.extend(plan.map(|plan| ("close", plan.close.sentence().to_owned())));
-    facts.push(("load from", machines(report)));
-    facts
 }
 
 fn target(report: &Report, plan: Option<&Plan>) -> String {
     let addresses = report.manifest.addresses.join(", ");
     match plan.map(|plan| &plan.target) {
-        Some(Target { host, port }) if addresses.is_empty() => format!("{host} port {port}"),
-        Some(Target { host, port }) => format!("{host} port {port}, dialled as {addresses}"),
+        Some(Target { host, port, .. }) if addresses.is_empty() => format!("{host} port {port}"),
+        Some(Target { host, port, .. }) => format!("{host} port {port}, dialled as {addresses}"),
         None if addresses.is_empty() => "not recorded".into(),
         None => addresses,
     }
@@ -159,25 +171,36 @@ fn model(report: &Report, plan: &Plan) -> String {
         Arrivals::Fixed => "at even distances",
     };
     let most = format!(", at most {connections} in flight");
-    match plan.model {
+    match &plan.model {
         Model::Closed => {
+            let after = plan.think.map_or_else(
+                || "when".to_owned(),
+                |think| format!("after a think time of {} when", think.sentence()),
+            );
             let each = match (RunKind::of(report), plan.exchanges) {
-                (RunKind::Transactions, Some(_)) => "each starts again when it has ended",
-                (RunKind::Transactions, None) => "each starts its next exchange when the last one has ended",
-                (RunKind::Bulk | RunKind::Idle, _) => "each stays open to the end",
+                (RunKind::Transactions, Some(_)) => format!("each starts again {after} it has ended"),
+                (RunKind::Transactions, None) => {
+                    format!("each starts its next exchange {after} the last one has ended")
+                }
+                (RunKind::Bulk | RunKind::Idle, _) => "each stays open to the end".to_owned(),
             };
             format!("closed: {connections} connections, {each}, for {seconds}")
         }
-        Model::Open { rate, arrivals } => {
-            // The job of a search has its first rate; the step that is shown has another.
-            let shown = report.search.as_ref().and(report.totals.offered_rate);
-            let rate = shown.unwrap_or(rate);
-            let (rate, spaced) = (per_second(rate), spaced(arrivals));
-            format!("open: {rate} start each second, {spaced}, for {seconds}{most}")
-        }
-        Model::Ramp { from, to, arrivals } => {
-            let (from, to, spaced) = (per_second(from), per_second(to), spaced(arrivals));
-            format!("ramp: from {from} to {to} start each second, {spaced}, in {seconds}{most}")
+        Model::Open { stages, arrivals } => {
+            let spaced = spaced(*arrivals);
+            match (plan.model.only_rate(), stages.as_slice()) {
+                (Some(rate), _) => {
+                    // The job of a search has its first rate; the step that is shown has another.
+                    let shown = report.search.as_ref().and(report.totals.offered_rate);
+                    let rate = per_second(shown.unwrap_or(rate));
+                    format!("open: {rate} start each second, {spaced}, for {seconds}{most}")
+                }
+                (None, [one]) => {
+                    let (from, to) = (per_second(one.from), per_second(one.to));
+                    format!("ramp: from {from} to {to} start each second, {spaced}, in {seconds}{most}")
+                }
+                (None, _) => format!("open: {} start, {spaced}{most}", plan::rates(plan)),
+            }
         }
     }
 }

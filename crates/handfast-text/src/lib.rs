@@ -4,6 +4,7 @@
 //!
 //! | what | file |
 //! |---|---|
+//! | bounds as they are typed: `handshake.p99=50ms`, `errors=1%` | [`bound`] |
 //! | the calendar: `2026-03-01T12:00:00.042Z`, both ways | [`calendar`] |
 //! | durations as they are typed: `1h30m`, `1.5s`, `200us` | [`duration`] |
 //! | sizes as they are typed: `16KiB` | [`size`] |
@@ -12,6 +13,7 @@
 //! | sentences in lines of a width | [`wrap`] |
 #![forbid(unsafe_code)]
 
+pub mod bound;
 pub mod calendar;
 pub mod duration;
 pub mod size;

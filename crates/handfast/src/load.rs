@@ -32,7 +32,7 @@ use broadcast::{Broadcast, Closing};
 use display::Display;
 use outputs::{OutputError, Outputs};
 use run::{Ended, Task};
-use wanted::{Mistakes, Wanted, fill_in, wanted, workers};
+use wanted::{Wanted, fill_in, workers};
 
 mod both_ends;
 mod broadcast;
@@ -48,7 +48,7 @@ pub(crate) mod signals;
 pub(crate) mod values;
 mod wanted;
 
-pub(crate) use wanted::bus;
+pub(crate) use wanted::{Mistakes, bus, wanted};
 
 /// The target that is none.
 const DOCTOR: &str = "doctor";

@@ -1,5 +1,6 @@
 //! The command line, as it is typed.
 
+pub(crate) mod choices;
 pub(crate) mod compare;
 pub(crate) mod import;
 pub(crate) mod doctor;

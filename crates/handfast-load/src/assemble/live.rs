@@ -5,7 +5,7 @@
 use handfast_report::live::{Begin, Failure, Part, SCHEMA, Second, Series as Row};
 use handfast_stats::Histogram;
 
-use crate::plan::{Model, Plan, Work};
+use crate::plan::{Plan, Work};
 use crate::sample::Interval;
 
 /// Percentiles that are reported for each second.
@@ -105,14 +105,9 @@ fn row(name: &str, samples: &Histogram) -> Option<Row> {
 
 /// The model's rate in a second.
 fn offered(plan: &Plan, second: u32) -> Option<f64> {
-    let (whole, from) = (plan.duration.as_secs_f64(), f64::from(second));
-    let rate_at = |seconds: f64| match plan.model {
-        Model::Closed => None,
-        Model::Open { rate, .. } => Some(rate),
-        Model::Ramp { from, to, .. } => Some((to - from).mul_add(seconds / whole, from)),
-    };
-    let rate = rate_at((from + (from + 1.0).min(whole)) / 2.0)?;
-    Some(if from < whole { rate } else { 0.0 })
+    let (rates, whole, from) = (plan.rates()?, plan.duration.as_secs_f64(), f64::from(second));
+    let until = (from + 1.0).min(whole);
+    Some(if from < whole { (rates.due(until) - rates.due(from)) / (until - from) } else { 0.0 })
 }
 
 #[cfg(test)]
@@ -120,12 +115,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::plan::Arrivals;
+    use crate::plan::{Arrivals, Model};
     use crate::sample::Series;
 
     #[test]
     fn what_is_under_way_is_what_began_and_did_not_end() {
-        let model = Model::Ramp { from: 0.0, to: 40.0, arrivals: Arrivals::Fixed };
+        let model = Model::ramp(0.0, 40.0, Arrivals::Fixed);
         let plan = Plan { model, duration: Duration::from_secs(4), ..Plan::default() };
         let mut live = Live::new(&plan);
         let second = |second, started, ended, transactions| {

@@ -78,7 +78,7 @@ fn limits(outcome: &Outcome, job: &Job) -> Option<String> {
 
 fn tls(outcome: &Outcome, notes: &mut Vec<String>) {
     let (tally, plan) = (&outcome.totals.tally, &outcome.plan.tls);
-    if plan.verify == Verify::Off {
+    if plan.verify == Verify::Off && !outcome.plan.target.plain {
         notes.push(
             "verification was off: the target may be anyone, and a client that verifies spends more CPU than this one"
                 .into(),
@@ -147,8 +147,10 @@ fn work(outcome: &Outcome, notes: &mut Vec<String>) {
     let [.., client, server] = tally.http_status;
     if client + server > 0 {
         let answers = tally.http_status.iter().sum::<u64>();
+        let expected = matches!(&outcome.plan.work, Work::Http { expect, .. } if !expect.is_default());
+        let were = if expected { "had the status of an error, expected or not" } else { "were errors" };
         notes.push(format!(
-            "{} of {} HTTP responses were errors (4xx: {}, 5xx: {})",
+            "{} of {} HTTP responses {were} (4xx: {}, 5xx: {})",
             count(client + server),
             count(answers),
             count(client),

@@ -63,7 +63,7 @@ fn second(second: u32) -> Interval {
 fn outcome() -> Outcome {
     let plan = Plan {
         duration: Duration::from_secs(4),
-        model: Model::Open { rate: 200.0, arrivals: Arrivals::Poisson },
+        model: Model::open(200.0, Arrivals::Poisson),
         tls: Tls { resume: 0.5, ..Tls::default() },
         seed: 42,
         ..Plan::default()

@@ -197,7 +197,7 @@ fn kept_until_the_end(model: Model, script: &'static [Deed]) -> (Interval, u64, 
 }
 
 fn open() -> Model {
-    Model::Open { rate: 1.0, arrivals: Arrivals::Fixed }
+    Model::open(1.0, Arrivals::Fixed)
 }
 
 #[test]

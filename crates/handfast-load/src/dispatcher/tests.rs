@@ -15,7 +15,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// Ten arrivals a second for ten seconds, at fixed distances.
 fn plan() -> Plan {
-    let model = Model::Open { rate: 10.0, arrivals: Arrivals::Fixed };
+    let model = Model::open(10.0, Arrivals::Fixed);
     Plan { model, duration: Duration::from_secs(10), ..Plan::default() }
 }
 
@@ -153,7 +153,7 @@ impl Service for Watch {
 #[test]
 fn the_loop_runs_until_the_end_and_accounts_for_every_arrival() {
     let plan = Plan { duration: Duration::from_millis(300), ..plan() };
-    let plan = Plan { model: Model::Open { rate: 1000.0, arrivals: Arrivals::Fixed }, ..plan };
+    let plan = Plan { model: Model::open(1000.0, Arrivals::Fixed), ..plan };
     let (handed_out, early, tally, live) = on_engine(|| async move {
         let start = Moment::now();
         let (context, seconds) = thread(&plan, start, start + plan.duration);

@@ -321,7 +321,7 @@ async fn the_true_load_takes_the_same_path(mut place: Place) {
     }
     let mut lineup = place.gather(2).await.unwrap();
     let plan = Plan {
-        target: crate::plan::Target { host: "127.0.0.1".into(), port: target.port },
+        target: crate::plan::Target { host: "127.0.0.1".into(), port: target.port, plain: false },
         work: crate::plan::Work::Handshake,
         connections: 2,
         threads: 1,
@@ -346,7 +346,10 @@ async fn the_true_load_takes_the_same_path(mut place: Place) {
 #[tokio::test]
 async fn what_the_true_load_refuses_is_told() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let plan = Plan { target: crate::plan::Target { host: "127.0.0.1".into(), port: free.port() }, ..plan() };
+    let plan = Plan {
+        target: crate::plan::Target { host: "127.0.0.1".into(), port: free.port(), plain: false },
+        ..plan()
+    };
     let mut lineup = Lineup::gather(&Workers::Local).await.unwrap();
     let (_asker, mut stop) = watch::channel(false);
     let refusal = lineup.run(&plan, OnLost::Fail, &mut |_| {}, &mut stop).await.unwrap_err();

@@ -264,6 +264,11 @@ fn words(trouble: &StepFailure) -> String {
 fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &StepFailure) -> Refusal {
     let what = format!("try one transaction with {address}: {}", words(trouble));
     let refusal = Refusal::failed(what);
+    if plan.target.plain
+        && matches!(trouble.cause, Cause::Http | Cause::ClosedEarly | Cause::Truncated | Cause::Deadline)
+    {
+        return refusal.hint("http:// is HTTP without TLS; if this port serves TLS, the target is https://…");
+    }
     let echo = matches!(plan.work, Work::Exchange { echo: true, .. });
     if let Some(cure) = trouble.hint.or_else(|| hint::client_certificate(plan, trouble)) {
         return refusal.hint(cure);
@@ -274,6 +279,7 @@ fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &StepFailure) -> 
             refusal.hint("check that the service uses TLS, and that it accepts these versions, suites and groups")
         }
         (Cause::Alpn, _) => refusal.hint("try --http 1.1, which every web server supports"),
+        (Cause::HttpStatus, _) => refusal.hint("--expect 2xx,3xx,404 counts answers with status 404 as success too"),
         (Cause::NotTls, _) => refusal.hint("this port serves HTTP without TLS; the port for https is another one"),
         (Cause::Alert, Step::Handshake) => refusal.hint(
             "the target refused what was offered: check --tls, --suites, --groups, --sni, --alpn, or whether it \

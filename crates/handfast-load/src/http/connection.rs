@@ -20,13 +20,15 @@ use handfast_net::stream::Stream;
 use handfast_tls::client::ClientSession;
 use handfast_tls::session::Session;
 use http_body_util::Full;
-use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
+use hyper::{HeaderMap, StatusCode};
 
+use super::sequence::{LONGEST, Values, take};
 use crate::connect::{Connected, connect};
 use crate::context::{Caller, ThreadContext};
 use crate::failure::{Cause, Step, StepFailure};
-use crate::plan::HttpVersion;
+use crate::plan::{HttpVersion, Take};
+use crate::requests::PreparedRequest;
 use crate::wire::{Ended, Wire};
 
 type Pipe = handfast_leg::Pipe<Stream, ClientSession>;
@@ -35,12 +37,14 @@ type Pipe = handfast_leg::Pipe<Stream, ClientSession>;
 const WITH_THE_FIRST_REQUEST: Moment = Moment::from_nanos(u64::MAX - 1);
 
 /// An answer, read to its end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     /// Its first byte; with HTTP/2, where a byte belongs to no stream until it has been read: its head.
     pub(super) first_byte: Moment,
     pub(super) done: Moment,
+    /// The values that the plan takes from it, or which one it has not.
+    pub(super) taken: Result<Values, String>,
 }
 
 /// Why there is no answer.
@@ -65,7 +69,13 @@ pub(super) struct Finished {
 
 enum Stage {
     Asked(Reply),
-    Reading { status: StatusCode, first_byte: Moment, body: Incoming },
+    Reading { status: StatusCode, first_byte: Moment, body: Incoming, taking: Option<Box<Taking>> },
+}
+
+/// An answer of which values are taken.
+struct Taking {
+    headers: HeaderMap,
+    text: Vec<u8>,
 }
 
 struct InFlight {
@@ -107,7 +117,9 @@ impl Connection {
         target: Target,
     ) -> Result<Self, StepFailure> {
         let Connected { wire, flight, unasked, .. } = connect(bench, caller, &[]).await?;
-        check_protocol(&wire, target.version)?;
+        if !bench.plan.target.plain {
+            check_protocol(&wire, target.version)?;
+        }
         let mut leg = wire.into_leg();
         leg.keep(flight.filled());
         leg.hold(WITH_THE_FIRST_REQUEST);
@@ -153,13 +165,24 @@ impl Connection {
         self.in_flight.is_empty() && self.finished.is_empty()
     }
 
-    /// Begins the plan's request number `which`, which was meant to begin at `intended`.
-    pub(super) fn begin(&mut self, intended: Moment, which: usize) {
+    /// Begins the plan's request number `which`, which was meant to begin at `intended`; or counts why it cannot be made.
+    pub(super) fn begin(
+        &mut self,
+        intended: Moment,
+        which: usize,
+        request: Result<PreparedRequest, StepFailure>,
+    ) {
         if self.in_flight.is_empty() {
             self.heard = None;
         }
-        let ask = self.bench.requests[which].clone();
         let (began, deadline) = (Moment::now(), self.bench.deadline());
+        let ask = match request {
+            Ok(request) => request,
+            Err(failure) => {
+                let outcome = Err(Lost::Failed(failure));
+                return self.finished.push_back(Finished { intended, began, which, outcome });
+            }
+        };
         let reply = self.client.send(ask);
         self.in_flight.push(InFlight { intended, began, which, deadline, stage: Stage::Asked(reply) });
     }
@@ -226,24 +249,43 @@ impl Connection {
                     Poll::Ready(Ok(response)) => {
                         let first_byte = self.first_byte();
                         let status = response.status();
+                        let takes = self.takes(self.in_flight[index].which);
+                        let headers = (!takes.is_empty()).then(|| response.headers().clone());
+                        let taking = headers.map(|headers| Box::new(Taking { headers, text: Vec::new() }));
                         let body = response.into_body();
-                        self.in_flight[index].stage = Stage::Reading { status, first_byte, body };
+                        self.in_flight[index].stage = Stage::Reading { status, first_byte, body, taking };
                     }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(self.lost(&error))),
                 },
-                Stage::Reading { status, first_byte, body } => {
+                Stage::Reading { status, first_byte, body, taking } => {
                     match std::task::ready!(Pin::new(body).poll_frame(context)) {
                         // Counted as it came.
-                        Some(Ok(_)) => {}
+                        Some(Ok(frame)) => {
+                            if let (Some(taking), Some(bytes)) = (taking, frame.data_ref()) {
+                                let room = LONGEST.saturating_sub(taking.text.len());
+                                taking.text.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                            }
+                        }
                         Some(Err(error)) => return Poll::Ready(Err(Lost::Failed(self.cut_short(&error)))),
                         None => {
-                            let (status, first_byte) = (*status, *first_byte);
-                            return Poll::Ready(Ok(Answer { status, first_byte, done: Moment::now() }));
+                            let (status, first_byte, taking, done) =
+                                (*status, *first_byte, taking.take(), Moment::now());
+                            let takes = self.takes(self.in_flight[index].which);
+                            let taken = taking.map_or_else(
+                                || Ok(Values::new()),
+                                |taking| take(takes, &taking.headers, &taking.text),
+                            );
+                            return Poll::Ready(Ok(Answer { status, first_byte, done, taken }));
                         }
                     }
                 }
             }
         }
+    }
+
+    /// The values that are taken from the answers of a request.
+    fn takes(&self, which: usize) -> &[Take] {
+        self.bench.plan.requests().get(which).map_or(&[], |request| &request.take)
     }
 
     fn first_byte(&self) -> Moment {
@@ -348,7 +390,7 @@ fn is_malformed(error: &hyper::Error) -> bool {
     source.is_some_and(|source| matches!(source.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData))
 }
 
-/// **Source**: RFC 9113 §3.3: HTTP/2 over TLS is agreed on by ALPN.
+/// **Source**: RFC 9113 §3.3: HTTP/2 over TLS is agreed on by ALPN. Without TLS it begins with prior knowledge.
 fn check_protocol(wire: &Wire, version: HttpVersion) -> Result<(), StepFailure> {
     let agreed = wire.session().agreed().alpn;
     match (version, agreed.as_deref()) {

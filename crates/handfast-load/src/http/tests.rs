@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, SystemTime};
@@ -182,18 +182,24 @@ struct Target {
 
 impl Target {
     fn new(alpn: &'static str, deed: Deed) -> Self {
+        let server = tls(alpn);
+        Self::serving(move |socket| Tls::accept(socket, &server).and_then(deed))
+    }
+
+    /// Without TLS.
+    fn serving(deed: impl Fn(TcpStream) -> Option<()> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("it is bound");
         let stopping = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopping);
+        let deed = Arc::new(deed);
         let accept = move || {
-            let server = Arc::new(tls(alpn));
             while let Ok((socket, _)) = listener.accept() {
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
-                let server = Arc::clone(&server);
-                let serve = move || Tls::accept(socket, &server).and_then(deed).unwrap_or_default();
+                let deed = Arc::clone(&deed);
+                let serve = move || deed(socket).unwrap_or_default();
                 Builder::new().name("target-connection".into()).spawn(serve).expect("a thread");
             }
         };
@@ -214,9 +220,16 @@ impl Drop for Target {
 
 fn plan(target: &Target, version: HttpVersion, streams: u32, exchanges: Option<u32>) -> Plan {
     let requests = vec![plan::Request { path: "/a?b".into(), ..plan::Request::default() }];
-    let work = Work::Http { version, authority: "localhost".into(), requests, streams };
+    let work = Work::Http {
+        version,
+        authority: "localhost".into(),
+        requests,
+        streams,
+        expect: plan::ExpectedStatuses::default(),
+        in_order: false,
+    };
     Plan {
-        target: plan::Target { host: "127.0.0.1".into(), port: target.address.port() },
+        target: plan::Target { host: "127.0.0.1".into(), port: target.address.port(), plain: false },
         work,
         connections: 2,
         exchanges,
@@ -353,6 +366,157 @@ fn a_status_of_an_error_is_one_and_the_connection_lives_on() {
     assert_eq!((tally.connections, tally.failed), (2, tally.http_status[4]));
 }
 
+/// HTTP/1.1 and, for a client that begins with its preface, HTTP/2; without TLS.
+fn plain(mut socket: TcpStream) -> Option<()> {
+    let mut first = [0; 24];
+    socket.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    socket.read_exact(&mut first).ok()?;
+    if first.starts_with(b"GET /a?b HTTP/1.1\r\n") {
+        let mut head = first.to_vec();
+        loop {
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                socket.read_exact(&mut byte).ok()?;
+                head.push(byte[0]);
+            }
+            head.clear();
+            socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").ok()?;
+        }
+    }
+    assert_eq!(&first, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    socket.write_all(&[0, 0, 0, SETTINGS, 0, 0, 0, 0, 0]).ok()?;
+    loop {
+        let mut head = [0; 9];
+        socket.read_exact(&mut head).ok()?;
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        socket.read_exact(&mut payload).ok()?;
+        match (head[3], head[4]) {
+            (HEADERS, _) => {
+                let answer = [&[0, 0, 1, HEADERS, 5], &head[5..], OK].concat();
+                socket.write_all(&answer).ok()?;
+            }
+            (SETTINGS, 0) => socket.write_all(&[0, 0, 0, SETTINGS, 1, 0, 0, 0, 0]).ok()?,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn http_without_tls_has_no_handshake() {
+    let target = Target::serving(plain);
+    for version in [HttpVersion::Http11, HttpVersion::Http2] {
+        for (exchanges, close) in [
+            (Some(1), plan::Close::Fin),
+            (None, plan::Close::Fin),
+            (None, plan::Close::Reset),
+            (Some(2), plan::Close::Notify),
+        ] {
+            let mut plan = Plan { close, ..plan(&target, version, 1, exchanges) };
+            plan.target.plain = true;
+            let totals = run(&plan).expect("it runs");
+            let tally = &totals.tally;
+            assert_eq!(causes(&totals), [], "{:?}", totals.failures);
+            assert!(
+                tally.transactions > 2 && tally.http_status == [0, tally.exchanges, 0, 0, 0],
+                "{tally:?}"
+            );
+            assert!(tally.sent > 0 && tally.received > 0, "{tally:?}");
+            assert_eq!(tally.full + tally.resumed, 0);
+            assert!(!totals.series.contains_key(&Series::Handshake), "{:?}", totals.series.keys());
+            assert!(totals.series[&Series::Connect].count() >= 1);
+        }
+    }
+}
+
+#[test]
+fn plain_http_to_a_port_with_tls_is_named() {
+    let target = Target::new("http/1.1", hello_http1);
+    let mut plan =
+        Plan { timeout: Duration::from_millis(200), ..plan(&target, HttpVersion::Http11, 1, None) };
+    plan.target.plain = true;
+    let refusal = run(&plan).expect_err("it waits for a hello");
+    assert!(refusal.to_string().contains("if this port serves TLS, the target is https://"), "{refusal}");
+}
+
+/// Gives each connection a number at /login, and wants it at the next request; without a number if `fails`.
+fn wants_its_number(mut tls: Tls, fails: bool) -> Option<()> {
+    static NUMBER: AtomicU32 = AtomicU32::new(100);
+    loop {
+        let head = tls.request()?;
+        assert!(head.starts_with("GET /login HTTP/1.1"), "{head}");
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let body = if fails { "{}".to_owned() } else { format!("{{\"token\": {number}}}") };
+        tls.write(format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes())?;
+        if fails {
+            continue;
+        }
+        for _ in 0..2 {
+            let head = tls.request()?;
+            let right = head.starts_with(&format!("GET /items/{number} HTTP/1.1\r\n"))
+                && head.contains(&format!("\r\nx-token: t{number}\r\n"));
+            let status = if right { "200 OK" } else { "401 Unauthorized" };
+            tls.write(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").as_bytes())?;
+        }
+    }
+}
+
+/// A plan whose second and third requests need a value of the first.
+fn in_order(target: &Target, exchanges: Option<u32>) -> Plan {
+    let mut plan = plan(target, HttpVersion::Http11, 1, exchanges);
+    if let Work::Http { requests, in_order, .. } = &mut plan.work {
+        let (_, token) = plan::take::parse("t=json:/token").expect("a value");
+        let header = plan::request::header("X-Token: t{t}").expect("a header");
+        let login = plan::Request { path: "/login".into(), take: vec![token], ..plan::Request::default() };
+        let item =
+            plan::Request { path: "/items/{t}".into(), headers: vec![header], ..plan::Request::default() };
+        (*requests, *in_order) = (vec![login, item.clone(), item], true);
+    }
+    plan
+}
+
+#[test]
+fn requests_in_order_have_values_of_earlier_answers() {
+    let target = Target::new("http/1.1", |tls| wants_its_number(tls, false));
+    for exchanges in [Some(3), None] {
+        let totals = run(&in_order(&target, exchanges)).expect("it runs");
+        assert_eq!(causes(&totals), [], "{:?}", totals.failures);
+        assert!(totals.tally.exchanges > 6, "{:?}", totals.tally);
+        let done: Vec<u64> = totals.requests.iter().map(|request| request.done).collect();
+        // Each connection is at most one round ahead of its own last request.
+        assert!(done[0] >= done[1] && done[1] >= done[2] && done[0] <= done[2] + 2, "{done:?}");
+    }
+}
+
+#[test]
+fn an_answer_without_the_value_is_a_failure() {
+    let target = Target::new("http/1.1", |tls| wants_its_number(tls, true));
+    let refusal = run(&in_order(&target, None)).expect_err("the rehearsal fails");
+    assert!(
+        refusal.to_string().contains("the answer has no JSON value at `/token` to GET /login"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn a_status_that_is_expected_is_no_failure() {
+    let target = Target::new("http/1.1", |mut tls| {
+        loop {
+            tls.request()?;
+            tls.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")?;
+        }
+    });
+    let mut expecting = plan(&target, HttpVersion::Http11, 1, None);
+    let refusal = run(&expecting).expect_err("404 is a failure unless it is expected");
+    assert!(refusal.to_string().contains("hint: --expect 2xx,3xx,404"), "{refusal}");
+    if let Work::Http { expect, .. } = &mut expecting.work {
+        *expect = plan::ExpectedStatuses::parse("404").expect("a status");
+    }
+    let totals = run(&expecting).expect("it runs");
+    let tally = &totals.tally;
+    assert_eq!(causes(&totals), [], "{:?}", totals.failures);
+    assert!(tally.transactions > 2 && tally.http_status[3] == tally.exchanges, "{tally:?}");
+}
+
 #[test]
 fn a_server_that_ends_kept_connections_now_and_then_costs_nothing_but_new_ones() {
     // Told, and not told.
@@ -457,7 +621,7 @@ fn what_a_server_going_away_has_not_seen_is_asked_again() {
 #[test]
 fn arrivals_are_timed_from_when_they_were_due() {
     let target = Target::new("h2", hello_http2);
-    let model = Model::Open { rate: 200.0, arrivals: plan::Arrivals::Fixed };
+    let model = Model::open(200.0, plan::Arrivals::Fixed);
     for exchanges in [Some(1), None] {
         let plan = Plan { model: model.clone(), ..plan(&target, HttpVersion::Http2, 4, exchanges) };
         let totals = run(&plan).expect("it runs");
@@ -491,7 +655,7 @@ fn a_server_that_says_nothing_runs_into_the_deadline() {
 #[test]
 fn a_connection_without_a_request_ends_in_order() {
     let target = Target::new("http/1.1", hello_http1);
-    let model = Model::Open { rate: 0.1, arrivals: plan::Arrivals::Fixed };
+    let model = Model::open(0.1, plan::Arrivals::Fixed);
     let plan = Plan { model, ..plan(&target, HttpVersion::Http11, 1, None) };
     let totals = run(&plan).expect("it runs");
     assert_eq!(causes(&totals), [], "{:?}", totals.failures);

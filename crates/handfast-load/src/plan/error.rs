@@ -40,7 +40,7 @@ pub enum PlanError {
         /// The URL.
         url: String,
         /// What this run connects to.
-        authority: String,
+        origin: String,
     },
     /// A weight that is no number from 1 to 1,000,000.
     Weight(String),
@@ -85,6 +85,28 @@ pub enum PlanError {
     TooManyNames(usize),
     /// Something else than a name of SNI.
     ServerName(String),
+    /// Something else than a value of an answer.
+    Take(String),
+    /// A value of a request that there is not.
+    TakeFromNone {
+        /// The number of the request.
+        number: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// A value that a request uses before it was taken.
+    UsedTooEarly {
+        /// Its name.
+        name: String,
+        /// The request.
+        request: String,
+    },
+    /// A value that no request uses.
+    NeverUsed(String),
+    /// Values without an order of requests.
+    TakeWithoutOrder,
+    /// Weights of requests that go in order.
+    WeightInOrder,
     /// No such profile.
     Profile(String),
 }
@@ -115,11 +137,8 @@ impl fmt::Display for PlanError {
             Self::PathLetters(text) => {
                 write!(f, "`{text}` has spaces or letters beyond ASCII, expected them as %XX")
             }
-            Self::OtherTarget { url, authority } => {
-                write!(
-                    f,
-                    "`{url}` is not on https://{authority}: one run has one target; start a run for each"
-                )
+            Self::OtherTarget { url, origin } => {
+                write!(f, "`{url}` is not on {origin}: one run has one target; start a run for each")
             }
             Self::Weight(text) => write!(f, "invalid weight `{text}`, expected 1 to 1000000"),
             Self::NoWeight => f.write_str("a weight of 0, expected at least 1"),
@@ -151,9 +170,32 @@ impl fmt::Display for PlanError {
             Self::ServerName(text) => {
                 write!(f, "invalid server name `{text}`, expected one such as www.example.org")
             }
+            Self::Take(text) => {
+                write!(
+                    f,
+                    "invalid value `{text}`, expected one such as token=json:/access_token, 2:item=header:Location"
+                )
+            }
+            Self::TakeFromNone { number, count } => {
+                write!(f, "there is no request {number}, expected 1 to {count}")
+            }
+            Self::UsedTooEarly { name, request } => {
+                write!(
+                    f,
+                    "`{{{name}}}` is used by {request} before it is taken, expected it in a later request"
+                )
+            }
+            Self::NeverUsed(name) => {
+                write!(f, "`{name}` is never used, expected {{{name}}} in a later request")
+            }
+            Self::TakeWithoutOrder => {
+                f.write_str("values are for later requests, expected --in-order with it")
+            }
+            Self::WeightInOrder => {
+                f.write_str("requests in order have no weights, expected each request once")
+            }
             Self::Profile(name) => {
-                let names: Vec<&str> = profile::ALL.iter().map(|profile| profile.name).collect();
-                write!(f, "unknown profile `{name}`, expected one of {}", names.join(", "))
+                write!(f, "unknown profile `{name}`, expected one of {}", profile::NAMES.join(", "))
             }
         }
     }

@@ -57,6 +57,17 @@ pub const ALL: [Profile; 4] = [
     },
 ];
 
+/// Their names.
+pub const NAMES: [&str; ALL.len()] = {
+    let mut names = [""; ALL.len()];
+    let mut place = 0;
+    while place < ALL.len() {
+        names[place] = ALL[place].name;
+        place += 1;
+    }
+    names
+};
+
 /// The profile of this name.
 ///
 /// **Errors**: it does not exist; with the list of profiles.

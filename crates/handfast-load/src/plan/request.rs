@@ -85,14 +85,14 @@ fn path(text: &str) -> Result<String, PlanError> {
 }
 
 /// Reads `[WEIGHT] [METHOD] PATH`; missing parts come from `base`, except its body if the method usually has
-/// none. A URL instead of the path must be of `authority`.
+/// none. A URL instead of the path must be of `origin`, such as `https://a.example:8443`.
 ///
 /// **Errors**: what is wrong with it.
-pub fn parse(line: &str, base: &Request, authority: &str) -> Result<Request, PlanError> {
+pub fn parse(line: &str, base: &Request, origin: &str) -> Result<Request, PlanError> {
     let mut words: Vec<&str> = line.split_ascii_whitespace().collect();
     let mut request = base.clone();
     let last = words.pop().ok_or(PlanError::Empty { expected: LINE })?;
-    request.path = path(path_of(last, authority)?)?;
+    request.path = path(path_of(last, origin)?)?;
     let mut words = words.into_iter().peekable();
     if let Some(weight) = words.peek().filter(|word| word.bytes().all(|byte| byte.is_ascii_digit())) {
         request.weight = super::weight::weight(weight)?;
@@ -116,7 +116,7 @@ pub fn parse(line: &str, base: &Request, authority: &str) -> Result<Request, Pla
 /// files.
 ///
 /// **Errors**: each line that is wrong, with its number.
-pub fn parse_file(text: &str, base: &Request, authority: &str) -> Result<Vec<Request>, Vec<FileError>> {
+pub fn parse_file(text: &str, base: &Request, origin: &str) -> Result<Vec<Request>, Vec<FileError>> {
     let (mut requests, mut wrong) = (Vec::<Request>::new(), Vec::new());
     // Headers of a line that is wrong belong to no request.
     let mut lost = false;
@@ -130,7 +130,7 @@ pub fn parse_file(text: &str, base: &Request, authority: &str) -> Result<Vec<Req
             (Some(request), true) => take(request, line),
             (None, true) if lost => Ok(()),
             (None, true) => Err(PlanError::BelongsToNoRequest),
-            (_, false) => parse(line, base, authority).map(|request| requests.push(request)),
+            (_, false) => parse(line, base, origin).map(|request| requests.push(request)),
         };
         if !more {
             lost = outcome.is_err();
@@ -185,16 +185,19 @@ fn is_url(text: &str) -> bool {
         || text.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("http://"))
 }
 
+/// An origin in small letters, without the scheme's own port.
+fn normal(origin: &str) -> String {
+    let origin = origin.to_ascii_lowercase();
+    let port = if origin.starts_with("https:") { ":443" } else { ":80" };
+    origin.strip_suffix(port).unwrap_or(&origin).to_owned()
+}
+
 /// The path of a URL, which must be of the target; or what is a path already.
-fn path_of<'a>(text: &'a str, authority: &str) -> Result<&'a str, PlanError> {
-    if !is_url(text) {
-        return Ok(text);
-    }
-    let Some((_, rest)) = text.split_once("://") else { return Ok(text) };
+fn path_of<'a>(text: &'a str, origin: &str) -> Result<&'a str, PlanError> {
+    let Some((scheme, rest)) = text.split_once("://").filter(|_| is_url(text)) else { return Ok(text) };
     let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-    let plain = |host: &str| host.to_ascii_lowercase().trim_end_matches(":443").to_owned();
-    if plain(host) != plain(authority) || !text.to_ascii_lowercase().starts_with("https") {
-        return Err(PlanError::OtherTarget { url: text.to_owned(), authority: authority.to_owned() });
+    if normal(&format!("{scheme}://{host}")) != normal(origin) {
+        return Err(PlanError::OtherTarget { url: text.to_owned(), origin: origin.to_owned() });
     }
     Ok(if path.is_empty() { "/" } else { path })
 }

@@ -1,10 +1,10 @@
 //! How many connections an open model wants. What tasks do with them is tested on the built program.
 
 use super::*;
-use crate::plan::{Arrivals, HttpVersion};
+use crate::plan::{Arrivals, ExpectedStatuses, HttpVersion, Model};
 
 fn open(rate: f64) -> Plan {
-    Plan { model: Model::Open { rate, arrivals: Arrivals::Fixed }, ..Plan::default() }
+    Plan { model: Model::open(rate, Arrivals::Fixed), ..Plan::default() }
 }
 
 #[test]
@@ -14,13 +14,15 @@ fn an_open_model_begins_with_what_it_needs_and_a_few_more() {
     assert_eq!(first(&open(10_000.0), 1024, 2, millisecond), 10 + AHEAD);
     assert_eq!(first(&open(10_000.0), 8, 2, millisecond), 8, "never more than may stand");
     assert_eq!(first(&open(f64::MAX), 8, 1, Duration::MAX), 8);
-    let ramp = Model::Ramp { from: 10.0, to: 10_000.0, arrivals: Arrivals::Fixed };
+    let ramp = Model::ramp(10.0, 10_000.0, Arrivals::Fixed);
     assert_eq!(first(&Plan { model: ramp, ..Plan::default() }, 1024, 2, millisecond), 10 + AHEAD);
     let work = Work::Http {
         version: HttpVersion::Http2,
         authority: String::new(),
         requests: Vec::new(),
         streams: 10,
+        expect: ExpectedStatuses::default(),
+        in_order: false,
     };
     assert_eq!(first(&Plan { work, ..open(10_000.0) }, 1024, 1, millisecond), 2 + AHEAD);
 }

@@ -16,7 +16,7 @@ fn address(text: &str) -> IpAddr {
 
 /// The standard plan against another machine.
 fn standard() -> Plan {
-    Plan { target: Target { host: "far.example".into(), port: 443 }, ..Plan::default() }
+    Plan { target: Target { host: "far.example".into(), port: 443, plain: false }, ..Plan::default() }
 }
 
 fn far(plan: &Plan, reuse: &str) -> Ports {
@@ -24,7 +24,7 @@ fn far(plan: &Plan, reuse: &str) -> Ports {
 }
 
 fn open(rate: f64, seconds: u64) -> Plan {
-    let model = Model::Open { rate, arrivals: Arrivals::Fixed };
+    let model = Model::open(rate, Arrivals::Fixed);
     Plan { model, duration: Duration::from_secs(seconds), ..standard() }
 }
 
@@ -150,7 +150,7 @@ fn the_same_rate_is_good_where_it_fits() {
 #[test]
 fn a_ramp_is_judged_by_its_worst_minute() {
     let ramp = |from, to, seconds| {
-        let model = Model::Ramp { from, to, arrivals: Arrivals::Poisson };
+        let model = Model::ramp(from, to, Arrivals::Poisson);
         opened_within_rest(&Plan { model, duration: Duration::from_secs(seconds), ..standard() }).unwrap()
     };
     assert!((ramp(0.0, 100.0, 60) - 3_000.0).abs() < 1e-6);

@@ -6,7 +6,7 @@ use handfast_tls::session::Agreed;
 
 use super::*;
 use crate::failure::{Cause, Step, StepFailure};
-use crate::plan::{Arrivals, HttpVersion, Member, Request, Tls, Work};
+use crate::plan::{Arrivals, ExpectedStatuses, HttpVersion, Member, Request, Tls, Work};
 use crate::sample::EXAMPLES;
 
 fn at(millis: u64) -> Moment {
@@ -34,8 +34,15 @@ fn everything() -> Plan {
     let (version, authority) = (HttpVersion::Http11, "a.example".into());
     Plan {
         mix: vec![member("a"), member("b")],
-        work: Work::Http { version, authority, requests, streams: 1 },
-        model: Model::Open { rate: 1.0, arrivals: Arrivals::Fixed },
+        work: Work::Http {
+            version,
+            authority,
+            requests,
+            streams: 1,
+            expect: ExpectedStatuses::default(),
+            in_order: false,
+        },
+        model: Model::open(1.0, Arrivals::Fixed),
         ..Plan::default()
     }
 }

@@ -213,10 +213,10 @@ fn a_search_needs_a_latency_or_errors() {
 #[test]
 fn a_steps_plan_is_the_plan_at_a_rate() {
     let closed = SearchSpec::plan_at(&Plan::default(), 7.0, 1);
-    assert_eq!(closed.model, Model::Open { rate: 7.0, arrivals: Arrivals::Poisson });
-    let ramp = Model::Ramp { from: 1.0, to: 2.0, arrivals: Arrivals::Fixed };
+    assert_eq!(closed.model, Model::open(7.0, Arrivals::Poisson));
+    let ramp = Model::ramp(1.0, 2.0, Arrivals::Fixed);
     let open = SearchSpec::plan_at(&Plan { model: ramp, ..Plan::default() }, 8.0, 2);
-    assert_eq!(open.model, Model::Open { rate: 8.0, arrivals: Arrivals::Fixed });
+    assert_eq!(open.model, Model::open(8.0, Arrivals::Fixed));
     assert_eq!(open.work, Plan::default().work);
     assert_eq!((closed.seed, open.seed), (1, 2), "repeats with the same arrivals would be no repeats");
     let last = Plan { seed: u64::MAX, ..Plan::default() };

@@ -55,7 +55,7 @@ const SECOND: u64 = 1_000_000_000;
 pub(super) fn generator(view: &View<'_>) -> Option<Finding> {
     let found = long_paused(view).or_else(|| held_up(view)).or_else(|| match view.plan.model {
         Model::Closed => pace(view, view.busiest()?),
-        Model::Open { .. } | Model::Ramp { .. } => lateness(view).or_else(|| no_room_to_blame(view)),
+        Model::Open { .. } => lateness(view).or_else(|| no_room_to_blame(view)),
     });
     found.map(|evidence| Finding { word: VerdictWord::GeneratorLimited, evidence })
 }
@@ -159,7 +159,7 @@ fn pace(view: &View<'_>, busiest: Busy) -> Option<Vec<String>> {
 fn cure(view: &View<'_>) -> String {
     let less = match view.plan.model {
         Model::Closed => "a --rate below what both can do together",
-        Model::Open { .. } | Model::Ramp { .. } => "a lower --rate",
+        Model::Open { .. } => "a lower --rate",
     };
     format!("give the generator a separate core or machine, or {less}")
 }

@@ -72,13 +72,13 @@ pub(super) fn missing(view: &View<'_>) -> Option<String> {
 pub(super) fn reopened(view: &View<'_>) -> Option<String> {
     let tally = &view.totals.tally;
     let stood = view.measured.iter().map(|second| second.tally.open).max().unwrap_or(0);
-    let again = (tally.full + tally.resumed).saturating_sub(stood.max(1));
+    let again = view.stood().saturating_sub(stood.max(1));
     let often = again as f64 >= tally.exchanges.max(1) as f64 * REOPENED;
     (view.plan.keeps_connections() && often).then(|| {
         format!(
             "connections were to stay open, and the target ended them: {} were opened for {}, at most {} were open at the same time. \
-             Connecting and handshakes are in the rate",
-            counted(tally.full + tally.resumed, "connection"),
+             Opening them is in the rate",
+            counted(view.stood(), "connection"),
             counted(tally.exchanges, "exchange"),
             count(stood)
         )

@@ -38,9 +38,22 @@ pub(crate) fn stalled(view: &View<'_>) -> Vec<u32> {
         let due = view.expected_in(second).map_or(usual, |expected| usual.min(expected as u64));
         let next = seconds.get(place + 1).copied();
         let none = ended(view, second) * PART < due;
-        due >= USUAL && (none || paused(view, second, next, usual)) && ran_through(second)
+        let waits = view.plan.think.is_none() || waits_throughout(view, second);
+        due >= USUAL && ((none && waits) || paused(view, second, next, usual)) && ran_through(second)
     };
     (0..seconds.len()).filter(still).map(|place| seconds[place].second).collect()
+}
+
+/// Whether transactions were under way when this second began and when it ended. With think time, all clients may pause at the
+/// same time: then nothing ends either.
+fn waits_throughout(view: &View<'_>, second: &Interval) -> bool {
+    let under_way = |until: u32| {
+        let tallies = view.measured.iter().filter(|other| other.second < until).map(|other| &other.tally);
+        let (started, ended) =
+            tallies.fold((0, 0), |(started, ended), tally| (started + tally.started, ended + tally.ended));
+        started > ended
+    };
+    under_way(second.second) && under_way(second.second + 1)
 }
 
 /// Whether a pause took a good part of this second: few ended, and half of a closed loop's connections waited long for
@@ -104,9 +117,7 @@ pub(super) fn sentence(view: &View<'_>) -> Option<String> {
         Model::Closed => {
             "a closed model starts nothing in the meantime, so its percentiles hide it: use --rate to see what clients would"
         }
-        Model::Open { .. } | Model::Ramp { .. } => {
-            "what was due in the meantime has waited, and is in the latencies"
-        }
+        Model::Open { .. } => "what was due in the meantime has waited, and is in the latencies",
     };
     let seconds = if still.len() == 1 { "second" } else { "seconds" };
     Some(format!(

@@ -46,7 +46,7 @@ fn closed() -> Made {
 }
 
 fn open() -> Made {
-    Made { plan: with_model(Model::Open { rate: 1_000.0, arrivals: Arrivals::Poisson }), ..closed() }
+    Made { plan: with_model(Model::open(1_000.0, Arrivals::Poisson)), ..closed() }
 }
 
 fn with_model(model: Model) -> Plan {
@@ -378,7 +378,7 @@ fn sentences_have_the_figures_of_the_headline() {
 
 #[test]
 fn chance_is_no_shortage() {
-    let rate = |rate, arrivals| with_model(Model::Open { rate, arrivals });
+    let rate = |rate, arrivals| with_model(Model::open(rate, arrivals));
     let few = |arrivals| Made { plan: rate(10.0, arrivals), per_second: 8, ..open() }.judged().word;
     assert_eq!(few(Arrivals::Poisson), VerdictWord::Valid, "64 of 80 are within what chance does");
     assert_eq!(few(Arrivals::Fixed), VerdictWord::TargetLimited);
@@ -398,7 +398,7 @@ fn what_is_under_way_is_not_missing() {
 
 #[test]
 fn a_ramp_says_where_it_fell_behind() {
-    let plan = with_model(Model::Ramp { from: 0.0, to: 10_000.0, arrivals: Arrivals::Fixed });
+    let plan = with_model(Model::ramp(0.0, 10_000.0, Arrivals::Fixed));
     let made = Made { plan: plan.clone(), service: Duration::from_micros(100), ..open() };
     let keeping_up = |limit: u64| {
         let seconds = (0..10_u64).map(|second| {

@@ -9,7 +9,7 @@ use handfast_stats::Histogram;
 
 use crate::cause::Step;
 use crate::outcome::{Outcome, WorkerOutcome};
-use crate::plan::{Model, Plan, Work};
+use crate::plan::{Plan, Work};
 use crate::sample::{Failures, Interval, Series, ThreadUse};
 
 /// Runs longer than this leave the first and the last second out of means: connections are made in the one, and
@@ -243,7 +243,12 @@ impl<'o> View<'o> {
 
     /// Transactions a second that were offered over the whole run, without those of workers that were lost.
     pub(crate) fn offered_rate(&self) -> Option<f64> {
-        Some(self.offered(self.length)? / self.length.max(f64::MIN_POSITIVE))
+        Some(self.due()? / self.length.max(f64::MIN_POSITIVE))
+    }
+
+    /// Transactions that were due over the whole run; `None` in the closed model.
+    pub(crate) fn due(&self) -> Option<f64> {
+        self.offered(self.length)
     }
 
     /// Transactions a second that the target handled over the whole run: those of the report's headline.
@@ -266,12 +271,19 @@ impl<'o> View<'o> {
         Some((all - gone.sum::<f64>()).max(0.0))
     }
 
+    /// Connections that stood: those with a handshake, or with plain HTTP all that were connected.
+    pub(crate) fn stood(&self) -> u64 {
+        match self.plan.target.plain {
+            true => self.totals.series.get(&Series::Connect).map_or(0, Histogram::count),
+            false => self.totals.tally.full + self.totals.tally.resumed,
+        }
+    }
+
     /// Connections that could not be closed as the plan says, as a share of those that stood, and what failed most.
     pub(crate) fn badly_closed(&self) -> Option<(f64, &'o Failures)> {
         let failures = || self.totals.failures.iter().filter(|failures| failures.step == Step::Close);
         let failed: u64 = failures().map(|failures| failures.count).sum();
-        let stood = self.totals.tally.full + self.totals.tally.resumed;
-        let share = (failed as f64 / stood.max(1) as f64).min(1.0);
+        let share = (failed as f64 / self.stood().max(1) as f64).min(1.0);
         Some((share, failures().max_by_key(|failures| failures.count)?))
     }
 
@@ -309,15 +321,7 @@ fn lost(worker: &WorkerOutcome) -> Option<Lost<'_>> {
 
 /// Arrivals that are due in the first `seconds`; `None` in the closed model.
 fn offered(plan: &Plan, seconds: f64) -> Option<f64> {
-    let whole = plan.duration.as_secs_f64();
-    let seconds = seconds.clamp(0.0, whole);
-    match plan.model {
-        Model::Closed => None,
-        Model::Open { rate, .. } => Some(rate * seconds),
-        Model::Ramp { from, to, .. } => {
-            Some(from * seconds + (to - from) * seconds * seconds / (2.0 * whole.max(f64::MIN_POSITIVE)))
-        }
-    }
+    Some(plan.rates()?.due(seconds))
 }
 
 /// Length of the measured part: the plan's, unless it was ended early. Then it lasted until the last second in which

@@ -201,9 +201,9 @@ fn manifest() -> Manifest {
         ..Tls::default()
     };
     let plan = Plan {
-        target: Target { host: "<shop>.example".into(), port: 8443 },
+        target: Target { host: "<shop>.example".into(), port: 8443, plain: false },
         work: Work::Exchange { send: 4_096, receive: 4_096, echo: true },
-        model: Model::Open { rate: 5_000.0, arrivals: Arrivals::Poisson },
+        model: Model::open(5_000.0, Arrivals::Poisson),
         tls,
         connections: 1_024,
         duration: Duration::from_secs(60),

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Sides;
 use crate::model::{Member, Report};
-use crate::plan::{Header, Model, Plan, Request, Tls, Verify, Work};
+use crate::plan::{Header, Model, Plan, Request, Stage, Tls, Verify, Work};
 
 /// Most sentences about one part, so that two completely different jobs do not fill the screen.
 const MOST: usize = 12;
@@ -139,17 +139,21 @@ fn facts(report: &Report, across_targets: bool) -> Facts {
 
 /// The facts of a plan, except those that should differ. Destructuring by field makes the compiler report a new one.
 fn of_plan(plan: &Plan) -> Vec<(Weight, &'static str, String)> {
-    // The mix and the target are separate facts.
-    let Plan { target: _, work, model, tls, mix: _, close, connections, .. } = plan;
+    // The mix and the target's address are separate facts.
+    let Plan { target, work, model, think, tls, mix: _, close, connections, .. } = plan;
     let Plan { exchanges, duration, timeout, threads, sources: _, seed: _, .. } = plan;
     let mut same = vec![
         ("close", close.name().to_owned()),
         ("connections", connections.to_string()),
         ("exchanges", exchanges.map_or("unlimited".to_owned(), |number| number.to_string())),
     ];
+    same.extend(think.map(|think| ("think", think.sentence())));
     of_work(work, &mut same);
     of_model(model, &mut same);
-    of_tls(tls, &mut same);
+    match target.plain {
+        true => same.push(("tls", "none".to_owned())),
+        false => of_tls(tls, &mut same),
+    }
     let circumstances = [
         ("duration", format!("{} s", duration.as_secs_f64())),
         ("timeout", format!("{} s", timeout.as_secs_f64())),
@@ -179,12 +183,14 @@ fn of_work(work: &Work, facts: &mut Vec<(&'static str, String)>) {
         Work::Idle { send, receive } => {
             ("idle", vec![("work.send", send.to_string()), ("work.receive", receive.to_string())])
         }
-        Work::Http { version, authority: _, requests, streams } => (
+        Work::Http { version, authority: _, requests, streams, expect, in_order } => (
             "http",
             vec![
                 ("work.version", version.name().to_owned()),
                 ("work.requests", requests.iter().map(request).collect::<Vec<_>>().join(", ")),
                 ("work.streams", streams.to_string()),
+                ("work.expect", expect.to_string()),
+                ("work.in_order", in_order.to_string()),
             ],
         ),
     };
@@ -194,30 +200,34 @@ fn of_work(work: &Work, facts: &mut Vec<(&'static str, String)>) {
 
 /// A request with its headers and body, without secrets.
 fn request(request: &Request) -> String {
-    let Request { weight, method, path, headers, body } = request;
+    let Request { weight, method, path, headers, body, take } = request;
     let headers: Vec<String> = headers.iter().map(Header::shown).collect();
     let body = body.as_ref().map_or(String::new(), |body| format!(" with {}", body.shown()));
-    format!("{weight} {method} {path} [{}]{body}", headers.join(", "))
+    let taken =
+        take.iter().map(|take| format!(" {} from {}", take.name, take.from.shown())).collect::<String>();
+    format!("{weight} {method} {path} [{}]{body}{taken}", headers.join(", "))
 }
 
 fn of_model(model: &Model, facts: &mut Vec<(&'static str, String)>) {
-    let spaced = match model {
-        Model::Closed => {
-            facts.push(("model", "closed".to_owned()));
-            return;
-        }
-        Model::Open { rate, arrivals } => {
-            facts.extend([("model", "open".to_owned()), ("model.rate", rate.to_string())]);
-            arrivals
-        }
-        Model::Ramp { from, to, arrivals } => {
-            let rates = [("model.from", from.to_string()), ("model.to", to.to_string())];
-            facts.push(("model", "ramp".to_owned()));
-            facts.extend(rates);
-            arrivals
-        }
+    let Model::Open { stages, arrivals } = model else {
+        facts.push(("model", "closed".to_owned()));
+        return;
     };
-    facts.push(("model.arrivals", spaced.name().to_owned()));
+    match stages.as_slice() {
+        [one] if one.is_even() => {
+            facts.extend([("model", "open".to_owned()), ("model.rate", one.from.to_string())]);
+        }
+        [one] => {
+            facts.push(("model", "ramp".to_owned()));
+            facts.extend([("model.from", one.from.to_string()), ("model.to", one.to.to_string())]);
+        }
+        several => {
+            let stage = |stage: &Stage| format!("{}..{} for {}", stage.from, stage.to, stage.share);
+            let stages = several.iter().map(stage).collect::<Vec<_>>().join(", ");
+            facts.extend([("model", "stages".to_owned()), ("model.stages", stages)]);
+        }
+    }
+    facts.push(("model.arrivals", arrivals.name().to_owned()));
 }
 
 fn of_tls(tls: &Tls, facts: &mut Vec<(&'static str, String)>) {

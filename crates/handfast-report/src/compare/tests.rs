@@ -188,7 +188,7 @@ fn other_work_model_target_or_report_is_not_comparable() {
     };
     let said = reason(&|report| plan_of(report).model = plan::Model::Closed);
     assert!(said.contains("job model differs: open in run 1 of A, closed in run 1 of B"), "{said}");
-    let rate = plan::Model::Open { rate: 7.0, arrivals: plan::Arrivals::Poisson };
+    let rate = plan::Model::open(7.0, plan::Arrivals::Poisson);
     assert!(reason(&|report| plan_of(report).model = rate.clone()).contains("job model.rate differs: 5000"));
     assert!(reason(&|report| plan_of(report).work = Work::Handshake).contains("job work differs"));
     assert!(reason(&|report| plan_of(report).target.port = 9_443).contains("the target differs"));

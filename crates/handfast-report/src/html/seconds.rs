@@ -7,7 +7,7 @@ use handfast_stats::Histogram;
 use super::plot::{Line, Plot, area, even, path, plain_rate, time};
 use super::tables::table;
 use crate::model::{Report, Second};
-use crate::plan::Model;
+use crate::plan::Piece;
 use crate::units::{bytes, count, share};
 use crate::words::RunKind;
 
@@ -138,12 +138,16 @@ fn line(columns: &[Column], name: &str, class: &str, part: impl Fn(&Column) -> f
     Line { name: name.into(), class: class.into(), pieces: vec![measured(columns).map(point).collect()] }
 }
 
-/// The requested rate at the start and at the end.
-fn offered(report: &Report) -> Option<(f64, f64)> {
-    match report.plan().map(|plan| &plan.model) {
-        Some(Model::Ramp { from, to, .. }) => Some((*from, *to)),
-        _ => report.totals.offered_rate.map(|rate| (rate, rate)),
-    }
+/// The requested rate: moments as shares of the run, each with its rate.
+fn offered(report: &Report) -> Option<Vec<(f64, f64)>> {
+    let offered = report.totals.offered_rate?;
+    let plan = report.plan().filter(|plan| plan.model.only_rate().is_none());
+    let Some((plan, rates)) = plan.and_then(|plan| Some((plan, plan.rates()?))) else {
+        return Some(vec![(0.0, offered), (1.0, offered)]);
+    };
+    let whole = plan.duration.as_secs_f64().max(f64::MIN_POSITIVE);
+    let ends = |piece: &Piece| [(piece.begin, piece.from), (piece.begin + piece.length, piece.to)];
+    Some(rates.pieces().iter().flat_map(ends).map(|(when, rate)| (when / whole, rate)).collect())
 }
 
 pub(super) fn rates(report: &Report, columns: &[Column]) -> Option<String> {
@@ -153,7 +157,8 @@ pub(super) fn rates(report: &Report, columns: &[Column]) -> Option<String> {
     let (ends, most) = measured(columns)
         .map(rated.of)
         .fold((f64::MAX, 0.0_f64), |(low, high), rate| (low.min(rate), high.max(rate)));
-    let (up, top) = even(offered.map_or(most, |(from, to)| most.max(from).max(to)), rated.show);
+    let asked = offered.iter().flatten().map(|(_, rate)| *rate);
+    let (up, top) = even(asked.fold(most, f64::max), rated.show);
     let end = reach(columns);
     let well = line(columns, rated.name, "total main", |column| (rated.of)(column) / top);
     let mut fill = well.pieces.concat();
@@ -164,10 +169,10 @@ pub(super) fn rates(report: &Report, columns: &[Column]) -> Option<String> {
         area(&mut missing, (column.from / end, column.to / end), (0.0, 1.0));
     }
     let mut lines = vec![well];
-    lines.extend(offered.map(|(from, to)| Line {
+    lines.extend(offered.map(|rates| Line {
         name: "offered".into(),
         class: "mark d1".into(),
-        pieces: vec![vec![(0.0, from / top), (1.0, to / top)]],
+        pieces: vec![rates.into_iter().map(|(across, rate)| (across, rate / top)).collect()],
     }));
     let gaps = if missing.is_empty() { "" } else { " Shaded: a worker's figures are missing." };
     let plot = Plot {

@@ -19,6 +19,39 @@ pub struct Request {
     pub headers: Vec<Header>,
     /// Its body.
     pub body: Option<Body>,
+    /// Values of its answer for the requests after it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub take: Vec<Take>,
+}
+
+/// A value of an answer: later requests on the same connection have it where they have `{NAME}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Take {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub from: Source,
+}
+
+/// Where a value is in an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Source {
+    /// In this header, in lower case.
+    Header(String),
+    /// In the body, which is JSON, at this pointer (RFC 6901).
+    Json(String),
+}
+
+impl Source {
+    /// In words: ``header `x-token` ``.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Header(name) => format!("header `{name}`"),
+            Self::Json(pointer) => format!("JSON value at `{pointer}`"),
+        }
+    }
 }
 
 /// A header of a request.
@@ -43,7 +76,14 @@ pub enum Body {
 
 impl Default for Request {
     fn default() -> Self {
-        Self { weight: 1, method: "GET".into(), path: "/".into(), headers: Vec::new(), body: None }
+        Self {
+            weight: 1,
+            method: "GET".into(),
+            path: "/".into(),
+            headers: Vec::new(),
+            body: None,
+            take: Vec::new(),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! In: a plan. Out: `connect, TLS handshake, send 4 KiB, receive 4 KiB (echo), close; closed loop, 32 connections,
 //! 10 s`.
 
-use super::{Arrivals, Body, Model, Plan, Request, Work};
+use super::{Arrivals, Body, Model, Piece, Plan, Request, Work};
 use handfast_text::units::{counted as things, exact_bytes as size};
 
 use crate::units::{bytes, rate};
@@ -26,7 +26,7 @@ fn steps(plan: &Plan) -> String {
     let work = work(&plan.work);
     let handshake =
         if plan.wanted_resumed() > 0.0 { "TLS handshake (resumed where wanted)" } else { "TLS handshake" };
-    let begin = format!("connect, {handshake}");
+    let begin = if plan.target.plain { "connect".to_owned() } else { format!("connect, {handshake}") };
     match (&plan.work, plan.exchanges) {
         (Work::Handshake, _) => format!("{begin}, close"),
         (Work::Bulk { .. } | Work::Idle { .. }, _) => format!("{begin}, {work}, close"),
@@ -51,18 +51,42 @@ fn work(work: &Work) -> String {
         Work::Idle { send, receive } => {
             format!("send {}, receive {}, stay idle until the end", size(*send), size(*receive))
         }
-        Work::Http { version, requests, streams, .. } => {
+        Work::Http { version, requests, streams, expect, in_order, .. } => {
             let version = version.name();
             let several =
                 if *streams > 1 { format!(", {streams} in parallel on a connection") } else { String::new() };
             let asked = match requests.as_slice() {
                 [] => "nothing".to_owned(),
                 [one] => format!("{}{}", one.name(), beyond(one)),
+                [_, ..] if *in_order => {
+                    format!("{} in order on each connection", things(requests.len() as u64, "request"))
+                }
                 [_, ..] => format!("one of {} in turn", things(requests.len() as u64, "request")),
             };
-            format!("HTTP/{version} {asked}{several}")
+            let expected =
+                if expect.is_default() { String::new() } else { format!(", status {expect} expected") };
+            format!("HTTP/{version} {asked}{several}{expected}")
         }
     }
+}
+
+/// The rates of an open model in words: `500/s`, `from 0/s to 500/s`, `from 0/s to 500/s in 30 s, then 500/s for 120 s`.
+pub(crate) fn rates(plan: &Plan) -> String {
+    let Some(rates) = plan.model.rates(plan.duration) else { return String::new() };
+    let several = rates.pieces().len() > 1;
+    let part = |piece: &Piece| {
+        let even = piece.from.to_bits() == piece.to.to_bits();
+        let length = match (several, even) {
+            (false, _) => String::new(),
+            (true, true) => format!(" for {}", seconds(piece.length)),
+            (true, false) => format!(" in {}", seconds(piece.length)),
+        };
+        match even {
+            true => format!("{}{length}", rate(piece.from)),
+            false => format!("from {} to {}{length}", rate(piece.from), rate(piece.to)),
+        }
+    };
+    rates.pieces().iter().map(part).collect::<Vec<_>>().join(", then ")
 }
 
 fn model(plan: &Plan) -> String {
@@ -72,16 +96,14 @@ fn model(plan: &Plan) -> String {
         Arrivals::Poisson => "as customers come (Poisson)",
     };
     match &plan.model {
-        Model::Closed => format!("closed loop, {connections}"),
-        Model::Open { rate: offered, arrivals } => {
-            format!("open model, {} offered {}, at most {connections}", rate(*offered), spaced(arrivals))
+        Model::Closed => {
+            let think =
+                plan.think.map_or_else(String::new, |think| format!(", think time {}", think.sentence()));
+            format!("closed loop, {connections}{think}")
         }
-        Model::Ramp { from, to, arrivals } => format!(
-            "open model, from {} to {} offered {}, at most {connections}",
-            rate(*from),
-            rate(*to),
-            spaced(arrivals)
-        ),
+        Model::Open { arrivals, .. } => {
+            format!("open model, {} offered {}, at most {connections}", rates(plan), spaced(arrivals))
+        }
     }
 }
 
@@ -109,7 +131,7 @@ fn beyond(request: &Request) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::super::HttpVersion;
+    use super::super::{ExpectedStatuses, HttpVersion, Stage};
     use super::*;
 
     #[test]
@@ -128,9 +150,11 @@ mod tests {
             authority: "a.example".into(),
             requests: vec![Request { path: "/x".into(), ..Request::default() }],
             streams,
+            expect: ExpectedStatuses::default(),
+            in_order: false,
         };
-        let open = Model::Open { rate: 5_000.0, arrivals: Arrivals::Poisson };
-        let ramp = Model::Ramp { from: 0.0, to: 10.0, arrivals: Arrivals::Fixed };
+        let open = Model::open(5_000.0, Arrivals::Poisson);
+        let ramp = Model::ramp(0.0, 10.0, Arrivals::Fixed);
         assert!(
             said(Work::Handshake, Some(1), open)
                 .starts_with("connect, TLS handshake, close; open model, 5,000/s")
@@ -138,6 +162,13 @@ mod tests {
         assert!(
             said(http(8), None, ramp)
                 .contains("on connections that stay open, repeatedly: HTTP/2 GET /x, 8 in parallel")
+        );
+        let mut with_statuses = http(1);
+        if let Work::Http { expect, .. } = &mut with_statuses {
+            *expect = ExpectedStatuses::parse("2xx,404").expect("good");
+        }
+        assert!(
+            said(with_statuses, None, Model::Closed).contains("HTTP/2 GET /x, status 2xx, 404 expected;")
         );
         let some = Work::Exchange { send: 1, receive: 0, echo: false };
         assert!(
@@ -148,6 +179,20 @@ mod tests {
                 .contains("send and receive")
         );
         assert!(said(Work::Idle { send: 0, receive: 0 }, Some(1), Model::Closed).contains("stay idle"));
+    }
+
+    #[test]
+    fn stages_are_told_one_after_the_other() {
+        let stage = |from, to, share| Stage { from, to, share };
+        let stages = vec![stage(0.0, 500.0, 30.0), stage(500.0, 500.0, 120.0)];
+        let model = Model::Open { stages, arrivals: Arrivals::Fixed };
+        let said = sentence(&Plan { model, duration: Duration::from_secs(15), ..Plan::default() });
+        assert!(
+            said.contains(
+                "open model, from 0/s to 500/s in 3 s, then 500/s for 12 s offered at even distances"
+            ),
+            "{said}"
+        );
     }
 
     #[test]

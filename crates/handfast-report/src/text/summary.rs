@@ -61,6 +61,9 @@ fn latencies(report: &Report, page: &mut Page) {
         page.line("");
         tables::percentiles(&told, page);
     }
+    if words::is_plain(report) {
+        return;
+    }
     let mix: Vec<_> = words::mix(report).into_iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     page.wrapped("  handshakes: ", "    ", &mix.join(", "));
 }

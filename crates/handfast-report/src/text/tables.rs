@@ -59,6 +59,9 @@ pub(super) fn percentiles(series: &[&Series], page: &mut Page) {
 }
 
 pub(super) fn mix(report: &Report, page: &mut Page) {
+    if words::is_plain(report) {
+        return;
+    }
     page.section("Handshakes");
     let pairs = words::mix(report);
     page.pairs(&pairs);

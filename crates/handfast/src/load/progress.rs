@@ -134,16 +134,23 @@ fn add_failures(known: &mut Vec<Failed>, interval: &Interval) {
     }
 }
 
+fn peak(plan: &Plan) -> f64 {
+    plan.rates().map_or(0.0, |rates| rates.peak())
+}
+
 /// `localhost:8443, 32 connections`, `localhost:8443, 500/s`.
 fn title(plan: &Plan) -> String {
     let host = &plan.target.host;
     let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-    let model = match plan.model {
+    let model = match &plan.model {
         Model::Closed => format!("{} connections", units::count(u64::from(plan.connections))),
-        Model::Open { rate, .. } => format!("{} offered", units::rate(rate)),
-        Model::Ramp { from, to, .. } => {
-            format!("{} to {} offered", units::rate(from), units::rate(to))
-        }
+        Model::Open { stages, .. } => match (plan.model.only_rate(), stages.as_slice()) {
+            (Some(rate), _) => format!("{} offered", units::rate(rate)),
+            (None, [one]) => format!("{} to {} offered", units::rate(one.from), units::rate(one.to)),
+            (None, several) => {
+                format!("{} stages of up to {} offered", several.len(), units::rate(peak(plan)))
+            }
+        },
     };
     format!("{host}:{}, {model}", plan.target.port)
 }

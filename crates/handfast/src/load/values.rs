@@ -5,7 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use handfast_load::plan::{Model, Target};
+use handfast_load::plan::{Stage, Target, Think};
 use handfast_text::size::Spelling;
 
 mod error;
@@ -17,6 +17,8 @@ pub(crate) use error::ValueError;
 pub(crate) const SOURCES: usize = 4096;
 /// Longest time.
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
+/// Most stages of a run.
+const STAGES: usize = 1000;
 /// Highest rate, in transactions a second: far above the limit of TLS handshakes.
 const FASTEST: f64 = 10_000_000.0;
 
@@ -33,6 +35,17 @@ pub(crate) fn time(text: &str) -> Result<Duration, ValueError> {
         Ok(_) => Err(ValueError::TooLong(text.to_owned())),
         Err(error) => Err(ValueError::Time(error)),
     }
+}
+
+/// A pause, or one between two: `200ms`, `100ms..500ms`; the shortest may be 0.
+pub(crate) fn think(text: &str) -> Result<Think, ValueError> {
+    let (least, most) = text.split_once("..").unwrap_or((text, text));
+    let most = time(most)?;
+    let least = match handfast_text::duration::parse(least) {
+        Ok(Duration::ZERO) => Duration::ZERO,
+        _ => time(least)?,
+    };
+    if least > most { Err(ValueError::ThinkOrder(text.to_owned())) } else { Ok(Think { least, most }) }
 }
 
 /// Transactions a second: `500`, `2.5k`; above 0.
@@ -57,18 +70,47 @@ fn rate_or_none(text: &str) -> Result<f64, ValueError> {
     Ok(rate)
 }
 
-/// A rate, or `FROM..TO`, one of which may be 0; without the spacing of starts.
-pub(crate) fn rates(text: &str) -> Result<(f64, Option<f64>), ValueError> {
-    match text.split_once("..") {
-        None => Ok((rate(text)?, None)),
-        Some((from, to)) => {
-            let (from, to) = (rate_or_none(from)?, rate_or_none(to)?);
-            if from.max(to) <= 0.0 {
-                return Err(ValueError::ZeroRates(text.to_owned()));
-            }
-            Ok((from, Some(to)))
-        }
+/// The rates of a run, without the spacing of starts.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Rates {
+    pub(crate) stages: Vec<Stage>,
+    /// The length of all stages together, if they have lengths of their own.
+    pub(crate) length: Option<Duration>,
+}
+
+/// A rate, or `FROM..TO`, for the whole run; or stages with their lengths: `0..500@30s,500@2m`.
+pub(crate) fn rates(text: &str) -> Result<Rates, ValueError> {
+    let written: Vec<(f64, f64, Option<Duration>)> = text.split(',').map(stage).collect::<Result<_, _>>()?;
+    if written.iter().all(|(from, to, _)| from.max(*to) <= 0.0) {
+        return Err(ValueError::ZeroRates(text.to_owned()));
     }
+    if let [(from, to, None)] = written.as_slice() {
+        let whole = Stage { from: *from, to: *to, share: 1.0 };
+        return Ok(Rates { stages: vec![whole], length: None });
+    }
+    if written.len() > STAGES {
+        return Err(ValueError::TooManyStages(written.len()));
+    }
+    let with_length = |(from, to, length): &(f64, f64, Option<Duration>)| {
+        length.map(|length| Stage { from: *from, to: *to, share: length.as_secs_f64() })
+    };
+    let stages: Option<Vec<Stage>> = written.iter().map(with_length).collect();
+    let stages = stages.ok_or_else(|| ValueError::StageWithoutLength(text.to_owned()))?;
+    let length = written.iter().filter_map(|(.., length)| *length).sum();
+    if length > LONGEST {
+        return Err(ValueError::TooLong(text.to_owned()));
+    }
+    Ok(Rates { stages, length: Some(length) })
+}
+
+/// `500`, `0..500`, either with `@30s` behind it.
+fn stage(text: &str) -> Result<(f64, f64, Option<Duration>), ValueError> {
+    let (rates, length) = match text.trim().split_once('@') {
+        Some((rates, length)) => (rates, Some(time(length)?)),
+        None => (text.trim(), None),
+    };
+    let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
+    Ok((rate_or_none(from)?, rate_or_none(to)?, length))
 }
 
 /// A share between 0 and 1: `0.7`, `70%`.
@@ -139,12 +181,10 @@ fn after_scheme<'t>(text: &'t str, scheme: &str) -> Option<&'t str> {
     found.eq_ignore_ascii_case(scheme).then_some(rest)
 }
 
-/// `HOST:PORT`, `[::1]:443`, `https://host[:port]/path`.
+/// `HOST:PORT`, `[::1]:443`, `https://host[:port]/path`, or without TLS `http://host[:port]/path`.
 pub(crate) fn aim(text: &str) -> Result<Aim, ValueError> {
-    if after_scheme(text, "http").is_some() {
-        return Err(ValueError::WithoutTls(text.to_owned()));
-    }
-    if let Some(rest) = after_scheme(text, "https") {
+    let plain = after_scheme(text, "http");
+    if let Some(rest) = plain.or_else(|| after_scheme(text, "https")) {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         let path = path.split('#').next().unwrap_or("");
@@ -155,7 +195,9 @@ pub(crate) fn aim(text: &str) -> Result<Aim, ValueError> {
         if authority.contains('@') {
             return Err(ValueError::User(text.to_owned()));
         }
-        let target = endpoint(authority, Some(443)).ok_or_else(|| ValueError::Url(text.to_owned()))?;
+        let port = if plain.is_some() { 80 } else { 443 };
+        let target = endpoint(authority, Some(port)).ok_or_else(|| ValueError::Url(text.to_owned()))?;
+        let target = Target { plain: plain.is_some(), ..target };
         return Ok(Aim { target, http: Some((authority.to_owned(), path)) });
     }
     let target = endpoint(text, None).ok_or_else(|| match endpoint(text, Some(443)) {
@@ -184,16 +226,7 @@ fn endpoint(text: &str, default_port: Option<u16>) -> Option<Target> {
     };
     let allowed = |c: char| c.is_ascii_alphanumeric() || ".-_:".contains(c);
     let good = !host.is_empty() && host.len() <= 253 && host.chars().all(allowed);
-    good.then(|| Target { host: host.to_owned(), port })
-}
-
-/// The model of these rates and arrivals.
-pub(crate) fn model(rates: Option<(f64, Option<f64>)>, arrivals: handfast_load::plan::Arrivals) -> Model {
-    match rates {
-        None => Model::Closed,
-        Some((rate, None)) => Model::Open { rate, arrivals },
-        Some((from, Some(to))) => Model::Ramp { from, to, arrivals },
-    }
+    good.then(|| Target { host: host.to_owned(), port, plain: false })
 }
 
 #[cfg(test)]

@@ -13,7 +13,9 @@ use handfast_load::fleet::{BusAddress, OnLost, Workers};
 use handfast_load::job::Job;
 use handfast_load::limits::{Bound, Direction};
 use handfast_load::outcome::Refusal;
-use handfast_load::plan::{Arrivals, Close, HttpVersion, Model, Target, Tls, Verify, Work, profile};
+use handfast_load::plan::{
+    Arrivals, Close, ExpectedStatuses, HttpVersion, Model, Target, Think, Tls, Verify, Work, profile,
+};
 use handfast_load::search::SearchSpec;
 
 use super::values::{self, Aim, ValueError};
@@ -118,19 +120,27 @@ pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> W
     let aim = mistakes.read("target", target, values::aim);
     // Continues with a harmless value, so that other mistakes are reported too.
     let aim = aim.unwrap_or_else(|| Aim {
-        target: Target { host: "localhost".into(), port: 443 },
+        target: Target { host: "localhost".into(), port: 443, plain: false },
         http: target.filter(|target| target.starts_with("http")).map(|_| (String::new(), String::new())),
     });
     let work = work(&words.work, &aim, mistakes);
     let exchanges = exchanges(&words.work, &work, mistakes);
-    let (model, search) = model(&words.model, &work, mistakes);
-    let sizes = sizes(&words.model, mistakes);
-    let (tls, mix) = clients::clients(&words.tls, &aim, &work, mistakes);
-    let (close, sources) = close(&words.close, mistakes);
+    let (model, staged, search) = model(&words.model, &work, mistakes);
+    let think = think(&words.model, &work, mistakes);
+    let sizes = sizes(&words.model, staged, mistakes);
+    let (tls, mix) = match aim.target.plain {
+        true => {
+            clients::forbid(&words.tls, mistakes);
+            (Tls::default(), Vec::new())
+        }
+        false => clients::clients(&words.tls, &aim, &work, mistakes),
+    };
+    let (close, sources) = close(&words.close, aim.target.plain, mistakes);
     let plan = Plan {
         target: aim.target,
         work,
         model,
+        think,
         tls,
         mix,
         close,
@@ -163,11 +173,16 @@ struct Sizes {
     seed: Option<u64>,
 }
 
-fn sizes(words: &ModelWords, mistakes: &mut Mistakes) -> Sizes {
+/// `staged`: the duration that the stages of the rate make together.
+fn sizes(words: &ModelWords, staged: Option<Duration>, mistakes: &mut Mistakes) -> Sizes {
     let up_to = |most| move |text: &str| values::number(text, 1, most);
     let at_a_rate = words.rate.is_some() || words.find_max.is_some();
     let connections = mistakes.read("--connections", words.connections.as_ref(), up_to(MOST_CONNECTIONS));
     let duration = mistakes.read("--duration", words.duration.as_ref(), values::time);
+    if staged.is_some() && words.duration.is_some() {
+        mistakes
+            .note("--duration", "does not go with a --rate whose stages have lengths, expected one of them");
+    }
     let step = mistakes.read("--step", words.step.as_ref(), values::time);
     let whole = Duration::from_secs(if words.find_max.is_some() { 5 } else { 10 });
     Sizes {
@@ -176,7 +191,7 @@ fn sizes(words: &ModelWords, mistakes: &mut Mistakes) -> Sizes {
         } else {
             CONNECTIONS
         }),
-        duration: step.or(duration).unwrap_or(whole),
+        duration: step.or(duration).or(staged).unwrap_or(whole),
         timeout: mistakes
             .read("--timeout", words.timeout.as_ref(), values::time)
             .unwrap_or(Duration::from_secs(10)),
@@ -204,10 +219,10 @@ fn work(words: &WorkWords, aim: &Aim, mistakes: &mut Mistakes) -> Work {
     ];
     if let Some((authority, path)) = &aim.http {
         mistakes.forbid(
-            "does not go with an https:// target, expected HOST:PORT",
+            "does not go with a target that is a URL, expected HOST:PORT",
             &[bytes.as_slice(), &kinds].concat(),
         );
-        return http(words, authority.clone(), path.clone(), mistakes);
+        return http(words, (aim.target.scheme(), authority), path.clone(), mistakes);
     }
     let pages = [
         ("--http", words.http.is_some()),
@@ -216,6 +231,9 @@ fn work(words: &WorkWords, aim: &Aim, mistakes: &mut Mistakes) -> Work {
         ("--header", !words.header.is_empty()),
         ("--body", words.body.is_some()),
         ("--url", !words.url.is_empty()),
+        ("--expect", words.expect.is_some()),
+        ("--in-order", words.in_order),
+        ("--take", !words.take.is_empty()),
     ];
     mistakes.forbid("is for HTTP, expected a target such as https://HOST:PORT/", &pages);
     if kinds.iter().filter(|(_, given)| *given).count() > 1 {
@@ -278,7 +296,12 @@ fn echo(words: &WorkWords, equal: bool, mistakes: &mut Mistakes) -> bool {
     }
 }
 
-fn http(words: &WorkWords, authority: String, path: String, mistakes: &mut Mistakes) -> Work {
+fn http(
+    words: &WorkWords,
+    (scheme, authority): (&str, &String),
+    path: String,
+    mistakes: &mut Mistakes,
+) -> Work {
     let version = match words.http.as_deref() {
         None | Some("1.1" | "1") => HttpVersion::Http11,
         Some("2") => HttpVersion::Http2,
@@ -296,8 +319,16 @@ fn http(words: &WorkWords, authority: String, path: String, mistakes: &mut Mista
         );
     }
     let streams = streams.and_then(|streams| u32::try_from(streams).ok()).unwrap_or(1);
-    let requests = requests::requests(words, &authority, path, mistakes);
-    Work::Http { version, authority, requests, streams }
+    let requests = requests::requests(words, &format!("{scheme}://{authority}"), path, mistakes);
+    let authority = authority.clone();
+    let expect =
+        mistakes.read("--expect", words.expect.as_ref(), ExpectedStatuses::parse).unwrap_or_default();
+    let in_order = words.in_order;
+    if in_order && streams > 1 {
+        mistakes
+            .note("--in-order", "needs one request at a time on a connection, expected no --streams with it");
+    }
+    Work::Http { version, authority, requests, streams, expect, in_order }
 }
 
 fn exchanges(words: &WorkWords, work: &Work, mistakes: &mut Mistakes) -> Option<u32> {
@@ -312,7 +343,24 @@ fn exchanges(words: &WorkWords, work: &Work, mistakes: &mut Mistakes) -> Option<
     mistakes.read("--exchanges", Some(text), read).and_then(|number| u32::try_from(number).ok())
 }
 
-fn model(words: &ModelWords, work: &Work, mistakes: &mut Mistakes) -> (Model, Option<SearchSpec>) {
+/// The think time of the closed model.
+fn think(words: &ModelWords, work: &Work, mistakes: &mut Mistakes) -> Option<Think> {
+    let think = mistakes.read("--think", words.think.as_ref(), values::think)?;
+    mistakes.forbid(
+        "does not go with --rate or --find-max: the rate already says when transactions start",
+        &[("--think", words.rate.is_some() || words.find_max.is_some())],
+    );
+    let stand = matches!(work, Work::Bulk { .. } | Work::Idle { .. });
+    mistakes.forbid("is between transactions, and --bulk and --idle have none", &[("--think", stand)]);
+    Some(think)
+}
+
+/// The model, the duration that its stages make together, and the search.
+fn model(
+    words: &ModelWords,
+    work: &Work,
+    mistakes: &mut Mistakes,
+) -> (Model, Option<Duration>, Option<SearchSpec>) {
     let rates = mistakes.read("--rate", words.rate.as_ref(), values::rates);
     let arrivals = match words.arrivals.as_deref() {
         None | Some("poisson") => Arrivals::Poisson,
@@ -341,7 +389,9 @@ fn model(words: &ModelWords, work: &Work, mistakes: &mut Mistakes) -> (Model, Op
             let spaced = [("--arrivals", words.arrivals.is_some())];
             mistakes.forbid("spaces the starts of a rate, expected --rate or --find-max with it", &spaced);
         }
-        return (values::model(rates, arrivals), None);
+        let staged = rates.as_ref().and_then(|rates| rates.length);
+        let model = rates.map_or(Model::Closed, |rates| Model::Open { stages: rates.stages, arrivals });
+        return (model, staged, None);
     };
     let why = "does not go with --find-max, which chooses rates and takes --step for the length of each";
     mistakes.forbid(why, &[("--rate", words.rate.is_some()), ("--duration", words.duration.is_some())]);
@@ -350,7 +400,7 @@ fn model(words: &ModelWords, work: &Work, mistakes: &mut Mistakes) -> (Model, Op
         search.from = start.unwrap_or(search.from);
         search.repeats = repeats.and_then(|number| u32::try_from(number).ok()).unwrap_or(search.repeats);
     }
-    (Model::Open { rate: start.unwrap_or(100.0), arrivals }, search)
+    (Model::open(start.unwrap_or(100.0), arrivals), None, search)
 }
 
 fn tls(words: &TlsWords, aim: &Aim, work: &Work, mistakes: &mut Mistakes) -> Tls {
@@ -469,10 +519,15 @@ fn client_certificate(words: &TlsWords, mistakes: &mut Mistakes) -> Option<(Path
     }
 }
 
-fn close(words: &CloseWords, mistakes: &mut Mistakes) -> (Close, Vec<IpAddr>) {
+fn close(words: &CloseWords, plain: bool, mistakes: &mut Mistakes) -> (Close, Vec<IpAddr>) {
     let ways = [Close::Notify, Close::Fin, Close::Reset, Close::Server];
     let close = match words.close.as_deref() {
+        None if plain => Close::Fin,
         None => Close::Notify,
+        Some("notify") if plain => {
+            mistakes.note("--close", "notify needs TLS, and http:// has none, expected fin, reset or server");
+            Close::Fin
+        }
         Some(name) => ways.into_iter().find(|way| way.name() == name).unwrap_or_else(|| {
             let what = format!("invalid way to close `{name}`, expected notify, fin, reset or server");
             mistakes.note("--close", what);

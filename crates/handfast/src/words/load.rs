@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
+use super::choices;
+
 /// The end of `handfast load --help`.
 pub(crate) const AFTER_HELP: &str = "\
 Exit codes:
@@ -25,6 +27,7 @@ Ctrl-C ends a run early, with a full report; a second one ends it immediately, w
 Examples:
   handfast load localhost:8443                          the standard transaction, repeatedly on 32 connections
   handfast load localhost:8443 --rate 500 -d 30s        500 new connections a second, independent of the target
+  handfast load localhost:8443 --rate 0..500@30s,500@2m,500..2000@10s,100@30s
   handfast load localhost:8443 --find-max total.p99=50ms
   handfast load https://localhost:8443/ -c 64 --http 2 --streams 8
   handfast load https://localhost:8443/ --url '9 GET /' --url '1 POST /login' --body @login.json
@@ -71,7 +74,7 @@ pub(crate) fn against_replay(command: &Command, matches: &ArgMatches) -> Vec<Str
 /// `handfast load`.
 #[derive(Args, Debug, Default)]
 pub(crate) struct LoadWords {
-    /// HOST:PORT for TLS alone, or https://HOST[:PORT]/PATH for HTTP requests
+    /// HOST:PORT for TLS alone, https://HOST[:PORT]/PATH for HTTP requests, or http://HOST[:PORT]/PATH for HTTP without TLS
     ///
     /// `doctor` instead of a target checks the bus given with --workers, and reports what is wrong with it.
     #[arg(value_name = "TARGET", required_unless_present_any = ["replay", "kubernetes_job"])]
@@ -107,7 +110,7 @@ pub(crate) struct WorkWords {
     pub(crate) receive: Option<String>,
     /// Whether the answer must equal the sent bytes (echo), or may be any bytes of that length (any)
     /// [default: echo when --send and --receive are equal]
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", value_parser = choices::REPLIES, hide_possible_values = true)]
     pub(crate) reply: Option<String>,
     /// Exchanges on one connection before it is closed: a number, or unlimited [default: 1; HTTP: unlimited]
     #[arg(short = 'n', long, value_name = "N")]
@@ -116,13 +119,13 @@ pub(crate) struct WorkWords {
     #[arg(long)]
     pub(crate) handshake_only: bool,
     /// Transfer bytes without a pause until the run ends: send, receive or both
-    #[arg(long, value_name = "WAY")]
+    #[arg(long, value_name = "WAY", value_parser = choices::DIRECTIONS, hide_possible_values = true)]
     pub(crate) bulk: Option<String>,
     /// Open --connections, then keep them open without traffic until the run ends
     #[arg(long)]
     pub(crate) idle: bool,
-    /// HTTP version of an https:// target: 1.1 or 2 [default: 1.1]
-    #[arg(long, value_name = "VERSION")]
+    /// HTTP version of a target that is a URL: 1.1 or 2 [default: 1.1]
+    #[arg(long, value_name = "VERSION", value_parser = choices::HTTP_VERSIONS, hide_possible_values = true)]
     pub(crate) http: Option<String>,
     /// HTTP/2: requests in flight on one connection [default: 1]
     #[arg(long, value_name = "N")]
@@ -142,6 +145,16 @@ pub(crate) struct WorkWords {
     /// followed by its own headers and its body as @FILE, if any (may be repeated). The target then is https://HOST:PORT/
     #[arg(long, value_name = "REQUEST")]
     pub(crate) url: Vec<String>,
+    /// Send the requests of --url in their order on each connection, instead of by weights
+    #[arg(long)]
+    pub(crate) in_order: bool,
+    /// Take a value from the answers of request N of --url (the first, unless given), and put it where later requests have
+    /// {NAME} in path, headers or body: NAME=header:X-Token, N:NAME=json:/path/to/value. With --in-order (may be repeated)
+    #[arg(long, value_name = "VALUE")]
+    pub(crate) take: Vec<String>,
+    /// HTTP statuses that are no failure, classes and codes with commas: 2xx,404,429 [default: 2xx,3xx]
+    #[arg(long, value_name = "STATUSES")]
+    pub(crate) expect: Option<String>,
 }
 
 /// When transactions begin.
@@ -153,13 +166,17 @@ pub(crate) struct ModelWords {
     #[arg(short, long, value_name = "N")]
     pub(crate) connections: Option<String>,
     /// Start this many transactions a second, independent of the target; time counts from the intended start. 200..2000
-    /// rises evenly over the run
+    /// rises evenly over the run. Stages have their lengths, and make the duration together: 0..500@30s,500@2m,2000@10s
     #[arg(short, long, value_name = "RATE")]
     pub(crate) rate: Option<String>,
     /// Spacing of starts at a --rate: poisson (independent, like real clients) or fixed (even)
     /// [default: poisson]
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", value_parser = choices::ARRIVALS, hide_possible_values = true)]
     pub(crate) arrivals: Option<String>,
+    /// Pause between the end of a transaction and the next start on its connection, without --rate: 200ms, or 100ms..500ms
+    /// for random pauses between the two [default: none]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) think: Option<String>,
     /// Length of the measured part: 10s, 500ms, 1m30s [default: 10s]
     #[arg(short, long, value_name = "TIME")]
     pub(crate) duration: Option<String>,
@@ -228,7 +245,7 @@ pub(crate) struct TlsWords {
     pub(crate) early_data: bool,
     /// Offer the TLS parameters of such clients, unless other options set them: browser (hybrid post-quantum key share), classic
     /// (X25519), small (one group, one suite), tls12. Versions, groups and size are imitated, the fingerprint is not
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = choices::PROFILES, hide_possible_values = true)]
     pub(crate) profile: Option<String>,
     /// One kind of client of several, with its share of the connections: 'share=30 name=old tls=1.2 resume=0', or @FILE
     /// with one on each line (may be repeated). Also profile, suites, groups, sni, alpn, client-certificate, client-key;
@@ -241,8 +258,8 @@ pub(crate) struct TlsWords {
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Close")]
 pub(crate) struct CloseWords {
-    /// Which side ends a connection: notify (the generator, with close_notify and FIN), fin (the generator, with FIN only), reset (the generator, with a reset: no TIME_WAIT), server (the target) [default: notify]
-    #[arg(long, value_name = "HOW")]
+    /// Which side ends a connection: notify (the generator, with close_notify and FIN), fin (the generator, with FIN only), reset (the generator, with a reset: no TIME_WAIT), server (the target) [default: notify; with http://: fin]
+    #[arg(long, value_name = "HOW", value_parser = choices::CLOSES, hide_possible_values = true)]
     pub(crate) close: Option<String>,
     /// Address to connect from; 127.1.0.0/24 means each of its addresses in turn, each with its own ports (may be
     /// repeated) [default: the kernel chooses]
@@ -263,7 +280,7 @@ pub(crate) struct MachineWords {
     #[command(flatten)]
     pub(crate) bus: BusWords,
     /// When a worker is lost: fail (end the run) or continue (with the others, and report the loss) [default: fail]
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", value_parser = choices::ON_WORKER_LOST, hide_possible_values = true)]
     pub(crate) on_worker_lost: Option<String>,
     /// Count the CPU time of this process of the server and its children (same machine)
     #[arg(long, value_name = "PID")]

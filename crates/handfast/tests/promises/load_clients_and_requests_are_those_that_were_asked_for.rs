@@ -116,6 +116,11 @@ fn requests_have_method_headers_body_and_weight() {
     assert!((posts - puts / 3.0).abs() <= 8.0, "{posts} and {puts}");
 }
 
+/// Requests that succeeded, of both rows.
+fn ended_requests(ended: &Ended) -> u64 {
+    ended.count("/requests/0/done") + ended.count("/requests/1/done")
+}
+
 #[test]
 fn a_request_that_fails_has_a_row_of_its_own() {
     needs!("nginx");
@@ -129,6 +134,11 @@ fn a_request_that_fails_has_a_row_of_its_own() {
     let refused = load("/missing").run();
     assert_eq!(refused.code, Some(1), "{}", refused.all());
     assert!(refused.talk.contains("404 Not Found to GET /missing"), "{}", refused.all());
+    let expected = load("/missing").with("--expect 2xx,404").run_well();
+    let (all, missing) = (ended_requests(&expected), expected.count("/requests/1/done"));
+    assert!(missing > 0 && expected.count("/requests/1/http_status/4xx") == missing, "{}", expected.all());
+    assert_eq!((all, expected.count("/totals/failed")), (expected.count("/totals/exchanges"), 0));
+    assert!(expected.output.contains("status 2xx, 404 expected"), "{}", expected.all());
     let wrong = load("https://elsewhere.example/").run();
     assert_eq!(wrong.code, Some(2), "{}", wrong.all());
     assert!(wrong.talk.contains("one run has one target"), "{}", wrong.all());

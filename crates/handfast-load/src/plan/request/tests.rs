@@ -7,7 +7,7 @@ fn base() -> Request {
 }
 
 fn parse(line: &str) -> Result<Request, PlanError> {
-    super::parse(line, &base(), "a.example:8443")
+    super::parse(line, &base(), "https://a.example:8443")
 }
 
 #[test]
@@ -24,10 +24,10 @@ fn a_line_has_weight_method_and_path_as_far_as_they_are_said() {
 #[test]
 fn a_body_for_all_is_not_for_a_method_that_has_none() {
     let base = Request { method: "POST".into(), body: Some(Body::Text("{}".into())), ..Request::default() };
-    let has_body = |line: &str| super::parse(line, &base, "a").unwrap().body.is_some();
+    let has_body = |line: &str| super::parse(line, &base, "https://a").unwrap().body.is_some();
     assert!(has_body("/a") && has_body("PUT /a") && has_body("2 PATCH /a"));
     assert!(!has_body("GET /a") && !has_body("2 HEAD /a") && !has_body("DELETE /a"));
-    let own = parse_file("DELETE /a\n@own\n", &base, "a").unwrap();
+    let own = parse_file("DELETE /a\n@own\n", &base, "https://a").unwrap();
     assert_eq!(own[0].body, Some(Body::File("own".into())));
 }
 
@@ -43,13 +43,16 @@ fn a_line_that_is_wrong_says_why() {
     assert!(wrong("https://b.example/").contains("one run has one target"));
     assert!(wrong("http://a.example:8443/").contains("one run has one target"));
     assert!(wrong("/ä").contains("%XX"));
+    let at = |line: &str| super::parse(line, &base(), "http://a.example").map(|request| request.path);
+    assert_eq!(at("HTTP://A.example:80/x"), Ok("/x".to_owned()));
+    assert!(at("https://a.example/x").is_err() && at("http://a.example:443/x").is_err());
 }
 
 #[test]
 fn the_targets_of_vegeta_are_understood() {
     let text = "# a comment\n\nGET https://a.example:8443/one\nX-Account-ID: 99\n\nPOST https://a.example:8443/two\n\
                 Content-Type: text/plain\nX-All: 2\n@/tmp/body\n/three\n";
-    let requests = parse_file(text, &base(), "a.example:8443").unwrap();
+    let requests = parse_file(text, &base(), "https://a.example:8443").unwrap();
     let names: Vec<String> = requests.iter().map(Request::name).collect();
     assert_eq!(names, ["GET /one", "POST /two", "GET /three"]);
     assert_eq!(requests[0].headers.len(), 2);

@@ -35,6 +35,20 @@ fn a_closed_loop_says_when_its_target_stood_still() {
 }
 
 #[test]
+fn clients_that_think_at_the_same_time_are_no_stall() {
+    let second = Duration::from_secs(1);
+    let think = Some(crate::plan::Think { least: second, most: second });
+    let outcome = |under_way: u64| {
+        let mut outcome = still(&closed(), &[4, 5]);
+        outcome.plan.think = think;
+        outcome.seconds[3].tally.started += under_way;
+        outcome
+    };
+    assert_eq!(stalled(&View::of(&outcome(0))), [0; 0], "nothing was under way");
+    assert_eq!(stalled(&View::of(&outcome(1))), [4, 5], "an answer was missing all the time");
+}
+
+#[test]
 fn a_pause_within_two_seconds_is_seen_by_how_long_half_of_the_connections_waited() {
     let outcome = |waited: u64| {
         let mut outcome = still(&closed(), &[]);
@@ -79,7 +93,7 @@ fn what_is_slow_or_rare_did_not_stand_still() {
     let none = |made: &Made, seconds: &[u32]| assert_eq!(stalled(&View::of(&still(made, seconds))), [0; 0]);
     none(&Made { service: Duration::from_millis(800), ..closed() }, &[3, 5]);
     none(&Made { per_second: 9, ..closed() }, &[3]);
-    let ramp = with_model(Model::Ramp { from: 0.0, to: 90.0, arrivals: Arrivals::Fixed });
+    let ramp = with_model(Model::ramp(0.0, 90.0, Arrivals::Fixed));
     none(&Made { plan: ramp, per_second: 50, ..open() }, &[0]);
     // The last part of a second is not one.
     let plan = Plan { duration: Duration::from_millis(9_100), ..Plan::default() };
@@ -172,10 +186,8 @@ fn it_is_told_when_errors_came() {
 
 #[test]
 fn where_nothing_was_due_nothing_failed() {
-    let plan = Plan {
-        duration: Duration::from_millis(100),
-        ..with_model(Model::Open { rate: 1.0, arrivals: Arrivals::Poisson })
-    };
+    let plan =
+        Plan { duration: Duration::from_millis(100), ..with_model(Model::open(1.0, Arrivals::Poisson)) };
     let said = |plan: &Plan, unserved: u64| {
         let mut outcome = made_of(plan.clone(), Vec::new(), "", BTreeMap::new());
         outcome.totals.tally.unserved = unserved;

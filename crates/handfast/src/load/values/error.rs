@@ -5,7 +5,7 @@ use std::fmt;
 use handfast_text::duration::DurationError;
 use handfast_text::size::SizeError;
 
-use super::{FASTEST, SOURCES};
+use super::{FASTEST, SOURCES, STAGES};
 
 /// A value that cannot be used, as it was written. Its `Display` has the expected form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,9 @@ pub(crate) enum ValueError {
     Rate(String),
     ZeroRate(String),
     ZeroRates(String),
+    StageWithoutLength(String),
+    TooManyStages(usize),
+    ThinkOrder(String),
     TooFast(String),
     Share(String),
     Number { text: String, least: u64, most: u64 },
@@ -24,7 +27,6 @@ pub(crate) enum ValueError {
     EmptyPlace(String),
     Source(String),
     LargeBlock { text: String, longest: u32 },
-    WithoutTls(String),
     PathLetters(String),
     User(String),
     Url(String),
@@ -48,8 +50,21 @@ impl fmt::Display for ValueError {
                 write!(f, "invalid rate `{text}`: nothing would start, expected a rate above 0")
             }
             Self::ZeroRates(text) => {
-                write!(f, "invalid rate `{text}`: nothing would start, expected a rate above 0 at one end")
+                write!(f, "invalid rate `{text}`: nothing would start, expected a rate above 0")
             }
+            Self::StageWithoutLength(text) => {
+                write!(
+                    f,
+                    "`{text}` has a stage without a length, expected one for each, such as 0..500@30s,500@2m"
+                )
+            }
+            Self::ThinkOrder(text) => {
+                write!(
+                    f,
+                    "invalid think time `{text}`, expected the shorter time first, such as 100ms..500ms"
+                )
+            }
+            Self::TooManyStages(count) => write!(f, "{count} stages, expected at most {STAGES}"),
             Self::TooFast(text) => write!(f, "`{text}` is more than {FASTEST} a second"),
             Self::Share(text) => {
                 write!(f, "invalid share `{text}`, expected one from 0 to 1, or from 0% to 100%")
@@ -70,7 +85,6 @@ impl fmt::Display for ValueError {
             Self::LargeBlock { text, longest } => {
                 write!(f, "`{text}` has more than {SOURCES} addresses, expected a /{longest} or less")
             }
-            Self::WithoutTls(text) => write!(f, "`{text}` is without TLS, expected https:// or HOST:PORT"),
             Self::PathLetters(text) => {
                 write!(f, "`{text}` has spaces or letters beyond ASCII in its path, expected them as %XX")
             }

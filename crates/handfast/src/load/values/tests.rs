@@ -36,14 +36,53 @@ fn times() {
 
 #[test]
 fn rates_and_ramps() {
-    assert_eq!(rates("500"), Ok((500.0, None)));
-    assert_eq!(rates("2.5k"), Ok((2500.0, None)));
-    assert_eq!(rates("0.5/s"), Ok((0.5, None)));
-    assert_eq!(rates("100..2k"), Ok((100.0, Some(2000.0))));
-    assert_eq!(rates("0..5"), Ok((0.0, Some(5.0))));
+    let whole = |from, to| Ok(Rates { stages: vec![Stage { from, to, share: 1.0 }], length: None });
+    assert_eq!(rates("500"), whole(500.0, 500.0));
+    assert_eq!(rates("2.5k"), whole(2500.0, 2500.0));
+    assert_eq!(rates("0.5/s"), whole(0.5, 0.5));
+    assert_eq!(rates("100..2k"), whole(100.0, 2000.0));
+    assert_eq!(rates("0..5"), whole(0.0, 5.0));
     for text in ["", "0", "-5", "inf", "nan", "1e3", "100..", "..5", "0..0", "1..2..3", "11000k"] {
         assert!(rates(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn think_times() {
+    let ms = Duration::from_millis;
+    assert_eq!(think("200ms"), Ok(Think { least: ms(200), most: ms(200) }));
+    assert_eq!(think("100ms..0.5s"), Ok(Think { least: ms(100), most: ms(500) }));
+    assert_eq!(think("0s..1s"), Ok(Think { least: ms(0), most: ms(1000) }));
+    for text in ["", "0s", "200", "..1s", "1s..", "5s..1s", "0s..0s", "1s..2s..3s", "1s..200h"] {
+        assert!(think(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn stages_have_lengths() {
+    let stage = |from, to, share| Stage { from, to, share };
+    let read = rates("0..500@30s, 500@2m,0@500ms,1k..0@1m30s").expect("four stages");
+    let stages = vec![
+        stage(0.0, 500.0, 30.0),
+        stage(500.0, 500.0, 120.0),
+        stage(0.0, 0.0, 0.5),
+        stage(1000.0, 0.0, 90.0),
+    ];
+    assert_eq!(read, Rates { stages, length: Some(Duration::from_millis(240_500)) });
+    assert_eq!(rates("5@1m").map(|read| read.length), Ok(Some(Duration::from_secs(60))));
+    for text in
+        ["5@", "5@0s", "@5s", "5@1s,", "5@1s,,6@1s", "0@1s", "0@1s,0..0@2s", "5@100h,6@100h", "5@1s@2s"]
+    {
+        assert!(rates(text).is_err(), "{text}");
+    }
+    let said = |text: &str| rates(text).expect_err(text).to_string();
+    assert!(
+        said("5@1s,6").contains("has a stage without a length, expected one for each"),
+        "{}",
+        said("5@1s,6")
+    );
+    let many = vec!["1@1s"; STAGES + 1].join(",");
+    assert_eq!(said(&many), "1001 stages, expected at most 1000");
 }
 
 #[test]
@@ -86,7 +125,8 @@ fn one_address_or_a_block() {
 
 #[test]
 fn targets() {
-    let plain = |host: &str, port| Ok(Aim { target: Target { host: host.into(), port }, http: None });
+    let plain =
+        |host: &str, port| Ok(Aim { target: Target { host: host.into(), port, plain: false }, http: None });
     assert_eq!(aim("localhost:8443"), plain("localhost", 8443));
     assert_eq!(aim("[::1]:443"), plain("::1", 443));
     assert_eq!(aim("127.0.0.1:1"), plain("127.0.0.1", 1));
@@ -97,9 +137,9 @@ fn targets() {
     assert_eq!(http("https://a.example"), page("a.example", 443, "a.example", "/"));
     assert_eq!(http("https://a.example:8443/x?y=1#z"), page("a.example", 8443, "a.example:8443", "/x?y=1"));
     assert_eq!(http("HTTPS://a.example/X"), page("a.example", 443, "a.example", "/X"));
-    assert!(
-        aim("HTTP://a.example/").is_err_and(|why| why == ValueError::WithoutTls("HTTP://a.example/".into()))
-    );
+    assert_eq!(http("HTTP://a.example/"), page("a.example", 80, "a.example", "/"));
+    assert!(aim("http://a.example:8080/").is_ok_and(|aim| aim.target.plain && aim.target.port == 8080));
+    assert!(aim("https://a.example/").is_ok_and(|aim| !aim.target.plain));
     assert_eq!(http("https://[::1]:8443?q"), page("::1", 8443, "[::1]:8443", "/?q"));
     for text in
         ["", ":443", "a:", "a:0", "a:65536", "::1:443", "[::1]", "[::1]443", "[a]:443", "a b:443", "a:443/x"]
@@ -112,7 +152,8 @@ fn targets() {
         "https://u@a/",
         "https://a/\u{e4}",
         "https://a/ b",
-        "http://a/",
+        "http://",
+        "http://a:0/",
         "ftp://a/",
     ] {
         assert!(aim(text).is_err(), "{text}");

@@ -29,6 +29,28 @@ pub(super) fn names(words: &TlsWords, mistakes: &mut Mistakes) -> Vec<WeightedNa
     mistakes.read_all(&format!("--sni @{file}"), from_file(file, names_in))
 }
 
+/// Notes every TLS option: the target is plain HTTP.
+pub(super) fn forbid(words: &TlsWords, mistakes: &mut Mistakes) {
+    let TlsWords { tls, suites, groups, sni, alpn, client_certificate, client_key, verify, .. } = words;
+    let TlsWords { ca, resume, early_data, profile, mix, .. } = words;
+    let given = [
+        ("--tls", tls.is_some()),
+        ("--suites", suites.is_some()),
+        ("--groups", groups.is_some()),
+        ("--sni", sni.is_some()),
+        ("--alpn", alpn.is_some()),
+        ("--client-certificate", client_certificate.is_some()),
+        ("--client-key", client_key.is_some()),
+        ("--verify", *verify),
+        ("--ca", ca.is_some()),
+        ("--resume", resume.is_some()),
+        ("--early-data", *early_data),
+        ("--profile", profile.is_some()),
+        ("--mix", !mix.is_empty()),
+    ];
+    mistakes.forbid("is about TLS, and an http:// target has none, expected https://", &given);
+}
+
 /// The TLS settings of all clients, and of each kind if there are several.
 pub(super) fn clients(
     words: &TlsWords,

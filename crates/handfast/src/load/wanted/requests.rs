@@ -10,6 +10,7 @@ use std::io::{self, Read};
 use handfast_load::Plan;
 use handfast_load::plan::error::{FileError, PlanError};
 use handfast_load::plan::request::{self, MOST_REQUESTS};
+use handfast_load::plan::take;
 use handfast_load::plan::{Header, Request, Work};
 
 use super::Mistakes;
@@ -21,7 +22,7 @@ const LONGEST: u64 = 1 << 20;
 /// Every request that is to be sent, in turn by their weights.
 pub(super) fn requests(
     words: &WorkWords,
-    authority: &str,
+    origin: &str,
     path: String,
     mistakes: &mut Mistakes,
 ) -> Vec<Request> {
@@ -32,22 +33,37 @@ pub(super) fn requests(
         Request { method: method.unwrap_or_else(|| usual.to_owned()), path, body, ..Request::default() };
     headers(&words.header, mistakes).into_iter().for_each(|header| base.set(header));
     if words.url.is_empty() {
+        let several = [("--in-order", words.in_order), ("--take", !words.take.is_empty())];
+        mistakes.forbid("is for several requests, expected --url with it", &several);
         return vec![base];
     }
     if base.path != "/" {
-        mistakes
-            .note("target", format!("`{}` has a path, expected https://HOST:PORT/ with --url", base.path));
+        mistakes.note("target", format!("`{}` has a path, expected a URL without one with --url", base.path));
     }
     let mut all = Vec::new();
     for url in &words.url {
         let read = match url.strip_prefix('@') {
-            Some(file) => from_file(file, |text| request::parse_file(text, &base, authority)),
-            None => one(request::parse(url, &base, authority)),
+            Some(file) => from_file(file, |text| request::parse_file(text, &base, origin)),
+            None => one(request::parse(url, &base, origin)),
         };
         all.extend(mistakes.read_all(&place("--url", url), read));
     }
     if all.len() > MOST_REQUESTS {
         mistakes.note("--url", format!("{} requests, expected at most {MOST_REQUESTS}", all.len()));
+    }
+    for text in &words.take {
+        let number = all.len();
+        let read = |text: &str| {
+            let (place, value) = take::parse(text)?;
+            let request =
+                all.get_mut(place).ok_or(PlanError::TakeFromNone { number: place + 1, count: number })?;
+            request.take.push(value);
+            Ok::<_, PlanError>(())
+        };
+        mistakes.read("--take", Some(text), read);
+    }
+    for what in take::mistakes(&all, words.in_order) {
+        mistakes.note(if what == PlanError::WeightInOrder { "--in-order" } else { "--take" }, what);
     }
     all
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use handfast_load::plan::{Body, Request, request};
+use handfast_load::plan::{Body, Request, Stage, request};
 
 use super::*;
 use crate::words::{Verb, Words};
@@ -50,11 +50,40 @@ fn a_page_is_http() {
         authority: "a.example:8443".into(),
         requests: vec![Request { path: "/x".into(), ..Request::default() }],
         streams: 8,
+        expect: ExpectedStatuses::default(),
+        in_order: false,
     };
     assert_eq!((plan.work, plan.exchanges, plan.tls.alpn), (work, None, vec!["h2".to_owned()]));
     assert_eq!(plan.tls.server_name.as_deref(), Some("a.example"));
+    let work = planned("https://a.example/ --expect 2xx,404").work;
+    assert!(matches!(work, Work::Http { expect, .. } if expect.accepts(404) && !expect.accepts(302)));
     let plan = planned("https://[::1]/");
     assert_eq!((plan.tls.server_name, plan.tls.alpn), (None, vec!["http/1.1".to_owned()]));
+}
+
+#[test]
+fn plain_http_has_no_tls() {
+    let plan = planned("http://a.example:8080/x --http 2");
+    assert!(plan.target.plain && plan.target.port == 8080 && plan.close == Close::Fin);
+    let options = "--tls 1.3 --suites x --groups x --sni b --alpn x --client-certificate c --client-key k --verify --ca f \
+                   --resume 1 --early-data --profile browser --mix share=1";
+    let found = wrong(&format!("http://a/ {options} --close notify"));
+    assert_eq!(found.len(), 14, "{found:?}");
+    let (last, all) = found.split_last().expect("there are some");
+    assert!(last.starts_with("--close: notify needs TLS"), "{last}");
+    for (option, said) in options.split_whitespace().filter(|word| word.starts_with("--")).zip(all) {
+        assert!(
+            said.starts_with(&format!("{option}: is about TLS, and an http:// target has none")),
+            "{said}"
+        );
+    }
+    let text = serde_json::to_string(&plan).expect("a plan");
+    assert_eq!(serde_json::from_str::<Plan>(&text).expect("a plan"), plan);
+    assert!(
+        refused(&["http://a/", "--url", "https://a/b"])
+            .contains("is not on http://a: one run has one target")
+    );
+    assert_eq!(asked(&["http://a/", "--url", "http://A:80/b"])[0].path, "/b");
 }
 
 #[test]
@@ -65,7 +94,7 @@ fn every_option_is_in_the_plan() {
                 --source 127.1.0.0/30 --source 127.2.0.1";
     let plan = planned(line);
     assert_eq!(plan.work, Work::Exchange { send: 1024, receive: 2048, echo: false });
-    assert_eq!(plan.model, Model::Ramp { from: 100.0, to: 2000.0, arrivals: Arrivals::Fixed });
+    assert_eq!(plan.model, Model::ramp(100.0, 2000.0, Arrivals::Fixed));
     assert_eq!((plan.exchanges, plan.connections, plan.threads, plan.seed), (None, 9, 2, 5));
     assert_eq!((plan.duration, plan.timeout), (Duration::from_secs(3), Duration::from_secs(2)));
     assert_eq!((plan.close, plan.sources.len()), (Close::Reset, 5));
@@ -91,9 +120,14 @@ fn other_kinds_of_work() {
 
 #[test]
 fn a_rate_allows_more_in_flight() {
+    let stage = |from, to, share| Stage { from, to, share };
     let plan = planned("a:1 --rate 500");
-    assert_eq!(plan.model, Model::Open { rate: 500.0, arrivals: Arrivals::Poisson });
+    assert_eq!(plan.model, Model::open(500.0, Arrivals::Poisson));
     assert_eq!(plan.connections, IN_FLIGHT);
+    let plan = planned("a:1 --rate 0..500@30s,500@2m --arrivals fixed");
+    let stages = vec![stage(0.0, 500.0, 30.0), stage(500.0, 500.0, 120.0)];
+    assert_eq!(plan.model, Model::Open { stages, arrivals: Arrivals::Fixed });
+    assert_eq!(plan.duration, Duration::from_secs(150));
     let job = good("a:1 --find-max total.p99=50ms --step 2s --find-start 1k").job;
     let search = SearchSpec { from: 1000.0, ..SearchSpec::new("total.p99=50ms").expect("good") };
     assert_eq!((job.search, job.plan.duration), (Some(search), Duration::from_secs(2)));
@@ -142,8 +176,8 @@ fn what_does_not_go_together_is_refused() {
         ("a:1 --send 0", "--send, --receive: nothing to exchange"),
         ("a:1 --bulk sideways", "invalid direction `sideways`"),
         ("a:1 --http 2", "--http: is for HTTP"),
-        ("https://a/ --send 1", "--send: does not go with an https:// target"),
-        ("https://a/ --handshake-only", "--handshake-only: does not go with an https:// target"),
+        ("https://a/ --send 1", "--send: does not go with a target that is a URL"),
+        ("https://a/ --handshake-only", "--handshake-only: does not go with a target that is a URL"),
         ("https://a/ --streams 2", "expected --http 2 with it"),
         ("a:1 --reply echo --receive 1", "--reply: echo needs"),
         ("a:1 --find-max total.p99=1s --rate 5", "--rate: does not go with --find-max"),
@@ -161,8 +195,19 @@ fn what_does_not_go_together_is_refused() {
         ("a:1 --source 127.0.0.1 --source ::1", "cannot reach the same target"),
         ("a:1 --source 127.0.0.1 --source 127.0.0.0/30", "named twice"),
         ("a:1 --connections 0", "--connections: invalid number `0`"),
-        ("a:1 --max total.p98", "--max: limit `total.p98`"),
-        ("a:1 --find-max rate=1", "--find-max: limit `rate=1`: a search needs a latency or errors"),
+        ("a:1 --max total.p98", "--max: bound `total.p98`: no `=`"),
+        ("a:1 --find-max rate=1", "--find-max: bound `rate=1`: a search needs a latency or errors"),
+        (
+            "a:1 --think 1s --rate 5",
+            "--think: does not go with --rate or --find-max: the rate already says when",
+        ),
+        ("a:1 --think 1s --find-max total.p99=1s", "--think: does not go with --rate or --find-max"),
+        ("a:1 --think 1s --idle", "--think: is between transactions"),
+        ("a:1 --think 2s..1s", "--think: invalid think time `2s..1s`, expected the shorter time first"),
+        ("a:1 --rate 5@1s,6@1s -d 3s", "--duration: does not go with a --rate whose stages have lengths"),
+        ("a:1 --rate 5@1s,6", "--rate: `5@1s,6` has a stage without a length"),
+        ("a:1 --expect 404", "--expect: is for HTTP"),
+        ("https://a/ --expect 2xx,9xx", "--expect: invalid status `9xx`, expected classes from 2xx"),
         ("a:1 -n 0", "--exchanges: invalid number of exchanges `0`"),
     ] {
         let found = wrong(line).join("\n");
@@ -242,6 +287,34 @@ fn several_requests_have_weights() {
     assert!(refused(&["https://a/", "--url", "https://b/a"]).contains("one run has one target"));
     let (_file, name) = file("/a\nb\n");
     assert!(refused(&["https://a/", "--url", &name]).contains("line 2"), "the line is named");
+}
+
+#[test]
+fn requests_in_order_take_values_from_each_other() {
+    let line = ["https://a.example/", "--url", "POST /login", "--url", "/items/{t}", "--in-order", "--take"];
+    let asked = asked(&[line.as_slice(), &["t=json:/token"]].concat());
+    assert_eq!((asked[0].take.len(), asked[0].take[0].name.as_str(), asked[1].take.len()), (1, "t", 0));
+    let said = |more: &[&str]| refused(&[&line[..5], more].concat());
+    assert!(
+        said(&["--take", "t=json:/token"])
+            .contains("--take: values are for later requests, expected --in-order")
+    );
+    assert!(
+        said(&["--in-order", "--take", "3:t=json:/a"])
+            .contains("--take: there is no request 3, expected 1 to 2")
+    );
+    assert!(
+        said(&["--in-order", "--take", "t=body"])
+            .contains("--take: invalid value `t=body`, expected one such as")
+    );
+    assert!(said(&["--in-order", "--take", "u=json:/a"]).contains("--take: `u` is never used"));
+    assert!(said(&["--in-order", "--url", "3 /b"]).contains("--in-order: requests in order have no weights"));
+    assert!(
+        said(&["--in-order", "--http", "2", "--streams", "2"])
+            .contains("--in-order: needs one request at a time")
+    );
+    assert!(refused(&["https://a/", "--in-order"]).contains("--in-order: is for several requests"));
+    assert!(refused(&["a:1", "--in-order"]).contains("--in-order: is for HTTP"));
 }
 
 #[test]
