@@ -657,7 +657,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__load)
-            opts="-n -X -H -c -r -d -q -v -h --send --receive --reply --exchanges --handshake-only --bulk --idle --http --streams --method --header --body --url --connections --rate --arrivals --duration --timeout --threads --find-max --find-start --step --repeats --seed --tls --suites --groups --sni --alpn --client-certificate --client-key --verify --ca --resume --early-data --profile --mix --close --source --workers --machines --fleet --bus-ca --bus-credentials --on-worker-lost --pid --cgroup --status --kubernetes-job --max --min --json --csv --csv-latencies --openmetrics --hlog --html --live-json --metrics --quiet --verbose --replay --help"
+            opts="-n -X -H -c -r -d -q -v -h --send --receive --reply --exchanges --handshake-only --bulk --idle --http --streams --method --header --body --url --in-order --take --expect --connections --rate --arrivals --think --duration --timeout --threads --find-max --find-start --step --repeats --seed --tls --suites --groups --sni --alpn --client-certificate --client-key --verify --ca --resume --early-data --profile --mix --close --source --workers --machines --fleet --bus-ca --bus-credentials --on-worker-lost --pid --cgroup --status --kubernetes-job --max --min --json --csv --csv-latencies --openmetrics --hlog --html --live-json --metrics --quiet --verbose --replay --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -672,7 +672,7 @@ _handfast() {
                     return 0
                     ;;
                 --reply)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "echo any" -- "${cur}"))
                     return 0
                     ;;
                 --exchanges)
@@ -684,11 +684,11 @@ _handfast() {
                     return 0
                     ;;
                 --bulk)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "send receive both" -- "${cur}"))
                     return 0
                     ;;
                 --http)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "1.1 2" -- "${cur}"))
                     return 0
                     ;;
                 --streams)
@@ -719,6 +719,14 @@ _handfast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --take)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --expect)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --connections)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -736,6 +744,10 @@ _handfast() {
                     return 0
                     ;;
                 --arrivals)
+                    COMPREPLY=($(compgen -W "poisson fixed" -- "${cur}"))
+                    return 0
+                    ;;
+                --think)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -812,7 +824,7 @@ _handfast() {
                     return 0
                     ;;
                 --profile)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "browser classic small tls12" -- "${cur}"))
                     return 0
                     ;;
                 --mix)
@@ -820,7 +832,7 @@ _handfast() {
                     return 0
                     ;;
                 --close)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "notify fin reset server" -- "${cur}"))
                     return 0
                     ;;
                 --source)
@@ -848,7 +860,7 @@ _handfast() {
                     return 0
                     ;;
                 --on-worker-lost)
-                    COMPREPLY=($(compgen -f "${cur}"))
+                    COMPREPLY=($(compgen -W "fail continue" -- "${cur}"))
                     return 0
                     ;;
                 --pid)
