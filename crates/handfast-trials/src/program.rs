@@ -211,6 +211,21 @@ impl Program {
         fewest
     }
 
+    /// The number that is open when it has not changed for a moment: a program that listens may still open what it opens once.
+    pub(crate) fn settled_descriptors(&self) -> usize {
+        const MOMENT: Duration = Duration::from_millis(100);
+        let (mut since, mut number) = (Instant::now(), self.descriptors());
+        let begun = since;
+        while since.elapsed() < MOMENT && begun.elapsed() < 20 * MOMENT {
+            pause();
+            let now = self.descriptors();
+            if now != number {
+                (since, number) = (Instant::now(), now);
+            }
+        }
+        number
+    }
+
     /// Numbers of descriptors that a program which it starts would get: those without `O_CLOEXEC`, but for the first three.
     pub(crate) fn inherited(&self) -> Vec<String> {
         /// `O_CLOEXEC`, as proc(5) shows flags: octal.

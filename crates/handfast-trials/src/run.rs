@@ -24,6 +24,8 @@ use crate::trouble::Trouble;
 
 /// Experiments at the same time: most of their time they wait.
 const AT_ONCE: usize = 4;
+/// The same where other programs than Handfast are tested: a promise that is not kept is waited for to the deadline.
+const AT_ONCE_WITH_OTHERS: usize = 24;
 
 /// The request.
 #[derive(Clone, Debug)]
@@ -92,7 +94,9 @@ pub fn run(
     let (jobs, not_possible) = jobs(wanted);
     let mut left = jobs.len();
     let work = move |job: &Job| one(&common, job);
-    let crew = Crew { name: "fault", at_once: AT_ONCE, limit: wanted.limit };
+    let only_ours = wanted.programs.iter().all(|(subject, _)| subject.is_logged);
+    let at_once = if only_ours { AT_ONCE } else { AT_ONCE_WITH_OTHERS };
+    let crew = Crew { name: "fault", at_once, limit: wanted.limit };
     let done = work_off(crew, jobs.clone(), work, &mut |experiment: &Experiment| {
         left -= 1;
         progress(experiment, left);
@@ -139,7 +143,14 @@ fn jobs(wanted: &Wanted) -> (Vec<Job>, Vec<Experiment>) {
     let (mut jobs, mut not_possible) = (Vec::new(), Vec::new());
     for (subject, program) in &wanted.programs {
         let tested = Tested { subject, program: program.clone() };
-        let modes: &[Mode] = if wanted.modes.is_empty() { subject.modes } else { &wanted.modes };
+        let has: Vec<Mode> =
+            wanted.modes.iter().copied().filter(|mode| subject.modes.contains(mode)).collect();
+        // A program that has none of them is told so; of others the modes that they have are enough.
+        let modes: &[Mode] = match (&wanted.modes[..], &has[..]) {
+            ([], _) => subject.modes,
+            (asked, []) => asked,
+            (_, has) => has,
+        };
         for (number, case) in all().filter(chosen).enumerate() {
             let makes_sense = |mode: &Mode| case.does_not_apply(*mode).is_none();
             let job = |mode: Mode| Job { tested: tested.clone(), case, mode };

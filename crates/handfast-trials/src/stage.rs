@@ -159,8 +159,11 @@ impl Stage {
         // The first client and the first look at the admin page open what is opened once.
         self.serve()?;
         self.quiet(0)?;
+        let is_logged = self.subject.is_logged;
         let program = self.program()?;
-        let (descriptors, memory) = (program.fewest_descriptors(), program.memory());
+        let descriptors =
+            if is_logged { program.fewest_descriptors() } else { program.settled_descriptors() };
+        let memory = program.memory();
         self.figures.descriptors_before = descriptors;
         self.figures.memory_before_kib = memory;
         if self.subject.has_bystander {

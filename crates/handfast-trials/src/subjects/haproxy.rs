@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 
 use crate::addresses::{BYSTANDER, ECHO, SERVICE};
 use crate::mode::Mode;
+use crate::setup::USUAL;
 use crate::subject::{Scene, Subject, milliseconds};
 
 /// The adapter.
@@ -36,38 +37,49 @@ pub(super) const HAPROXY: Subject = Subject {
     has_bystander: true,
 };
 
-fn configuration(scene: &Scene<'_>) -> String {
-    let drain = scene.limit("drain").map(|limit| format!(" hard-stop-after {}\n", milliseconds(limit)));
+/// Timeouts of a frontend and of its backend.
+fn timeouts(scene: &Scene<'_>) -> (String, String) {
     let time = |name: &str, usual: &str| scene.limit(name).map_or(usual.to_owned(), milliseconds);
-    let keepalive = scene.limit("keepalive").map(|limit| {
-        let time = milliseconds(limit);
-        ["cli", "srv"]
-            .map(|side| {
-                format!(
-                    " option {side}tcpka\n {side}tcpka-idle {time}\n {side}tcpka-intvl {time}\n {side}tcpka-cnt 3\n"
-                )
-            })
-            .concat()
-    });
-    let global = format!("global\n maxconn 2000\n nbthread 2\n{}", drain.unwrap_or_default());
-    let defaults = format!(
-        "defaults\n mode tcp\n timeout connect {}\n timeout client {idle}\n timeout server {idle}\n timeout client-fin {fin}\n \
-         timeout server-fin {fin}\n option redispatch 1\n{}",
-        time("connect", "5s"),
-        keepalive.unwrap_or_default(),
-        idle = time("idle", "1h"),
-        fin = time("half-closed", "60s"),
-    );
-    let backends = scene.backends();
-    let backends: Vec<&str> = backends.iter().map(String::as_str).collect();
-    let limited = scene.limit("handshake").filter(|_| scene.limit("idle").is_none());
-    let limited = limited.map(|limit| format!(" timeout client {}\n", milliseconds(limit)));
-    let case = service(scene, "case", &SERVICE.to_string(), &backends, &limited.unwrap_or_default());
-    let bystander = service(scene, "bystander", &BYSTANDER.to_string(), &[&ECHO.to_string()], "");
-    format!("{global}{defaults}{case}{bystander}")
+    let idle = time("idle", "1h");
+    // Without a limit of the case, the usual ones hold in a half-closed connection too.
+    let fin = |side: &str| {
+        let line =
+            scene.limit("half-closed").map(|limit| format!(" timeout {side}-fin {}\n", milliseconds(limit)));
+        line.unwrap_or_default()
+    };
+    let client = if scene.limit("idle").is_none() { time("handshake", &idle) } else { idle.clone() };
+    let keepalive = |side: &str| {
+        let lines = scene.limit("keepalive").map(milliseconds).map(|time| {
+            format!(
+                " option {side}tcpka\n {side}tcpka-idle {time}\n {side}tcpka-intvl {time}\n {side}tcpka-cnt 3\n"
+            )
+        });
+        lines.unwrap_or_default()
+    };
+    (
+        format!(" timeout client {client}\n{}{}", fin("client"), keepalive("cli")),
+        format!(
+            " timeout connect {}\n timeout server {idle}\n {} option redispatch 1\n{}",
+            time("connect", "5s"),
+            fin("server"),
+            keepalive("srv")
+        ),
+    )
 }
 
-fn service(scene: &Scene<'_>, name: &str, listen: &str, backends: &[&str], timeouts: &str) -> String {
+fn configuration(scene: &Scene<'_>) -> String {
+    let drain = scene.limit("drain").map(|limit| format!(" hard-stop-after {}\n", milliseconds(limit)));
+    let global = format!("global\n maxconn 2000\n nbthread 2\n{}", drain.unwrap_or_default());
+    let backends = scene.backends();
+    let backends: Vec<&str> = backends.iter().map(String::as_str).collect();
+    let case = service(scene, "case", &SERVICE.to_string(), &backends);
+    // The limits of the case are not the bystander's.
+    let usual = Scene { setup: &USUAL, ..*scene };
+    let bystander = service(&usual, "bystander", &BYSTANDER.to_string(), &[&ECHO.to_string()]);
+    format!("{global}defaults\n mode tcp\n{case}{bystander}")
+}
+
+fn service(scene: &Scene<'_>, name: &str, listen: &str, backends: &[&str]) -> String {
     let (mode, folder) = (scene.mode, scene.folder);
     let gives_up = scene.limit("unacknowledged").map(|limit| format!(" tcp-ut {}", milliseconds(limit)));
     let gives_up = gives_up.unwrap_or_default();
@@ -100,7 +112,8 @@ fn service(scene: &Scene<'_>, name: &str, listen: &str, backends: &[&str], timeo
     }
     let server = |(number, address): (usize, &&str)| format!(" server s{number} {address}{to}\n");
     let servers: String = backends.iter().enumerate().map(server).collect();
+    let (client, server) = timeouts(scene);
     format!(
-        "frontend {name}\n bind {listen}{bind}\n{timeouts}{inspect} default_backend {name}\nbackend {name}\n{servers}"
+        "frontend {name}\n bind {listen}{bind}\n{client}{inspect} default_backend {name}\nbackend {name}\n{server}{servers}"
     )
 }

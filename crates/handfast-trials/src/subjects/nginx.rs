@@ -4,6 +4,7 @@ use nix::sys::signal::Signal;
 
 use crate::addresses::{BYSTANDER, ECHO, SERVICE};
 use crate::mode::Mode;
+use crate::setup::USUAL;
 use crate::subject::{Scene, Subject, milliseconds};
 
 /// Where Debian has the module, if it is not part of the program.
@@ -37,7 +38,6 @@ pub(super) const NGINX: Subject = Subject {
 };
 
 fn configuration(scene: &Scene<'_>) -> String {
-    let time = |name: &str, usual: &str| scene.limit(name).map_or(usual.to_owned(), milliseconds);
     let module = if std::path::Path::new(MODULE).exists() {
         format!("load_module {MODULE};\n")
     } else {
@@ -55,27 +55,30 @@ fn configuration(scene: &Scene<'_>) -> String {
     } else {
         ""
     };
+    // The limits of the case are not the bystander's.
+    let usual = Scene { setup: &USUAL, ..*scene };
     format!(
         "{module}daemon off;\nworker_processes 2;\nuser root;\npid {folder}/nginx.pid;\nerror_log stderr error;\n{}\
-         events {{ worker_connections 1024; }}\nstream {{\nproxy_connect_timeout {};\nproxy_timeout {};\n\
-         {handshakes}preread_timeout {handshake};\nproxy_protocol_timeout {handshake};\n\
-         proxy_half_close on;\ntcp_nodelay on;\nproxy_socket_keepalive on;\n{only_tls}\
+         events {{ worker_connections 1024; }}\nstream {{\nproxy_half_close on;\ntcp_nodelay on;\nproxy_socket_keepalive on;\n{only_tls}\
          upstream case {{ {backends}}}\nupstream bystander {{ server {ECHO}; }}\n{}{}}}\n",
         drain.unwrap_or_default(),
-        time("connect", "5s"),
-        time("idle", "1h"),
         service(scene, "case", &SERVICE.to_string()),
-        service(scene, "bystander", &BYSTANDER.to_string()),
-        handshake = time("handshake", "10s"),
-        handshakes = format!("ssl_handshake_timeout {};\n", time("handshake", "10s")),
+        service(&usual, "bystander", &BYSTANDER.to_string()),
     )
 }
 
 fn service(scene: &Scene<'_>, name: &str, listen: &str) -> String {
     let (mode, folder) = (scene.mode, scene.folder);
     let mut listens = format!("listen {listen} so_keepalive=on");
-    let mut lines = String::new();
+    let time = |name: &str, usual: &str| scene.limit(name).map_or(usual.to_owned(), milliseconds);
+    let mut lines = format!(
+        "proxy_connect_timeout {};\nproxy_timeout {};\npreread_timeout {handshake};\nproxy_protocol_timeout {handshake};\n",
+        time("connect", "5s"),
+        time("idle", "1h"),
+        handshake = time("handshake", "10s"),
+    );
     if mode.terminates() {
+        lines += &format!("ssl_handshake_timeout {};\n", time("handshake", "10s"));
         listens += " ssl";
         lines += &format!("ssl_certificate {folder}/web.pem; ssl_certificate_key {folder}/web.pem;\n");
         if scene.setup.asks_for_certificates {

@@ -4,6 +4,7 @@ use nix::sys::signal::Signal;
 
 use crate::addresses::{BYSTANDER, ECHO, SERVICE};
 use crate::mode::Mode;
+use crate::setup::USUAL;
 use crate::subject::{Scene, Subject};
 
 /// The adapter.
@@ -38,7 +39,8 @@ fn configuration(scene: &Scene<'_>) -> String {
         [options("l"), options("r")].concat()
     });
     let case = service(scene, "case", &SERVICE.to_string(), &scene.backends());
-    let bystander = service(scene, "bystander", &BYSTANDER.to_string(), &[ECHO.to_string()]);
+    let bystander =
+        service(&Scene { setup: &USUAL, ..*scene }, "bystander", &BYSTANDER.to_string(), &[ECHO.to_string()]);
     format!(
         "foreground = yes\npid =\ndebug = 3\nsyslog = no\nsocket = l:TCP_NODELAY=1\nsocket = r:TCP_NODELAY=1\n{}{case}{bystander}",
         keepalive.unwrap_or_default()
