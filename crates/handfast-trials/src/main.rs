@@ -62,6 +62,9 @@ struct Words {
     /// The file of the program, if it is one only [default: the installed one; of Handfast, that beside this program]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    /// Experiments at the same time; a promise that is not kept is waited for, for a minute
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    at_once: usize,
     /// Stop after this time, finished or not
     #[arg(long, value_name = "TIME", default_value = "15m")]
     limit: String,
@@ -161,7 +164,14 @@ fn wanted(words: &Words) -> Result<Wanted, LabError> {
     }
     let program = |subject| Ok((subject, program(subject, words.program.as_deref())?));
     let programs = subjects.into_iter().map(program).collect::<Result<_, LabError>>()?;
-    Ok(Wanted { only: words.only.clone(), modes, quick: words.quick, programs, limit })
+    Ok(Wanted {
+        only: words.only.clone(),
+        modes,
+        quick: words.quick,
+        programs,
+        at_once: words.at_once.max(1),
+        limit,
+    })
 }
 
 /// The file of a program, absolute because it is started in a separate folder.

@@ -9,17 +9,23 @@ use crate::trouble::{Trouble, lab};
 
 /// A process and all that descend from it, in the order of their numbers.
 pub(crate) fn tree(root: i32) -> Vec<i32> {
-    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = numbers.filter_map(|entry| entry.file_name().to_string_lossy().parse::<i32>().ok());
-    let parents: Vec<(i32, i32)> = numbers.filter_map(|number| Some((number, parent(number)?))).collect();
     let mut found = vec![root];
     let mut next = 0;
     while let Some(of) = found.get(next).copied() {
-        found.extend(parents.iter().filter(|(_, parent)| *parent == of).map(|(number, _)| *number));
+        found.extend(children(of));
         next += 1;
     }
     found.sort_unstable();
     found
+}
+
+/// What all its threads have started (CONFIG_PROC_CHILDREN, which distributions set) and what still runs of it.
+fn children(process: i32) -> Vec<i32> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let numbers =
+        lists.flat_map(|list| list.split_whitespace().flat_map(str::parse::<i32>).collect::<Vec<_>>());
+    numbers.filter(|number| has_not_ended(*number)).collect()
 }
 
 /// Fields of /proc/PID/stat behind the name in parentheses: the state is the first.
@@ -29,10 +35,9 @@ fn stat(path: &str) -> Vec<String> {
     fields.split_whitespace().map(str::to_owned).collect()
 }
 
-fn parent(process: i32) -> Option<i32> {
-    let fields = stat(&format!("/proc/{process}/stat"));
-    // One that has ended and was not waited for has nothing any more.
-    if fields.first()? == "Z" { None } else { fields.get(1)?.parse().ok() }
+/// One that has ended and was not waited for has nothing any more.
+fn has_not_ended(process: i32) -> bool {
+    stat(&format!("/proc/{process}/stat")).first().is_some_and(|state| state != "Z")
 }
 
 /// Whether all its threads are stopped.

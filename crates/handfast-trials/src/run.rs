@@ -22,11 +22,6 @@ use crate::stage::{Common, Stage, Tested};
 use crate::subject::Subject;
 use crate::trouble::Trouble;
 
-/// Experiments at the same time: most of their time they wait.
-const AT_ONCE: usize = 4;
-/// The same where other programs than Handfast are tested: a promise that is not kept is waited for to the deadline.
-const AT_ONCE_WITH_OTHERS: usize = 24;
-
 /// The request.
 #[derive(Clone, Debug)]
 pub struct Wanted {
@@ -38,6 +33,8 @@ pub struct Wanted {
     pub quick: bool,
     /// The programs to test, each with its adapter; lasting faults last only where there is one, Handfast.
     pub programs: Vec<(&'static Subject, PathBuf)>,
+    /// Experiments at the same time: most of their time they wait.
+    pub at_once: usize,
     /// When to stop, finished or not.
     pub limit: Duration,
 }
@@ -94,9 +91,7 @@ pub fn run(
     let (jobs, not_possible) = jobs(wanted);
     let mut left = jobs.len();
     let work = move |job: &Job| one(&common, job);
-    let only_ours = wanted.programs.iter().all(|(subject, _)| subject.is_logged);
-    let at_once = if only_ours { AT_ONCE } else { AT_ONCE_WITH_OTHERS };
-    let crew = Crew { name: "fault", at_once, limit: wanted.limit };
+    let crew = Crew { name: "fault", at_once: wanted.at_once, limit: wanted.limit };
     let done = work_off(crew, jobs.clone(), work, &mut |experiment: &Experiment| {
         left -= 1;
         progress(experiment, left);
