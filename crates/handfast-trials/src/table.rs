@@ -89,6 +89,7 @@ impl Cell<'_> {
         match self.mark() {
             Mark::Kept => "kept".to_owned(),
             Mark::Broken if kept.is_empty() => "**broken**".to_owned(),
+            Mark::Broken if kept.len() < broken.len() => format!("**broken**, kept in {}", kept.join(", ")),
             Mark::Broken => format!("**broken** in {}", broken.join(", ")),
             Mark::Unknown => "unknown".to_owned(),
             Mark::NotPossible => self.why_not(),

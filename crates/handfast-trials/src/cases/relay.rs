@@ -282,7 +282,9 @@ fn stuck(stage: &mut Stage, direction: Direction) -> Result<(), Trouble> {
     if grew > 1 << 10 {
         return broken(format!("memory grew by {grew} KiB for one connection"));
     }
-    // Now it reads.
+    // Now it reads. How the ends look is another case's.
+    source.tolerates_fin = !stage.subject.sends_close_notify;
+    sink.tolerates_fin = source.tolerates_fin;
     let arrived = std::thread::scope(|scope| {
         let reading = std::thread::Builder::new().spawn_scoped(scope, || sink.half());
         let reading = reading.map_err(lab("start a thread"))?;

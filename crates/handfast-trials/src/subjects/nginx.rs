@@ -78,7 +78,9 @@ fn service(scene: &Scene<'_>, name: &str, listen: &str) -> String {
         handshake = time("handshake", "10s"),
     );
     if mode.terminates() {
-        lines += &format!("ssl_handshake_timeout {};\n", time("handshake", "10s"));
+        // Its default leaves TLS 1.3 out.
+        lines +=
+            &format!("ssl_protocols TLSv1.2 TLSv1.3; ssl_handshake_timeout {};\n", time("handshake", "10s"));
         listens += " ssl";
         lines += &format!("ssl_certificate {folder}/web.pem; ssl_certificate_key {folder}/web.pem;\n");
         if scene.setup.asks_for_certificates {
