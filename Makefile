@@ -1,10 +1,11 @@
-# Ten commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
+# Eleven commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
 #
 #   make run    start the proxy on its embedded defaults: a quick build, or the release program if it is there and current
 #   make release  build the release program, target/release/handfast
 #   make test   formatting, lints and every test; the last line is the count
 #   make bench  beside its peers, on two quiet cores: 25 minutes. WORK=ecdsa for one work, WORK=counts for counts alone
 #   make lab    the laboratory at length: how exact its path is, what handshakes cost; tables in target/lab/
+#   make trials  faults against Handfast, or against others with ARGS="--proxy haproxy --only backend-resets --mode terminate"
 #   make garden  doubtful requests through HTTP mode to fourteen servers, which must agree, and h2spec: FRONT=haproxy or nginx for another front
 #   make http-clients  real clients through HTTP mode: curl, Python, Go, Node, Java, gRPC, Chromium; FRONT as above
 #   make http-changes  HTTP mode under load while it is reloaded, upgraded and stopped, and a backend dies: no request may be lost
@@ -17,7 +18,7 @@ CARGO ?= cargo
 # Where rustup puts its programs; a shell that was open before it was installed does not have it on its path yet.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help run release test bench docs mutants lab garden http-clients http-changes
+.PHONY: help run release test bench docs mutants lab trials garden http-clients http-changes
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -51,6 +52,12 @@ lab:
 	@scripts/install-missing build test
 	@scripts/install-toolchain
 	@scripts/lab
+
+trials:
+	@scripts/install-missing build test
+	@scripts/install-toolchain
+	@$(CARGO) build --release --locked --workspace --bins
+	@"$(or $(CARGO_TARGET_DIR),target)/release/handfast-trials" $(ARGS)
 
 garden:
 	@scripts/install-missing build garden

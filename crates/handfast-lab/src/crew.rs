@@ -16,13 +16,13 @@ use crate::namespace::signals;
 
 /// How they work.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Crew {
+pub struct Crew {
     /// What their threads are called.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Jobs at the same time.
-    pub(crate) at_once: usize,
+    pub at_once: usize,
     /// When it is too late.
-    pub(crate) limit: Duration,
+    pub limit: Duration,
 }
 
 /// What those who work say to the one who waits.
@@ -48,7 +48,7 @@ impl<R> Drop for Ends<R> {
 /// not wait for them: they end with the process, and everything that they made with it.
 ///
 /// **Errors**: a thread that cannot be started; a signal.
-pub(crate) fn work_off<J, R>(
+pub fn work_off<J, R>(
     crew: Crew,
     jobs: Vec<J>,
     work: impl Fn(&J) -> R + Send + Sync + 'static,

@@ -13,25 +13,23 @@
 //! | what sockets say when a connection breaks, measured | [`sockets`] |
 //! | what a network should be like | [`plan`] |
 //! | one direction of a link, as arithmetic: loss, queue, rate, delay | [`emulate`] |
-//! | a plan made real | [`network`], [`port`], `names` |
+//! | a plan made real | [`network`], [`port`], [`names`] |
 //! | the thread that is the network | [`forwarder`] |
 //! | servers, the command, and how they end | [`run`] |
 //! | what really happened | [`report`], [`capture`]; packets are read by `handfast_wire::packet` |
 //! | what each kind of handshake costs on such a path | [`handshake`] |
-//! | what can be done to the proxy, and what has to hold all the same | [`faults`] |
-//! | jobs that are worked off several at a time | `crew` |
+//! | jobs that are worked off several at a time | [`crew`] |
 //! | every way in which it can fail | [`error`] |
 #![forbid(unsafe_code)]
 
 pub mod capture;
-mod crew;
+pub mod crew;
 pub mod emulate;
 pub mod error;
-pub mod faults;
 pub mod forwarder;
 pub mod handshake;
 pub mod host;
-mod names;
+pub mod names;
 pub mod namespace;
 pub mod netlink;
 pub mod network;

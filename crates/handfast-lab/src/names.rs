@@ -12,7 +12,7 @@ use crate::error::LabError;
 
 /// Where files in memory are made, invisible to other processes: a folder that machines have for that, and in which no user keeps the
 /// reports that the lab writes.
-pub(crate) const FOLDER: &str = "/dev/shm";
+pub const FOLDER: &str = "/dev/shm";
 
 /// Puts lines in front of /etc/hosts; who reads it takes the first that fits. A machine without that file reads no names from it.
 pub(crate) fn add(lines: &str) -> Result<(), LabError> {
@@ -21,7 +21,7 @@ pub(crate) fn add(lines: &str) -> Result<(), LabError> {
 }
 
 /// Replaces /etc/resolv.conf by this. A machine without that file asks no server.
-pub(crate) fn resolver(text: &str) -> Result<(), LabError> {
+pub fn resolver(text: &str) -> Result<(), LabError> {
     cover("/etc/resolv.conf", text).map_err(LabError::file("mount a resolver over /etc/resolv.conf"))
 }
 
@@ -37,7 +37,7 @@ fn cover(path: &str, text: &str) -> io::Result<()> {
 }
 
 /// Makes [`FOLDER`] a folder of the lab's own, in memory, as long as the lab is there.
-pub(crate) fn own_folder() -> Result<(), LabError> {
+pub fn own_folder() -> Result<(), LabError> {
     let size = Some("size=64m,mode=1777");
     mount(Some("lab"), FOLDER, Some("tmpfs"), MsFlags::empty(), size)
         .map_err(|errno| LabError::file("mount a folder in memory")(io::Error::from(errno)))

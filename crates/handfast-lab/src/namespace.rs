@@ -224,7 +224,7 @@ pub(crate) fn parameter(name: &str) -> String {
 }
 
 /// Writes a file of the kernel's in one call.
-pub(crate) fn put(path: impl AsRef<Path>, text: &str) -> io::Result<()> {
+pub fn put(path: impl AsRef<Path>, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
 }
 

@@ -211,7 +211,7 @@ impl Drop for Servers {
 }
 
 /// Waits a moment, between two looks at something that gives no sign.
-pub(crate) fn pause() {
+pub fn pause() {
     let mut nothing: [PollFd<'_>; 0] = [];
     let _ = poll(&mut nothing, Timespec::try_from(LOOK).ok().as_ref());
 }
@@ -224,7 +224,7 @@ fn send(child: &Child, signal: Signal) {
 }
 
 /// Whether a process listens on a TCP port in the network of this thread; `None` for any port.
-pub(crate) fn listens(port: Option<u16>) -> bool {
+pub fn listens(port: Option<u16>) -> bool {
     ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].into_iter().any(|path| {
         let mut text = String::new();
         let read = File::open(path).and_then(|mut file| file.read_to_string(&mut text));

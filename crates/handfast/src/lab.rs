@@ -3,7 +3,6 @@
 //! In: [`LabWords`]. Out: the command's output, the report on standard error, perhaps JSON and a capture in files, the
 //! command's exit code.
 
-mod faults;
 pub(crate) mod sockets;
 
 use std::path::Path;
@@ -30,7 +29,6 @@ pub(crate) fn lab(words: &LabWords) -> ExitCode {
     match &words.experiment {
         None => command(words),
         Some(Experiment::Sockets(words)) => sockets::sockets(words),
-        Some(Experiment::Faults(words)) => faults::faults(words),
         Some(Experiment::Handshake(words)) => handshake(words),
     }
 }

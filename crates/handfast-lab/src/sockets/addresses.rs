@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::netlink::Prefix;
 
 /// Our address. RFC 2544 reserves 198.18.0.0/15 for tests of network devices.
-pub(crate) const HERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+pub const HERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// Addresses of the other host: each experiment has a separate peer, so that nothing the kernel remembers about one (routes,
 /// path MTU, metrics, waiting ends) is met by the next.
 pub(super) const THERE: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);

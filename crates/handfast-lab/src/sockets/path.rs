@@ -22,7 +22,7 @@ const LARGEST: usize = 65_535;
 
 /// What the path does with the packets between us and the watched peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Rule {
+pub enum Rule {
     /// Carries them.
     #[default]
     Pass,
@@ -37,21 +37,21 @@ pub(crate) enum Rule {
 
 /// What was seen of the watched peer and us since [`Path::watch`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// We sent a FIN.
-    pub(crate) our_end: bool,
+    pub our_end: bool,
     /// We sent a reset.
-    pub(crate) our_reset: bool,
+    pub our_reset: bool,
     /// We sent anything.
-    pub(crate) ours: bool,
+    pub ours: bool,
     /// The peer sent a FIN.
-    pub(crate) peers_end: bool,
+    pub peers_end: bool,
     /// The peer sent a reset.
-    pub(crate) peers_reset: bool,
+    pub peers_reset: bool,
     /// The peer's latest packet said that it has room for nothing more.
-    pub(crate) peer_is_full: bool,
+    pub peer_is_full: bool,
     /// Packets that the rule was applied to.
-    pub(crate) ruled: u64,
+    pub ruled: u64,
 }
 
 #[derive(Debug)]
@@ -66,7 +66,7 @@ type Shared = Mutex<State>;
 
 /// A path that carries packets until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Path {
+pub struct Path {
     state: Arc<Shared>,
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
@@ -87,23 +87,23 @@ impl Path {
     }
 
     /// Everything passes, and from now on this peer is watched; nothing of it has been seen.
-    pub(crate) fn watch(&self, peer: impl Into<IpAddr>) {
+    pub fn watch(&self, peer: impl Into<IpAddr>) {
         let mut state = lock(&self.state);
         *state = State { rule: Rule::Pass, watched: peer.into(), seen: Seen::default() };
     }
 
     /// From now on this is done with packets between us and the watched peer.
-    pub(crate) fn rule(&self, rule: Rule) {
+    pub fn rule(&self, rule: Rule) {
         lock(&self.state).rule = rule;
     }
 
     /// What has been seen.
-    pub(crate) fn seen(&self) -> Seen {
+    pub fn seen(&self) -> Seen {
         lock(&self.state).seen
     }
 
     /// Forgets what has been seen.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         lock(&self.state).seen = Seen::default();
     }
 

@@ -45,7 +45,7 @@ struct End {
 
 /// Two hosts and a path.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     // Dropped first: its thread ends before the interfaces go.
     path: Path,
     here: End,
@@ -63,7 +63,7 @@ impl Place {
     /// Makes two hosts and connects them.
     ///
     /// **Errors**: what the machine does not allow, by the step that failed.
-    pub(crate) fn open(inside: Inside, engine: Option<Engine>) -> Result<Self, Failure> {
+    pub fn open(inside: Inside, engine: Option<Engine>) -> Result<Self, Failure> {
         let ours = [(HERE.into(), ALL_THERE), (HERE_V6.into(), ALL_THERE_V6)];
         let (here, our_port) = End::make(inside, engine, "here", ours)?;
         let theirs = [
@@ -89,7 +89,7 @@ impl Place {
     }
 
     /// The path between the hosts.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
@@ -109,7 +109,7 @@ impl Place {
     /// A new peer, watched on the path from now on.
     ///
     /// **Errors**: the path does not carry, or no address is left.
-    pub(crate) fn next_peer(&mut self) -> Result<Ipv4Addr, Failure> {
+    pub fn next_peer(&mut self) -> Result<Ipv4Addr, Failure> {
         let peer = self.add_peer()?;
         self.path.watch(peer);
         Ok(peer)
@@ -133,7 +133,7 @@ impl Place {
     /// A new peer that is not watched.
     ///
     /// **Errors**: as [`Self::next_peer`].
-    pub(crate) fn add_peer(&mut self) -> Result<Ipv4Addr, Failure> {
+    pub fn add_peer(&mut self) -> Result<Ipv4Addr, Failure> {
         self.number()?;
         let peer = peer_address(self.peers);
         let interface = self.there.interface;
@@ -151,24 +151,24 @@ impl Place {
     }
 
     /// Starts a command on our host.
-    pub(crate) fn spawn_here(&self, command: &mut Command) -> Result<Child, Failure> {
+    pub fn spawn_here(&self, command: &mut Command) -> Result<Child, Failure> {
         Ok(self.here.host.spawn(command)?)
     }
 
     /// Runs something on our host: sockets that it opens are there for good.
-    pub(crate) fn here<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+    pub fn here<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Failure> {
         Ok(self.here.host.run(act)?)
     }
 
     /// Runs something on the other host.
-    pub(crate) fn there<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+    pub fn there<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Failure> {
         Ok(self.there.host.run(act)?)
     }
 
     /// Waits until everything that is on its way has arrived, and what came back at once has, too.
     ///
     /// **Errors**: the path does not carry, which is a fault of the laboratory.
-    pub(crate) fn settle(&self) -> Result<(), Failure> {
+    pub fn settle(&self) -> Result<(), Failure> {
         if self.cut.get() {
             // Nothing can be on its way.
             return Ok(());
@@ -202,7 +202,7 @@ impl Place {
     }
 
     /// Switches our interface off, until the value is dropped.
-    pub(crate) fn without_interface(&self) -> Result<Repair<'_>, Failure> {
+    pub fn without_interface(&self) -> Result<Repair<'_>, Failure> {
         self.here.netlink.borrow_mut().down(self.here.interface)?;
         self.cut.set(true);
         Ok(Repair { place: self, damage: Damage::Interface })
@@ -216,14 +216,14 @@ impl Place {
     }
 
     /// Routes one peer so, until the value is dropped.
-    pub(crate) fn with_route(&self, peer: IpAddr, way: Way) -> Result<Repair<'_>, Failure> {
+    pub fn with_route(&self, peer: IpAddr, way: Way) -> Result<Repair<'_>, Failure> {
         let peer = Prefix(peer, if peer.is_ipv6() { 128 } else { 32 });
         self.here.netlink.borrow_mut().add_route(peer, way, None)?;
         Ok(Repair { place: self, damage: Damage::Added(peer, way) })
     }
 
     /// Leaves us so many source ports, until the value is dropped.
-    pub(crate) fn with_ports(&self, first: u16, last: u16) -> Result<Repair<'_>, Failure> {
+    pub fn with_ports(&self, first: u16, last: u16) -> Result<Repair<'_>, Failure> {
         let read = || std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
         let before = self.here(read)?.map_err(Failure::io("read net.ipv4.ip_local_port_range"))?;
         self.set_ports(&format!("{first} {last}")).map_err(|error| {
@@ -237,7 +237,7 @@ impl Place {
     }
 
     /// Ends one of our sockets, as `ss --kill` does.
-    pub(crate) fn destroy(&self, from: SocketAddrV4, to: SocketAddrV4) -> Result<(), Failure> {
+    pub fn destroy(&self, from: SocketAddrV4, to: SocketAddrV4) -> Result<(), Failure> {
         self.diagnosis.destroy(from, to).map_err(|errno| match errno {
             Errno::OPNOTSUPP => {
                 Failure::Skipped("this kernel has no SOCK_DESTROY (CONFIG_INET_DIAG_DESTROY)".into())
@@ -258,7 +258,7 @@ enum Damage {
 
 /// Undoes, when it is dropped, what was done to our host.
 #[derive(Debug)]
-pub(crate) struct Repair<'a> {
+pub struct Repair<'a> {
     place: &'a Place,
     damage: Damage,
 }

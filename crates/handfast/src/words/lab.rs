@@ -1,6 +1,5 @@
 //! The command line of `handfast lab`, as it is typed.
 
-pub(crate) mod faults;
 pub(crate) mod sockets;
 
 use std::ffi::OsString;
@@ -115,13 +114,6 @@ pub(crate) enum Experiment {
     /// reports. Takes some ten seconds.
     #[command(after_help = sockets::AFTER_HELP)]
     Sockets(sockets::SocketsWords),
-    /// Inject faults of peers, the network, the machine and its operator into the proxy
-    ///
-    /// Tests each fault in every suitable mode (TLS on either side, on both, on neither, STARTTLS, PROXY headers),
-    /// against the real program in a separate network. First it checks that the fault happened. Then nothing
-    /// must be lost, hang or be left behind, and the log must name the true cause. Takes some minutes.
-    #[command(after_help = faults::AFTER_HELP)]
-    Faults(faults::FaultsWords),
     /// Measure the cost of each kind of handshake on a long path, with every installed server
     ///
     /// TCP alone, TLS 1.2 and 1.3 full and resumed, 0-RTT, hello retry, a post-quantum hello, a chain that does not fit the first

@@ -125,7 +125,6 @@ mod doctor_keys_finds_weak_ones;
 mod doctor_size_shows_its_arithmetic;
 // lab
 mod lab_a_path_is_what_was_asked_for;
-mod lab_faults_break_no_promise;
 mod lab_sockets_say_what_the_page_says;
 mod lab_three_hosts_are_as_far_apart_as_asked;
 mod lab_round_trips_are_counted;

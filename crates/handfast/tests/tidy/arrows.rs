@@ -19,7 +19,7 @@ struct Arrows {
 }
 
 /// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
-const TABLE: [Arrows; 19] = [
+const TABLE: [Arrows; 20] = [
     Arrows {
         name: "handfast-wire",
         ours: &[],
@@ -214,6 +214,13 @@ const TABLE: [Arrows; 19] = [
         theirs: &["nix", "rcgen", "rustix", "serde", "serde_json", "toml"],
         in_tests: &["proptest", "tempfile"],
         never: "lab is a product: it names no other product, has TLS only through handfast-tls, and what it does to a network it does in its own namespaces",
+    },
+    Arrows {
+        name: "handfast-trials",
+        ours: &["handfast-lab", "handfast-net", "handfast-text", "handfast-tls", "handfast-wire"],
+        theirs: &["clap", "nix", "rcgen", "rustix", "serde", "serde_json"],
+        in_tests: &["tempfile"],
+        never: "trials is not shipped: it knows programs by their command line alone, and no crate of the program may use it",
     },
     Arrows {
         name: "handfast-probe",

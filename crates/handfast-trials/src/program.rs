@@ -1,0 +1,415 @@
+//! The program under test: started, asked, signalled, stopped; what it prints, and what the kernel reports of its processes.
+//!
+//! In: an adapter, the path of the program and of a configuration. Out: its records and messages as they come, its figures, how it
+//! ended. It is killed, with all its processes, when the value is dropped. Records, metrics and the admin page are Handfast's.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use handfast_lab::run::{listens, pause};
+use handfast_lab::sockets::Place;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rustix::process::Resource;
+use serde_json::Value;
+
+use crate::addresses::{BYSTANDER, SERVICE};
+use crate::peer::DEADLINE;
+use crate::processes::{cpu, descriptors, is_out_of_descriptors, is_stopped, kib, limit, tree};
+use crate::subject::Subject;
+use crate::trouble::{Trouble, broken, lab};
+
+/// Lines that may wait to be looked at.
+const LINES: usize = 65_536;
+/// The address of its admin page, in its separate network.
+const ADMIN: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9901);
+
+/// How long a reload may take in a program that does not report its end.
+const RELOADS_WITHIN: Duration = Duration::from_millis(400);
+
+/// What is started: a program by its adapter, with the configuration in a folder.
+pub(crate) struct Launch<'a> {
+    pub(crate) subject: &'static Subject,
+    pub(crate) program: &'a Path,
+    pub(crate) folder: &'a Path,
+}
+
+/// A running proxy.
+pub(crate) struct Program {
+    subject: &'static Subject,
+    child: Child,
+    output: Option<Receiver<String>>,
+    talk: Receiver<String>,
+    records: Vec<Value>,
+    requests: Vec<Value>,
+    said: Vec<String>,
+}
+
+impl Program {
+    /// Starts it and waits until it is ready. `output`: where its standard output goes, if not to us.
+    pub(crate) fn start(place: &Place, launch: &Launch<'_>, output: Option<Stdio>) -> Result<Self, Trouble> {
+        let mut started = Self::spawn(place, launch, output)?;
+        let begun = Instant::now();
+        loop {
+            started.listen();
+            if started.is_ready(place)? {
+                return Ok(started);
+            }
+            if let Some(status) = started.child.try_wait().map_err(lab("wait for the proxy"))? {
+                pause();
+                started.listen();
+                return broken(format!("the proxy ended at once with {status}: {}", started.last_words()));
+            }
+            if begun.elapsed() > DEADLINE {
+                return broken(format!("the proxy was not ready in time: {}", started.last_words()));
+            }
+            pause();
+        }
+    }
+
+    /// Whether it reports that it is ready; other programs than Handfast are when they listen.
+    fn is_ready(&self, place: &Place) -> Result<bool, Trouble> {
+        if self.subject.is_logged {
+            return Ok(self.said.iter().any(|line| line.ends_with(": ready")));
+        }
+        let bystander = self.subject.has_bystander;
+        let listening = || listens(Some(SERVICE.port())) && (!bystander || listens(Some(BYSTANDER.port())));
+        Ok(place.here(listening)?)
+    }
+
+    /// Starts it.
+    pub(crate) fn spawn(place: &Place, launch: &Launch<'_>, output: Option<Stdio>) -> Result<Self, Trouble> {
+        let Launch { subject, program, folder } = launch;
+        let mut command = Command::new(program);
+        command.args((subject.words)(&folder.join(subject.file).display().to_string())).current_dir(folder);
+        command.env("RUST_BACKTRACE", "0").env_remove("HANDFAST_LOG");
+        command.stdin(Stdio::null()).stdout(output.unwrap_or_else(Stdio::piped)).stderr(Stdio::piped());
+        let mut child = place.spawn_here(&mut command)?;
+        let output = child.stdout.take().map(|pipe| lines("lab-records", pipe)).transpose()?;
+        let talk = child.stderr.take().map(|pipe| lines("lab-talk", pipe)).transpose()?;
+        let talk = talk.ok_or_else(|| Trouble::Lab("the proxy has no standard error".to_owned()))?;
+        let (records, requests, said) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { subject, child, output, talk, records, requests, said })
+    }
+
+    /// Takes in what it has said.
+    fn listen(&mut self) {
+        self.said.extend(self.talk.try_iter());
+        let output = self.output.iter().flat_map(|output| output.try_iter());
+        if !self.subject.is_logged {
+            self.said.extend(output);
+            return;
+        }
+        for record in output.filter_map(|line| record(&line)) {
+            let of_request = record.get("request").is_some();
+            if of_request { &mut self.requests } else { &mut self.records }.push(record);
+        }
+    }
+
+    /// What it has said to people so far.
+    pub(crate) fn said(&mut self) -> &[String] {
+        self.listen();
+        &self.said
+    }
+
+    /// The connections that its log knows so far.
+    pub(crate) fn records(&mut self) -> &[Value] {
+        self.listen();
+        &self.records
+    }
+
+    /// The requests that its log knows so far.
+    pub(crate) fn requests(&mut self) -> &[Value] {
+        self.listen();
+        &self.requests
+    }
+
+    /// Of both, those that have a reason: every connection, and each request that no backend answered completely.
+    pub(crate) fn reasoned(&mut self) -> impl Iterator<Item = &Value> {
+        self.listen();
+        self.records.iter().chain(&self.requests).filter(|record| record.get("reason").is_some())
+    }
+
+    /// The end of what it said.
+    pub(crate) fn last_words(&mut self) -> String {
+        let said = self.said();
+        said[said.len().saturating_sub(3)..].join("; ")
+    }
+
+    /// Waits for a line with these words.
+    pub(crate) fn says(&mut self, words: &str) -> Result<(), Trouble> {
+        let begun = Instant::now();
+        while !self.said().iter().any(|line| line.contains(words)) {
+            if begun.elapsed() > DEADLINE {
+                return broken(format!("it never said {words:?}; last: {}", self.last_words()));
+            }
+            pause();
+        }
+        Ok(())
+    }
+
+    /// Its number.
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(i32::MAX))
+    }
+
+    /// Its number, for others.
+    pub(crate) fn number(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its processes: the one that was started, and those that it started.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        tree(self.pid().as_raw())
+    }
+
+    /// Sends a signal to the process that was started.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), Trouble> {
+        kill(self.pid(), signal).map_err(lab("send a signal to the proxy"))
+    }
+
+    /// Sends a signal to all its processes.
+    pub(crate) fn signal_all(&self, signal: Signal) {
+        for process in self.processes() {
+            // It may have ended in this moment.
+            let _ = kill(Pid::from_raw(process), signal);
+        }
+    }
+
+    /// Stops it, and waits until all threads of all its processes are stopped.
+    pub(crate) fn freeze(&self) -> Result<(), Trouble> {
+        self.signal_all(Signal::SIGSTOP);
+        let begun = Instant::now();
+        while !self.processes().into_iter().all(is_stopped) {
+            if begun.elapsed() > DEADLINE {
+                return Err(Trouble::Lab("the proxy's process did not stop".to_owned()));
+            }
+            pause();
+        }
+        Ok(())
+    }
+
+    /// Open descriptors of all its processes.
+    pub(crate) fn descriptors(&self) -> usize {
+        self.processes().into_iter().map(descriptors).sum()
+    }
+
+    /// The fewest that are open within a moment: the last request to its admin page may still be closing.
+    pub(crate) fn fewest_descriptors(&self) -> usize {
+        let begun = Instant::now();
+        let mut fewest = self.descriptors();
+        while begun.elapsed() < Duration::from_millis(30) {
+            pause();
+            fewest = fewest.min(self.descriptors());
+        }
+        fewest
+    }
+
+    /// The number that is open when it has not changed for a moment: a program that listens may still open what it opens once.
+    pub(crate) fn settled_descriptors(&self) -> usize {
+        const MOMENT: Duration = Duration::from_millis(100);
+        let (mut since, mut number) = (Instant::now(), self.descriptors());
+        let begun = since;
+        while since.elapsed() < MOMENT && begun.elapsed() < 20 * MOMENT {
+            pause();
+            let now = self.descriptors();
+            if now != number {
+                (since, number) = (Instant::now(), now);
+            }
+        }
+        number
+    }
+
+    /// Numbers of descriptors that a program which it starts would get: those without `O_CLOEXEC`, but for the first three.
+    pub(crate) fn inherited(&self) -> Vec<String> {
+        /// `O_CLOEXEC`, as proc(5) shows flags: octal.
+        const CLOSES: u32 = 0o2_000_000;
+        let of =
+            |process: &str| fs::read_dir(format!("/proc/{process}/fdinfo")).into_iter().flatten().flatten();
+        let open = |entry: fs::DirEntry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let text = fs::read_to_string(entry.path()).ok()?;
+            let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
+            let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
+            (flags & CLOSES == 0 && name.parse::<u32>().is_ok_and(|number| number > 2)).then_some(name)
+        };
+        // What the laboratory was started with itself is no matter of the proxy's.
+        let given: Vec<_> = of("self").filter_map(open).collect();
+        of(&self.pid().to_string()).filter_map(open).filter(|number| !given.contains(number)).collect()
+    }
+
+    /// Resident memory that is its own, in KiB, of all its processes.
+    pub(crate) fn memory(&self) -> u64 {
+        self.processes().into_iter().map(|process| kib(process, "RssAnon:")).sum()
+    }
+
+    /// Memory that it has asked for, in KiB: what a bound on its data counts.
+    pub(crate) fn data(&self) -> u64 {
+        kib(self.pid().as_raw(), "VmData:")
+    }
+
+    /// CPU time of all threads of its processes, to the clock tick of 10 ms.
+    pub(crate) fn cpu(&self) -> Duration {
+        self.processes().into_iter().map(cpu).sum()
+    }
+
+    /// Bounds its data, or lifts the bound again.
+    pub(crate) fn limit_data(&self, bound: Option<u64>) -> Result<(), Trouble> {
+        limit(self.pid().as_raw(), Resource::Data, bound)
+    }
+
+    /// Leaves each of its processes this number of descriptors more than it has, or lifts the bound again.
+    pub(crate) fn limit_descriptors(&self, room: Option<u64>) -> Result<(), Trouble> {
+        let bound = |process| room.map(|room| descriptors(process) as u64 + room);
+        self.processes().into_iter().try_for_each(|process| limit(process, Resource::Nofile, bound(process)))
+    }
+
+    /// Whether one of its processes has no descriptor left below its bound.
+    pub(crate) fn is_out_of_descriptors(&self) -> bool {
+        self.processes().into_iter().any(is_out_of_descriptors)
+    }
+
+    /// Asks its admin page for something: status and body.
+    pub(crate) fn ask(&self, place: &Place, method: &str, path: &str) -> Result<(u16, String), Trouble> {
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+        );
+        let answer = place.here(|| {
+            let mut stream = TcpStream::connect_timeout(&ADMIN.into(), DEADLINE)?;
+            stream.set_read_timeout(Some(DEADLINE))?;
+            stream.write_all(request.as_bytes())?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).map(|_| answer)
+        })?;
+        let answer = answer.map_err(|error| Trouble::Broken(format!("admin page {path}: {error}")))?;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        Ok((status, body.to_owned()))
+    }
+
+    /// Connects to its admin page, to say anything.
+    pub(crate) fn admin(place: &Place) -> Result<TcpStream, Trouble> {
+        let stream = place.here(|| TcpStream::connect_timeout(&ADMIN.into(), DEADLINE))?;
+        stream.map_err(|error| Trouble::Broken(format!("connect to the admin page: {error}")))
+    }
+
+    /// The sum of a metric over all its samples that have this label.
+    pub(crate) fn metric(&self, place: &Place, name: &str, label: &str) -> Result<f64, Trouble> {
+        let (status, page) = self.ask(place, "GET", "/metrics")?;
+        if status != 200 {
+            return broken(format!("its metrics page answers {status}"));
+        }
+        let sample = |line: &str| {
+            let rest = line.strip_prefix(name)?;
+            let (labels, value) = rest.rsplit_once(' ')?;
+            let whole = labels.is_empty() || labels.starts_with('{');
+            (whole && labels.contains(label)).then(|| value.parse::<f64>().ok())?
+        };
+        Ok(page.lines().filter_map(sample).sum())
+    }
+
+    /// Reloads that took effect, and those that did not, or not as a whole.
+    pub(crate) fn reloads(&self, place: &Place) -> Result<(f64, f64), Trouble> {
+        let of =
+            |outcome: &str| self.metric(place, "handfast_reloads_total", &format!("outcome=\"{outcome}\""));
+        Ok((of("succeeded")?, of("failed")? + of("in-part")?))
+    }
+
+    /// Asks for a reload, and waits until it is over; other programs than Handfast show at most new processes.
+    pub(crate) fn reload_unwatched(&self) -> Result<(), Trouble> {
+        let before = self.processes();
+        self.signal(self.subject.reload)?;
+        let begun = Instant::now();
+        while begun.elapsed() < RELOADS_WITHIN && self.processes() == before {
+            pause();
+        }
+        // The new processes take over.
+        while begun.elapsed() < RELOADS_WITHIN / 2 {
+            pause();
+        }
+        Ok(())
+    }
+
+    /// Asks for a reload; whether it took effect.
+    pub(crate) fn reload(&self, place: &Place) -> Result<bool, Trouble> {
+        let before = self.reloads(place)?;
+        self.signal(Signal::SIGHUP)?;
+        let begun = Instant::now();
+        while begun.elapsed() < DEADLINE {
+            let now = self.reloads(place)?;
+            if now.0 + now.1 > before.0 + before.1 {
+                return Ok(now.0 > before.0);
+            }
+            pause();
+        }
+        broken("a reload came to no end")
+    }
+
+    /// Whether it has ended, and how.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn wait(&mut self) -> Result<ExitStatus, Trouble> {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.ended() {
+                return Ok(status);
+            }
+            if begun.elapsed() > DEADLINE {
+                return broken("the proxy did not end");
+            }
+            pause();
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.signal_all(Signal::SIGKILL);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A line of the access log; `None` for lines that are about neither a connection nor a request.
+pub(crate) fn record(line: &str) -> Option<Value> {
+    let value: Value = serde_json::from_str(line).ok()?;
+    (value.get("reason").is_some() || value.get("request").is_some()).then_some(value)
+}
+
+/// `step/side/cause` of a record.
+pub(crate) fn reason(record: &Value) -> String {
+    let word = |key: &str| record["reason"][key].as_str().unwrap_or("?");
+    format!("{}/{}/{}", word("step"), word("side"), word("cause"))
+}
+
+/// Hands on the lines of a pipe.
+fn lines(name: &str, pipe: impl Read + Send + 'static) -> Result<Receiver<String>, Trouble> {
+    let (sender, receiver) = sync_channel(LINES);
+    let read = move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            // Unused output is dropped, so that the proxy never waits for this reader.
+            let _ = sender.try_send(line);
+        }
+    };
+    Builder::new().name(name.to_owned()).spawn(read).map_err(lab("start a thread"))?;
+    Ok(receiver)
+}
+
+/// Puts a file in another's place at once.
+pub(crate) fn put(path: &Path, text: impl AsRef<[u8]>) -> Result<(), Trouble> {
+    let aside = path.with_extension("aside");
+    let write = || {
+        File::create(&aside)?.write_all(text.as_ref())?;
+        fs::rename(&aside, path)
+    };
+    write().map_err(lab("write a file of the experiment"))
+}

@@ -1,0 +1,50 @@
+//! Why an experiment did not go as it should: the proxy did not keep a promise, the laboratory failed, or the fault cannot be made here.
+
+use std::io;
+
+use handfast_lab::error::LabError;
+use handfast_lab::sockets::Failure;
+
+/// What stood in the way.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The proxy did not do what it has to.
+    Broken(String),
+    /// The laboratory could not do what it wanted: nothing is known of the proxy.
+    Lab(String),
+    /// This machine cannot make the fault.
+    Skipped(String),
+    /// The program under test cannot play it.
+    NotPossible(String),
+}
+
+/// The proxy did not do what it has to.
+pub(crate) fn broken<T>(what: impl Into<String>) -> Result<T, Trouble> {
+    Err(Trouble::Broken(what.into()))
+}
+
+/// A step of the laboratory's own that failed, for `map_err`.
+pub(crate) fn lab<E: std::fmt::Display>(act: &'static str) -> impl FnOnce(E) -> Trouble {
+    move |error| Trouble::Lab(format!("{act}: {error}"))
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Skipped(reason) => Self::Skipped(reason),
+            other => Self::Lab(other.to_string()),
+        }
+    }
+}
+
+impl From<LabError> for Trouble {
+    fn from(error: LabError) -> Self {
+        Self::Lab(error.to_string())
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Lab(format!("a socket of the laboratory's own: {error}"))
+    }
+}
