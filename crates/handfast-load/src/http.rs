@@ -123,8 +123,8 @@ fn judge(
     answer: Answer,
 ) -> Result<(Moment, Values), Lost> {
     let Answer { status, first_byte, done, taken } = answer;
-    // A final answer of 1xx is none, and cannot be expected: 101 changes the protocol, which was not requested (RFC 9110
-    // §15.2.2).
+    // A final answer of 1xx is none, and cannot be expected: 101 changes the protocol, which was not requested
+    // (RFC 9110 §15.2.2).
     let expected = matches!(&context.plan.work, Work::Http { expect, .. } if expect.accepts(status.as_u16()));
     let error = !expected || taken.is_err();
     context.record().answer(which, status.as_u16(), error, Times { began, first_byte, done });

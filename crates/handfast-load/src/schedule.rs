@@ -60,7 +60,7 @@ impl Schedule {
             }
             // A Poisson process with a known number of arrivals is that many independent, evenly distributed places. In order,
             // without memory of them: the first of `left` places between here and the end is where a distance of
-            // 1 - U^(1/left) of the rest leads (Devroye, Non-Uniform Random Variate Generation, 1986, §V.3.2). -ln U is
+            // 1 - U^(1/left) of the rest leads (Devroye, Non-Uniform Random Variate Generation, 1986, chapter V.3.2). -ln U is
             // exponential.
             Spacing::Poisson(random) => {
                 let step = -(-random.exponential() / left as f64).exp_m1();

@@ -1,4 +1,6 @@
 //! Runs against a server that does what each test wants, with plain sockets and a thread for each connection.
+//!
+//! Long: every kind of run over HTTP uses the one server of this file.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -171,7 +171,7 @@ impl Coordinator {
         let folder = Folder::new();
         let json = folder.file("report.json");
         let json = json.to_str().expect("temporary folders have plain names");
-        let words = [&["load"], words, &["--json", json]].concat();
+        let words = [&["load", "--verbose"], words, &["--json", json]].concat();
         Self { program: Program::start(Path::new(PROGRAM), &words), folder }
     }
 
