@@ -209,7 +209,8 @@ fn can_write(file: &Path) -> Result<(), LabError> {
 }
 
 fn write(file: &Path, text: &str) -> Result<(), LabError> {
-    std::fs::write(file, text).map_err(LabError::file(format!("write {}", file.display())))
+    let written = std::fs::File::create(file).and_then(|mut made| made.write_all(text.as_bytes()));
+    written.map_err(LabError::file(format!("write {}", file.display())))
 }
 
 /// A reader that ended early is not our error.

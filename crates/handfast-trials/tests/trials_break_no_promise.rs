@@ -151,7 +151,9 @@ fn a_proxy_that_turns_resets_into_clean_ends_is_found_out() {
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let program = folder.path().join("naive");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/naive.py");
-    fs::write(&program, format!("#!/bin/sh\nexec python3 {script} \"$@\"\n")).expect("it is writable");
+    let mut file = fs::File::create(&program).expect("it is writable");
+    file.write_all(format!("#!/bin/sh\nexec python3 {script} \"$@\"\n").as_bytes()).expect("there is room");
+    drop(file);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
     let program = program.display().to_string();
     let mut words = vec!["--proxy", "hitch", "--program", &program, "--mode", "terminate"];

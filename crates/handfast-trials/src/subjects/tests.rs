@@ -34,13 +34,18 @@ fn setups(subject: &Subject, mode: Mode) -> Vec<&'static Setup> {
     found
 }
 
+fn write(path: impl AsRef<std::path::Path>, text: &str) {
+    let mut file = fs::File::create(path).expect("it is writable");
+    file.write_all(text.as_bytes()).expect("there is room");
+}
+
 fn accepts(subject: &'static Subject) {
     let Some(check) = subject.check else { return skip(subject, "it has no word for a check") };
     let Some(program) = subject.installed() else { return skip(subject, "it is not installed") };
     let certificates = Certificates::make().expect("certificates");
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
-    fs::write(folder.path().join("ca.pem"), &certificates.ca).expect("it is writable");
-    fs::write(folder.path().join("web.pem"), &certificates.web).expect("it is writable");
+    write(folder.path().join("ca.pem"), &certificates.ca);
+    write(folder.path().join("web.pem"), &certificates.web);
     let file = folder.path().join(subject.file);
     for mode in subject.modes {
         for setup in setups(subject, *mode) {
@@ -51,7 +56,7 @@ fn accepts(subject: &'static Subject) {
                 backend: std::net::SocketAddrV4::new([198, 19, 0, 2].into(), 9000),
                 setup,
             });
-            fs::write(&file, &text).expect("it is writable");
+            write(&file, &text);
             let checked =
                 Command::new(&program).args(check(&file.display().to_string())).stdin(Stdio::null()).output();
             let checked = checked.expect("it can be started");
