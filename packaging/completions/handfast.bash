@@ -97,9 +97,6 @@ _handfast() {
             handfast__subcmd__import,stunnel)
                 cmd="handfast__subcmd__import__subcmd__stunnel"
                 ;;
-            handfast__subcmd__lab,faults)
-                cmd="handfast__subcmd__lab__subcmd__faults"
-                ;;
             handfast__subcmd__lab,handshake)
                 cmd="handfast__subcmd__lab__subcmd__handshake"
                 ;;
@@ -481,7 +478,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__lab)
-            opts="-q -h --rtt --jitter --loss --rate --reorder --mtu --queue --topology --seed --server --server-port --server-timeout --engine --capture --json --quiet --help sockets faults handshake"
+            opts="-q -h --rtt --jitter --loss --rate --reorder --mtu --queue --topology --seed --server --server-port --server-timeout --engine --capture --json --quiet --help sockets handshake"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -540,40 +537,6 @@ _handfast() {
                     return 0
                     ;;
                 --capture)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --json)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        handfast__subcmd__lab__subcmd__faults)
-            opts="-h --only --mode --quick --list --program --limit --json --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
-                --only)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --mode)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --program)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --limit)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -657,7 +620,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__load)
-            opts="-n -X -H -c -r -d -q -h --send --receive --reply --exchanges --handshake-only --bulk --idle --http --streams --method --header --body --url --connections --rate --arrivals --duration --timeout --threads --find-max --find-start --step --repeats --seed --tls --suites --groups --sni --alpn --client-certificate --client-key --verify --ca --resume --early-data --profile --mix --close --source --workers --machines --fleet --bus-ca --bus-credentials --on-worker-lost --pid --cgroup --status --kubernetes-job --max --min --json --csv --csv-latencies --openmetrics --hlog --html --live-json --metrics --quiet --replay --help"
+            opts="-n -X -H -c -r -d -q -v -h --send --receive --reply --exchanges --handshake-only --bulk --idle --http --streams --method --header --body --url --connections --rate --arrivals --duration --timeout --threads --find-max --find-start --step --repeats --seed --tls --suites --groups --sni --alpn --client-certificate --client-key --verify --ca --resume --early-data --profile --mix --close --source --workers --machines --fleet --bus-ca --bus-credentials --on-worker-lost --pid --cgroup --status --kubernetes-job --max --min --json --csv --csv-latencies --openmetrics --hlog --html --live-json --metrics --quiet --verbose --replay --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

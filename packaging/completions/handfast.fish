@@ -178,6 +178,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand load" -l verify -d 'Ve
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l early-data -d 'Send the request as 0-RTT data where a resumed handshake allows it'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l kubernetes-job -d 'Print a Kubernetes Job that starts --machines workers for --workers, without a run'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -s q -l quiet -d 'Print nothing but errors and warnings, on standard error: no progress, no report'
+complete -c handfast -n "__fish_handfast_using_subcommand load" -s v -l verbose -d 'Print the whole report instead of one screen: what was done, every step, error and count, the generator\'s own health, notes, and the command that repeats the run'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand worker; and not __fish_seen_subcommand_from setup" -l name -d 'Name in reports [default: host name and process ID]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand worker; and not __fish_seen_subcommand_from setup" -l fleet -d 'Fleet that the workers belong to: several can share one NATS server [default: default]' -r
@@ -259,27 +260,26 @@ complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_see
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l backend-tls -d 'The backends have TLS too; the proxy resumes its sessions with them'
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l rtt -d 'Round-trip time between client and server: 114ms [default: no delay]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l jitter -d 'Variation of the delay in each direction, uniformly in both senses; packets keep their order' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l loss -d 'Share of packets lost in each direction: 1% or 0.01' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l rate -d 'Bits a second in each direction, counted from the IP header on: 20mbit, 512kbit, 1gbit [default: no limit]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l reorder -d 'Share of packets held back in each direction, by a quarter of its delay and at least 1 ms, so that others overtake them' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l mtu -d 'Largest packet, in bytes [default: 1500]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l queue -d 'Size of the queue with --rate: packets such as 100, or bytes such as 64KiB; further packets are dropped [default: 100]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l topology -d 'Any network, from a file in TOML (see below)' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l seed -d 'Seed of everything random, to repeat a run [default: random, and in the report]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l server -d 'Command on the other side, in quotation marks; a shell runs it' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l server-port -d 'TCP port of --server to wait for [default: the first port that it listens on]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l server-timeout -d 'How long a server may take until it listens' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l engine -d 'Technique to carry packets: veth or tun [default: the first that works here, veth before tun]' -r -f -a "veth\t'A cable, and a packet socket at its end'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l rtt -d 'Round-trip time between client and server: 114ms [default: no delay]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l jitter -d 'Variation of the delay in each direction, uniformly in both senses; packets keep their order' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l loss -d 'Share of packets lost in each direction: 1% or 0.01' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l rate -d 'Bits a second in each direction, counted from the IP header on: 20mbit, 512kbit, 1gbit [default: no limit]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l reorder -d 'Share of packets held back in each direction, by a quarter of its delay and at least 1 ms, so that others overtake them' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l mtu -d 'Largest packet, in bytes [default: 1500]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l queue -d 'Size of the queue with --rate: packets such as 100, or bytes such as 64KiB; further packets are dropped [default: 100]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l topology -d 'Any network, from a file in TOML (see below)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l seed -d 'Seed of everything random, to repeat a run [default: random, and in the report]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l server -d 'Command on the other side, in quotation marks; a shell runs it' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l server-port -d 'TCP port of --server to wait for [default: the first port that it listens on]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l server-timeout -d 'How long a server may take until it listens' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l engine -d 'Technique to carry packets: veth or tun [default: the first that works here, veth before tun]' -r -f -a "veth\t'A cable, and a packet socket at its end'
 tun\t'An interface behind /dev/net/tun'"
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l capture -d 'Capture every packet at both ends in a file for Wireshark, with the TLS secrets of programs that support SSLKEYLOGFILE' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l json -d 'Write what the network did as JSON; - for standard output' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -s q -l quiet -d 'Do not print the report'
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -a "sockets" -d 'Measure the errors of sockets on this kernel when connections break'
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -a "faults" -d 'Inject faults of peers, the network, the machine and its operator into the proxy'
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -a "handshake" -d 'Measure the cost of each kind of handshake on a long path, with every installed server'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l capture -d 'Capture every packet at both ends in a file for Wireshark, with the TLS secrets of programs that support SSLKEYLOGFILE' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l json -d 'Write what the network did as JSON; - for standard output' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -s q -l quiet -d 'Do not print the report'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -a "sockets" -d 'Measure the errors of sockets on this kernel when connections break'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -a "handshake" -d 'Measure the cost of each kind of handshake on a long path, with every installed server'
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l only -d 'Measure this row only (may be repeated)' -r
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l runs -d 'Repeat each experiment this number of times, and compare the results' -r
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l engine -d 'Technique to carry packets: veth or tun [default: the first that works here, tun before veth]' -r -f -a "veth\t'A cable, and a packet socket at its end'
@@ -288,14 +288,6 @@ complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_s
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l page -d 'Write the page of this kernel, as docs/reference has it' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l list -d 'List the rows, and exit'
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -l only -d 'Test this case only (may be repeated)' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -l mode -d 'Test cases in this mode only (may be repeated)' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -l program -d 'The program to test [default: this one]' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -l limit -d 'Stop after this time, finished or not' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -l quick -d 'Test each case in one of its modes, instead of all'
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -l list -d 'List cases and modes, and what is not tested, and exit'
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from handshake" -l rtt -d 'Round-trip time to the server' -r
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from handshake" -l runs -d 'Repetitions of each handshake; the median is shown' -r
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from handshake" -l server -d 'Measure with this server (may be repeated) [default: all that are installed]' -r
