@@ -96,7 +96,7 @@ fn is_handfast_text(setup: &Setup) -> bool {
 #[test]
 fn what_is_in_handfasts_own_words_is_for_handfast_only() {
     for case in
-        all().filter(|case| is_handfast_text(&case.setup) && !case.does_not_apply(Mode::Terminate).is_some())
+        all().filter(|case| is_handfast_text(&case.setup) && case.does_not_apply(Mode::Terminate).is_none())
     {
         assert!(case.handfast_only.is_some(), "{}", case.name);
     }
