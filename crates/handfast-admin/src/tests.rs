@@ -182,9 +182,10 @@ fn a_backend_is_set_by_its_name() {
         ("web/10.0.0.1:80?state=up", 404, "the service has no such backend; it has:\n[::1]:80\n"),
         ("mail/[::1]:80?state=up", 404, "there is no such service; there is: web\n"),
         ("web?state=up", 400, "/backends/web is not /backends/SERVICE/BACKEND\n"),
-        ("web/%zz?state=up", 400, "/backends/web/%zz is not /backends/SERVICE/BACKEND\n"),
+        // What is no encoding stays as it is.
+        ("web/%zz?state=up", 404, "the service has no such backend; it has:\n[::1]:80\n"),
         ("web/%ff?state=up", 400, "/backends/web/%ff is not /backends/SERVICE/BACKEND\n"),
-        ("web/%f?state=up", 400, "/backends/web/%f is not /backends/SERVICE/BACKEND\n"),
+        ("web/%f?state=up", 404, "the service has no such backend; it has:\n[::1]:80\n"),
     ] {
         let answer = running.post(&format!("/backends/{path}"), "");
         assert_eq!((status_of(&answer), body_of(&answer)), (status, body), "{path}");
