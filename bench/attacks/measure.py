@@ -38,7 +38,7 @@ def begin(attack, port):
 
     def run():
         os.sched_setaffinity(0, {machine.LOAD_CORE})
-        # Only time that nobody else wants: the other client's own waiting for the core, a slice of 3 ms at any nice value, is not the front's
+        # Only time that no other process wants. At any nice value the other client would wait for a slice of 3 ms, which is not the front's
         # latency.
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         attack(port)

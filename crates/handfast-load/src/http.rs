@@ -128,15 +128,15 @@ fn judge(
     let expected = matches!(&context.plan.work, Work::Http { expect, .. } if expect.accepts(status.as_u16()));
     let error = !expected || taken.is_err();
     context.record().answer(which, status.as_u16(), error, Times { began, first_byte, done });
-    let requested = match context.plan.requests() {
+    let requested = || match context.plan.requests() {
         [_] => String::new(),
         several => several.get(which).map(|one| format!(" to {}", one.name())).unwrap_or_default(),
     };
     if expected {
-        let missing = |what| StepFailure::new(Step::Exchange, Cause::Http, format!("{what}{requested}"));
+        let missing = |what| StepFailure::new(Step::Exchange, Cause::Http, format!("{what}{}", requested()));
         return taken.map(|values| (done, values)).map_err(|what| Lost::Answered(missing(what)));
     }
-    let detail = format!("the target answered {status}{requested}");
+    let detail = format!("the target answered {status}{}", requested());
     Err(Lost::Answered(StepFailure::status(status.as_u16(), detail)))
 }
 

@@ -5,9 +5,9 @@
 use std::fmt;
 use std::time::SystemTime;
 
+use jiff::Timestamp;
 use jiff::civil::{DateTime, Time};
 use jiff::tz::Offset;
-use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 
 /// A moment in UTC, to the millisecond; its `Display` is the RFC 3339 text: `2026-03-01T12:00:00.042Z` (RFC 3339 §5.6).
 ///
@@ -16,13 +16,11 @@ use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 pub struct Utc(DateTime);
 
 impl Utc {
-    /// The moment, rounded down to the millisecond.
+    /// The moment; what is below a millisecond is not written.
     pub fn of(time: SystemTime) -> Self {
         let is_before = time < SystemTime::UNIX_EPOCH;
         let nearest = if is_before { Timestamp::MIN } else { Timestamp::MAX };
-        let down = TimestampRound::new().smallest(Unit::Millisecond).mode(RoundMode::Floor);
-        let moment = Timestamp::try_from(time).and_then(|moment| moment.round(down)).unwrap_or(nearest);
-        Self::at(moment)
+        Self::at(Timestamp::try_from(time).unwrap_or(nearest))
     }
 
     /// The moment this number of seconds after 1970, without leap seconds.

@@ -54,6 +54,7 @@ mod trouble;
 
 pub use mode::Mode;
 pub use page::page;
+pub use program::put_file;
 pub use report::{Absent, Experiment, Figures, Outcome, ProgramUnderTest, Report, SCHEMA, Summary};
 pub use run::{Wanted, known, run};
 pub use subject::Subject;

@@ -4,7 +4,7 @@
 //! ended. It is killed, with all its processes, when the value is dropped. Records, metrics and the admin page are Handfast's.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -404,12 +404,16 @@ fn lines(name: &str, pipe: impl Read + Send + 'static) -> Result<Receiver<String
     Ok(receiver)
 }
 
-/// Puts a file in another's place at once.
+/// Puts a file of an experiment in another's place at once.
 pub(crate) fn put(path: &Path, text: impl AsRef<[u8]>) -> Result<(), Trouble> {
+    put_file(path, text).map_err(lab("write a file of the experiment"))
+}
+
+/// Puts a file in another's place at once.
+///
+/// **Errors**: creat(2), write(2), rename(2).
+pub fn put_file(path: &Path, text: impl AsRef<[u8]>) -> io::Result<()> {
     let aside = path.with_extension("aside");
-    let write = || {
-        File::create(&aside)?.write_all(text.as_ref())?;
-        fs::rename(&aside, path)
-    };
-    write().map_err(lab("write a file of the experiment"))
+    File::create(&aside)?.write_all(text.as_ref())?;
+    fs::rename(&aside, path)
 }

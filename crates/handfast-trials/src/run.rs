@@ -140,7 +140,7 @@ fn jobs(wanted: &Wanted) -> (Vec<Job>, Vec<Experiment>) {
         let tested = Tested { subject, program: program.clone() };
         let has: Vec<Mode> =
             wanted.modes.iter().copied().filter(|mode| subject.modes.contains(mode)).collect();
-        // A program that has none of them is told so; of others the modes that they have are enough.
+        // Programs with none of them are reported; of others the modes that they have are enough.
         let modes: &[Mode] = match (&wanted.modes[..], &has[..]) {
             ([], _) => subject.modes,
             (asked, []) => asked,

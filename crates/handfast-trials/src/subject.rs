@@ -42,7 +42,7 @@ pub struct Subject {
     pub(crate) reload: Signal,
     /// What makes it stop as soon as its connections have ended, if there is such a signal.
     pub(crate) drain: Option<Signal>,
-    /// Whether a log of its own is judged: each connection's record and its cause, counters, messages.
+    /// Whether its log is judged: each connection's record and its cause, counters, messages.
     pub(crate) is_logged: bool,
     /// Whether it ends its direction of TLS with close_notify. Where it does not, its clean end is that of a cut connection; this is judged
     /// in the cases about ends, and tolerated where a case is about something else.

@@ -102,6 +102,9 @@ fn backends(section: &Table<'_>, service: &Service) {
 /// What HTTP mode leaves without effect, or makes fail.
 fn http(section: &Table<'_>, service: &Service) {
     let Some(http) = &service.http else { return };
+    if all_targets(service).is_empty() {
+        without_backends(section);
+    }
     let agrees_on_h2 = |route: &Route| {
         route.tls.as_ref().is_some_and(|tls| tls.alpn.iter().any(|protocol| protocol == "h2"))
     };
@@ -116,6 +119,27 @@ fn http(section: &Table<'_>, service: &Service) {
             "write `type = \"tcp\"` or `type = \"tls\"`, or the `port` of a server that speaks HTTP/1.1";
         section.inner(&keys::CHECK).warn(&keys::CHECK_TYPE, Fault::new(what).hint(hint));
     }
+}
+
+/// Settings about backends, where all requests are redirected.
+fn without_backends(service: &Table<'_>) {
+    let why = "all requests are redirected, and none goes to a backend";
+    no_effect(service, [&keys::BALANCE as &dyn Entry, &keys::SLOW_START, &keys::SOURCE], why);
+    for section in [&keys::BACKEND_TLS, &keys::CHECK, &keys::CONNECT_THROUGH] {
+        no_effect_of_section(service, section, why);
+    }
+    no_effect(&service.inner(&keys::PROXY_PROTOCOL), [&keys::SEND as &dyn Entry], why);
+    let of_requests: [&dyn Entry; 8] = [
+        &keys::BACKEND_VERSION,
+        &keys::FORWARDED,
+        &keys::ANSWER_TIMEOUT,
+        &keys::POOL,
+        &keys::POOL_IDLE,
+        &keys::POOL_REQUESTS,
+        &keys::RETRIES,
+        &keys::COUNT_FAILURES,
+    ];
+    no_effect(&service.inner(&keys::HTTP), of_requests, why);
 }
 
 /// `[limits]` and `[service.limits]`; `services`: those that they are for.

@@ -484,7 +484,7 @@ fn requests_in_order_have_values_of_earlier_answers() {
         assert_eq!(causes(&totals), [], "{:?}", totals.failures);
         assert!(totals.tally.exchanges > 6, "{:?}", totals.tally);
         let done: Vec<u64> = totals.requests.iter().map(|request| request.done).collect();
-        // Each connection is at most one round ahead of its own last request.
+        // Each connection is at most one round ahead of its last request.
         assert!(done[0] >= done[1] && done[1] >= done[2] && done[0] <= done[2] + 2, "{done:?}");
     }
 }

@@ -115,7 +115,7 @@ fn push(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     debug_assert!(is_written, "{name}: {}", value.escape_ascii());
 }
 
-/// The identifier of a request: that of a trusted proxy, or else 32 hexadecimal digits; with room for the other texts of its record.
+/// The identifier of a request: that of a trusted proxy, or else 32 hexadecimal digits.
 pub(super) fn request_id(head: &RequestHead<'_>, connection: &HttpConnection) -> String {
     let name = connection.http.model.request_id.as_deref().filter(|_| connection.is_trusted);
     let sent = name.and_then(|name| head.values(name).next());
@@ -133,7 +133,7 @@ pub(super) fn websocket_key() -> String {
     format!("{}A==", &new_id()[11..])
 }
 
-/// An identifier of a request, or of a connection: 32 hexadecimal digits.
+/// An identifier of a request, or of a connection: 32 hexadecimal digits, with room for the other texts of a request's record.
 pub(crate) fn new_id() -> String {
     thread_local! {
         // The standard library's keys come from the kernel, so no two threads begin with the same number.

@@ -387,7 +387,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         let mut lent = connection.lend();
         let Io { scratch, buffers, .. } = lent.io(&connection.waker);
         let stays = self.backend_stays && client.has_ended() && connection.pools() && !self.is_stream_tunnel;
-        let is_pooled = stays && connection.thread.uses(&identity, connection.service.generation);
+        let is_pooled = stays && connection.thread.uses(&identity, &connection.service);
         match backend.into_http1(buffers) {
             Some(backend) if stays && self.is_tied => h1_backend::tie(connection, identity, *backend),
             Some(backend) if is_pooled => {

@@ -197,7 +197,7 @@ impl Search<'_> {
             Attempt::without_trial(endpoint).failed(&reason, policy(self.connection));
             AttemptError::Attempt(reason)
         })?;
-        if self.connection.pools() && thread.uses(identity, self.connection.service.generation) {
+        if self.connection.pools() && thread.uses(identity, &self.connection.service) {
             thread.pool.share(identity, Rc::clone(&shared) as Rc<dyn SharedConnection>);
         }
         self.http2::<R>(shared, InUse::shared(endpoint), request)

@@ -152,10 +152,15 @@ impl WorkerContext {
 
     /// Whether the service is still configured, in whichever version.
     pub(crate) fn has_service(&self, service: &ThreadService) -> bool {
+        self.present(service).is_some()
+    }
+
+    /// The present version of a service.
+    fn present(&self, service: &ThreadService) -> Option<Rc<ThreadService>> {
         let services = &self.state.borrow().services;
+        let is_same = |known: &&Rc<ThreadService>| known.name == service.name;
         // It rarely has another place after a reload.
-        services.get(service.index).is_some_and(|known| known.name == service.name)
-            || services.iter().any(|known| known.name == service.name)
+        services.get(service.index).filter(is_same).or_else(|| services.iter().find(is_same)).cloned()
     }
 
     pub(crate) fn install(&self, state: Rc<ThreadState>) {
@@ -171,14 +176,13 @@ impl WorkerContext {
 
     /// Closes connections of the pool to backends that are configured no more.
     pub(crate) fn close_unused(&self) {
-        let state = self.state();
-        self.pool.keep_only(|identity| state.has(identity), &mut self.scratch.borrow_mut());
+        self.pool.keep_only(self.state().uses(), &mut self.scratch.borrow_mut());
     }
 
-    /// Whether a connection of the pool can be of use: a service of an older configuration may have other backends.
-    pub(crate) fn uses(&self, identity: &Identity, generation: u64) -> bool {
-        let state = self.state.borrow();
-        generation == state.shared.generation || state.has(identity)
+    /// Whether a connection that this service has used can be of use to others: a service of an older configuration may have other backends.
+    pub(crate) fn uses(&self, identity: &Identity, service: &ThreadService) -> bool {
+        let is_present = service.generation == self.state.borrow().shared.generation;
+        is_present || self.present(service).is_some_and(|present| present.uses(identity))
     }
 
     /// The present task accepts from now on.

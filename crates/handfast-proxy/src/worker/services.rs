@@ -6,7 +6,7 @@
 use crate::backends::names::{Addresses, looked_up};
 use handfast_process::listeners::ListenerId;
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -182,13 +182,18 @@ impl ThreadState {
         }
     }
 
-    /// Whether requests to this endpoint, with this TLS, can come from its configuration.
-    pub(crate) fn has(&self, Identity { endpoint, tls }: &Identity) -> bool {
-        let has_tls = |service: &ThreadService, tls| service.diallers().any(|known| Rc::ptr_eq(known, tls));
-        self.services.iter().any(|service| {
-            tls.as_ref().is_none_or(|tls| has_tls(service, tls))
-                && service.all_endpoints().iter().any(|known| Rc::ptr_eq(known, endpoint))
-        })
+    /// Whether requests to an endpoint, with its TLS, can come from this configuration. An endpoint belongs to one service.
+    ///
+    /// **Cost**: all endpoints once, then one look for each question.
+    pub(crate) fn uses(&self) -> impl Fn(&Identity) -> bool + use<> {
+        let endpoints = self.services.iter().flat_map(|service| service.all_endpoints());
+        let endpoints: HashSet<*const Endpoint> = endpoints.map(|endpoint| Rc::as_ptr(&endpoint)).collect();
+        let diallers = self.services.iter().flat_map(|service| service.diallers());
+        let diallers: HashSet<*const BackendTlsClient> = diallers.map(Rc::as_ptr).collect();
+        move |Identity { endpoint, tls }| {
+            endpoints.contains(&Rc::as_ptr(endpoint))
+                && tls.as_ref().is_none_or(|tls| diallers.contains(&Rc::as_ptr(tls)))
+        }
     }
 
     /// Takes new ticket keys for the services that use this ring.
@@ -307,6 +312,13 @@ impl ThreadService {
         let own = self.routes.iter().map(|route| &route.backends);
         let all = own.chain(self.routes.iter().map(|route| &route.failed_client_backends));
         each_once(all, |backends| Rc::as_ptr(backends))
+    }
+
+    /// Whether its requests can use a connection to this endpoint, with this TLS.
+    pub(crate) fn uses(&self, Identity { endpoint, tls }: &Identity) -> bool {
+        let is_known = |tls: &Rc<BackendTlsClient>| self.diallers().any(|known| Rc::ptr_eq(known, tls));
+        tls.as_ref().is_none_or(is_known)
+            && self.all_endpoints().iter().any(|known| Rc::ptr_eq(known, endpoint))
     }
 
     fn diallers(&self) -> impl Iterator<Item = &Rc<BackendTlsClient>> {

@@ -14,7 +14,7 @@ use handfast_text::duration;
 use handfast_text::suggest::did_you_mean_or_all;
 use handfast_trials::{
     Experiment, HANDFAST, Mode, Report, SUBJECTS, Subject, Wanted, explained, known, list, markdown, named,
-    page, run, text, word,
+    page, put_file, run, text, word,
 };
 
 /// What `--help` ends with.
@@ -209,8 +209,7 @@ fn can_write(file: &Path) -> Result<(), LabError> {
 }
 
 fn write(file: &Path, text: &str) -> Result<(), LabError> {
-    let written = std::fs::File::create(file).and_then(|mut made| made.write_all(text.as_bytes()));
-    written.map_err(LabError::file(format!("write {}", file.display())))
+    put_file(file, text).map_err(LabError::file(format!("write {}", file.display())))
 }
 
 /// A reader that ended early is not our error.

@@ -299,7 +299,7 @@ fn leaves(stage: &mut Stage) -> Result<(), Trouble> {
     let (client, mut backend) = asked(stage, GET)?;
     client.reset();
     let heard = backend.hear(DEADLINE);
-    stage.happened("a reset instead of patience");
+    stage.happened("a reset instead of a wait");
     stage.expect(&["relay/client/reset"]);
     heard.must_abort("the backend")
 }

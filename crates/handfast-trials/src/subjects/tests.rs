@@ -1,6 +1,5 @@
 //! Each installed program accepts the configuration of its adapter, in every mode and with every limit that it has a setting for.
 
-use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -10,6 +9,7 @@ use crate::case::Case;
 use crate::cases::all;
 use crate::certificates::Certificates;
 use crate::mode::Mode;
+use crate::program::put;
 use crate::setup::{Setup, USUAL};
 use crate::subject::Scene;
 
@@ -35,11 +35,6 @@ fn setups(subject: &Subject, mode: Mode) -> Vec<&'static Setup> {
     found
 }
 
-fn write(path: impl AsRef<std::path::Path>, text: &str) {
-    let mut file = fs::File::create(path).expect("it is writable");
-    file.write_all(text.as_bytes()).expect("there is room");
-}
-
 /// An address of this machine with a port that is free.
 fn free() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
@@ -51,8 +46,8 @@ fn accepts(subject: &'static Subject) {
     let Some(program) = subject.installed() else { return skip(subject, "it is not installed") };
     let certificates = Certificates::make().expect("certificates");
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
-    write(folder.path().join("ca.pem"), &certificates.ca);
-    write(folder.path().join("web.pem"), &certificates.web);
+    put(&folder.path().join("ca.pem"), &certificates.ca).expect("it is writable");
+    put(&folder.path().join("web.pem"), &certificates.web).expect("it is writable");
     let file = folder.path().join(subject.file);
     for mode in subject.modes {
         for setup in setups(subject, *mode) {
@@ -65,7 +60,7 @@ fn accepts(subject: &'static Subject) {
             });
             // nginx binds what it checks: addresses of this machine, and ports that are free.
             let text = text.replace(&SERVICE.to_string(), &free()).replace(&BYSTANDER.to_string(), &free());
-            write(&file, &text);
+            put(&file, &text).expect("it is writable");
             let checked =
                 Command::new(&program).args(check(&file.display().to_string())).stdin(Stdio::null()).output();
             let checked = checked.expect("it can be started");

@@ -74,7 +74,7 @@ fn rate_or_none(text: &str) -> Result<f64, ValueError> {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rates {
     pub(crate) stages: Vec<Stage>,
-    /// The length of all stages together, if they have lengths of their own.
+    /// The length of all stages together, if each has a length.
     pub(crate) length: Option<Duration>,
 }
 

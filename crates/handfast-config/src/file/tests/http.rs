@@ -432,6 +432,36 @@ fn routes_that_take_every_request_need_no_backend_behind_them() {
     }
 }
 
+/// Where no request goes to a backend, settings about backends are errors; a route with a backend needs them.
+#[test]
+fn settings_about_backends_need_some() {
+    let text = |lines: &str, route: &str| {
+        let service =
+            "[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:80\"\nclient-tls = false\nmode = \"http\"\n";
+        format!("{service}{lines}\n[[service.route]]\n{route}\n")
+    };
+    for (lines, name) in [
+        ("balance = \"least-connections\"", "balance"),
+        ("slow-start = \"10s\"", "slow-start"),
+        ("source = \"127.0.0.1\"", "source"),
+        ("[service.check]\ntype = \"tcp\"", "check"),
+        ("[service.backend-tls]\nca = \"system\"", "backend-tls"),
+        ("[service.connect-through]\ntype = \"http\"\naddress = \"127.0.0.1:82\"", "connect-through"),
+        ("[service.proxy-protocol]\nsend = \"v2\"", "send"),
+        ("[service.http]\nretries = 2", "retries"),
+        ("[service.http]\npool = 5", "pool"),
+    ] {
+        let told = told(&text(lines, "redirect = \"https\""));
+        let wanted =
+            format!("`{name}` has no effect: all requests are redirected, and none goes to a backend");
+        assert!(told.iter().any(|told| told.contains(&wanted)), "{lines}: {told:?}");
+    }
+    good(&text(
+        "balance = \"least-connections\"\nslow-start = \"10s\"",
+        "backend = [\"127.0.0.1:81\", \"127.0.0.1:82\"]",
+    ));
+}
+
 #[test]
 fn everything_that_is_wrong_with_http_mode_is_told_at_once() {
     let text = shop(
