@@ -61,7 +61,8 @@ mod tests {
         let words = Words::try_parse_from(std::iter::once("handfast").chain(arguments))
             .unwrap_or_else(|error| panic!("{error}"));
         let Verb::Worker(words) = words.verb else { panic!("another command") };
-        let mounted = |file: Option<std::path::PathBuf>| file.is_some_and(|file| file.starts_with("/etc/handfast"));
+        let mounted =
+            |file: Option<std::path::PathBuf>| file.is_some_and(|file| file.starts_with("/etc/handfast"));
         assert!(mounted(words.bus.bus_ca) && mounted(words.bus.bus_credentials));
     }
 }
