@@ -100,7 +100,7 @@ def conclude(bench, results, began):
 
 def version(label):
     kind = label.split("-")[0]
-    program = os.environ.get("HANDFAST", str(tools.ROOT / "target/release/handfast")) if kind == "handfast" else tools.find(kind)
+    program = tools.handfast() if kind == "handfast" else tools.find(kind)
     return book.first_line([program, "--version" if kind == "handfast" else "-v"])
 
 

@@ -8,26 +8,15 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 from harness import machine, peers
-from harness.machine import Failed, Process
+from harness.machine import Failed, Process, wait_until
 from web import fronts, tools
 
 CORES = os.sched_getaffinity(0)
 # Longer than any request here takes; a tunnel does not end by itself.
 DRAIN = 4
-
-
-def wait_until(what, condition, seconds=20.0):
-    """Polls until the condition gives something, and returns it; Failed when it does not."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    raise Failed(f"wait for {what}: not within {seconds:.0f} s")
 
 
 class Backend:

@@ -103,7 +103,7 @@ def system_calls(bench, label, few=1000, many=6000):
         try:
             attach = [word for pid in front.members() for word in ("-p", str(pid))]
             tracer = Process(["strace", "-c", "-f", "-o", path, *attach], {machine.LOAD_CORE}, bench.folder / "strace.log")
-            wait_for_line(tracer, "attached")
+            tracer.wait_for("attached")
             words = ["h2load", "--h1", "-t1", "-c10", f"-n{requests}", f"https://127.0.0.1:{front.routes[0].tls}/1k"]
             done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
             if f"{requests} succeeded" not in done.stdout:
@@ -114,14 +114,6 @@ def system_calls(bench, label, few=1000, many=6000):
         finally:
             front.stop()
     return (counts[1] - counts[0]) / (many - few)
-
-
-def wait_for_line(process, word, seconds=10):
-    end = time.monotonic() + seconds
-    while word not in process.log.read_text():
-        if time.monotonic() > end or not process.running():
-            raise Failed(f"start {process.words[0]}: {process.said()}")
-        time.sleep(0.02)
 
 
 def idle(bench, label, version, count):

@@ -12,7 +12,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from . import machine
+from . import certificates, machine
 from .machine import Failed, Process
 
 BENCH = Path(__file__).resolve().parent.parent
@@ -169,23 +169,9 @@ def version(name, programs):
 def make_certificates(folder):
     """Chains of one with their keys, ECDSA P-256 and RSA-2048, in PEM and PKCS#12: kind → PEM file."""
     made = {}
-    for kind, options in (
-        ("ecdsa", ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]),
-        ("rsa", ["-newkey", "rsa:2048"]),
-    ):
-        key, chain, pem = (folder / f"{kind}.{end}" for end in ("key", "crt", "pem"))
-        _openssl("req", "-x509", *options, "-sha256", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
-                 "subjectAltName=DNS:localhost,DNS:garden.test", "-keyout", key, "-out", chain)
-        pem.touch(mode=0o600)
-        # hitch reads the key first; the others do not mind.
-        pem.write_text(key.read_text() + chain.read_text())
-        _openssl("pkcs12", "-export", "-in", chain, "-inkey", key, "-out", pem.with_suffix(".p12"), "-passout",
-                 f"pass:{PASSWORD}")
-        made[kind] = pem
+    for kind in ("ecdsa", "rsa"):
+        found = certificates.self_signed(folder, kind, ("localhost", "garden.test"), kind)
+        certificates.openssl("pkcs12", "-export", "-in", found.chain, "-inkey", found.key, "-out", found.pem.with_suffix(".p12"), "-passout",
+                             f"pass:{PASSWORD}")
+        made[kind] = found.pem
     return made
-
-
-def _openssl(*words):
-    done = subprocess.run(["openssl", *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
-    if done.returncode:
-        raise Failed(f"openssl {words[0]}: {done.stderr.strip()}")

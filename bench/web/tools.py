@@ -1,12 +1,14 @@
 """Where foreign programs are: packages of other languages live in `target/tools`, which `scripts/install-missing garden` fills.
 
-In: a name. Out: a path, or None when it is not installed. Also the Python of that folder, for tools that need its packages.
+In: a name. Out: a path, or None when it is not installed. Also the Python of that folder, for tools that need its packages; and Handfast itself.
 """
 
 import os
 import shutil
 import sys
 from pathlib import Path
+
+from harness.machine import Failed
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TOOLS = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "tools"
@@ -32,3 +34,11 @@ def find(name):
         if (folder / name).exists():
             return str(folder / name)
     return shutil.which(name, path=os.environ.get("PATH", "") + SYSTEM)
+
+
+def handfast(chosen=None):
+    """The program: this one, or $HANDFAST, or the release program."""
+    program = Path(chosen or os.environ.get("HANDFAST") or ROOT / "target/release/handfast").resolve()
+    if not program.exists():
+        raise Failed(f"start Handfast: {program} does not exist; hint: `make release`, or HANDFAST=PROGRAM")
+    return str(program)
