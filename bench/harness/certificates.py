@@ -1,6 +1,6 @@
 """Certificates and keys, made by openssl.
 
-In: a folder, the stem of the files, names. Out: PEM files, which are valid for two days.
+In: a folder, the stem of the files, names. Out: PEM files.
 """
 
 import subprocess
@@ -9,7 +9,8 @@ from pathlib import Path
 from .machine import Failed
 
 KINDS = {"ecdsa": ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"], "rsa": ["rsa:2048"], "rsa-4096": ["rsa:4096"]}
-DAYS = ["-days", "2"]
+# Not fewer: Handfast reports certificates that expire soon.
+DAYS = ["-days", "30"]
 
 
 class Certificate:
