@@ -2,6 +2,12 @@
 
 import asyncio
 import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from harness import machine  # noqa: E402
 
 
 class Echo(asyncio.Protocol):
@@ -18,6 +24,13 @@ class Echo(asyncio.Protocol):
 
     def resume_writing(self):
         self.transport.resume_reading()
+
+
+def start(port, log, cores=None):
+    """A running one."""
+    process = machine.Process([sys.executable, __file__, port], cores, log)
+    machine.wait_for_port(port, process)
+    return process
 
 
 async def main(port):

@@ -9,10 +9,9 @@ import re
 import resource
 import subprocess
 import time
-import urllib.request
 from pathlib import Path
 
-from . import certificates, machine
+from . import certificates, machine, metrics
 from .machine import Failed, Process
 
 BENCH = Path(__file__).resolve().parent.parent
@@ -141,13 +140,9 @@ class Site:
 
 def resumed_behind(peer):
     """Full and resumed handshakes that the peer's backend has seen."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{peer.behind}/metrics", timeout=10) as answer:
-        text = answer.read().decode()
-    found = {"full": 0.0, "resumed": 0.0}
-    for line in text.splitlines():
-        if line.startswith("handfast_handshakes_total{"):
-            found["resumed" if 'kind="resumed"' in line else "full"] += float(line.rsplit(" ", 1)[1])
-    return found
+    samples = metrics.read(peer.behind)
+    resumed, all_of_them = (metrics.total(samples, "handfast_handshakes_total", label) for label in ('kind="resumed"', ""))
+    return {"full": all_of_them - resumed, "resumed": resumed}
 
 
 def fill(text, values):

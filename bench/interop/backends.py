@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import machine, rows
+from harness import echo, machine, rows
 from harness.certificates import Authority
 from harness.machine import Failed, Process
 from harness.peers import fill
@@ -16,7 +16,6 @@ from web import tools
 from .carry import BULK, logged
 
 SERVERS = Path(__file__).resolve().parent / "servers"
-ECHO = Path(rows.__file__).with_name("echo.py")
 VERSIONS = ("TLSv1.2", "TLSv1.3")
 S_SERVER = ["openssl", "s_server", "-accept", "127.0.0.1:@PORT@", "-@FLAG@", "-cert", "@CHAIN@", "-key", "@KEY@", "-CAfile", "@CA@", "-Verify", "2",
             "-verify_return_error", "-alpn", "mqtt"]
@@ -98,13 +97,13 @@ class Place:
 
     def start(self, server, version):
         """A running server, and its port."""
-        port, echo = machine.free_port(), machine.free_port()
+        port, echo_port = machine.free_port(), machine.free_port()
         template = (SERVERS / server.template).read_text() if server.template else ""
         if "@ECHO@" in template:
-            machine.wait_for_port(echo, Process([sys.executable, ECHO, echo], None, self.folder / "echo.log"))
+            echo.start(echo_port, self.folder / "echo.log")
         config = self.folder / (server.template or "no-configuration")
         number = version.removeprefix("TLSv")
-        values = {"FOLDER": self.folder, "PORT": port, "ECHO": echo, "CONFIG": config, "VERSION": version, "NUMBER": number,
+        values = {"FOLDER": self.folder, "PORT": port, "ECHO": echo_port, "CONFIG": config, "VERSION": version, "NUMBER": number,
                   "FLAG": f"tls{number.replace('.', '_')}", "CHAIN": self.certificate.chain, "KEY": self.certificate.key,
                   "PEM": self.certificate.pem, "CA": self.ca.chain,
                   "HITCH_USER": 'user = "nobody"\ngroup = "nogroup"' if os.geteuid() == 0 else ""}
