@@ -125,8 +125,8 @@ def openssl(place):
 
 def both(place, name, command, template):
     """Rows of a server with a configuration; `command` has a place for it."""
-    short, long = (command.format(config=place.configuration(template, certificate), folder=place.folder) for certificate in (place.short, place.long))
-    return three(name, short, long)
+    configurations = (place.configuration(template, certificate) for certificate in (place.short, place.long))
+    return three(name, *(command.format(config=config, folder=place.folder) for config in configurations))
 
 
 def gnutls(place):
@@ -153,7 +153,7 @@ def injected(place, wait):
         return (seen.handshake == 1 and len(seen.truth) == 2 * place.runs + 1 and min(seen.truth) >= wait
                 and (len(off) < REPEATS or max(middle) <= BOUND_MS))
 
-    expected = f"1 round trip, {2 * place.runs + 1} connections of at least {wait} ms, and of {REPEATS} measurements the median at most {BOUND_MS} ms off"
+    expected = f"1 round trip, {2 * place.runs + 1} connections of at least {wait} ms, the median of {REPEATS} measurements at most {BOUND_MS} ms off"
     for number in range(1, REPEATS + 1):
         place.judge(Row(f"injected {wait} ms, {number} of {REPEATS}", server, expected, holds))
     if len(off) == REPEATS:

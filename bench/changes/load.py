@@ -154,7 +154,7 @@ class Http2(Client):
                 self.finish(peer.streams.pop(stream), *open_ones.pop(stream))
             for stream in [stream for stream in open_ones if peer.last_streams and stream > peer.last_streams[-1]]:
                 self.again(*open_ones.pop(stream))
-        for name, method, path, _ in open_ones.values():
+        for name, method, _, _ in open_ones.values():
             why = f"its stream did not end: {'ended' if peer.ended else 'silent'}, {peer.broken}, GOAWAY {peer.last_streams}"
             self.note(name, method, LOST, why=why)
         if peer.last_streams or peer.ended:

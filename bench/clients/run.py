@@ -6,7 +6,6 @@ import tempfile
 from pathlib import Path
 
 from harness import machine, peers
-from harness.machine import Process
 from web import fronts, tools
 
 from . import browser, checks, curl, neighbours, programs, python, rpc
@@ -17,12 +16,7 @@ MODULES = (curl, python, programs, rpc, browser, neighbours)
 
 def place_in(folder, name):
     """Backend, gRPC server and front: (Place, gRPC server)."""
-    if not tools.find("client-backend"):
-        raise machine.Failed("start the backend: it is not built; hint: `scripts/install-missing garden`")
-    port = machine.free_port()
-    page = Path(__file__).resolve().parent / "page.html"
-    backend = Process([tools.find("client-backend"), port, page], os.sched_getaffinity(0), folder / "backend.log")
-    machine.wait_for_port(port, backend)
+    _, port = tools.client_backend(folder / "backend.log", page=Path(__file__).resolve().parent / "page.html")
     grpc_server, grpc_port = rpc.server()
     certificates = peers.make_certificates(folder)
     front = fronts.make(name, folder, certificates["ecdsa"])

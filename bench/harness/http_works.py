@@ -4,7 +4,6 @@ In: a folder, contestants. Out: rows. Contestants are started for each work, so 
 """
 
 import base64
-import os
 import re
 import subprocess
 import time
@@ -150,9 +149,7 @@ def one_request(front, version):
 
 def tunnels(bench, label, count, rounds):
     """CPU microseconds for each message of 64 bytes there and back, over tunnels after a 101."""
-    port = machine.free_port()
-    echo = Process([tools.find("client-backend"), port, os.devnull], {machine.LOAD_CORE}, bench.folder / "echo.log")
-    machine.wait_for_port(port, echo)
+    echo, port = tools.client_backend(bench.folder / "echo.log", {machine.LOAD_CORE})
     front = start(label, bench.folder, bench.certificate, (port, None))
     try:
         open_ones = [tunnel(front) for _ in range(count)]

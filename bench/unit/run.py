@@ -115,7 +115,8 @@ class Life:
         service.systemctl("daemon-reload")
         service.systemctl("start", "handfast")
         service.must("kill", "-STOP", str(service.property("MainPID")))
-        self.row("watchdog starts it again", lambda: service.becomes("NRestarts", 1), lambda: service.becomes("ActiveState", "active"), service.must_live)
+        self.row("watchdog starts it again", lambda: service.becomes("NRestarts", 1), lambda: service.becomes("ActiveState", "active"),
+                 service.must_live)
         service.systemctl("stop", "handfast")
         # A link in the middle of a path is none of the folders that are watched: only the interval finds it, between the pings of the watchdog.
         tls = service.world.root / "srv/tls"

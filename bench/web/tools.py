@@ -8,7 +8,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from harness.machine import Failed
+from harness import machine
+from harness.machine import Failed, Process
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TOOLS = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "tools"
@@ -42,3 +43,13 @@ def handfast(chosen=None):
     if not program.exists():
         raise Failed(f"start Handfast: {program} does not exist; hint: `make release`, or HANDFAST=PROGRAM")
     return str(program)
+
+
+def client_backend(log, cores=None, page=os.devnull, port=None):
+    """The backend of clients, attacks and changes, which serves that page: (process, port)."""
+    if not find("client-backend"):
+        raise Failed("start the backend: it is not built; hint: `scripts/install-missing garden`")
+    port = port or machine.free_port()
+    process = Process([find("client-backend"), port, page], cores, log)
+    machine.wait_for_port(port, process)
+    return process, port
