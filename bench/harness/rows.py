@@ -90,7 +90,7 @@ def main(name, check, programs=("openssl",)):
             if packages := missing(programs):
                 raise Failed(f"not installed: {', '.join(packages)}; hint: `scripts/install-missing package {' '.join(packages)}`")
             check(rows, Path(folder))
-        except (Failed, OSError) as problem:
+        except (Failed, OSError, subprocess.SubprocessError) as problem:
             print(f"{name}: {problem}", file=sys.stderr)
             return 2
         finally:
