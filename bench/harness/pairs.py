@@ -78,6 +78,11 @@ def figure(rows, key="cpu_ns"):
     return spread([row[key] for row in rows]) if rows else None
 
 
+def percentile(values, share):
+    """The value that this share of the others is below."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
 def spread(values):
     """Median, least and greatest."""
     return median(values), min(values), max(values)
