@@ -54,8 +54,8 @@ class Seen:
 class Place:
     """The options, and the certificates: `short`, `long` (a chain of about 20 kB) and `rsa`, whose key has 4,096 bits."""
 
-    def __init__(self, found, folder, program):
-        self.rows, self.folder, self.program = found, folder, tools.handfast(program)
+    def __init__(self, found, folder):
+        self.rows, self.folder, self.program = found, folder, tools.handfast_argument()
         self.rtt, self.only = os.environ.get("RTT", "20ms"), os.environ.get("ONLY", "*")
         self.runs = int(os.environ.get("RUNS", 10))
         self.short = self_signed(folder, "short", ["server"])
@@ -161,7 +161,7 @@ def injected(place, wait):
 
 
 def check(found, folder):
-    place = Place(found, folder, sys.argv[1] if len(sys.argv) > 1 else tools.ROOT / "target/debug/handfast")
+    place = Place(found, folder)
     servers = [
         ("openssl", "openssl", lambda: openssl(place)),
         ("nginx", "nginx", lambda: both(place, "nginx", "nginx -p {folder} -e stderr -c {config}", "nginx.conf")),

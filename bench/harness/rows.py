@@ -18,11 +18,11 @@ from .machine import Failed, Process
 
 # Debian packages of programs that are named otherwise.
 PACKAGES = {
-    "dovecot": "dovecot-imapd dovecot-pop3d dovecot-lmtpd", "psql": "postgresql-client", "setpriv": "util-linux", "slapd": "slapd",
+    "dovecot": "dovecot-imapd dovecot-pop3d dovecot-lmtpd", "psql": "postgresql-client", "setpriv": "util-linux",
     "ldapwhoami": "ldap-utils", "mariadbd": "mariadb-server", "mariadb-install-db": "mariadb-server", "mariadb": "mariadb-client",
     "gnutls-serv": "gnutls-bin", "stunnel": "stunnel4", "varnishd": "varnish", "systemctl": "systemd", "dbus-daemon": "dbus",
     "ip": "iproute2", "h2load": "nghttp2-client", "taskset": "util-linux", "unshare": "util-linux", "nsenter": "util-linux",
-    "/usr/lib/nginx/modules/ngx_stream_module.so": "libnginx-mod-stream",
+    "/usr/lib/nginx/modules/ngx_stream_module.so": "libnginx-mod-stream", "/usr/lib/postgresql/initdb": "postgresql",
 }
 
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,8 +88,8 @@ client-certificate = "{sent}"
 class Place:
     """What the rows share."""
 
-    def __init__(self, found, folder, program):
-        self.rows, self.folder, self.program = found, folder, tools.handfast(program)
+    def __init__(self, found, folder):
+        self.rows, self.folder, self.program = found, folder, tools.handfast_argument()
         self.ca = Authority(folder)
         self.certificate, self.client = self.ca.issue("localhost", ["localhost"]), self.ca.issue("client", ["client"])
         (folder / "bulk").write_bytes(BULK)
@@ -155,7 +154,7 @@ class Place:
 
 
 def check(found, folder):
-    place = Place(found, folder, sys.argv[1] if len(sys.argv) > 1 else tools.ROOT / "target/debug/handfast")
+    place = Place(found, folder)
     for version in VERSIONS:
         for server in BACKENDS:
             programs = [server.words[0], *server.programs]

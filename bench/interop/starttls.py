@@ -31,8 +31,8 @@ connect-through = {{ type = "{kind}", address = "127.0.0.1:{hop}", user = "bob",
 class Place:
     """What the servers share: a folder, certificates, ports. `server`: where the server of a protocol must listen."""
 
-    def __init__(self, found, folder, program):
-        self.rows, self.folder, self.program = found, folder, tools.handfast(program)
+    def __init__(self, found, folder):
+        self.rows, self.folder, self.program = found, folder, tools.handfast_argument()
         self.authority = Authority(folder)
         self.certificate = self.authority.issue("localhost", ["localhost", "127.0.0.1"])
         self.ca = self.authority.chain
@@ -92,7 +92,7 @@ class Place:
 def check(found, folder):
     if os.geteuid():
         raise Failed("needs root, as the servers change their user")
-    place = Place(found, folder, sys.argv[1] if len(sys.argv) > 1 else tools.ROOT / "target/debug/handfast")
+    place = Place(found, folder)
     for module in (mail, databases, directory):
         for name, programs, function in module.GROUPS:
             found.group(name, programs, lambda function=function: function(place))

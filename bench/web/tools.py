@@ -45,6 +45,11 @@ def handfast(chosen=None):
     return str(program)
 
 
+def handfast_argument():
+    """The program that is the script's argument, or the debug program."""
+    return handfast(sys.argv[1] if len(sys.argv) > 1 else ROOT / "target/debug/handfast")
+
+
 def client_backend(log, cores=None, page=os.devnull, port=None):
     """The backend of clients, attacks and changes, which serves that page: (process, port)."""
     if not find("client-backend"):
