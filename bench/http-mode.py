@@ -126,7 +126,7 @@ def main():
                 print(f"{name} …", file=sys.stderr, flush=True)
                 try:
                     results[name] = run_work(bench, name)
-                except Failed as problem:
+                except (Failed, ConnectionError) as problem:
                     bench.voids.append(f"{name}: {problem}")
                     print(f"  no figure: {problem}", file=sys.stderr)
         except (Failed, OSError) as problem:

@@ -185,8 +185,6 @@ class Http2(Client):
 class WebSocket(Client):
     """Messages there and back, one at a time; another tunnel when one has ended."""
 
-    KEY = b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDAwMDAwMDAwMDAwMDAwMA==\r\n"
-
     def work(self):
         while not self.done.is_set():
             connection = self.connect(self.open)
@@ -195,12 +193,7 @@ class WebSocket(Client):
                 connection.close()
 
     def open(self):
-        connection = h1.Connection(self.port, tls=True)
-        connection.send(b"GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" + self.KEY + b"\r\n")
-        answer = connection.response(QUIET)
-        if not answer or answer.status != 101:
-            raise ConnectionError(f"the upgrade was answered with {answer}")
-        return connection
+        return h1.websocket(self.port, QUIET)
 
     def exchange(self, connection):
         tunnel = Tunnel(self.port, connection.socket.getsockname()[1])

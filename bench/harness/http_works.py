@@ -3,7 +3,6 @@
 In: a folder, contestants. Out: rows. Contestants are started for each work, so that one work's memory is not another's.
 """
 
-import base64
 import re
 import subprocess
 import time
@@ -152,7 +151,7 @@ def tunnels(bench, label, count, rounds):
     echo, port = tools.client_backend(bench.folder / "echo.log", {machine.LOAD_CORE})
     front = start(label, bench.folder, bench.certificate, (port, None))
     try:
-        open_ones = [tunnel(front) for _ in range(count)]
+        open_ones = [h1.websocket(front.routes[0].tls, 5) for _ in range(count)]
         exchange(open_ones, 2)
         members = front.members()
         before = machine.cpu_ns(members)
@@ -161,17 +160,6 @@ def tunnels(bench, label, count, rounds):
     finally:
         front.stop()
         echo.stop()
-
-
-def tunnel(front):
-    key = base64.b64encode(b"0" * 16)
-    connection = h1.Connection(front.routes[0].tls, tls=True)
-    connection.send(b"GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-                    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key + b"\r\n\r\n")
-    answer = connection.response(5)
-    if not answer or answer.status != 101:
-        raise Failed(f"{front.label}: the upgrade was answered with {answer and answer.status}")
-    return connection
 
 
 def exchange(open_ones, rounds):
