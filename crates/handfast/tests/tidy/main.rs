@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arrows;
+mod count;
 mod cycles;
 mod docs;
 mod files;
