@@ -6,6 +6,7 @@
 mod grammar;
 mod rows;
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "no other process reads these files")]
 mod tests;
 
 use std::path::Path;
@@ -29,6 +30,10 @@ const BACKEND: &str = "127.0.0.1:8000";
 
 /// Options that hitch ignores in a frontend without a separate `pem-file` (tested with hitch 1.7).
 const WITH_A_CERTIFICATE_ONLY: [&str; 4] = ["tls-protos", "ciphers", "ciphersuites", "sni-nomatch-abort"];
+
+/// What `pem-dir-glob` becomes.
+const GLOB: &str =
+    "the files that match now are listed; for one that comes later, convert again, or reload `proxy --hitch`";
 
 pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
     let settings = grammar::settings(file)?;
@@ -88,7 +93,7 @@ fn tell(settings: &[Setting], notes: &mut Notes) {
         let Some(row) = row_of(&setting.name).filter(|row| row.fate != Fate::Same) else { continue };
         let is_off = ["daemon", "proxy-proxy", "write-ip", "proxy-client-cert"].contains(&row.name)
             && !setting.is_on();
-        if !is_off && row.name != "ciphers" {
+        if !is_off && !["ciphers", "pem-dir-glob"].contains(&row.name) {
             notes.add(&setting.place, &setting.name, row.fate, row.effect);
         }
     }
@@ -173,7 +178,10 @@ impl Hitch<'_> {
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) => {
-                self.note(setting, Fate::Refused, format!("the files of {folder} cannot be listed: {error}"));
+                let effect =
+                    format!("every file of {folder} is read, since they cannot be listed now: {error}");
+                self.note(setting, Fate::Approximated, effect);
+                draft.of("").append("certificate", format!("{}/", folder.trim_end_matches('/')));
                 return;
             }
         };
@@ -183,6 +191,7 @@ impl Hitch<'_> {
             .map(|entry| entry.path().display().to_string())
             .collect();
         files.sort_unstable();
+        self.note(setting, Fate::Approximated, GLOB);
         for file in files {
             draft.of("").append("certificate", file);
         }

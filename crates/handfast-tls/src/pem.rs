@@ -47,7 +47,7 @@ impl fmt::Display for Broken {
                 write!(f, "line {line}: a BEGIN line that does not end in five dashes")
             }
             Self::RunTogether { line } => {
-                write!(f, "line {line}: a BEGIN line that does not begin on a line of its own")
+                write!(f, "line {line}: a BEGIN line that does not begin on a separate line")
             }
         }
     }

@@ -176,13 +176,13 @@ pub(super) fn prefixes(prefixes: &[Prefix]) -> String {
 pub(super) fn client_certificates(rule: &ClientCertificates) -> Vec<String> {
     let Some((demand, checks)) = rule.checks() else { return vec!["lets every client in".to_owned()] };
     let which = match &checks.trust {
-        Trust::Authorities(file) => format!("a certificate signed by {}", file.display()),
-        Trust::Certificates(file) => format!("a certificate that is in {}", file.display()),
-        Trust::Anything => "any certificate, whoever signed it".to_owned(),
+        Trust::Authorities(file) => format!("signed by {}", file.display()),
+        Trust::Certificates(file) => format!("that is in {}", file.display()),
+        Trust::Anything => "by any issuer".to_owned(),
     };
     let whom = match demand {
-        Demand::Request => format!("lets in clients without a certificate, and those with {which}"),
-        Demand::Require => format!("lets in only clients with {which}"),
+        Demand::Request => format!("lets in clients without a certificate, and those with one {which}"),
+        Demand::Require => format!("lets in only clients with a certificate {which}"),
     };
     let mut sentences = vec![whom];
     sentences.extend(revocation(checks));

@@ -25,19 +25,19 @@ section! {
         example "\"clients-ca.pem\"",
         elsewhere "ca-file cafile cacert ca-certificate client-verify-ca ssl-client-certificate";
 
-    /// PEM file with certificates of clients, instead of `ca`: a client that shows exactly one of them is let in, whoever
-    /// signed it, while it is valid. Neither an authority nor a revocation list counts: to revoke one, take it out of the file.
+    /// PEM file with certificates of clients, instead of `ca`: a client that shows exactly one of them is let in, by any
+    /// issuer, while it is valid. Neither an authority nor a revocation list counts: to revoke one, take it out of the file.
     CLIENT_PINNED: FilePath = "pinned", FilePath,
         absent "clients are let in by the authorities in `ca`",
         why "a few known clients need no authority",
         example "\"clients.pem\"", elsewhere "verifypeer peer-certificates";
 
     /// What is asked of a client's certificate. `full`: it is valid by `ca` or `pinned`. `insecure-anything`, without either: the
-    /// client has any certificate and its key; whoever makes one for itself is let in. The backend may check what
-    /// `proxy-protocol` or a header tells it.
+    /// client has any certificate and its key: a client can make one for itself. The backend may check what
+    /// `proxy-protocol` or a header contains.
     CLIENT_VERIFY: Choice<bool> = "verify", Choice(&[("full", false), ("insecure-anything", true)]),
         default "\"full\"",
-        why "a certificate that nobody vouches for identifies no client",
+        why "a certificate that no authority confirms identifies no client",
         example "\"insecure-anything\"", elsewhere "ssl-verify-client optional-no-ca requirecert";
 
     /// Certificate revocation lists of the authorities in `ca`: PEM or DER, files and folders, watched like certificates.

@@ -142,7 +142,7 @@ pub(crate) const ROWS: [Row; 62] = [
         Approximated,
         "pem-dir = \"/etc/ssl/certs\"\npem-dir-glob = \"no-such-*.pem\"",
         "certificate = [\"web.pem\"]",
-        "the files that match now are listed; for one that comes later, convert again, or with `proxy --hitch` reload",
+        "the files that match now are listed; for one that comes later, convert again, or reload `proxy --hitch`",
     ),
     row(
         "pem-file",

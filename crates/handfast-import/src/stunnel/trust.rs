@@ -83,7 +83,7 @@ fn pins(translation: &Translation<'_>, file: &Setting, notes: &mut Notes) -> Vec
 /// What stunnel compares is the whole certificate.
 const PINNED_KEYS: &str = "the public keys of the file are pinned, not its certificates: a certificate that is renewed with its key stays good";
 /// As in stunnel; worth a word.
-const ANY_CERTIFICATE: &str = "as before, any certificate lets a client in, whoever signed it: to verify it, set verifyChain = yes and CAfile there, \
+const ANY_CERTIFICATE: &str = "as before, any certificate lets a client in, by any issuer: to verify it, set verifyChain = yes and CAfile there, \
                                or `ca` here";
 
 fn clients(translation: &Translation<'_>, asked: Asked<'_>, draft: &mut Draft, notes: &mut Notes) {

@@ -211,7 +211,7 @@ fn judge(place: &str, greeting: &Greeting, far: bool) -> Result<(), Refusal> {
         (false, false) => (format!("it listens on {}, ", greeting.host), LISTEN_HERE),
     };
     let what = format!(
-        "join the bus {place}: {listens}it can be reached from other machines and {lacks}; whoever reaches it could have our \
+        "join the bus {place}: {listens}it can be reached from other machines and {lacks}; an attacker that reaches it could have our \
          workers make load against anybody"
     );
     Err(Refusal::failed(what).hint(cure))

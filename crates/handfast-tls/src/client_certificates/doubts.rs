@@ -33,7 +33,7 @@ pub(super) fn say(certificates: &[Named], file: &Path, now: i64, findings: &mut 
             Standing::Itself => {
                 if !named.exact {
                     let message = format!(
-                        "{subject:?} is no CA certificate: a client with exactly this certificate is let in, and nobody it signs"
+                        "{subject:?} is no CA certificate: a client with exactly this certificate is let in, and none that it signed"
                     );
                     findings.push(Finding::warning(Reason::UnusedAuthority, file, message));
                 }

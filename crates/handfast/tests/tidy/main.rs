@@ -10,6 +10,7 @@ mod count;
 mod cycles;
 mod docs;
 mod files;
+mod language;
 mod layers;
 mod packages;
 mod pages;
