@@ -303,11 +303,11 @@ fn a_client_that_drips_its_head_is_cut_and_blocks_nobody() {
 #[test]
 fn a_name_that_is_allowed_is_answered() {
     let running = Running::start();
-    for name in ["metrics.example.org", "Metrics.Example.ORG:9901", "metrics.example.org."] {
+    for name in ["metrics.example.org", "Metrics.Example.ORG:7643", "metrics.example.org."] {
         let answer = running.ask(&format!("GET /live HTTP/1.1\r\nHost: {name}\r\n\r\n"));
         assert_eq!(status_of(&answer), 200, "{name}: {answer}");
     }
-    let answer = running.ask("GET /metrics HTTP/1.1\r\nHost: prometheus.example.org:9901\r\n\r\n");
+    let answer = running.ask("GET /metrics HTTP/1.1\r\nHost: prometheus.example.org:7643\r\n\r\n");
     assert_eq!(status_of(&answer), 403);
     let cure = "[admin]\n  hosts = [\"prometheus.example.org\"]\n";
     assert!(body_of(&answer).contains(cure), "it says what to set: {answer}");

@@ -186,16 +186,16 @@ mod tests {
     fn an_address_may_be_written_in_several_ways() {
         let tcp = |text: &str| Ok(Status::Tcp(text.to_owned()));
         for text in [
-            "http://127.0.0.1:9901",
-            "http://127.0.0.1:9901/",
-            "127.0.0.1:9901",
-            "127.0.0.1:9901/status.json",
+            "http://127.0.0.1:7643",
+            "http://127.0.0.1:7643/",
+            "127.0.0.1:7643",
+            "127.0.0.1:7643/status.json",
         ] {
-            assert_eq!(Status::parse(text), tcp("127.0.0.1:9901"), "{text}");
+            assert_eq!(Status::parse(text), tcp("127.0.0.1:7643"), "{text}");
         }
-        assert_eq!(Status::parse("http://[::1]:9901/"), tcp("[::1]:9901"));
+        assert_eq!(Status::parse("http://[::1]:7643/"), tcp("[::1]:7643"));
         assert_eq!(Status::parse("unix:/run/a.sock"), Ok(Status::Unix("/run/a.sock".into())));
-        for text in ["", "https://a:1/", "http://a/", "a:0", "a:b", ":9901", "unix:a", "a:1/metrics", "a b:1"]
+        for text in ["", "https://a:1/", "http://a/", "a:0", "a:b", ":7643", "unix:a", "a:1/metrics", "a b:1"]
         {
             let wrong = Status::parse(text).expect_err(text);
             assert!(wrong.contains("expected http://HOST:PORT/ or unix:/PATH"), "{wrong}");

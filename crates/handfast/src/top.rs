@@ -36,7 +36,7 @@ use sample::Seen;
 use terminal::Terminal;
 
 /// Where a proxy is asked that was not configured otherwise.
-const USUAL: &str = "127.0.0.1:9901";
+const USUAL: &str = "127.0.0.1:7643";
 /// How often the terminal's size is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 /// Columns of a text that goes to no terminal.

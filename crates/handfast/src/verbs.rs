@@ -179,8 +179,8 @@ fn say_what_to_try(ca_file: &std::path::Path) {
          Handfast serves embedded defaults: a throwaway certificate and a built-in backend. Try in another terminal:\n\
          \n  curl --cacert {ca} https://localhost:8443/\
          \n  openssl s_client -CAfile {ca} -connect localhost:8443 -servername localhost\
-         \n  curl http://127.0.0.1:9901/metrics\
-         \n\nand http://127.0.0.1:9901/ in a browser. Ctrl-C drains and stops it.\n"
+         \n  curl http://127.0.0.1:7643/metrics\
+         \n\nand http://127.0.0.1:7643/ in a browser. Ctrl-C drains and stops it.\n"
     ));
 }
 

@@ -63,7 +63,7 @@ fn answered(model: &mut Model, process: u64, accepted: u64, at: f64) {
 }
 
 fn model() -> Model {
-    let mut model = Model::new("http://127.0.0.1:9901/status.json".into());
+    let mut model = Model::new("http://127.0.0.1:7643/status.json".into());
     answered(&mut model, 1, 1_000, 0.0);
     answered(&mut model, 1, 1_050, 2.0);
     model
