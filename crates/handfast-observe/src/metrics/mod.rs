@@ -48,6 +48,7 @@ pub use snapshot::{
     CertificateSnapshot, FileProblemSnapshot, KeyProcessSnapshot, ProcessSnapshot, ReloadSnapshot,
     RevocationListSnapshot, Snapshot,
 };
+pub use crate::words::Word;
 pub use thread::{ThreadMetrics, ThreadSnapshot};
 
 #[cfg(test)]
