@@ -12,7 +12,8 @@ pub use requests::RecentRequests;
 mod requests;
 
 use handfast_observe::metrics::{
-    Distribution, End, HandshakeSnapshot, Limit, PHASES, RequestSnapshot, ServiceSnapshot, Snapshot, StatusClass,
+    Distribution, End, HandshakeSnapshot, Limit, PHASES, RequestSnapshot, ServiceSnapshot, Snapshot,
+    StatusClass,
 };
 
 pub(super) const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);

@@ -114,5 +114,10 @@ mod tests {
             assert_eq!(now, before);
         }
         assert_eq!(json, recorded);
+        let read: Status = serde_json::from_str(&json).expect("what is written can be read");
+        assert_eq!(
+            serde_json::to_string(&read).expect("it is JSON").replace(",\"", ",\n\"") + "\n",
+            recorded
+        );
     }
 }

@@ -58,24 +58,24 @@ impl<'t> Column<'t> {
 }
 
 /// The columns that are shown in `room`, with their widths. `natural` is how wide a column's cells are.
-pub fn layout(
-    columns: &[Column<'_>],
-    natural: impl Fn(usize) -> usize,
-    room: usize,
-) -> Vec<(usize, usize)> {
+pub fn layout(columns: &[Column<'_>], natural: impl Fn(usize) -> usize, room: usize) -> Vec<(usize, usize)> {
     let mut layout: Vec<(usize, usize)> = (0..columns.len()).map(|place| (place, natural(place))).collect();
     // What is cut is not wider than the room, so that the loop below is short whatever a cell has.
-    layout.iter_mut().filter(|it| columns[it.0].least > 0).for_each(|it| it.1 = it.1.min(room.max(columns[it.0].least)));
+    layout
+        .iter_mut()
+        .filter(|it| columns[it.0].least > 0)
+        .for_each(|it| it.1 = it.1.min(room.max(columns[it.0].least)));
     loop {
         let all = layout.iter().map(|(_, wide)| wide + GAP).sum::<usize>().saturating_sub(GAP);
         let mut excess = all.saturating_sub(room);
         let mut narrowed = layout.clone();
         // The widest gives first.
         while excess > 0 {
-            let gives = |(place, wide): &(usize, usize)| {
-                columns[*place].least > 0 && *wide > columns[*place].least
+            let gives =
+                |(place, wide): &(usize, usize)| columns[*place].least > 0 && *wide > columns[*place].least;
+            let Some(widest) = narrowed.iter_mut().filter(|it| gives(it)).max_by_key(|it| it.1) else {
+                break;
             };
-            let Some(widest) = narrowed.iter_mut().filter(|it| gives(it)).max_by_key(|it| it.1) else { break };
             widest.1 -= 1;
             excess -= 1;
         }
@@ -94,9 +94,8 @@ pub fn lines(columns: &[Column<'_>], rows: &[Vec<String>], room: usize) -> Vec<S
     let natural = |place: usize| all().map(|row| width(&row[place])).max().unwrap_or_default();
     let layout = layout(columns, natural, room);
     let line = |row: &Vec<String>| {
-        let cell = |&(place, wide): &(usize, usize)| {
-            padded(&cut(&row[place], wide), wide, columns[place].right)
-        };
+        let cell =
+            |&(place, wide): &(usize, usize)| padded(&cut(&row[place], wide), wide, columns[place].right);
         let cells: Vec<String> = layout.iter().map(cell).collect();
         cells.join(&" ".repeat(GAP)).trim_end().to_owned()
     };
@@ -111,7 +110,9 @@ mod tests {
         [Column::words("name", 4, 0), Column::figures("count", 0), Column::words("more", 0, 1)];
 
     fn rows() -> Vec<Vec<String>> {
-        [["日本語", "7", "x"], ["a long name", "1,204", ""]].map(|row| row.map(str::to_owned).to_vec()).to_vec()
+        [["日本語", "7", "x"], ["a long name", "1,204", ""]]
+            .map(|row| row.map(str::to_owned).to_vec())
+            .to_vec()
     }
 
     #[test]

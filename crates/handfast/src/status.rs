@@ -142,7 +142,8 @@ impl Seen {
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let mut json: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
         tame(&mut json);
-        let invalid = |error: serde_json::Error| format!("not a status of this version: {}", plain(&error.to_string()));
+        let invalid =
+            |error: serde_json::Error| format!("not a status of this version: {}", plain(&error.to_string()));
         match &json["schema"] {
             schema if *schema == run::SCHEMA => serde_json::from_value(json).map(Self::Run).map_err(invalid),
             schema if *schema == SCHEMA => serde_json::from_value(json).map(Self::Proxy).map_err(invalid),
@@ -164,7 +165,9 @@ fn tame(json: &mut Value) {
     const LARGEST: u64 = 1 << 53;
     match json {
         Value::String(text) => *text = plain(text),
-        Value::Number(number) if number.as_f64().is_none_or(|value| !(0.0..=LARGEST as f64).contains(&value)) => {
+        Value::Number(number)
+            if number.as_f64().is_none_or(|value| !(0.0..=LARGEST as f64).contains(&value)) =>
+        {
             let is_negative = number.as_f64().is_some_and(|value| value < 0.0);
             *json = if is_negative { 0 } else { LARGEST }.into();
         }
@@ -294,6 +297,39 @@ mod tests {
             asked.join().expect("it was asked")
         });
         assert!(asked.contains(&format!("\r\nHost: {address}\r\n")), "{asked}");
+    }
+
+    #[test]
+    fn another_schema_is_refused_with_both_versions() {
+        for (text, why) in [
+            ("<html>", "not JSON"),
+            ("[]", "its schema is null (version unknown), expected 3 (version 0.1.0)"),
+            (
+                r#"{"schema":2,"process":{"version":"0.0.7\u001b[2J"}}"#,
+                r"its schema is 2 (version 0.0.7\u{1b}[2J), expected 3",
+            ),
+            (r#"{"schema":3,"services":7}"#, "not a status of this version: invalid type: integer `7`"),
+            (r#"{"schema":3,"process":{"now":"\u001b"}}"#, r"not a status of this version: invalid time"),
+            (
+                r#"{"schema":"handfast-run/1","seconds":{}}"#,
+                "not a status of this version: invalid type: map",
+            ),
+        ] {
+            let wrong = Seen::read(text).expect_err(text);
+            assert!(wrong.starts_with(why) && !wrong.contains('\u{1b}'), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_a_proxy_sends_cannot_harm_a_terminal_or_a_sum() {
+        let text = r#"{"schema":3,"unknown":[{}],"services":[{"name":"a\u001b[2Jb","accepted":18446744073709551615,"closed":-1},
+            {"accepted":18446744073709551615}],"process":{"cpu_seconds":{"w\u001b":-1e300}}}"#;
+        let Ok(Seen::Proxy(status)) = Seen::read(text) else { panic!("a status") };
+        let measured = &status.measured;
+        assert_eq!((&*measured.services[0].name, measured.services[0].closed), ("a\\u{1b}[2Jb", 0));
+        assert_eq!(counted(&status).accepted, 2 << 53);
+        assert_eq!(measured.process.cpu_seconds.get("w\\u{1b}"), Some(&0.0));
+        assert_eq!(measured.reload.generation, None, "what is missing has its default value");
     }
 
     #[test]

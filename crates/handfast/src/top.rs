@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 
 use handfast_config::ConfigSource;
 use handfast_load::outcome::Refusal;
-use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 use ratatui::text::Text;
+use ratatui::{DefaultTerminal, Frame};
 
 use crate::load::display::unicode;
 use crate::load::refused;
@@ -113,7 +113,8 @@ fn once(status: &AdminAddress) -> Result<ExitCode, Refusal> {
     let width = size.map_or(WIDE, |(columns, _)| columns.into());
     let look = Look { color: wants_color(terminal), unicode: true, terminal };
     let lines = picture::whole(&model, width, look);
-    let shown = lines.into_iter().map(|line| format!("{}\n", line.cut_to(width).fit_for(look).bytes().trim_end()));
+    let shown =
+        lines.into_iter().map(|line| format!("{}\n", line.cut_to(width).fit_for(look).bytes().trim_end()));
     Ok(print(&shown.collect::<String>(), true))
 }
 
@@ -172,14 +173,17 @@ fn start(
     started.map(drop).map_err(|error| Refusal::failed(format!("start the thread {name}: {error}")))
 }
 
+fn draw(model: &Model, frame: &mut Frame<'_>, look: Look) {
+    let area = frame.area();
+    let lines = picture::picture(model, area.width.into(), area.height.into(), look);
+    let lines = lines.into_iter().map(|line| line.cut_to(area.width.into()).fit_for(look));
+    frame.render_widget(lines.collect::<Text<'_>>(), area);
+}
+
 /// Shows what is new until a key or a signal ends it; the exit code.
 fn run(model: &mut Model, news: &Receiver<News>, screen: &mut Screen, look: Look) -> io::Result<u8> {
     loop {
-        screen.0.draw(|frame| {
-            let area = frame.area();
-            let lines = picture::picture(model, area.width.into(), area.height.into(), look);
-            frame.render_widget(lines.into_iter().map(|line| line.fit_for(look)).collect::<Text<'_>>(), area);
-        })?;
+        screen.0.draw(|frame| draw(model, frame, look))?;
         match news.recv() {
             Ok(News::Answer(answer)) => take(model, answer),
             Ok(News::Terminal(Event::Key(key))) if key.is_press() => match model.press(key) {

@@ -169,9 +169,7 @@ impl<L: Label, const N: usize> ByLabel<L, N> {
     }
 }
 
-impl<L: Label, Sum: Default, C: AddTo<Sum>, const N: usize> AddTo<BTreeMap<Word, Sum>>
-    for ByLabel<L, N, C>
-{
+impl<L: Label, Sum: Default, C: AddTo<Sum>, const N: usize> AddTo<BTreeMap<Word, Sum>> for ByLabel<L, N, C> {
     fn add_to(&self, sum: &mut BTreeMap<Word, Sum>) {
         for (label, cell) in L::VALUES.iter().zip(&self.0) {
             cell.add_to(sum.entry(label.word().into()).or_default());

@@ -129,11 +129,7 @@ mod tests {
         }
         let seen = latest([&failures].into_iter());
         assert_eq!(seen.len(), ALIKE + 1);
-        assert_eq!(
-            (&*seen[0].cause, seen[0].time),
-            ("not-tls", record(999).accepted_at),
-            "the newest first"
-        );
+        assert_eq!((&*seen[0].cause, seen[0].time), ("not-tls", record(999).accepted_at), "the newest first");
         assert_eq!(&*seen[ALIKE].sentence, "during the handshake, the client sent a fatal TLS alert");
         assert_eq!(
             seen[ALIKE].detail.as_deref().map(str::len),

@@ -164,7 +164,8 @@ impl Serialize for Distribution {
         let (count, sum_seconds) = (self.count(), self.sum_seconds());
         let bounds = BOUNDS.into_iter().chain([u64::MAX]).zip(self.0);
         let buckets_ns = bounds.filter(|(_, count)| *count > 0).collect();
-        Summary { count, sum_seconds, p50_seconds, p90_seconds, p99_seconds, buckets_ns }.serialize(serializer)
+        Summary { count, sum_seconds, p50_seconds, p90_seconds, p99_seconds, buckets_ns }
+            .serialize(serializer)
     }
 }
 

@@ -186,7 +186,8 @@ fn head_of_proxy(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Ve
     let connections = label("connections").and(format!("{} open  {made} new  ", count(open)), Shade::Plain);
     let room = width.saturating_sub(connections.width());
     let connections = connections.and(curve(&model.curve, room.min(60), look.unicode), Shade::Good);
-    let made = |sample: &Sample, is_resumed| sample.handshakes_of(|seen| seen.resumed == is_resumed).total.count();
+    let made =
+        |sample: &Sample, is_resumed| sample.handshakes_of(|seen| seen.resumed == is_resumed).total.count();
     let [full, resumed] =
         [false, true].map(|kind| pair.rate(made(now, kind), pair.before.map(|before| made(before, kind))));
     let handshakes =
@@ -279,7 +280,8 @@ fn most_often(pair: &Pair<'_>) -> String {
             (end.count.saturating_sub(earlier.map_or(0, |end| end.count)), end)
         })
     });
-    came.max_by_key(|(came, _)| *came).map_or(String::new(), |(_, end)| format!("  mostly: {}", end.sentence()))
+    came.max_by_key(|(came, _)| *came)
+        .map_or(String::new(), |(_, end)| format!("  mostly: {}", end.sentence()))
 }
 
 /// Where the time of handshakes goes.
@@ -315,7 +317,9 @@ fn needs(now: &Sample, width: usize) -> Vec<Line> {
     let (named, rest) = (label("attention"), label(""));
     let text = wrapped("", "", &format!("{}{more}", first.sentence), width.saturating_sub(rest.width()));
     let lines = text.into_iter().take(REASON).enumerate();
-    lines.map(|(place, text)| if place == 0 { named.clone() } else { rest.clone() }.and(text, shade)).collect()
+    lines
+        .map(|(place, text)| if place == 0 { named.clone() } else { rest.clone() }.and(text, shade))
+        .collect()
 }
 
 /// The names of the tables, the chosen one marked; shorter ones where the line is too short.

@@ -53,7 +53,8 @@ impl Sample {
         }
         let kinds = [(false, &recent.handshakes.full), (true, &recent.handshakes.resumed)];
         measured.handshakes = Vec::from(kinds.map(|(resumed, recent)| {
-            let RecentTimes { total, phases } = self.handshakes_of(|seen| seen.resumed == resumed).since(recent);
+            let RecentTimes { total, phases } =
+                self.handshakes_of(|seen| seen.resumed == resumed).since(recent);
             HandshakeSnapshot { resumed, total, phases, ..HandshakeSnapshot::default() }
         }));
         for (name, seconds) in &mut measured.process.cpu_seconds {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use handfast_admin::{RecentTimes, Urgency};
 use handfast_observe::metrics::{
-    BackendSnapshot, BackendState, CheckSnapshot, End, HandshakeSnapshot, PHASES, RequestSnapshot, ServiceSnapshot, StatusClass,
+    BackendSnapshot, BackendState, CheckSnapshot, End, HandshakeSnapshot, PHASES, RequestSnapshot,
+    ServiceSnapshot, StatusClass,
 };
 use handfast_text::calendar::Utc;
 use handfast_text::table::Column;
@@ -264,9 +265,8 @@ fn recent(pair: &Pair<'_>, _: Look) -> Table {
 }
 
 fn handshakes(pair: &Pair<'_>, look: Look) -> Table {
-    let times_of = |seen: &HandshakeSnapshot| {
-        RecentTimes { total: seen.total.clone(), phases: seen.phases.clone() }
-    };
+    let times_of =
+        |seen: &HandshakeSnapshot| RecentTimes { total: seen.total.clone(), phases: seen.phases.clone() };
     let mean = |times: &RecentTimes| times.total.mean_seconds();
     let all = &pair.now.handshakes;
     let longest = all.iter().filter_map(|seen| seen.total.mean_seconds()).fold(0.0, f64::max);

@@ -58,14 +58,12 @@ pub(super) fn split<'s, T, V, R: IntoIterator<Item = (&'s str, V)>>(
     })
 }
 
-pub(super) fn words<'s>(counts: &'s BTreeMap<Word, u64>) -> impl Iterator<Item = (&'s str, u64)> {
+pub(super) fn words(counts: &BTreeMap<Word, u64>) -> impl Iterator<Item = (&str, u64)> {
     counts.iter().map(|(word, count)| (&**word, *count))
 }
 
 /// The same for times.
-pub(super) fn times<'s>(
-    times: &'s BTreeMap<Word, Distribution>,
-) -> impl Iterator<Item = (&'s str, &'s Distribution)> {
+pub(super) fn times(times: &BTreeMap<Word, Distribution>) -> impl Iterator<Item = (&str, &Distribution)> {
     times.iter().map(|(word, times)| (&**word, times))
 }
 
