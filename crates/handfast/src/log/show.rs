@@ -56,7 +56,7 @@ fn fitted(head: &str, look: Look, rest: impl Fn(usize) -> String) -> String {
     match look.columns {
         None => format!("{head} {}", rest(usize::MAX)),
         Some(columns) => {
-            let room = columns.saturating_sub(width(&head) + 1);
+            let room = columns.saturating_sub(width(head) + 1);
             cut(&format!("{head} {}", rest(room)), columns).into_owned()
         }
     }
