@@ -109,6 +109,9 @@ mod tests {
         status.attention = crate::page::findings(&status);
         // A field on each line, so that a difference is easy to see.
         let json = serde_json::to_string(&status).expect("it is JSON").replace(",\"", ",\n\"") + "\n";
+        if std::env::var_os("HANDFAST_WRITE_RECORDED").is_some() {
+            std::fs::write("src/recorded/status.json", &json).expect("a checkout");
+        }
         let recorded = include_str!("recorded/status.json");
         for (now, before) in json.lines().zip(recorded.lines()) {
             assert_eq!(now, before);

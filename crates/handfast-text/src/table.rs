@@ -123,8 +123,8 @@ mod tests {
 
     #[test]
     fn what_finds_no_place_is_cut_and_then_left_out() {
-        assert_eq!(lines(&COLUMNS, &rows(), 18), ["name   count  more", "日…        7  x", "a lo…  1,204"]);
-        assert_eq!(lines(&COLUMNS, &rows(), 13), ["name    count", "日本…       7", "a lon…  1,204"]);
+        assert_eq!(lines(&COLUMNS, &rows(), 18), ["name   count  more", "日本…      7  x", "a lo…  1,204"]);
+        assert_eq!(lines(&COLUMNS, &rows(), 13), ["name    count", "日本語      7", "a lon…  1,204"]);
         assert_eq!(lines(&COLUMNS, &rows(), 1), ["name  count", "日…       7", "a l…  1,204"]);
     }
 
