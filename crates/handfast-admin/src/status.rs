@@ -90,6 +90,7 @@ mod tests {
     use crate::fake::{Fake, Script};
 
     /// Other programs read it. The parts of the snapshot that this leaves empty are compared in handfast-observe.
+    #[expect(clippy::disallowed_methods, reason = "records what a developer then looks at")]
     #[test]
     fn the_json_is_as_recorded() {
         let mut status = Status::of(&Fake::new(Arc::new(Script::default())), &History::default());

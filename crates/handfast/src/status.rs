@@ -324,7 +324,7 @@ mod tests {
     fn what_a_proxy_sends_cannot_harm_a_terminal_or_a_sum() {
         let text = r#"{"schema":3,"unknown":[{}],"services":[{"name":"a\u001b[2Jb","accepted":18446744073709551615,"closed":-1},
             {"accepted":18446744073709551615}],"process":{"cpu_seconds":{"w\u001b":-1e300}}}"#;
-        let Ok(Seen::Proxy(status)) = Seen::read(text) else { panic!("a status") };
+        let Seen::Proxy(status) = Seen::read(text).expect("a status") else { panic!("a proxy") };
         let measured = &status.measured;
         assert_eq!((&*measured.services[0].name, measured.services[0].closed), ("a\\u{1b}[2Jb", 0));
         assert_eq!(counted(&status).accepted, 2 << 53);

@@ -143,13 +143,13 @@ struct Screen(DefaultTerminal);
 
 impl Screen {
     fn enter() -> io::Result<Self> {
-        ratatui::try_init().map(Self).inspect_err(|_| ratatui::restore())
+        ratatui::try_init().map(Self).inspect_err(|_| drop(ratatui::try_restore()))
     }
 
     /// Stops this process as Ctrl-Z does, until the shell resumes it.
     fn suspend(&mut self) -> io::Result<()> {
         self.0.show_cursor()?;
-        ratatui::restore();
+        ratatui::try_restore()?;
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP)?;
         self.0 = ratatui::try_init()?;
         Ok(())
@@ -158,8 +158,9 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
+        // A terminal that is gone needs nothing.
         let _ = self.0.show_cursor();
-        ratatui::restore();
+        let _ = ratatui::try_restore();
     }
 }
 

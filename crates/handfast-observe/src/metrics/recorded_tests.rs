@@ -279,6 +279,7 @@ fn openmetrics_is_as_recorded() {
     is_as_recorded(&Format::OpenMetrics.write(snapshot(&registry)), include_str!("recorded/openmetrics.txt"));
 }
 
+#[expect(clippy::disallowed_methods, reason = "records what a developer then looks at")]
 #[test]
 fn the_json_is_as_recorded() -> Result<(), impl fmt::Debug> {
     let json = serde_json::to_string_pretty(&snapshot(&registry()))?;

@@ -50,7 +50,7 @@ fn status(process: u64, accepted: u64) -> Value {
             { "service": "web", "name": "old.example.org", "kind": "RSA-2048", "not_after": "2026-11-01T00:00:00.000Z" },
         ],
         "threads": [{ "name": "worker-0", "turns": accepted, "tasks": 5, "loop_lag": times(accepted, 1.0) }],
-        "failures": [{ "time": "2026-11-23T12:00:01.000Z", "service": "web", "client": "192.0.2.7:4000",
+        "failures": [{ "time": "2026-11-23T12:00:01.000Z", "service": "web", "client": "192.0.2.7:4000", "step": "hello", "side": "client", "cause": "not-tls",
             "sentence": "spoke \u{1b}[31mno TLS", "detail": null }],
         "reload": { "generation": 3 },
         "process": { "pid": process, "version": "0.1.0", "started": format!("2026-11-23T1{}:00:00.000Z", process % 2),

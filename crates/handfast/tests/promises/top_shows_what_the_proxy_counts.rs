@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use rustix::process::Signal;
 
+use super::support::process::Process;
 use super::support::proxy::PROGRAM;
 use super::support::skip::{needs, skipped};
-use super::support::process::Process;
 use super::support::tools::{self, Tool};
 use super::support::*;
 

@@ -262,7 +262,15 @@ const TABLE: [Arrows; 20] = [
             "tracing",
             "tracing-subscriber",
         ],
-        in_tests: &["clap_complete", "clap_mangen", "rustls", "rustls-pki-types", "tempfile", "toml", "vt100"],
+        in_tests: &[
+            "clap_complete",
+            "clap_mangen",
+            "rustls",
+            "rustls-pki-types",
+            "tempfile",
+            "toml",
+            "vt100",
+        ],
         never: "the program is words in, report out; anything another crate could want lives in that crate",
     },
 ];
