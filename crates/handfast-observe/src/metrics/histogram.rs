@@ -1,6 +1,5 @@
 //! Durations counted in buckets that one thread writes and others read.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -154,8 +153,8 @@ struct Summary {
     p50_seconds: Option<f64>,
     p90_seconds: Option<f64>,
     p99_seconds: Option<f64>,
-    /// The number of durations by the upper bound of their bucket; only of buckets that have some.
-    buckets_ns: BTreeMap<u64, u64>,
+    /// Upper bound of a bucket, and its number of durations; only of buckets that have some.
+    buckets_ns: Vec<(u64, u64)>,
 }
 
 impl Serialize for Distribution {

@@ -130,6 +130,7 @@ pub struct FileProblemSnapshot {
 
 /// The process and its machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ProcessSnapshot {
     /// When the snapshot was taken.
     #[serde(with = "times")]

@@ -17,7 +17,7 @@ mod requests;
 /// A status as the proxy gives it.
 fn status(process: u64, accepted: u64) -> Value {
     // About 2 ms each: between 1.4 and 2, and one of four.
-    let times = |count: u64, seconds: f64| json!({ "count": count, "sum_seconds": seconds, "buckets_ns": { "2000000": count - count / 4, "4000000": count / 4 } });
+    let times = |count: u64, seconds: f64| json!({ "count": count, "sum_seconds": seconds, "buckets_ns": [[2_000_000, count - count / 4], [4_000_000, count / 4]] });
     let each = accepted as f64 / 1_000.0;
     json!({
         "schema": 3,
@@ -39,7 +39,7 @@ fn status(process: u64, accepted: u64) -> Value {
                   "connect": times(1, 1.0), "answer": times(1, 1.0), "check": null },
                 { "name": "10.0.0.8:80", "state": "down", "connected": 7, "disconnected": 7, "failures": { "refused": 4 },
                   "last_failure": "refused", "connect": times(1, 1.0), "answer": times(0, 0.0),
-                  "check": { "last_at": "x", "last_failure": "status 503" } },
+                  "check": { "last_at": "2026-11-23T12:00:00.000Z", "last_failure": "status 503" } },
             ],
         }],
         "handshakes": [{ "version": "TLSv1.3", "group": "X25519", "signature": "RSA-2048", "resumed": false,

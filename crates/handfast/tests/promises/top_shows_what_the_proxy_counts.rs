@@ -2,7 +2,8 @@
 //! process takes the proxy's place.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 
@@ -105,15 +106,9 @@ impl Terminal {
         Self { tool, file }
     }
 
-    fn screen(&self) -> vt100::Parser {
-        let mut terminal = vt100::Parser::new(40, 140, 0);
-        terminal.process(&std::fs::read(&self.file).unwrap_or_default());
-        terminal
-    }
-
     /// Waits for a text on the screen.
     fn shows(&self, text: &str) {
-        let shown = || String::from_utf8_lossy(&self.screen().screen().contents_formatted()).into_owned();
+        let shown = || screen_of(&self.file).screen().contents_formatted();
         deadline::wait_until_seeing(text, || shown().contains(text).then_some(()), shown);
     }
 
@@ -126,10 +121,17 @@ impl Terminal {
     /// Waits for its end; its exit code. The terminal is as it was.
     fn end(self) -> Option<i32> {
         let (file, ran) = (self.file.clone(), self.tool.ended());
-        let mut terminal = vt100::Parser::new(40, 140, 0);
-        terminal.process(&std::fs::read(&file).expect("it has written"));
+        let terminal = screen_of(&file);
         let screen = terminal.screen();
         assert!(!screen.alternate_screen() && !screen.hide_cursor(), "{}", ran.all());
         ran.code
     }
+}
+
+/// The terminal after what was written to it.
+fn screen_of(file: &Path) -> vt100::Parser {
+    let [rows, columns] = [40, 140].map(|size| NonZeroU16::new(size).expect("it is not zero"));
+    let mut terminal = vt100::Parser::new(rows, columns, 0);
+    terminal.process(&std::fs::read(file).unwrap_or_default());
+    terminal
 }
