@@ -4,6 +4,7 @@
 
 use handfast_admin::{RecentTimes, Urgency};
 use handfast_observe::metrics::{RequestSnapshot, ServiceSnapshot};
+use handfast_text::table::cut;
 use handfast_text::units::{bytes, count, duration, long, rate, share_of};
 use handfast_text::wrap::wrapped;
 
@@ -294,8 +295,8 @@ fn phases(pair: &Pair<'_>, mut line: Line, width: usize, look: Look) -> Line {
     }
     let each = |seconds: f64| duration(seconds * 1e9 / count as f64);
     line = line.and(format!("{} ", each(times.total.sum_seconds())), Shade::Plain);
-    // The words need some 76 columns.
-    line.extend(bar(&times, width.saturating_sub(76).min(24), look));
+    // The words need some 84 columns.
+    line.extend(bar(&times, width.saturating_sub(84).min(24), look));
     for (phase, (word, part)) in PHASE_WORDS.iter().zip(&times.phases).enumerate() {
         line = line
             .and(format!(" {word}"), Shade::Phase(phase))
@@ -315,8 +316,13 @@ fn needs(now: &Sample, width: usize) -> Vec<Line> {
     };
     let shade = if first.urgency == Urgency::Bad { Shade::Bad } else { Shade::Warning };
     let (named, rest) = (label("attention"), label(""));
-    let text = wrapped("", "", &format!("{}{more}", first.sentence), width.saturating_sub(rest.width()));
-    let lines = text.into_iter().take(REASON).enumerate();
+    let room = width.saturating_sub(rest.width());
+    let mut text = wrapped("", "", &format!("{}{more}", first.sentence), room);
+    if text.len() > REASON {
+        text.truncate(REASON);
+        text[REASON - 1] = cut(&format!("{} …", text[REASON - 1]), room).into_owned();
+    }
+    let lines = text.into_iter().enumerate();
     lines
         .map(|(place, text)| if place == 0 { named.clone() } else { rest.clone() }.and(text, shade))
         .collect()

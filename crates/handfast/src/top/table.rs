@@ -7,6 +7,9 @@ use handfast_text::wrap::wrapped;
 
 use crate::screen::{Line, Pieces, Shade};
 
+/// From this `least` width on, a column has sentences.
+const SENTENCE: usize = 40;
+
 /// One place of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cell {
@@ -77,7 +80,8 @@ impl Table {
             let mut more = Vec::new();
             for &(place, wide) in &layout {
                 let mut cell = row[place].line.clone();
-                if place + 1 == self.columns.len() && cell.width() > wide && cell.spans.len() == 1 {
+                let is_sentence = self.columns[place].least >= SENTENCE && cell.spans.len() == 1;
+                if place + 1 == self.columns.len() && is_sentence && cell.width() > wide {
                     let style = cell.spans[0].style;
                     let indent = " ".repeat(line.width() + GAP);
                     let mut broken = wrapped("", "", &cell.to_string(), wide).into_iter();

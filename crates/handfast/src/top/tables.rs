@@ -206,17 +206,17 @@ fn backends(pair: &Pair<'_>, _: Look) -> Table {
             let checked = if check.starts_with("failed") { Shade::Bad } else { Shade::Plain };
         }
         column("backend", 16, 0) => words(&backend.name, Shade::Strong);
-        column("service", 6, 0) => plain(&service.name);
+        column("service", 14, 0) => plain(&service.name);
         column("state", 0, 0) => words(backend.state.name(), state);
         figures("open", 0) => counts(open, Shade::Plain);
         figures("new", 1) => rates(ever(|backend| backend.connected), Shade::Plain);
         figures("failing", 0) => rates(failing(service, backend), Shade::Bad);
         figures("failed", 5) => counts(backend.failed(), Shade::Plain);
-        column("last failure", 7, 2) => words(backend.last_failure.as_deref().unwrap_or_default(), Shade::Faint);
+        column("last failure", 12, 2) => words(backend.last_failure.as_deref().unwrap_or_default(), Shade::Faint);
         figures("connect p50", 6) => times(backend.connect.quantile_seconds(0.5));
         figures("p99", 8) => times(backend.connect.quantile_seconds(0.99));
         figures("answer p50", 4) => times(backend.answer.quantile_seconds(0.5));
-        column("check", 10, 3) => words(check, checked);
+        column("check", 16, 3) => words(check, checked);
     }
 }
 

@@ -205,7 +205,7 @@ fn once_is_everything_without_an_escape() {
     let color = Look { color: true, terminal: true, ..PLAIN };
     let colored: String =
         whole(&model(), 160, color).iter().map(|line| line.clone().fit_for(color).bytes()).collect();
-    assert!(colored.contains("\u{1b}[1;31m") && colored.contains("\u{1b}[33m█"), "{colored}");
+    assert!(colored.contains("\u{1b}[38;5;1m\u{1b}[1m") && colored.contains("\u{1b}[38;5;3m█"), "{colored}");
     let ascii = Look { unicode: false, ..PLAIN };
     assert!(lines.iter().all(|line| line.clone().fit_for(ascii).bytes().is_ascii()));
 }
@@ -219,8 +219,10 @@ fn keys_choose_sort_filter_and_pause() {
         rows.iter().map(|row| row.split(' ').next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
     press(&mut model, "2");
-    assert_eq!(places(&model), ["10.0.0.7:80", "10.0.0.8:80"]);
-    press(&mut model, ">r");
+    assert_eq!(places(&model), ["10.0.0.8:80", "10.0.0.7:80"], "what fails comes first");
+    press(&mut model, ">");
+    assert_eq!(places(&model), ["10.0.0.7:80", "10.0.0.8:80"], "by name");
+    press(&mut model, "r");
     assert_eq!(places(&model), ["10.0.0.8:80", "10.0.0.7:80"], "by name, the other way round");
     press(&mut model, "r>>>>>");
     assert!(text(&model, 120, 24).contains("failing▼"), "{}", text(&model, 120, 24));
