@@ -72,10 +72,10 @@ fn live_in_a_terminal_over_a_restart() {
     let client = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());
     terminal.shows(&format!("process {first} "));
     terminal.shows("1 open");
-    terminal.shows("\u{1b}[7m1 Services");
+    terminal.shows("[1 Services]");
     client.finish();
     terminal.tool.send(b"2");
-    terminal.shows("\u{1b}[7m2 Backends");
+    terminal.shows("[2 Backends]");
     terminal.shows(&backend.address.to_string());
     proxy.stop();
     terminal.shows("no answer for");
@@ -106,9 +106,15 @@ impl Terminal {
         Self { tool, file }
     }
 
-    /// Waits for a text on the screen.
+    /// Waits for a text on the screen; one in brackets is chosen.
     fn shows(&self, text: &str) {
-        let shown = || screen_of(&self.file).screen().contents_formatted();
+        let shown = || {
+            let terminal = screen_of(&self.file);
+            let screen = terminal.screen();
+            let cells = (0..40).flat_map(|row| (0..140).filter_map(move |column| screen.cell(row, column)));
+            let chosen: String = cells.filter(|cell| cell.inverse()).map(|cell| cell.contents()).collect();
+            format!("{}\n[{chosen}]", screen.contents())
+        };
         deadline::wait_until_seeing(text, || shown().contains(text).then_some(()), shown);
     }
 
