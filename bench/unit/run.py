@@ -16,7 +16,7 @@ PROGRAMS = ("systemctl", "dbus-daemon", "openssl", "curl", "ip", "unshare", "nse
 SECOND_SERVICE = """[[service]]
 name = "more"
 listen = "127.0.0.1:444"
-backend = "127.0.0.1:9901"
+backend = "127.0.0.1:7643"
 certificate = { certificate = "certificate.pem", key = "key.pem" }
 """
 WRONG = "nonsense = 1\n"

@@ -11,7 +11,7 @@ from web import tools
 
 PACKAGING = tools.ROOT / "packaging"
 NEW_CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.S)
-ADMIN = "127.0.0.1:9901"
+ADMIN = "127.0.0.1:7643"
 REQUEST = f"GET /live HTTP/1.1\r\nHost: {ADMIN}\r\nConnection: close\r\n\r\n".encode()
 
 

@@ -53,7 +53,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l listen -d 'A
 complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l backend -d 'Backend: 127.0.0.1:8080, app.example.org:8080, unix:/run/app.sock (may be repeated)' -r
 complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l certificate -d 'Certificate chain in PEM, with or without its key, or a folder of them (may be repeated)' -r
 complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l key -d 'Key in PEM, when it is not in the certificate\'s file' -r
-complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l admin -d 'Address of metrics and status: 127.0.0.1:9901 by default, unix:/run/x.sock, off' -r
+complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l admin -d 'Address of metrics and status: 127.0.0.1:7643 by default, unix:/run/x.sock, off' -r
 complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l access-log -d 'Destination of the access log: stdout, off, or a file' -r
 complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l stunnel -d 'A stunnel configuration, which is converted at each start and reload; see `handfast import`' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l hitch -d 'A hitch configuration, which is converted at each start and reload; see `handfast import`' -r -F
@@ -65,7 +65,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand check" -l listen -d 'A
 complete -c handfast -n "__fish_handfast_using_subcommand check" -l backend -d 'Backend: 127.0.0.1:8080, app.example.org:8080, unix:/run/app.sock (may be repeated)' -r
 complete -c handfast -n "__fish_handfast_using_subcommand check" -l certificate -d 'Certificate chain in PEM, with or without its key, or a folder of them (may be repeated)' -r
 complete -c handfast -n "__fish_handfast_using_subcommand check" -l key -d 'Key in PEM, when it is not in the certificate\'s file' -r
-complete -c handfast -n "__fish_handfast_using_subcommand check" -l admin -d 'Address of metrics and status: 127.0.0.1:9901 by default, unix:/run/x.sock, off' -r
+complete -c handfast -n "__fish_handfast_using_subcommand check" -l admin -d 'Address of metrics and status: 127.0.0.1:7643 by default, unix:/run/x.sock, off' -r
 complete -c handfast -n "__fish_handfast_using_subcommand check" -l access-log -d 'Destination of the access log: stdout, off, or a file' -r
 complete -c handfast -n "__fish_handfast_using_subcommand check" -l explain -d 'Explain in sentences what it listens on, which certificate serves which names, and where connections go; with HOST, how it serves a client that requests this name (SNI): by which rule, with which certificate, to which backends; with a URL, such as https://www.example.org/path, also which route its request takes, and which fields backends receive' -r
 complete -c handfast -n "__fish_handfast_using_subcommand check" -l ready -d 'Check instead whether the proxy that runs with this configuration is ready for clients: request /ready at its admin address. Exit code 0 if it is ready, 1 if it is not or does not answer'

@@ -123,7 +123,7 @@ fn the_json_has_a_schema_and_the_numbers() {
     for answer in [direct, negotiated] {
         assert!(answer.contains("content-type: application/json"), "{answer}");
         let json: Value = serde_json::from_str(body_of(&answer)).expect("JSON");
-        assert_eq!(json["schema"], 2);
+        assert_eq!(json["schema"], crate::SCHEMA);
         assert_eq!(json["ready"], true);
         assert_eq!(json["overview"]["services"][0]["name"], "web");
         assert_eq!(json["services"][1]["accepted"], 3_100);
@@ -303,11 +303,11 @@ fn a_client_that_drips_its_head_is_cut_and_blocks_nobody() {
 #[test]
 fn a_name_that_is_allowed_is_answered() {
     let running = Running::start();
-    for name in ["metrics.example.org", "Metrics.Example.ORG:9901", "metrics.example.org."] {
+    for name in ["metrics.example.org", "Metrics.Example.ORG:7643", "metrics.example.org."] {
         let answer = running.ask(&format!("GET /live HTTP/1.1\r\nHost: {name}\r\n\r\n"));
         assert_eq!(status_of(&answer), 200, "{name}: {answer}");
     }
-    let answer = running.ask("GET /metrics HTTP/1.1\r\nHost: prometheus.example.org:9901\r\n\r\n");
+    let answer = running.ask("GET /metrics HTTP/1.1\r\nHost: prometheus.example.org:7643\r\n\r\n");
     assert_eq!(status_of(&answer), 403);
     let cure = "[admin]\n  hosts = [\"prometheus.example.org\"]\n";
     assert!(body_of(&answer).contains(cure), "it says what to set: {answer}");

@@ -161,8 +161,8 @@ section! {
 
     /// Where it listens. It has no authentication, so any other address than a loopback one or a unix socket is warned about.
     ADMIN_LISTEN: AdminAddress = "listen", AdminAddress,
-        default "\"127.0.0.1:9901\"",
-        why "only this machine can reach it there, and the port is rarely in use",
+        default "\"127.0.0.1:7643\"",
+        why "only this machine can reach it there, and no common daemon uses the port (9901 is that of Envoy)",
         example "\"unix:/run/handfast/admin.sock\"", elsewhere "bind address port socket";
 
     /// Names under which it may be asked over TCP: the `Host` of a request, without the port. Requests by IP address or as

@@ -28,7 +28,7 @@ use crate::trouble::{Trouble, broken, lab};
 /// Lines that may wait to be looked at.
 const LINES: usize = 65_536;
 /// The address of its admin page, in its separate network.
-const ADMIN: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9901);
+const ADMIN: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7643);
 
 /// How long a reload may take in a program that does not report its end.
 const RELOADS_WITHIN: Duration = Duration::from_millis(400);

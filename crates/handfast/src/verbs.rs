@@ -12,7 +12,7 @@ use handfast_report::Style;
 use handfast_tls::weak::{self, PackError, Packed};
 use tracing::Level;
 
-use crate::status::Status;
+use crate::status::AdminAddress;
 use crate::talk::{self, print};
 use crate::words::reference::{CONFIGURATION, ReferenceWords, page};
 use crate::words::weak_keys::WeakKeysWords;
@@ -94,7 +94,7 @@ fn ready(source: &ConfigSource) -> ExitCode {
             return exit(Outcome::WrongUse);
         }
     };
-    let status = Status::of(&address);
+    let status = AdminAddress::of(&address);
     match status.ready() {
         Ok(()) => print("ready\n", true),
         Err(why) => {
@@ -180,8 +180,8 @@ fn say_what_to_try(ca_file: &std::path::Path) {
          Handfast serves embedded defaults: a throwaway certificate and a built-in backend. Try in another terminal:\n\
          \n  curl --cacert {ca} https://localhost:8443/\
          \n  openssl s_client -CAfile {ca} -connect localhost:8443 -servername localhost\
-         \n  curl http://127.0.0.1:9901/metrics\
-         \n\nand http://127.0.0.1:9901/ in a browser. Ctrl-C drains and stops it.\n"
+         \n  curl http://127.0.0.1:7643/metrics\
+         \n\nand http://127.0.0.1:7643/ in a browser. Ctrl-C drains and stops it.\n"
     ));
 }
 

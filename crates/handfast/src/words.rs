@@ -237,7 +237,7 @@ pub(crate) struct From {
     /// Key in PEM, when it is not in the certificate's file
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<String>,
-    /// Address of metrics and status: 127.0.0.1:9901 by default, unix:/run/x.sock, off
+    /// Address of metrics and status: 127.0.0.1:7643 by default, unix:/run/x.sock, off
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) admin: Option<String>,
     /// Destination of the access log: stdout, off, or a file

@@ -38,7 +38,7 @@ fn the_smallest_file_has_the_defaults() {
     assert_eq!(config.process.drain, seconds(30));
     assert_eq!(config.process.threads, None);
     assert_eq!(config.access_log, AccessLog::Stdout);
-    assert_eq!(config.admin, Some(Address::Ip("127.0.0.1:9901".parse().unwrap())));
+    assert_eq!(config.admin, Some(Address::Ip("127.0.0.1:7643".parse().unwrap())));
     let [service] = config.services.as_slice() else { panic!("{config:?}") };
     assert_eq!(service.limits.handshake, seconds(10));
     assert_eq!(service.limits.hello_bytes, 65_536);

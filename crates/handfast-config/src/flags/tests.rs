@@ -86,5 +86,5 @@ fn the_embedded_configuration_stays_on_this_machine() {
         [CertificateEntry::Throwaway { ca_file: "/tmp/ca.pem".into() }]
     );
     assert_eq!(config.access_log, AccessLog::Stdout);
-    assert_eq!(config.admin.map(|address| address.to_string()).as_deref(), Some("127.0.0.1:9901"));
+    assert_eq!(config.admin.map(|address| address.to_string()).as_deref(), Some("127.0.0.1:7643"));
 }

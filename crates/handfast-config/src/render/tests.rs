@@ -96,7 +96,7 @@ error: this header of a section is not right
 #[test]
 fn an_error_and_a_warning_with_a_second_place_far_away() {
     let text = r#"[admin]
-listen = "0.0.0.0:9901"
+listen = "0.0.0.0:7643"
 
 [[service]]
 name = "web"
@@ -113,7 +113,7 @@ certificate = "web.pem"
     let expected = r#"warning: the admin listener has no authentication, and others than this machine can reach it
  --> handfast.toml:2:10
   |
-2 | listen = "0.0.0.0:9901"
+2 | listen = "0.0.0.0:7643"
   |          ^^^^^^^^^^^^^^
   |
   = hint: use a loopback address or a unix socket, and a tunnel to get there

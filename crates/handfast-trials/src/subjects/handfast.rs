@@ -44,7 +44,7 @@ fn configuration(scene: &Scene<'_>) -> String {
     let (process, limits, log) = (setup.process, setup.limits, fill(setup.log));
     format!(
         "[process]\nthreads = 2\nwatch-interval = \"1h\"\n{process}\n[access-log]\nto = \"{log}\"\n\
-         [admin]\nlisten = \"127.0.0.1:9901\"\n{globals}\n\
+         [admin]\nlisten = \"127.0.0.1:7643\"\n{globals}\n\
          [[service]]\nname = \"case\"\nlisten = \"{SERVICE}\"\nbackend = {backend}\n{lines}{service}\n{more}{tables}{asks}\n\
          [service.limits]\n{limits}\n\
          [[service]]\nname = \"bystander\"\nlisten = \"{BYSTANDER}\"\nbackend = \"{ECHO}\"\n{lines}\n{more}\n"

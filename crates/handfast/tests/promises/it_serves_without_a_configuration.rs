@@ -32,12 +32,12 @@ fn on_embedded_defaults() {
         skipped!("this user has no permission to make a separate network (user and network namespaces)");
     }
     let folder = Folder::new();
-    let reload = format!("{} reload 127.0.0.1:9901; ", proxy::PROGRAM);
+    let reload = format!("{} reload 127.0.0.1:7643; ", proxy::PROGRAM);
     let then = "curl -sS --noproxy '*' --cacert handfast-throwaway-ca.pem https://localhost:8443/; \
         curl -sS --noproxy '*' --cacert handfast-throwaway-ca.pem --resolve 'localhost:8443:[::1]' https://localhost:8443/; \
         (echo echoed; sleep 0.5) | openssl s_client -quiet -no_ign_eof -verify_return_error \
         -CAfile handfast-throwaway-ca.pem -connect localhost:8443 -servername localhost; \
-        curl -sS --noproxy '*' http://127.0.0.1:9901/metrics | tail -n 1";
+        curl -sS --noproxy '*' http://127.0.0.1:7643/metrics | tail -n 1";
     let ran = alone(&folder, "", &(reload + then));
     assert!(ran.output.contains("generation 2"), "it can be reloaded: {ran:?}");
     assert!(ran.output.contains("echoed"), "{ran:?}");

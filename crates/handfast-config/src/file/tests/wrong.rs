@@ -136,8 +136,8 @@ const ONE_WRONG: &[(&str, &str)] = &[
     ),
     ("[access-log]\nto = \"logs/\"", "error 7 \"logs/\" `logs/` is a folder; a file is needed | -"),
     (
-        "[admin]\nlisten = 9901",
-        "error 7 9901 expected a text, such as `\"*:8443\"`, found a whole number | write `\"*:9901\"`",
+        "[admin]\nlisten = 7643",
+        "error 7 7643 expected a text, such as `\"*:8443\"`, found a whole number | write `\"*:7643\"`",
     ),
     // Certificates and keys.
     ("key = \"certificates\"", "error 6 \"certificates\" `certificates` is a folder; a file is needed | -"),
@@ -291,8 +291,8 @@ const ONE_WRONG: &[(&str, &str)] = &[
         "error 3 \"127.0.0.1:8443\" this address is listened on twice | -",
     ),
     (
-        "[admin]\nlisten = \"10.0.0.1:9901\"",
-        "warning 7 \"10.0.0.1:9901\" the admin listener has no authentication, and others than this machine can reach it | use a loopback address or a unix socket, and a tunnel to get there",
+        "[admin]\nlisten = \"10.0.0.1:7643\"",
+        "warning 7 \"10.0.0.1:7643\" the admin listener has no authentication, and others than this machine can reach it | use a loopback address or a unix socket, and a tunnel to get there",
     ),
     (
         "[admin]\nlisten = \"127.0.0.1\"",
