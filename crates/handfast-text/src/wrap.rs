@@ -25,9 +25,50 @@ pub fn wrapped(first: &str, rest: &str, sentence: &str, width: usize) -> Vec<Str
     lines
 }
 
+/// Lines of the smallest usual terminal, less one for the prompt behind it.
+pub const SCREEN: usize = 23;
+/// Its columns.
+pub const SCREEN_COLUMNS: usize = 80;
+
+/// Sentences, each with its beginning, in at most `room` lines together, but of each one line at least. What is cut ends with "…".
+pub fn in_lines(items: &[(String, String)], rest: &str, width: usize, room: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for (place, (first, sentence)) in items.iter().enumerate() {
+        let most = (room.saturating_sub(lines.len()) / (items.len() - place)).max(1);
+        let mut own = wrapped(first, rest, sentence, width);
+        if own.len() > most {
+            own.truncate(most);
+            let last = &mut own[most - 1];
+            while last.chars().count() + 2 > width
+                && let Some((kept, _)) = last.rsplit_once(' ')
+            {
+                *last = kept.to_owned();
+            }
+            last.push_str(" …");
+        }
+        lines.append(&mut own);
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_sentences_share_their_lines() {
+        let items = |texts: &[&str]| {
+            texts.iter().map(|text| ("- ".to_owned(), (*text).to_owned())).collect::<Vec<_>>()
+        };
+        let all = items(&["one two three", "four", "five six seven"]);
+        assert_eq!(
+            in_lines(&all, "  ", 8, 9),
+            ["- one", "  two", "  three", "- four", "- five", "  six", "  seven"]
+        );
+        assert_eq!(in_lines(&all, "  ", 8, 5), ["- one …", "- four", "- five", "  six", "  seven"]);
+        assert_eq!(in_lines(&all, "  ", 8, 0), ["- one …", "- four", "- five …"]);
+        assert_eq!(in_lines(&items(&["one two three"]), "  ", 9, 1), ["- one …"], "within the width");
+    }
 
     #[test]
     fn lines_are_as_long_as_allowed_and_begin_as_asked() {

@@ -141,6 +141,7 @@ const TABLE: [Arrows; 20] = [
             "h2",
             "hickory-resolver",
             "http",
+            "httparse",
             "rustix",
             "serde",
             "serde_json",
