@@ -233,7 +233,7 @@ mod tests {
         assert!(text.contains(" 3  warning: finding 1") && !text.contains("finding 2"), "{text}");
         assert!(text.contains("\nand 18 findings, ") && text.contains("(-v)"), "{text}");
         let whole = to_text(&all, Style { color: false, width: 80 });
-        assert!((0..20).all(|number| whole.contains(&format!("finding {number}: "))), "{whole}");
+        assert!((0..20).all(|number| whole.contains(&format!("finding {number}:"))), "{whole}");
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! beyond its deadline. A hello is computed before dialling, and the last flight of a handshake waits for what is sent next, as in browsers.
 
 mod line;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 

@@ -405,3 +405,47 @@ pub(crate) fn with_deadline(stream: &TcpStream) -> io::Result<()> {
 pub(crate) fn pattern(from: usize) -> impl Iterator<Item = u8> {
     (from..).map(|place| (place % 251) as u8)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use handfast_leg::blocking::Seen;
+
+    use super::*;
+    use crate::certificates::Certificates;
+
+    #[test]
+    fn the_last_flight_is_sent_with_the_first_bytes_and_nothing_before_it() {
+        let certificates = Certificates::make().expect("certificates");
+        let (client, server) = (certificates.client(None).unwrap(), certificates.server().unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let echo = move || {
+            let mut peer = Peer::accept(listener.accept().unwrap().0, &server).unwrap();
+            while peer.echo_some().unwrap() {}
+            peer.finish();
+            peer.hear(DEADLINE).socket
+        };
+        let backend = std::thread::Builder::new().name("backend".into()).spawn(echo).unwrap();
+        let hello = Hello::new(&client, false, &[]).unwrap();
+        let mut line = Line::connect(address, soon()).unwrap();
+        line.send(hello.bytes.filled(), soon()).unwrap();
+        let mut talk = Connection::new(line, Some(hello.session));
+        talk.shake(soon()).unwrap();
+        let sent = |line: &Line| line.seen.iter().filter(|seen| matches!(seen, Seen::Said { .. })).count();
+        assert_eq!(sent(&talk.line), 1, "the hello, and ChangeCipherSpec waits");
+        let long = vec![b'x'; 100_000];
+        talk.send(&long, soon()).unwrap();
+        assert_eq!(sent(&talk.line), 2, "the flight goes with what is sent first");
+        while talk.plaintext.len() < long.len() {
+            talk.must_receive(CHUNK, soon()).unwrap();
+        }
+        assert!(talk.plaintext.filled() == long && talk.own_ms > 0.0);
+        talk.close(soon()).unwrap();
+        while talk.receive(CHUNK, soon()).unwrap() != Got::End {}
+        assert!(talk.is_closed, "the echo ends with close_notify");
+        drop(talk);
+        assert_eq!(backend.join().unwrap(), End::Fin);
+    }
+}

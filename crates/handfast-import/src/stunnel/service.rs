@@ -5,7 +5,7 @@ use super::{limits, protocol, tls, trust};
 use crate::address::Address;
 use crate::draft::Draft;
 use crate::note::{Fate, Notes};
-use crate::toml::Value;
+use crate::toml::table;
 
 /// The meaning of a wildcard.
 const WILDCARD: &str =
@@ -78,9 +78,9 @@ impl Translation<'_> {
             draft.of("").append(
                 "backend",
                 if count == 1 || is_even {
-                    Value::Text(address)
+                    address.into()
                 } else {
-                    Value::Table(vec![("address", address.into()), ("backup", true.into())])
+                    table([("address", address.into()), ("backup", true.into())])
                 },
             );
         }
@@ -145,8 +145,8 @@ impl Translation<'_> {
         draft.of("").append(
             "certificate",
             match key {
-                None => Value::Text(cert),
-                Some(key) => Value::Table(vec![("certificate", cert.into()), ("key", key.into())]),
+                None => cert.into(),
+                Some(key) => table([("certificate", cert.into()), ("key", key.into())]),
             },
         );
     }

@@ -2,6 +2,7 @@
 //!
 //! In: a report, columns, whether colours. Out: at most 24 lines of 80 columns; the whole report has the rest.
 
+use handfast_report::both_ends;
 use handfast_text::units;
 use handfast_text::wrap::{SCREEN, SCREEN_COLUMNS, in_lines};
 
@@ -33,22 +34,45 @@ pub fn to_summary(report: &Report, style: Style) -> String {
     let part = |part: &rows::Part| format!("{} {}", part.what, units::share(part.share));
     let parts: Vec<_> = rows::parts(report).iter().map(part).collect();
     page.wrapped(&parts.join("; "), &format!("Handshake {}: ", ms(report.full.handshake_ms.p50)), 2);
+    requested(report, &mut page);
     findings(report, &mut page);
     page.text
+}
+
+/// A sentence about each further measurement that was requested.
+fn requested(report: &Report, page: &mut Page) {
+    if let Some(both) = &report.both_ends {
+        let parts: Vec<_> = both_ends::rows(both)
+            .into_iter()
+            .map(|[name, _, share, _]| format!("{name} {}", share.trim()))
+            .collect();
+        let text = format!("{} {}", both_ends::sentences(both).0, parts.join(", "));
+        page.wrapped(&text, "Both ends: ", 2);
+    }
+    if let Some(kept) = report.http.as_ref().and_then(|http| http.kept) {
+        let idle = kept.idle_ms.map_or(format!("more than {}", ms(kept.bound_ms)), ms);
+        let more = if kept.requests_ended { "" } else { " or more" };
+        let requests = units::counted(kept.requests.into(), "request");
+        page.wrapped(&format!("{idle} when idle, for {requests}{more}"), "A connection is kept: ", 2);
+    }
+    let ways = report.page.iter().flat_map(|page| &page.ways);
+    if let Some(best) = ways.min_by(|one, other| one.ms.total_cmp(&other.ms)) {
+        page.wrapped(&format!("{} at best ({})", ms(best.ms), best.way), "The page, computed: ", 2);
+    }
 }
 
 /// What is wrong, then what saves most.
 fn findings(report: &Report, page: &mut Page) {
     let mut all = found(report);
-    let title = if all.is_empty() {
-        "Nothing to change that would save time"
-    } else {
-        "What to change (more: handfast explain TOPIC)"
-    };
-    page.title(title);
-    let more = all.len().saturating_sub(MOST);
-    all.truncate(MOST);
-    let room = SCREEN.saturating_sub(page.text.lines().count() + usize::from(more > 0));
+    page.title(match all.is_empty() {
+        true => "Nothing to change that would save time",
+        false => "What to change (more: handfast explain TOPIC)",
+    });
+    // A line is for the number of those that are left out.
+    let room = SCREEN.saturating_sub(page.text.lines().count() + 1);
+    let shown = MOST.min(room.max(1)).min(all.len());
+    let more = all.len() - shown;
+    all.truncate(shown);
     in_lines(&all, "    ", page.columns, room).iter().for_each(|line| page.line(line));
     if more > 0 {
         page.line(&format!("  - and {more} more (-v)"));
@@ -99,7 +123,7 @@ mod tests {
             assert!(text.lines().all(|line| line.chars().count() <= SCREEN_COLUMNS), "{text}");
             // A failure and a missed bound come first.
             assert!(
-                text.contains("−1.00 ms rsa: a sentence") && text.contains("and 7 more (-v)") || length > 9,
+                text.contains("−1.00 ms rsa: a sentence") && text.contains("and 10 more (-v)") || length > 9,
                 "{text}"
             );
             let whole = to_text(&report, TERMINAL);
@@ -113,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_comes_before_what_saves_time() {
-        let mut report = sample();
+        let mut report = Report { page: None, both_ends: None, ..sample() };
         report.failures.clear();
         report.certificates.trusted = Some(false);
         report.certificates.why_not = Some("unknown issuer".into());
@@ -121,12 +145,16 @@ mod tests {
         let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?} in\n{text}"));
         assert!(place("NOT trusted") < place("appconnect=60ms"), "{text}");
         assert!(place("appconnect=60ms: missed") < place("unknown issuer"), "{text}");
-        assert!(place("unknown issuer") < place("initial-window: ") && text.contains(" more (-v)"), "{text}");
+        assert!(
+            place("unknown issuer") < place("−250 ms addresses: ") && text.contains(" more (-v)"),
+            "{text}"
+        );
     }
 
     #[test]
     fn a_limit_that_held_needs_no_line_and_nothing_to_change_is_a_sentence() {
-        let mut report = Report { ..Report::default() };
+        let mut report = sample();
+        (report.failures, report.advice, report.notes) = (Vec::new(), Vec::new(), Vec::new());
         report.limits = vec![LimitReport { bound: "connect=1s".into(), found_ms: Some(1.0), held: true }];
         let text = to_summary(&report, TERMINAL);
         assert!(text.contains("Nothing to change") && !text.contains("connect=1s"), "{text}");
