@@ -461,7 +461,7 @@ impl Import<'_> {
         }
         match (everybody, allow.is_empty()) {
             (true, _) => {}
-            (false, false) => self.draft.put(section, "allow", allow),
+            (false, false) => self.draft.put(section, "allow", list(allow)),
             (false, true) => {
                 self.note("allow-all", Refused, "expected --allow-…, --allow-all or --disable-authentication")
             }
@@ -511,10 +511,10 @@ impl Import<'_> {
             Some(_) => self.note("max-tls-version", Refused, "expected TLS1.2 or TLS1.3"),
         }
         let Some(value) = self.get("max-concurrent-conns") else { return };
-        match value.parse::<u64>() {
+        match value.parse::<i64>() {
             Ok(0) => {}
-            Ok(count) => self.draft.put("", "max-connections", count),
-            Err(_) => self.note("max-concurrent-conns", Refused, "expected a number"),
+            Ok(count @ 1..) => self.draft.put("", "max-connections", count),
+            _ => self.note("max-concurrent-conns", Refused, "expected a number"),
         }
     }
 

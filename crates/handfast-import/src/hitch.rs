@@ -19,7 +19,7 @@ use crate::imported::{ImportError, Imported, in_folder};
 use crate::note::{Fate, Notes, Place};
 use crate::openssl;
 use crate::row::Row;
-use crate::toml::{Value as Toml, table};
+use crate::toml::{Value as Toml, list, table};
 
 /// hitch's defaults.
 const LISTEN: &str = "*:8443";
@@ -136,7 +136,7 @@ impl Hitch<'_> {
         if let Some(setting) = last(settings, "alpn-protos") {
             let names: Vec<_> =
                 setting.text().split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-            draft.put("", "alpn", names);
+            draft.put("", "alpn", list(names));
         }
         draft
     }
@@ -178,7 +178,7 @@ impl Hitch<'_> {
                 ["TLSv1.3", "TLSv1.2"].into_iter().filter(has).map(|name| &name[4..]).collect();
             match versions.as_slice() {
                 [] => self.note(setting, Fate::Refused, "TLS 1.2 is the oldest supported version (RFC 8996)"),
-                [only] => draft.put("", "versions", vec![*only]),
+                [only] => draft.put("", "versions", list([*only])),
                 _ => {}
             }
             if words.len() > versions.len() {
@@ -227,17 +227,17 @@ impl Hitch<'_> {
         if newer.is_some() || older.is_some() {
             let mut names = newer.unwrap_or_else(openssl::every_13);
             names.extend(older.unwrap_or_else(openssl::every_12));
-            draft.put("", "suites", names);
+            draft.put("", "suites", list(names));
         }
         let Some(setting) = last(settings, "ecdh-curve").filter(|setting| setting.text() != "auto") else {
             return;
         };
-        let list = openssl::groups(setting.text());
-        if !list.unknown.is_empty() {
-            self.note(setting, Fate::Approximated, format!("left away: {}", list.unknown.join(", ")));
+        let known = openssl::groups(setting.text());
+        if !known.unknown.is_empty() {
+            self.note(setting, Fate::Approximated, format!("left away: {}", known.unknown.join(", ")));
         }
-        if !list.names.is_empty() {
-            draft.put("", "groups", list.names);
+        if !known.names.is_empty() {
+            draft.put("", "groups", list(known.names));
         }
     }
 

@@ -30,7 +30,7 @@ impl Section {
 
     /// Takes a list out.
     pub(crate) fn take_list(&mut self, key: &str) -> Array {
-        self.0.remove(key).and_then(|item| item.into_array().ok()).unwrap_or_default()
+        self.0.remove(key).and_then(|item| item.as_array().cloned()).unwrap_or_default()
     }
 
     /// Adds to a list.

@@ -5,7 +5,7 @@ use super::{limits, protocol, tls, trust};
 use crate::address::Address;
 use crate::draft::Draft;
 use crate::note::{Fate, Notes};
-use crate::toml::table;
+use crate::toml::{list, table};
 
 /// The meaning of a wildcard.
 const WILDCARD: &str =
@@ -48,7 +48,7 @@ impl Translation<'_> {
             }
             names.push(name);
         }
-        draft.put("", "names", names);
+        draft.put("", "names", list(names));
         draft.comments.push(format!("[{}]", self.service.name));
     }
 
@@ -96,7 +96,7 @@ impl Translation<'_> {
             let host = setting.value.rsplit_once(':').map_or(setting.value.as_str(), |(host, _)| host);
             match [setting.value.as_str(), host].iter().find_map(|text| text.parse::<std::net::IpAddr>().ok())
             {
-                Some(address) => draft.put("", "source", vec![address.to_string()]),
+                Some(address) => draft.put("", "source", list([address.to_string()])),
                 None => refuse(notes, setting, "expected an address of this machine, not a name"),
             }
         }
