@@ -8,6 +8,7 @@ mod line;
 mod tests;
 
 use std::fmt;
+use std::time::Duration;
 
 use handfast_net::clock::Moment;
 use handfast_net::fault::Fault;
@@ -23,7 +24,7 @@ pub const FIRST: usize = 5;
 /// Bytes of the next reads of a handshake: about a segment.
 pub const THEN: usize = 1400;
 /// How long an alert may take to be sent.
-const ALERT_SECONDS: u64 = 1;
+const ALERT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A step of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,7 +204,7 @@ impl<T: Session> Connection<T> {
         let Some(failure) = received.failure else { return Ok(()) };
         self.has_failed = true;
         // The alert; if it cannot be sent, nothing changes.
-        let _ = self.flush(Moment::now() + std::time::Duration::from_secs(ALERT_SECONDS));
+        let _ = self.flush(Moment::now() + ALERT_TIMEOUT);
         self.fail(Problem::Session(failure))
     }
 

@@ -247,7 +247,7 @@ const TABLE: [Arrows; 20] = [
             "handfast-tls",
             "handfast-wire",
         ],
-        theirs: &["httparse", "rustix", "serde", "serde_json"],
+        theirs: &["httparse", "serde", "serde_json"],
         in_tests: &["proptest"],
         never: "probe is a product: it names no other product, has TLS only through handfast-tls, and one connection at a time",
     },
