@@ -1,6 +1,6 @@
 //! OpenSSL's names of suites and groups, as IANA's.
 
-use crate::toml::Section;
+use crate::toml::{Section, list};
 
 /// Suites of TLS 1.2 that Handfast has.
 const SUITES: [(&str, &str); 6] = [
@@ -34,7 +34,7 @@ pub(crate) struct Known {
     pub(crate) unknown: Vec<String>,
 }
 
-fn list(text: &str, find: impl Fn(&str) -> Option<&'static str>) -> Known {
+fn taken_apart(text: &str, find: impl Fn(&str) -> Option<&'static str>) -> Known {
     let mut known = Known { names: Vec::new(), unknown: Vec::new() };
     for word in text.split([':', ',', ' ']).filter(|word| !word.is_empty()) {
         match find(word) {
@@ -48,12 +48,12 @@ fn list(text: &str, find: impl Fn(&str) -> Option<&'static str>) -> Known {
 
 /// A list for TLS 1.2 and older. Words such as `HIGH` or `!aNULL` are unknown: their meaning depends on the version of OpenSSL.
 pub(crate) fn suites(text: &str) -> Known {
-    list(text, |word| SUITES.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours))
+    taken_apart(text, |word| SUITES.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours))
 }
 
 /// A list for TLS 1.3.
 pub(crate) fn suites_13(text: &str) -> Known {
-    list(text, |word| SUITES_13.into_iter().find(|name| *name == word))
+    taken_apart(text, |word| SUITES_13.into_iter().find(|name| *name == word))
 }
 
 /// Writes the lists of TLS 1.3 and 1.2 into a section whose `versions` are written already. A version without a list has all of its
@@ -63,8 +63,8 @@ pub(crate) fn write_suites(
     older: Option<Vec<&'static str>>,
     section: &mut Section,
 ) {
-    let has =
-        |version: &str| section.get("versions").is_none_or(|versions| *versions == vec![version].into());
+    let versions = section.text("versions");
+    let has = |version: &str| versions.as_ref().is_none_or(|text| text.contains(version));
     let (newer, older) = (newer.filter(|_| has("1.3")), older.filter(|_| has("1.2")));
     if newer.is_none() && older.is_none() {
         return;
@@ -76,7 +76,7 @@ pub(crate) fn write_suites(
     if has("1.2") {
         names.extend(older.unwrap_or_else(|| SUITES.iter().map(|(_, name)| *name).collect()));
     }
-    section.put("suites", names);
+    section.put("suites", list(names));
 }
 
 /// A list of groups.
@@ -84,7 +84,7 @@ pub(crate) fn groups(text: &str) -> Known {
     let find = |word: &str| {
         GROUPS.iter().find(|(theirs, _)| theirs.eq_ignore_ascii_case(word)).map(|(_, ours)| *ours)
     };
-    list(text, |word| find(word).filter(|name| OFFERED.contains(name)))
+    taken_apart(text, |word| find(word).filter(|name| OFFERED.contains(name)))
 }
 
 #[cfg(test)]
@@ -96,10 +96,10 @@ mod tests {
         let written = |versions: &[&str], newer: Option<&'static str>, older: Option<&'static str>| {
             let mut section = Section::default();
             if !versions.is_empty() {
-                section.put("versions", versions.to_vec());
+                section.put("versions", list(versions.iter().copied()));
             }
             write_suites(newer.map(|name| vec![name]), older.map(|name| vec![name]), &mut section);
-            section.get("suites").map(ToString::to_string)
+            section.text("suites")
         };
         assert_eq!(written(&["1.2"], None, Some("old")).as_deref(), Some("[\"old\"]"));
         assert_eq!(written(&["1.2"], Some("new"), None), None);
