@@ -70,7 +70,7 @@ fn round(nanos: f64) -> String {
 
 /// A round rate or count without them: `50`, `2.5`, `4,000`.
 pub fn plain_rate(value: f64) -> String {
-    short(&handfast_text::units::rate(value)).trim_end_matches("/s").trim_end().to_owned()
+    short(handfast_text::units::rate(value).trim_end_matches("/s")).trim_end().to_owned()
 }
 
 fn short(text: &str) -> String {
@@ -122,6 +122,7 @@ mod tests {
             assert!((2..=12).contains(&axis.ticks().len()), "{low} {high}: {:?}", axis.ticks());
         }
         assert_eq!(Log::around(1_000, 1_000_000).ticks()[1].1, "10 µs");
+        assert_eq!([2.5, 4_000.0, 50.0].map(plain_rate), ["2.5", "4,000", "50"]);
     }
 
     #[test]

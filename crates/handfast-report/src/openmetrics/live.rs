@@ -102,10 +102,9 @@ fn parts(to: &mut Exposition, what: &'static str, sums: &[Part], last: &[Part]) 
     if sums.is_empty() {
         return;
     }
-    let outcomes: [(&str, fn(&Part) -> u64); 2] =
-        [("done", |part| part.done), ("failed", |part| part.failed)];
-    for (outcome, value) in outcomes {
-        let samples = sums.iter().map(|part| of(what, &part.name, value(part) as f64));
+    for outcome in ["done", "failed"] {
+        let count = |part: &Part| if outcome == "done" { part.done } else { part.failed };
+        let samples = sums.iter().map(|part| of(what, &part.name, count(part) as f64));
         let name = format!("live_{what}_{outcome}");
         to.family(MetricType::Counter, (&name, None), &format!("Of each {what}"), samples);
     }
