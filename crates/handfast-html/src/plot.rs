@@ -175,7 +175,7 @@ impl Plot<'_> {
     fn key(&self) -> Markup {
         html! { ul.key.narrow[self.size != Size::Small] { @for line in &self.lines {
             li {
-                svg class=(line.class) viewBox="0 0 30 10" aria-hidden="true" { path.l class=(line.class) d="M0 5H30" {} }
+                svg viewBox="0 0 30 10" aria-hidden="true" { path class={ "l " (line.class) } d="M0 5H30" {} }
                 (line.name)
             }
         } } }

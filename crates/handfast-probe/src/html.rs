@@ -113,7 +113,7 @@ fn timers(report: &Report) -> Markup {
         let resumed = html! { (row.resumed.map_or("–".into(), |spread| ms(spread.p50))) };
         table.row([html! { (row.name) }, p50, p95, resumed, trips, min, max]);
     }
-    card("Timers, as curl names them", "", &table.draw())
+    wide("Timers, as curl names them", &table.draw())
 }
 
 /// Where the handshake's time went, and what a resumed one takes.

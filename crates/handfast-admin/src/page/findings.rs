@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use handfast_html::card;
+use handfast_html::{card, details};
 use handfast_text::calendar::Utc;
 use maud::{Markup, html};
 
@@ -26,6 +26,9 @@ const CLIENTS: u64 = 5;
 /// Time left to an OCSP response from which it is worth reporting: CAs sign them for days, and those who fetch them do so
 /// when half of that is over.
 const STAPLE_SOON: Duration = Duration::from_secs(86_400);
+
+/// Findings that are open on the page; with many backends there may be hundreds.
+const MOST: usize = 12;
 
 mod requests;
 
@@ -52,8 +55,15 @@ pub(super) fn attention(status: &Status) -> Markup {
     if findings.is_empty() {
         return html! { section.card { p.good { "Nothing needs attention." } } };
     }
+    let list = |findings: &[(Urgency, String)]| {
+        html! {
+            ul { @for (urgency, sentence) in findings { li class=(urgency.class()) { (sentence) } } }
+        }
+    };
+    let (first, others) = findings.split_at(findings.len().min(MOST));
     let content = html! {
-        ul { @for (urgency, sentence) in findings { li class=(urgency.class()) { (sentence) } } }
+        (list(first))
+        @if !others.is_empty() { (details(&format!("{} more", others.len()), &list(others))) }
         @if let Some(problem) = &status.measured.reload.last_problem { pre { (problem) } }
     };
     card("Needs attention", "", &content)

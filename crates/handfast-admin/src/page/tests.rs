@@ -151,6 +151,15 @@ fn a_line_is_interrupted_where_nothing_is_known() {
 }
 
 #[test]
+fn many_findings_leave_room_for_the_rest_of_the_page() {
+    let mut status = status();
+    assert!(!page(&status, None).contains(" more</summary>"));
+    let certificate = status.measured.certificates[0].clone();
+    status.measured.certificates = vec![certificate; 100];
+    assert!(page(&status, None).contains("<details><summary>"), "most are folded");
+}
+
+#[test]
 fn refreshing_needs_to_be_asked_for() {
     assert!(!page(&status(), None).contains("http-equiv=\"refresh\""));
     assert!(page(&status(), Some(5)).contains("<meta http-equiv=\"refresh\" content=\"5\">"));
