@@ -42,6 +42,7 @@ pub struct Pairs {
     /// The part in their buffers, as the kernel counts it against `tcp_mem`.
     pub buffer_bytes_each: u64,
     /// The source of the figure: `slabinfo`, `cgroup`, `meminfo`.
+    #[schemars(extend("enum" = ["slabinfo", "cgroup", "meminfo", ""]))]
     pub by: &'static str,
     /// The arithmetic.
     pub arithmetic: String,

@@ -71,6 +71,7 @@ pub struct Term {
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Cost {
     /// The operation: `full`, `resumed`, `byte`.
+    #[schemars(extend("enum" = ["full", "resumed", "byte"]))]
     pub name: &'static str,
     /// Its parts.
     pub terms: Vec<Term>,
@@ -113,12 +114,15 @@ impl Costs {
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Need {
     /// The resource in kebab-case: stable, for programs.
+    #[schemars(extend("enum" = ["cores", "memory", "tcp-memory", "open-files", "nr-open", "file-max", "source-ports", "conntrack",
+        "accept-queue", "time-wait-buckets"]))]
     pub topic: &'static str,
     /// The needed amount.
     pub needed: f64,
     /// The available amount; `null`: unknown here.
     pub here: Option<f64>,
     /// The unit of both.
+    #[schemars(extend("enum" = ["cores", "bytes", "files", "ports", "entries", "connections"]))]
     pub unit: &'static str,
     /// The arithmetic of the need.
     pub arithmetic: String,

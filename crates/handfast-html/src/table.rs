@@ -39,22 +39,18 @@ pub fn text(text: impl AsRef<str>) -> Markup {
 }
 
 impl<'a> Table<'a> {
-    /// Without rows. The name is for screen readers; headings that begin with `#` are of columns of numbers.
-    pub fn new(name: &'a str, headings: &[&'a str]) -> Self {
-        let column = |(place, heading): (usize, &&'a str)| Column {
+    /// Without rows. The name is for screen readers. Headings have a bar between them; `#` begins that of a column of numbers.
+    pub fn new(name: &'a str, headings: &'a str) -> Self {
+        let column = |(place, heading): (usize, &'a str)| Column {
             heading: heading.trim_start_matches('#'),
             has_numbers: heading.starts_with('#'),
             place,
         };
-        Self { name, columns: headings.iter().enumerate().map(column).collect(), groups: Vec::new() }
+        Self { name, columns: headings.split('|').enumerate().map(column).collect(), groups: Vec::new() }
     }
 
     /// A table of texts.
-    pub fn of_text(
-        name: &'a str,
-        headings: &[&'a str],
-        rows: impl IntoIterator<Item = Vec<String>>,
-    ) -> Markup {
+    pub fn of_text(name: &'a str, headings: &'a str, rows: impl IntoIterator<Item = Vec<String>>) -> Markup {
         let mut table = Self::new(name, headings);
         rows.into_iter().for_each(|row| table.row(row.iter().map(text)));
         table.draw()
@@ -63,7 +59,7 @@ impl<'a> Table<'a> {
     /// A table with numbers in all columns but the first.
     pub fn of_numbers(
         name: &'a str,
-        headings: &[&'a str],
+        headings: &'a str,
         rows: impl IntoIterator<Item = Vec<String>>,
     ) -> Markup {
         let mut table = Self::new(name, headings);
@@ -140,6 +136,6 @@ fn cell(content: Option<&Markup>, column: &Column<'_>) -> Markup {
         @else if let Some(content) = content {
             td.number[column.has_numbers] data-label=(column.heading) { div { (content) } }
         }
-        @else { td {} }
+        @else { td.number[column.has_numbers] {} }
     }
 }

@@ -37,7 +37,7 @@ fn backticks_are_code() {
 #[test]
 fn a_column_with_one_value_is_a_sentence() {
     let rows = |count: usize| (0..count).map(|row| vec![format!("row {row}"), "same".into(), "7".into()]);
-    let table = |count| Table::of_text("name", &["a", "b", "#c"], rows(count)).0;
+    let table = |count| Table::of_text("name", "a|b|#c", rows(count)).0;
     assert!(table(2).contains(">b</th>") && !table(2).contains("In every row"), "{}", table(2));
     let three = table(3);
     assert!(
@@ -50,11 +50,11 @@ fn a_column_with_one_value_is_a_sentence() {
 #[test]
 fn a_table_of_numbers_scrolls_and_one_of_text_becomes_records() {
     let rows = || [vec!["r".into(), "1".into()]];
-    let numbers = Table::of_numbers("n", &["a", "b"], rows()).0;
+    let numbers = Table::of_numbers("n", "a|b", rows()).0;
     assert!(
         numbers.contains("class=\"scroll\"") && numbers.contains("<td class=\"number\" data-label=\"b\">")
     );
-    let mut text = Table::new("n", &["a", "b"]);
+    let mut text = Table::new("n", "a|b");
     text.group(html! { "of a service" });
     text.row([html! { "r" }, html! { "x" }]);
     let text = text.draw().0;

@@ -103,8 +103,8 @@ fn advice(report: &Report) -> Markup {
 }
 
 fn timers(report: &Report) -> Markup {
-    let headings = ["timer", "#p50", "#p95", "#resumed, p50", "#round trips", "#min", "#max"];
-    let mut table = Table::new("Timers", &headings);
+    let headings = "timer|#p50|#p95|#resumed, p50|#round trips|#min|#max";
+    let mut table = Table::new("Timers", headings);
     for row in rows::timers(report) {
         let trips =
             html! { (row.trips) @if let Some(least) = row.could_be { small.bad { "could be " (least) } } };
@@ -118,7 +118,7 @@ fn timers(report: &Report) -> Markup {
 
 /// Where the handshake's time went, and what a resumed one takes.
 fn parts(report: &Report) -> Markup {
-    let mut table = Table::new("Parts of the handshake", &["part", "share of the time", "#time", "#share"]);
+    let mut table = Table::new("Parts of the handshake", "part|share of the time|#time|#share");
     for (part, colour) in rows::parts(report).iter().zip(["blue", "orange", "teal", "blue"]) {
         table.row([
             html! { (part.what) },
@@ -138,7 +138,7 @@ fn parts(report: &Report) -> Markup {
 }
 
 fn bytes(report: &Report) -> Markup {
-    let mut table = Table::new("Bytes on the wire", &["what", "#bytes", "remark"]);
+    let mut table = Table::new("Bytes on the wire", "what|#bytes|remark");
     for row in rows::bytes(report) {
         table.row([html! { (row.what) }, html! { (units::count(row.bytes as u64)) }, html! { (row.more) }]);
         for one in report.certificates.chain.iter().filter(|_| row.what == "certificates") {
@@ -161,8 +161,8 @@ fn addresses(report: &Report) -> Markup {
     let row = |one: &crate::report::AddressReport| {
         vec![one.address.clone(), time(one.connect_ms), time(one.appconnect_ms), rows::address(one)]
     };
-    let headings = ["address", "#connect", "#handshake too", "remark"];
-    card("Addresses", "", &Table::of_text("Addresses", &headings, report.addresses.iter().map(row)))
+    let headings = "address|#connect|#handshake too|remark";
+    card("Addresses", "", &Table::of_text("Addresses", headings, report.addresses.iter().map(row)))
 }
 
 fn page_model(report: &Report) -> Markup {
@@ -171,15 +171,15 @@ fn page_model(report: &Report) -> Markup {
         vec![way.way.to_owned(), way.connections.to_string(), way.round_trips.to_string(), ms(way.ms)]
     };
     let title = format!("A page of {} × {}, computed", model.resources, units::bytes(model.bytes));
-    let headings = ["way", "connections", "round trips", "time"];
-    card(&title, "", &Table::of_numbers("Ways to load a page", &headings, model.ways.iter().map(row)))
+    let headings = "way|connections|round trips|time";
+    card(&title, "", &Table::of_numbers("Ways to load a page", headings, model.ways.iter().map(row)))
 }
 
 /// The proxy's own counters, if requested.
 fn proxy(report: &Report) -> Markup {
     let Some(both) = &report.both_ends else { return Markup::default() };
     let (head, notes) = both_ends::sentences(both);
-    let mut table = Table::new("Both ends", &["part", "share of the time", "#mean", "#share", "what it is"]);
+    let mut table = Table::new("Both ends", "part|share of the time|#mean|#share|what it is");
     for [name, mean, share, what] in &both_ends::rows(both) {
         let colour = match name.as_str() {
             "client" => "teal",

@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 
 use handfast_report::both_ends::{BothEnds, Seen};
+pub use handfast_report::{to_json, to_line as to_json_line};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -425,21 +426,6 @@ pub enum Who {
     Server,
     /// This program.
     Client,
-}
-
-/// As JSON.
-pub fn to_json(report: &Report) -> String {
-    // Every value in it can be written: there are no maps with keys other than texts.
-    let mut text = serde_json::to_string_pretty(report).unwrap_or_default();
-    text.push('\n');
-    text
-}
-
-/// As JSON on one line.
-pub fn to_json_line(report: &Report) -> String {
-    let mut text = serde_json::to_string(report).unwrap_or_default();
-    text.push('\n');
-    text
 }
 
 /// What a page would take.

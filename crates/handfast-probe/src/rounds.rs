@@ -3,6 +3,7 @@
 //!
 //! In: what was measured of each target. Out: a line. **Units**: milliseconds; each figure is of one connection of its kind.
 
+pub use handfast_report::to_line;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -82,14 +83,6 @@ impl Sample {
             limits: report.limits.clone(),
         }
     }
-}
-
-/// A round as a line.
-pub fn to_line(round: &Round) -> String {
-    // Every value in it can be written: there are no maps with keys other than texts.
-    let mut line = serde_json::to_string(round).unwrap_or_default();
-    line.push('\n');
-    line
 }
 
 #[cfg(test)]

@@ -66,6 +66,7 @@ pub struct BothEnds {
 pub struct Part {
     /// `network`, `hello`, `crypto`, `queue`, `connect`, `backend`, `client`, `wakeup`, `unexplained`. `wakeup` exists with the kernel's
     /// timestamps (`probe`).
+    #[schemars(extend("enum" = WORDS.map(|(name, _)| name)))]
     pub name: String,
     /// Its mean.
     pub ns: f64,

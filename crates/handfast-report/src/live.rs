@@ -130,11 +130,3 @@ pub struct End {
     /// Lines that were dropped because the reader was too slow; 0 in a complete stream.
     pub lost_lines: u64,
 }
-
-/// The line, with its end.
-pub fn to_line(line: &Line) -> String {
-    // Keys are strings, and writing to memory does not fail.
-    let mut text = serde_json::to_string(line).expect("a line has string keys only");
-    text.push('\n');
-    text
-}

@@ -161,9 +161,3 @@ impl Latency {
         latency
     }
 }
-
-/// It as JSON, in one line.
-pub fn to_json(run: &Run) -> String {
-    // Keys are strings, and writing to memory does not fail.
-    serde_json::to_string(run).expect("a run has string keys only")
-}

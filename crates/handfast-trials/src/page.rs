@@ -12,7 +12,8 @@ use crate::text::word;
 /// The page.
 pub fn page(report: &Report) -> String {
     let titles: Vec<&str> = report.programs.iter().map(|program| program.title.as_str()).collect();
-    let mut table = Table::new("Cases and programs", &[&["case"], &titles[..]].concat());
+    let headings = format!("case|{}", titles.join("|"));
+    let mut table = Table::new("Cases and programs", &headings);
     for row in rows(report) {
         let Experiment { case, step, fault, must, .. } = row.case;
         let name = with_small(case, &format!("{step}: {fault}. Must hold: {must}"));

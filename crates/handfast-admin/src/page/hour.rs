@@ -120,8 +120,8 @@ pub(super) fn failures(status: &Status) -> Markup {
     if status.failures.is_empty() {
         return Markup::default();
     }
-    let headings = ["Time", "Service", "Client", "Backend", "What happened"];
-    let mut table = Table::new("The last connections that failed", &headings);
+    let headings = "Time|Service|Client|Backend|What happened";
+    let mut table = Table::new("The last connections that failed", headings);
     for failure in &status.failures {
         let client = failure.client.map_or("unix socket".into(), |client| client.to_string());
         let detail = failure.reason.detail.as_deref().unwrap_or_default();

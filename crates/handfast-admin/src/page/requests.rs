@@ -39,18 +39,8 @@ pub(super) fn requests(status: &Status) -> Markup {
         "Of the last {over:.0} seconds. Bars: the statuses, and where the mean time of a request went. Times are medians. Backend \
          reuse: requests on a pooled connection. Handshakes saved: requests on a client's connection that had one before."
     );
-    let headings = [
-        "Service",
-        "#Requests",
-        "#Open now",
-        "Statuses",
-        "#First byte",
-        "#Whole",
-        "Where the mean time goes",
-        "#Backend reuse",
-        "#Handshakes saved",
-    ];
-    let mut table = Table::new("HTTP requests", &headings);
+    let headings = "Service|#Requests|#Open now|Statuses|#First byte|#Whole|Where the mean time goes|#Backend reuse|#Handshakes saved";
+    let mut table = Table::new("HTTP requests", headings);
     let nothing = RecentRequests::default();
     for (name, requests) in served {
         let recent = status.recent.services.get(name).and_then(|recent| recent.requests.as_ref());

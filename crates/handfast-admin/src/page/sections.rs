@@ -25,17 +25,8 @@ pub(super) fn services(status: &Status) -> Markup {
         0.0 => "Rates appear a few seconds after the start.".to_owned(),
         seconds => format!("Rates are means over the last {seconds:.0} seconds."),
     };
-    let headings = [
-        "Service",
-        "Listens on",
-        "Goes to",
-        "#Connections now",
-        "#New",
-        "#Handshakes",
-        "#To backend",
-        "#To client",
-    ];
-    let mut table = Table::new("Services", &headings);
+    let headings = "Service|Listens on|Goes to|#Connections now|#New|#Handshakes|#To backend|#To client";
+    let mut table = Table::new("Services", headings);
     for service in &status.overview.services {
         let measured = status.measured.services.iter().find(|seen| seen.name == service.name);
         let rates = status.rates.services.get(&service.name).copied().unwrap_or_default();
@@ -82,8 +73,8 @@ pub(super) fn handshakes(status: &Status) -> Markup {
         count(offered),
         share_of(resumed, offered),
     );
-    let headings = ["Kind", "#Count", "#Median", "#99 %", "Where the mean time goes"];
-    let mut table = Table::new("Handshakes", &headings);
+    let headings = "Kind|#Count|#Median|#99 %|Where the mean time goes";
+    let mut table = Table::new("Handshakes", headings);
     let means = status.measured.handshakes.iter().filter_map(|seen| seen.total.mean_seconds());
     let longest = means.fold(0.0, f64::max);
     status.measured.handshakes.iter().for_each(|seen| table.row(handshake(seen, longest)));
@@ -123,7 +114,7 @@ pub(super) fn ends(status: &Status) -> Markup {
             format!("{} ended, {} failed ({share}).", counted(all, "connection"), count(failures))
         }
     };
-    let mut table = Table::new("How connections end", &["What happened", "#Count", "step / side / cause"]);
+    let mut table = Table::new("How connections end", "What happened|#Count|step / side / cause");
     for service in services {
         let mut failed: Vec<_> = service.ends.iter().filter(|end| end.is_failure()).collect();
         failed.sort_by_key(|end| std::cmp::Reverse(end.count));

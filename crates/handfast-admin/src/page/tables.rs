@@ -18,16 +18,9 @@ pub(super) fn certificates(status: &Status) -> Markup {
         return card("Certificates", "None is served.", &Markup::default());
     }
     certificates.sort_by_key(|certificate| certificate.not_after);
-    let headings = [
-        "Certificate",
-        "Key",
-        "Service",
-        "Expiry",
-        "Until",
-        "OCSP response until",
-        "#Full handshakes with its kind of key",
-    ];
-    let mut table = Table::new("Certificates", &headings);
+    let headings =
+        "Certificate|Key|Service|Expiry|Until|OCSP response until|#Full handshakes with its kind of key";
+    let mut table = Table::new("Certificates", headings);
     for certificate in certificates {
         let (urgency, words) = expiry(certificate.not_after, status.measured.process.now);
         let staple = certificate.staple_until.map(|until| Utc::of(until).for_people().to_string());
@@ -52,7 +45,7 @@ pub(super) fn revocation_lists(status: &Status) -> Markup {
         return Markup::default();
     }
     lists.sort_by_key(|list| list.next_update);
-    let mut table = Table::new("Revocation lists", &["Authority", "Service", "#Revoked", "Expiry"]);
+    let mut table = Table::new("Revocation lists", "Authority|Service|#Revoked|Expiry");
     for list in lists {
         let (urgency, words) = list_expiry(list, status.measured.process.now);
         table.row([
@@ -68,18 +61,8 @@ pub(super) fn revocation_lists(status: &Status) -> Markup {
 /// Backends: their state, and how far source ports reach.
 pub(super) fn backends(status: &Status) -> Markup {
     let measured = &status.measured;
-    let headings = [
-        "Backend",
-        "State",
-        "#Weight",
-        "Last checks",
-        "#Connections now",
-        "#New",
-        "#Failed attempts",
-        "#Connect: median",
-        "Source ports",
-    ];
-    let mut table = Table::new("Backends", &headings);
+    let headings = "Backend|State|#Weight|Last checks|#Connections now|#New|#Failed attempts|#Connect: median|Source ports";
+    let mut table = Table::new("Backends", headings);
     for service in &measured.services {
         // What is gone and has no connection any more is history, which the metrics keep.
         let shown = |backend: &&BackendSnapshot| backend.is_up().is_some() || backend.connections() > 0;
@@ -179,8 +162,8 @@ pub(super) fn names(status: &Status) -> Markup {
     if status.measured.names.is_empty() {
         return Markup::default();
     }
-    let headings = ["Name", "Service", "State", "Addresses in use", "#Answered", "#Failed"];
-    let mut table = Table::new("Names of backends", &headings);
+    let headings = "Name|Service|State|Addresses in use|#Answered|#Failed";
+    let mut table = Table::new("Names of backends", headings);
     for name in &status.measured.names {
         let (class, state) = match (&name.problem, name.addresses.is_empty()) {
             (None, false) => ("good", "resolved".to_owned()),
@@ -208,8 +191,8 @@ pub(super) fn quantiles(times: &Distribution) -> [String; 2] {
 
 /// Worker threads, then the others by their CPU time.
 pub(super) fn threads(status: &Status) -> Markup {
-    let headings = ["Thread", "CPU", "#CPU time", "#Tasks", "#Lag: median", "#99 %", "#Turns", "#Idle turns"];
-    let mut table = Table::new("Threads", &headings);
+    let headings = "Thread|CPU|#CPU time|#Tasks|#Lag: median|#99 %|#Turns|#Idle turns";
+    let mut table = Table::new("Threads", headings);
     let workers = &status.measured.threads;
     for thread in workers {
         let [median, most] = quantiles(&thread.loop_lag);

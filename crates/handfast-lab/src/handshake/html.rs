@@ -17,7 +17,7 @@ pub(super) fn page(report: &Report) -> String {
     let published = PUBLISHED
         .iter()
         .map(|(name, packets, ms)| vec![(*name).to_owned(), packets.to_string(), format!("{ms:.0}")]);
-    let published = Table::of_numbers("Published in 2010", &["what", "packets", "ms"], published);
+    let published = Table::of_numbers("Published in 2010", "what|packets|ms", published);
     let body = html! { main {
         h1 { (title) }
         p.soft { (report.circumstances()) }
@@ -34,17 +34,9 @@ pub(super) fn page(report: &Report) -> String {
 }
 
 fn server_part(server: &ServerReport, rtt: f64, widest: f64) -> Markup {
-    let headings = [
-        "handshake",
-        "packets over time",
-        "#packets",
-        "#round trips",
-        "#connected",
-        "#secured",
-        "#first byte",
-        "#besides",
-    ];
-    let mut table = Table::new(&server.name, &headings);
+    let headings =
+        "handshake|packets over time|#packets|#round trips|#connected|#secured|#first byte|#besides";
+    let mut table = Table::new(&server.name, headings);
     server.rows.iter().for_each(|row| table.row(cells(row, rtt, widest)));
     let pages = format!("{RESOURCES} resources");
     let content = html! {
@@ -75,7 +67,7 @@ fn packets(there: u64, back: u64) -> Markup {
 }
 
 fn page_table(title: &str, rows: &[PageRow]) -> Markup {
-    let headings = [title, "time", "#packets", "#connections", "#round trips", "#ms", "#besides"];
+    let headings = format!("{title}|time|#packets|#connections|#round trips|#ms|#besides");
     let mut table = Table::new(title, &headings);
     let longest = rows.iter().map(|row| row.total.ms).fold(1.0, f64::max);
     for row in rows {

@@ -190,9 +190,9 @@ fn table(wire: &WireReport) -> Markup {
         let bytes = if packet.bytes > 0 { units::count(packet.bytes.into()) } else { String::new() };
         vec![ms(packet.at_ms), from.to_owned(), packet.flags.join(" "), bytes, packet.what.join(", ")]
     };
-    let headings = ["time", "from", "flags", "#bytes", "what is in it"];
+    let headings = "time|from|flags|#bytes|what is in it";
     let summary = format!("All {}", units::counted(wire.packets.len() as u64, "packet"));
-    details(&summary, &Table::of_text("Packets", &headings, wire.packets.iter().map(row)))
+    details(&summary, &Table::of_text("Packets", headings, wire.packets.iter().map(row)))
 }
 
 #[cfg(test)]

@@ -203,6 +203,6 @@ fn data(columns: &[Column]) -> Markup {
         let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|quantile| shown(main.quantile_nanos(quantile)));
         vec![column.name(), count(main.count()), p50, p90, p99, shown(main.max_nanos())]
     });
-    let header = ["time", "samples", "p50", "p90", "p99", "max"];
-    details("The same as a table", &Table::of_numbers("Latency over time", &header, rows))
+    let header = "time|samples|p50|p90|p99|max";
+    details("The same as a table", &Table::of_numbers("Latency over time", header, rows))
 }

@@ -261,7 +261,7 @@ fn data(columns: &[Column], rated: &Rated) -> Markup {
         row.extend([column.cpu, column.busiest, column.starved, column.machine].map(share));
         row
     };
-    let header = ["time", rated.title, "failed", "open", "threads' CPU", "busiest", "starved", "machine"];
+    let header = format!("time|{}|failed|open|threads' CPU|busiest|starved|machine", rated.title);
     let table = Table::of_numbers("The run over time", &header, columns.iter().map(row));
     details("The same as a table, with failures and CPU", &table)
 }

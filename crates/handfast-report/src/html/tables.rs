@@ -21,9 +21,9 @@ pub(super) fn latencies(report: &Report) -> Markup {
     });
     let explained = report.series.iter().map(|series| (&series.name, words::step(&series.name)));
     let explained = explained.filter(|(_, text)| !text.is_empty());
-    let headings = ["step", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean", "min", "count"];
+    let headings = "step|p50|p90|p99|p99.9|p99.99|max|mean|min|count";
     html! {
-        (Table::of_numbers("Latencies by step", &headings, rows))
+        (Table::of_numbers("Latencies by step", headings, rows))
         (details("What the steps are", &pairs(explained)))
     }
 }
@@ -35,7 +35,7 @@ pub(super) fn mix(report: &Report) -> Markup {
     html! {
         (pairs(rows))
         @if !report.mix.agreed.is_empty() {
-            (Table::of_numbers("What was agreed on", &["agreed on", "handshakes"], agreed))
+            (Table::of_numbers("What was agreed on", "agreed on|handshakes", agreed))
         }
     }
 }
@@ -44,21 +44,25 @@ pub(super) fn mix(report: &Report) -> Markup {
 pub(super) fn members(report: &Report) -> Markup {
     let offers = report.members.iter().map(|member| (&member.name, words::member_offers(member)));
     html! {
-        (Table::of_numbers("Kinds of client", &words::MEMBER_COLUMNS, report.members.iter().map(words::member)))
+        (Table::of_numbers("Kinds of client", &words::MEMBER_COLUMNS.join("|"), report.members.iter().map(words::member)))
         (pairs(offers))
     }
 }
 
 /// Each of several requests.
 pub(super) fn requests(report: &Report) -> Markup {
-    Table::of_numbers("Requests", &words::REQUEST_COLUMNS, report.requests.iter().map(words::request))
+    Table::of_numbers(
+        "Requests",
+        &words::REQUEST_COLUMNS.join("|"),
+        report.requests.iter().map(words::request),
+    )
 }
 
 pub(super) fn errors(report: &Report) -> Markup {
     if report.errors.is_empty() {
         return html! { p.soft { "None." } };
     }
-    let mut table = Table::new("Errors", &["cause", "step", "#count", "for example"]);
+    let mut table = Table::new("Errors", "cause|step|#count|for example");
     for row in &report.errors {
         let examples = words::examples(report, row);
         table.row([
@@ -78,7 +82,7 @@ fn held(held: bool) -> String {
 pub(super) fn limits(report: &Report) -> Markup {
     let rows =
         report.limits.iter().map(|limit| vec![limit.wanted.clone(), limit.found.clone(), held(limit.held)]);
-    Table::of_text("Limits", &["limit", "found", "outcome"], rows)
+    Table::of_text("Limits", "limit|found|outcome", rows)
 }
 
 pub(super) fn search(search: &crate::model::Search) -> Markup {
@@ -86,7 +90,7 @@ pub(super) fn search(search: &crate::model::Search) -> Markup {
         let verdict = step.verdict.name().to_owned();
         vec![rate(step.offered_rate), rate(step.rate), step.found.clone(), held(step.held), verdict]
     });
-    Table::of_text("Steps of the search", &["offered", "#reached", "#found", "bound", "verdict"], rows)
+    Table::of_text("Steps of the search", "offered|#reached|#found|bound|verdict", rows)
 }
 
 pub(super) fn counts(report: &Report) -> Vec<(&'static str, String)> {
@@ -130,9 +134,9 @@ pub(super) fn workers(report: &Report) -> Markup {
             worker.lost.clone().unwrap_or_else(|| "–".into()),
         ]
     };
-    let header = ["worker", "#threads", "#transactions", "#CPU", "#clock", "#start", "sums agree", "lost"];
+    let header = "worker|#threads|#transactions|#CPU|#clock|#start|sums agree|lost";
     html! {
-        (Table::of_text("Workers", &header, report.workers.iter().map(row)))
+        (Table::of_text("Workers", header, report.workers.iter().map(row)))
         @for worker in &report.workers {
             (details(&format!("The machine of {}", worker.name), &pairs(&worker.machine)))
         }

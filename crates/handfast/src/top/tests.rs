@@ -386,7 +386,7 @@ fn figures_that_cannot_be_do_no_harm() {
 
 #[test]
 fn a_run_is_read_as_it_was_written() {
-    use handfast_report::run::{Run, to_json};
+    use handfast_report::{run::Run, to_json};
     // Each figure is another one, so none can take another's place.
     let (mut value, mut next) = (serde_json::to_value(full_run()).expect("a run"), 1);
     fn number(value: &mut Value, next: &mut u64) {
