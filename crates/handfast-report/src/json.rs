@@ -195,7 +195,7 @@ mod tests {
             assert!(text.ends_with('\n') && text.lines().count() == 1, "{text}");
             let mut value: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(faults(&value, schema), [""; 0]);
-            value["schema"] = 1.into();
+            value["schema"] = "other/1".into();
             assert_eq!(faults(&value, schema).len(), 1, "it can complain");
         }
     }
@@ -221,7 +221,7 @@ mod tests {
             let text = to_line(&run);
             let mut value: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(faults(&value, schema), [""; 0]);
-            value["schema"] = 1.into();
+            value["schema"] = "other/1".into();
             assert_eq!(faults(&value, schema).len(), 1, "it can complain");
         }
     }
