@@ -23,6 +23,9 @@ pub use live::LiveMetrics;
 /// What every family's name begins with.
 const PREFIX: &str = "handfast_load";
 
+/// The family of the latencies.
+const LATENCY: &str = "handfast_load_latency_seconds";
+
 /// Labels of one sample, and its value.
 type Sample = (Vec<(&'static str, String)>, f64);
 
@@ -47,7 +50,26 @@ pub fn to_openmetrics(report: &Report) -> String {
     rates(report, &mut to);
     latencies(report, &mut to);
     circumstances(report, &mut to);
-    to.text()
+    with_summary(&to.text())
+}
+
+/// The same with the families of latencies as one summary: prometheus-client has no such type. It has written the samples; of the lines
+/// about them, the first ones stay.
+fn with_summary(text: &str) -> String {
+    let (mut known, mut lines) = (Vec::new(), String::new());
+    for line in text.lines() {
+        if let ["#", what, name, _] = line.splitn(4, ' ').collect::<Vec<_>>()[..]
+            && let Some("" | "_count" | "_sum") = name.strip_prefix(LATENCY)
+        {
+            if name != LATENCY || known.contains(&what) {
+                continue;
+            }
+            known.push(what);
+        }
+        lines.push_str(line);
+        lines.push('\n');
+    }
+    lines.replace(&format!("# TYPE {LATENCY} gauge"), &format!("# TYPE {LATENCY} summary"))
 }
 
 impl Exposition {
@@ -178,26 +200,24 @@ fn rates(report: &Report, to: &mut Exposition) {
 }
 
 fn latencies(report: &Report, to: &mut Exposition) {
-    let quantiles = report.series.iter().flat_map(|series| {
+    for series in &report.series {
         let named = series.percentiles_ns.iter().map(|(name, ns)| (number(name), *ns));
         let mut named: Vec<(f64, u64)> =
             named.filter(|(percent, _)| (0.0..=100.0).contains(percent)).collect();
         named.sort_by(|a, b| a.0.total_cmp(&b.0));
-        named.into_iter().map(|(percent, nanos)| {
+        let quantiles = named.into_iter().map(|(percent, nanos)| {
             // Through decimal text, so that 99.9 is 0.999 and not 0.9990000000000001.
             let quantile = format!("{:.7}", percent / 100.0);
             let quantile = quantile.trim_end_matches('0').trim_end_matches('.').to_owned();
             (vec![("step", series.name.clone()), ("quantile", quantile)], nanos as f64 / 1e9)
-        })
-    });
-    to.seconds("latency", "Latencies by step", quantiles);
-    let steps = |value: fn(&crate::model::Series) -> f64| {
-        report.series.iter().map(move |series| of("step", &series.name, value(series)))
-    };
-    to.gauges("latency_seconds_count", "Samples by step", steps(|series| series.count as f64));
-    let sums = steps(|series| series.mean_ns * series.count as f64 / 1e9);
-    to.gauges("latency_seconds_sum", "Sum of latencies by step, in seconds", sums);
-    to.seconds("latency_max", "Greatest latency by step", steps(|series| series.max_ns as f64 / 1e9));
+        });
+        to.seconds("latency", "Latencies by step", quantiles);
+        let (count, step) = (series.count as f64, |value| [of("step", &series.name, value)]);
+        to.gauges("latency_seconds_count", "", step(count));
+        to.gauges("latency_seconds_sum", "", step(series.mean_ns * count / 1e9));
+    }
+    let greatest = report.series.iter().map(|series| of("step", &series.name, series.max_ns as f64 / 1e9));
+    to.seconds("latency_max", "Greatest latency by step", greatest);
     if let Some(main) = main_series(report) {
         to.gauges("main_step_info", "The step that the run is judged by", [of("step", &main.name, 1.0)]);
     }
@@ -253,7 +273,7 @@ mod tests {
                         assert_eq!(name, family);
                         assert!(!name.ends_with("_total"), "{name} has a suffix");
                         // The types of Prometheus' own text format.
-                        assert_eq!(rest, "gauge", "{line}");
+                        assert!(["gauge", "summary"].contains(&rest), "{line}");
                     }
                     "UNIT" => assert!(name == family && name.ends_with(rest), "{line}"),
                     other => panic!("unknown: # {other}"),
@@ -264,7 +284,9 @@ mod tests {
             assert!(value.parse::<f64>().is_ok(), "{line}");
             assert!(samples.insert(sample.to_owned()), "{sample} comes twice");
             let name = sample.split('{').next().unwrap();
-            assert_eq!(name, family, "{line}");
+            let suffix =
+                name.strip_prefix(family.as_str()).unwrap_or_else(|| panic!("{name} within {family}"));
+            assert!(["", "_count", "_sum"].contains(&suffix), "{line}");
         }
         samples.len()
     }
@@ -290,6 +312,11 @@ mod tests {
             nanos as f64 / 1e9
         );
         assert!(text.contains(&line), "no {line} in {text}");
-        assert!(text.contains("# UNIT handfast_load_latency_seconds seconds\n"));
+        for (line, times) in [
+            ("UNIT handfast_load_latency_seconds seconds", 1),
+            ("TYPE handfast_load_latency_seconds summary", 1),
+        ] {
+            assert_eq!(text.matches(&format!("# {line}\n")).count(), times, "{line}: {text}");
+        }
     }
 }
