@@ -25,10 +25,6 @@ use handfast_observe::operator_state::OperatorState;
 /// How long a client waits for a reload's outcome; the reload continues without it.
 const RELOAD_DEADLINE: Duration = Duration::from_secs(30);
 
-/// What the pages may load: their own style, nothing else.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
-                                       form-action 'none'; frame-ancestors 'none'";
-
 const BACKENDS: &str = "/backends/";
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -275,11 +271,13 @@ fn answer(status: StatusCode, content_type: &'static str, body: String) -> Answe
     for (name, value) in [
         (header::CONTENT_TYPE, content_type),
         (header::CACHE_CONTROL, "no-store"),
-        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+        (header::CONTENT_SECURITY_POLICY, handfast_html::policy()),
+        // Browsers ignore this in a page's own policy.
+        (header::CONTENT_SECURITY_POLICY, "frame-ancestors 'none'"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
     ] {
-        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+        answer.headers_mut().append(name, HeaderValue::from_static(value));
     }
     answer
 }

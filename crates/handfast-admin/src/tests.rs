@@ -101,7 +101,7 @@ fn every_page_is_there() {
     for (path, content_type, part) in [
         ("/", "text/html", "<h1>Handfast</h1>"),
         ("/status", "text/html", "TLSv1.3 full"),
-        ("/status?refresh=5", "text/html", "http-equiv=refresh content=5"),
+        ("/status?refresh=5", "text/html", "http-equiv=\"refresh\" content=\"5\""),
         ("/metrics", "text/plain; version=0.0.4; charset=utf-8", "\n# EOF\n"),
         ("/ready", "text/plain", "ready\n"),
         ("/live", "text/plain", "alive\n"),

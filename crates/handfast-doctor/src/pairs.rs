@@ -13,6 +13,7 @@ use handfast_net::limits::raise_file_limit;
 use handfast_text::units::{bytes, count};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::sockopt::set_socket_linger;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::machine::{Machine, field};
@@ -32,7 +33,7 @@ const LEAST_BYTES: u64 = 2_000;
 const ATTEMPTS: u64 = 8;
 
 /// What was measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Pairs {
     /// Pairs that were open.
     pub pairs: u64,
@@ -41,6 +42,7 @@ pub struct Pairs {
     /// The part in their buffers, as the kernel counts it against `tcp_mem`.
     pub buffer_bytes_each: u64,
     /// The source of the figure: `slabinfo`, `cgroup`, `meminfo`.
+    #[schemars(extend("enum" = ["slabinfo", "cgroup", "meminfo", ""]))]
     pub by: &'static str,
     /// The arithmetic.
     pub arithmetic: String,
@@ -49,7 +51,7 @@ pub struct Pairs {
 }
 
 /// The figures of one source.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Reading {
     /// What was read.
     pub source: &'static str,

@@ -2,6 +2,7 @@
 //!
 //! In: the results of the examinations. Out: a sorted [`Report`], and its JSON; `text.rs` is for people.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Name and version of the JSON format. It changes when readers of the old one would misinterpret the new one.
@@ -91,7 +92,7 @@ pub struct Fact {
 }
 
 /// Something that could not be examined.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Unseen {
     /// What.
     pub what: String,

@@ -17,6 +17,7 @@ mod words;
 use std::time::SystemTime;
 
 use handfast_text::calendar::Utc;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use words::to_report;
@@ -29,7 +30,7 @@ use crate::report::Unseen as NotSeen;
 pub const SCHEMA: &str = "handfast-size/1";
 
 /// The planned load.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Wanted {
     /// New connections a second with a full handshake.
     pub full_per_second: f64,
@@ -58,7 +59,7 @@ pub struct Wanted {
 }
 
 /// A part of a cost.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Term {
     /// The operation.
     pub name: String,
@@ -67,9 +68,10 @@ pub struct Term {
 }
 
 /// The CPU cost of one operation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Cost {
     /// The operation: `full`, `resumed`, `byte`.
+    #[schemars(extend("enum" = ["full", "resumed", "byte"]))]
     pub name: &'static str,
     /// Its parts.
     pub terms: Vec<Term>,
@@ -80,7 +82,7 @@ pub struct Cost {
 }
 
 /// The costs, from `handfast speed`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Costs {
     /// The processor of the measurement.
     pub cpu: String,
@@ -109,15 +111,18 @@ impl Costs {
 }
 
 /// A needed resource.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Need {
     /// The resource in kebab-case: stable, for programs.
+    #[schemars(extend("enum" = ["cores", "memory", "tcp-memory", "open-files", "nr-open", "file-max", "source-ports", "conntrack",
+        "accept-queue", "time-wait-buckets"]))]
     pub topic: &'static str,
     /// The needed amount.
     pub needed: f64,
     /// The available amount; `null`: unknown here.
     pub here: Option<f64>,
     /// The unit of both.
+    #[schemars(extend("enum" = ["cores", "bytes", "files", "ports", "entries", "connections"]))]
     pub unit: &'static str,
     /// The arithmetic of the need.
     pub arithmetic: String,
@@ -142,7 +147,7 @@ impl Need {
 }
 
 /// Memory by owner. **Units**: bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Memory {
     /// The program's.
     pub program_bytes: u64,
@@ -153,7 +158,7 @@ pub struct Memory {
 }
 
 /// The resource that runs out first if the whole load grows evenly.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct First {
     /// The topic of the need.
     pub topic: &'static str,
@@ -168,9 +173,10 @@ pub struct First {
 }
 
 /// Everything.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Size {
-    /// [`SCHEMA`].
+    /// Name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: &'static str,
     /// Name and version of the program.
     pub program: String,

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use handfast_net::clock::Moment;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::attempt::{Ask, Attempt, open};
@@ -15,7 +16,7 @@ use crate::trouble::Trouble;
 pub const MOST_REQUESTS: u32 = 1_001;
 
 /// What was found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Kept {
     /// The limit of the measurement.
     pub bound_ms: f64,

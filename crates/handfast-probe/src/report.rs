@@ -6,6 +6,8 @@
 use std::net::SocketAddr;
 
 use handfast_report::both_ends::{BothEnds, Seen};
+pub use handfast_report::{to_json, to_line as to_json_line};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::capture::{ConnectionReport, PacketRow};
@@ -16,9 +18,10 @@ use crate::trouble::Trouble;
 pub const SCHEMA: &str = "handfast-probe/1";
 
 /// One target.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// Name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: &'static str,
     /// Name and version of the program that measured.
     pub program: String,
@@ -79,7 +82,7 @@ pub struct Report {
 }
 
 /// The packets of the median full connection.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct WireReport {
     /// Packets of all connections that did not fit the buffer.
     pub missed: u64,
@@ -90,7 +93,7 @@ pub struct WireReport {
 }
 
 /// Who was asked.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct TargetReport {
     /// As it was typed, with the port.
     pub name: String,
@@ -103,7 +106,7 @@ pub struct TargetReport {
 }
 
 /// One address of the name.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct AddressReport {
     /// The address, without the port.
     pub address: String,
@@ -118,7 +121,7 @@ pub struct AddressReport {
 }
 
 /// What both sides agreed on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct AgreedReport {
     /// `TLSv1.3`.
     pub version: Option<&'static str>,
@@ -137,7 +140,7 @@ pub struct AgreedReport {
 }
 
 /// A reason for which connections failed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Failed {
     /// How many.
     pub count: usize,
@@ -146,7 +149,7 @@ pub struct Failed {
 }
 
 /// Some figures, in order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Spread {
     /// How many there were.
     pub count: usize,
@@ -176,7 +179,7 @@ impl Spread {
 }
 
 /// Connections of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Kind {
     /// How many succeeded.
     pub count: usize,
@@ -199,7 +202,7 @@ pub struct Kind {
 }
 
 /// curl's timers, each from the beginning of the resolution.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Timers {
     /// The name is resolved.
     pub namelookup: Spread,
@@ -216,7 +219,7 @@ pub struct Timers {
 }
 
 /// Round trips.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Trips {
     /// TCP: SYN and SYN-ACK.
     pub connect: u32,
@@ -233,7 +236,7 @@ pub struct Trips {
 }
 
 /// One flight of the server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Flight {
     /// Bytes of TLS.
     pub bytes: usize,
@@ -248,7 +251,7 @@ pub struct Flight {
 }
 
 /// Our ClientHello.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct HelloReport {
     /// Its record.
     pub bytes: usize,
@@ -257,7 +260,7 @@ pub struct HelloReport {
 }
 
 /// The server's initial window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct WindowReport {
     /// Bytes of a full segment from the server.
     pub segment: usize,
@@ -270,7 +273,7 @@ pub struct WindowReport {
 }
 
 /// The server's certificates.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Certificates {
     /// Each, its own first.
     pub chain: Vec<Certificate>,
@@ -285,7 +288,7 @@ pub struct Certificates {
 }
 
 /// One certificate.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Certificate {
     /// In DER.
     pub bytes: usize,
@@ -308,7 +311,7 @@ pub struct Certificate {
 }
 
 /// The server's tickets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Tickets {
     /// After one full handshake.
     pub count: usize,
@@ -323,7 +326,7 @@ pub struct Tickets {
 }
 
 /// How the server ends a connection that we have ended by close_notify.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct CloseReport {
     /// It sends close_notify.
     pub close_notify: bool,
@@ -334,7 +337,7 @@ pub struct CloseReport {
 }
 
 /// What HTTP said.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct HttpReport {
     /// Of the last response.
     pub status: u16,
@@ -357,7 +360,7 @@ pub struct HttpReport {
 }
 
 /// What the network lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Loss {
     /// Segments of ours that were sent again.
     pub retransmitted: u32,
@@ -366,7 +369,7 @@ pub struct Loss {
 }
 
 /// Something to change.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Advice {
     /// Milliseconds saved for each new connection, or for each request if the text says that.
     pub saves_ms: f64,
@@ -379,7 +382,7 @@ pub struct Advice {
 }
 
 /// Something that is good, or worth knowing.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Note {
     /// It is good.
     pub good: bool,
@@ -388,7 +391,7 @@ pub struct Note {
 }
 
 /// One bound.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct LimitReport {
     /// As it was written.
     pub bound: String,
@@ -399,7 +402,7 @@ pub struct LimitReport {
 }
 
 /// One part of a connection.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Span {
     /// `DNS`, `TCP`, `TLS`, `HTTP`.
     pub row: &'static str,
@@ -414,7 +417,7 @@ pub struct Span {
 }
 
 /// Who was busy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Who {
     /// The network: bytes were on their way.
@@ -425,23 +428,8 @@ pub enum Who {
     Client,
 }
 
-/// As JSON.
-pub fn to_json(report: &Report) -> String {
-    // Every value in it can be written: there are no maps with keys other than texts.
-    let mut text = serde_json::to_string_pretty(report).unwrap_or_default();
-    text.push('\n');
-    text
-}
-
-/// As JSON on one line.
-pub fn to_json_line(report: &Report) -> String {
-    let mut text = serde_json::to_string(report).unwrap_or_default();
-    text.push('\n');
-    text
-}
-
 /// What a page would take.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct PageModel {
     /// How many resources.
     pub resources: u32,
@@ -452,7 +440,7 @@ pub struct PageModel {
 }
 
 /// One way to get the resources of a page.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Way {
     /// In words.
     pub way: &'static str,
@@ -470,58 +458,26 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// What of a value the schema does not describe.
-    pub(crate) fn faults(value: &Value, schema: &Value, whole: &Value, path: &str) -> Vec<String> {
-        if let Some(name) = schema["$ref"].as_str() {
-            return faults(value, whole.pointer(name.trim_start_matches('#')).expect(name), whole, path);
-        }
-        if let Some(ways) = schema["anyOf"].as_array() {
-            let tried = ways.iter().map(|way| faults(value, way, whole, path));
-            return tried.min_by_key(Vec::len).expect("a way");
-        }
-        let right = match schema["type"].as_str() {
-            Some("string") => value.is_string(),
-            Some("integer") => value.is_u64() || (value.is_i64() && schema["minimum"].is_null()),
-            Some("number") => value.is_number(),
-            Some("boolean") => value.is_boolean(),
-            Some("array") => value.is_array(),
-            Some("object") => value.is_object(),
-            Some("null") => value.is_null(),
-            _ => schema["const"] == *value,
-        };
-        if !right || !schema["enum"].as_array().is_none_or(|all| all.contains(value)) {
-            return vec![format!("{path}: {value} does not fit")];
-        }
-        let items = value.as_array().into_iter().flatten();
-        let mut found: Vec<String> =
-            items.flat_map(|item| faults(item, &schema["items"], whole, &format!("{path}[]"))).collect();
-        for (name, field) in value.as_object().into_iter().flatten() {
-            let path = format!("{path}.{name}");
-            match schema["properties"].get(name) {
-                Some(schema) => found.extend(faults(field, schema, whole, &path)),
-                None => found.push(format!("{path} is not in the schema")),
-            }
-        }
-        let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let missing = required.filter(|name| value.get(name).is_none());
-        found.extend(missing.map(|name| format!("{path}.{name} is missing")));
-        found
+    /// What is wrong with a value by a published schema.
+    pub(crate) fn faults(value: &Value, schema: &str) -> Vec<String> {
+        let schema = serde_json::from_str(schema).expect("JSON");
+        let validator = jsonschema::validator_for(&schema).expect("a schema");
+        validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect()
     }
 
     #[test]
     fn the_published_schema_describes_it() {
         let schema = include_str!("../../../docs/reference/probe-report.schema.json");
-        let schema: Value = serde_json::from_str(schema).expect("JSON");
         let report = crate::advice::tests::sample();
         let mut value: Value = serde_json::from_str(&to_json(&report)).expect("JSON");
-        assert_eq!(faults(&value, &schema, &schema, "report"), [""; 0]);
+        assert_eq!(faults(&value, schema), [""; 0]);
         assert_eq!(to_json_line(&report).lines().count(), 1);
         // The check itself can fail.
         value["schema"] = "handfast-probe/2".into();
         value["full"]["server_ms"]["p50"] = "much".into();
-        value["addresses"][1]["surprise"] = 1.into();
+        value["addresses"][1]["address"] = 1.into();
         value["tickets"].as_object_mut().expect("an object").remove("taken");
-        assert_eq!(faults(&value, &schema, &schema, "report").len(), 4);
+        assert_eq!(faults(&value, schema).len(), 4);
     }
 
     #[test]

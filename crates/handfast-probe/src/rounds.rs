@@ -3,6 +3,8 @@
 //!
 //! In: what was measured of each target. Out: a line. **Units**: milliseconds; each figure is of one connection of its kind.
 
+pub use handfast_report::to_line;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::report::{LimitReport, Report};
@@ -12,9 +14,10 @@ use crate::trouble::Trouble;
 pub const SCHEMA: &str = "handfast-probe-watch/1";
 
 /// All targets, measured once.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Round {
-    /// [`SCHEMA`].
+    /// Name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: &'static str,
     /// Its number; the first one is 1.
     pub round: u64,
@@ -25,7 +28,7 @@ pub struct Round {
 }
 
 /// One target.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Sample {
     /// As it was given, with the port.
     pub target: String,
@@ -82,14 +85,6 @@ impl Sample {
     }
 }
 
-/// A round as a line.
-pub fn to_line(round: &Round) -> String {
-    // Every value in it can be written: there are no maps with keys other than texts.
-    let mut line = serde_json::to_string(round).unwrap_or_default();
-    line.push('\n');
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
@@ -102,7 +97,6 @@ mod tests {
     #[test]
     fn the_published_schema_describes_it() {
         let schema = include_str!("../../../docs/reference/probe-watch.schema.json");
-        let schema: Value = serde_json::from_str(schema).expect("JSON");
         let trouble =
             Trouble::new(Step::Connect, "refused", "connect: refused").hint("nothing listens there");
         let targets = vec![
@@ -114,15 +108,15 @@ mod tests {
         let line = to_line(&round);
         assert_eq!(line.lines().count(), 1);
         let mut value: Value = serde_json::from_str(&line).expect("JSON");
-        assert_eq!(faults(&value, &schema, &schema, "round"), [""; 0]);
+        assert_eq!(faults(&value, schema), [""; 0]);
         assert_eq!(
             (&value["targets"][0]["appconnect_ms"], &value["targets"][1]["appconnect_ms"]),
             (&91.7.into(), &Value::Null)
         );
         // The check itself can fail.
         value["schema"] = "handfast-probe-watch/2".into();
-        value["targets"][0]["surprise"] = 1.into();
+        value["targets"][0]["target"] = 1.into();
         value["targets"][1].as_object_mut().expect("an object").remove("trouble");
-        assert_eq!(faults(&value, &schema, &schema, "round").len(), 3);
+        assert_eq!(faults(&value, schema).len(), 3);
     }
 }

@@ -5,10 +5,11 @@ use std::fmt;
 use handfast_leg::blocking::{self, Failed, Problem};
 use handfast_net::fault::Cause;
 use handfast_tls::session::FailureKind;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A step of a connection, as everywhere in this program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
     /// Name resolution.
@@ -37,7 +38,7 @@ impl Step {
 }
 
 /// Why it failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Trouble {
     /// Where.
     pub step: Step,

@@ -7,6 +7,7 @@ mod counted;
 #[cfg(test)]
 mod tests;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use counted::{Counted, Handshakes, Sum};
@@ -40,7 +41,7 @@ pub struct Seen {
 }
 
 /// Where the time of a connection went, by both ends.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct BothEnds {
     /// Why the comparison failed; then there are no parts.
     pub refused: Option<String>,
@@ -61,10 +62,11 @@ pub struct BothEnds {
 }
 
 /// A part of the time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Part {
     /// `network`, `hello`, `crypto`, `queue`, `connect`, `backend`, `client`, `wakeup`, `unexplained`. `wakeup` exists with the kernel's
     /// timestamps (`probe`).
+    #[schemars(extend("enum" = WORDS.map(|(name, _)| name)))]
     pub name: String,
     /// Its mean.
     pub ns: f64,

@@ -1,141 +1,111 @@
 //! The report as one HTML file: no script, no network, light and dark, readable on a phone and to a screen reader.
 //!
-//! In: a report. Out: the file's text. All foreign text (targets, errors, names) is escaped, and a
-//! Content-Security-Policy blocks what escaping might miss. **Cost**: at most 600 columns in a plot; longer runs are merged.
+//! In: a report. Out: the file's text. **Cost**: at most 600 columns in a plot; longer runs are merged.
 
 mod curves;
-mod escape;
-mod plot;
 mod seconds;
 mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write;
+use handfast_html::{card, list, page, prose};
+use maud::{Markup, html};
 
 use crate::model::{Report, VerdictWord};
 use crate::words::{self, search_result};
-use escape::{escape, prose};
 
 /// The whole file.
 pub fn to_html(report: &Report) -> String {
-    let mut html = head(report);
-    verdict(report, &mut html);
-    tiles(report, &mut html);
-    section(&mut html, "What was done", &card(&tables::pairs(&words::done(report))));
-    if !report.notes.is_empty() {
-        let notes: String = report.notes.iter().map(|note| format!("<li>{}</li>", prose(note))).collect();
-        section(&mut html, "Notes", &card(&format!("<ul class=\"notes\">{notes}</ul>")));
-    }
-    latency(report, &mut html);
-    over_time(report, &mut html);
-    results(report, &mut html);
-    section(&mut html, "Who made the load", &card(&tables::workers(report)));
-    section(&mut html, "Circumstances", &card(&tables::manifest(report)));
-    html.push_str("</main></body></html>\n");
-    html
-}
-
-fn card(content: &str) -> String {
-    format!("<div class=\"card\">{content}</div>")
-}
-
-fn section(html: &mut String, title: &str, content: &str) {
-    let _ = writeln!(html, "<section><h2>{}</h2>\n{content}</section>", escape(title));
-}
-
-fn head(report: &Report) -> String {
-    let target = words::done(report).into_iter().find(|(word, _)| *word == "target").map(|(_, text)| text);
-    let target = escape(&target.unwrap_or_default());
-    let word = report.verdict.word.name();
+    let done = words::done(report);
+    let target = done.iter().find(|(word, _)| *word == "target").map_or("", |(_, text)| text.as_str());
     let kind = if words::is_plain(report) { "HTTP" } else { "TLS" };
-    let (program, started) = (escape(&report.manifest.program), escape(&report.manifest.started));
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{word}: load on {target}</title>\n\
-         <style>\n{}</style></head>\n<body><main>\n\
-         <div class=\"top\"><span>{kind} load on <strong>{target}</strong></span><span>{started} · {program}</span></div>\n",
-        include_str!("html/style.css")
-    )
+    let body = html! {
+        main {
+            div.top {
+                span { (kind) " load on " strong { (target) } }
+                span { (report.manifest.started) " · " (report.manifest.program) }
+            }
+            (verdict(report))
+            (tiles(report))
+            (card("What was done", "", &handfast_html::pairs(done.iter().map(|(word, text)| (word, text)))))
+            @if !report.notes.is_empty() {
+                (card("Notes", "", &list("", report.notes.iter().map(|note| prose(note)))))
+            }
+            (latency(report))
+            (over_time(report))
+            (results(report))
+            (card("Who made the load", "", &tables::workers(report)))
+            (card("Circumstances", "", &tables::manifest(report)))
+        }
+    };
+    page(&format!("{}: load on {target}", report.verdict.word.name()), None, &body)
 }
 
-fn verdict(report: &Report, html: &mut String) {
+fn verdict(report: &Report) -> Markup {
     let word = report.verdict.word;
     let class = match word {
         VerdictWord::Valid => "good",
-        VerdictWord::TargetLimited => "warn",
+        VerdictWord::TargetLimited => "soon",
         _ => "bad",
     };
-    let evidence: String =
-        report.verdict.evidence.iter().map(|line| format!("<li>{}</li>", prose(line))).collect();
-    let meaning = escape(words::meaning(report));
-    let found = report
-        .search
-        .as_ref()
-        .map(|search| format!("<p><strong>{}</strong></p>", escape(&search_result(search))));
-    let found = found.unwrap_or_default();
-    let _ = writeln!(
-        html,
-        "<header class=\"verdict {class}\"><h1>{}</h1>{found}<p>{meaning}</p><ul>{evidence}</ul></header>",
-        word.name()
-    );
+    html! {
+        header class={ "card verdict " (class) } {
+            h1 { (word.name()) }
+            @if let Some(search) = &report.search { p { strong { (search_result(search)) } } }
+            p { (words::meaning(report)) }
+            (list("", report.verdict.evidence.iter().map(|line| prose(line))))
+        }
+    }
 }
 
 /// The most important figures.
-fn tiles(report: &Report, html: &mut String) {
-    let mut tiles = words::tiles(report);
+fn tiles(report: &Report) -> Markup {
     let missed = report.limits.iter().filter(|limit| !limit.held).count();
-    if !report.limits.is_empty() {
-        tiles.push((
-            format!("{} of {}", report.limits.len() - missed, report.limits.len()),
-            "limits held".into(),
-        ));
+    html! {
+        div.tiles {
+            @for (figure, what) in words::tiles(report) { div.tile { b { (figure) } span { (what) } } }
+            @if !report.limits.is_empty() {
+                div.tile {
+                    b.bad[missed > 0] { (report.limits.len() - missed) " of " (report.limits.len()) }
+                    span { "limits held" }
+                }
+            }
+        }
     }
-    let each = tiles.iter().map(|(figure, what)| {
-        let bad = if what == "limits held" && missed > 0 { " class=\"no\"" } else { "" };
-        format!("<div class=\"tile\"><b{bad}>{}</b><span>{}</span></div>", escape(figure), escape(what))
-    });
-    let _ = writeln!(html, "<div class=\"tiles\">{}</div>", each.collect::<String>());
 }
 
-fn latency(report: &Report, html: &mut String) {
+fn latency(report: &Report) -> Markup {
     let content = match report.series.is_empty() {
-        true => card("<p class=\"soft\">Nothing was timed: no step succeeded.</p>"),
-        false => card(&tables::latencies(report)) + &curves::percentiles(report).unwrap_or_default(),
+        true => html! { p.soft { "Nothing was timed: no step succeeded." } },
+        false => html! { (tables::latencies(report)) (curves::percentiles(report).unwrap_or_default()) },
     };
-    section(html, "Latency by step", &content);
+    card("Latency by step", "", &content)
 }
 
-fn over_time(report: &Report, html: &mut String) {
+fn over_time(report: &Report) -> Markup {
     let columns = seconds::columns(report);
     if columns.is_empty() {
-        return;
+        return Markup::default();
     }
-    let mut content = curves::heat(report, &columns).unwrap_or_default();
-    content.push_str(&seconds::rates(report, &columns).unwrap_or_default());
-    content.push_str(&seconds::errors(&columns));
-    content.push_str(&seconds::generator(&columns).unwrap_or_default());
-    section(html, "Over time", &content);
+    let content = html! {
+        (curves::heat(report, &columns).unwrap_or_default())
+        (seconds::rates(report, &columns))
+        (seconds::errors(&columns))
+        (seconds::generator(&columns))
+    };
+    card("Over time", "", &content)
 }
 
-fn results(report: &Report, html: &mut String) {
-    if !report.limits.is_empty() {
-        section(html, "Limits", &card(&tables::limits(report)));
+fn results(report: &Report) -> Markup {
+    html! {
+        @if !report.limits.is_empty() { (card("Limits", "", &tables::limits(report))) }
+        @if let Some(search) = &report.search {
+            (card("Search for the highest rate", &search_result(search), &tables::search(search)))
+        }
+        @if !words::is_plain(report) { (card("Handshakes", "", &tables::mix(report))) }
+        @if !report.members.is_empty() { (card("Kinds of client", "", &tables::members(report))) }
+        @if !report.requests.is_empty() { (card("Requests", "", &tables::requests(report))) }
+        (card("Errors", "", &tables::errors(report)))
+        (card("Counts", "", &handfast_html::pairs(tables::counts(report))))
     }
-    if let Some(search) = &report.search {
-        section(html, "Search for the highest rate", &card(&tables::search(search)));
-    }
-    if !words::is_plain(report) {
-        section(html, "Handshakes", &card(&tables::mix(report)));
-    }
-    if !report.members.is_empty() {
-        section(html, "Kinds of client", &card(&tables::members(report)));
-    }
-    if !report.requests.is_empty() {
-        section(html, "Requests", &card(&tables::requests(report)));
-    }
-    section(html, "Errors", &card(&tables::errors(report)));
-    section(html, "Counts", &card(&tables::counts(report)));
 }

@@ -1,94 +1,113 @@
-//! The report as JSON, and back.
+//! Reports as JSON, and back.
 //!
 //! In: a report, or text that may be one. Out: text, or a report, or what is wrong and what to do about it.
 
 use std::fmt;
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 
 use crate::model::{Report, SCHEMA};
 
 /// Pretty-printed JSON with a newline at the end.
-pub fn to_json(report: &Report) -> String {
+pub fn to_json(report: &impl Serialize) -> String {
     // Keys are strings, and writing to memory does not fail.
-    let mut text = serde_json::to_string_pretty(report).expect("a report has string keys only");
-    text.push('\n');
-    text
+    serde_json::to_string_pretty(report).expect("a report has string keys only") + "\n"
 }
 
-/// Reads what [`to_json`] wrote.
+/// JSON in one line, with its end.
+pub fn to_line(report: &impl Serialize) -> String {
+    // As above.
+    serde_json::to_string(report).expect("a report has string keys only") + "\n"
+}
+
+/// Reads the report of a load run.
+///
+/// **Errors**: as [`read`].
+pub fn from_json(text: &str) -> Result<Report, ReportError> {
+    read(text, SCHEMA)
+}
+
+/// Reads what [`to_json`] wrote of a report with this schema.
 ///
 /// **Errors**: not JSON, not a report, one of another schema or version, or one that was changed.
-pub fn from_json(text: &str) -> Result<Report, ReportError> {
-    let text = text.trim_start_matches('\u{feff}');
-    let found = schema_of(text).map_err(ReportError::NotJson)?;
-    match found.as_deref() {
-        Some(SCHEMA) => serde_json::from_slice(text.as_bytes()).map_err(ReportError::Broken),
-        Some(other) => Err(ReportError::OtherSchema(other.chars().take(60).collect())),
-        None => Err(ReportError::NoSchema),
-    }
-}
-
-/// The schema that a text names; `None`: it is JSON without a schema.
-///
-/// **Errors**: it is not JSON.
-pub(crate) fn schema_of(text: &str) -> Result<Option<String>, serde_json::Error> {
+pub fn read<R: DeserializeOwned>(text: &str, schema: &'static str) -> Result<R, ReportError> {
     /// Only the part that says what the rest is.
     #[derive(Deserialize)]
     struct Head {
         schema: Option<String>,
     }
-    match serde_json::from_slice::<Head>(text.as_bytes()) {
-        Ok(head) => Ok(head.schema),
+    let text = text.trim_start_matches('\u{feff}').as_bytes();
+    let fault = match serde_json::from_slice::<Head>(text) {
+        Ok(Head { schema: Some(found) }) if found == schema => match serde_json::from_slice(text) {
+            Ok(report) => return Ok(report),
+            Err(error) => Fault::Broken(error),
+        },
+        Ok(Head { schema: Some(other) }) => Fault::OtherSchema(other.chars().take(60).collect()),
+        Ok(Head { schema: None }) => Fault::NoSchema,
         // A list, a number, or a schema that is none.
-        Err(_) => serde_json::from_slice::<IgnoredAny>(text.as_bytes()).map(|_| None),
-    }
+        Err(_) => serde_json::from_slice::<IgnoredAny>(text).map_or_else(Fault::NotJson, |_| Fault::NoSchema),
+    };
+    Err(ReportError { schema, fault })
 }
 
 /// Why a text is no report that can be read.
 #[derive(Debug)]
-pub enum ReportError {
-    /// It is not JSON.
+pub struct ReportError {
+    /// The schema that was expected: `handfast-load/1`.
+    schema: &'static str,
+    fault: Fault,
+}
+
+#[derive(Debug)]
+enum Fault {
     NotJson(serde_json::Error),
-    /// It is JSON, and names no schema.
     NoSchema,
-    /// It is of another schema or version.
     OtherSchema(String),
-    /// It names this schema, and is invalid.
     Broken(serde_json::Error),
 }
 
 impl ReportError {
+    /// The command that writes such reports: `handfast load`.
+    fn command(&self) -> String {
+        self.name().replacen('-', " ", 1)
+    }
+
+    /// The name of the schema without its version.
+    fn name(&self) -> &'static str {
+        self.schema.split('/').next().unwrap_or(self.schema)
+    }
+
     /// What to do about it.
-    pub fn hint(&self) -> Option<&'static str> {
-        const FILE: &str = "give the file that `handfast load --json FILE` wrote";
-        let name = SCHEMA.split('/').next().unwrap_or(SCHEMA);
-        match self {
-            Self::NoSchema => Some(FILE),
-            Self::OtherSchema(schema) => match schema.split_once('/') {
-                Some((theirs, version)) if theirs == name && version.parse::<u64>().is_ok() => {
-                    Some("read it with the program that wrote it, or repeat the run with this one")
-                }
-                _ => Some(FILE),
-            },
-            Self::NotJson(_) | Self::Broken(_) => None,
+    pub fn hint(&self) -> Option<String> {
+        let is_of_another_version = |other: &str| {
+            let parts = other.split_once('/');
+            parts.is_some_and(|(name, version)| name == self.name() && version.parse::<u64>().is_ok())
+        };
+        match &self.fault {
+            Fault::OtherSchema(other) if is_of_another_version(other) => {
+                Some("read it with the program that wrote it, or repeat the run with this one".to_owned())
+            }
+            Fault::NoSchema | Fault::OtherSchema(_) => {
+                Some(format!("give the file that `{} --json FILE` wrote", self.command()))
+            }
+            Fault::NotJson(_) | Fault::Broken(_) => None,
         }
     }
 }
 
 impl fmt::Display for ReportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("read report: ")?;
-        match self {
-            Self::NotJson(error) => write!(f, "not JSON: {error}"),
-            Self::NoSchema => {
-                write!(f, "this is JSON, but no handfast load report (no \"schema\": \"{SCHEMA}\")")
+        let (schema, command) = (self.schema, self.command());
+        match &self.fault {
+            Fault::NotJson(error) => write!(f, "read report: not JSON: {error}"),
+            Fault::NoSchema => {
+                write!(f, "read report: this is JSON, but no {command} report (no \"schema\": \"{schema}\")")
             }
-            Self::OtherSchema(schema) => {
-                write!(f, "it is {}; this program reads {SCHEMA}", crate::units::plain(schema))
+            Fault::OtherSchema(other) => {
+                write!(f, "read report: it is {}; this program reads {schema}", crate::units::plain(other))
             }
-            Self::Broken(error) => write!(f, "it says {SCHEMA}, but {error}"),
+            Fault::Broken(error) => write!(f, "read report: it says {schema}, but {error}"),
         }
     }
 }
@@ -146,57 +165,17 @@ mod tests {
         assert!(error.contains("read histogram") && error.contains("line"), "{error}");
     }
 
-    /// What is wrong with a value under a schema: as much of JSON Schema as ours uses.
-    fn faults(value: &Value, schema: &Value, whole: &Value, path: &str) -> Vec<String> {
-        if let Some(name) = schema["$ref"].as_str() {
-            return faults(value, whole.pointer(name.trim_start_matches('#')).expect(name), whole, path);
-        }
-        if let Some(ways) = schema["anyOf"].as_array() {
-            let tried: Vec<Vec<String>> = ways.iter().map(|way| faults(value, way, whole, path)).collect();
-            return tried.into_iter().min_by_key(Vec::len).unwrap();
-        }
-        let right = match schema["type"].as_str() {
-            Some("string") => value.is_string(),
-            Some("integer") => value.is_u64() || (value.is_i64() && schema["minimum"].is_null()),
-            Some("number") => value.is_number(),
-            Some("boolean") => value.is_boolean(),
-            Some("array") => value.is_array(),
-            Some("object") => value.is_object(),
-            Some("null") => value.is_null(),
-            _ => schema["const"].is_null() || schema["const"] == *value,
-        };
-        let listed = schema["enum"].as_array().is_none_or(|all| all.contains(value));
-        if !right || !listed {
-            return vec![format!("{path}: {value} does not fit")];
-        }
-        let mut found = Vec::new();
-        for (place, item) in
-            value.as_array().into_iter().flatten().enumerate().filter(|_| !schema["items"].is_null())
-        {
-            found.extend(faults(item, &schema["items"], whole, &format!("{path}[{place}]")));
-        }
-        let (Some(fields), true) = (value.as_object(), schema["type"].is_string()) else { return found };
-        for (name, field) in fields {
-            let path = format!("{path}.{name}");
-            match schema["properties"].get(name).or(schema.get("additionalProperties")) {
-                Some(schema) => found.extend(faults(field, schema, whole, &path)),
-                None => found.push(format!("{path} is not in the schema")),
-            }
-        }
-        let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        found.extend(
-            required
-                .filter(|name| !fields.contains_key(*name))
-                .map(|name| format!("{path}.{name} is missing")),
-        );
-        found
+    /// What is wrong with a value by a published schema.
+    fn faults(value: &Value, schema: &str) -> Vec<String> {
+        let schema = serde_json::from_str(schema).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect()
     }
 
     #[test]
     fn the_published_schema_describes_the_lines_of_a_run() {
-        use crate::live::{self, Line, Part, to_line};
+        use crate::live::{self, Line, Part};
         let schema = include_str!("../../../docs/reference/load-live.schema.json");
-        let schema: Value = serde_json::from_str(schema).unwrap();
         let series =
             || live::Series { percentiles_ns: [("p50".into(), 1)].into(), ..live::Series::default() };
         let second = live::Second {
@@ -215,9 +194,9 @@ mod tests {
             let text = to_line(&line);
             assert!(text.ends_with('\n') && text.lines().count() == 1, "{text}");
             let mut value: Value = serde_json::from_str(&text).unwrap();
-            assert_eq!(faults(&value, &schema, &schema, "line"), [""; 0]);
-            value["surprise"] = 1.into();
-            assert_eq!(faults(&value, &schema, &schema, "line").len(), 1, "it can complain");
+            assert_eq!(faults(&value, schema), [""; 0]);
+            value["schema"] = "other/1".into();
+            assert_eq!(faults(&value, schema).len(), 1, "it can complain");
         }
     }
 
@@ -226,7 +205,6 @@ mod tests {
         use crate::live::{Part, Series};
         use crate::run::{self, Counts, Failed, Latency, Run, Thread};
         let schema = include_str!("../../../docs/reference/load-run.schema.json");
-        let schema: Value = serde_json::from_str(schema).unwrap();
         let part = Part { series: Some(Series::default()), ..Part::default() };
         for counts in [Counts::Transactions, Counts::Exchanges, Counts::Bytes, Counts::Handshakes] {
             let run = Run {
@@ -240,21 +218,20 @@ mod tests {
                 requests: vec![Part::default()],
                 ..Run::default()
             };
-            let text = run::to_json(&run);
+            let text = to_line(&run);
             let mut value: Value = serde_json::from_str(&text).unwrap();
-            assert_eq!(faults(&value, &schema, &schema, "run"), [""; 0]);
-            value["surprise"] = 1.into();
-            assert_eq!(faults(&value, &schema, &schema, "run").len(), 1, "it can complain");
+            assert_eq!(faults(&value, schema), [""; 0]);
+            value["schema"] = "other/1".into();
+            assert_eq!(faults(&value, schema).len(), 1, "it can complain");
         }
     }
 
     #[test]
     fn the_published_schema_describes_it() {
         let schema = include_str!("../../../docs/reference/load-report.schema.json");
-        let schema: Value = serde_json::from_str(schema).unwrap();
         let mut report = made_up::report();
         report.totals.http_status.insert("2xx".into(), 3);
-        let check = |value: &Value| faults(value, &schema, &schema, "report");
+        let check = |value: &Value| faults(value, schema);
         for report in [&report, &Report { schema: SCHEMA.into(), ..Report::default() }] {
             assert_eq!(check(&serde_json::to_value(report).unwrap()), [""; 0]);
         }
@@ -262,7 +239,7 @@ mod tests {
         let mut value = serde_json::to_value(&report).unwrap();
         value["schema"] = "handfast-load/2".into();
         value["totals"]["rate"] = "many".into();
-        value["timeline"][3]["surprise"] = 1.into();
+        value["timeline"][3]["open"] = "many".into();
         value["verdict"]["word"] = "fine".into();
         value["mix"].as_object_mut().unwrap().remove("resumed");
         assert_eq!(check(&value).len(), 5, "{:#?}", check(&value));

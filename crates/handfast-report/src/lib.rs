@@ -44,7 +44,7 @@ mod words;
 
 pub use handfast_text::units;
 pub use html::to_html;
-pub use json::{ReportError, from_json, to_json};
+pub use json::{ReportError, from_json, to_json, to_line};
 pub use model::Report;
 pub use text::{Style, to_summary, to_text};
 

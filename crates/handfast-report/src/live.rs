@@ -4,13 +4,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the schema.
 pub const SCHEMA: &str = "handfast-live/1";
 
 /// A line.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Line {
     /// The preparation of a run begins: the first line, and one before each step of a search.
@@ -22,9 +23,10 @@ pub enum Line {
 }
 
 /// The preparation of a run begins.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Begin {
-    /// [`SCHEMA`].
+    /// Name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// Which step of a search; empty without one.
     pub part: String,
@@ -37,9 +39,10 @@ pub struct Begin {
 }
 
 /// A second is over, everywhere.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Second {
-    /// [`SCHEMA`].
+    /// Name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// Seconds since the start.
     pub second: u32,
@@ -80,7 +83,7 @@ pub struct Second {
 }
 
 /// Latencies of one step in one second.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Series {
     /// Step: `connect`, `handshake`, …
@@ -94,7 +97,7 @@ pub struct Series {
 }
 
 /// Failures of one kind in one second.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Failure {
     /// `connect`, `handshake`, `exchange`, `close`.
     pub step: String,
@@ -105,7 +108,7 @@ pub struct Failure {
 }
 
 /// What one kind of client did in one second, or one request.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Part {
     /// The member's name, or method and path.
@@ -119,20 +122,13 @@ pub struct Part {
 }
 
 /// The end of the stream.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct End {
-    /// [`SCHEMA`].
+    /// Name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// The verdict's word; `None`: there is no report.
     pub verdict: Option<crate::model::VerdictWord>,
     /// Lines that were dropped because the reader was too slow; 0 in a complete stream.
     pub lost_lines: u64,
-}
-
-/// The line, with its end.
-pub fn to_line(line: &Line) -> String {
-    // Keys are strings, and writing to memory does not fail.
-    let mut text = serde_json::to_string(line).expect("a line has string keys only");
-    text.push('\n');
-    text
 }

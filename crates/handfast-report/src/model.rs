@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use handfast_stats::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::both_ends::BothEnds;
@@ -15,9 +16,10 @@ use crate::plan::Plan;
 pub const SCHEMA: &str = "handfast-load/1";
 
 /// Everything about one run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// Name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// What the numbers are worth.
     pub verdict: Verdict,
@@ -72,7 +74,7 @@ impl Report {
 }
 
 /// What the numbers are worth.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Verdict {
     /// The word.
     pub word: VerdictWord,
@@ -81,7 +83,7 @@ pub struct Verdict {
 }
 
 /// The five verdicts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerdictWord {
     /// The figures describe the target, and are reliable.
@@ -116,7 +118,7 @@ impl VerdictWord {
 }
 
 /// Circumstances of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Manifest {
     /// `handfast 0.1.0`, and the SHA-256 of the program.
     pub program: String,
@@ -130,6 +132,7 @@ pub struct Manifest {
     pub command: Vec<String>,
     /// Every option resolved, as `--replay` reads it; `None`: not recorded, or by a program with other options.
     #[serde(with = "crate::job::kept")]
+    #[schemars(with = "serde_json::Value")]
     pub job: Option<Job>,
     /// Seed of everything random; each step of a search adds its number to it.
     pub seed: u64,
@@ -140,7 +143,7 @@ pub struct Manifest {
 }
 
 /// Counts over the whole run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Totals {
     /// Length of the measured part.
     pub duration_seconds: f64,
@@ -176,7 +179,7 @@ pub struct Totals {
 }
 
 /// Which handshakes happened, warm-up excluded.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Mix {
     /// Full handshakes, those with a HelloRetryRequest included.
     pub full: u64,
@@ -202,7 +205,7 @@ pub struct Mix {
 }
 
 /// One kind of client of a mix.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Member {
     /// Its name.
     pub name: String,
@@ -224,7 +227,7 @@ pub struct Member {
     pub resumed: u64,
     /// Mean size of its first ClientHello, with the record's header.
     pub hello_bytes: f64,
-    /// What was agreed, as in [`Mix::agreed`].
+    /// What was agreed, as in `agreed` of the mix.
     pub agreed: BTreeMap<String, u64>,
     /// Its handshakes; `None`: there was none.
     pub handshake: Option<Series>,
@@ -233,7 +236,7 @@ pub struct Member {
 }
 
 /// One of several HTTP requests.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Request {
     /// `GET`, `POST`, …
     pub method: String,
@@ -256,7 +259,7 @@ pub struct Request {
 }
 
 /// Latencies of one step.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Series {
     /// Step: `connect`, `handshake`, …
     pub name: String,
@@ -273,11 +276,12 @@ pub struct Series {
     /// Greatest.
     pub max_ns: u64,
     /// All samples, V2 DEFLATE in base64.
+    #[schemars(with = "String")]
     pub histogram: Histogram,
 }
 
 /// Failures of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ErrorRow {
     /// `connect`, `handshake`, `exchange`, `close`.
     pub step: String,
@@ -290,7 +294,7 @@ pub struct ErrorRow {
 }
 
 /// One second of the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Second {
     /// Seconds since the start.
     pub second: u32,
@@ -318,6 +322,7 @@ pub struct Second {
     /// CPU of the whole machine, 0 to 1, the mean over workers.
     pub machine_cpu: f64,
     /// Latency histogram of the run's main series (`total`, else `exchange`, else `handshake`).
+    #[schemars(with = "String")]
     pub main: Histogram,
     /// Percentiles of every series in this second: name → `p50`, `p99`.
     pub percentiles_ns: BTreeMap<String, BTreeMap<String, u64>>,
@@ -326,7 +331,7 @@ pub struct Second {
 }
 
 /// One load generator.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Worker {
     /// Its name.
     pub name: String,
@@ -351,7 +356,7 @@ pub struct Worker {
 }
 
 /// CPU time of the server's processes on the same machine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct ServerUse {
     /// The processes: `pid 4711 and its children`, `cgroup …`.
     pub who: String,
@@ -364,7 +369,7 @@ pub struct ServerUse {
 }
 
 /// Source ports.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Ports {
     /// Ports in `ip_local_port_range`.
     pub range: u64,
@@ -381,7 +386,7 @@ pub struct Ports {
 }
 
 /// A requested limit.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Limit {
     /// As it was written: `handshake.p99=50ms`.
     pub wanted: String,
@@ -392,7 +397,7 @@ pub struct Limit {
 }
 
 /// The search for the highest rate that holds a latency bound.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct Search {
     /// The bound, as written.
     pub bound: String,
@@ -405,7 +410,7 @@ pub struct Search {
 }
 
 /// One step of the search.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 pub struct SearchStep {
     /// Rate that was offered.
     pub offered_rate: f64,

@@ -1,11 +1,16 @@
-//! The run's figures as text that both OpenMetrics (version 1.0) and Prometheus' own text format (0.0.4) allow: node_exporter's
-//! text-file collector reads the latter, and rejects a file with a type such as `info`.
+//! The run's figures as OpenMetrics (version 1.0), which Prometheus' own text format (0.0.4) allows too: node_exporter's text-file
+//! collector reads the latter, and rejects a file with a type such as `info`.
 //!
 //! In: a report. Out: text that ends with `# EOF`. The run is over, so all counts are gauges: a counter's family and its samples have
 //! different names in OpenMetrics, and equal ones in Prometheus' format. **Units**: base units, seconds and bytes, also where the JSON report has
-//! nanoseconds. One family after the other, since families must not mix.
+//! nanoseconds.
 
-use std::fmt::Write;
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
 
 use crate::csv::number;
 use crate::model::{Report, VerdictWord};
@@ -18,83 +23,133 @@ pub use live::LiveMetrics;
 /// What every family's name begins with.
 const PREFIX: &str = "handfast_load";
 
-/// Labels of one sample.
-type Labels<'a> = &'a [(&'a str, &'a str)];
+/// The family of the latencies.
+const LATENCY: &str = "handfast_load_latency_seconds";
+
+/// Labels of one sample, and its value.
+type Sample = (Vec<(&'static str, String)>, f64);
+
+/// A family: its name without the unit, which follows it.
+#[derive(Debug)]
+struct Family {
+    name: String,
+    unit: Option<Unit>,
+    help: String,
+    kind: MetricType,
+    samples: Vec<Sample>,
+}
+
+#[derive(Debug, Default)]
+struct Exposition(Vec<Family>);
 
 /// The whole exposition.
 pub fn to_openmetrics(report: &Report) -> String {
-    let mut text = Exposition(String::new());
-    about(report, &mut text);
-    counts(report, &mut text);
-    rates(report, &mut text);
-    latencies(report, &mut text);
-    circumstances(report, &mut text);
-    text.0.push_str("# EOF\n");
-    text.0
+    let mut to = Exposition::default();
+    about(report, &mut to);
+    counts(report, &mut to);
+    rates(report, &mut to);
+    latencies(report, &mut to);
+    circumstances(report, &mut to);
+    with_summary(&to.text())
 }
 
-struct Exposition(String);
+/// The same with the families of latencies as one summary: prometheus-client has no such type. It has written the samples; of the lines
+/// about them, the first ones stay.
+fn with_summary(text: &str) -> String {
+    let (mut known, mut lines) = (Vec::new(), String::new());
+    for line in text.lines() {
+        if let ["#", what, name, _] = line.splitn(4, ' ').collect::<Vec<_>>()[..]
+            && let Some("" | "_count" | "_sum") = name.strip_prefix(LATENCY)
+        {
+            if name != LATENCY || known.contains(&what) {
+                continue;
+            }
+            known.push(what);
+        }
+        lines.push_str(line);
+        lines.push('\n');
+    }
+    lines.replace(&format!("# TYPE {LATENCY} gauge"), &format!("# TYPE {LATENCY} summary"))
+}
 
 impl Exposition {
-    /// Begins a family. A unit, when there is one, must end its name.
-    fn family(&mut self, name: &str, kind: &str, unit: &str, help: &str) {
-        let _ = writeln!(self.0, "# TYPE {PREFIX}_{name} {kind}");
-        if !unit.is_empty() {
-            let _ = writeln!(self.0, "# UNIT {PREFIX}_{name} {unit}");
-        }
-        let _ = writeln!(self.0, "# HELP {PREFIX}_{name} {}", escaped(help));
+    fn family(
+        &mut self,
+        kind: MetricType,
+        (name, unit): (&str, Option<Unit>),
+        help: &str,
+        samples: impl IntoIterator<Item = Sample>,
+    ) {
+        let (name, help) = (name.to_owned(), help.to_owned());
+        self.0.push(Family { name, unit, help, kind, samples: samples.into_iter().collect() });
     }
 
-    fn sample(&mut self, name: &str, labels: Labels<'_>, value: f64) {
-        let _ = write!(self.0, "{PREFIX}_{name}");
-        let pairs = labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped(value)));
-        if !labels.is_empty() {
-            let _ = write!(self.0, "{{{}}}", pairs.collect::<Vec<_>>().join(","));
-        }
-        let _ = match value {
-            value if value.is_nan() => writeln!(self.0, " NaN"),
-            value if value.is_infinite() => writeln!(self.0, " {}Inf", if value > 0.0 { '+' } else { '-' }),
-            value => writeln!(self.0, " {value}"),
-        };
+    fn gauges(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = Sample>) {
+        self.family(MetricType::Gauge, (name, None), help, samples);
     }
 
-    fn gauge(&mut self, name: &str, unit: &str, help: &str, value: f64) {
-        self.family(name, "gauge", unit, help);
-        self.sample(name, &[], value);
+    fn seconds(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = Sample>) {
+        self.family(MetricType::Gauge, (name, Some(Unit::Seconds)), help, samples);
     }
 
-    fn counts(&mut self, name: &str, unit: &str, help: &str, rows: &[(Labels<'_>, u64)]) {
-        self.family(name, "gauge", unit, help);
-        for (labels, value) in rows {
-            self.sample(name, labels, *value as f64);
-        }
-    }
-
-    fn counter(&mut self, name: &str, unit: &str, help: &str, rows: &[(Labels<'_>, u64)]) {
-        self.family(name, "counter", unit, help);
-        for (labels, value) in rows {
-            self.sample(&format!("{name}_total"), labels, *value as f64);
+    fn text(self) -> String {
+        let mut registry = Registry::with_prefix(PREFIX);
+        registry.register_collector(Box::new(self));
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        match text::encode(&mut text, &registry) {
+            Ok(()) => text,
+            Err(fmt::Error) => "# EOF\n".to_owned(),
         }
     }
 }
 
-/// Backslash, quote and end of line, as label values have them; help text takes the same.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+impl Collector for Exposition {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        for Family { name, unit, help, kind, samples } in &self.0 {
+            let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), *kind)?;
+            for (labels, value) in samples {
+                match (kind, labels.is_empty()) {
+                    (MetricType::Info, _) => family.encode_info(labels)?,
+                    (_, true) => write(&mut family, *kind, *value)?,
+                    (_, false) => write(&mut family.encode_family(labels)?, *kind, *value)?,
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
-fn about(report: &Report, text: &mut Exposition) {
+/// A whole number is written as one.
+fn write(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: f64) -> fmt::Result {
+    match kind {
+        MetricType::Counter => encoder.encode_counter::<NoLabelSet, _, f64>(&(value as u64), None),
+        _ if value.fract() == 0.0 => encoder.encode_gauge(&(value as i64)),
+        _ => encoder.encode_gauge(&value),
+    }
+}
+
+/// A sample without labels.
+fn only(value: f64) -> [Sample; 1] {
+    [(Vec::new(), value)]
+}
+
+/// A sample with one label.
+fn of(label: &'static str, word: &str, value: f64) -> Sample {
+    (vec![(label, word.to_owned())], value)
+}
+
+fn about(report: &Report, to: &mut Exposition) {
     let manifest = &report.manifest;
-    text.family("run_info", "gauge", "", "What was run.");
     let labels = [
-        ("schema", report.schema.as_str()),
+        ("schema", &report.schema),
         ("program", &manifest.program),
         ("started", &manifest.started),
         ("work", &report.work),
         ("verification", &report.mix.verification),
     ];
-    text.sample("run_info", &labels, 1.0);
-    text.family("verdict", "gauge", "", "What the figures are worth: 1 of the verdict, 0 of the others.");
+    let labels = labels.map(|(label, text)| (label, text.clone())).to_vec();
+    to.gauges("run_info", "What was run", [(labels, 1.0)]);
     let words = [
         VerdictWord::Valid,
         VerdictWord::GeneratorLimited,
@@ -102,110 +157,93 @@ fn about(report: &Report, text: &mut Exposition) {
         VerdictWord::TargetLimited,
         VerdictWord::Errors,
     ];
-    for word in words {
-        let value = if word == report.verdict.word { 1.0 } else { 0.0 };
-        text.sample("verdict", &[("verdict", word.name())], value);
-    }
+    let verdict = words.map(|word| of("verdict", word.name(), f64::from(word == report.verdict.word)));
+    to.gauges("verdict", "What the figures are worth: 1 of the verdict, 0 of the others", verdict);
 }
 
-fn counts(report: &Report, text: &mut Exposition) {
+fn counts(report: &Report, to: &mut Exposition) {
     let (totals, mix) = (&report.totals, &report.mix);
-    let ended: [(Labels<'_>, u64); 2] =
-        [(&[("result", "ok")], totals.transactions), (&[("result", "failed")], totals.failed)];
-    text.counts("transactions", "", "Transactions by how they ended.", &ended);
-    text.counts("exchanges", "", "Exchanges that succeeded.", &[(&[], totals.exchanges)]);
-    text.counts("connections", "", "Connections started, warm-up included.", &[(&[], totals.connections)]);
-    text.counts("sent_bytes", "bytes", "Application bytes sent.", &[(&[], totals.sent_bytes)]);
-    text.counts("received_bytes", "bytes", "Application bytes received.", &[(&[], totals.received_bytes)]);
-    let kinds: [(Labels<'_>, u64); 2] =
-        [(&[("kind", "full")], mix.full), (&[("kind", "resumed")], mix.resumed)];
-    text.counts("handshakes", "", "Handshakes by kind.", &kinds);
-    text.counts("hello_retries", "", "Full handshakes with a HelloRetryRequest.", &[(&[], mix.hello_retry)]);
-    let early: [(Labels<'_>, u64); 2] = [
-        (&[("result", "accepted")], mix.early_data_accepted),
-        (&[("result", "refused")], mix.early_data_refused),
-    ];
-    text.counts("early_data", "", "0-RTT data offered, by the answer.", &early);
-    text.family("agreed_handshakes", "gauge", "", "Handshakes by version, suite and group.");
-    for (what, count) in &mix.agreed {
-        text.sample("agreed_handshakes", &[("agreed", what)], *count as f64);
-    }
-    text.family("http_responses", "gauge", "", "HTTP responses by class.");
-    for (class, count) in &totals.http_status {
-        text.sample("http_responses", &[("class", class)], *count as f64);
-    }
-    text.family("errors", "gauge", "", "Failures by step and cause.");
-    for row in &report.errors {
-        text.sample("errors", &[("step", &row.step), ("cause", &row.cause)], row.count as f64);
-    }
+    let split = |label, parts: [(&str, u64); 2]| parts.map(|(word, count)| of(label, word, count as f64));
+    let bytes = |name| (name, Some(Unit::Bytes));
+    let ended = split("result", [("ok", totals.transactions), ("failed", totals.failed)]);
+    to.gauges("transactions", "Transactions by how they ended", ended);
+    to.gauges("exchanges", "Exchanges that succeeded", only(totals.exchanges as f64));
+    to.gauges("connections", "Connections started, warm-up included", only(totals.connections as f64));
+    let (sent, received) = (only(totals.sent_bytes as f64), only(totals.received_bytes as f64));
+    to.family(MetricType::Gauge, bytes("sent"), "Application bytes sent", sent);
+    to.family(MetricType::Gauge, bytes("received"), "Application bytes received", received);
+    let kinds = split("kind", [("full", mix.full), ("resumed", mix.resumed)]);
+    to.gauges("handshakes", "Handshakes by kind", kinds);
+    let retries = only(mix.hello_retry as f64);
+    to.gauges("hello_retries", "Full handshakes with a HelloRetryRequest", retries);
+    let early = split("result", [("accepted", mix.early_data_accepted), ("refused", mix.early_data_refused)]);
+    to.gauges("early_data", "0-RTT data offered, by the answer", early);
+    let agreed = mix.agreed.iter().map(|(what, count)| of("agreed", what, *count as f64));
+    to.gauges("agreed_handshakes", "Handshakes by version, suite and group", agreed);
+    let classes = totals.http_status.iter().map(|(class, count)| of("class", class, *count as f64));
+    to.gauges("http_responses", "HTTP responses by class", classes);
+    let errors = report
+        .errors
+        .iter()
+        .map(|row| (vec![("step", row.step.clone()), ("cause", row.cause.clone())], row.count as f64));
+    to.gauges("errors", "Failures by step and cause", errors);
 }
 
-fn rates(report: &Report, text: &mut Exposition) {
+fn rates(report: &Report, to: &mut Exposition) {
     let totals = &report.totals;
-    text.gauge("duration_seconds", "seconds", "Length of the measured part.", totals.duration_seconds);
-    text.gauge("transaction_rate", "", "Transactions a second that succeeded.", totals.rate);
-    text.gauge("exchange_rate", "", "Exchanges a second that succeeded.", totals.exchange_rate);
+    to.seconds("duration", "Length of the measured part", only(totals.duration_seconds));
+    to.gauges("transaction_rate", "Transactions a second that succeeded", only(totals.rate));
+    to.gauges("exchange_rate", "Exchanges a second that succeeded", only(totals.exchange_rate));
     if let Some(offered) = totals.offered_rate {
-        text.gauge("offered_rate", "", "Transactions a second that were asked for.", offered);
+        to.gauges("offered_rate", "Transactions a second that were asked for", only(offered));
     }
 }
 
-fn latencies(report: &Report, text: &mut Exposition) {
-    text.family("latency_seconds", "summary", "seconds", "Latencies by step.");
+fn latencies(report: &Report, to: &mut Exposition) {
     for series in &report.series {
-        let step = ("step", series.name.as_str());
+        let named = series.percentiles_ns.iter().map(|(name, ns)| (number(name), *ns));
         let mut named: Vec<(f64, u64)> =
-            series.percentiles_ns.iter().map(|(name, ns)| (number(name), *ns)).collect();
-        named.retain(|(percent, _)| (0.0..=100.0).contains(percent));
+            named.filter(|(percent, _)| (0.0..=100.0).contains(percent)).collect();
         named.sort_by(|a, b| a.0.total_cmp(&b.0));
-        for (percent, nanos) in named {
+        let quantiles = named.into_iter().map(|(percent, nanos)| {
             // Through decimal text, so that 99.9 is 0.999 and not 0.9990000000000001.
             let quantile = format!("{:.7}", percent / 100.0);
-            let quantile = quantile.trim_end_matches('0').trim_end_matches('.');
-            text.sample("latency_seconds", &[step, ("quantile", quantile)], nanos as f64 / 1e9);
-        }
-        text.sample("latency_seconds_count", &[step], series.count as f64);
-        text.sample("latency_seconds_sum", &[step], series.mean_ns * series.count as f64 / 1e9);
+            let quantile = quantile.trim_end_matches('0').trim_end_matches('.').to_owned();
+            (vec![("step", series.name.clone()), ("quantile", quantile)], nanos as f64 / 1e9)
+        });
+        to.seconds("latency", "Latencies by step", quantiles);
+        let (count, step) = (series.count as f64, |value| [of("step", &series.name, value)]);
+        to.gauges("latency_seconds_count", "", step(count));
+        to.gauges("latency_seconds_sum", "", step(series.mean_ns * count / 1e9));
     }
-    text.family("latency_max_seconds", "gauge", "seconds", "Greatest latency by step.");
-    for series in &report.series {
-        text.sample("latency_max_seconds", &[("step", &series.name)], series.max_ns as f64 / 1e9);
-    }
+    let greatest = report.series.iter().map(|series| of("step", &series.name, series.max_ns as f64 / 1e9));
+    to.seconds("latency_max", "Greatest latency by step", greatest);
     if let Some(main) = main_series(report) {
-        text.family("main_step_info", "gauge", "", "The step that the run is judged by.");
-        text.sample("main_step_info", &[("step", &main.name)], 1.0);
+        to.gauges("main_step_info", "The step that the run is judged by", [of("step", &main.name, 1.0)]);
     }
 }
 
-fn circumstances(report: &Report, text: &mut Exposition) {
-    text.family("worker_cpu_ratio", "gauge", "ratio", "Mean CPU use of a worker's generator threads.");
-    for (place, worker) in report.workers.iter().enumerate() {
-        // Two workers may have the same name: the number distinguishes them.
-        let labels = [("worker", worker.name.as_str()), ("index", &place.to_string())];
-        text.sample("worker_cpu_ratio", &labels, worker.cpu);
-    }
-    text.family("limit_held", "gauge", "", "Whether a limit that was asked for held: 1 or 0.");
-    for (place, limit) in report.limits.iter().enumerate() {
-        let labels = [("limit", limit.wanted.as_str()), ("index", &place.to_string())];
-        text.sample("limit_held", &labels, f64::from(u8::from(limit.held)));
-    }
+fn circumstances(report: &Report, to: &mut Exposition) {
+    // Two workers may have the same name: the number distinguishes them.
+    let numbered =
+        |label, place: usize, name: &str| vec![(label, name.to_owned()), ("index", place.to_string())];
+    let workers = report.workers.iter().enumerate();
+    let workers = workers.map(|(place, worker)| (numbered("worker", place, &worker.name), worker.cpu));
+    let ratio = Some(Unit::Other("ratio".to_owned()));
+    let help = "Mean CPU use of a worker's generator threads";
+    to.family(MetricType::Gauge, ("worker_cpu", ratio), help, workers);
+    let limits = report.limits.iter().enumerate();
+    let limits =
+        limits.map(|(place, limit)| (numbered("limit", place, &limit.wanted), f64::from(limit.held)));
+    to.gauges("limit_held", "Whether a limit that was asked for held: 1 or 0", limits);
     if let Some(server) = &report.server {
-        text.gauge(
-            "server_cpu_seconds",
-            "seconds",
-            "CPU time of the server's processes.",
-            server.cpu_seconds,
-        );
-        let resident = server.resident_bytes as f64;
-        text.gauge(
-            "server_resident_bytes",
-            "bytes",
-            "Greatest resident memory of the server's processes.",
-            resident,
-        );
+        to.seconds("server_cpu", "CPU time of the server's processes", only(server.cpu_seconds));
+        let resident = ("server_resident", Some(Unit::Bytes));
+        let help = "Greatest resident memory of the server's processes";
+        to.family(MetricType::Gauge, resident, help, only(server.resident_bytes as f64));
     }
     if let Some(highest) = report.search.as_ref().and_then(|search| search.highest_rate) {
-        text.gauge("highest_rate", "", "Highest rate that held the searched bound.", highest);
+        to.gauges("highest_rate", "Highest rate that held the searched bound", only(highest));
     }
 }
 
@@ -218,7 +256,7 @@ mod tests {
 
     /// The rules of OpenMetrics 1.0 that a writer can break, checked line by line.
     fn check(text: &str) -> usize {
-        let (mut family, mut kind) = (String::new(), String::new());
+        let mut family = String::new();
         let (mut families, mut samples) = (BTreeSet::new(), BTreeSet::new());
         let body = text.strip_suffix("# EOF\n").expect("it does not end with # EOF");
         for line in body.lines() {
@@ -227,15 +265,17 @@ mod tests {
                 let (what, name, rest) =
                     (words.next().unwrap(), words.next().unwrap(), words.next().unwrap());
                 match what {
-                    "TYPE" => {
-                        (family, kind) = (name.into(), rest.into());
+                    "HELP" => {
+                        family = name.into();
                         assert!(families.insert(name.to_owned()), "{name} comes twice");
+                    }
+                    "TYPE" => {
+                        assert_eq!(name, family);
                         assert!(!name.ends_with("_total"), "{name} has a suffix");
                         // The types of Prometheus' own text format.
                         assert!(["gauge", "summary"].contains(&rest), "{line}");
                     }
                     "UNIT" => assert!(name == family && name.ends_with(rest), "{line}"),
-                    "HELP" => assert_eq!(name, family),
                     other => panic!("unknown: # {other}"),
                 }
                 continue;
@@ -246,11 +286,7 @@ mod tests {
             let name = sample.split('{').next().unwrap();
             let suffix =
                 name.strip_prefix(family.as_str()).unwrap_or_else(|| panic!("{name} within {family}"));
-            let allowed: &[&str] = match kind.as_str() {
-                "summary" => &["", "_count", "_sum"],
-                _ => &[""],
-            };
-            assert!(allowed.contains(&suffix), "{name} in a {kind}");
+            assert!(["", "_count", "_sum"].contains(&suffix), "{line}");
         }
         samples.len()
     }
@@ -276,6 +312,11 @@ mod tests {
             nanos as f64 / 1e9
         );
         assert!(text.contains(&line), "no {line} in {text}");
-        assert!(text.contains("# UNIT handfast_load_latency_seconds seconds\n"));
+        for (line, times) in [
+            ("UNIT handfast_load_latency_seconds seconds", 1),
+            ("TYPE handfast_load_latency_seconds summary", 1),
+        ] {
+            assert_eq!(text.matches(&format!("# {line}\n")).count(), times, "{line}: {text}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! In: what the seconds of a run gave. Out: a [`Run`]. **Units** are in the names, as in [`crate::model`]; rates are per second.
 
 use handfast_stats::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::live::Part;
@@ -12,10 +13,11 @@ use crate::live::Part;
 pub const SCHEMA: &str = "handfast-run/1";
 
 /// The current state of a run, complete for a display; `--metrics` serves it as JSON.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Run {
-    /// [`SCHEMA`].
+    /// Name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// The program and its version.
     pub program: String,
@@ -68,7 +70,7 @@ pub struct Run {
 }
 
 /// What a second of a run is counted in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Counts {
     /// Exchanges on connections that are kept.
@@ -84,7 +86,7 @@ pub enum Counts {
 }
 
 /// How long a step took.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Latency {
     /// Step: `connect`, `handshake`, …
@@ -104,7 +106,7 @@ pub struct Latency {
 }
 
 /// Failures of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Failed {
     /// `connect`, `handshake`, `exchange`, `close`.
@@ -118,7 +120,7 @@ pub struct Failed {
 }
 
 /// A generator thread in one second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Thread {
     /// CPU time, as a share of one CPU.
@@ -162,10 +164,4 @@ impl Latency {
         }
         latency
     }
-}
-
-/// It as JSON, in one line.
-pub fn to_json(run: &Run) -> String {
-    // Keys are strings, and writing to memory does not fail.
-    serde_json::to_string(run).expect("a run has string keys only")
 }

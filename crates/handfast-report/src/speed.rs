@@ -8,8 +8,6 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 pub use text::to_text;
@@ -273,51 +271,9 @@ impl SpeedReport {
     }
 }
 
-/// Pretty-printed JSON with a newline at the end.
-pub fn to_json(report: &SpeedReport) -> String {
-    // Keys are strings, and writing to memory does not fail.
-    let mut text = serde_json::to_string_pretty(report).expect("a report has string keys only");
-    text.push('\n');
-    text
-}
-
-/// Reads what [`to_json`] wrote.
+/// Reads the report of `handfast speed`.
 ///
-/// **Errors**: not JSON, or not of this schema.
-pub fn from_json(text: &str) -> Result<SpeedReport, SpeedReportError> {
-    let found = crate::json::schema_of(text).map_err(SpeedReportError::NotJson)?;
-    match found.as_deref() {
-        Some(SCHEMA) => serde_json::from_slice(text.as_bytes()).map_err(SpeedReportError::Broken),
-        Some(other) => Err(SpeedReportError::OtherSchema(other.chars().take(60).collect())),
-        None => Err(SpeedReportError::NoSchema),
-    }
+/// **Errors**: as [`crate::json::read`].
+pub fn from_json(text: &str) -> Result<SpeedReport, crate::ReportError> {
+    crate::json::read(text, SCHEMA)
 }
-
-/// Why a text is no report of `handfast speed` that can be read.
-#[derive(Debug)]
-pub enum SpeedReportError {
-    /// It is not JSON.
-    NotJson(serde_json::Error),
-    /// It names no schema.
-    NoSchema,
-    /// It is of another schema or version.
-    OtherSchema(String),
-    /// It says that it is one, and is not as one should be.
-    Broken(serde_json::Error),
-}
-
-impl fmt::Display for SpeedReportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("read speed report: ")?;
-        match self {
-            Self::NotJson(error) => write!(f, "not JSON: {error}"),
-            Self::NoSchema => write!(f, "it names no schema, expected {SCHEMA}"),
-            Self::OtherSchema(other) => {
-                write!(f, "its schema is {:?}, expected {SCHEMA}", crate::units::plain(other))
-            }
-            Self::Broken(error) => write!(f, "it says {SCHEMA}, but {error}"),
-        }
-    }
-}
-
-impl std::error::Error for SpeedReportError {}

@@ -2,85 +2,62 @@
 //!
 //! In: a [`Report`]. Out: a table, a cell of which opens to what happened in each mode and the command that plays it again.
 
-use std::fmt::Write;
+use handfast_html::{Table, with_small};
+use maud::{Markup, html};
 
 use crate::report::{Experiment, Outcome, Report};
 use crate::table::{Cell, Mark, command, rows};
 use crate::text::word;
 
-const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:80em;padding:0 1em;color:#222;background:#fff}\
-table{border-collapse:collapse;width:100%}th,td{border:1px solid #ccc;padding:.3em .5em;text-align:left;vertical-align:top}\
-thead th{position:sticky;top:0;background:#f4f4f4}.kept{background:#e5f5e5}.broken{background:#fbdcd8}.unknown{background:#fff3c4}\
-.not-possible{color:#666}small,code{font-size:.85em}details p{margin:.4em 0}code{overflow-wrap:anywhere}";
-
 /// The page.
 pub fn page(report: &Report) -> String {
-    let mut text = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>Faults against TLS proxies</title><style>{STYLE}</style>\n<h1>Faults against TLS proxies</h1>\n\
-         <p>{}, Linux {}. A cell opens to what happened in each mode. <b>Kept</b>: everything that can be seen from outside held. \
-         <b>Broken</b>: it did not in at least one mode.</p>\n<table><thead><tr><th>case",
-        escaped(&report.day),
-        escaped(&report.kernel)
-    );
-    for program in &report.programs {
-        let _ =
-            write!(text, "<th>{}<br><small>{}</small>", escaped(&program.title), escaped(&program.version));
-    }
-    text.push_str("</thead><tbody>\n");
+    let titles: Vec<&str> = report.programs.iter().map(|program| program.title.as_str()).collect();
+    let headings = format!("case|{}", titles.join("|"));
+    let mut table = Table::new("Cases and programs", &headings);
     for row in rows(report) {
         let Experiment { case, step, fault, must, .. } = row.case;
-        let _ = write!(
-            text,
-            "<tr><th>{}<br><small>{}: {}. <i>Must hold:</i> {}</small>",
-            escaped(case),
-            escaped(step),
-            escaped(fault),
-            escaped(must)
-        );
-        row.cells.iter().for_each(|one| cell(&mut text, one));
-        text.push('\n');
+        let name = with_small(case, &format!("{step}: {fault}. Must hold: {must}"));
+        table.row(std::iter::once(name).chain(row.cells.iter().map(cell)));
     }
-    text.push_str("</tbody></table></html>\n");
-    text
+    let versions = report.programs.iter().map(|program| (&program.title, &program.version));
+    let body = html! { main {
+        h1 { "Faults against TLS proxies" }
+        p {
+            (report.day) ", Linux " (report.kernel) ". A cell opens to what happened in each mode. " b { "Kept" }
+            ": everything that can be seen from outside held. " b { "Broken" } ": it did not in at least one mode."
+        }
+        (handfast_html::card("Versions", "", &handfast_html::pairs(versions)))
+        (handfast_html::card("Cases", "", &table.draw()))
+    } };
+    handfast_html::page("Faults against TLS proxies", None, &body)
 }
 
-fn cell(text: &mut String, cell: &Cell<'_>) {
+fn cell(cell: &Cell<'_>) -> Markup {
     let class = match cell.mark() {
-        Mark::Kept => "kept",
-        Mark::Broken => "broken",
-        Mark::Unknown => "unknown",
-        Mark::NotPossible => "not-possible",
+        Mark::Kept => "good",
+        Mark::Broken => "bad",
+        Mark::Unknown => "soon",
+        Mark::NotPossible => "soft",
     };
-    let words = escaped(&cell.words().replace("**", ""));
-    if class == "not-possible" {
-        let _ = write!(text, "<td class=\"{class}\">{words}");
-        return;
+    let words = cell.words().replace("**", "");
+    if cell.mark() == Mark::NotPossible {
+        return html! { span class=(class) { (words) } };
     }
-    let _ = write!(text, "<td class=\"{class}\"><details><summary>{words}</summary>");
-    for experiment in &cell.experiments {
-        let happened = &experiment.figures.happened;
-        let why = match &experiment.outcome {
-            Outcome::Kept => happened.clone(),
-            Outcome::Broken(why)
-            | Outcome::Skipped(why)
-            | Outcome::NotPossible(why)
-            | Outcome::Unknown(why) => why.clone(),
-        };
-        let _ = write!(
-            text,
-            "<p><b>{}: {}</b> {}<br><code>{}</code>",
-            escaped(&experiment.mode),
-            word(&experiment.outcome),
-            escaped(&why),
-            escaped(&command(experiment))
-        );
-    }
-    text.push_str("</details>");
+    html! { details {
+        summary class=(class) { (words) }
+        @for experiment in &cell.experiments { p {
+            b { (experiment.mode) ": " (word(&experiment.outcome)) } " " (why(experiment)) " " code { (command(experiment)) }
+        } }
+    } }
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+fn why(experiment: &Experiment) -> &str {
+    match &experiment.outcome {
+        Outcome::Kept => &experiment.figures.happened,
+        Outcome::Broken(why) | Outcome::Skipped(why) | Outcome::NotPossible(why) | Outcome::Unknown(why) => {
+            why
+        }
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use handfast_load::outcome::Refusal;
 use handfast_load::speed::{Progress, Wanted, run};
-use handfast_report::speed::{SpeedReport, to_json, to_text};
+use handfast_report::speed::{SpeedReport, to_text};
+use handfast_report::to_json;
 use tracing::Level;
 
 use crate::load::outputs::Output;

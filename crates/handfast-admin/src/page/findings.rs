@@ -3,10 +3,11 @@
 
 use std::time::{Duration, SystemTime};
 
+use handfast_html::{card, details};
 use handfast_text::calendar::Utc;
+use maud::{Markup, html};
 
 use super::format::{Urgency, count, counted, expiry, list_expiry, long, share_of, times};
-use super::html::Html;
 use crate::rates::{Attempts, RecentService};
 use crate::status::Status;
 use handfast_observe::cause::Cause;
@@ -25,6 +26,9 @@ const CLIENTS: u64 = 5;
 /// Time left to an OCSP response from which it is worth reporting: CAs sign them for days, and those who fetch them do so
 /// when half of that is over.
 const STAPLE_SOON: Duration = Duration::from_secs(86_400);
+
+/// Findings that are open on the page; with many backends there may be hundreds.
+const MOST: usize = 12;
 
 mod requests;
 
@@ -46,21 +50,23 @@ impl Findings {
 }
 
 /// A box with all of it; a calm line when there is nothing.
-pub(super) fn attention(html: &mut Html, status: &Status) {
+pub(super) fn attention(status: &Status) -> Markup {
     let findings = sorted_findings(status);
     if findings.is_empty() {
-        html.raw("<p class=calm>Nothing needs attention.</p>");
-        return;
+        return html! { section.card { p.good { "Nothing needs attention." } } };
     }
-    html.raw("<section class=attention><h2>Needs attention</h2><ul>");
-    for (urgency, sentence) in findings {
-        html.raw("<li class=").raw(urgency.class()).raw(">").text(&sentence).raw("</li>");
-    }
-    html.raw("</ul>");
-    if let Some(problem) = &status.measured.reload.last_problem {
-        html.element("pre", problem);
-    }
-    html.raw("</section>");
+    let list = |findings: &[(Urgency, String)]| {
+        html! {
+            ul { @for (urgency, sentence) in findings { li class=(urgency.class()) { (sentence) } } }
+        }
+    };
+    let (first, others) = findings.split_at(findings.len().min(MOST));
+    let content = html! {
+        (list(first))
+        @if !others.is_empty() { (details(&format!("{} more", others.len()), &list(others))) }
+        @if let Some(problem) = &status.measured.reload.last_problem { pre { (problem) } }
+    };
+    card("Needs attention", "", &content)
 }
 
 /// All of it, the most urgent first.

@@ -1,22 +1,19 @@
-//! The status page: one HTML document without scripts, images or anything fetched from elsewhere, in light or dark. What needs attention
-//! comes first; every colour is also a word.
+//! The status page: one HTML document without scripts, images or anything fetched from elsewhere. What needs attention comes first;
+//! every colour is also a word.
 
+mod findings;
+mod format;
 mod hour;
-mod html;
 mod requests;
 mod sections;
 mod tables;
-mod findings;
-mod format;
 
 use handfast_text::calendar::Utc;
+use maud::{Markup, html};
 
 use super::status::{Attention, Status};
 
 use format::long;
-use html::Html;
-
-const STYLE: &str = include_str!("style.css");
 
 /// What needs attention, the most urgent first.
 pub(super) fn findings(status: &Status) -> Vec<Attention> {
@@ -26,51 +23,47 @@ pub(super) fn findings(status: &Status) -> Vec<Attention> {
 
 /// Draws the page; `refresh`: loaded again every so many seconds.
 pub(super) fn page(status: &Status, refresh: Option<u32>) -> String {
-    let mut html = Html::new();
-    html.raw("<!doctype html><html lang=en><meta charset=utf-8>");
-    html.raw("<meta name=viewport content=\"width=device-width,initial-scale=1\">");
-    html.raw("<meta name=color-scheme content=\"light dark\">");
-    if let Some(seconds) = refresh {
-        html.raw(&format!("<meta http-equiv=refresh content={seconds}>"));
-    }
     let state = if status.ready { "ready" } else { "not ready" };
-    html.element("title", &format!("Handfast: {state}"));
-    html.raw("<style>").raw(STYLE).raw("</style>");
-    header(&mut html, status, refresh);
-    html.raw("<main>");
-    findings::attention(&mut html, status);
-    sections::services(&mut html, status);
-    requests::requests(&mut html, status);
-    hour::hour(&mut html, status);
-    sections::handshakes(&mut html, status);
-    sections::ends(&mut html, status);
-    hour::failures(&mut html, status);
-    tables::certificates(&mut html, status);
-    tables::revocation_lists(&mut html, status);
-    tables::backends(&mut html, status);
-    tables::names(&mut html, status);
-    tables::threads(&mut html, status);
-    tables::process(&mut html, status);
-    html.raw("</main>");
-    html.finish()
+    let body = html! { main {
+        (header(status, refresh))
+        (findings::attention(status))
+        (sections::services(status))
+        (requests::requests(status))
+        (hour::hour(status))
+        (sections::handshakes(status))
+        (sections::ends(status))
+        (hour::failures(status))
+        (tables::certificates(status))
+        (tables::revocation_lists(status))
+        (tables::backends(status))
+        (tables::names(status))
+        (tables::threads(status))
+        (tables::process(status))
+    } };
+    handfast_html::page(&format!("Handfast: {state}"), refresh, &body)
 }
 
-fn header(html: &mut Html, status: &Status, refresh: Option<u32>) {
+fn header(status: &Status, refresh: Option<u32>) -> Markup {
     let process = &status.measured.process;
-    html.raw("<header><h1>Handfast</h1>");
-    match &status.not_ready_because {
-        None => html.raw("<p class=\"badge good\">ready</p>"),
-        Some(reason) => html.raw("<p class=\"badge bad\">not ready: ").text(reason).raw("</p>"),
-    };
-    let up = process.now.duration_since(process.started).unwrap_or_default();
-    html.raw("<p class=facts>");
-    html.text(&format!("version {} · up {} · {}", process.version, long(up), Utc::of(process.now)));
-    html.raw("</p><nav>");
-    match refresh {
-        None => html.raw("<a href=\"?refresh=5\">refresh every 5 s</a>"),
-        Some(seconds) => html.raw(&format!("<a href=\"?\">stop refreshing (every {seconds} s)</a>")),
-    };
-    html.raw(" <a href=\"/status.json\">JSON</a> <a href=\"/metrics\">metrics</a></nav></header>");
+    let up = long(process.now.duration_since(process.started).unwrap_or_default());
+    html! {
+        header.top {
+            h1 { "Handfast" }
+            @match &status.not_ready_because {
+                None => p.badge.good { "ready" },
+                Some(reason) => p.badge.bad { "not ready: " (reason) },
+            }
+            p { "version " (process.version) " · up " (up) " · " (Utc::of(process.now)) }
+            nav {
+                @match refresh {
+                    None => a href="?refresh=5" { "refresh every 5 s" },
+                    Some(seconds) => a href="?" { "stop refreshing (every " (seconds) " s)" },
+                }
+                a href="/status.json" { "JSON" }
+                a href="/metrics" { "metrics" }
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,43 +1,50 @@
 //! What the proxy does: where connections go, where the time of handshakes goes, and how connections end.
 
+use handfast_html::{Table, bar_with_words, card, legend, with_small};
+use handfast_observe::metrics::{End, HandshakeSnapshot, Limit};
+use maud::{Markup, html};
+
 use super::format::{bytes, count, counted, rate, seconds, share_of};
-use super::html::Html;
 use crate::control::ServiceOverview;
 use crate::status::Status;
-use handfast_observe::metrics::{End, HandshakeSnapshot, Limit};
 
-/// Words and classes of the phases, in the order of [`handfast_observe::metrics::PHASES`].
-const PHASE_WORDS: [(&str, &str); 4] = [
-    ("hello", "waiting for the client's hello"),
-    ("crypto", "cryptography"),
-    ("client", "waiting for the client's last flight"),
-    ("queue", "waiting for the thread, which was busy with others"),
+/// Names, colours and words of the phases, in the order of [`handfast_observe::metrics::PHASES`].
+const PHASES: [(&str, &str, &str); 4] = [
+    ("hello", "blue", "waiting for the client's hello"),
+    ("crypto", "orange", "cryptography"),
+    ("client", "teal", "waiting for the client's last flight"),
+    ("queue", "purple", "waiting for the thread, which was busy with others"),
 ];
 
+/// Backends of a service that are listed beside it; more of them are in the table of backends only.
+const LISTED: usize = 4;
+
 /// What listens, where it goes, and how much passes.
-pub(super) fn services(html: &mut Html, status: &Status) {
+pub(super) fn services(status: &Status) -> Markup {
     let over = match status.rates.over_seconds {
         0.0 => "Rates appear a few seconds after the start.".to_owned(),
         seconds => format!("Rates are means over the last {seconds:.0} seconds."),
     };
-    html.section("Services", &over);
-    html.table("Service|Listens on|Goes to|#Connections now|#New|#Handshakes|#To backend|#To client");
+    let headings = "Service|Listens on|Goes to|#Connections now|#New|#Handshakes|#To backend|#To client";
+    let mut table = Table::new("Services", headings);
     for service in &status.overview.services {
         let measured = status.measured.services.iter().find(|seen| seen.name == service.name);
         let rates = status.rates.services.get(&service.name).copied().unwrap_or_default();
-        html.raw("<tr><td><strong>").text(&service.name).raw("</strong>");
-        html.element("small", &service_words(service)).raw("</td>");
-        html.cell(&service.listen.join("\n")).cell(&service.backends.join("\n"));
         let now = count(measured.map_or(0, |measured| measured.connections()));
-        match measured.and_then(|measured| measured.connections_limit) {
-            Some(limit) => html.number(&format!("{now} of {}", count(limit))),
-            None => html.number(&now),
-        };
-        html.number(&rate(rates.connections)).number(&rate(rates.handshakes));
-        html.number(&format!("{}/s", bytes(rates.bytes_to_backend as u64)));
-        html.number(&format!("{}/s", bytes(rates.bytes_to_client as u64))).raw("</tr>");
+        let limit = measured.and_then(|measured| measured.connections_limit);
+        let all = service.backends.len();
+        table.row([
+            with_small(&service.name, &service_words(service)),
+            html! { (service.listen.join("\n")) },
+            html! { @if all > LISTED { (counted(all as u64, "backend")) } @else { (service.backends.join("\n")) } },
+            html! { (now) @if let Some(limit) = limit { " of " (count(limit)) } },
+            html! { (rate(rates.connections)) },
+            html! { (rate(rates.handshakes)) },
+            html! { (bytes(rates.bytes_to_backend as u64)) "/s" },
+            html! { (bytes(rates.bytes_to_client as u64)) "/s" },
+        ]);
     }
-    html.end_table().raw("</section>");
+    card("Services", &over, &table.draw())
 }
 
 fn service_words(service: &ServiceOverview) -> String {
@@ -54,101 +61,93 @@ fn service_words(service: &ServiceOverview) -> String {
     words.join(" · ")
 }
 
-pub(super) fn handshakes(html: &mut Html, status: &Status) {
+pub(super) fn handshakes(status: &Status) -> Markup {
     let (full, resumed) = status.measured.services.iter().fold((0, 0), |(full, resumed), service| {
         (full + service.handshakes_full, resumed + service.handshakes_resumed)
     });
     let offered: u64 = status.measured.services.iter().map(|service| service.tickets_offered).sum();
-    html.section(
-        "Handshakes",
-        &format!(
-            "{} full, {} resumed; of {} sessions that clients offered to resume, {} were. Bars: where the mean time went.",
-            count(full),
-            count(resumed),
-            count(offered),
-            share_of(resumed, offered),
-        ),
+    let meaning = format!(
+        "{} full, {} resumed; of {} sessions that clients offered to resume, {} were. Bars: where the mean time went.",
+        count(full),
+        count(resumed),
+        count(offered),
+        share_of(resumed, offered),
     );
-    html.raw("<ul class=legend>");
-    for (class, words) in PHASE_WORDS {
-        html.raw(&format!("<li class={class}>")).text(words).raw("</li>");
-    }
-    html.raw("</ul>");
-    html.table("Kind|#Count|#Median|#99 %|Where the mean time goes");
+    let headings = "Kind|#Count|#Median|#99 %|Where the mean time goes";
+    let mut table = Table::new("Handshakes", headings);
     let means = status.measured.handshakes.iter().filter_map(|seen| seen.total.mean_seconds());
     let longest = means.fold(0.0, f64::max);
-    for seen in &status.measured.handshakes {
-        handshake(html, seen, longest);
-    }
-    html.end_table().raw("</section>");
+    status.measured.handshakes.iter().for_each(|seen| table.row(handshake(seen, longest)));
+    let content = html! { (legend(PHASES.map(|(_, colour, words)| (colour, words)))) (table.draw()) };
+    card("Handshakes", &meaning, &content)
 }
 
-fn handshake(html: &mut Html, seen: &HandshakeSnapshot, longest: f64) {
-    let kind = if seen.resumed { "resumed" } else { "full" };
-    html.raw("<tr><td><strong>").text(&format!("{} {kind}", seen.version)).raw("</strong>");
+fn handshake(seen: &HandshakeSnapshot, longest: f64) -> [Markup; 5] {
+    let kind = format!("{} {}", seen.version, if seen.resumed { "resumed" } else { "full" });
     let agreed: Vec<_> = [&*seen.group, &seen.signature].into_iter().filter(|word| *word != "none").collect();
-    html.element("small", &agreed.join(" · ")).raw("</td>");
-    html.number(&count(seen.total.count()));
-    for q in [0.5, 0.99] {
-        html.number(&seen.total.quantile_seconds(q).map_or("".into(), seconds));
-    }
+    let [median, most] = super::tables::quantiles(&seen.total);
     let means = seen.phases.each_ref().map(|phase| phase.mean_seconds().unwrap_or_default());
-    let part = |((class, _), mean): (&(&'static str, &str), f64)| {
+    let part = |((name, colour, _), mean): ((&str, &'static str, &str), f64)| {
         let share = if longest > 0.0 { mean / longest } else { 0.0 };
-        (format!("{class} {}", seconds(mean)), (*class, share))
+        (format!("{name} {}", seconds(mean)), (colour, share))
     };
-    let (words, parts): (Vec<_>, Vec<_>) = PHASE_WORDS.iter().zip(means).map(part).unzip();
-    html.bar_cell(&words.join(", "), &parts, &words.join(" · ")).raw("</tr>");
+    let (words, parts): (Vec<_>, Vec<_>) = PHASES.into_iter().zip(means).map(part).unzip();
+    [
+        with_small(&kind, &agreed.join(" · ")),
+        html! { (count(seen.total.count())) },
+        html! { (median) },
+        html! { (most) },
+        bar_with_words(&parts, &words.join(" · ")),
+    ]
 }
 
-pub(super) fn ends(html: &mut Html, status: &Status) {
-    let ends: Vec<(&str, &End)> = status
-        .measured
-        .services
-        .iter()
-        .flat_map(|service| service.ends.iter().map(|end| (service.name.as_str(), end)))
-        .collect();
-    let all: u64 = ends.iter().map(|(_, end)| end.count).sum();
-    let mut failed: Vec<_> = ends.into_iter().filter(|(_, end)| end.is_failure()).collect();
-    failed.sort_by_key(|(_, end)| std::cmp::Reverse(end.count));
-    let failures = failed.iter().map(|(_, end)| end.count).sum::<u64>();
+pub(super) fn ends(status: &Status) -> Markup {
+    let services = &status.measured.services;
+    let sum = |of: fn(&&End) -> bool| -> u64 {
+        services.iter().flat_map(|service| &service.ends).filter(of).map(|end| end.count).sum()
+    };
+    let (all, failures) = (sum(|_| true), sum(|end| end.is_failure()));
     let meaning = match all {
         0 => "No connection has ended yet.".to_owned(),
-        all => format!(
-            "{} ended, {} failed ({}).",
-            counted(all, "connection"),
-            count(failures),
-            share_of(failures, all)
-        ),
+        all => {
+            let share = share_of(failures, all);
+            format!("{} ended, {} failed ({share}).", counted(all, "connection"), count(failures))
+        }
     };
-    html.section("How connections end", &meaning);
-    if !failed.is_empty() {
-        html.table("#Count|Service|What happened|step / side / cause");
-        for (service, end) in failed {
-            html.raw("<tr>").number(&count(end.count)).cell(service);
-            html.cell(&capitalised(&end.sentence()));
-            html.element("td class=code", &end.words().join(" / ")).raw("</tr>");
+    let mut table = Table::new("How connections end", "What happened|#Count|step / side / cause");
+    for service in services {
+        let mut failed: Vec<_> = service.ends.iter().filter(|end| end.is_failure()).collect();
+        failed.sort_by_key(|end| std::cmp::Reverse(end.count));
+        if !failed.is_empty() {
+            table.group(html! { (service.name) });
         }
-        html.end_table();
-    }
-    for service in &status.measured.services {
-        for (limit, refused) in service.refused.iter().filter(|(_, refused)| **refused > 0) {
-            let name = &service.name;
-            let times = counted(*refused, "time");
-            let clients = counted(*refused, "connection");
-            let sentence = if *limit == Limit::Rate.name() {
-                format!("{name} reset {clients}: too many handshakes from their address (handshake-rate).")
-            } else if *limit == Limit::Prefix.name() {
-                format!(
-                    "{name} reset {clients}: their address is not let in (allow-clients, refuse-clients)."
-                )
-            } else {
-                format!("{name} reached the connection limit of the {limit} {times}.")
-            };
-            html.element("p", &sentence);
+        for end in failed {
+            let words = end.words().join(" / ");
+            table.row([capitalised(&end.sentence()), count(end.count), words].map(|text| html! { (text) }));
         }
     }
-    html.raw("</section>");
+    let content = html! {
+        @if failures > 0 { (table.draw()) }
+        @for service in services { @for (limit, refused) in &service.refused { @if *refused > 0 {
+            p { (refusal(&service.name, limit, *refused)) }
+        } } }
+    };
+    card("How connections end", &meaning, &content)
+}
+
+fn refusal(service: &str, limit: &str, refused: u64) -> String {
+    let clients = counted(refused, "connection");
+    match limit {
+        limit if limit == Limit::Rate.name() => {
+            format!("{service} reset {clients}: too many handshakes from their address (handshake-rate).")
+        }
+        limit if limit == Limit::Prefix.name() => {
+            format!("{service} reset {clients}: their address is not let in (allow-clients, refuse-clients).")
+        }
+        limit => {
+            format!("{service} reached the connection limit of the {limit} {}.", counted(refused, "time"))
+        }
+    }
 }
 
 pub(super) fn capitalised(sentence: &str) -> String {

@@ -1,229 +1,238 @@
-//! What the proxy stands on: certificates, backends, their names, threads, the process.
+//! What the proxy depends on: certificates, backends, their names, threads, the process.
 
 use std::time::SystemTime;
 
-use super::format::{bytes, count, counted, expiry, list_expiry, long, rate, seconds, share_of, times};
-use super::html::Html;
-use handfast_text::calendar::Utc;
-
-use crate::status::Status;
+use handfast_html::{Table, bar_with_words, card, pairs, with_small};
 use handfast_observe::metrics::{
-    BackendSnapshot, BackendState, Distribution, KeyProcessSnapshot, ThreadSnapshot, source_ports,
+    BackendSnapshot, BackendState, Distribution, KeyProcessSnapshot, Snapshot, source_ports,
 };
+use handfast_text::calendar::Utc;
+use maud::{Markup, html};
 
-pub(super) fn certificates(html: &mut Html, status: &Status) {
+use super::format::{bytes, count, counted, expiry, list_expiry, long, rate, seconds, share_of, times};
+use crate::status::Status;
+
+pub(super) fn certificates(status: &Status) -> Markup {
     let mut certificates: Vec<_> = status.measured.certificates.iter().collect();
-    certificates.sort_by_key(|certificate| certificate.not_after);
-    html.section("Certificates", if certificates.is_empty() { "None is served." } else { "" });
-    if !certificates.is_empty() {
-        html.table(
-            "Certificate|Key|Service|Expiry|Until|OCSP response until|#Full handshakes with its kind of key",
-        );
-        for certificate in certificates {
-            let (urgency, words) = expiry(certificate.not_after, status.measured.process.now);
-            html.raw("<tr>").cell(&certificate.name).cell(&certificate.kind).cell(&certificate.service);
-            html.element(&format!("td class={}", urgency.class()), &words);
-            html.cell(&Utc::of(certificate.not_after).date().to_string());
-            let staple = certificate.staple_until.map(|until| Utc::of(until).for_people().to_string());
-            html.cell(staple.as_deref().unwrap_or("none"));
-            let signed = status.measured.handshakes.iter().filter(|seen| seen.signature == certificate.kind);
-            html.number(&count(signed.map(|seen| seen.total.count()).sum())).raw("</tr>");
-        }
-        html.end_table();
+    if certificates.is_empty() {
+        return card("Certificates", "None is served.", &Markup::default());
     }
-    html.raw("</section>");
+    certificates.sort_by_key(|certificate| certificate.not_after);
+    let headings =
+        "Certificate|Key|Service|Expiry|Until|OCSP response until|#Full handshakes with its kind of key";
+    let mut table = Table::new("Certificates", headings);
+    for certificate in certificates {
+        let (urgency, words) = expiry(certificate.not_after, status.measured.process.now);
+        let staple = certificate.staple_until.map(|until| Utc::of(until).for_people().to_string());
+        let signed = status.measured.handshakes.iter().filter(|seen| seen.signature == certificate.kind);
+        table.row([
+            html! { (certificate.name) },
+            html! { (certificate.kind) },
+            html! { (certificate.service) },
+            html! { span class=(urgency.class()) { (words) } },
+            html! { (Utc::of(certificate.not_after).date()) },
+            html! { (staple.as_deref().unwrap_or("none")) },
+            html! { (count(signed.map(|seen| seen.total.count()).sum())) },
+        ]);
+    }
+    card("Certificates", "", &table.draw())
 }
 
 /// Revocation lists of client authorities, the first to expire first.
-pub(super) fn revocation_lists(html: &mut Html, status: &Status) {
-    if status.measured.revocation_lists.is_empty() {
-        return;
-    }
+pub(super) fn revocation_lists(status: &Status) -> Markup {
     let mut lists: Vec<_> = status.measured.revocation_lists.iter().collect();
+    if lists.is_empty() {
+        return Markup::default();
+    }
     lists.sort_by_key(|list| list.next_update);
-    html.section("Revocation lists", "Clients' certificates are held against them.");
-    html.table("Authority|Service|#Revoked|Expiry");
+    let mut table = Table::new("Revocation lists", "Authority|Service|#Revoked|Expiry");
     for list in lists {
         let (urgency, words) = list_expiry(list, status.measured.process.now);
-        html.raw("<tr>").cell(&list.issuer).cell(&list.service).number(&count(list.entries));
-        html.element(&format!("td class={}", urgency.class()), &words).raw("</tr>");
+        table.row([
+            html! { (list.issuer) },
+            html! { (list.service) },
+            html! { (count(list.entries)) },
+            html! { span class=(urgency.class()) { (words) } },
+        ]);
     }
-    html.end_table().raw("</section>");
+    card("Revocation lists", "Clients' certificates are held against them.", &table.draw())
 }
 
-/// Backends: how they do, and how far source ports reach.
-pub(super) fn backends(html: &mut Html, status: &Status) {
+/// Backends: their state, and how far source ports reach.
+pub(super) fn backends(status: &Status) -> Markup {
     let measured = &status.measured;
-    html.section("Backends", "Failed attempts: also those after which another backend served the client.");
-    html.table("Backend|Service|State|#Weight|Last checks|#Connections now|#New|#Failed attempts|#Connect: median|#99 %|Source ports");
-    let ports = source_ports(measured);
+    let headings = "Backend|State|#Weight|Last checks|#Connections now|#New|#Failed attempts|#Connect: median|Source ports";
+    let mut table = Table::new("Backends", headings);
     for service in &measured.services {
         // What is gone and has no connection any more is history, which the metrics keep.
         let shown = |backend: &&BackendSnapshot| backend.is_up().is_some() || backend.connections() > 0;
-        for backend in service.backends.iter().filter(shown) {
-            html.raw("<tr>").cell(&backend.name).cell(&service.name);
-            state(html, backend, measured.process.now);
-            weight(html, backend);
-            check(html, backend, measured.process.now);
-            html.number(&count(backend.connections()));
-            html.number(&new(status, &service.name, &backend.name));
-            failures(html, backend);
-            quantiles(html, &backend.connect);
-            match (ports.get(backend.name.as_str()), measured.process.source_port_count()) {
-                (Some((used, sources)), Some(range)) => {
-                    let all = range.saturating_mul(*sources);
-                    let words = format!("{} of {}", count(*used), count(all));
-                    let share = *used as f64 / all as f64;
-                    html.bar_cell(&words, &[("used", share), ("free", 1.0 - share)], &words);
-                }
-                _ => drop(html.cell("none needed")),
-            }
-            html.raw("</tr>");
+        let mut backends = service.backends.iter().filter(shown).peekable();
+        if backends.peek().is_some() {
+            table.group(html! { (service.name) });
+        }
+        for backend in backends {
+            let [median, most] = quantiles(&backend.connect);
+            table.row([
+                html! { (backend.name) },
+                state(backend, measured.process.now),
+                weight(backend),
+                check(backend, measured.process.now),
+                html! { (count(backend.connections())) },
+                html! { (new(status, &service.name, &backend.name)) },
+                failures(backend),
+                html! { (median) @if median != most { small { "99 %: " (most) } } },
+                ports(measured, &backend.name),
+            ]);
         }
     }
-    html.end_table();
-    if let Some(time_wait) = measured.process.time_wait {
-        let words = format!(
-            "{} TCP sockets of this machine are in TIME_WAIT, which may hold further source ports.",
-            count(time_wait)
-        );
-        html.element("p class=meaning", &words);
+    let content = html! {
+        (table.draw())
+        @if let Some(time_wait) = measured.process.time_wait {
+            p.soft {
+                (count(time_wait)) " TCP sockets of this machine are in TIME_WAIT, which may hold further source ports."
+            }
+        }
+    };
+    card("Backends", "Failed attempts: also those after which another backend served the client.", &content)
+}
+
+/// Source ports in use towards a backend.
+fn ports(measured: &Snapshot, backend: &str) -> Markup {
+    match (source_ports(measured).get(backend), measured.process.source_port_count()) {
+        (Some((used, sources)), Some(range)) => {
+            let all = range.saturating_mul(*sources);
+            let share = *used as f64 / all as f64;
+            bar_with_words(&[("blue", share)], &format!("{} of {}", count(*used), count(all)))
+        }
+        _ => html! { "none needed" },
     }
-    html.raw("</section>");
 }
 
-fn state(html: &mut Html, backend: &BackendSnapshot, now: SystemTime) {
-    let since = || {
-        let since = backend.down_since.map(|since| now.duration_since(since).unwrap_or_default());
-        since.map(long).unwrap_or_default()
+fn state(backend: &BackendSnapshot, now: SystemTime) -> Markup {
+    let since = backend.down_since.map(|since| now.duration_since(since).unwrap_or_default());
+    let since = since.map(long).unwrap_or_default();
+    let (class, words) = match backend.state {
+        BackendState::Up => ("good", "up".to_owned()),
+        BackendState::Down => ("bad", format!("down for {since}")),
+        BackendState::OnTrial => ("bad", format!("down for {since}, being tried")),
+        BackendState::CheckFailed => ("bad", "down: its checks fail".to_owned()),
+        BackendState::Drained => ("", "set to drain by an operator".to_owned()),
+        BackendState::TakenDown => ("", "set to down by an operator".to_owned()),
+        BackendState::NoAddress => ("bad", "its name has no address".to_owned()),
+        BackendState::Gone => ("", "not configured any more".to_owned()),
     };
-    match backend.state {
-        BackendState::Up => html.element("td class=good", "up"),
-        BackendState::Down => html.element("td class=bad", &format!("down for {}", since())),
-        BackendState::OnTrial => html.element("td class=bad", &format!("down for {}, being tried", since())),
-        BackendState::CheckFailed => html.element("td class=bad", "down: its checks fail"),
-        BackendState::Drained => html.element("td", "set to drain by an operator"),
-        BackendState::TakenDown => html.element("td", "set to down by an operator"),
-        BackendState::NoAddress => html.element("td class=bad", "its name has no address"),
-        BackendState::Gone => html.element("td", "not configured any more"),
-    };
+    html! { span class=(class) { (words) } }
 }
 
-fn weight(html: &mut Html, backend: &BackendSnapshot) {
+fn weight(backend: &BackendSnapshot) -> Markup {
     let weight = backend.weight.map(|weight| weight.to_string()).unwrap_or_default();
-    html.raw("<td class=number>").text(&weight);
-    if backend.backup {
-        html.element("small", "backup");
+    with_small(&weight, if backend.backup { "backup" } else { "" })
+}
+
+fn check(backend: &BackendSnapshot, now: SystemTime) -> Markup {
+    let Some(check) = &backend.check else { return html! { "not checked" } };
+    let Some(at) = check.last_at else { return html! { "not yet" } };
+    let (number, ago) = (count(check.in_a_row.into()), long(now.duration_since(at).unwrap_or_default()));
+    html! {
+        @match &check.last_failure {
+            None => { (number) " passed" },
+            Some(reason) => span.bad { (number) " failed: " (reason) },
+        }
+        small { (ago) " ago" }
     }
-    html.raw("</td>");
 }
 
-fn check(html: &mut Html, backend: &BackendSnapshot, now: SystemTime) {
-    let Some(check) = &backend.check else {
-        html.element("td", "not checked");
-        return;
-    };
-    let ago = check.last_at.map(|at| format!("{} ago", long(now.duration_since(at).unwrap_or_default())));
-    let outcome = match (&check.last_failure, &ago) {
-        (_, None) => "not yet".to_owned(),
-        (None, _) => format!("{} passed", count(check.in_a_row.into())),
-        (Some(reason), _) => format!("{} failed: {reason}", count(check.in_a_row.into())),
-    };
-    html.raw(if check.last_failure.is_some() { "<td class=bad>" } else { "<td>" }).text(&outcome);
-    html.element("small", &ago.unwrap_or_default()).raw("</td>");
-}
-
-/// How many connections to it were made each second of the last minute.
+/// Connections to it made each second of the last minute.
 fn new(status: &Status, service: &str, backend: &str) -> String {
     let attempts = status.recent.services.get(service).and_then(|recent| recent.backends.get(backend));
     let over = status.recent.over_seconds;
     attempts.filter(|_| over >= 1.0).map_or("–".into(), |attempts| rate(attempts.connected as f64 / over))
 }
 
-/// How many attempts failed, and why, the most frequent cause first.
-fn failures(html: &mut Html, backend: &BackendSnapshot) {
+/// Attempts that failed, and why, the most frequent cause first.
+fn failures(backend: &BackendSnapshot) -> Markup {
     let mut causes: Vec<_> = backend.failures.iter().filter(|(_, failed)| **failed > 0).collect();
     causes.sort_by_key(|(_, failed)| std::cmp::Reverse(**failed));
     let words: Vec<_> = causes.iter().map(|(cause, failed)| format!("{cause} {}", count(**failed))).collect();
-    html.raw("<td class=number>").text(&count(backend.failed()));
-    html.element("small", &words.join(", ")).raw("</td>");
+    with_small(&count(backend.failed()), &words.join(", "))
 }
 
 /// Names of backends: what they resolve to, and whether lookups succeed.
-pub(super) fn names(html: &mut Html, status: &Status) {
+pub(super) fn names(status: &Status) -> Markup {
     if status.measured.names.is_empty() {
-        return;
+        return Markup::default();
     }
-    html.section("Names of backends", "Resolved in the background; no connection waits for an answer.");
-    html.table("Name|Service|State|Addresses in use|#Answered|#Failed");
+    let headings = "Name|Service|State|Addresses in use|#Answered|#Failed";
+    let mut table = Table::new("Names of backends", headings);
     for name in &status.measured.names {
-        html.raw("<tr>").cell(&name.name).cell(&name.services.join("\n"));
-        match (&name.problem, name.addresses.is_empty()) {
-            (None, false) => html.element("td class=good", "resolved"),
-            (None, true) => html.element("td class=soon", "no answer yet"),
+        let (class, state) = match (&name.problem, name.addresses.is_empty()) {
+            (None, false) => ("good", "resolved".to_owned()),
+            (None, true) => ("soon", "no answer yet".to_owned()),
             (Some(problem), none) => {
-                let class = if none { "td class=bad" } else { "td class=soon" };
-                html.element(class, &format!("the last DNS lookup failed: {problem}"))
+                (if none { "bad" } else { "soon" }, format!("the last DNS lookup failed: {problem}"))
             }
         };
-        html.cell(&name.addresses.join("\n"));
-        html.number(&count(name.answered)).number(&count(name.failed)).raw("</tr>");
+        table.row([
+            html! { (name.name) },
+            html! { (name.services.join("\n")) },
+            html! { span class=(class) { (state) } },
+            html! { (name.addresses.join("\n")) },
+            html! { (count(name.answered)) },
+            html! { (count(name.failed)) },
+        ]);
     }
-    html.end_table().raw("</section>");
+    card("Names of backends", "Resolved in the background; no connection waits for an answer.", &table.draw())
 }
 
-fn quantiles(html: &mut Html, times: &Distribution) {
-    for q in [0.5, 0.99] {
-        html.number(&times.quantile_seconds(q).map_or("–".into(), seconds));
-    }
+/// Median and 99 %.
+pub(super) fn quantiles(times: &Distribution) -> [String; 2] {
+    [0.5, 0.99].map(|q| times.quantile_seconds(q).map_or("–".into(), seconds))
 }
 
 /// Worker threads, then the others by their CPU time.
-pub(super) fn threads(html: &mut Html, status: &Status) {
-    html.section("Threads", "Lag: how long an event had to wait while the thread worked on others. Idle turns: woken, and nothing moved.");
-    html.table("Thread|CPU|#CPU time|#Tasks|#Lag: median|#99 %|#Turns|#Idle turns");
-    let cpu_seconds = &status.measured.process.cpu_seconds;
-    for thread in &status.measured.threads {
-        html.raw("<tr>").cell(&thread.name);
-        cpu(html, status, &thread.name);
-        html.number(&count(thread.tasks));
-        quantiles(html, &thread.loop_lag);
-        let ThreadSnapshot { turns, spurious_turns, .. } = *thread;
-        html.number(&count(turns)).number(&count(spurious_turns)).raw("</tr>");
+pub(super) fn threads(status: &Status) -> Markup {
+    let headings = "Thread|CPU|#CPU time|#Tasks|#Lag: median|#99 %|#Turns|#Idle turns";
+    let mut table = Table::new("Threads", headings);
+    let workers = &status.measured.threads;
+    for thread in workers {
+        let [median, most] = quantiles(&thread.loop_lag);
+        let counts = [count(thread.turns), count(thread.spurious_turns)];
+        let rest = [count(thread.tasks), median, most].into_iter().chain(counts);
+        table.row(cpu(status, &thread.name).into_iter().chain(rest.map(|text| html! { (text) })));
     }
-    let is_worker = |name: &str| status.measured.threads.iter().any(|thread| thread.name == name);
-    for name in cpu_seconds.keys().filter(|name| !is_worker(name)) {
-        html.raw("<tr>").cell(name);
-        cpu(html, status, name);
-        html.raw("<td></td><td></td><td></td><td></td><td></td></tr>");
+    let is_worker = |name: &str| workers.iter().any(|thread| thread.name == name);
+    for name in status.measured.process.cpu_seconds.keys().filter(|name| !is_worker(name)) {
+        table.row(cpu(status, name));
     }
-    html.end_table();
-    for thread in &status.measured.threads {
-        for (cause, errors) in thread.accept_errors.iter() {
-            html.element("p", &format!("{}: accept failed {} times: {cause}.", thread.name, count(*errors)));
-        }
-    }
-    html.raw("</section>");
-}
-
-fn cpu(html: &mut Html, status: &Status, thread: &str) {
-    match status.rates.cpu.get(thread) {
-        Some(share) => {
-            let words = format!("{:.0} %", share * 100.0);
-            html.bar_cell(&words, &[("used", *share), ("free", 1.0 - share)], &words)
-        }
-        None => html.cell("–"),
+    let errors = workers
+        .iter()
+        .flat_map(|thread| thread.accept_errors.iter().map(|(cause, errors)| (&thread.name, cause, *errors)));
+    let content = html! {
+        (table.draw())
+        @for (name, cause, errors) in errors { p { (name) ": accept failed " (count(errors)) " times: " (cause) "." } }
     };
-    html.number(&status.measured.process.cpu_seconds.get(thread).map_or("–".into(), |time| seconds(*time)));
+    card(
+        "Threads",
+        "Lag: how long an event had to wait while the thread worked on others. Idle turns: woken, and nothing moved.",
+        &content,
+    )
 }
 
-pub(super) fn process(html: &mut Html, status: &Status) {
+/// Its name, its share of a CPU, and its CPU time.
+fn cpu(status: &Status, thread: &str) -> [Markup; 3] {
+    let bar = match status.rates.cpu.get(thread) {
+        Some(share) => bar_with_words(&[("blue", *share)], &format!("{:.0} %", share * 100.0)),
+        None => html! { "–" },
+    };
+    let time = status.measured.process.cpu_seconds.get(thread).map_or("–".into(), |time| seconds(*time));
+    [html! { (thread) }, bar, html! { (time) }]
+}
+
+pub(super) fn process(status: &Status) -> Markup {
     let measured = &status.measured;
     let (process, reload) = (&measured.process, &measured.reload);
-    html.section("Process", "").raw("<dl>");
-    let mut fact = |name: &str, value: String| {
-        html.raw("<div>").element("dt", name).element("dd", &value).raw("</div>");
-    };
+    let mut facts = Vec::new();
+    let mut fact = |name: &'static str, value: String| facts.push((name, value));
     fact("Configuration", status.overview.configuration.clone());
     fact("Generation", reload.generation.map_or("none yet".into(), |generation| generation.to_string()));
     let ago = |time| process.now.duration_since(time).unwrap_or_default();
@@ -271,5 +280,5 @@ pub(super) fn process(html: &mut Html, status: &Status) {
     }
     let (written, dropped) = (measured.access_log_written, measured.access_log_dropped);
     fact("Access log", format!("{} written, {} lost", counted(written, "line"), count(dropped)));
-    html.raw("</dl></section>");
+    card("Process", "", &pairs(facts))
 }

@@ -1,14 +1,16 @@
 //! What a capture shows, as data. Published: a change that programs notice is another [`SCHEMA`].
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Name and version of the format.
 pub const SCHEMA: &str = "handfast-capture/1";
 
 /// A capture.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct CaptureReport {
-    /// `handfast-capture/1`.
+    /// Name and version of this schema.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: &'static str,
     /// The program that made the report.
     pub program: String,
@@ -37,7 +39,7 @@ pub struct CaptureReport {
 }
 
 /// A connection. Times are milliseconds since its first packet, where the capture was made.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct ConnectionReport {
     /// The interface's name, where the capture has one.
     pub interface: Option<String>,
@@ -80,7 +82,7 @@ pub struct ConnectionReport {
 }
 
 /// Milliseconds since the connection's first packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Moments {
     /// SYN-ACK.
     pub syn_ack: Option<f64>,
@@ -101,7 +103,7 @@ pub struct Moments {
 }
 
 /// The unencrypted part of the hellos.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct TlsReport {
     /// The version agreed on.
     pub version: Option<String>,
@@ -126,7 +128,7 @@ pub struct TlsReport {
 }
 
 /// Bytes in one direction.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct FlightReport {
     /// `client` or `server`.
     pub from: &'static str,
@@ -143,7 +145,7 @@ pub struct FlightReport {
 }
 
 /// Everything in one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Direction {
     /// Packets, acknowledgements included.
     pub packets: u64,
@@ -156,7 +158,7 @@ pub struct Direction {
 }
 
 /// How a connection ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct EndReport {
     /// `fin`, `reset`, or `open`: the capture has no end of it.
     pub how: &'static str,
@@ -171,7 +173,7 @@ pub struct EndReport {
 }
 
 /// One packet.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct PacketRow {
     /// When.
     pub at_ms: f64,

@@ -2,11 +2,11 @@
 //!
 //! In: what was captured, here at the client. Out: HTML. The server's ends of the arrows are half a round trip away from what was seen.
 
-use std::fmt::Write;
-
+use handfast_html::{Table, details, legend};
 use handfast_text::units;
+use maud::{Markup, html};
 
-use super::{card, escape};
+use super::wide;
 use crate::capture::PacketRow;
 use crate::report::{Report, WireReport};
 use crate::text::page::ms;
@@ -25,16 +25,15 @@ const WHOLE: f64 = 300.0;
 const LETTERS: usize = 66;
 
 /// Both, if packets were captured.
-pub(super) fn packets(page: &mut String, report: &Report) {
-    let Some(wire) = &report.wire else { return };
-    let title = format!("Packets of the median connection: {}", units::count(wire.packets.len() as u64));
-    let mut content = flights(wire, report.rtt_ms.p50);
-    content.push_str(&table(wire));
-    if wire.missed > 0 {
-        let missed = units::counted(wire.missed, "packet");
-        let _ = write!(content, "<p class=\"bad\">{missed} of all connections found no room.</p>");
-    }
-    card(page, &title, true, &content);
+pub(super) fn packets(report: &Report) -> Markup {
+    let Some(wire) = &report.wire else { return Markup::default() };
+    let content = html! {
+        (flights(wire, report.rtt_ms.p50))
+        (table(wire))
+        @if wire.missed > 0 { p.bad { (units::counted(wire.missed, "packet")) " of all connections found no room." } }
+    };
+    let packets = units::count(wire.packets.len() as u64);
+    wide(&format!("Packets of the median connection: {packets}"), &content)
 }
 
 /// Packets that one side sent one after the other.
@@ -51,16 +50,10 @@ struct Arrow<'a> {
 
 impl Arrow<'_> {
     fn words(&self) -> String {
-        let mut words = String::new();
-        if self.bytes > 0 {
-            let packets = units::counted(self.packets, "packet");
-            let _ = write!(words, "{} B, {packets}", units::count(self.bytes));
-        }
-        if !self.what.is_empty() {
-            let colon = if words.is_empty() { "" } else { ": " };
-            let _ = write!(words, "{colon}{}", self.what.join(", "));
-        }
-        words
+        let bytes = (self.bytes > 0)
+            .then(|| format!("{} B, {}", units::count(self.bytes), units::counted(self.packets, "packet")));
+        let what = Some(self.what.join(", ")).filter(|what| !what.is_empty());
+        bytes.into_iter().chain(what).collect::<Vec<_>>().join(": ")
     }
 }
 
@@ -138,75 +131,68 @@ fn heights(times: impl Iterator<Item = f64>) -> Vec<(f64, f64)> {
     times.into_iter().map(place).collect()
 }
 
-fn flights(wire: &WireReport, rtt: f64) -> String {
+fn flights(wire: &WireReport, rtt: f64) -> Markup {
     let mut arrows = arrows(&wire.packets, wire.connection.rtt_ms.unwrap_or(rtt));
     arrows.truncate(MOST);
     let heights = heights(arrows.iter().flat_map(|arrow| [arrow.client_ms, arrow.server_ms]));
     let y = |time: f64| heights.iter().find(|known| known.0 == time).map_or(0.0, |known| known.1);
     let end = heights.last().map_or(60.0, |last| last.1) + 24.0;
-    let mut svg = format!(
-        "<p class=\"key\"><span><i class=\"client\"></i>this program</span><span><i class=\"server\"></i>server</span>\
-         <span class=\"dim\">time runs downward, not to scale; acknowledgements alone are left out</span></p>\
-         <div class=\"scroll\"><svg viewBox=\"0 0 {WIDTH} {end:.0}\" role=\"img\" aria-label=\"flights between this program and the server\">\
-         <text x=\"{CLIENT}\" y=\"18\" text-anchor=\"middle\">this program</text><text x=\"{SERVER}\" y=\"18\" text-anchor=\"middle\">server</text>\
-         <line class=\"life\" x1=\"{CLIENT}\" x2=\"{CLIENT}\" y1=\"26\" y2=\"{end:.0}\"/><line class=\"life\" x1=\"{SERVER}\" x2=\"{SERVER}\" y1=\"26\" y2=\"{end:.0}\"/>",
-    );
-    for arrow in &arrows {
-        let (near, far) = (y(arrow.client_ms), y(arrow.server_ms));
-        let (class, [(x1, y1), (x2, y2)]) = match arrow.is_clients {
-            true => ("client", [(CLIENT, near), (SERVER, far)]),
-            false => ("server", [(SERVER, far), (CLIENT, near)]),
-        };
-        let words = arrow.words();
-        let mut short: String = words.chars().take(LETTERS).collect();
-        if short.len() < words.len() {
-            short.push('…');
+    html! {
+        (legend([("teal", "this program"), ("orange", "server")]))
+        p.soft { "Time runs downward, not to scale. Acknowledgements alone are left out." }
+        div.scroll role="group" aria-label="Flights" tabindex="0" {
+            svg.flights viewBox={ "0 0 " (WIDTH) " " (format_args!("{end:.0}")) } role="img"
+                aria-label="flights between this program and the server" {
+                @for (place, name) in [(CLIENT, "this program"), (SERVER, "server")] {
+                    text x=(place) y="18" text-anchor="middle" { (name) }
+                    line.life x1=(place) x2=(place) y1="26" y2=(format_args!("{end:.0}")) {}
+                }
+                @for arrow in &arrows { (flight(arrow, y(arrow.client_ms), y(arrow.server_ms))) }
+            }
         }
-        let _ = write!(
-            svg,
-            "<g><title>{}</title><line class=\"{class}\" x1=\"{x1}\" y1=\"{y1:.1}\" x2=\"{x2}\" y2=\"{y2:.1}\"/>{}\
-             <text class=\"soft\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text><text x=\"{}\" y=\"{:.1}\">{}</text></g>",
-            escape(&words),
-            head(class, (x1, y1), (x2, y2)),
-            CLIENT - 10.0,
-            near + 4.0,
-            ms(arrow.client_ms),
-            SERVER + 10.0,
-            far + 4.0,
-            escape(&short)
-        );
     }
-    svg + "</svg></div>"
+}
+
+/// An arrow with its time and what it carries.
+fn flight(arrow: &Arrow<'_>, near: f64, far: f64) -> Markup {
+    let (colour, from, to) = match arrow.is_clients {
+        true => ("teal", (CLIENT, near), (SERVER, far)),
+        false => ("orange", (SERVER, far), (CLIENT, near)),
+    };
+    let words = arrow.words();
+    let mut short: String = words.chars().take(LETTERS).collect();
+    if short.len() < words.len() {
+        short.push('…');
+    }
+    let one = |value: f64| format!("{value:.1}");
+    html! { g {
+        title { (words) }
+        line class=(colour) x1=(one(from.0)) y1=(one(from.1)) x2=(one(to.0)) y2=(one(to.1)) {}
+        path class={ "arrow " (colour) } d=(head(from, to)) {}
+        text.soft x=(CLIENT - 10.0) y=(one(near + 4.0)) text-anchor="end" { (ms(arrow.client_ms)) }
+        text x=(SERVER + 10.0) y=(one(far + 4.0)) { (short) }
+    } }
 }
 
 /// The head of an arrow.
-fn head(class: &str, from: (f64, f64), to: (f64, f64)) -> String {
+fn head(from: (f64, f64), to: (f64, f64)) -> String {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let length = dx.hypot(dy).max(1.0);
     let (dx, dy) = (dx / length, dy / length);
     let back = |along: f64, aside: f64| (to.0 - dx * along - dy * aside, to.1 - dy * along + dx * aside);
     let [(ax, ay), (bx, by)] = [back(9.0, 4.0), back(9.0, -4.0)];
-    format!("<path class=\"{class}\" d=\"M{:.1} {:.1}L{ax:.1} {ay:.1}L{bx:.1} {by:.1}Z\"/>", to.0, to.1)
+    format!("M{:.1} {:.1}L{ax:.1} {ay:.1}L{bx:.1} {by:.1}Z", to.0, to.1)
 }
 
-fn table(wire: &WireReport) -> String {
-    let mut table = format!(
-        "<details><summary>All {}</summary><div class=\"scroll\"><table><tr><th>time<th class=\"left\">from<th class=\"left\">flags\
-         <th>bytes<th class=\"text\">what is in it</tr>",
-        units::counted(wire.packets.len() as u64, "packet")
-    );
-    for packet in &wire.packets {
+fn table(wire: &WireReport) -> Markup {
+    let row = |packet: &PacketRow| {
         let from = if packet.from == "client" { "→ this program" } else { "← server" };
         let bytes = if packet.bytes > 0 { units::count(packet.bytes.into()) } else { String::new() };
-        let _ = write!(
-            table,
-            "<tr><td>{}<td class=\"left\">{from}<td class=\"left\">{}<td>{bytes}<td class=\"text\">{}</tr>",
-            ms(packet.at_ms),
-            packet.flags.join(" "),
-            escape(&packet.what.join(", "))
-        );
-    }
-    table + "</table></div></details>"
+        vec![ms(packet.at_ms), from.to_owned(), packet.flags.join(" "), bytes, packet.what.join(", ")]
+    };
+    let headings = "time|from|flags|#bytes|what is in it";
+    let summary = format!("All {}", units::counted(wire.packets.len() as u64, "packet"));
+    details(&summary, &Table::of_text("Packets", headings, wire.packets.iter().map(row)))
 }
 
 #[cfg(test)]

@@ -2,13 +2,13 @@
 //!
 //! In: a report. Out: two figures, each with the table of its data.
 
-use std::fmt::Write;
-
+use handfast_html::axis::{Log, Tick, time};
+use handfast_html::plot::{Line, Plot, area};
+use handfast_html::{Table, details};
 use handfast_stats::Histogram;
+use maud::{Markup, html};
 
-use super::plot::{Line, Log, Plot, Tick, area};
 use super::seconds::{Column, reach};
-use super::tables::table;
 use crate::model::{Report, Series};
 use crate::units::{count, nanos};
 use crate::words::main_series;
@@ -23,21 +23,21 @@ const SHADES: f64 = 9.0;
 /// Colour and dashes of a step: related steps have one colour.
 pub(super) fn class(step: &str) -> &'static str {
     match step {
-        "connect" => "connect",
-        "handshake" => "handshake",
-        "handshake-full" => "handshake d1",
-        "handshake-resumed" => "handshake d2",
-        "exchange" => "exchange",
-        "first-byte" => "exchange d1",
-        "total" => "total",
-        "service" => "total d1",
-        "lag" => "lag d2",
-        _ => "mark",
+        "connect" => "teal",
+        "handshake" => "orange",
+        "handshake-full" => "orange d1",
+        "handshake-resumed" => "orange d2",
+        "exchange" => "purple",
+        "first-byte" => "purple d1",
+        "total" => "blue",
+        "service" => "blue d1",
+        "lag" => "mauve d2",
+        _ => "ink",
     }
 }
 
 /// The percentile curve: the axis gives every further nine as much room as the last.
-pub(super) fn percentiles(report: &Report) -> Option<String> {
+pub(super) fn percentiles(report: &Report) -> Option<Markup> {
     let series: Vec<&Series> = report.series.iter().filter(|series| !series.histogram.is_empty()).collect();
     let most = series.iter().map(|series| series.histogram.count()).max()?;
     // The last nine that at least one sample decides.
@@ -65,7 +65,6 @@ pub(super) fn percentiles(report: &Report) -> Option<String> {
         )
     });
     let plot = Plot {
-        id: "percentiles",
         title: "Latency by percentile",
         reading: "How slow the slowest were: at 99 %, one in a hundred took longer than the line says. Lower is better, and a \
                   line that stays flat to the right is better still."
@@ -104,7 +103,7 @@ fn nines_axis(nines: f64) -> Vec<Tick> {
 }
 
 /// The heat map: how many samples of a moment took how long.
-pub(super) fn heat(report: &Report, columns: &[Column]) -> Option<String> {
+pub(super) fn heat(report: &Report, columns: &[Column]) -> Option<Markup> {
     let occupied = || columns.iter().filter(|column| !column.main.is_empty());
     let low = occupied().map(|column| column.main.quantile_nanos(0.0)).min()?;
     let high = occupied().map(|column| column.main.max_nanos()).max()?;
@@ -119,18 +118,17 @@ pub(super) fn heat(report: &Report, columns: &[Column]) -> Option<String> {
     };
     let name = main_series(report).map_or("latency", |series| series.name.as_str());
     let plot = Plot {
-        id: "heat",
         title: "Latency over time",
         reading: format!(
             "Each column is a moment, each row a latency ({name}); the stronger the colour, the more samples. A mark alone at the top is a pause."
         ),
         description: describe(columns, name),
-        across: super::plot::time(end),
+        across: time(end),
         across_name: "time since the start",
         up: axis.ticks(),
         below: shades(&cells, columns, most, end),
         lines: vec![line(0.99, "p99", " d1"), line(0.5, "p50", "")],
-        after: scale(most) + &data(columns),
+        after: html! { (scale(most)) (data(columns)) },
         ..Plot::default()
     };
     Some(plot.draw())
@@ -159,7 +157,7 @@ fn rows(histogram: &Histogram, axis: Log) -> [u64; ROWS] {
 }
 
 /// One path for each shade, so that a day fits a file.
-fn shades(cells: &[[u64; ROWS]], columns: &[Column], most: u64, end: f64) -> String {
+fn shades(cells: &[[u64; ROWS]], columns: &[Column], most: u64, end: f64) -> Markup {
     let mut paths = vec![String::new(); SHADES as usize + 1];
     for (counts, column) in cells.iter().zip(columns) {
         for (row, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -171,17 +169,17 @@ fn shades(cells: &[[u64; ROWS]], columns: &[Column], most: u64, end: f64) -> Str
             area(&mut paths[shade], (column.from / end, column.to / end), (low, high));
         }
     }
-    let drawn = paths.iter().enumerate().filter(|(_, data)| !data.is_empty());
-    drawn.map(|(shade, data)| format!("<path class=\"h h{shade}\" d=\"{data}\"/>")).collect()
+    html! { @for (shade, data) in paths.iter().enumerate().filter(|(_, data)| !data.is_empty()) {
+        path class={ "h h" (shade) } d=(data) {}
+    } }
 }
 
-fn scale(most: u64) -> String {
-    let mut html = String::from("<ul class=\"key\"><li>1 sample <span class=\"scale\" aria-hidden=\"true\">");
-    for shade in 1..=SHADES as u32 {
-        let _ = write!(html, "<i style=\"background:var(--h{shade})\"></i>");
-    }
-    let _ = write!(html, "</span> {} samples</li></ul>", count(most));
-    html
+fn scale(most: u64) -> Markup {
+    html! { ul.key { li {
+        "1 sample "
+        span.scale aria-hidden="true" { @for shade in 1..=SHADES as u32 { i class={ "swatch h" (shade) } {} } }
+        " " (count(most)) " samples"
+    } } }
 }
 
 fn describe(columns: &[Column], name: &str) -> String {
@@ -198,23 +196,13 @@ fn describe(columns: &[Column], name: &str) -> String {
 }
 
 /// The same moments in figures.
-fn data(columns: &[Column]) -> String {
+fn data(columns: &[Column]) -> Markup {
     let rows = columns.iter().map(|column| {
         let main = &column.main;
         let shown = |value| if main.is_empty() { "–".to_owned() } else { nanos(value) };
-        let figure = |quantile| shown(main.quantile_nanos(quantile));
-        vec![
-            column.name(),
-            count(main.count()),
-            figure(0.5),
-            figure(0.9),
-            figure(0.99),
-            shown(main.max_nanos()),
-        ]
+        let [p50, p90, p99] = [0.5, 0.9, 0.99].map(|quantile| shown(main.quantile_nanos(quantile)));
+        vec![column.name(), count(main.count()), p50, p90, p99, shown(main.max_nanos())]
     });
-    let header = ["time", "samples", "p50", "p90", "p99", "max"];
-    format!(
-        "<details><summary>The same as a table</summary>{}</details>",
-        table(&header, &rows.collect::<Vec<_>>())
-    )
+    let header = "time|samples|p50|p90|p99|max";
+    details("The same as a table", &Table::of_numbers("Latency over time", header, rows))
 }

@@ -2,10 +2,12 @@
 //!
 //! In: the seconds of a report, merged to at most [`COLUMNS`]. Out: figures.
 
+use handfast_html::axis::{even, plain_rate, time};
+use handfast_html::plot::{Line, Plot, Size, area, path};
+use handfast_html::{Table, details};
 use handfast_stats::Histogram;
+use maud::{Markup, html};
 
-use super::plot::{Line, Plot, area, even, path, plain_rate, time};
-use super::tables::table;
 use crate::model::{Report, Second};
 use crate::plan::Piece;
 use crate::units::{bytes, count, share};
@@ -150,8 +152,7 @@ fn offered(report: &Report) -> Option<Vec<(f64, f64)>> {
     Some(rates.pieces().iter().flat_map(ends).map(|(when, rate)| (when / whole, rate)).collect())
 }
 
-pub(super) fn rates(report: &Report, columns: &[Column]) -> Option<String> {
-    columns.first()?;
+pub(super) fn rates(report: &Report, columns: &[Column]) -> Markup {
     let offered = offered(report);
     let rated = Rated::of(RunKind::of(report));
     let (ends, most) = measured(columns)
@@ -160,7 +161,7 @@ pub(super) fn rates(report: &Report, columns: &[Column]) -> Option<String> {
     let asked = offered.iter().flatten().map(|(_, rate)| *rate);
     let (up, top) = even(asked.fold(most, f64::max), rated.show);
     let end = reach(columns);
-    let well = line(columns, rated.name, "total main", |column| (rated.of)(column) / top);
+    let well = line(columns, rated.name, "blue main", |column| (rated.of)(column) / top);
     let mut fill = well.pieces.concat();
     let (first, last) = (fill.first().copied(), fill.last().copied());
     fill.extend([last, first].into_iter().flatten().map(|(across, _)| (across, 0.0)));
@@ -171,30 +172,29 @@ pub(super) fn rates(report: &Report, columns: &[Column]) -> Option<String> {
     let mut lines = vec![well];
     lines.extend(offered.map(|rates| Line {
         name: "offered".into(),
-        class: "mark d1".into(),
+        class: "ink d1".into(),
         pieces: vec![rates.into_iter().map(|(across, rate)| (across, rate / top)).collect()],
     }));
     let gaps = if missing.is_empty() { "" } else { " Shaded: a worker's figures are missing." };
     let plot = Plot {
-        id: "rate",
         title: rated.title,
         reading: format!("{}{gaps}", rated.reading),
         description: format!("Between {} and {}: {}", (rated.show)(ends), (rated.show)(most), rated.reading),
         across: time(end),
         across_name: "time since the start",
         up,
-        below: format!("{}<path class=\"gone\" d=\"{missing}\"/>", path(&[fill], "fill")),
+        below: html! { (path(&[fill], "fill blue")) path.gone d=(missing) {} },
         lines,
-        low: true,
+        size: Size::Low,
         after: data(columns, &rated),
     };
-    Some(plot.draw())
+    plot.draw()
 }
 
-pub(super) fn errors(columns: &[Column]) -> String {
+pub(super) fn errors(columns: &[Column]) -> Markup {
     let most = columns.iter().map(|column| column.per_second(column.failed)).fold(0.0, f64::max);
     if most == 0.0 {
-        return "<div class=\"card\"><h3>Failures a second</h3><p class=\"soft\">No transaction failed.</p></div>".into();
+        return html! { figure { h3 { "Failures a second" } p.soft { "No transaction failed." } } };
     }
     let (up, top) = even(most, plain_rate);
     let end = reach(columns);
@@ -206,7 +206,6 @@ pub(super) fn errors(columns: &[Column]) -> String {
     }
     let worst = columns.iter().max_by(|a, b| a.per_second(a.failed).total_cmp(&b.per_second(b.failed)));
     let plot = Plot {
-        id: "errors",
         title: "Failures a second",
         reading:
             "Transactions that failed, whatever the cause. A single failure is drawn tall enough to be seen."
@@ -217,19 +216,17 @@ pub(super) fn errors(columns: &[Column]) -> String {
         across: time(end),
         across_name: "time since the start",
         up,
-        below: format!("<path class=\"bars\" d=\"{bars}\"/>"),
-        low: true,
+        below: html! { path.bars.red d=(bars) {} },
+        size: Size::Low,
         ..Plot::default()
     };
     plot.draw()
 }
 
-pub(super) fn generator(columns: &[Column]) -> Option<String> {
-    columns.first()?;
+pub(super) fn generator(columns: &[Column]) -> Markup {
     let most = |of: fn(&Column) -> f64| share(columns.iter().map(of).fold(0.0, f64::max));
     let up = (0..=4).map(|quarter| (f64::from(quarter) / 4.0, format!("{} %", quarter * 25))).collect();
     let plot = Plot {
-        id: "generator",
         title: "The load generator itself",
         reading: "CPU that its threads used, and time in which they waited for a CPU. Where these lines are high, the \
                   latencies above are partly its own."
@@ -245,29 +242,26 @@ pub(super) fn generator(columns: &[Column]) -> Option<String> {
         across_name: "time since the start",
         up,
         lines: vec![
-            line(columns, "whole machine", "lag d2", |c| c.machine),
-            line(columns, "busiest thread", "total d1", |c| c.busiest),
-            line(columns, "all threads", "total main", |c| c.cpu),
-            line(columns, "starved", "err", |c| c.starved),
+            line(columns, "whole machine", "mauve d2", |c| c.machine),
+            line(columns, "busiest thread", "blue d1", |c| c.busiest),
+            line(columns, "all threads", "blue main", |c| c.cpu),
+            line(columns, "starved", "red", |c| c.starved),
         ],
-        low: true,
+        size: Size::Low,
         ..Plot::default()
     };
-    Some(plot.draw())
+    plot.draw()
 }
 
 /// Everything over time in figures.
-fn data(columns: &[Column], rated: &Rated) -> String {
+fn data(columns: &[Column], rated: &Rated) -> Markup {
     let row = |column: &Column| {
         let mut row =
             vec![column.name(), (rated.show)((rated.of)(column)), count(column.failed), count(column.open)];
         row.extend([column.cpu, column.busiest, column.starved, column.machine].map(share));
         row
     };
-    let header = ["time", rated.title, "failed", "open", "threads' CPU", "busiest", "starved", "machine"];
-    let rows: Vec<Vec<String>> = columns.iter().map(row).collect();
-    format!(
-        "<details><summary>The same as a table, with failures and CPU</summary>{}</details>",
-        table(&header, &rows)
-    )
+    let header = format!("time|{}|failed|open|threads' CPU|busiest|starved|machine", rated.title);
+    let table = Table::of_numbers("The run over time", &header, columns.iter().map(row));
+    details("The same as a table, with failures and CPU", &table)
 }

@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use super::Exposition;
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+
+use super::{Exposition, Sample, of, only};
 use crate::live::{Begin, Line, Part, Second, Series};
 
 /// A run so far.
@@ -51,85 +54,68 @@ impl LiveMetrics {
 
     /// The exposition.
     pub fn text(&self) -> String {
-        let mut text = Exposition(String::new());
-        text.family("live", "info", "", "What is run.");
-        text.sample("live_info", &[("work", &self.begin.work), ("part", &self.begin.part)], 1.0);
-        text.counter("live_seconds", "seconds", "Seconds of the run that are over.", &[(&[], self.seconds)]);
-        self.counters(&mut text);
-        let gauge =
-            |name: &str, help: &str, value: f64, text: &mut Exposition| text.gauge(name, "", help, value);
-        let last = &self.last;
+        let (mut to, last) = (Exposition::default(), &self.last);
+        let labels = vec![("work", self.begin.work.clone()), ("part", self.begin.part.clone())];
+        to.family(MetricType::Info, ("live", None), "What is run", [(labels, 1.0)]);
+        self.counters(&mut to);
         if let Some(rate) = last.offered_rate {
-            gauge("live_offered_rate", "Transactions a second that the model asks for.", rate, &mut text);
+            to.gauges("live_offered_rate", "Transactions a second that the model asks for", only(rate));
         }
-        gauge("live_in_flight", "Transactions under way.", last.in_flight as f64, &mut text);
-        gauge(
-            "live_open_connections",
-            "Open connections, of those that are kept.",
-            last.open as f64,
-            &mut text,
-        );
-        text.family(
-            "live_latency_seconds",
-            "gauge",
-            "seconds",
-            "Latencies of what ended in the last second, by step.",
-        );
-        for series in &last.series {
-            quantiles(&mut text, "live_latency_seconds", &[("step", &series.name)], series);
-        }
-        self.parts(&mut text, "client", &self.sum.members, &last.members);
-        self.parts(&mut text, "request", &self.sum.requests, &last.requests);
-        text.0.push_str("# EOF\n");
-        text.0
+        to.gauges("live_in_flight", "Transactions under way", only(last.in_flight as f64));
+        let help = "Open connections, of those that are kept";
+        to.gauges("live_open_connections", help, only(last.open as f64));
+        let latencies = last.series.iter().flat_map(|series| quantiles("step", &series.name, series));
+        to.seconds("live_latency", "Latencies of what ended in the last second, by step", latencies);
+        parts(&mut to, "client", &self.sum.members, &last.members);
+        parts(&mut to, "request", &self.sum.requests, &last.requests);
+        to.text()
     }
 
-    fn counters(&self, text: &mut Exposition) {
+    fn counters(&self, to: &mut Exposition) {
         let sum = &self.sum;
+        let bytes = || Some(Unit::Bytes);
         let rows = [
-            ("live_started", "", "Transactions that started.", sum.started),
-            ("live_done", "", "Transactions that succeeded.", sum.done),
-            ("live_failed", "", "Transactions and connections that failed.", sum.failed),
-            ("live_queued", "", "Transactions that had to wait for a free connection.", sum.queued),
-            ("live_connections", "", "Connections started.", sum.connections),
-            ("live_sent_bytes", "bytes", "Application bytes sent.", sum.sent_bytes),
-            ("live_received_bytes", "bytes", "Application bytes received.", sum.received_bytes),
+            ("live", Some(Unit::Seconds), "Seconds of the run that are over", self.seconds),
+            ("live_started", None, "Transactions that started", sum.started),
+            ("live_done", None, "Transactions that succeeded", sum.done),
+            ("live_failed", None, "Transactions and connections that failed", sum.failed),
+            ("live_queued", None, "Transactions that had to wait for a free connection", sum.queued),
+            ("live_connections", None, "Connections started", sum.connections),
+            ("live_sent", bytes(), "Application bytes sent", sum.sent_bytes),
+            ("live_received", bytes(), "Application bytes received", sum.received_bytes),
         ];
         for (name, unit, help, value) in rows {
-            text.counter(name, unit, help, &[(&[], value)]);
+            to.family(MetricType::Counter, (name, unit), help, only(value as f64));
         }
-        let kinds: [(&[(&str, &str)], u64); 2] =
-            [(&[("kind", "full")], sum.full), (&[("kind", "resumed")], sum.resumed)];
-        text.counter("live_handshakes", "", "Handshakes.", &kinds);
-        text.family("live_errors", "counter", "", "Failures by step and cause.");
-        for ((step, cause), count) in &self.errors {
-            text.sample("live_errors_total", &[("step", step), ("cause", cause)], *count as f64);
-        }
+        let kinds = [("full", sum.full), ("resumed", sum.resumed)];
+        let kinds = kinds.map(|(kind, count)| of("kind", kind, count as f64));
+        to.family(MetricType::Counter, ("live_handshakes", None), "Handshakes", kinds);
+        let errors = self.errors.iter().map(|((step, cause), count)| {
+            (vec![("step", step.clone()), ("cause", cause.clone())], *count as f64)
+        });
+        to.family(MetricType::Counter, ("live_errors", None), "Failures by step and cause", errors);
     }
+}
 
-    /// What each kind of client did, or each request.
-    fn parts(&self, text: &mut Exposition, what: &str, sums: &[Part], last: &[Part]) {
-        if sums.is_empty() {
-            return;
-        }
-        for (outcome, of) in
-            [("done", (|part| part.done) as fn(&Part) -> u64), ("failed", |part| part.failed)]
-        {
-            let name = format!("live_{what}_{outcome}");
-            text.family(&name, "counter", "", &format!("Of each {what}."));
-            for part in sums {
-                text.sample(&format!("{name}_total"), &[(what, &part.name)], of(part) as f64);
-            }
-        }
-        let (name, of) =
-            (format!("live_{what}_latency_seconds"), if what == "client" { "handshake" } else { "exchange" });
-        text.family(&name, "gauge", "seconds", &format!("The {of} of each {what} in the last second."));
-        for part in last {
-            if let Some(series) = &part.series {
-                quantiles(text, &name, &[(what, &part.name)], series);
-            }
-        }
+/// What each kind of client did, or each request.
+fn parts(to: &mut Exposition, what: &'static str, sums: &[Part], last: &[Part]) {
+    if sums.is_empty() {
+        return;
     }
+    for outcome in ["done", "failed"] {
+        let count = |part: &Part| if outcome == "done" { part.done } else { part.failed };
+        let samples = sums.iter().map(|part| of(what, &part.name, count(part) as f64));
+        let name = format!("live_{what}_{outcome}");
+        to.family(MetricType::Counter, (&name, None), &format!("Of each {what}"), samples);
+    }
+    let step = if what == "client" { "handshake" } else { "exchange" };
+    let known = last.iter().filter_map(|part| Some((&part.name, part.series.as_ref()?)));
+    let samples = known.flat_map(|(name, series)| quantiles(what, name, series));
+    to.seconds(
+        &format!("live_{what}_latency"),
+        &format!("The {step} of each {what} in the last second"),
+        samples,
+    );
 }
 
 fn add_parts(sums: &mut Vec<Part>, parts: &[Part]) {
@@ -142,14 +128,13 @@ fn add_parts(sums: &mut Vec<Part>, parts: &[Part]) {
     }
 }
 
-fn quantiles(text: &mut Exposition, name: &str, labels: &[(&str, &str)], series: &Series) {
+/// Samples of some quantiles of a series.
+fn quantiles(label: &'static str, name: &str, series: &Series) -> impl Iterator<Item = Sample> {
     let quantiles = [("p50", "0.5"), ("p90", "0.9"), ("p99", "0.99"), ("p99.9", "0.999")];
-    for (percentile, quantile) in quantiles {
-        if let Some(nanos) = series.percentiles_ns.get(percentile) {
-            let labels = [labels, &[("quantile", quantile)]].concat();
-            text.sample(name, &labels, *nanos as f64 / 1e9);
-        }
-    }
+    quantiles.into_iter().filter_map(move |(percentile, quantile)| {
+        let nanos = *series.percentiles_ns.get(percentile)?;
+        Some((vec![(label, name.to_owned()), ("quantile", quantile.to_owned())], nanos as f64 / 1e9))
+    })
 }
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ fn full() -> SpeedReport {
 #[test]
 fn json_comes_back_as_it_was() {
     for report in [report(), full(), SpeedReport { schema: SCHEMA.into(), ..SpeedReport::default() }] {
-        assert_eq!(from_json(&to_json(&report)).unwrap(), report);
+        assert_eq!(from_json(&crate::to_json(&report)).unwrap(), report);
     }
 }
 
@@ -158,8 +158,8 @@ fn json_comes_back_as_it_was() {
 fn what_is_no_speed_report_is_told() {
     let wrong = |text: &str| from_json(text).unwrap_err().to_string();
     assert!(wrong("{").contains("not JSON"));
-    assert!(wrong("[]").contains("names no schema"));
-    assert!(wrong("{\"schema\": \"handfast-load/1\"}").contains("expected handfast-speed/1"));
+    assert!(wrong("[]").contains("no handfast speed report"));
+    assert!(wrong("{\"schema\": \"handfast-load/1\"}").contains("this program reads handfast-speed/1"));
     assert!(wrong("{\"schema\": \"handfast-speed/1\"}").contains("missing field"));
 }
 

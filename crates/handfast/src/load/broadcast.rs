@@ -15,9 +15,10 @@ use handfast_load::Plan;
 use handfast_load::assemble::Live;
 use handfast_load::sample::Interval;
 use handfast_report::Report;
-use handfast_report::live::{End, Line, SCHEMA, to_line};
+use handfast_report::live::{End, Line, SCHEMA};
 use handfast_report::openmetrics::LiveMetrics;
-use handfast_report::run::{Run, to_json};
+use handfast_report::run::Run;
+use handfast_report::to_line;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -141,7 +142,7 @@ impl Broadcast {
     }
 
     fn pages(&self, run: &Run) -> Pages {
-        Pages { metrics: self.metrics.text(), status: to_json(run) }
+        Pages { metrics: self.metrics.text(), status: to_line(run) }
     }
 
     /// Nothing more comes.

@@ -149,7 +149,7 @@ fn wrong_use_is_told() {
         (&["--open", "5", "--key", "RSA-204"], "--key: \"RSA-204\": "),
         (&["--open", "5", "--group", "x448"], "--group: \"x448\": there are "),
         (&["--open", "5", "--from", "/none.json"], "--from /none.json: No such file"),
-        (&["--open", "5", "--from", &other], "expected handfast-speed/1"),
+        (&["--open", "5", "--from", &other], "this program reads handfast-speed/1"),
         (&["--full", "5", "--from", &from, "--key", "ed25519"], "it has not what Ed25519 with X25519 takes"),
     ] {
         let ran = handfast(&[&["doctor", "size"], words].concat());

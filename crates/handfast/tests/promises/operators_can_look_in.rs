@@ -76,7 +76,8 @@ fn the_status_is_for_people_and_for_programs() {
     assert_eq!(page.status, 200);
     assert!(page.head.contains("text/html") && page.body.contains("<html"), "{page:?}");
     assert!(
-        page.body.contains("<strong>web</strong>") && page.body.contains(&stage.backend.address.to_string()),
+        page.body.contains("<th scope=\"row\">web<")
+            && page.body.contains(&stage.backend.address.to_string()),
         "{page:?}"
     );
     assert!(stage.proxy.status().is_object());

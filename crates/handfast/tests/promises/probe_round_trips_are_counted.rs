@@ -203,7 +203,7 @@ fn the_exit_code_and_the_forms_are_those_that_it_says() {
     assert!(stranger.output.contains("the certificate is not trusted: "), "{}", stranger.output);
     let page = std::fs::read_to_string(&html).expect("written");
     // A waterfall has a row for each step, and each row a bar.
-    assert!(page.contains("class=\"step\"") && page.contains("class=\"track\""), "{page}");
+    assert!(page.contains("<span>TLS</span>") && page.contains("<rect class=\"orange\""), "{page}");
 
     let missed = probe(&["-v", "--insecure", "--max", "appconnect=1us", "--max", "connect=20s", &address]);
     assert_eq!(missed.code, Some(4), "{}", missed.all());

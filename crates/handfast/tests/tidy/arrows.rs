@@ -19,7 +19,7 @@ struct Arrows {
 }
 
 /// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
-const TABLE: [Arrows; 20] = [
+const TABLE: [Arrows; 21] = [
     Arrows {
         name: "handfast-wire",
         ours: &[],
@@ -105,12 +105,20 @@ const TABLE: [Arrows; 20] = [
     },
     Arrows {
         name: "handfast-admin",
-        ours: &["handfast-config", "handfast-net", "handfast-observe", "handfast-text", "handfast-tls"],
+        ours: &[
+            "handfast-config",
+            "handfast-html",
+            "handfast-net",
+            "handfast-observe",
+            "handfast-text",
+            "handfast-tls",
+        ],
         theirs: &[
             "bytes",
             "http-body-util",
             "hyper",
             "hyper-util",
+            "maud",
             "percent-encoding",
             "rustix",
             "serde",
@@ -159,10 +167,17 @@ const TABLE: [Arrows; 20] = [
         never: "stats is numbers to numbers: no clock, no file, no socket",
     },
     Arrows {
+        name: "handfast-html",
+        ours: &["handfast-text"],
+        theirs: &["aws-lc-rs", "data-encoding", "maud"],
+        in_tests: &[],
+        never: "html is rows and figures to a page: it knows no report and no metric, and permits no script",
+    },
+    Arrows {
         name: "handfast-report",
-        ours: &["handfast-stats", "handfast-text"],
-        theirs: &["serde", "serde_json"],
-        in_tests: &["hdrhistogram"],
+        ours: &["handfast-html", "handfast-stats", "handfast-text"],
+        theirs: &["maud", "prometheus-client", "schemars", "serde", "serde_json"],
+        in_tests: &["hdrhistogram", "jsonschema"],
         never: "report is results to text: it measures nothing and opens nothing",
     },
     Arrows {
@@ -205,13 +220,14 @@ const TABLE: [Arrows; 20] = [
     Arrows {
         name: "handfast-doctor",
         ours: &["handfast-leg", "handfast-net", "handfast-text", "handfast-tls"],
-        theirs: &["libc", "rustix", "serde", "serde_json"],
-        in_tests: &["tempfile"],
+        theirs: &["libc", "rustix", "schemars", "serde", "serde_json"],
+        in_tests: &["jsonschema", "tempfile"],
         never: "doctor is a product: it names no other product, has TLS only through handfast-tls, and changes nothing that it looks at",
     },
     Arrows {
         name: "handfast-lab",
         ours: &[
+            "handfast-html",
             "handfast-leg",
             "handfast-net",
             "handfast-stats",
@@ -219,13 +235,14 @@ const TABLE: [Arrows; 20] = [
             "handfast-tls",
             "handfast-wire",
         ],
-        theirs: &["etherparse", "nix", "rcgen", "rustix", "serde", "serde_json", "toml"],
+        theirs: &["etherparse", "maud", "nix", "rcgen", "rustix", "serde", "serde_json", "toml"],
         in_tests: &["proptest", "tempfile"],
         never: "lab is a product: it names no other product, has TLS only through handfast-tls, and what it does to a network it does in its own namespaces",
     },
     Arrows {
         name: "handfast-trials",
         ours: &[
+            "handfast-html",
             "handfast-lab",
             "handfast-leg",
             "handfast-net",
@@ -233,13 +250,14 @@ const TABLE: [Arrows; 20] = [
             "handfast-tls",
             "handfast-wire",
         ],
-        theirs: &["clap", "nix", "rcgen", "rustix", "serde", "serde_json"],
+        theirs: &["clap", "maud", "nix", "rcgen", "rustix", "serde", "serde_json"],
         in_tests: &["tempfile"],
         never: "trials is not shipped: it knows programs by their command line alone, and no crate of the program may use it",
     },
     Arrows {
         name: "handfast-probe",
         ours: &[
+            "handfast-html",
             "handfast-leg",
             "handfast-net",
             "handfast-report",
@@ -247,8 +265,8 @@ const TABLE: [Arrows; 20] = [
             "handfast-tls",
             "handfast-wire",
         ],
-        theirs: &["httparse", "serde", "serde_json"],
-        in_tests: &["proptest"],
+        theirs: &["httparse", "maud", "schemars", "serde", "serde_json"],
+        in_tests: &["jsonschema", "proptest"],
         never: "probe is a product: it names no other product, has TLS only through handfast-tls, and one connection at a time",
     },
     Arrows {
@@ -290,6 +308,7 @@ const TABLE: [Arrows; 20] = [
             "clap_mangen",
             "rustls",
             "rustls-pki-types",
+            "schemars",
             "tempfile",
             "toml",
             "vt100",
