@@ -150,7 +150,7 @@ fn the_published_schema_describes_it() {
     assert_eq!(faults(&value), [""; 0]);
     // And it can complain.
     value["schema"] = "handfast-size/2".into();
-    value["needs"][1]["unit"] = 1.into();
+    value["needs"][1]["unit"] = "tons".into();
     value["first"]["open"] = "many".into();
     value["memory"].as_object_mut().expect("an object").remove("kernel_bytes");
     assert_eq!(faults(&value).len(), 4, "{:#?}", faults(&value));
