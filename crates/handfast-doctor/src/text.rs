@@ -110,7 +110,7 @@ impl Page {
 
     /// A sentence within the width; further lines are indented to its first word, at most 18 columns.
     fn wrapped(&mut self, first: &str, sentence: &str) {
-        let rest = " ".repeat(first.chars().count().min(NAME + 2));
+        let rest = " ".repeat(handfast_text::table::width(first).min(NAME + 2));
         wrapped(first, &rest, sentence, self.width).iter().for_each(|line| self.line(line));
     }
 }

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use handfast_text::table::{cut, padded};
 use handfast_text::units::{self, plain};
 
 /// Figures that are kept: more than a line has columns.
@@ -79,12 +80,7 @@ impl Series {
 
     /// The name in its columns.
     fn short(&self) -> String {
-        let mut name: String = self.name.chars().take(NAME).collect();
-        if self.name.chars().count() > NAME {
-            name.pop();
-            name.push('…');
-        }
-        format!("{name:<NAME$}")
+        padded(&cut(&self.name, NAME), NAME, false)
     }
 }
 

@@ -9,6 +9,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use handfast_text::table::{padded, width};
 use handfast_text::wrap::wrapped;
 
 use crate::model::{Report, VerdictWord};
@@ -109,7 +110,7 @@ impl Page {
     fn pairs<K: AsRef<str>>(&mut self, pairs: &[(K, String)]) {
         let widest = pairs.iter().map(|(word, _)| width(word.as_ref())).max().unwrap_or(0);
         for (word, sentence) in pairs {
-            let first = format!("  {}  ", padded(word.as_ref(), widest));
+            let first = format!("  {}  ", padded(word.as_ref(), widest, false));
             self.wrapped(&first, &" ".repeat(widest + 4), sentence);
         }
     }
@@ -134,15 +135,6 @@ impl Page {
         let width = self.style.columns.unwrap_or(usize::MAX);
         wrapped(first, rest, sentence, width).iter().for_each(|line| self.line(line));
     }
-}
-
-/// Columns of text without escapes: every character counts one, which holds for what we write ourselves.
-fn width(text: &str) -> usize {
-    text.chars().count()
-}
-
-fn padded(text: &str, to: usize) -> String {
-    format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
 }
 
 /// The word between two rules, what it means, and the result.

@@ -9,6 +9,7 @@
 //! | durations as they are typed: `1h30m`, `1.5s`, `200us` | [`duration`] |
 //! | sizes as they are typed: `16KiB` | [`size`] |
 //! | figures for people, with a unit that fits: `2.31 ms`, `48,120`, `188 MiB` | [`units`] |
+//! | text in columns, and its width | [`table`] |
 //! | lists of words, and the word that was meant | [`suggest`] |
 //! | sentences in lines of a width | [`wrap`] |
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ pub mod calendar;
 pub mod duration;
 pub mod size;
 pub mod suggest;
+pub mod table;
 pub mod units;
 pub mod wrap;
 

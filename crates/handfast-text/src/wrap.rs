@@ -1,13 +1,13 @@
 //! A sentence in lines of a certain width.
 
+use crate::table::width as columns;
 use crate::units::plain;
 
 /// Breaks a sentence at its blanks into lines of at most `width` columns; the first begins with `first`, the others with `rest`.
 ///
-/// Every character counts one column. Control characters of the sentence become visible. A word that is too long for a line has
+/// Control characters of the sentence become visible. A word that is too long for a line has
 /// a separate line.
 pub fn wrapped(first: &str, rest: &str, sentence: &str, width: usize) -> Vec<String> {
-    let columns = |text: &str| text.chars().count();
     let mut lines = Vec::new();
     let (mut line, mut is_empty) = (first.to_owned(), true);
     for word in plain(sentence).split(' ') {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use handfast_text::table::{Column, lines};
+
 use crate::absent::absent;
 use crate::case::For;
 use crate::cases::all;
@@ -42,37 +44,45 @@ pub fn list() -> String {
     text
 }
 
+const COLUMNS: [Column<'_>; 10] = [
+    Column::words("", 0, 0),
+    Column::words("proxy", 0, 0),
+    Column::words("case", 0, 0),
+    Column::words("mode", 0, 0),
+    Column::words("step", 0, 0),
+    Column::figures("lost", 0),
+    Column::figures("recovered", 0),
+    Column::figures("files", 0),
+    Column::figures("KiB", 0),
+    Column::words("reason in the log", 0, 0),
+];
+
+fn row(experiment: &Experiment) -> Vec<String> {
+    let figures = &experiment.figures;
+    let recovered = figures.recovered_ms.map_or_else(|| "—".to_owned(), |ms| format!("{ms:.0} ms"));
+    let change =
+        |before: u64, after: u64| if after == 0 { "—".to_owned() } else { format!("{before}→{after}") };
+    vec![
+        word(&experiment.outcome).to_owned(),
+        experiment.proxy.clone(),
+        experiment.case.clone(),
+        experiment.mode.clone(),
+        experiment.step.clone(),
+        figures.lost.to_string(),
+        recovered,
+        change(figures.descriptors_before as u64, figures.descriptors_after as u64),
+        change(figures.memory_before_kib, figures.memory_after_kib),
+        figures.reasons.join(", "),
+    ]
+}
+
 /// The table.
 pub fn text(report: &Report) -> String {
     let versions: Vec<_> = report.programs.iter().map(|program| program.version.as_str()).collect();
     let mut text = format!("{} on Linux {}\n\n", versions.join("; "), report.kernel);
-    let proxy = report.experiments.iter().map(|experiment| experiment.proxy.len()).max().unwrap_or(5).max(5);
-    let name = report.experiments.iter().map(|experiment| experiment.case.len()).max().unwrap_or(4);
-    let mode = report.experiments.iter().map(|experiment| experiment.mode.len()).max().unwrap_or(4);
-    let _ = writeln!(
-        text,
-        "        {:<proxy$}  {:<name$}  {:<mode$}  {:<9}  {:>4}  {:>9}  {:>9}  {:>13}  reason in the log",
-        "proxy", "case", "mode", "step", "lost", "recovered", "files", "KiB"
-    );
-    for experiment in &report.experiments {
-        let figures = &experiment.figures;
-        let recovered = figures.recovered_ms.map_or_else(|| "—".to_owned(), |ms| format!("{ms:.0} ms"));
-        let change = |before: u64, after: u64| {
-            if after == 0 { "—".to_owned() } else { format!("{before}→{after}") }
-        };
-        let _ = writeln!(
-            text,
-            "{:<7} {:<proxy$}  {:<name$}  {:<mode$}  {:<9}  {:>4}  {recovered:>9}  {:>9}  {:>13}  {}",
-            word(&experiment.outcome),
-            experiment.proxy,
-            experiment.case,
-            experiment.mode,
-            experiment.step,
-            figures.lost,
-            change(figures.descriptors_before as u64, figures.descriptors_after as u64),
-            change(figures.memory_before_kib, figures.memory_after_kib),
-            figures.reasons.join(", "),
-        );
+    let rows: Vec<_> = report.experiments.iter().map(row).collect();
+    for line in lines(&COLUMNS, &rows, usize::MAX) {
+        let _ = writeln!(text, "{line}");
     }
     for experiment in &report.experiments {
         if let Some(more) = explained(experiment) {

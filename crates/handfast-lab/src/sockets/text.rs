@@ -5,6 +5,8 @@
 
 use std::fmt::Write;
 
+use handfast_text::table::{padded, width};
+
 use super::matrix::{Matrix, Summary};
 use super::outcome::{Cell, Observation, Operation, Outcome};
 use super::rows::{KEEP_ALIVE, QUIET, ROWS};
@@ -34,16 +36,12 @@ pub fn text(matrix: &Matrix) -> String {
         let lines: Vec<[String; COLUMNS]> =
             row.cells.iter().flat_map(|cell| lines(cell, matrix.runs)).collect();
         let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
-            lines
-                .iter()
-                .filter(|line| column == 0 || is_measured(line))
-                .map(|line| line[column].chars().count())
-                .max()
-                .unwrap_or(0)
+            let shown = lines.iter().filter(|line| column == 0 || is_measured(line));
+            shown.map(|line| width(&line[column])).max().unwrap_or(0)
         });
         for line in &lines {
             let shown = if is_measured(line) { COLUMNS } else { 2 };
-            let cells = line.iter().zip(widths).take(shown).map(|(cell, width)| format!("{cell:width$}"));
+            let cells = line.iter().zip(widths).take(shown).map(|(cell, wide)| padded(cell, wide, false));
             let _ = writeln!(text, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end());
         }
     }

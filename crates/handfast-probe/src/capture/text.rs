@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use handfast_text::table::{Column, lines};
 use handfast_text::units::{self, plain};
 
 use super::report::{CaptureReport, ConnectionReport, FlightReport, TlsReport};
@@ -76,30 +77,34 @@ impl Page {
     }
 
     fn table(&mut self, all: &[ConnectionReport]) {
-        // What is left of the line is the server's.
-        let server = self.columns - 56;
-        self.line("");
-        let title = format!(
-            "{:>5}  {:<server$}{:>9}{:>9}{:>9}{:>6}{:>6}  end",
-            "", "server", "connect", "server", "TLS", "trips", "again"
-        );
-        self.line(&self.paint("1", &title));
-        for (place, one) in all.iter().enumerate() {
-            let name = one.tls.as_ref().and_then(|tls| tls.server_name.clone());
-            let name: String = plain(&name.unwrap_or(one.server.clone())).chars().take(server - 1).collect();
+        const COLUMNS: [Column<'_>; 8] = [
+            Column::figures("", 0),
+            Column::words("server", 8, 0),
+            Column::figures("connect", 0),
+            Column::figures("server", 0),
+            Column::figures("TLS", 0),
+            Column::figures("trips", 0),
+            Column::figures("again", 0),
+            Column::words("end", 0, 0),
+        ];
+        let row = |(one, place): (&ConnectionReport, usize)| {
+            let name = one.tls.as_ref().and_then(|tls| tls.server_name.as_ref()).unwrap_or(&one.server);
             let handshake = one.at_ms.secured.zip(one.at_ms.client_hello).map(|(end, begin)| end - begin);
             let trips = one.round_trips.map_or("–".into(), |trips| trips.to_string());
-            let again = one.from_client.retransmitted + one.from_server.retransmitted;
-            let line = format!(
-                "{:>5}  {name:<server$}{:>9}{:>9}{:>9}{trips:>6}{again:>6}  {}",
-                place + 1,
-                cell(one.rtt_ms),
-                cell(one.server_ms),
-                cell(handshake),
-                one.end.how,
-            );
-            self.line(&line);
-        }
+            let again = (one.from_client.retransmitted + one.from_server.retransmitted).to_string();
+            let times = [one.rtt_ms, one.server_ms, handshake].map(cell);
+            [place.to_string(), plain(name)]
+                .into_iter()
+                .chain(times)
+                .chain([trips, again, one.end.how.to_string()])
+                .collect()
+        };
+        let rows: Vec<_> = all.iter().zip(1..).map(row).collect();
+        let mut lines = lines(&COLUMNS, &rows, self.columns).into_iter();
+        self.line("");
+        let titles = lines.next().unwrap_or_default();
+        self.line(&self.paint("1", &titles));
+        lines.for_each(|line| self.line(&line));
     }
 
     fn row(&mut self, label: &str, figure: Option<f64>, more: &str) {

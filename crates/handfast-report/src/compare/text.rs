@@ -2,6 +2,7 @@
 //!
 //! In: a [`Compared`]. Out: a page.
 
+use handfast_text::table::{Column, lines, width};
 use handfast_text::wrap::wrapped;
 
 use super::figures::Figure;
@@ -57,7 +58,7 @@ impl Page {
     }
 
     fn sentence(&mut self, first: &str, sentence: &str) {
-        let rest = " ".repeat(first.chars().count());
+        let rest = " ".repeat(width(first));
         wrapped(first, &rest, sentence, self.width).iter().for_each(|line| self.line(line));
     }
 }
@@ -123,14 +124,10 @@ fn runs(side: &[Report]) -> String {
 fn table(page: &mut Page, compared: &Compared<'_>, name_b: &str) {
     let judged = compared.figures.iter().any(|figure| figure.decides);
     let interval = if judged { "B / A (interval)" } else { "" };
-    let header = ["", "A", "B", interval, ""].map(str::to_owned);
-    let rows: Vec<[String; 5]> = compared.figures.iter().map(|figure| row(figure, name_b)).collect();
-    let rows: Vec<&[String; 5]> = std::iter::once(&header).chain(&rows).collect();
-    let wide = |place: usize| rows.iter().map(|row| row[place].chars().count()).max().unwrap_or(0);
-    let [first, second, third, fourth] = [0, 1, 2, 3].map(wide);
-    for [name, a, b, interval, sentence] in rows {
-        page.line(&format!("  {name:first$}  {a:>second$}  {b:>third$}  {interval:>fourth$}  {sentence}"));
-    }
+    let [a, b, interval] = ["A", "B", interval].map(|title| Column::figures(title, 0));
+    let columns = [Column::words("", 0, 0), a, b, interval, Column::words("", 0, 0)];
+    let rows: Vec<_> = compared.figures.iter().map(|figure| row(figure, name_b).to_vec()).collect();
+    lines(&columns, &rows, usize::MAX).iter().for_each(|line| page.line(&format!("  {line}")));
 }
 
 fn row(figure: &Figure, name_b: &str) -> [String; 5] {

@@ -60,7 +60,7 @@ impl Page {
 
     /// A sentence within the width; what follows its first line stands below its first word.
     fn wrapped(&mut self, first: &str, sentence: &str) {
-        let rest = " ".repeat(first.chars().count());
+        let rest = " ".repeat(handfast_text::table::width(first));
         let width = self.style.columns.unwrap_or(WIDTH);
         wrapped(first, &rest, sentence, width).iter().for_each(|line| self.line(line));
     }

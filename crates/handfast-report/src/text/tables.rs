@@ -2,33 +2,20 @@
 //!
 //! In: a report. Out: rows with columns as wide as they need to be.
 
-use super::{Ink, Page, padded, width};
+use handfast_text::table::{Column, lines, padded, width};
+
+use super::{Ink, Page};
 use crate::model::{Report, Series};
 use crate::units::{count, nanos, plain, rate};
 use crate::words;
 
 /// Rows under a header; the first column to the left, the others to the right.
 fn table(page: &mut Page, header: &[&str], rows: &[Vec<String>]) {
-    let cells = |place: usize| rows.iter().filter_map(move |row| row.get(place)).map(|cell| width(cell));
-    let widths: Vec<usize> = header
-        .iter()
-        .enumerate()
-        .map(|(place, name)| cells(place).max().unwrap_or(0).max(width(name)))
-        .collect();
-    let line = |row: &[String]| {
-        let mut text = " ".to_owned();
-        for (place, (cell, wide)) in row.iter().zip(&widths).enumerate() {
-            let space = " ".repeat(wide.saturating_sub(width(cell)));
-            text.push_str(&if place == 0 { format!(" {cell}{space}") } else { format!("  {space}{cell}") });
-        }
-        text
-    };
-    let names: Vec<String> = header.iter().map(|name| (*name).to_owned()).collect();
-    let names = page.ink(Ink::Faint, &line(&names));
-    page.line(&names);
-    for row in rows {
-        page.line(&line(row));
-    }
+    let mut columns: Vec<_> = header.iter().map(|title| Column::figures(title, 0)).collect();
+    columns[0].right = false;
+    let mut lines = lines(&columns, rows, usize::MAX).into_iter().map(|line| format!("  {line}"));
+    let names = page.ink(Ink::Faint, &lines.next().unwrap_or_default());
+    std::iter::once(names).chain(lines).for_each(|line| page.line(&line));
 }
 
 pub(super) fn latencies(report: &Report, page: &mut Page) {
@@ -40,7 +27,7 @@ pub(super) fn latencies(report: &Report, page: &mut Page) {
     percentiles(&report.series.iter().collect::<Vec<_>>(), page);
     let explained = ["first-byte", "total", "service", "lag"];
     for series in report.series.iter().filter(|series| explained.contains(&series.name.as_str())) {
-        let first = format!("    {} ", padded(&format!("{}:", series.name), 11));
+        let first = format!("    {} ", padded(&format!("{}:", series.name), 11, false));
         page.faint(&first, words::step(&series.name));
     }
 }

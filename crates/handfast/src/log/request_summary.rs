@@ -7,7 +7,7 @@ use handfast_stats::Histogram;
 use handfast_text::units::{bytes, count, plain, share_of};
 
 use super::request::Request;
-use super::summary::{OTHERS, Range, bounded, by_number, time_row, time_titles};
+use super::summary::{OTHERS, Range, bounded, by_number, table, time_table};
 
 /// Counts.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ impl Requests {
         let sent = self.new + self.reused;
         let mut text = format!(
             "{} requests ended from {first} to {last}; {} failed ({}); {} from clients, {} to clients; {} of {} on reused backend \
-             connections ({}); {} retries\n\nstatus          requests\n",
+             connections ({}); {} retries\n",
             count(self.number),
             count(self.failed),
             share_of(self.failed, self.number),
@@ -75,27 +75,24 @@ impl Requests {
             share_of(self.reused, sent),
             count(self.retries),
         );
-        for (status, number) in &self.statuses {
+        let statuses = self.statuses.iter().map(|(status, number)| {
             let status = if *status == 0 { "none".into() } else { format!("{status:03}") };
-            let share = share_of(*number, self.number);
-            text.push_str(&format!("{status:8} {:>15}  {share}\n", count(*number)));
-        }
+            vec![status, count(*number), share_of(*number, self.number)]
+        });
+        text.push_str(&table(&["status", ">requests", ""], statuses));
         for (title, counts) in [("service", &self.services), ("backend", &self.backends)] {
-            text.push_str(&format!("\n{title:24}      requests       errors\n"));
-            for (name, [number, errors]) in by_number(counts, |[number, _]| *number) {
+            let rows = by_number(counts, |[number, _]| *number).into_iter();
+            let rows = rows.map(|(name, [number, errors])| {
                 let name = if name.is_empty() { "-".into() } else { plain(name) };
-                let share = share_of(*errors, *number);
-                text.push_str(&format!("{name:24} {:>13} {:>12}  {share}\n", count(*number), count(*errors)));
-            }
+                vec![name, count(*number), count(*errors), share_of(*errors, *number)]
+            });
+            text.push_str(&table(&[title, ">requests", ">errors", ""], rows));
         }
-        text.push_str(&time_titles("requests"));
-        for (name, histogram) in [
+        let times = [
             ("connect to the backend", &self.connect),
             ("first byte", &self.first_byte),
             ("whole request", &self.duration),
-        ] {
-            text.push_str(&time_row(name, histogram));
-        }
-        text
+        ];
+        text + &time_table(">requests", &times)
     }
 }

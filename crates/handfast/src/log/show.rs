@@ -4,6 +4,7 @@
 //! reader needs its reason; in a pipe or file nothing is cut. Text from a peer is escaped, so that it cannot control the terminal.
 
 use handfast_text::calendar::Utc;
+use handfast_text::table::{cut, width};
 use handfast_text::units::{bytes, count, counted, duration, plain};
 
 use super::entry::{Connection, Entry, sentence};
@@ -55,8 +56,8 @@ fn fitted(head: &str, look: Look, rest: impl Fn(usize) -> String) -> String {
     match look.columns {
         None => format!("{head} {}", rest(usize::MAX)),
         Some(columns) => {
-            let room = columns.saturating_sub(head.chars().count() + 1);
-            cut(&format!("{head} {}", rest(room)), columns)
+            let room = columns.saturating_sub(width(head) + 1);
+            cut(&format!("{head} {}", rest(room)), columns).into_owned()
         }
     }
 }
@@ -113,7 +114,7 @@ fn served(connection: &Connection, room: usize) -> String {
         "" => String::new(),
         backend => format!(" → {}{failures}", plain(backend)),
     };
-    let taken = front.chars().count() + backend.chars().count() + 2;
+    let taken = width(&front) + width(&backend) + 2;
     match plain(&connection.name).as_str() {
         "" => format!("{front}{backend}"),
         name => format!("{front}, {}{backend}", cut(name, room.saturating_sub(taken).max(LEAST_NAME))),
@@ -142,7 +143,7 @@ fn answered(request: &Request, room: usize) -> String {
         nanos(request.duration()),
     );
     // Four for the status and its blank.
-    let left = room.saturating_sub(rest.chars().count() + 4).max(LEAST_NAME);
+    let left = room.saturating_sub(width(&rest) + 4).max(LEAST_NAME);
     format!("{}{rest}", requested(request, left))
 }
 
@@ -156,14 +157,6 @@ fn failed_request(request: &Request) -> String {
     };
     let (step, cause) = (plain(&request.step), plain(&request.cause));
     format!("{}, {step} {cause}{sentence}{detail}", requested(request, usize::MAX))
-}
-
-/// At most this number of letters, the last one an ellipsis if the text was longer.
-fn cut(text: &str, columns: usize) -> String {
-    if text.chars().count() <= columns {
-        return text.to_owned();
-    }
-    text.chars().take(columns.saturating_sub(1)).chain(['…']).collect()
 }
 
 fn painted(head: &str, rest: &str, paint: &str, color: bool) -> String {

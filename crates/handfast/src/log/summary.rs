@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use handfast_stats::Histogram;
 use handfast_text::calendar::Utc;
+use handfast_text::table::{Column, lines};
 use handfast_text::units::{bytes, count, nanos, plain, share_of};
 
 use super::entry::{Connection, Entry, sentence};
@@ -113,66 +114,50 @@ impl Summary {
             bytes(self.to_client),
             self.missing(),
         );
-        text.push_str(&self.cause_table());
-        text.push_str("\nservice                    connections       failed\n");
-        for (name, service) in by_number(&self.services, |service| service.connections) {
-            let share = share_of(service.failed, service.connections);
-            let (connections, failed) = (count(service.connections), count(service.failed));
-            text.push_str(&format!("{:24} {connections:>13} {failed:>12}  {share}\n", plain(name)));
-        }
-        text.push_str(&self.time_table());
-        text
-    }
-
-    fn missing(&self) -> String {
-        if self.missing == 0 { String::new() } else { format!("; {} lines are missing", count(self.missing)) }
-    }
-
-    fn cause_table(&self) -> String {
-        let mut text = String::from("\ncause                    side     step           connections\n");
-        for ([cause, side, step], number) in by_number(&self.causes, |number| *number) {
+        let causes = by_number(&self.causes, |number| *number).into_iter();
+        let causes = causes.map(|([cause, side, step], number)| {
             let sentence = sentence(cause, side).unwrap_or_default();
-            let (cause, side, step) = (plain(cause), plain(side), plain(step));
-            let line = format!("{cause:24} {side:8} {step:10} {:>15}  {sentence}", count(*number));
-            text.push_str(&format!("{}\n", line.trim_end()));
-        }
-        text
-    }
-
-    fn time_table(&self) -> String {
-        let mut text = time_titles("connections");
-        let rows = [
+            vec![plain(cause), plain(side), plain(step), count(*number), sentence.to_string()]
+        });
+        text.push_str(&table(&["cause", "side", "step", ">connections", ""], causes));
+        let services = by_number(&self.services, |service| service.connections).into_iter();
+        let services = services.map(|(name, service)| {
+            let share = share_of(service.failed, service.connections);
+            vec![plain(name), count(service.connections), count(service.failed), share]
+        });
+        text.push_str(&table(&["service", ">connections", ">failed", ""], services));
+        let times = [
             ("handshake, full", &self.full),
             ("handshake, resumed", &self.resumed),
             ("connect to the backend", &self.connect),
             ("accept to close", &self.duration),
         ];
-        rows.iter().for_each(|(name, histogram)| text.push_str(&time_row(name, histogram)));
-        text
+        text + &time_table(">connections", &times)
+    }
+
+    fn missing(&self) -> String {
+        if self.missing == 0 { String::new() } else { format!("; {} lines are missing", count(self.missing)) }
     }
 }
 
-/// The head of a table of times.
-pub(super) fn time_titles(counted: &str) -> String {
-    let mut text = format!("\n{:24}", "time");
-    for title in [counted, "50 %", "90 %", "99 %", "99.9 %", "longest"] {
-        text.push_str(&format!(" {title:>12}"));
-    }
-    text.push('\n');
-    text
+/// A table behind an empty line; titles with `>` are of figures.
+pub(super) fn table(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let column = |title| match str::strip_prefix(title, '>') {
+        Some(title) => Column::figures(title, 0),
+        None => Column::words(title, 0, 0),
+    };
+    let columns: Vec<Column<'_>> = titles.iter().copied().map(column).collect();
+    format!("\n{}\n", lines(&columns, &rows.collect::<Vec<_>>(), usize::MAX).join("\n"))
 }
 
-/// A row of it; nothing where nothing was counted.
-pub(super) fn time_row(name: &str, histogram: &Histogram) -> String {
-    if histogram.is_empty() {
-        return String::new();
-    }
-    let mut text = format!("{name:24} {:>12}", count(histogram.count()));
-    for quantile in [0.5, 0.9, 0.99, 0.999] {
-        text.push_str(&format!(" {:>12}", nanos(histogram.quantile_nanos(quantile))));
-    }
-    text.push_str(&format!(" {:>12}\n", nanos(histogram.max_nanos())));
-    text
+/// Times of what was counted; without those that are empty.
+pub(super) fn time_table(counted: &str, times: &[(&str, &Histogram)]) -> String {
+    let rows = times.iter().filter(|(_, histogram)| !histogram.is_empty()).map(|(name, histogram)| {
+        let times = [0.5, 0.9, 0.99, 0.999].map(|quantile| nanos(histogram.quantile_nanos(quantile)));
+        let first = [(*name).to_owned(), count(histogram.count())].into_iter();
+        first.chain(times).chain([nanos(histogram.max_nanos())]).collect()
+    });
+    table(&["time", counted, ">50 %", ">90 %", ">99 %", ">99.9 %", ">longest"], rows)
 }
 
 /// The entry of a key; that of the others if there are too many.

@@ -30,7 +30,7 @@ const TABLE: [Arrows; 20] = [
     Arrows {
         name: "handfast-text",
         ours: &[],
-        theirs: &["jiff", "strsim"],
+        theirs: &["jiff", "strsim", "unicode-width"],
         in_tests: &["proptest"],
         never: "text is values to text and back: no clock, no file, no word of TLS or of a configuration",
     },
@@ -253,6 +253,7 @@ const TABLE: [Arrows; 20] = [
             "annotate-snippets",
             "clap",
             "flate2",
+            "ratatui",
             "rcgen",
             "rustix",
             "serde",
@@ -261,7 +262,15 @@ const TABLE: [Arrows; 20] = [
             "tracing",
             "tracing-subscriber",
         ],
-        in_tests: &["clap_complete", "clap_mangen", "rustls", "rustls-pki-types", "tempfile", "toml"],
+        in_tests: &[
+            "clap_complete",
+            "clap_mangen",
+            "rustls",
+            "rustls-pki-types",
+            "tempfile",
+            "toml",
+            "vt100",
+        ],
         never: "the program is words in, report out; anything another crate could want lives in that crate",
     },
 ];

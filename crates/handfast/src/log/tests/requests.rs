@@ -104,20 +104,20 @@ no connections
 3 requests ended from 2026-11-21 22:00:40 UTC to 2026-11-21 22:00:40 UTC; 1 failed (33 %); 0 B from clients, 26.4 KiB to clients; \
 1 of 2 on reused backend connections (50 %); 2 retries
 
-status          requests
-200                    2  67 %
-502                    1  33 %
+status  requests
+200            2  67 %
+502            1  33 %
 
-service                       requests       errors
-web                                  3            1  33 %
+service  requests  errors
+web             3       1  33 %
 
-backend                       requests       errors
-10.0.0.7:80                          2            0  0 %
-10.0.0.8:80                          1            1  100 %
+backend      requests  errors
+10.0.0.7:80         2       0  0 %
+10.0.0.8:80         1       1  100 %
 
-time                         requests         50 %         90 %         99 %       99.9 %      longest
-connect to the backend              1 ";
+time                    requests     50 %     90 %     99 %   99.9 %  longest
+connect to the backend         1 ";
     assert!(text.starts_with(expected), "{text}");
-    assert!(text.contains("\nfirst byte                          3 "), "{text}");
-    assert!(text.contains("\nwhole request                       3 "), "{text}");
+    assert!(text.contains("\nfirst byte                     3 "), "{text}");
+    assert!(text.contains("\nwhole request                  3 "), "{text}");
 }
