@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use handfast_observe::metrics::{FailureSnapshot, Snapshot};
 use handfast_observe::operator_state::OperatorState;
@@ -176,7 +176,8 @@ pub trait Control {
 }
 
 /// What listens and where it goes, in words.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Overview {
     /// Where the configuration comes from: a file's path, or `embedded defaults`.
     pub configuration: String,
@@ -185,7 +186,8 @@ pub struct Overview {
 }
 
 /// One service in words.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ServiceOverview {
     /// Its name.
     pub name: String,

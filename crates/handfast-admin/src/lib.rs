@@ -22,7 +22,11 @@ pub use control::{
     BackendOutcome, BackendRefusal, Control, NotReady, Overview, ReloadOutcome, ReloadRefusal,
     ServiceOverview, StillServing,
 };
+pub use rates::{
+    Attempts, Rates, Recent, RecentHandshakes, RecentRequests, RecentService, RecentTimes, ServiceRates,
+};
 pub use serve::{AdminListener, AdminSocket, bind, forget, serve};
+pub use status::{Attention, SCHEMA, Status, Urgency};
 
 #[cfg(test)]
 mod fake;

@@ -4,15 +4,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::hour::{Hour, Point};
-pub(super) use requests::RecentRequests;
+pub use requests::RecentRequests;
 
 mod requests;
 
 use handfast_observe::metrics::{
-    Distribution, End, Limit, PHASES, RequestSnapshot, ServiceSnapshot, Snapshot, StatusClass,
+    Distribution, End, HandshakeSnapshot, Limit, PHASES, RequestSnapshot, ServiceSnapshot, Snapshot,
+    StatusClass,
 };
 
 pub(super) const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
@@ -37,70 +38,96 @@ struct Sample {
 }
 
 /// What happened in the last minute, or since the start.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Recent {
-    pub(super) over_seconds: f64,
-    pub(super) services: BTreeMap<String, RecentService>,
-    pub(super) handshakes: RecentHandshakes,
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Recent {
+    /// Over how many seconds.
+    pub over_seconds: f64,
+    /// By service.
+    pub services: BTreeMap<String, RecentService>,
+    /// Completed handshakes.
+    pub handshakes: RecentHandshakes,
     /// By worker thread, how long an event had to wait while the thread worked on others.
-    pub(super) loop_lag: BTreeMap<String, Distribution>,
+    pub loop_lag: BTreeMap<String, Distribution>,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct RecentHandshakes {
-    pub(super) full: RecentTimes,
-    pub(super) resumed: RecentTimes,
+/// Handshakes that were completed.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecentHandshakes {
+    /// Full ones.
+    pub full: RecentTimes,
+    /// Those that resumed a session.
+    pub resumed: RecentTimes,
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct RecentTimes {
-    pub(super) total: Distribution,
+/// Times of handshakes of one kind.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecentTimes {
+    /// Accept to the end of the handshake.
+    pub total: Distribution,
     /// Its parts, in the order of [`PHASES`].
-    pub(super) phases: [Distribution; PHASES.len()],
+    pub phases: [Distribution; PHASES.len()],
 }
 
 /// What happened to one service's connections.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct RecentService {
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecentService {
     /// How those that ended did, the most frequent first.
-    pub(super) ends: Vec<End>,
-    pub(super) handshakes: u64,
+    pub ends: Vec<End>,
+    /// Completed handshakes.
+    pub handshakes: u64,
     /// Clients turned away because of their address's limit.
-    pub(super) turned_away: u64,
+    pub turned_away: u64,
     /// Clients turned away because of the rate of handshakes from their address.
-    pub(super) too_fast: u64,
-    pub(super) backends: BTreeMap<String, Attempts>,
+    pub too_fast: u64,
+    /// Its backends.
+    pub backends: BTreeMap<String, Attempts>,
     /// Of a service that serves HTTP.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) requests: Option<RecentRequests>,
+    pub requests: Option<RecentRequests>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Attempts {
-    pub(super) connected: u64,
-    pub(super) failed: u64,
+/// Attempts to connect to a backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Attempts {
+    /// That succeeded.
+    pub connected: u64,
+    /// That did not.
+    pub failed: u64,
 }
 
 /// What happened in each second, over some seconds.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Rates {
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Rates {
     /// Over how many seconds; zero when there is no past yet.
-    pub(super) over_seconds: f64,
-    pub(super) services: BTreeMap<String, ServiceRates>,
-    pub(super) cpu: BTreeMap<String, f64>,
+    pub over_seconds: f64,
+    /// By service.
+    pub services: BTreeMap<String, ServiceRates>,
+    /// Cores in use, by thread name.
+    pub cpu: BTreeMap<String, f64>,
 }
 
 /// One service's rates, for each second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(super) struct ServiceRates {
-    pub(super) connections: f64,
-    pub(super) handshakes: f64,
-    pub(super) bytes_to_backend: f64,
-    pub(super) bytes_to_client: f64,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServiceRates {
+    /// Accepted connections.
+    pub connections: f64,
+    /// Completed handshakes.
+    pub handshakes: f64,
+    /// Plaintext bytes from clients to backends.
+    pub bytes_to_backend: f64,
+    /// Plaintext bytes from backends to clients.
+    pub bytes_to_client: f64,
     /// HTTP requests that ended.
-    pub(super) requests: f64,
+    pub requests: f64,
     /// Those with status 5xx.
-    pub(super) server_errors: f64,
+    pub server_errors: f64,
 }
 
 /// What came under each name, of which `since` compares both totals.
@@ -128,8 +155,7 @@ impl Recent {
         let mut handshakes = RecentHandshakes::default();
         for seen in &snapshot.handshakes {
             let kind = if seen.resumed { &mut handshakes.resumed } else { &mut handshakes.full };
-            kind.total.merge(&seen.total);
-            kind.phases.iter_mut().zip(&seen.phases).for_each(|(sum, phase)| sum.merge(phase));
+            kind.add(seen);
         }
         let services = snapshot.services.iter();
         let lag = snapshot.threads.iter().map(|thread| (thread.name.clone(), thread.loop_lag.clone()));
@@ -156,7 +182,14 @@ impl Recent {
 }
 
 impl RecentTimes {
-    fn since(&self, before: &Self) -> Self {
+    /// Adds handshakes.
+    pub fn add(&mut self, seen: &HandshakeSnapshot) {
+        self.total.merge(&seen.total);
+        self.phases.iter_mut().zip(&seen.phases).for_each(|(sum, phase)| sum.merge(phase));
+    }
+
+    /// What came since an earlier look.
+    pub fn since(&self, before: &Self) -> Self {
         let phase = |place: usize| self.phases[place].since(&before.phases[place]);
         Self { total: self.total.since(&before.total), phases: std::array::from_fn(phase) }
     }

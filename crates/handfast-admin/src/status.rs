@@ -1,41 +1,65 @@
-//! The status as data: what `/status.json` answers and the page is drawn from.
+//! The status as data: what `/status.json` answers, the page is drawn from, and `handfast top` and the tools with `--status` read.
 
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::control::{Control, Overview};
 use super::hour::Point;
 use super::rates::{History, Rates, Recent};
 use handfast_observe::metrics::{FailureSnapshot, Snapshot};
 
-/// Version of the JSON; raised when a field changes its meaning or goes, not when one is added.
-pub(super) const SCHEMA: u32 = 2;
+/// Version of the JSON; raised when a field changes its meaning or goes, not when one is added: a missing field has its default value.
+pub const SCHEMA: u32 = 3;
 
-#[derive(Debug, Serialize)]
-pub(super) struct Status {
-    pub(super) schema: u32,
-    pub(super) ready: bool,
+/// The status of a proxy.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Whether new connections should be sent to it.
+    pub ready: bool,
+    /// Why not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) not_ready_because: Option<String>,
-    pub(super) overview: Overview,
+    pub not_ready_because: Option<String>,
+    /// What listens and where it goes.
+    pub overview: Overview,
     /// What is not as it should be, the most urgent first, as at the top of the page; only in JSON.
-    pub(super) attention: Vec<Attention>,
-    pub(super) rates: Rates,
-    pub(super) recent: Recent,
-    pub(super) failures: Vec<FailureSnapshot>,
+    pub attention: Vec<Attention>,
+    /// What happened in each second of the last minute.
+    pub rates: Rates,
+    /// What happened in the last minute.
+    pub recent: Recent,
+    /// The last failures, the newest first.
+    pub failures: Vec<FailureSnapshot>,
     /// The last hour, for the page.
     #[serde(skip)]
     pub(super) hour: Vec<Point>,
+    /// What was counted and timed since the start.
     #[serde(flatten)]
-    pub(super) measured: Snapshot,
+    pub measured: Snapshot,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct Attention {
-    /// `soon` or `bad`.
-    pub(super) urgency: &'static str,
-    pub(super) sentence: String,
+/// Something that is not as it should be.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Attention {
+    /// How soon it needs attention.
+    pub urgency: Urgency,
+    /// What it is.
+    pub sentence: String,
+}
+
+/// How soon something needs attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Urgency {
+    /// Not at all.
+    Good,
+    /// In the next days.
+    Soon,
+    /// Now.
+    Bad,
 }
 
 impl Status {
@@ -66,6 +90,7 @@ mod tests {
     use crate::fake::{Fake, Script};
 
     /// Other programs read it. The parts of the snapshot that this leaves empty are compared in handfast-observe.
+    #[expect(clippy::disallowed_methods, reason = "records what a developer then looks at")]
     #[test]
     fn the_json_is_as_recorded() {
         let mut status = Status::of(&Fake::new(Arc::new(Script::default())), &History::default());
@@ -73,7 +98,7 @@ mod tests {
         let measured = &mut status.measured;
         measured.reload.last_at = Some(at(7));
         (measured.process.now, measured.process.started) = (at(300_000), at(0));
-        (measured.process.pid, measured.process.version) = (4_711, "0.0.0");
+        (measured.process.pid, measured.process.version) = (4_711, "0.0.0".into());
         measured.process.process_cpu_seconds = Some(1.5);
         (measured.process.source_ports, measured.process.time_wait) = (Some((32_768, 60_999)), Some(9));
         for (days, certificate) in (1..).zip(&mut measured.certificates) {
@@ -85,10 +110,18 @@ mod tests {
         status.attention = crate::page::findings(&status);
         // A field on each line, so that a difference is easy to see.
         let json = serde_json::to_string(&status).expect("it is JSON").replace(",\"", ",\n\"") + "\n";
+        if std::env::var_os("HANDFAST_WRITE_RECORDED").is_some() {
+            std::fs::write("src/recorded/status.json", &json).expect("a checkout");
+        }
         let recorded = include_str!("recorded/status.json");
         for (now, before) in json.lines().zip(recorded.lines()) {
             assert_eq!(now, before);
         }
         assert_eq!(json, recorded);
+        let read: Status = serde_json::from_str(&json).expect("what is written can be read");
+        assert_eq!(
+            serde_json::to_string(&read).expect("it is JSON").replace(",\"", ",\n\"") + "\n",
+            recorded
+        );
     }
 }

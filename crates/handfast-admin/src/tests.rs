@@ -123,7 +123,7 @@ fn the_json_has_a_schema_and_the_numbers() {
     for answer in [direct, negotiated] {
         assert!(answer.contains("content-type: application/json"), "{answer}");
         let json: Value = serde_json::from_str(body_of(&answer)).expect("JSON");
-        assert_eq!(json["schema"], 2);
+        assert_eq!(json["schema"], crate::SCHEMA);
         assert_eq!(json["ready"], true);
         assert_eq!(json["overview"]["services"][0]["name"], "web");
         assert_eq!(json["services"][1]["accepted"], 3_100);

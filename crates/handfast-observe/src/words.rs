@@ -1,5 +1,10 @@
 //! Enums whose values have a word in logs, labels and requests: each value is one row.
 
+use std::borrow::Cow;
+
+/// A word of this program, or one that another process wrote.
+pub type Word = Cow<'static, str>;
+
 /// Declares an enum and its words: `Value = "word";`, or `Value = "word", "text";` with the name of the function that returns the texts.
 /// A text is also the value's documentation.
 macro_rules! words {

@@ -1,15 +1,15 @@
 //! Both ends: the clients' measurements beside the counters of the proxy that served them.
 //!
-//! In: the proxy's status before and after, and the measurements. Out: [`BothEnds`]: the mean time of a connection, from the hello to
-//! the first byte of its answers, and where it was spent; or why that is unknown. `status.rs` reads the status.
+//! In: the proxy's counts before and after, and the measurements. Out: [`BothEnds`]: the mean time of a connection, from the hello to
+//! the first byte of its answers, and where it was spent; or why that is unknown. `counted.rs` has the counts.
 
-mod status;
+mod counted;
 #[cfg(test)]
 mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub use status::{Counted, StatusError, Sum};
+pub use counted::{Counted, Handshakes, Sum};
 
 use crate::units::{count, counted, nanos, share};
 

@@ -81,6 +81,7 @@ pub struct Second {
 
 /// Latencies of one step in one second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Series {
     /// Step: `connect`, `handshake`, …
     pub name: String,
@@ -105,6 +106,7 @@ pub struct Failure {
 
 /// What one kind of client did in one second, or one request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Part {
     /// The member's name, or method and path.
     pub name: String,

@@ -13,6 +13,7 @@ pub const SCHEMA: &str = "handfast-run/1";
 
 /// The current state of a run, complete for a display; `--metrics` serves it as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Run {
     /// [`SCHEMA`].
     pub schema: String,
@@ -84,6 +85,7 @@ pub enum Counts {
 
 /// How long a step took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Latency {
     /// Step: `connect`, `handshake`, …
     pub name: String,
@@ -103,6 +105,7 @@ pub struct Latency {
 
 /// Failures of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Failed {
     /// `connect`, `handshake`, `exchange`, `close`.
     pub step: String,
@@ -116,6 +119,7 @@ pub struct Failed {
 
 /// A generator thread in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Thread {
     /// CPU time, as a share of one CPU.
     pub cpu: f64,

@@ -20,7 +20,7 @@ use tracing::Level;
 
 use crate::load::outputs::Output;
 use crate::load::refused;
-use crate::status::Status;
+use crate::status::AdminAddress;
 use crate::talk::print;
 use crate::talk::{self, Voice, terminal_size};
 use crate::verbs::{color, wants_color};
@@ -77,7 +77,7 @@ struct Prepared {
     /// On port 443 the offer is that of browsers.
     usual_alpn: bool,
     /// The address of the targets' status.
-    status: Option<Status>,
+    status: Option<AdminAddress>,
 }
 
 fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
@@ -120,7 +120,7 @@ fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
         .map(Page::parse)
         .transpose()
         .map_err(|what| wrong(format!("--page: {what}")))?;
-    let status = words.status.as_deref().map(Status::parse).transpose();
+    let status = words.status.as_deref().map(AdminAddress::parse).transpose();
     let status = status.map_err(|what| wrong(format!("--status: {what}")))?;
     let capture = match &words.output.pcap {
         None => None,
@@ -247,7 +247,7 @@ impl Prepared {
             {
                 return refused(&refusal);
             }
-            let before = match self.status.as_ref().map(Status::counted).transpose() {
+            let before = match self.status.as_ref().map(AdminAddress::counted).transpose() {
                 Ok(before) => self.status.as_ref().zip(before),
                 Err(refusal) => {
                     talk.finish();
@@ -293,7 +293,7 @@ impl Prepared {
 }
 
 /// Where the time was spent, by the proxy's counters since `before`.
-fn both_ends(status: &Status, before: &Counted, report: &Report) -> BothEnds {
+fn both_ends(status: &AdminAddress, before: &Counted, report: &Report) -> BothEnds {
     let after = status.settled(before, &report.seen);
     after.map_or_else(
         |refusal| BothEnds { refused: Some(refusal.what), ..BothEnds::default() },
@@ -360,8 +360,7 @@ struct Shown {
 
 impl Shown {
     fn new() -> Self {
-        let term = std::env::var("TERM").unwrap_or_default();
-        let terminal = io::stderr().is_terminal() && !term.is_empty() && term != "dumb";
+        let terminal = crate::screen::is_screen(&io::stderr());
         Self { voice: Voice::silent(), terminal, of: 0, done: 0, last: None }
     }
 
@@ -377,6 +376,6 @@ impl Shown {
         let bar = format!("{}{}", "█".repeat(filled), "░".repeat(WIDTH - filled));
         let of =
             if self.of > 1 { format!("target {} of {}: ", self.done + 1, self.of) } else { String::new() };
-        self.voice.show(vec![format!("{of}{target}  {bar} {} of {}", progress.done, progress.of)]);
+        self.voice.show([format!("{of}{target}  {bar} {} of {}", progress.done, progress.of)]);
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use handfast_config::ConfigSource;
 
-use crate::status::Status;
+use crate::status::{AdminAddress, Seen};
 use crate::talk;
 use crate::talk::print;
 use crate::verbs::color;
@@ -60,12 +60,14 @@ pub(crate) fn stop(words: &RunningWords) -> ExitCode {
 }
 
 /// The process that answers; `None`: no answer.
-fn process_of(status: &Status) -> Option<u64> {
-    let json: serde_json::Value = serde_json::from_str(&status.json().ok()?).ok()?;
-    json["process"]["pid"].as_u64()
+fn process_of(status: &AdminAddress) -> Option<u32> {
+    match status.seen().ok()? {
+        Seen::Proxy(status) => Some(status.measured.process.pid),
+        Seen::Run(_) => None,
+    }
 }
 
-fn asked(status: &Status, path: &str) -> Result<String, ExitCode> {
+fn asked(status: &AdminAddress, path: &str) -> Result<String, ExitCode> {
     let wrong = |what: String| {
         talk::err(&format!("error: ask the proxy at {} for {path}: {what}", status.place()));
         ExitCode::FAILURE
@@ -79,16 +81,16 @@ fn asked(status: &Status, path: &str) -> Result<String, ExitCode> {
     }
 }
 
-fn status_of(words: &RunningWords) -> Result<Status, ExitCode> {
+fn status_of(words: &RunningWords) -> Result<AdminAddress, ExitCode> {
     let wrong = |what: &str| {
         talk::err(what.trim_end());
         ExitCode::from(2)
     };
     if let Some(address) = &words.address {
-        return Status::parse(address).map_err(|problem| wrong(&format!("error: {problem}")));
+        return AdminAddress::parse(address).map_err(|problem| wrong(&format!("error: {problem}")));
     }
     match ConfigSource::File(words.config.clone()).admin_address(color()) {
-        Ok(Some(address)) => Ok(Status::of(&address)),
+        Ok(Some(address)) => Ok(AdminAddress::of(&address)),
         Ok(None) => Err(wrong(
             "error: ask the running proxy: admin.listen is \"off\", expected an address to ask\n  hint: signals do the same: HUP reloads, \
              USR1 opens the access log again, TERM drains and stops",

@@ -1,6 +1,15 @@
-//! Lines of a terminal: pieces of text with colors, cut at its width. Pure.
-//!
-//! Not ratatui: lines that are drawn once a second need no more than this, and a crash must not leave the terminal in another mode.
+//! Lines of a terminal in the styles of this program, on ratatui: for full screens and for pictures below the text.
+
+use std::io;
+
+use ratatui::backend::IntoCrossterm;
+use ratatui::style::{Color, Style};
+use ratatui::text::Span;
+
+use handfast_text::table::cut;
+
+/// A line of pieces.
+pub(crate) type Line = ratatui::text::Line<'static>;
 
 /// The capabilities of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,68 +36,90 @@ pub(crate) enum Shade {
     Phase(usize),
 }
 
-impl Shade {
-    /// The escape sequence that starts it; empty for plain text.
-    pub(crate) fn code(self) -> &'static str {
-        match self {
-            Self::Plain => "",
-            Self::Strong => "\u{1b}[1m",
-            Self::Faint => "\u{1b}[2m",
-            Self::Good => "\u{1b}[32m",
-            Self::Warning => "\u{1b}[33m",
-            Self::Bad => "\u{1b}[1;31m",
-            Self::Chosen => "\u{1b}[7m",
-            Self::Phase(phase) => ["\u{1b}[34m", "\u{1b}[33m", "\u{1b}[32m", "\u{1b}[35m"][phase % 4],
+impl From<Shade> for Style {
+    fn from(shade: Shade) -> Self {
+        let style = Self::new();
+        match shade {
+            Shade::Plain => style,
+            Shade::Strong => style.bold(),
+            Shade::Faint => style.dim(),
+            Shade::Good => style.green(),
+            Shade::Warning => style.yellow(),
+            Shade::Bad => style.red().bold(),
+            Shade::Chosen => style.reversed(),
+            Shade::Phase(phase) => {
+                style.fg([Color::Blue, Color::Yellow, Color::Green, Color::Magenta][phase % 4])
+            }
         }
     }
 }
 
-/// A line of pieces.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Line(pub(crate) Vec<(String, Shade)>);
+/// Lines of pieces.
+pub(crate) trait Pieces {
+    /// One piece.
+    fn of(text: impl Into<String>, shade: Shade) -> Self;
+    /// It with another piece behind it.
+    #[must_use]
+    fn and(self, text: impl Into<String>, shade: Shade) -> Self;
+    /// It in at most this number of columns; the last one is an ellipsis if it was wider.
+    #[must_use]
+    fn cut_to(self, room: usize) -> Self;
+    /// It as this output can show it.
+    #[must_use]
+    fn fit_for(self, look: Look) -> Self;
+    /// It as bytes for a terminal.
+    fn bytes(&self) -> String;
+}
 
-impl Line {
-    pub(crate) fn of(text: impl Into<String>, shade: Shade) -> Self {
-        Self(vec![(text.into(), shade)])
+impl Pieces for Line {
+    fn of(text: impl Into<String>, shade: Shade) -> Self {
+        Self::default().and(text, shade)
     }
 
-    #[must_use]
-    pub(crate) fn and(mut self, text: impl Into<String>, shade: Shade) -> Self {
-        self.0.push((text.into(), shade));
+    fn and(self, text: impl Into<String>, shade: Shade) -> Self {
+        self + Span::styled(text.into(), shade)
+    }
+
+    fn cut_to(mut self, mut room: usize) -> Self {
+        if self.width() <= room {
+            return self;
+        }
+        for span in &mut self.spans {
+            let wide = span.width();
+            if wide >= room {
+                // With a blank, so that it is cut where it alone would fit.
+                span.content = cut(&format!("{} ", span.content), room).into_owned().into();
+            }
+            room = room.saturating_sub(wide);
+        }
         self
     }
 
-    /// Characters.
-    pub(crate) fn width(&self) -> usize {
-        self.0.iter().map(|(text, _)| text.chars().count()).sum()
-    }
-
-    pub(crate) fn text(&self) -> String {
-        self.0.iter().map(|(text, _)| text.as_str()).collect()
-    }
-
-    /// As bytes for a terminal, cut at `width`.
-    pub(crate) fn shown(&self, width: usize, look: Look) -> String {
-        let (mut shown, mut room) = (String::new(), width);
-        for (text, shade) in &self.0 {
-            let fits: String = text.chars().map(|letter| letter_of(letter, look)).take(room).collect();
-            room -= fits.chars().count();
-            let is_color = !matches!(shade, Shade::Chosen | Shade::Strong);
-            let wanted = if is_color { look.color } else { look.terminal };
-            let code = if wanted { shade.code() } else { "" };
-            match code.is_empty() || fits.is_empty() {
-                true => shown.push_str(&fits),
-                false => shown.push_str(&format!("{code}{fits}\u{1b}[0m")),
+    fn fit_for(mut self, look: Look) -> Self {
+        for span in &mut self.spans {
+            if !look.color {
+                span.style = if look.terminal { Style { fg: None, ..span.style } } else { Style::new() };
+            }
+            if !look.unicode {
+                span.content = span.content.chars().map(ascii).collect::<String>().into();
             }
         }
-        shown
+        self
+    }
+
+    fn bytes(&self) -> String {
+        let piece = |span: &Span<'_>| match span.style == Style::new() {
+            true => span.content.to_string(),
+            false => span.style.into_crossterm().apply(&span.content).to_string(),
+        };
+        self.iter().map(piece).collect()
     }
 }
 
-/// A character that the terminal can display.
-fn letter_of(letter: char, look: Look) -> char {
+/// A character that a terminal without Unicode can display.
+fn ascii(letter: char) -> char {
     match letter {
-        _ if look.unicode || letter.is_ascii() => letter,
+        _ if letter.is_ascii() => letter,
         'µ' => 'u',
         '…' => '~',
         '·' => '|',
@@ -115,4 +146,9 @@ pub(crate) fn curve(figures: &[f64], width: usize, unicode: bool) -> String {
         heights[at.min(heights.len() - 1)]
     };
     shown.iter().map(height).collect()
+}
+
+/// Whether this is a terminal that can move its cursor.
+pub(crate) fn is_screen(stream: &impl io::IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var("TERM").is_ok_and(|term| !term.is_empty() && term != "dumb")
 }

@@ -2,7 +2,7 @@
 //!
 //! In: [`SpeedWords`]. Out: the report on standard output, perhaps JSON in a file, progress on standard error, an exit code.
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -74,8 +74,7 @@ struct Shown {
 
 impl Shown {
     fn new(voice: Voice, verb: &'static str) -> Self {
-        let term = std::env::var("TERM").unwrap_or_default();
-        let terminal = io::stderr().is_terminal() && !term.is_empty() && term != "dumb";
+        let terminal = crate::screen::is_screen(&io::stderr());
         Self { voice, verb, terminal, last: None }
     }
 
@@ -83,7 +82,7 @@ impl Shown {
         if self.terminal {
             let (width, _) = terminal_size(std::io::stderr()).unwrap_or((USUAL, 0));
             // The last column stays free, since some terminals wrap there.
-            self.voice.show(vec![row(progress, usize::from(width.saturating_sub(1)))]);
+            self.voice.show([row(progress, usize::from(width.saturating_sub(1)))]);
         } else if self.last.is_none_or(|last| last.elapsed() >= LINES) {
             self.last = Some(Instant::now());
             self.voice.say(format!("{}: {}", self.verb, line(progress)));

@@ -1,16 +1,20 @@
 //! Sends requests to a running proxy at its admin address: for its counters, which `load` and `probe` compare with their measurements;
 //! and for a reload, a drain and the like.
 //!
-//! In: the admin address as typed. Out: [`Counted`], or an answer; or why there is none.
+//! In: the admin address as typed. Out: [`Seen`], [`Counted`], or an answer; or why there is none.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use handfast_admin::ask;
+use handfast_admin::{SCHEMA, Status, ask};
 use handfast_config::model::Address;
 use handfast_load::outcome::Refusal;
-use handfast_report::both_ends::{Counted, Seen};
+use handfast_observe::metrics::Distribution;
+use handfast_report::both_ends::{Counted, Seen as SeenHere, Sum};
+use handfast_report::run::{self, Run};
+use handfast_text::units::plain;
+use serde_json::Value;
 
 /// Timeout of a request and its answer.
 const TIMEOUT: Duration = Duration::from_secs(4);
@@ -23,14 +27,14 @@ const SETTLING: Duration = Duration::from_secs(2);
 
 /// The admin address of a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
+pub(crate) enum AdminAddress {
     /// HOST:PORT.
     Tcp(String),
     /// A unix socket.
     Unix(PathBuf),
 }
 
-impl Status {
+impl AdminAddress {
     /// Reads `http://HOST:PORT/`, `HOST:PORT` or `unix:/PATH`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("invalid address `{text}`, expected http://HOST:PORT/ or unix:/PATH");
@@ -52,20 +56,23 @@ impl Status {
             Refusal::failed(format!("--status: read {self}: {what}"))
                 .hint("it is the admin address of the Handfast proxy that is the target (admin.listen)")
         };
-        Counted::read(&self.json().map_err(wrong)?).map_err(|error| wrong(error.to_string()))
+        match self.seen().map_err(wrong)? {
+            Seen::Proxy(status) => Ok(counted(&status)),
+            Seen::Run(_) => Err(wrong("it is a run of `handfast load`, expected a proxy".to_owned())),
+        }
     }
 
-    /// The whole status as JSON; or why it is unavailable. **Cost**: one request; waits for at most some seconds.
-    pub(crate) fn json(&self) -> Result<String, String> {
+    /// The status; or why it is unavailable. **Cost**: one request; waits for at most some seconds.
+    pub(crate) fn seen(&self) -> Result<Seen, String> {
         let answer = self.ask("GET", "/status.json", TIMEOUT).map_err(|error| error.to_string())?;
         match answer.status {
-            200 => Ok(answer.body),
+            200 => Seen::read(&answer.body),
             _ => Err(format!("it answered {:?}, expected status 200", answer.first_line())),
         }
     }
 
     /// Reads its counters until they include everything measured since `before`, or for two seconds.
-    pub(crate) fn settled(&self, before: &Counted, seen: &Seen) -> Result<Counted, Refusal> {
+    pub(crate) fn settled(&self, before: &Counted, seen: &SeenHere) -> Result<Counted, Refusal> {
         let until = Instant::now() + SETTLING;
         loop {
             let after = self.counted()?;
@@ -119,6 +126,79 @@ impl Status {
     }
 }
 
+/// What answered, without terminal control characters in its texts and without numbers that overflow a sum.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    /// A proxy.
+    Proxy(Box<Status>),
+    /// A run of `handfast load`.
+    Run(Box<Run>),
+}
+
+impl Seen {
+    /// Reads a status.
+    ///
+    /// **Errors**: why it is none of this version, as a sentence.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        let mut json: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+        tame(&mut json);
+        let invalid =
+            |error: serde_json::Error| format!("not a status of this version: {}", plain(&error.to_string()));
+        match &json["schema"] {
+            schema if *schema == run::SCHEMA => serde_json::from_value(json).map(Self::Run).map_err(invalid),
+            schema if *schema == SCHEMA => serde_json::from_value(json).map(Self::Proxy).map_err(invalid),
+            schema => {
+                let found: String = schema.to_string().chars().take(60).collect();
+                let theirs = json["process"]["version"].as_str().unwrap_or("unknown");
+                Err(format!(
+                    "its schema is {found} (version {theirs:.60}), expected {SCHEMA} (version {}): use the handfast of that version",
+                    env!("CARGO_PKG_VERSION")
+                ))
+            }
+        }
+    }
+}
+
+/// Makes what a peer sent fit for a terminal and for arithmetic.
+fn tame(json: &mut Value) {
+    /// The largest integer that a double holds exactly (RFC 8259 §6).
+    const LARGEST: u64 = 1 << 53;
+    match json {
+        Value::String(text) => *text = plain(text),
+        Value::Number(number)
+            if number.as_f64().is_none_or(|value| !(0.0..=LARGEST as f64).contains(&value)) =>
+        {
+            let is_negative = number.as_f64().is_some_and(|value| value < 0.0);
+            *json = if is_negative { 0 } else { LARGEST }.into();
+        }
+        Value::Array(all) => all.iter_mut().for_each(tame),
+        Value::Object(all) => {
+            all.values_mut().for_each(tame);
+            *all = std::mem::take(all).into_iter().map(|(key, value)| (plain(&key), value)).collect();
+        }
+        _ => {}
+    }
+}
+
+/// What both ends are compared by.
+fn counted(status: &Status) -> Counted {
+    let sum = |times: &Distribution| Sum { count: times.count(), seconds: times.sum_seconds() };
+    let mut counted = Counted::default();
+    for service in &status.measured.services {
+        counted.accepted += service.accepted;
+        for backend in &service.backends {
+            counted.connect.add(sum(&backend.connect));
+            counted.answer.add(sum(&backend.answer));
+        }
+    }
+    for seen in &status.measured.handshakes {
+        let kind = &mut counted.kinds[usize::from(seen.resumed)];
+        kind.total.add(sum(&seen.total));
+        kind.phases.iter_mut().zip(&seen.phases).for_each(|(to, more)| to.add(sum(more)));
+    }
+    counted
+}
+
 /// An answer of a proxy.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
@@ -131,17 +211,17 @@ pub(crate) struct Answer {
 impl Answer {
     /// The body for people: bounded, and without terminal control characters.
     pub(crate) fn text(&self) -> String {
-        let lines = self.body.trim().lines().take(LINES).map(handfast_text::units::plain);
+        let lines = self.body.trim().lines().take(LINES).map(plain);
         lines.collect::<Vec<_>>().join("\n")
     }
 
     fn first_line(&self) -> String {
         let first: String = self.head.lines().next().unwrap_or_default().chars().take(60).collect();
-        handfast_text::units::plain(&first)
+        plain(&first)
     }
 }
 
-impl Status {
+impl AdminAddress {
     /// Its address, for messages.
     pub(crate) fn place(&self) -> String {
         match self {
@@ -151,7 +231,7 @@ impl Status {
     }
 }
 
-impl std::fmt::Display for Status {
+impl std::fmt::Display for AdminAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Tcp(authority) => write!(f, "http://{authority}/status.json"),
@@ -184,20 +264,20 @@ mod tests {
 
     #[test]
     fn an_address_may_be_written_in_several_ways() {
-        let tcp = |text: &str| Ok(Status::Tcp(text.to_owned()));
+        let tcp = |text: &str| Ok(AdminAddress::Tcp(text.to_owned()));
         for text in [
             "http://127.0.0.1:7643",
             "http://127.0.0.1:7643/",
             "127.0.0.1:7643",
             "127.0.0.1:7643/status.json",
         ] {
-            assert_eq!(Status::parse(text), tcp("127.0.0.1:7643"), "{text}");
+            assert_eq!(AdminAddress::parse(text), tcp("127.0.0.1:7643"), "{text}");
         }
-        assert_eq!(Status::parse("http://[::1]:7643/"), tcp("[::1]:7643"));
-        assert_eq!(Status::parse("unix:/run/a.sock"), Ok(Status::Unix("/run/a.sock".into())));
+        assert_eq!(AdminAddress::parse("http://[::1]:7643/"), tcp("[::1]:7643"));
+        assert_eq!(AdminAddress::parse("unix:/run/a.sock"), Ok(AdminAddress::Unix("/run/a.sock".into())));
         for text in ["", "https://a:1/", "http://a/", "a:0", "a:b", ":7643", "unix:a", "a:1/metrics", "a b:1"]
         {
-            let wrong = Status::parse(text).expect_err(text);
+            let wrong = AdminAddress::parse(text).expect_err(text);
             assert!(wrong.contains("expected http://HOST:PORT/ or unix:/PATH"), "{wrong}");
         }
     }
@@ -213,10 +293,43 @@ mod tests {
                 let length = stream.read(&mut request).expect("a request");
                 String::from_utf8_lossy(&request[..length]).into_owned()
             });
-            let _ = Status::Tcp(format!("localhost:{}", address.port())).json();
+            let _ = AdminAddress::Tcp(format!("localhost:{}", address.port())).seen();
             asked.join().expect("it was asked")
         });
         assert!(asked.contains(&format!("\r\nHost: {address}\r\n")), "{asked}");
+    }
+
+    #[test]
+    fn another_schema_is_refused_with_both_versions() {
+        for (text, why) in [
+            ("<html>", "not JSON"),
+            ("[]", "its schema is null (version unknown), expected 3 (version 0.1.0)"),
+            (
+                r#"{"schema":2,"process":{"version":"0.0.7\u001b[2J"}}"#,
+                r"its schema is 2 (version 0.0.7\u{1b}[2J), expected 3",
+            ),
+            (r#"{"schema":3,"services":7}"#, "not a status of this version: invalid type: integer `7`"),
+            (r#"{"schema":3,"process":{"now":"\u001b"}}"#, r"not a status of this version: invalid time"),
+            (
+                r#"{"schema":"handfast-run/1","seconds":{}}"#,
+                "not a status of this version: invalid type: map",
+            ),
+        ] {
+            let wrong = Seen::read(text).expect_err(text);
+            assert!(wrong.starts_with(why) && !wrong.contains('\u{1b}'), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_a_proxy_sends_cannot_harm_a_terminal_or_a_sum() {
+        let text = r#"{"schema":3,"unknown":[{}],"services":[{"name":"a\u001b[2Jb","accepted":18446744073709551615,"closed":-1},
+            {"accepted":18446744073709551615}],"process":{"cpu_seconds":{"w\u001b":-1e300}}}"#;
+        let Seen::Proxy(status) = Seen::read(text).expect("a status") else { panic!("a proxy") };
+        let measured = &status.measured;
+        assert_eq!((&*measured.services[0].name, measured.services[0].closed), ("a\\u{1b}[2Jb", 0));
+        assert_eq!(counted(&status).accepted, 2 << 53);
+        assert_eq!(measured.process.cpu_seconds.get("w\\u{1b}"), Some(&0.0));
+        assert_eq!(measured.reload.generation, None, "what is missing has its default value");
     }
 
     #[test]
@@ -231,7 +344,7 @@ mod tests {
                     stream.write_all(answer.as_bytes()).expect("it waits");
                 }
             });
-            let status = Status::Tcp(address.to_string());
+            let status = AdminAddress::Tcp(address.to_string());
             [status.counted(), status.counted()].map(|answer| answer.expect_err("no status").what)
         });
         assert!(
@@ -240,7 +353,7 @@ mod tests {
         );
         assert!(answers[1].contains("not JSON"), "{answers:?}");
         drop(listener);
-        let gone = Status::Tcp(address.to_string()).counted().expect_err("no process listens");
+        let gone = AdminAddress::Tcp(address.to_string()).counted().expect_err("no process listens");
         assert!(gone.what.contains("--status: read http://127.0.0.1:") && gone.hint.is_some(), "{gone:?}");
     }
 }

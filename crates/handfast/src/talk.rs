@@ -71,7 +71,7 @@ enum Line {
     /// A line above the picture.
     Text(String),
     /// A new picture.
-    Picture(Vec<String>),
+    Picture(Vec<screen::Line>),
     /// Removes the picture.
     Wipe,
     End,
@@ -93,8 +93,8 @@ impl Voice {
     }
 
     /// Replaces the picture by these rows; only on a terminal. Lost without a reader.
-    pub(crate) fn show(&self, rows: Vec<String>) {
-        self.send(Line::Picture(rows));
+    pub(crate) fn show<R: Into<screen::Line>>(&self, rows: impl IntoIterator<Item = R>) {
+        self.send(Line::Picture(rows.into_iter().map(Into::into).collect()));
     }
 
     /// Removes the picture, so that the next lines replace it.

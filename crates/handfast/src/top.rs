@@ -8,37 +8,34 @@ mod run_tables;
 mod sample;
 mod table;
 mod tables;
-mod terminal;
 #[cfg(test)]
 mod tests;
-mod tolerant;
 
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use handfast_config::ConfigSource;
 use handfast_load::outcome::Refusal;
+use ratatui::crossterm::event::{self, Event};
+use ratatui::text::Text;
+use ratatui::{DefaultTerminal, Frame};
 
 use crate::load::display::unicode;
 use crate::load::refused;
 use crate::load::signals::Signals;
-use crate::screen::Look;
-use crate::status::Status;
+use crate::screen::{Look, Pieces, is_screen};
+use crate::status::{AdminAddress, Seen};
 use crate::talk::print;
 use crate::talk::terminal_size;
 use crate::verbs::wants_color;
 use crate::words::top::TopWords;
-use model::{Model, Wish, keys};
-use sample::Seen;
-use terminal::Terminal;
+use model::{Model, Wish};
 
 /// Where a proxy is asked that was not configured otherwise.
 const USUAL: &str = "127.0.0.1:7643";
-/// How often the terminal's size is looked at.
-const LOOK: Duration = Duration::from_millis(200);
 /// Columns of a text that goes to no terminal.
 const WIDE: usize = 160;
 /// News that may wait to be shown.
@@ -49,7 +46,7 @@ const MOMENT: Duration = Duration::from_secs(1);
 /// What happens.
 enum News {
     Answer(Answer),
-    Keys(Vec<u8>),
+    Terminal(Event),
     /// A signal, with the exit code that a shell gives to what it ended.
     End(u8),
 }
@@ -65,22 +62,21 @@ pub(crate) fn top(words: &TopWords) -> ExitCode {
     }
 }
 
-fn status_of(words: &TopWords) -> Result<Status, Refusal> {
+fn status_of(words: &TopWords) -> Result<AdminAddress, Refusal> {
     let Some(file) = words.config.as_ref().filter(|_| words.address.is_none()) else {
         let address = words.address.as_deref().unwrap_or(USUAL);
-        return Status::parse(address).map_err(Refusal::wrong_use);
+        return AdminAddress::parse(address).map_err(Refusal::wrong_use);
     };
     let listens = ConfigSource::File(file.clone()).admin_address(false);
     let listens = listens.map_err(|error| Refusal::wrong_use(error.problems))?;
     let what = || format!("{}: has no admin address (admin.listen is off)", file.display());
     let none = || Refusal::wrong_use(what()).hint("set admin.listen, and restart the proxy");
-    listens.as_ref().map(Status::of).ok_or_else(none)
+    listens.as_ref().map(AdminAddress::of).ok_or_else(none)
 }
 
-fn asked(status: &Status, begun: Instant) -> Answer {
-    let text = status.json();
-    let time = begun.elapsed().as_secs_f64();
-    (time, text.and_then(|text| Seen::read(&text, time)))
+fn asked(status: &AdminAddress, begun: Instant) -> Answer {
+    let seen = status.seen();
+    (begun.elapsed().as_secs_f64(), seen)
 }
 
 /// Takes in an answer.
@@ -92,7 +88,7 @@ fn take(model: &mut Model, (time, seen): Answer) {
 }
 
 /// Sends the first request, so that a missing proxy is reported at once.
-fn first(status: &Status, begun: Instant) -> Result<Model, Refusal> {
+fn first(status: &AdminAddress, begun: Instant) -> Result<Model, Refusal> {
     let mut model = Model::new(status.to_string());
     let (time, seen) = asked(status, begun);
     let seen = seen.map_err(|why| {
@@ -105,7 +101,7 @@ fn first(status: &Status, begun: Instant) -> Result<Model, Refusal> {
     Ok(model)
 }
 
-fn once(status: &Status) -> Result<ExitCode, Refusal> {
+fn once(status: &AdminAddress) -> Result<ExitCode, Refusal> {
     let begun = Instant::now();
     let mut model = first(status, begun)?;
     if !model.has_rates() {
@@ -117,14 +113,13 @@ fn once(status: &Status) -> Result<ExitCode, Refusal> {
     let width = size.map_or(WIDE, |(columns, _)| columns.into());
     let look = Look { color: wants_color(terminal), unicode: true, terminal };
     let lines = picture::whole(&model, width, look);
-    let shown: Vec<String> =
-        lines.iter().map(|line| format!("{}\n", line.shown(width, look).trim_end())).collect();
-    Ok(print(&shown.concat(), true))
+    let shown =
+        lines.into_iter().map(|line| format!("{}\n", line.cut_to(width).fit_for(look).bytes().trim_end()));
+    Ok(print(&shown.collect::<String>(), true))
 }
 
-fn live(status: Status, words: &TopWords) -> Result<ExitCode, Refusal> {
-    let term = std::env::var("TERM").unwrap_or_default();
-    if !io::stdin().is_terminal() || !io::stdout().is_terminal() || term.is_empty() || term == "dumb" {
+fn live(status: AdminAddress, words: &TopWords) -> Result<ExitCode, Refusal> {
+    if !io::stdin().is_terminal() || !is_screen(&io::stdout()) {
         let what =
             "show a live picture: standard input and output are not a terminal that can move its cursor";
         return Err(Refusal::wrong_use(what)
@@ -135,15 +130,38 @@ fn live(status: Status, words: &TopWords) -> Result<ExitCode, Refusal> {
     let (sender, news) = sync_channel(QUEUE);
     let interval = Duration::from_secs(words.interval.into());
     start("asking", &sender, move |sender| ask(&status, begun, interval, &sender))?;
-    start("keys", &sender, |sender| read_keys(&sender))?;
+    start("keys", &sender, |sender| read_terminal(&sender))?;
     start("signals", &sender, |sender| wait_for_signals(&sender))?;
     let variable = |name| std::env::var(name).unwrap_or_default();
     let look = Look { color: wants_color(true), unicode: unicode(variable), terminal: true };
-    let terminal = Terminal::enter()
-        .map_err(|error| Refusal::failed(format!("take the terminal of standard input: {error}")))?;
-    let code = run(&mut model, &news, &terminal, look);
-    drop(terminal);
-    Ok(ExitCode::from(code))
+    let code = Screen::enter().and_then(|mut screen| run(&mut model, &news, &mut screen, look));
+    code.map(ExitCode::from).map_err(|error| Refusal::failed(format!("use the terminal: {error}")))
+}
+
+/// A terminal that is ours. Dropping it gives it back; ratatui does so when the program panics.
+struct Screen(DefaultTerminal);
+
+impl Screen {
+    fn enter() -> io::Result<Self> {
+        ratatui::try_init().map(Self).inspect_err(|_| drop(ratatui::try_restore()))
+    }
+
+    /// Stops this process as Ctrl-Z does, until the shell resumes it.
+    fn suspend(&mut self) -> io::Result<()> {
+        self.0.show_cursor()?;
+        ratatui::try_restore()?;
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP)?;
+        self.0 = ratatui::try_init()?;
+        Ok(())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // A terminal that is gone needs nothing.
+        let _ = self.0.show_cursor();
+        let _ = ratatui::try_restore();
+    }
 }
 
 fn start(
@@ -156,43 +174,34 @@ fn start(
     started.map(drop).map_err(|error| Refusal::failed(format!("start the thread {name}: {error}")))
 }
 
+fn draw(model: &Model, frame: &mut Frame<'_>, look: Look) {
+    let area = frame.area();
+    let lines = picture::picture(model, area.width.into(), area.height.into(), look);
+    let lines = lines.into_iter().map(|line| line.cut_to(area.width.into()).fit_for(look));
+    frame.render_widget(lines.collect::<Text<'_>>(), area);
+}
+
 /// Shows what is new until a key or a signal ends it; the exit code.
-fn run(model: &mut Model, news: &Receiver<News>, terminal: &Terminal, look: Look) -> u8 {
-    let mut shown = None;
+fn run(model: &mut Model, news: &Receiver<News>, screen: &mut Screen, look: Look) -> io::Result<u8> {
     loop {
-        let now = terminal_size(io::stdout());
-        if shown != Some(now) {
-            draw(model, terminal, now, look);
-            shown = Some(now);
-        }
-        match news.recv_timeout(LOOK) {
+        screen.0.draw(|frame| draw(model, frame, look))?;
+        match news.recv() {
             Ok(News::Answer(answer)) => take(model, answer),
-            Ok(News::Keys(bytes)) => {
-                for key in keys(&bytes) {
-                    match model.press(key) {
-                        Wish::Nothing => {}
-                        Wish::Suspend => terminal.suspend(),
-                        Wish::End => return 0,
-                    }
-                }
-            }
-            Ok(News::End(code)) => return code,
-            Err(RecvTimeoutError::Timeout) => continue,
-            Err(RecvTimeoutError::Disconnected) => return 1,
+            Ok(News::Terminal(Event::Key(key))) if key.is_press() => match model.press(key) {
+                Wish::Nothing => {}
+                Wish::Suspend => screen.suspend()?,
+                Wish::End => return Ok(0),
+            },
+            // Another size: drawing looks at it.
+            Ok(News::Terminal(_)) => {}
+            Ok(News::End(code)) => return Ok(code),
+            Err(_) => return Ok(1),
         }
-        shown = None;
     }
 }
 
-fn draw(model: &Model, terminal: &Terminal, size: Option<(u16, u16)>, look: Look) {
-    let (width, height) = size.map_or((80, 24), |(columns, rows)| (columns.into(), rows.into()));
-    let lines = picture::picture(model, width, height, look);
-    let rows: Vec<String> = lines.iter().map(|line| line.shown(width, look)).collect();
-    terminal.show(&rows);
-}
-
 /// Asks again and again; a proxy that does not answer is asked on.
-fn ask(status: &Status, begun: Instant, interval: Duration, news: &SyncSender<News>) {
+fn ask(status: &AdminAddress, begun: Instant, interval: Duration, news: &SyncSender<News>) {
     loop {
         let next = Instant::now() + interval;
         // It may be woken early for no reason.
@@ -205,18 +214,12 @@ fn ask(status: &Status, begun: Instant, interval: Duration, news: &SyncSender<Ne
     }
 }
 
-fn read_keys(news: &SyncSender<News>) {
-    let mut bytes = [0; 64];
+fn read_terminal(news: &SyncSender<News>) {
     loop {
-        let count = match io::stdin().lock().read(&mut bytes) {
-            Ok(0) | Err(_) => {
-                // The terminal is gone.
-                let _ = news.send(News::End(129));
-                return;
-            }
-            Ok(count) => count,
-        };
-        if news.send(News::Keys(bytes[..count].to_vec())).is_err() {
+        // Without a terminal there is nothing to show.
+        let event = event::read().map_or(News::End(129), News::Terminal);
+        let is_end = matches!(event, News::End(_));
+        if news.send(event).is_err() || is_end {
             return;
         }
     }

@@ -13,7 +13,7 @@ use handfast_tls::weak::{self, PackError, Packed};
 use tracing::Level;
 
 use crate::import::Reading;
-use crate::status::Status;
+use crate::status::AdminAddress;
 use crate::talk::{self, print};
 use crate::words::reference::{CONFIGURATION, ReferenceWords, page};
 use crate::words::weak_keys::WeakKeysWords;
@@ -100,7 +100,7 @@ fn ready(source: &ConfigSource) -> ExitCode {
             return exit(Outcome::WrongUse);
         }
     };
-    let status = Status::of(&address);
+    let status = AdminAddress::of(&address);
     match status.ready() {
         Ok(()) => print("ready\n", true),
         Err(why) => {

@@ -246,7 +246,7 @@ fn down(service: &str, backend: &BackendSnapshot, now: SystemTime) -> String {
         Some(_) => "the next connection tries it".to_owned(),
     };
     let (cause, attempts) =
-        (cause(backend.last_failure), counted(backend.failures_in_a_row.into(), "attempt"));
+        (cause(backend.last_failure.as_deref()), counted(backend.failures_in_a_row.into(), "attempt"));
     format!("Backend {name} of {service} is down {since}: {cause}. {attempts} in a row failed; {again}.")
 }
 
@@ -276,7 +276,7 @@ fn connecting(service: &ServiceSnapshot, recent: &RecentService, over: &str, fin
         let Attempts { connected, failed } = recent.backends.get(&backend.name).copied().unwrap_or_default();
         if failed > 0 {
             let (failed, all) = (count(failed), counted(connected + failed, "attempt"));
-            let (why, backend) = (cause(backend.last_failure), &backend.name);
+            let (why, backend) = (cause(backend.last_failure.as_deref()), &backend.name);
             findings.soon(format!(
                 "{failed} of {all} to connect to backend {backend} of {name} failed {over}: {why}."
             ));
@@ -327,7 +327,7 @@ fn limits(service: &ServiceSnapshot, status: &Status, findings: &mut Findings) {
     let (name, limit) = (&service.name, service.connections_limit);
     let waiting = || service.waiting.iter().filter(|(_, waiting)| **waiting > 0);
     for (of, waiting) in waiting() {
-        let (key, most, now) = match *of {
+        let (key, most, now) = match &**of {
             "process" => ("process.max-connections", status.measured.connections_limit, connections(status)),
             _ => ("max-connections of the service", limit.unwrap_or_default(), service.connections()),
         };

@@ -10,15 +10,10 @@ pub(super) fn seconds(seconds: f64) -> String {
     handfast_text::units::duration(seconds * 1e9)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Urgency {
-    Good,
-    Soon,
-    Bad,
-}
+pub(super) use crate::status::Urgency;
 
 impl Urgency {
-    pub(super) const fn class(self) -> &'static str {
+    pub(crate) const fn class(self) -> &'static str {
         match self {
             Self::Good => "good",
             Self::Soon => "soon",

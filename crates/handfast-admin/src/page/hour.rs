@@ -121,8 +121,8 @@ pub(super) fn failures(html: &mut Html, status: &Status) {
         html.raw("<tr>").element("td class=code", &Utc::of(failure.time).time_of_day().to_string());
         html.cell(&failure.service).element("td class=code", client.as_deref().unwrap_or("unix socket"));
         html.element("td class=code", failure.backend.as_deref().unwrap_or("–"));
-        html.raw("<td>").text(&super::sections::capitalised(&failure.reason.sentence()));
-        html.element("small", failure.reason.detail.as_deref().unwrap_or_default()).raw("</td></tr>");
+        html.raw("<td>").text(&super::sections::capitalised(&failure.sentence));
+        html.element("small", failure.detail.as_deref().unwrap_or_default()).raw("</td></tr>");
     }
     html.end_table().raw("</section>");
 }

@@ -21,7 +21,7 @@ const STYLE: &str = include_str!("style.css");
 /// What needs attention, the most urgent first.
 pub(super) fn findings(status: &Status) -> Vec<Attention> {
     let all = findings::sorted_findings(status).into_iter();
-    all.map(|(urgency, sentence)| Attention { urgency: urgency.class(), sentence }).collect()
+    all.map(|(urgency, sentence)| Attention { urgency, sentence }).collect()
 }
 
 /// Draws the page; `refresh`: loaded again every so many seconds.

@@ -86,7 +86,7 @@ pub(super) fn handshakes(html: &mut Html, status: &Status) {
 fn handshake(html: &mut Html, seen: &HandshakeSnapshot, longest: f64) {
     let kind = if seen.resumed { "resumed" } else { "full" };
     html.raw("<tr><td><strong>").text(&format!("{} {kind}", seen.version)).raw("</strong>");
-    let agreed: Vec<_> = [seen.group, seen.signature].into_iter().filter(|word| *word != "none").collect();
+    let agreed: Vec<_> = [&*seen.group, &seen.signature].into_iter().filter(|word| *word != "none").collect();
     html.element("small", &agreed.join(" · ")).raw("</td>");
     html.number(&count(seen.total.count()));
     for q in [0.5, 0.99] {

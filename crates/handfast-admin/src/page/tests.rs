@@ -133,7 +133,7 @@ fn text_cannot_become_markup() {
     status.measured.certificates[0].name = hostile.into();
     status.failures[0].service = hostile.into();
     status.failures[0].backend = Some(hostile.into());
-    status.failures[0].reason.detail = Some(hostile.into());
+    status.failures[0].detail = Some(hostile.into());
     let page = page(&status, None);
     assert!(!page.contains("<script") && !page.contains("<b>") && !page.contains("\"'&<"), "{page}");
     assert!(

@@ -2,28 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use handfast_observe::metrics::{Distribution, End, RequestSnapshot, StatusClass};
-use serde::Serialize;
+use handfast_observe::metrics::{Distribution, End, RequestSnapshot, StatusClass, Word};
+use serde::{Deserialize, Serialize};
 
 use super::{each_since, ends_since};
 
 /// Requests that ended in this time.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct RecentRequests {
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecentRequests {
     /// By class of status.
-    pub(crate) by_status: BTreeMap<&'static str, u64>,
+    pub by_status: BTreeMap<Word, u64>,
     /// Why they had no complete answer of a backend, the most frequent first.
-    pub(crate) failures: Vec<End>,
-    pub(crate) new_connection: u64,
-    pub(crate) reused_connection: u64,
+    pub failures: Vec<End>,
+    /// Requests sent on a new connection to a backend.
+    pub new_connection: u64,
+    /// Requests sent on a connection to a backend that had served one before.
+    pub reused_connection: u64,
     /// Requests after the first one of their client's connection.
-    pub(crate) kept_alive: u64,
-    pub(crate) retries: u64,
+    pub kept_alive: u64,
+    /// Times requests were sent again.
+    pub retries: u64,
     /// Until the first byte of a backend's answer.
-    pub(crate) first_byte: Distribution,
+    pub first_byte: Distribution,
     /// Of all classes.
-    pub(crate) duration: Distribution,
-    pub(crate) phases: BTreeMap<&'static str, Distribution>,
+    pub duration: Distribution,
+    /// Parts of that, by phase.
+    pub phases: BTreeMap<Word, Distribution>,
 }
 
 impl RecentRequests {
@@ -61,12 +66,12 @@ impl RecentRequests {
     }
 
     /// All that ended.
-    pub(crate) fn ended(&self) -> u64 {
+    pub fn ended(&self) -> u64 {
         self.by_status.values().sum()
     }
 
     /// Those with a status of this class.
-    pub(crate) fn of_class(&self, class: StatusClass) -> u64 {
+    pub fn of_class(&self, class: StatusClass) -> u64 {
         self.by_status.get(class.name()).copied().unwrap_or_default()
     }
 }

@@ -6,16 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use handfast_net::fault::Cause as SocketCause;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::counters::{AddTo, counters, events};
 use super::ends::CauseCounts;
 use super::histogram::{Distribution, Histogram};
 use super::table::Table;
-use super::times::optional_time;
+use super::times;
 use super::transfer::{Counts, Transfer, transferred};
 use crate::cause::Cause;
 use crate::cell::Cell;
+use crate::words::{Word, words};
 
 counters! {
     /// One worker's cells for one backend of one service; written by that thread alone, read by any.
@@ -24,7 +25,8 @@ counters! {
     pub cells BackendMetrics;
 
     /// One backend's numbers.
-    #[derive(Clone, Debug, Default, Serialize)]
+    #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+    #[serde(default)]
     values BackendSnapshot;
 
     /// Its name as configured.
@@ -40,11 +42,11 @@ counters! {
     /// Attempts that failed since the last one that did not.
     failures_in_a_row: u32;
     /// Why the last attempt that failed did.
-    last_failure: Option<&'static str>;
+    last_failure: Option<Word>;
     /// Whether connections try it.
     state: BackendState;
     /// When it was marked down; `None` while it is up.
-    #[serde(serialize_with = "optional_time")]
+    #[serde(default, with = "times::optional")]
     down_since: Option<SystemTime>;
     /// Seconds until one connection tries a backend that is down.
     pause_left_seconds: Option<f64>;
@@ -57,24 +59,25 @@ counters! {
     /// Whether it is used only while no other one is up.
     backup: bool;
     /// What an operator has set it to: `drain`, `down`; `None`: nothing.
-    operator: Option<&'static str>;
+    operator: Option<Word>;
     /// Since when.
-    #[serde(serialize_with = "optional_time")]
+    #[serde(default, with = "times::optional")]
     operator_since: Option<SystemTime>;
     /// What its checks found; `None` when it is not checked.
     check: Option<CheckSnapshot> => [];
 }
 
 /// What the checks of a backend found.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct CheckSnapshot {
     /// Whether they find it up.
     pub up: bool,
     /// When they found it so; when they began, while nothing has changed since.
-    #[serde(serialize_with = "optional_time")]
+    #[serde(default, with = "times::optional")]
     pub since: Option<SystemTime>,
     /// When the last one ended.
-    #[serde(serialize_with = "optional_time")]
+    #[serde(default, with = "times::optional")]
     pub last_at: Option<SystemTime>,
     /// Why the last one failed; `None` when it passed.
     pub last_failure: Option<String>,
@@ -88,27 +91,29 @@ pub struct CheckSnapshot {
     pub seconds: Distribution,
 }
 
-/// Whether connections try a backend.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BackendState {
-    /// They do.
-    Up,
-    /// It kept failing; they do not, while another one is up.
-    Down,
-    /// It was down, and one connection tries it now.
-    OnTrial,
-    /// Its checks find it down: they do not.
-    CheckFailed,
-    /// An operator has set it to `drain`: they do not.
-    Drained,
-    /// An operator has set it to `down`: they do not, and nor is it checked.
-    TakenDown,
-    /// It is a name that has no address.
-    NoAddress,
-    /// It is not configured any more, or its name resolves to another address now.
-    #[default]
-    Gone,
+words! {
+    /// Whether connections try a backend.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    BackendState {
+        /// They do.
+        Up = "up";
+        /// It kept failing; they do not, while another one is up.
+        Down = "down";
+        /// It was down, and one connection tries it now.
+        OnTrial = "on-trial";
+        /// Its checks find it down: they do not.
+        CheckFailed = "check-failed";
+        /// An operator has set it to `drain`: they do not.
+        Drained = "drained";
+        /// An operator has set it to `down`: they do not, and nor is it checked.
+        TakenDown = "taken-down";
+        /// It is a name that has no address.
+        NoAddress = "no-address";
+        /// It is not configured any more, or its name resolves to another address now.
+        #[default]
+        Gone = "gone";
+    }
 }
 
 transferred! {

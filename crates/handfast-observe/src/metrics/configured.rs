@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::backend::BackendSnapshot;
-use super::times::optional_time;
+use super::times;
 use super::transfer::{Counts, Transfer, transferred};
 
 /// What is served now.
@@ -61,7 +61,8 @@ pub trait BackendStatus: fmt::Debug + Send + Sync {
 }
 
 /// A backend's name, and the state of its lookups.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NameSnapshot {
     /// As it is written in the configuration, with the port.
     pub name: String,
@@ -76,7 +77,7 @@ pub struct NameSnapshot {
     /// Why the last lookup failed; `None` when it was answered.
     pub problem: Option<String>,
     /// Since when every lookup has failed.
-    #[serde(serialize_with = "optional_time")]
+    #[serde(default, with = "times::optional")]
     pub failing_since: Option<SystemTime>,
 }
 

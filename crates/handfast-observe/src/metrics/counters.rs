@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::histogram::{Distribution, Histogram};
 use crate::cell::Cell;
+use crate::words::Word;
 
 /// Declares counters: `name: value = cell => words`.
 ///
@@ -168,12 +169,10 @@ impl<L: Label, const N: usize> ByLabel<L, N> {
     }
 }
 
-impl<L: Label, Sum: Default, C: AddTo<Sum>, const N: usize> AddTo<BTreeMap<&'static str, Sum>>
-    for ByLabel<L, N, C>
-{
-    fn add_to(&self, sum: &mut BTreeMap<&'static str, Sum>) {
+impl<L: Label, Sum: Default, C: AddTo<Sum>, const N: usize> AddTo<BTreeMap<Word, Sum>> for ByLabel<L, N, C> {
+    fn add_to(&self, sum: &mut BTreeMap<Word, Sum>) {
         for (label, cell) in L::VALUES.iter().zip(&self.0) {
-            cell.add_to(sum.entry(label.word()).or_default());
+            cell.add_to(sum.entry(label.word().into()).or_default());
         }
     }
 }

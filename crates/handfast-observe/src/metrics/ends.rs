@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::counters::AddTo;
 use super::table::Table;
@@ -13,6 +13,7 @@ use crate::cause::Cause;
 use crate::cell::Cell;
 use crate::reason::CloseReason;
 use crate::steps::{Side, Step};
+use crate::words::Word;
 
 /// The word for what is counted together, because its table was full or another version sent a word that this one does not know.
 pub(super) const OTHER: &str = "other";
@@ -89,6 +90,21 @@ impl Serialize for End {
     }
 }
 
+/// A word that this version does not know is counted together with others.
+impl<'de> Deserialize<'de> for End {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Words {
+            step: Word,
+            side: Word,
+            cause: Word,
+            count: u64,
+        }
+        let Words { step, side, cause, count } = Words::deserialize(deserializer)?;
+        Ok(Self { step: Step::named(&step), side: Side::named(&side), cause: Cause::named(&cause), count })
+    }
+}
+
 impl<const N: usize> AddTo<Vec<End>> for Table<EndKey, Cell, N> {
     fn add_to(&self, sum: &mut Vec<End>) {
         for (key, cell) in self.entries() {
@@ -99,12 +115,12 @@ impl<const N: usize> AddTo<Vec<End>> for Table<EndKey, Cell, N> {
 }
 
 /// Counts by the word of a cause.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct CauseCounts(BTreeMap<&'static str, u64>);
+pub struct CauseCounts(pub BTreeMap<Word, u64>);
 
 impl Deref for CauseCounts {
-    type Target = BTreeMap<&'static str, u64>;
+    type Target = BTreeMap<Word, u64>;
 
     fn deref(&self) -> &Self::Target {
         &self.0
@@ -113,7 +129,7 @@ impl Deref for CauseCounts {
 
 impl CauseCounts {
     fn count_of(&mut self, cause: Option<Cause>) -> &mut u64 {
-        self.0.entry(cause.map_or(OTHER, Cause::name)).or_default()
+        self.0.entry(cause.map_or(OTHER, Cause::name).into()).or_default()
     }
 }
 

@@ -1,22 +1,16 @@
 //! Where the time of handshakes went, by what was agreed on.
 
-#![expect(clippy::disallowed_types, reason = "held to intern a word, never to count")]
-
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use handfast_tls::session::Agreed;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::counters::counters;
-use super::ends::OTHER;
 use super::histogram::{Distribution, Histogram};
 use super::table::Table;
 use super::transfer::{Counts, Transfer};
 use crate::record::StepTimes;
-
-/// Words of handshakes that are accepted from other processes, at the most; versions, groups and signatures are a few dozen.
-const WORDS: usize = 256;
+use crate::words::Word;
 
 /// What a handshake is counted under: version, group, signature, and whether a session was resumed.
 pub(super) type HandshakeKey = (&'static str, &'static str, &'static str, bool);
@@ -36,15 +30,16 @@ counters! {
     pub(super) cells HandshakeTimes;
 
     /// Handshakes that agreed on the same.
-    #[derive(Clone, Debug, Default, Serialize)]
+    #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+    #[serde(default)]
     values HandshakeSnapshot;
 
     /// `TLSv1.3`, `TLSv1.2`.
-    version: &'static str;
+    version: Word;
     /// IANA name of the key exchange group; `none` when there was none.
-    group: &'static str;
+    group: Word;
     /// Kind of key that signed; `none` when resumed.
-    signature: &'static str;
+    signature: Word;
     /// Whether a session was resumed.
     resumed: bool;
     /// Accept to the end of the handshake.
@@ -81,14 +76,15 @@ impl HandshakeTimes {
 }
 
 impl HandshakeSnapshot {
-    pub(super) fn key(&self) -> HandshakeKey {
-        (self.version, self.group, self.signature, self.resumed)
+    pub(super) fn key(&self) -> (&str, &str, &str, bool) {
+        (&self.version, &self.group, &self.signature, self.resumed)
     }
 
     /// Those that agreed on this, which are added where the list lacks them.
-    pub(super) fn of(list: &mut Vec<Self>, key: HandshakeKey) -> &mut Self {
+    pub(super) fn of(list: &mut Vec<Self>, words: [Word; 3], resumed: bool) -> &mut Self {
+        let [version, group, signature] = words;
+        let key = (&*version, &*group, &*signature, resumed);
         let place = list.iter().position(|seen| seen.key() == key).unwrap_or_else(|| {
-            let (version, group, signature, resumed) = key;
             list.push(Self { version, group, signature, resumed, ..Self::default() });
             list.len() - 1
         });
@@ -100,14 +96,14 @@ impl Transfer for Vec<HandshakeSnapshot> {
     fn write(&self, words: &[&str], to: &mut Counts) {
         for seen in self {
             let resumed = if seen.resumed { "resumed" } else { "full" };
-            seen.write(&[words, &[seen.version, seen.group, seen.signature, resumed]].concat(), to);
+            seen.write(&[words, &[&*seen.version, &seen.group, &seen.signature, resumed]].concat(), to);
         }
     }
 
     fn place(&mut self, words: &[&str]) -> Option<&mut u64> {
         let [version, group, signature, resumed, rest @ ..] = words else { return None };
-        let [version, group, signature] = [version, group, signature].map(|word| interned(word));
-        HandshakeSnapshot::of(self, (version, group, signature, *resumed == "resumed")).place(rest)
+        let words = [version, group, signature].map(|word| Word::Owned((*word).to_owned()));
+        HandshakeSnapshot::of(self, words, *resumed == "resumed").place(rest)
     }
 }
 
@@ -121,19 +117,4 @@ impl Transfer for [Distribution; PHASES.len()] {
         let (phase, rest) = words.split_first()?;
         self[PHASES.iter().position(|known| known == phase)?].place(rest)
     }
-}
-
-/// The same word for as long as the program runs; `other` for too many of them.
-fn interned(word: &str) -> &'static str {
-    static KNOWN: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = known.iter().find(|known| **known == word) {
-        return known;
-    }
-    if known.len() >= WORDS {
-        return OTHER;
-    }
-    let interned: &'static str = Box::leak(word.into());
-    known.push(interned);
-    interned
 }

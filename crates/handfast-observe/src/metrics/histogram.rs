@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::cell::Cell;
 
@@ -144,19 +144,40 @@ impl Distribution {
     }
 }
 
+/// In JSON: the summary for people and scripts, and the buckets that it is made of.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Summary {
+    count: u64,
+    sum_seconds: f64,
+    p50_seconds: Option<f64>,
+    p90_seconds: Option<f64>,
+    p99_seconds: Option<f64>,
+    /// Upper bound of a bucket, and its number of durations; only of buckets that have some.
+    buckets_ns: Vec<(u64, u64)>,
+}
+
 impl Serialize for Distribution {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Summary {
-            count: u64,
-            sum_seconds: f64,
-            p50_seconds: Option<f64>,
-            p90_seconds: Option<f64>,
-            p99_seconds: Option<f64>,
-        }
         let [p50_seconds, p90_seconds, p99_seconds] = [0.5, 0.9, 0.99].map(|q| self.quantile_seconds(q));
         let (count, sum_seconds) = (self.count(), self.sum_seconds());
-        Summary { count, sum_seconds, p50_seconds, p90_seconds, p99_seconds }.serialize(serializer)
+        let bounds = BOUNDS.into_iter().chain([u64::MAX]).zip(self.0);
+        let buckets_ns = bounds.filter(|(_, count)| *count > 0).collect();
+        Summary { count, sum_seconds, p50_seconds, p90_seconds, p99_seconds, buckets_ns }
+            .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Distribution {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let summary = Summary::deserialize(deserializer)?;
+        let mut cells = Self::default();
+        for (bound, count) in summary.buckets_ns {
+            cells.0[BOUNDS.partition_point(|known| *known < bound)] = count;
+        }
+        // A number that is negative becomes 0.
+        cells.0[BUCKETS] = (summary.sum_seconds * 1e9).round() as u64;
+        Ok(cells)
     }
 }
 

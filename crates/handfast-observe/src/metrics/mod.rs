@@ -33,6 +33,7 @@ mod thread;
 mod times;
 mod transfer;
 
+pub use crate::words::Word;
 pub use backend::{BackendMetrics, BackendSnapshot, BackendState, CheckSnapshot};
 pub use configured::{BackendStatus, Configured, ConfiguredBackend, ConfiguredService, NameSnapshot};
 pub use ends::{CauseCounts, End};

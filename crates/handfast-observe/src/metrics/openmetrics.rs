@@ -108,8 +108,8 @@ fn connections(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
 fn agreed(handshakes: &[HandshakeSnapshot]) -> impl Iterator<Item = (Labels<'_>, &HandshakeSnapshot)> {
     handshakes.iter().map(|seen| {
         let kind = if seen.resumed { "resumed" } else { "full" };
-        let labels =
-            [("version", seen.version), ("group", seen.group), ("signature", seen.signature), ("kind", kind)];
+        let (version, group, signature, _) = seen.key();
+        let labels = [("version", version), ("group", group), ("signature", signature), ("kind", kind)];
         (labels.into(), seen)
     })
 }
@@ -365,6 +365,6 @@ fn process(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
             => process.resident_bytes.map(|bytes| (NONE, bytes as f64));
         gauge "process_start_time" [Seconds], "When the process started, in seconds since 1970"
             => [(NONE, unix_seconds(process.started))];
-        info "handfast_build", "The program's version" => [[("version", process.version)]];
+        info "handfast_build", "The program's version" => [[("version", &*process.version)]];
     }
 }

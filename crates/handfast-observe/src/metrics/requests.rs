@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use handfast_wire::http1::Rule;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::counters::{ByLabel, Label, counters, labels};
 use super::ends::{End, EndKey};
@@ -13,7 +13,7 @@ use super::service::ServiceMetrics;
 use super::table::Table;
 use crate::cell::Cell;
 use crate::request_record::{HttpVersion, RequestRecord};
-use crate::words::words;
+use crate::words::{Word, words};
 
 words! {
     /// What the first digit of a status says.
@@ -83,21 +83,22 @@ counters! {
     pub(super) cells RequestCells;
 
     /// The requests of one service.
-    #[derive(Clone, Debug, Default, Serialize)]
+    #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+    #[serde(default)]
     values RequestSnapshot;
 
     /// Requests that have begun and not ended, by HTTP version; those of HTTP/2 are open streams.
-    open: BTreeMap<&'static str, u64> = ByLabel<HttpVersion, { HttpVersion::ALL.len() }>;
+    open: BTreeMap<Word, u64> = ByLabel<HttpVersion, { HttpVersion::ALL.len() }>;
     /// Idle connections to backends, kept for further requests.
     idle_connections: u64 = Cell;
     /// Requests that ended, by class of status.
-    by_status: BTreeMap<&'static str, u64> = ByLabel<StatusClass, { StatusClass::ALL.len() }> => ["status"];
+    by_status: BTreeMap<Word, u64> = ByLabel<StatusClass, { StatusClass::ALL.len() }> => ["status"];
     /// Requests that ended, by HTTP version.
-    by_protocol: BTreeMap<&'static str, u64> = ByLabel<HttpVersion, { HttpVersion::ALL.len() }> => ["protocol"];
+    by_protocol: BTreeMap<Word, u64> = ByLabel<HttpVersion, { HttpVersion::ALL.len() }> => ["protocol"];
     /// Why requests had no complete answer of a backend, the most frequent first.
     failures: Vec<End> = Table<EndKey, Cell, 64> => ["failure"];
     /// Requests that were refused because they broke a rule of HTTP, by rule.
-    refused: BTreeMap<&'static str, u64> = ByLabel<Rule, { Rule::ALL.len() }> => ["refused"];
+    refused: BTreeMap<Word, u64> = ByLabel<Rule, { Rule::ALL.len() }> => ["refused"];
     /// Bytes of content from clients.
     bytes_from_client: u64 = Cell => ["bytes-from-client"];
     /// Bytes of content to clients.
@@ -115,9 +116,9 @@ counters! {
     /// From the complete head to the first byte of a backend's answer.
     first_byte: Distribution = Histogram => ["first-byte"];
     /// From the first byte of the head to the end of the answer, by class of status.
-    duration: BTreeMap<&'static str, Distribution> = ByLabel<StatusClass, { StatusClass::ALL.len() }, Histogram> => ["duration"];
+    duration: BTreeMap<Word, Distribution> = ByLabel<StatusClass, { StatusClass::ALL.len() }, Histogram> => ["duration"];
     /// Parts of that, by phase; those that a request did not reach are not counted.
-    phases: BTreeMap<&'static str, Distribution> = ByLabel<Phase, { Phase::ALL.len() }, Histogram> => ["phase"];
+    phases: BTreeMap<Word, Distribution> = ByLabel<Phase, { Phase::ALL.len() }, Histogram> => ["phase"];
 }
 
 impl ServiceMetrics {

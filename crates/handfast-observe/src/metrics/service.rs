@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use handfast_tls::session::{Agreed, CertificateFault};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::backend::{BackendMetrics, BackendSnapshot};
 use super::counters::{ByLabel, counters, events, labels};
@@ -20,7 +20,7 @@ use super::transfer::{Counts, Transfer};
 use crate::cell::Cell;
 use crate::reason::CloseReason;
 use crate::record::{Record, StepTimes};
-use crate::words::words;
+use crate::words::{Word, words};
 
 /// Backends of one service that are counted apart on one thread; further ones are counted as `other`.
 ///
@@ -69,7 +69,8 @@ counters! {
     pub(super) cells ServiceCells;
 
     /// One service's numbers.
-    #[derive(Clone, Debug, Default, Serialize)]
+    #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+    #[serde(default)]
     values ServiceSnapshot;
 
     /// Its name.
@@ -81,11 +82,11 @@ counters! {
     /// How they ended, the most frequent first.
     ends: Vec<End> = Table<EndKey, Cell, 256> => ["end"];
     /// Times a limit was reached, by limit.
-    refused: BTreeMap<&'static str, u64> = ByLabel<Limit, { Limit::ALL.len() }> => ["refused"];
+    refused: BTreeMap<Word, u64> = ByLabel<Limit, { Limit::ALL.len() }> => ["refused"];
     /// Clients that wait in the kernel's queue because a limit is reached, by limit.
-    waiting: BTreeMap<&'static str, u64> = ByLabel<Limit, 2>;
+    waiting: BTreeMap<Word, u64> = ByLabel<Limit, 2>;
     /// PROXY headers, by what became of them.
-    proxy_headers: BTreeMap<&'static str, u64> = ByLabel<HeaderOutcome, { HeaderOutcome::ALL.len() }> => ["proxy-header"];
+    proxy_headers: BTreeMap<Word, u64> = ByLabel<HeaderOutcome, { HeaderOutcome::ALL.len() }> => ["proxy-header"];
     /// Connections it serves at once; `None`: only the limit of the process.
     connections_limit: Option<u64>;
     /// Connections it serves at once for one client address; `None`: no limit.
@@ -109,7 +110,7 @@ counters! {
     /// Hellos that offered to resume a session.
     tickets_offered: u64 = Cell => ["tickets-offered"];
     /// Clients whose certificate failed, by what was wrong.
-    certificate_faults: BTreeMap<&'static str, u64> = ByLabel<CertificateFault, { CertificateFault::ALL.len() }> => ["certificate-fault"];
+    certificate_faults: BTreeMap<Word, u64> = ByLabel<CertificateFault, { CertificateFault::ALL.len() }> => ["certificate-fault"];
     /// Whether clients are asked for certificates.
     asks_for_certificates: bool;
     /// From accept to the end.

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::configured::NameSnapshot;
 use super::handshakes::HandshakeSnapshot;
 use super::service::ServiceSnapshot;
 use super::thread::ThreadSnapshot;
-use super::times::{optional_time, time};
+use super::times;
+use crate::words::Word;
 
 /// All numbers at one moment.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Snapshot {
     /// By service, in the order of their names.
     pub services: Vec<ServiceSnapshot>,
@@ -48,7 +50,8 @@ pub struct Snapshot {
 }
 
 /// The process that holds the private keys.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct KeyProcessSnapshot {
     /// Whether it answers.
     pub answers: bool,
@@ -57,7 +60,8 @@ pub struct KeyProcessSnapshot {
 }
 
 /// What is served, and what became of attempts to change it.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ReloadSnapshot {
     /// Generation of the configuration that is served; `None` before the first.
     pub generation: Option<u64>,
@@ -68,7 +72,7 @@ pub struct ReloadSnapshot {
     /// Reloads that changed nothing.
     pub failed: u64,
     /// When the last start or reload was.
-    #[serde(serialize_with = "optional_time")]
+    #[serde(default, with = "times::optional")]
     pub last_at: Option<SystemTime>,
     /// Why the last reload changed nothing, or what it had to leave out; `None` when it took effect as a whole.
     pub last_problem: Option<String>,
@@ -77,7 +81,7 @@ pub struct ReloadSnapshot {
 }
 
 /// One certificate that is served.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CertificateSnapshot {
     /// The service that serves it.
     pub service: String,
@@ -86,15 +90,15 @@ pub struct CertificateSnapshot {
     /// Kind of key: `RSA-2048`, `ECDSA-P256`.
     pub kind: String,
     /// When it expires.
-    #[serde(serialize_with = "time")]
+    #[serde(with = "times")]
     pub not_after: SystemTime,
     /// When its OCSP response expires; `None`: none is stapled.
-    #[serde(serialize_with = "optional_time")]
+    #[serde(default, with = "times::optional")]
     pub staple_until: Option<SystemTime>,
 }
 
 /// One revocation list that clients' certificates are held against.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RevocationListSnapshot {
     /// The service.
     pub service: String,
@@ -103,15 +107,16 @@ pub struct RevocationListSnapshot {
     /// How many certificates it revokes.
     pub entries: u64,
     /// When it expires; `None`: never.
-    #[serde(serialize_with = "optional_time")]
+    #[serde(default, with = "times::optional")]
     pub next_update: Option<SystemTime>,
     /// When the next one is late.
-    #[serde(serialize_with = "optional_time")]
+    #[serde(default, with = "times::optional")]
     pub late_at: Option<SystemTime>,
 }
 
 /// How many of a service's certificate files are not used as they are.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FileProblemSnapshot {
     /// The service.
     pub service: String,
@@ -124,18 +129,19 @@ pub struct FileProblemSnapshot {
 }
 
 /// The process and its machine.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ProcessSnapshot {
     /// When the snapshot was taken.
-    #[serde(serialize_with = "time")]
+    #[serde(with = "times")]
     pub now: SystemTime,
     /// When the process started.
-    #[serde(serialize_with = "time")]
+    #[serde(with = "times")]
     pub started: SystemTime,
     /// Its number.
     pub pid: u32,
     /// This program's version.
-    pub version: &'static str,
+    pub version: Word,
     /// CPU seconds by thread name; threads of the same name together.
     pub cpu_seconds: BTreeMap<String, f64>,
     /// CPU seconds of the whole process, ended threads included.
@@ -165,7 +171,7 @@ impl Default for ProcessSnapshot {
             now: SystemTime::UNIX_EPOCH,
             started: SystemTime::UNIX_EPOCH,
             pid: std::process::id(),
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").into(),
             cpu_seconds: BTreeMap::new(),
             process_cpu_seconds: None,
             open_files: None,

@@ -12,6 +12,7 @@ use super::requests::RequestCells;
 use super::service::ServiceSnapshot;
 use super::snapshot::Snapshot;
 use super::thread::ThreadMetrics;
+use crate::words::Word;
 
 /// Adds the cells of all threads, and what is configured; nothing is [put in order](put_in_order).
 pub(super) fn add(to: &mut Snapshot, threads: &[Arc<ThreadMetrics>], configured: &Configured) {
@@ -26,8 +27,9 @@ pub(super) fn add(to: &mut Snapshot, threads: &[Arc<ThreadMetrics>], configured:
             (&thread.backend_handshakes, &mut to.backend_handshakes),
         ] {
             for (key, times) in table.entries() {
-                let key = key.unwrap_or((OTHER, OTHER, OTHER, false));
-                times.add_to(HandshakeSnapshot::of(sums, key));
+                let (version, group, signature, resumed) = key.unwrap_or((OTHER, OTHER, OTHER, false));
+                let words = [version, group, signature].map(Word::from);
+                times.add_to(HandshakeSnapshot::of(sums, words, resumed));
             }
         }
     }
@@ -35,8 +37,9 @@ pub(super) fn add(to: &mut Snapshot, threads: &[Arc<ThreadMetrics>], configured:
         add_configured(services.entry(service.name.clone()).or_default(), service);
     }
     to.services = services.into_iter().map(|(name, service)| ServiceSnapshot { name, ..service }).collect();
-    to.handshakes.sort_by_key(HandshakeSnapshot::key);
-    to.backend_handshakes.sort_by_key(HandshakeSnapshot::key);
+    for handshakes in [&mut to.handshakes, &mut to.backend_handshakes] {
+        handshakes.sort_by(|one, other| one.key().cmp(&other.key()));
+    }
     to.connections_limit = configured.connections_limit;
     to.names = configured.names.clone();
     to.threads = threads.iter().map(|thread| thread.snapshot()).collect();

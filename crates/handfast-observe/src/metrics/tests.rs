@@ -84,7 +84,7 @@ fn phases_add_up_to_the_total() {
     registry.thread("worker-0").service("web").handshake(&record.tls, &record.seconds);
     let snapshot = registry.snapshot();
     let [seen] = &snapshot.handshakes[..] else { panic!("one kind of handshake") };
-    assert_eq!((seen.version, seen.group, seen.resumed), ("TLSv1.3", "X25519MLKEM768", false));
+    assert_eq!((&*seen.version, &*seen.group, seen.resumed), ("TLSv1.3", "X25519MLKEM768", false));
     let [hello, crypto, wait, queue] = seen.phases.each_ref().map(Distribution::sum_seconds);
     assert_eq!((hello, crypto, wait), (0.030, 0.001, 0.040));
     assert!((queue - 0.009).abs() < 1e-9, "what is neither computing nor waiting: {queue}");

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::counters::{AddTo, counters, events};
 use super::ends::CauseCounts;
@@ -25,7 +25,8 @@ counters! {
     pub(super) cells ThreadCells;
 
     /// One worker thread's numbers.
-    #[derive(Clone, Debug, Default, Serialize)]
+    #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+    #[serde(default)]
     values ThreadSnapshot;
 
     /// Its name.

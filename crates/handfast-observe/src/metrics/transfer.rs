@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::histogram::Distribution;
+use crate::words::Word;
 
 /// Between a line's value and its words.
 const TAB: char = '\t';
@@ -123,9 +124,9 @@ impl Transfer for Distribution {
 }
 
 /// By a label with a fixed list of values.
-impl<T: Transfer> Transfer for BTreeMap<&'static str, T> {
+impl<T: Transfer> Transfer for BTreeMap<Word, T> {
     fn write(&self, words: &[&str], to: &mut Counts) {
-        self.iter().for_each(|(word, value)| value.write(&[words, &[word]].concat(), to));
+        self.iter().for_each(|(word, value)| value.write(&[words, &[&**word]].concat(), to));
     }
 
     fn place(&mut self, words: &[&str]) -> Option<&mut u64> {

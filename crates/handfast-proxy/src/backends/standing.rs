@@ -228,16 +228,16 @@ impl Standing {
 impl BackendStatus for Standing {
     fn add_to(&self, to: &mut BackendSnapshot) {
         to.failures_in_a_row = self.failures();
-        to.last_failure = self.cause().map(|cause| cause.name());
+        to.last_failure = self.cause().map(|cause| cause.name().into());
         to.check = self.checked();
         let operator = self.taken_out();
-        to.operator = operator.map(|(requested, _)| requested.name());
+        to.operator = operator.map(|(requested, _)| requested.name().into());
         to.operator_since = operator.map(|(_, since)| since);
         let outage = self.outage();
         to.down_since = outage.map(|outage| outage.since);
         to.pause_left_seconds = outage.and_then(|outage| outage.pause_left).map(|left| left.as_secs_f64());
         to.state = match (outage, self.availability()) {
-            (Some(_), Availability::Out) => match to.operator {
+            (Some(_), Availability::Out) => match to.operator.as_deref() {
                 Some("drain") => BackendState::Drained,
                 Some(_) => BackendState::TakenDown,
                 None => BackendState::CheckFailed,

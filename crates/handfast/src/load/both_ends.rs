@@ -6,12 +6,12 @@ use handfast_load::outcome::{Outcome, Refusal};
 use handfast_load::sample::{Interval, Series};
 use handfast_report::both_ends::{self, BothEnds, Counted, Seen};
 
-use crate::status::Status;
+use crate::status::AdminAddress;
 
 /// Reads the proxy's status again, and accounts for the time.
 ///
 /// **Errors**: its status cannot be read.
-pub(super) fn look(status: &Status, before: &Counted, outcome: &Outcome) -> Result<BothEnds, Refusal> {
+pub(super) fn look(status: &AdminAddress, before: &Counted, outcome: &Outcome) -> Result<BothEnds, Refusal> {
     let seen = seen(&outcome.totals);
     let after = status.settled(before, &seen)?;
     Ok(both_ends::account(&seen, before, &after))

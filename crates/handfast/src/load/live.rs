@@ -7,7 +7,7 @@ use std::time::Duration;
 use handfast_report::run::{Counts, Failed, Latency, Run};
 use handfast_report::units::{self, count, nanos, share};
 
-use crate::screen::{Line, Look, Shade, curve};
+use crate::screen::{Line, Look, Pieces, Shade, curve};
 
 /// Columns of the words at the left.
 const LABEL: usize = 12;
@@ -78,7 +78,7 @@ fn bar(run: &Run, width: usize, look: Look) -> Line {
     };
     let words = format!(" {} of {}, {end}", clock(passed.min(whole)), clock(whole));
     // The text is more important than the bar.
-    let room = width.saturating_sub(words.chars().count() + 2).min(50);
+    let room = width.saturating_sub(handfast_text::table::width(&words) + 2).min(50);
     if room <= 3 {
         return Line::of(words.trim_start(), Shade::Plain);
     }

@@ -19,7 +19,7 @@ use handfast_load::plan::{
 use handfast_load::search::SearchSpec;
 
 use super::values::{self, Aim, ValueError};
-use crate::status::Status;
+use crate::status::AdminAddress;
 use crate::words::load::{
     BusWords, CloseWords, LimitWords, LoadWords, MachineWords, ModelWords, TlsWords, WorkWords,
 };
@@ -46,7 +46,7 @@ pub(crate) struct Wanted {
     /// The effect of a lost worker on a run.
     pub(crate) on_lost: OnLost,
     /// The address of the target's status.
-    pub(crate) status: Option<Status>,
+    pub(crate) status: Option<AdminAddress>,
 }
 
 /// All mistakes, in the order of the options.
@@ -160,8 +160,8 @@ pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> W
 }
 
 /// The address of the target's status.
-pub(crate) fn status(words: &MachineWords, mistakes: &mut Mistakes) -> Option<Status> {
-    mistakes.read("--status", words.status.as_ref(), Status::parse)
+pub(crate) fn status(words: &MachineWords, mistakes: &mut Mistakes) -> Option<AdminAddress> {
+    mistakes.read("--status", words.status.as_ref(), AdminAddress::parse)
 }
 
 /// The amounts.

@@ -144,7 +144,7 @@ pub(super) fn watch(prepared: Prepared, mut rounds: Option<Rounds>, seconds: f64
         if in_place {
             let (columns, rows) = terminal_size(std::io::stderr()).unwrap_or((USUAL, 24));
             let shown = all.iter().take(usize::from(rows).saturating_sub(2));
-            voice.show(shown.map(|one| one.row(usize::from(columns))).collect());
+            voice.show(shown.map(|one| one.row(usize::from(columns))));
         }
     }
     drop(alive);

@@ -4,14 +4,20 @@
 //!
 //! No alternate screen, no raw mode, no hidden cursor: between writes, the cursor is below the picture.
 //! So after any end of the program the terminal works as before, and the last picture stays in its history.
+//!
+//! Not the inline viewport of ratatui: it asks the terminal for the cursor's position on standard output, where the report goes, and reads
+//! the answer from the keyboard.
 
 use std::io::Write;
+
+pub(super) use crate::screen::Line;
+use crate::screen::Pieces;
 
 /// The state of the picture.
 pub(super) struct Screen<W> {
     out: W,
     size: fn() -> Option<(u16, u16)>,
-    rows: Vec<String>,
+    rows: Vec<Line>,
 }
 
 impl<W: Write> Screen<W> {
@@ -29,7 +35,7 @@ impl<W: Write> Screen<W> {
     }
 
     /// Replaces the picture by these rows.
-    pub(super) fn show(&mut self, rows: Vec<String>) {
+    pub(super) fn show(&mut self, rows: Vec<Line>) {
         let text = format!("{}{}", self.erased(), lines(&rows));
         self.rows = rows;
         self.write(&text);
@@ -42,7 +48,7 @@ impl<W: Write> Screen<W> {
         }
         // Most terminals wrap rows into several when they become narrower.
         let columns = (self.size)().map_or(usize::MAX, |(columns, _)| usize::from(columns));
-        let height: usize = self.rows.iter().map(|row| width(row).div_ceil(columns).max(1)).sum();
+        let height: usize = self.rows.iter().map(|row| row.width().div_ceil(columns).max(1)).sum();
         format!("\r\u{1b}[{height}A\u{1b}[J")
     }
 
@@ -53,28 +59,14 @@ impl<W: Write> Screen<W> {
     }
 }
 
-fn lines(rows: &[String]) -> String {
-    rows.iter().map(|row| format!("{row}\n")).collect()
-}
-
-/// Columns that a row takes: its characters without escape sequences, which end in `m` here.
-fn width(row: &str) -> usize {
-    let mut columns = 0;
-    let mut escape = false;
-    for character in row.chars() {
-        match character {
-            '\u{1b}' => escape = true,
-            'm' if escape => escape = false,
-            _ if escape => {}
-            _ => columns += 1,
-        }
-    }
-    columns
+fn lines(rows: &[Line]) -> String {
+    rows.iter().map(|row| format!("{}\n", row.bytes())).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::screen::Shade;
 
     fn screen() -> Screen<Vec<u8>> {
         Screen::new(Vec::new(), || Some((10, 5)))
@@ -110,7 +102,7 @@ mod tests {
     #[test]
     fn rows_that_a_narrower_terminal_broke_are_counted() {
         let mut screen = screen();
-        screen.show(vec!["\u{1b}[1m0123456789\u{1b}[0m".into(), "0123456789a".into(), String::new()]);
+        screen.show(vec![Line::of("0123456789", Shade::Strong), "0123456789a".into(), Line::default()]);
         written(&mut screen);
         screen.show(Vec::new());
         assert_eq!(written(&mut screen), "\r\u{1b}[4A\u{1b}[J", "1 and 2 and 1");

@@ -3,12 +3,14 @@
 //! In: answers and keys. Out: what `picture.rs` draws. Pure: the time comes with each answer.
 
 use handfast_report::run::Run;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::run_tables;
-use super::sample::{Sample, Seen};
+use super::sample::Sample;
 use super::table::{Order, Table};
 use super::tables::{self, Pair};
 use crate::screen::Look;
+use crate::status::Seen;
 
 /// Rates of new connections that are kept for the curve.
 const CURVE: usize = 120;
@@ -44,27 +46,6 @@ impl View<'_> {
     }
 }
 
-/// A key, or what a terminal sends for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
-    Letter(char),
-    Enter,
-    Escape,
-    Erase,
-    Tab,
-    BackTab,
-    Up,
-    Down,
-    Left,
-    Right,
-    PageUp,
-    PageDown,
-    /// Ctrl-C.
-    Interrupt,
-    /// Ctrl-Z.
-    Suspend,
-}
-
 /// What a key asks of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
@@ -85,7 +66,7 @@ pub(crate) struct Model {
     /// Since when the proxy does not answer, and why.
     pub(super) lost: Option<(f64, String)>,
     /// When another process took the place of this one.
-    pub(super) replaced: Option<(f64, u64)>,
+    pub(super) replaced: Option<(f64, u32)>,
     /// New connections for each second.
     pub(super) curve: Vec<f64>,
     pub(super) table: usize,
@@ -144,25 +125,25 @@ impl Model {
             (self.table, self.scroll, self.orders) = (0, 0, [Order::default(); MOST]);
         }
         match seen {
-            Seen::Proxy(moments) => self.proxy(moments.0, moments.1),
+            Seen::Proxy(status) => self.proxy(Sample { at: time, status: *status }),
             Seen::Run(run) => {
                 if let Some(before) = self.run.as_ref().filter(|before| before.process != run.process) {
-                    self.replaced = Some((time, before.process.into()));
+                    self.replaced = Some((time, before.process));
                 }
                 self.run = Some(run);
             }
         }
     }
 
-    /// The proxy is this now, and perhaps was that up to a minute ago.
-    fn proxy(&mut self, now: Sample, earlier: Option<Sample>) {
+    /// The proxy is this now.
+    fn proxy(&mut self, now: Sample) {
         self.run = None;
         let last = self.now.take();
         if let Some(last) = last.as_ref().filter(|last| !last.is_same_process(&now)) {
             self.replaced = Some((now.at, last.process.pid));
         }
         // What another process has counted says nothing about this one.
-        self.before = last.filter(|last| last.is_same_process(&now)).or(earlier);
+        self.before = last.filter(|last| last.is_same_process(&now)).or_else(|| now.earlier());
         self.now = Some(now);
         if let Some(rate) = self.pair().and_then(|pair| pair.sum(|service| service.accepted)) {
             self.curve.push(rate);
@@ -179,24 +160,24 @@ impl Model {
     }
 
     /// A key was pressed.
-    pub(crate) fn press(&mut self, key: Key) -> Wish {
-        match key {
-            Key::Interrupt => return Wish::End,
-            Key::Suspend => return Wish::Suspend,
+    pub(crate) fn press(&mut self, key: KeyEvent) -> Wish {
+        match key.code {
+            KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => return Wish::End,
+            KeyCode::Char('z') if key.modifiers == KeyModifiers::CONTROL => return Wish::Suspend,
             _ if self.help => self.help = false,
-            _ if self.typing => self.type_filter(key),
-            Key::Letter('q') => return Wish::End,
-            key => self.choose(key),
+            code if self.typing => self.type_filter(code),
+            KeyCode::Char('q') => return Wish::End,
+            code => self.choose(code),
         }
         Wish::Nothing
     }
 
-    fn type_filter(&mut self, key: Key) {
+    fn type_filter(&mut self, key: KeyCode) {
         match key {
-            Key::Letter(letter) if self.filter.chars().count() < FILTER => self.filter.push(letter),
-            Key::Erase => drop(self.filter.pop()),
-            Key::Enter => self.typing = false,
-            Key::Escape => {
+            KeyCode::Char(letter) if self.filter.chars().count() < FILTER => self.filter.push(letter),
+            KeyCode::Backspace => drop(self.filter.pop()),
+            KeyCode::Enter => self.typing = false,
+            KeyCode::Esc => {
                 self.filter.clear();
                 self.typing = false;
             }
@@ -205,23 +186,23 @@ impl Model {
         self.scroll = 0;
     }
 
-    fn choose(&mut self, key: Key) {
+    fn choose(&mut self, key: KeyCode) {
         let tables = self.view().map_or(MOST, |view| view.names().len());
         match key {
-            Key::Letter('?' | 'h') => self.help = true,
-            Key::Letter('/') => self.typing = true,
-            Key::Letter('p' | ' ') => self.paused = !self.paused,
-            Key::Letter('r') => self.orders[self.table].reversed = !self.orders[self.table].reversed,
-            Key::Letter('>' | 's') | Key::Right => self.sort_by(1),
-            Key::Letter('<') | Key::Left => self.sort_by(-1),
-            Key::Letter('j') | Key::Down => self.scroll += 1,
-            Key::Letter('k') | Key::Up => self.scroll = self.scroll.saturating_sub(1),
-            Key::PageDown => self.scroll += PAGE,
-            Key::PageUp => self.scroll = self.scroll.saturating_sub(PAGE),
-            Key::Tab => self.show((self.table + 1) % tables),
-            Key::BackTab => self.show((self.table + tables - 1) % tables),
-            Key::Escape => self.filter.clear(),
-            Key::Letter(digit) => match digit.to_digit(10) {
+            KeyCode::Char('?' | 'h') => self.help = true,
+            KeyCode::Char('/') => self.typing = true,
+            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Char('r') => self.orders[self.table].reversed = !self.orders[self.table].reversed,
+            KeyCode::Char('>' | 's') | KeyCode::Right => self.sort_by(1),
+            KeyCode::Char('<') | KeyCode::Left => self.sort_by(-1),
+            KeyCode::Char('j') | KeyCode::Down => self.scroll += 1,
+            KeyCode::Char('k') | KeyCode::Up => self.scroll = self.scroll.saturating_sub(1),
+            KeyCode::PageDown => self.scroll += PAGE,
+            KeyCode::PageUp => self.scroll = self.scroll.saturating_sub(PAGE),
+            KeyCode::Tab => self.show((self.table + 1) % tables),
+            KeyCode::BackTab => self.show((self.table + tables - 1) % tables),
+            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Char(digit) => match digit.to_digit(10) {
                 Some(place) if (1..=tables).contains(&(place as usize)) => self.show(place as usize - 1),
                 _ => {}
             },
@@ -255,45 +236,4 @@ impl Model {
         let next = (now + step).rem_euclid(places);
         order.column = usize::try_from(next - 1).ok();
     }
-}
-
-/// Decodes the keys in these bytes of a terminal; sequences without a meaning here are left out.
-pub(crate) fn keys(bytes: &[u8]) -> Vec<Key> {
-    let text = String::from_utf8_lossy(bytes);
-    let mut letters = text.chars().peekable();
-    let mut keys = Vec::new();
-    while let Some(letter) = letters.next() {
-        let key = match letter {
-            '\u{1b}' if matches!(letters.peek(), Some('[' | 'O')) => {
-                letters.next();
-                let mut sequence = String::new();
-                for letter in letters.by_ref() {
-                    sequence.push(letter);
-                    if letter.is_ascii_alphabetic() || letter == '~' {
-                        break;
-                    }
-                }
-                match sequence.as_str() {
-                    "A" => Key::Up,
-                    "B" => Key::Down,
-                    "C" => Key::Right,
-                    "D" => Key::Left,
-                    "Z" => Key::BackTab,
-                    "5~" => Key::PageUp,
-                    "6~" => Key::PageDown,
-                    _ => continue,
-                }
-            }
-            '\u{1b}' => Key::Escape,
-            '\r' | '\n' => Key::Enter,
-            '\t' => Key::Tab,
-            '\u{7f}' | '\u{8}' => Key::Erase,
-            '\u{3}' => Key::Interrupt,
-            '\u{1a}' => Key::Suspend,
-            letter if letter.is_control() => continue,
-            letter => Key::Letter(letter),
-        };
-        keys.push(key);
-    }
-    keys
 }

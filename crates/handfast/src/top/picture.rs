@@ -2,19 +2,26 @@
 //!
 //! In: a [`Model`] and the size. Out: lines, never more or wider than there is room for. Pure.
 
-use std::time::Duration;
-
+use handfast_admin::{RecentTimes, Urgency};
+use handfast_observe::metrics::{RequestSnapshot, ServiceSnapshot};
+use handfast_text::table::cut;
 use handfast_text::units::{bytes, count, duration, long, rate, share_of};
+use handfast_text::wrap::wrapped;
 
 use handfast_report::run::Run;
 
 use super::model::{Model, View};
 use super::run_tables;
 use super::sample::Sample;
-use super::tables::{PHASE_WORDS, Pair, bar, failed, percent, requests, server_error_share, server_errors};
+use super::tables::{
+    PHASE_WORDS, Pair, bar, failed, failures_of, percent, requests, server_error_share, server_errors,
+};
 use crate::load::live;
-use crate::screen::{Line, Look, Shade, curve};
+use crate::screen::{Line, Look, Pieces, Shade, curve};
 
+/// Lines of what needs attention first, where the terminal has this many rows.
+const REASON: usize = 3;
+const HIGH: usize = 20;
 /// How long the line is shown that another process answers.
 const TOLD: f64 = 60.0;
 
@@ -65,7 +72,7 @@ pub(super) fn picture(model: &Model, width: usize, height: usize, look: Look) ->
         lines.truncate(height);
         return lines;
     }
-    let mut lines = head(model, &view, width, look);
+    let mut lines = head(model, &view, (width, height), look);
     lines.push(tabs(model, &view, width));
     // The last line is for the keys.
     let room = height.saturating_sub(1);
@@ -88,7 +95,7 @@ pub(super) fn picture(model: &Model, width: usize, height: usize, look: Look) ->
 /// Everything, one table below the other, for output without a terminal.
 pub(super) fn whole(model: &Model, width: usize, look: Look) -> Vec<Line> {
     let Some(view) = model.view() else { return Vec::new() };
-    let mut lines = head(model, &view, width, look);
+    let mut lines = head(model, &view, (width, usize::MAX), look);
     lines.pop();
     for (place, (name, _)) in view.names().iter().enumerate() {
         lines.push(Line::default());
@@ -127,9 +134,9 @@ fn table(
     }
 }
 
-fn head(model: &Model, view: &View<'_>, width: usize, look: Look) -> Vec<Line> {
+fn head(model: &Model, view: &View<'_>, (width, height): (usize, usize), look: Look) -> Vec<Line> {
     match view {
-        View::Proxy(pair) => head_of_proxy(model, pair, width, look),
+        View::Proxy(pair) => head_of_proxy(model, pair, (width, height), look),
         View::Run(run) => head_of_run(model, run, width, look),
     }
 }
@@ -143,7 +150,7 @@ fn head_of_run(model: &Model, run: &Run, width: usize, look: Look) -> Vec<Line> 
         .and(format!(" {} · process {} · ", version(run), run.process), Shade::Plain)
         .and(&run.title, Shade::Strong);
     let over = if run.seconds == 0 { "no second yet" } else { "last second" };
-    let mut lines = vec![title, where_and_when(model, over, (run.process.into(), &run.part))];
+    let mut lines = vec![title, where_and_when(model, over, (run.process, &run.part))];
     if run.seconds == 0 {
         lines.push(Line::of(live::preparing(run), Shade::Plain));
     } else {
@@ -159,31 +166,32 @@ fn version(run: &Run) -> &str {
     run.program.rsplit(' ').next().unwrap_or_default()
 }
 
-fn head_of_proxy(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Vec<Line> {
+fn head_of_proxy(model: &Model, pair: &Pair<'_>, (width, height): (usize, usize), look: Look) -> Vec<Line> {
     let now = pair.now;
     let over = pair.over().map_or("rates follow".to_owned(), |over| format!("rates over {over:.0} s"));
-    let up = Duration::from_secs_f64((now.process.now - now.process.started).max(0.0));
+    let up = now.process.now.duration_since(now.process.started).unwrap_or_default();
     let about = format!(
         " {} · process {} · up {} · generation {} · {}",
         now.process.version,
         now.process.pid,
         long(up),
-        now.reload.generation,
+        now.reload.generation.unwrap_or_default(),
         if now.key_process.is_some() { "keys apart · " } else { "" }
     );
     let title = Line::of("Handfast", Shade::Strong).and(about, Shade::Plain);
-    let title = match &now.not_ready_because {
+    let title = match &now.status.not_ready_because {
         None => title.and("ready", Shade::Good),
         Some(why) => title.and(format!("not ready: {why}"), Shade::Bad),
     };
-    let open: u64 = now.services.iter().map(|service| service.accepted.saturating_sub(service.closed)).sum();
+    let open: u64 = now.services.iter().map(ServiceSnapshot::connections).sum();
     let made = per_second(pair.sum(|service| service.accepted));
     let connections = label("connections").and(format!("{} open  {made} new  ", count(open)), Shade::Plain);
     let room = width.saturating_sub(connections.width());
     let connections = connections.and(curve(&model.curve, room.min(60), look.unicode), Shade::Good);
-    let [full, resumed] = [0, 1].map(|kind: usize| {
-        pair.rate(now.handshakes[kind].count, pair.before.map(|before| before.handshakes[kind].count))
-    });
+    let made =
+        |sample: &Sample, is_resumed| sample.handshakes_of(|seen| seen.resumed == is_resumed).total.count();
+    let [full, resumed] =
+        [false, true].map(|kind| pair.rate(made(now, kind), pair.before.map(|before| made(before, kind))));
     let handshakes =
         format!("{} full, {} resumed{}", per_second(full), per_second(resumed), resumed_share(pair));
     let volume =
@@ -197,15 +205,16 @@ fn head_of_proxy(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Ve
         label("failures").and(per_second(failing), if is_failing { Shade::Bad } else { Shade::Good });
     let mut lines = vec![
         title,
-        where_and_when(model, &over, (now.process.pid, &now.overview.configuration)),
+        where_and_when(model, &over, (now.process.pid, &now.status.overview.configuration)),
         connections,
         label("handshakes").and(handshakes, Shade::Plain),
         label("bytes").and(format!("{to_backend} to backends, {to_client} to clients"), Shade::Plain),
         if is_failing { failing.and(most_often(pair), Shade::Plain) } else { failing },
         phases(pair, label("handshake"), width, look),
-        needs(now, label("attention")),
-        Line::default(),
     ];
+    let most = if height < HIGH { 1 } else { REASON };
+    lines.extend(needs(now, width, most));
+    lines.push(Line::default());
     if let Some(requests) = of_requests(pair, label("requests")) {
         lines.insert(3, requests);
     }
@@ -220,7 +229,7 @@ fn per_second(value: Option<f64>) -> String {
 fn of_requests(pair: &Pair<'_>, label: Line) -> Option<Line> {
     let mut all = pair.now.services.iter().filter_map(|service| service.requests.as_ref()).peekable();
     all.peek()?;
-    let open: u64 = all.map(|requests| requests.open).sum();
+    let open: u64 = all.map(RequestSnapshot::open).sum();
     let ended = pair.sum(requests);
     let errors = server_error_share(pair.sum(server_errors), ended);
     let shade = if errors.is_some_and(|share| share > 0.0) { Shade::Bad } else { Shade::Good };
@@ -229,7 +238,7 @@ fn of_requests(pair: &Pair<'_>, label: Line) -> Option<Line> {
 }
 
 /// Where is asked, over what the rates are, and what has happened to the process.
-fn where_and_when(model: &Model, over: &str, (process, more): (u64, &str)) -> Line {
+fn where_and_when(model: &Model, over: &str, (process, more): (u32, &str)) -> Line {
     let line = Line::of(model.address.as_str(), Shade::Faint);
     if let Some((since, why)) = &model.lost {
         let seconds = (model.time - since).max(0.0);
@@ -254,13 +263,13 @@ fn where_and_when(model: &Model, over: &str, (process, more): (u64, &str)) -> Li
 }
 
 fn resumed_share(pair: &Pair<'_>) -> String {
-    let came = |kind: usize| {
-        let before = pair.before.map(|before| before.handshakes[kind]).unwrap_or_default();
-        pair.now.handshakes[kind].since(&before).count
-    };
-    match came(0) + came(1) {
+    let [full, resumed] = [false, true].map(|is_resumed| {
+        let of = |sample: &Sample| sample.handshakes_of(|seen| seen.resumed == is_resumed);
+        of(pair.now).since(&pair.before.map(of).unwrap_or_default()).total.count()
+    });
+    match full + resumed {
         0 => String::new(),
-        all => format!(" ({})", share_of(came(1), all)),
+        all => format!(" ({})", share_of(resumed, all)),
     }
 }
 
@@ -269,52 +278,57 @@ fn most_often(pair: &Pair<'_>) -> String {
     let Some(before) = pair.before else { return String::new() };
     let came = pair.now.services.iter().flat_map(|service| {
         let before = before.services.iter().find(|known| known.name == service.name);
-        service.ends.iter().map(move |end| {
-            let earlier =
-                before.and_then(|before| before.ends.iter().find(|known| known.words() == end.words()));
+        failures_of(service).map(move |end| {
+            let earlier = before.and_then(|before| before.ends.iter().find(|known| known.key() == end.key()));
             (end.count.saturating_sub(earlier.map_or(0, |end| end.count)), end)
         })
     });
-    came.max_by_key(|(came, _)| *came).map_or(String::new(), |(_, end)| format!("  mostly: {}", end.sentence))
+    came.max_by_key(|(came, _)| *came)
+        .map_or(String::new(), |(_, end)| format!("  mostly: {}", end.sentence()))
 }
 
 /// Where the time of handshakes goes.
-fn phases(pair: &Pair<'_>, line: Line, width: usize, look: Look) -> Line {
-    let both = |sample: &Sample| {
-        let [full, resumed] = sample.handshakes;
-        super::sample::Times {
-            count: full.count + resumed.count,
-            seconds: full.seconds + resumed.seconds,
-            phases: std::array::from_fn(|phase| full.phases[phase] + resumed.phases[phase]),
-        }
-    };
-    let times = both(pair.now).since(&pair.before.map(both).unwrap_or_default());
-    if times.count == 0 {
+fn phases(pair: &Pair<'_>, mut line: Line, width: usize, look: Look) -> Line {
+    let of = |sample: &Sample| sample.handshakes_of(|_| true);
+    let times: RecentTimes = of(pair.now).since(&pair.before.map(of).unwrap_or_default());
+    let count = times.total.count();
+    if count == 0 {
         return line.and("no handshake", Shade::Faint);
     }
-    let each = |seconds: f64| duration(seconds * 1e9 / times.count as f64);
-    let mut line = line.and(format!("{} ", each(times.seconds)), Shade::Plain);
-    // The words need some 76 columns.
-    line.0.extend(bar(&times, width.saturating_sub(76).min(24), look).0);
-    for (phase, word) in PHASE_WORDS.iter().enumerate() {
+    let each = |seconds: f64| duration(seconds * 1e9 / count as f64);
+    line = line.and(format!("{} ", each(times.total.sum_seconds())), Shade::Plain);
+    // The words need some 84 columns.
+    line.extend(bar(&times, width.saturating_sub(84).min(24), look));
+    for (phase, (word, part)) in PHASE_WORDS.iter().zip(&times.phases).enumerate() {
         line = line
             .and(format!(" {word}"), Shade::Phase(phase))
-            .and(format!(" {}", each(times.phases[phase])), Shade::Plain);
+            .and(format!(" {}", each(part.sum_seconds())), Shade::Plain);
     }
     line
 }
 
-/// The first thing that needs attention.
-fn needs(now: &Sample, line: Line) -> Line {
-    let Some(first) = now.attention.first() else {
-        return line.and("nothing needs attention", Shade::Good);
+/// The first thing that needs attention, with its reason.
+fn needs(now: &Sample, width: usize, most: usize) -> Vec<Line> {
+    let Some(first) = now.status.attention.first() else {
+        return vec![label("attention").and("nothing needs attention", Shade::Good)];
     };
-    let more = match now.attention.len() {
+    let more = match now.status.attention.len() {
         1 => String::new(),
-        all => format!("({} more: key 8) ", all - 1),
+        all => format!(" ({} more: key 8)", all - 1),
     };
-    line.and(more, Shade::Faint)
-        .and(&first.sentence, if first.is_urgent() { Shade::Bad } else { Shade::Warning })
+    let shade = if first.urgency == Urgency::Bad { Shade::Bad } else { Shade::Warning };
+    let (named, rest) = (label("attention"), label(""));
+    let room = width.saturating_sub(rest.width());
+    let mut text = wrapped("", "", &format!("{}{more}", first.sentence), room);
+    if let Some(cut_off) = text.get(most..).filter(|rest| !rest.is_empty()) {
+        let last = format!("{} {}", text[most - 1], cut_off.join(" "));
+        text.truncate(most);
+        text[most - 1] = cut(&last, room).into_owned();
+    }
+    let lines = text.into_iter().enumerate();
+    lines
+        .map(|(place, text)| if place == 0 { named.clone() } else { rest.clone() }.and(text, shade))
+        .collect()
 }
 
 /// The names of the tables, the chosen one marked; shorter ones where the line is too short.

@@ -6,10 +6,12 @@ use handfast_report::live::Part;
 use handfast_report::run::Run;
 use handfast_report::units::{nanos, share};
 
-use super::table::{Cell, Column, Table, table};
+use handfast_text::table::Column;
+
+use super::table::{Cell, Table, table};
 use super::tables::{block, column, counts, figures, known, plain, stacked, words};
 use crate::load::live::{of_cpu, of_starved};
-use crate::screen::{Line, Look, Shade};
+use crate::screen::{Line, Look, Pieces, Shade};
 
 /// What makes a table.
 type Make = fn(&Run, Look) -> Table;
@@ -97,7 +99,7 @@ pub(super) fn path(run: &Run, line: Line, width: usize, look: Look) -> Line {
     }
     // The words need some 60 columns.
     let mut line = line;
-    line.0.extend(stacked(&sums, &PATH, width.saturating_sub(76).min(24), look).0);
+    line.extend(stacked(&sums, &PATH, width.saturating_sub(76).min(24), look));
     for (phase, step) in steps.iter().enumerate() {
         let Some(step) = step else { continue };
         line = line

@@ -2,18 +2,26 @@
 //!
 //! In: a [`Pair`] of moments. Out: [`Table`]s. A figure that is not known yet is a dash and never a zero.
 
-use handfast_text::units::{bytes, count, duration, long, rate};
 use std::time::Duration;
 
-use super::sample::{Backend, Kind, PHASES, Sample, Service, Times};
-use super::table::{Cell, Column, Table, table};
-use crate::screen::{Line, Look, Shade};
+use handfast_admin::{RecentTimes, Urgency};
+use handfast_observe::metrics::{
+    BackendSnapshot, BackendState, CheckSnapshot, End, HandshakeSnapshot, PHASES, RequestSnapshot,
+    ServiceSnapshot, StatusClass,
+};
+use handfast_text::calendar::Utc;
+use handfast_text::table::Column;
+use handfast_text::units::{bytes, count, duration, long, rate};
+
+use super::sample::Sample;
+use super::table::{Cell, Table, table};
+use crate::screen::{Line, Look, Pieces, Shade};
 
 /// Columns of a bar.
 const BAR: usize = 24;
 /// What the parts of a handshake are called.
-pub(super) const PHASE_WORDS: [&str; PHASES] = ["hello", "crypto", "client", "queue"];
-const DAY: f64 = 86_400.0;
+pub(super) const PHASE_WORDS: [&str; PHASES.len()] = ["hello", "crypto", "client", "queue"];
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// What makes a table.
 type Make = fn(&Pair<'_>, Look) -> Table;
@@ -49,12 +57,12 @@ impl Pair<'_> {
     }
 
     /// … of a count of all services.
-    pub(super) fn sum(&self, of: fn(&Service) -> u64) -> Option<f64> {
-        let sum = |sample: &Sample| sample.services.iter().map(of).sum::<u64>();
+    pub(super) fn sum(&self, of: fn(&ServiceSnapshot) -> u64) -> Option<f64> {
+        let sum = |sample: &Sample| sample.services.iter().map(of).fold(0, u64::saturating_add);
         self.rate(sum(self.now), self.before.map(sum))
     }
 
-    fn service_before(&self, name: &str) -> Option<&Service> {
+    fn service_before(&self, name: &str) -> Option<&ServiceSnapshot> {
         self.before?.services.iter().find(|known| known.name == name)
     }
 
@@ -64,12 +72,12 @@ impl Pair<'_> {
     }
 }
 
-pub(super) const fn column(title: &'static str, least: usize, rank: u8) -> Column {
-    Column { title, right: false, least, rank }
+pub(super) const fn column(title: &str, least: usize, rank: u8) -> Column<'_> {
+    Column::words(title, least, rank)
 }
 
-pub(super) const fn figures(title: &'static str, rank: u8) -> Column {
-    Column { title, right: true, least: 0, rank }
+pub(super) const fn figures(title: &str, rank: u8) -> Column<'_> {
+    Column::figures(title, rank)
 }
 
 pub(super) fn words(text: impl Into<String>, shade: Shade) -> Cell {
@@ -107,8 +115,8 @@ fn services(pair: &Pair<'_>, _: Look) -> Table {
     table! {
         pair.now.services.iter() => |service| {
             let before = pair.service_before(&service.name);
-            let ever = |of: fn(&Service) -> u64| pair.rate(of(service), pair.or_new(before.map(of)));
-            let open = service.accepted.saturating_sub(service.closed);
+            let ever = |of: fn(&ServiceSnapshot) -> u64| pair.rate(of(service), pair.or_new(before.map(of)));
+            let open = service.connections();
             let full = service.connections_limit.is_some_and(|limit| open >= limit);
             let of_limit = |open: f64| match service.connections_limit {
                 Some(limit) => format!("{} of {}", count(open as u64), count(limit)),
@@ -118,27 +126,27 @@ fn services(pair: &Pair<'_>, _: Look) -> Table {
             let is_http = service.requests.is_some();
         }
         column("service", 8, 0) => words(&service.name, Shade::Strong);
-        column("listens on", 12, 9) => plain(&service.listens);
+        column("listens on", 12, 9) => plain(pair.now.listens(&service.name));
         figures("open", 0) => known(Some(open as f64), of_limit, shade);
         figures("new", 0) => rates(ever(|service| service.accepted), Shade::Plain);
-        figures("handshakes", 0) => rates(ever(|service| service.handshakes), Shade::Plain);
+        figures("handshakes", 0) => rates(ever(handshakes_of), Shade::Plain);
         figures("requests", 3) => rates(is_http.then(|| ever(requests)).flatten(), Shade::Plain);
         figures("5xx", 4) => share(is_http.then(|| server_error_share(ever(server_errors), ever(requests))).flatten());
         figures("to backends", 2) => volume(ever(|service| service.bytes_to_backend));
         figures("to clients", 1) => volume(ever(|service| service.bytes_to_client));
         figures("failed", 0) => rates(ever(failed), Shade::Bad);
-        figures("waiting", 8) => counts(service.waiting, Shade::Warning);
+        figures("waiting", 8) => counts(service.waiting.values().sum(), Shade::Warning);
     }
 }
 
 /// HTTP requests of a service that ended.
-pub(super) fn requests(service: &Service) -> u64 {
-    service.requests.as_ref().map_or(0, |requests| requests.ended)
+pub(super) fn requests(service: &ServiceSnapshot) -> u64 {
+    service.requests.as_ref().map_or(0, RequestSnapshot::ended)
 }
 
 /// Those with status 5xx.
-pub(super) fn server_errors(service: &Service) -> u64 {
-    service.requests.as_ref().map_or(0, |requests| requests.server_errors)
+pub(super) fn server_errors(service: &ServiceSnapshot) -> u64 {
+    service.requests.as_ref().map_or(0, |requests| requests.of_class(StatusClass::ServerError))
 }
 
 /// The share of requests with status 5xx; unknown where there were no requests.
@@ -155,60 +163,87 @@ pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
+fn handshakes_of(service: &ServiceSnapshot) -> u64 {
+    service.handshakes_full.saturating_add(service.handshakes_resumed)
+}
+
+/// The ways in which connections of a service failed.
+pub(super) fn failures_of(service: &ServiceSnapshot) -> impl Iterator<Item = &End> {
+    service.ends.iter().filter(|end| end.is_failure())
+}
+
 /// Connections of a service that failed.
-pub(super) fn failed(service: &Service) -> u64 {
-    service.ends.iter().map(|end| end.count).sum()
+pub(super) fn failed(service: &ServiceSnapshot) -> u64 {
+    failures_of(service).map(|end| end.count).sum()
 }
 
 fn backends(pair: &Pair<'_>, _: Look) -> Table {
     let each = pair.now.services.iter().flat_map(|service| {
-        service.backends.iter().map(move |backend| {
-            let open = backend.connected.saturating_sub(backend.disconnected);
-            (service, backend, open)
-        })
+        service.backends.iter().map(move |backend| (service, backend, backend.connections()))
+    });
+    let mut each: Vec<_> =
+        each.filter(|(_, backend, open)| backend.state != BackendState::Gone || *open > 0).collect();
+    let before = |service: &ServiceSnapshot, name: &str| {
+        pair.service_before(&service.name)?.backends.iter().find(|known| known.name == name)
+    };
+    let failing = |service, backend: &BackendSnapshot| {
+        pair.rate(backend.failed(), pair.or_new(before(service, &backend.name).map(BackendSnapshot::failed)))
+    };
+    // Those that need attention first.
+    each.sort_by_key(|(service, backend, _)| {
+        (backend.state == BackendState::Up, failing(service, backend).is_none_or(|rate| rate <= 0.0))
     });
     table! {
-        each.filter(|(_, backend, open)| backend.state != "gone" || *open > 0) => |(service, backend, open)| {
-            let before = pair.service_before(&service.name);
-            let before = before.and_then(|it| it.backends.iter().find(|known| known.name == backend.name));
-            let ever = |of: fn(&Backend) -> u64| pair.rate(of(backend), pair.or_new(before.map(of)));
-            let state = match backend.state.as_str() {
-                "up" => Shade::Good,
-                "drained" | "taken-down" | "gone" => Shade::Warning,
+        each.into_iter() => |(service, backend, open)| {
+            let before = before(service, &backend.name);
+            let ever = |of: fn(&BackendSnapshot) -> u64| pair.rate(of(backend), pair.or_new(before.map(of)));
+            let state = match backend.state {
+                BackendState::Up => Shade::Good,
+                BackendState::Drained | BackendState::TakenDown | BackendState::Gone => Shade::Warning,
                 _ => Shade::Bad,
             };
-            let check = backend.check();
+            let check = check(backend.check.as_ref());
             let checked = if check.starts_with("failed") { Shade::Bad } else { Shade::Plain };
         }
         column("backend", 16, 0) => words(&backend.name, Shade::Strong);
-        column("service", 6, 4) => plain(&service.name);
-        column("state", 0, 0) => words(&backend.state, state);
+        column("service", 14, 0) => plain(&service.name);
+        column("state", 0, 0) => words(backend.state.name(), state);
         figures("open", 0) => counts(open, Shade::Plain);
-        figures("new", 0) => rates(ever(|backend| backend.connected), Shade::Plain);
-        figures("failing", 0) => rates(ever(|backend| backend.failed), Shade::Bad);
-        figures("failed", 2) => counts(backend.failed, Shade::Plain);
-        column("last failure", 10, 7) => words(&backend.last_failure, Shade::Faint);
-        figures("connect p50", 3) => times(backend.connect.p50_seconds);
-        figures("p99", 5) => times(backend.connect.p99_seconds);
-        figures("answer p50", 1) => times(backend.answer.p50_seconds);
-        column("check", 10, 6) => words(check, checked);
+        figures("new", 1) => rates(ever(|backend| backend.connected), Shade::Plain);
+        figures("failing", 0) => rates(failing(service, backend), Shade::Bad);
+        figures("failed", 5) => counts(backend.failed(), Shade::Plain);
+        column("last failure", 12, 2) => words(backend.last_failure.as_deref().unwrap_or_default(), Shade::Faint);
+        figures("connect p50", 6) => times(backend.connect.quantile_seconds(0.5));
+        figures("p99", 8) => times(backend.connect.quantile_seconds(0.99));
+        figures("answer p50", 4) => times(backend.answer.quantile_seconds(0.5));
+        column("check", 16, 3) => words(check, checked);
+    }
+}
+
+/// The result of the last health check.
+fn check(check: Option<&CheckSnapshot>) -> String {
+    match check {
+        None => "not checked".to_owned(),
+        Some(CheckSnapshot { last_failure: Some(why), .. }) => format!("failed: {why}"),
+        Some(CheckSnapshot { last_at: None, .. }) => "not yet".to_owned(),
+        Some(_) => "passed".to_owned(),
     }
 }
 
 fn failures(pair: &Pair<'_>, _: Look) -> Table {
     let each =
-        pair.now.services.iter().flat_map(|service| service.ends.iter().map(move |end| (service, end)));
+        pair.now.services.iter().flat_map(|service| failures_of(service).map(move |end| (service, end)));
     let mut table = table! {
         each => |(service, end)| {
             let before = pair.service_before(&service.name);
-            let before = before.and_then(|it| it.ends.iter().find(|known| known.words() == end.words()));
+            let before = before.and_then(|it| it.ends.iter().find(|known| known.key() == end.key()));
             let now = pair.rate(end.count, pair.or_new(before.map(|end| end.count)));
         }
         figures("now", 0) => rates(now, Shade::Bad);
         figures("count", 0) => counts(end.count, Shade::Plain);
         column("service", 6, 0) => plain(&service.name);
-        column("what happened", 40, 0) => plain(&end.sentence);
-        column("step / side / cause", 0, 3) => words(end.words(), Shade::Faint);
+        column("what happened", 40, 0) => plain(end.sentence());
+        column("step / side / cause", 0, 3) => words(end.words().join(" / "), Shade::Faint);
     };
     // The most frequent first, then what happens now.
     table.rows.sort_by(|one, other| other[1].key.unwrap_or(0.0).total_cmp(&one[1].key.unwrap_or(0.0)));
@@ -217,46 +252,54 @@ fn failures(pair: &Pair<'_>, _: Look) -> Table {
 
 fn recent(pair: &Pair<'_>, _: Look) -> Table {
     table! {
-        pair.now.failures.iter() => |failure| {
-            let client = if failure.client.is_empty() { "unix socket" } else { &failure.client };
+        pair.now.status.failures.iter() => |failure| {
+            let client = failure.client.map_or("unix socket".to_owned(), |client| client.to_string());
         }
-        column("time UTC", 0, 0) => plain(failure.clock());
-        column("service", 6, 3) => plain(&failure.service);
+        column("time UTC", 0, 0) => plain(Utc::of(failure.time).time_of_day().to_string());
+        column("service", 6, 3) => plain(&*failure.service);
         column("client", 0, 0) => plain(client);
-        column("backend", 0, 5) => plain(&failure.backend);
-        column("what happened", 40, 0) => plain(&failure.sentence);
-        column("detail", 12, 6) => words(&failure.detail, Shade::Faint);
+        column("backend", 0, 5) => plain(failure.backend.as_deref().unwrap_or_default());
+        column("what happened", 40, 0) => plain(&*failure.sentence);
+        column("detail", 12, 6) => words(failure.detail.as_deref().unwrap_or_default(), Shade::Faint);
     }
 }
 
 fn handshakes(pair: &Pair<'_>, look: Look) -> Table {
-    let longest = pair.now.kinds.iter().map(|kind| mean(&kind.times())).fold(0.0, f64::max);
+    let times_of =
+        |seen: &HandshakeSnapshot| RecentTimes { total: seen.total.clone(), phases: seen.phases.clone() };
+    let mean = |times: &RecentTimes| times.total.mean_seconds();
+    let all = &pair.now.handshakes;
+    let longest = all.iter().filter_map(|seen| seen.total.mean_seconds()).fold(0.0, f64::max);
     table! {
-        pair.now.kinds.iter() => |kind| {
-            let (name, ever) = (kind.name(), kind.times());
-            let before = pair.before.and_then(|it| it.kinds.iter().find(|known| known.name() == name));
-            let before = before.map(Kind::times);
-            let now = before.map(|before| ever.since(&before)).filter(|now| now.count > 0).unwrap_or(ever);
-            let room = if longest > 0.0 { (mean(&ever) / longest * BAR as f64).ceil() as usize } else { 0 };
-            let line = bar(&now, room, look);
+        all.iter() => |seen| {
+            let (name, ever) = (name_of(seen), times_of(seen));
+            let before = pair.before.and_then(|it| it.handshakes.iter().find(|known| name_of(known) == name));
+            let now = before.map(|before| ever.since(&times_of(before))).filter(|now| now.total.count() > 0);
+            let now = now.unwrap_or_else(|| ever.clone());
+            let share = mean(&ever).filter(|_| longest > 0.0).map_or(0.0, |mean| mean / longest);
+            let line = bar(&now, (share * BAR as f64).ceil() as usize, look);
+            let rate = pair.rate(seen.total.count(), before.map(|before| before.total.count()));
         }
         column("handshake", 24, 0) => words(name, Shade::Strong);
-        figures("now", 0) => rates(pair.rate(ever.count, before.map(|before| before.count)), Shade::Plain);
-        figures("count", 0) => counts(ever.count, Shade::Plain);
-        figures("mean", 4) => times((now.count > 0).then(|| mean(&now)));
-        figures("p50", 0) => times(kind.total.p50_seconds);
-        figures("p99", 0) => times(kind.total.p99_seconds);
-        column("where the mean time goes", 0, 2) => Cell { line, key: Some(mean(&now)) };
+        figures("now", 0) => rates(rate, Shade::Plain);
+        figures("count", 0) => counts(seen.total.count(), Shade::Plain);
+        figures("mean", 4) => times(mean(&now));
+        figures("p50", 0) => times(seen.total.quantile_seconds(0.5));
+        figures("p99", 0) => times(seen.total.quantile_seconds(0.99));
+        column("where the mean time goes", 0, 2) => Cell { line, key: mean(&now).or(Some(0.0)) };
     }
 }
 
-fn mean(times: &Times) -> f64 {
-    if times.count > 0 { times.seconds / times.count as f64 } else { 0.0 }
+/// `TLSv1.3 full X25519 RSA-2048`.
+fn name_of(seen: &HandshakeSnapshot) -> String {
+    let kind = if seen.resumed { "resumed" } else { "full" };
+    let words = [&*seen.version, kind, &seen.group, &seen.signature];
+    words.into_iter().filter(|word| *word != "none").collect::<Vec<_>>().join(" ")
 }
 
 /// The parts of handshakes one behind the other.
-pub(super) fn bar(times: &Times, width: usize, look: Look) -> Line {
-    stacked(&times.phases, &PHASE_WORDS, width, look)
+pub(super) fn bar(times: &RecentTimes, width: usize, look: Look) -> Line {
+    stacked(&times.phases.each_ref().map(|phase| phase.sum_seconds()), &PHASE_WORDS, width, look)
 }
 
 /// Parts one behind the other: blocks in colors, or else the first letters of their names.
@@ -281,53 +324,50 @@ pub(super) fn block(length: usize, look: Look, shade: Shade) -> Line {
 
 fn certificates(pair: &Pair<'_>, _: Look) -> Table {
     let mut certificates: Vec<_> = pair.now.certificates.iter().collect();
-    certificates
-        .sort_by(|one, other| one.not_after().unwrap_or(0.0).total_cmp(&other.not_after().unwrap_or(0.0)));
+    certificates.sort_by_key(|certificate| certificate.not_after);
     table! {
         certificates.into_iter() => |certificate| {
-            let left = certificate.not_after().map(|until| until - pair.now.process.now);
+            let left = certificate.not_after.duration_since(pair.now.process.now).unwrap_or_default();
             let shade = match left {
-                Some(left) if left >= 21.0 * DAY => Shade::Good,
-                Some(left) if left >= 7.0 * DAY => Shade::Warning,
+                left if left >= 21 * DAY => Shade::Good,
+                left if left >= 7 * DAY => Shade::Warning,
                 _ => Shade::Bad,
             };
-            let in_words = match left {
-                Some(left) if left > 0.0 => long(Duration::from_secs_f64(left)),
-                Some(_) => "expired".to_owned(),
-                None => "–".to_owned(),
-            };
+            let in_words = if left.is_zero() { "expired".to_owned() } else { long(left) };
         }
         column("certificate", 16, 0) => words(&certificate.name, Shade::Strong);
         column("key", 0, 2) => plain(&certificate.kind);
         column("service", 6, 0) => plain(&certificate.service);
-        figures("time left", 0) => Cell { line: Line::of(in_words, shade), key: Some(left.unwrap_or(0.0)) };
-        column("until", 0, 1) => plain(certificate.last_day());
+        figures("time left", 0) => Cell { line: Line::of(in_words, shade), key: Some(left.as_secs_f64()) };
+        column("until", 0, 1) => plain(Utc::of(certificate.not_after).date().to_string());
     }
 }
 
 fn threads(pair: &Pair<'_>, look: Look) -> Table {
+    let before = pair.before.map(Sample::all_threads).unwrap_or_default();
     table! {
-        pair.now.threads.iter() => |thread| {
-            let before = pair.before.and_then(|it| it.threads.iter().find(|known| known.name == thread.name));
+        pair.now.all_threads().into_iter() => |thread| {
+            let before = before.iter().find(|known| known.name == thread.name);
             let cpu = before.zip(pair.over()).map(|(before, over)| (thread.cpu - before.cpu).max(0.0) / over);
             let busy = cpu.unwrap_or_default();
             let shade = if busy > 0.9 { Shade::Warning } else { Shade::Plain };
             let bar = block((busy.min(1.0) * 10.0).round() as usize, look, shade);
-            let worker = thread.worker.as_ref();
-            let turns = worker.zip(before.and_then(|before| before.worker.as_ref()));
+            let worker = thread.worker;
+            let turns = worker.zip(before.and_then(|before| before.worker));
             let lag = turns.and_then(|(now, before)| {
                 let turned = now.turns.saturating_sub(before.turns);
-                (turned > 0).then(|| (now.lag() - before.lag()).max(0.0) / turned as f64)
+                let lag = now.loop_lag.since(&before.loop_lag).sum_seconds();
+                (turned > 0).then(|| lag / turned as f64)
             });
             let turns = turns.and_then(|(now, before)| pair.rate(now.turns, Some(before.turns)));
             let tasks = worker.map(|worker| worker.tasks as f64);
         }
-        column("thread", 8, 0) => words(&thread.name, Shade::Strong);
+        column("thread", 8, 0) => words(thread.name, Shade::Strong);
         figures("CPU", 0) => known(cpu, |share| format!("{:.0} %", share * 100.0), shade);
         column("", 0, 3) => Cell { line: bar, key: None };
         figures("tasks", 0) => known(tasks, |tasks| count(tasks as u64), Shade::Plain);
         figures("lag mean", 0) => times(lag);
-        figures("lag p99", 0) => times(worker.and_then(|worker| worker.lag_p99));
+        figures("lag p99", 0) => times(thread.lag_p99);
         figures("turns", 2) => rates(turns, Shade::Plain);
         figures("CPU time", 4) => times(Some(thread.cpu));
     }
@@ -335,9 +375,9 @@ fn threads(pair: &Pair<'_>, look: Look) -> Table {
 
 fn attention(pair: &Pair<'_>, _: Look) -> Table {
     table! {
-        pair.now.attention.iter() => |point| {
+        pair.now.status.attention.iter() => |point| {
             let [bad, soon] = [("bad", Shade::Bad), ("soon", Shade::Warning)];
-            let (word, shade) = if point.is_urgent() { bad } else { soon };
+            let (word, shade) = if point.urgency == Urgency::Bad { bad } else { soon };
         }
         column("urgency", 0, 0) => words(word, shade);
         column("what needs attention", 40, 0) => plain(&point.sentence);

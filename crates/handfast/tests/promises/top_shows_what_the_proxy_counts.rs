@@ -2,7 +2,12 @@
 //! process takes the proxy's place.
 
 use std::io::Write;
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
 
+use rustix::process::Signal;
+
+use super::support::process::Process;
 use super::support::proxy::PROGRAM;
 use super::support::skip::{needs, skipped};
 use super::support::tools::{self, Tool};
@@ -62,27 +67,77 @@ fn live_in_a_terminal_over_a_restart() {
     let file = proxy.file.display().to_string();
     let ran = tools::handfast(&["top", "-c", &file, "--once"]);
     assert!(ran.code == Some(0) && ran.output.contains(&format!("process {first} ")), "{}", ran.all());
-    let command =
-        format!("stty cols 140 rows 40; TERM=xterm NO_COLOR= exec {PROGRAM} top unix:{}", socket.display());
-    let mut terminal = Tool::start("script", &["-qefc", &command, "/dev/null"]);
+    let at = format!("unix:{}", socket.display());
+    let mut terminal = Terminal::start(&folder, &at);
     let client = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());
-    terminal.output.containing(&format!("process {first} "));
-    terminal.output.containing("1 open");
-    terminal.output.containing("\u{1b}[7m1 Services");
+    terminal.shows(&format!("process {first} "));
+    terminal.shows("1 open");
+    terminal.shows("[1 Services]");
     client.finish();
-    terminal.send(b"2");
-    terminal.output.containing("\u{1b}[7m2 Backends");
-    terminal.output.containing(&backend.address.to_string());
+    terminal.tool.send(b"2");
+    terminal.shows("[2 Backends]");
+    terminal.shows(&backend.address.to_string());
     proxy.stop();
-    terminal.output.containing("no answer for");
+    terminal.shows("no answer for");
     let proxy = Proxy::start(config());
-    terminal.output.containing(&format!("process {} has replaced {first}", proxy.process().0));
-    terminal.send(b"q");
-    let ran = terminal.ended();
-    assert_eq!(ran.code, Some(0), "{}", ran.all());
-    assert!(
-        ran.output.contains("\u{1b}[?1049h") && ran.output.trim_end().ends_with("\u{1b}[?1049l"),
-        "{:?}",
-        ran.output
-    );
+    terminal.shows(&format!("process {} has replaced {first}", proxy.process().0));
+    terminal.tool.send(b"q");
+    assert_eq!(terminal.end(), Some(0));
+    for signal in [Signal::TERM, Signal::INT] {
+        let terminal = Terminal::start(&folder, &at);
+        terminal.shows("1 Services");
+        terminal.program().signal(signal);
+        assert_eq!(terminal.end(), Some(128 + signal.as_raw()));
+    }
+}
+
+/// `handfast top` in a terminal of 140 columns and 40 rows.
+struct Terminal {
+    tool: Tool,
+    /// What it has written.
+    file: PathBuf,
+}
+
+impl Terminal {
+    fn start(folder: &folder::Folder, at: &str) -> Self {
+        let file = folder.file("terminal");
+        let command = format!("echo $$; stty cols 140 rows 40; TERM=xterm NO_COLOR= exec {PROGRAM} top {at}");
+        let tool = Tool::start("script", &["-qefc", &command, &file.display().to_string()]);
+        Self { tool, file }
+    }
+
+    /// Waits for a text on the screen; one in brackets is chosen.
+    fn shows(&self, text: &str) {
+        let shown = || {
+            let terminal = screen_of(&self.file);
+            let screen = terminal.screen();
+            let cells = (0..40).flat_map(|row| (0..140).filter_map(move |column| screen.cell(row, column)));
+            let chosen: String = cells.filter(|cell| cell.inverse()).map(|cell| cell.contents()).collect();
+            format!("{}\n[{chosen}]", screen.contents())
+        };
+        deadline::wait_until_seeing(text, || shown().contains(text).then_some(()), shown);
+    }
+
+    fn program(&self) -> Process {
+        let written = std::fs::read_to_string(&self.file).expect("it is text");
+        let process = written.lines().find_map(|line| line.trim().parse().ok());
+        Process(process.expect("the shell has written it first"))
+    }
+
+    /// Waits for its end; its exit code. The terminal is as it was.
+    fn end(self) -> Option<i32> {
+        let (file, ran) = (self.file.clone(), self.tool.ended());
+        let terminal = screen_of(&file);
+        let screen = terminal.screen();
+        assert!(!screen.alternate_screen() && !screen.hide_cursor(), "{}", ran.all());
+        ran.code
+    }
+}
+
+/// The terminal after what was written to it.
+fn screen_of(file: &Path) -> vt100::Parser {
+    let [rows, columns] = [40, 140].map(|size| NonZeroU16::new(size).expect("it is not zero"));
+    let mut terminal = vt100::Parser::new(rows, columns, 0);
+    terminal.process(&std::fs::read(file).unwrap_or_default());
+    terminal
 }

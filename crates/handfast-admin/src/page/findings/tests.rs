@@ -39,7 +39,7 @@ fn set_down(status: &mut Status, place: usize) {
     let backend = &mut status.measured.services[0].backends[place];
     backend.state = BackendState::Down;
     backend.down_since = Some(now - Duration::from_secs(125));
-    backend.last_failure = Some("refused");
+    backend.last_failure = Some("refused".into());
     backend.failures_in_a_row = 5;
     backend.pause_left_seconds = Some(4.2);
 }
@@ -48,7 +48,7 @@ fn with_requests(by_status: &[(&'static str, u64)], new: u64, reused: u64) -> St
     let mut status = calm();
     let web = status.recent.services.entry("web".into()).or_default();
     web.requests = Some(RecentRequests {
-        by_status: by_status.iter().copied().collect(),
+        by_status: by_status.iter().map(|(class, count)| ((*class).into(), *count)).collect(),
         new_connection: new,
         reused_connection: reused,
         ..RecentRequests::default()
@@ -94,11 +94,11 @@ pub(in super::super) fn bring_findings(status: &mut Status) {
     let web = status.measured.services.iter_mut().find(|service| service.name == "web").expect("a web");
     web.backends[1].state = BackendState::Down;
     web.backends[1].down_since = Some(now - Duration::from_secs(125));
-    web.backends[1].last_failure = Some("connect-deadline");
+    web.backends[1].last_failure = Some("connect-deadline".into());
     web.backends[1].failures_in_a_row = 14;
     web.backends[1].pause_left_seconds = Some(4.2);
     web.connections_limit = Some(200);
-    web.waiting.insert("service", 12);
+    web.waiting.insert("service".into(), 12);
     status.measured.names = vec![
         NameSnapshot {
             name: "db.example.org:5432".into(),
@@ -204,7 +204,7 @@ fn limits_that_hold_clients_up_are_reported() {
     let web = &mut status.measured.services[0];
     (web.accepted, web.closed, web.connections_limit, web.address_limit) = (4, 0, Some(4), Some(3));
     says(&status, Urgency::Soon, &["web has 4 of 4 connections (max-connections)"]);
-    status.measured.services[0].waiting.insert("service", 2);
+    status.measured.services[0].waiting.insert("service".into(), 2);
     says(
         &status,
         Urgency::Bad,

@@ -12,6 +12,7 @@ use prometheus_client::registry::Unit;
 
 use crate::metrics::ends::End;
 use crate::metrics::histogram::Distribution;
+use crate::words::Word;
 
 /// Writes families in their order: `type name [unit], help => rows;`, the unit only where there is one.
 macro_rules! families {
@@ -57,15 +58,13 @@ pub(super) fn split<'s, T, V, R: IntoIterator<Item = (&'s str, V)>>(
     })
 }
 
-pub(super) fn words<'s>(counts: &'s BTreeMap<&'static str, u64>) -> impl Iterator<Item = (&'s str, u64)> {
-    counts.iter().map(|(word, count)| (*word, *count))
+pub(super) fn words(counts: &BTreeMap<Word, u64>) -> impl Iterator<Item = (&str, u64)> {
+    counts.iter().map(|(word, count)| (&**word, *count))
 }
 
 /// The same for times.
-pub(super) fn times<'s>(
-    times: &'s BTreeMap<&'static str, Distribution>,
-) -> impl Iterator<Item = (&'s str, &'s Distribution)> {
-    times.iter().map(|(word, times)| (*word, times))
+pub(super) fn times(times: &BTreeMap<Word, Distribution>) -> impl Iterator<Item = (&str, &Distribution)> {
+    times.iter().map(|(word, times)| (&**word, times))
 }
 
 /// A row for each way in which something ended.

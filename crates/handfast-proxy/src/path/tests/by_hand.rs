@@ -13,12 +13,23 @@ mod secured;
 mod starttls;
 mod starttls_to_backends;
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use handfast_observe::metrics::Word;
 use play::{Play, SECOND};
 
 use super::TERMINATES;
 use super::scene::{Reason, Scene};
+
+/// What was counted, by its word.
+fn counts(all: BTreeMap<Word, u64>) -> Vec<(&'static str, u64)> {
+    let known = all.into_iter().filter(|(_, count)| *count > 0);
+    known
+        .map(|(word, count)| (if let Cow::Borrowed(word) = word { word } else { "unknown" }, count))
+        .collect()
+}
 
 #[test]
 fn a_task_that_is_dropped_has_ended_too() {
@@ -196,7 +207,7 @@ fn a_handshake_is_counted_with_what_was_agreed() {
         let snapshot = scene.snapshot();
         let known = snapshot.handshakes.iter().find(|known| known.version == name);
         let known = known.unwrap_or_else(|| panic!("no handshake of {name}"));
-        assert_eq!((known.group, known.resumed), ("X25519", false));
+        assert_eq!((&*known.group, known.resumed), ("X25519", false));
     }
 }
 

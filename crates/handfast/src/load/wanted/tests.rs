@@ -139,7 +139,7 @@ fn workers_limits_and_the_server() {
     let line = "a:1 --workers tls://bus:4222 --machines 4 --fleet f --bus-ca ca.pem --bus-credentials c --on-worker-lost \
                 continue --max errors=1% --min rate=10 --pid 7 --status b:2";
     let Wanted { job, workers, on_lost, status } = good(line);
-    assert_eq!(status, Some(Status::Tcp("b:2".into())));
+    assert_eq!(status, Some(AdminAddress::Tcp("b:2".into())));
     let Workers::Nats { bus, machines } = workers else { panic!("{workers:?}") };
     assert_eq!((bus.url.as_str(), bus.fleet.as_str(), machines), ("tls://bus:4222", "f", 4));
     assert_eq!((bus.ca, bus.credentials), (Some("ca.pem".into()), Some("c".into())));

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::super::backend::{Backend, Dial};
 use super::super::scene::{Mode, Scene};
 use super::super::world::world;
+use super::counts;
 use super::play::{Play, SECOND};
 use super::secured::Secured;
 use crate::backends::endpoint::Endpoint;
@@ -40,8 +41,7 @@ fn endpoint(scene: &Scene) -> Rc<Endpoint> {
 
 /// How often dialling a backend has failed, by cause.
 fn failures(scene: &Scene, place: usize) -> Vec<(&'static str, u64)> {
-    let known = scene.snapshot().services[0].backends[place].failures.clone();
-    known.iter().map(|(cause, count)| (*cause, *count)).filter(|(_, count)| *count > 0).collect()
+    counts(scene.snapshot().services[0].backends[place].failures.0.clone())
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn a_handshake_with_a_backend_is_written_down() {
     assert!(play.carries());
     let snapshot = scene.snapshot();
     let known = &snapshot.backend_handshakes[0];
-    assert_eq!((known.version, known.resumed, known.total.count()), ("TLSv1.3", false, 1));
+    assert_eq!((&*known.version, known.resumed, known.total.count()), ("TLSv1.3", false, 1));
     let service = &snapshot.services[0];
     assert_eq!((service.backend_handshakes_full, service.backend_handshakes_resumed), (1, 0));
     play.reset();

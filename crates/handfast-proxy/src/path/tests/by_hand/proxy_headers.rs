@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::super::TERMINATES;
 use super::super::scene::Scene;
+use super::counts;
 use super::play::{Play, SECOND};
 
 /// From proxies at 10.0.0.0/8, and on to a backend.
@@ -27,8 +28,7 @@ fn destination() -> SocketAddr {
 }
 
 fn counted(scene: &Scene) -> Vec<(&'static str, u64)> {
-    let known = scene.snapshot().services[0].proxy_headers.clone();
-    known.into_iter().filter(|(_, count)| *count > 0).collect()
+    counts(scene.snapshot().services[0].proxy_headers.clone())
 }
 
 #[test]
