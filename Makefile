@@ -1,7 +1,8 @@
-# Eleven commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
+# Twelve commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
 #
 #   make run    start the proxy on its embedded defaults: a quick build, or the release program if it is there and current
 #   make release  build the release program, target/release/handfast
+#   make static  the same without any library: runs on every Linux of this processor, target/…-linux-musl/release/handfast
 #   make test   formatting, lints and every test; the last line is the count
 #   make bench  beside its peers, on two quiet cores: 25 minutes. WORK=ecdsa for one work, WORK=counts for counts alone
 #   make lab    the laboratory at length: how exact its path is, what handshakes cost; tables in target/lab/
@@ -18,7 +19,7 @@ CARGO ?= cargo
 # Where rustup puts its programs; a shell that was open before it was installed does not have it on its path yet.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help run release test bench docs mutants lab trials garden http-clients http-changes
+.PHONY: help run release static test bench docs mutants lab trials garden http-clients http-changes
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -32,6 +33,11 @@ release:
 	@scripts/install-missing build
 	@scripts/install-toolchain
 	@$(CARGO) build --release --locked --bin handfast
+
+static:
+	@scripts/install-missing build static
+	@scripts/install-toolchain
+	@CARGO="$(CARGO)" scripts/static
 
 test:
 	@scripts/install-missing build test

@@ -10,31 +10,33 @@ In: the path of the program (default target/release/handfast), ROUNDS (default 2
 environment. Out: a table on standard output. It needs nginx, h2load, wrk, openssl and taskset.
 """
 
+import json
 import os
 import re
-import resource
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-import json
 import urllib.request
+from pathlib import Path
+
+from harness import machine
+from harness.certificates import self_signed
+from harness.rows import missing
+from web import tools
 
 ROUNDS = int(os.environ.get("ROUNDS", "2"))
 SECONDS = int(os.environ.get("SECONDS", "3"))
-ADDRESS = "127.0.0.1:19443"
-STATUS = "127.0.0.1:19080"
+ADDRESS, STATUS = (f"127.0.0.1:{machine.free_port()}" for _ in range(2))
 
 NGINX = """
-daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log; worker_processes 1; worker_cpu_affinity 01;
+daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log; worker_processes 1;
 events {{ worker_connections 4096; }}
 http {{
   access_log off;
   server {{ listen {status}; location / {{ stub_status; }} }}
   server {{
-    listen {address} ssl http2; ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem;
+    listen {address} ssl http2; ssl_certificate {pem}; ssl_certificate_key {pem};
     ssl_protocols TLSv1.3; ssl_session_cache off; ssl_session_tickets off; keepalive_requests 100000000;
     location / {{ return 200 "hello\\n"; }}
   }}
@@ -43,12 +45,10 @@ http {{
 
 
 def run(words):
-    """Output, CPU seconds of the children, and wall seconds."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    done = subprocess.run(["taskset", "-c", "1", *words], capture_output=True, text=True, timeout=SECONDS * 10 + 60)
-    after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - began
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return done.stdout + done.stderr, cpu, wall
+    """Output, and CPU seconds of the children."""
+    before = machine.children_cpu_ns()
+    done = subprocess.run(["taskset", "-c", str(machine.LOAD_CORE), *words], capture_output=True, text=True, timeout=SECONDS * 10 + 60, check=False)
+    return done.stdout + done.stderr, (machine.children_cpu_ns() - before) / 1e9
 
 
 def served():
@@ -64,10 +64,9 @@ def handfast(program, target, *words):
         common = ["--threads", "1", "-d", f"{SECONDS}s", "-q", "--json", report]
         before = served()
         # Exit code 3 says who was the limit; the counts hold all the same.
-        text, cpu, _ = run([program, "load", target, *words, *common])
+        text, cpu = run([program, "load", target, *words, *common])
         after = served()
-        with open(report) as file:
-            totals = json.load(file)["totals"]
+        totals = json.loads(Path(report).read_text())["totals"]
         if totals["failed"]:
             sys.exit(f"handfast: {totals['failed']} failed\n{text}")
         # One connection more is that of the question itself.
@@ -83,7 +82,7 @@ def other(words, count, rate):
     """A generator whose output has its count of units, and its rate, at these places."""
 
     def measure(_):
-        text, cpu, _ = run(words)
+        text, cpu = run(words)
         counted, rated = re.search(count, text), re.search(rate, text)
         if not counted or not rated:
             sys.exit(f"cannot read what {words[0]} says:\n{text}")
@@ -95,7 +94,7 @@ def other(words, count, rate):
 def s_time():
     def measure(_):
         words = ["openssl", "s_time", "-connect", ADDRESS, "-new", "-tls1_3", "-time", str(SECONDS)]
-        text, cpu, _ = run(words)
+        text, cpu = run(words)
         # Its first line counts CPU seconds, its second one the wall's.
         count, seconds = re.search(r"(\d+) connections in (\d+) real seconds", text).groups()
         return int(count) / int(seconds), cpu / int(count)
@@ -133,29 +132,20 @@ def works(program):
 
 
 def main():
-    program = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "target/release/handfast")
-    missing = [tool for tool in ("nginx", "h2load", "wrk", "openssl", "taskset") if not shutil.which(tool)]
-    if missing:
-        sys.exit(f"missing: {', '.join(missing)}")
+    program = tools.handfast(sys.argv[1] if len(sys.argv) > 1 else None)
+    if packages := missing(["nginx", "h2load", "wrk", "openssl", "taskset"]):
+        sys.exit(f"not installed: {', '.join(packages)}")
     with tempfile.TemporaryDirectory() as folder:
-        key = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
-        names = ["-subj", "/CN=localhost", "-keyout", f"{folder}/key.pem", "-out", f"{folder}/cert.pem"]
-        subprocess.run([*key, *names], check=True, capture_output=True)
-        with open(f"{folder}/nginx.conf", "w") as file:
-            file.write(NGINX.format(folder=folder, address=ADDRESS, status=STATUS))
         os.chmod(folder, 0o755)
-        nginx = subprocess.Popen(["nginx", "-p", folder, "-c", f"{folder}/nginx.conf"], stderr=subprocess.DEVNULL)
+        pem = self_signed(folder, "localhost").pem
+        config = Path(folder) / "nginx.conf"
+        config.write_text(NGINX.format(folder=folder, address=ADDRESS, status=STATUS, pem=pem))
+        nginx = machine.Process(["nginx", "-p", folder, "-c", config], {machine.PROXY_CORE}, Path(folder) / "nginx.log")
         try:
-            for _ in range(100):
-                try:
-                    served()
-                    break
-                except OSError:
-                    time.sleep(0.05)
+            machine.wait_for_port(int(STATUS.rsplit(":", 1)[1]), nginx)
             compare(works(program), folder)
         finally:
-            nginx.terminate()
-            nginx.wait(10)
+            nginx.stop()
 
 
 def compare(all_works, folder):

@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -23,7 +22,7 @@ from web import tools  # noqa: E402
 
 tools.enter_venv()
 
-from harness import book, http_window, http_works, machine, peers  # noqa: E402
+from harness import book, http_window, http_works, machine, pairs, peers  # noqa: E402
 from harness.machine import Failed  # noqa: E402
 
 ALL = [*http_works.WINDOWS, "calls", "W7", "W8"]
@@ -48,7 +47,7 @@ class Bench:
 
 
 def spread(values):
-    return {"median": median(values), "least": min(values), "greatest": max(values), "runs": len(values)} if values else None
+    return dict(zip(("median", "least", "greatest"), pairs.spread(values)), runs=len(values)) if values else None
 
 
 def run_work(bench, name):
@@ -72,7 +71,7 @@ def run_work(bench, name):
 
 def table(results, base):
     """Markdown lines."""
-    lines = ["| work | proxy | figure | median | least | greatest | ratio to " + base + ", median (least to greatest) |", "|---|---|---|---|---|---|---|"]
+    lines = [f"| work | proxy | figure | median | least | greatest | ratio to {base}, median (least to greatest) |", "|---|---|---|---|---|---|---|"]
     for work, found in results.items():
         for label, figures in found.items():
             for name, value in figures.items():
@@ -100,7 +99,7 @@ def conclude(bench, results, began):
 
 def version(label):
     kind = label.split("-")[0]
-    program = os.environ.get("HANDFAST", str(tools.ROOT / "target/release/handfast")) if kind == "handfast" else tools.find(kind)
+    program = tools.handfast() if kind == "handfast" else tools.find(kind)
     return book.first_line([program, "--version" if kind == "handfast" else "-v"])
 
 
@@ -127,7 +126,7 @@ def main():
                 print(f"{name} …", file=sys.stderr, flush=True)
                 try:
                     results[name] = run_work(bench, name)
-                except Failed as problem:
+                except (Failed, ConnectionError) as problem:
                     bench.voids.append(f"{name}: {problem}")
                     print(f"  no figure: {problem}", file=sys.stderr)
         except (Failed, OSError) as problem:

@@ -39,7 +39,7 @@ class Config:
         self.seconds = float(environment.get("RUN_SECONDS") or 1.5)
         self.quiet = float(environment.get("QUIET") or 5)
         named = (environment.get("PEERS") or " ".join(name for name in peers.PEERS if name != "handfast"))
-        self.peers = named.replace(",", " ").split()
+        self.peers = [] if named == "none" else named.replace(",", " ").split()
         self.out = environment.get("OUT")
         self.build = environment.get("BUILD", "1") != "0"
         self.profile = environment.get("PROFILE") or "release"
@@ -47,7 +47,7 @@ class Config:
             raise ValueError("PROFILE of release, debug")
         unknown = [name for name in self.peers if name not in peers.PEERS or name == "handfast"]
         if unknown or self.pairs < 1 or not 0.3 <= self.seconds <= 600 or not 0 <= self.quiet <= 600:
-            raise ValueError(f"PEERS of {', '.join(peers.PEERS)}; PAIRS from 1; RUN_SECONDS 0.3 to 600; QUIET to 600")
+            raise ValueError(f"PEERS of {', '.join(peers.PEERS)}, or none; PAIRS from 1; RUN_SECONDS 0.3 to 600; QUIET to 600")
         self.rivals = [name for name in self.peers if name in peers.RIVALS]
 
 

@@ -12,6 +12,7 @@ from statistics import median
 
 from harness import machine
 from harness.machine import Failed
+from harness.pairs import percentile
 from web import h1
 
 # Requests of the other client in a second, and the least p99 that counts: below it, a ratio is about the machine's timer and not about the front.
@@ -75,10 +76,6 @@ class Client:
         return found, failed
 
 
-def p99(values):
-    return sorted(values)[int(len(values) * 0.99)]
-
-
 class Memory:
     """The greatest RSS of the front while it is sampled, 20 times a second; by another process, as a thread would hold up the client."""
 
@@ -118,7 +115,7 @@ def cost(front, attack, seconds, rounds):
                     process.kill()
                     process.join()
                 greatest = max(greatest, memory.stop())
-            latencies.append(p99(found))
+            latencies.append(percentile(found, 0.99))
             failed += wrong
     front.members()
     return Cost((greatest - before) / 1024, median(quiet), median(attacked), failed)

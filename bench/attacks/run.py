@@ -1,13 +1,12 @@
 """The program of scripts/http-attacks: a front, each attack in turn, a table, the exit code."""
 
 import argparse
-import os
 import tempfile
 import time
 from pathlib import Path
 
 from harness import machine, peers
-from harness.machine import Failed, Process
+from harness.machine import Failed
 from web import fronts, tools
 from web.frames import DATA, END_STREAM, WINDOW_UPDATE, Peer, frame, headers, request
 
@@ -54,11 +53,7 @@ def judge(cost):
 
 def start(folder, name):
     """Backend and front, each on its core."""
-    if not tools.find("client-backend"):
-        raise Failed("start the backend: it is not built; hint: `scripts/install-missing garden`")
-    port = machine.free_port()
-    backend = Process([tools.find("client-backend"), port, os.devnull], {machine.LOAD_CORE}, folder / "backend.log")
-    machine.wait_for_port(port, backend)
+    _, port = tools.client_backend(folder / "backend.log", {machine.LOAD_CORE})
     certificate = peers.make_certificates(folder)["ecdsa"]
     front = fronts.make(name, folder, certificate, {"cores": {machine.PROXY_CORE}, "log": False})
     return front.start([fronts.Route("web", port)])

@@ -154,7 +154,7 @@ class Http2(Client):
                 self.finish(peer.streams.pop(stream), *open_ones.pop(stream))
             for stream in [stream for stream in open_ones if peer.last_streams and stream > peer.last_streams[-1]]:
                 self.again(*open_ones.pop(stream))
-        for name, method, path, _ in open_ones.values():
+        for name, method, _, _ in open_ones.values():
             why = f"its stream did not end: {'ended' if peer.ended else 'silent'}, {peer.broken}, GOAWAY {peer.last_streams}"
             self.note(name, method, LOST, why=why)
         if peer.last_streams or peer.ended:
@@ -185,8 +185,6 @@ class Http2(Client):
 class WebSocket(Client):
     """Messages there and back, one at a time; another tunnel when one has ended."""
 
-    KEY = b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDAwMDAwMDAwMDAwMDAwMA==\r\n"
-
     def work(self):
         while not self.done.is_set():
             connection = self.connect(self.open)
@@ -195,12 +193,7 @@ class WebSocket(Client):
                 connection.close()
 
     def open(self):
-        connection = h1.Connection(self.port, tls=True)
-        connection.send(b"GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" + self.KEY + b"\r\n")
-        answer = connection.response(QUIET)
-        if not answer or answer.status != 101:
-            raise ConnectionError(f"the upgrade was answered with {answer}")
-        return connection
+        return h1.websocket(self.port, QUIET)
 
     def exchange(self, connection):
         tunnel = Tunnel(self.port, connection.socket.getsockname()[1])

@@ -122,6 +122,6 @@ def conclude(rows, seconds):
     for name, _, _, _, ended in rows:
         if ended:
             print(f"{name}: connections ended by the proxy: {', '.join(f'{count} {kind}' for kind, count in sorted(ended.items()))}")
-    print(f"\nclosed: requests on connections that were just closed, without a byte back and not processed (RFC 9112 §9.3.1); GOAWAY: beyond the last\n"
-          f"stream that it named. Clients send both again. messages: WebSocket messages before/during/after. {seconds:.0f} s")
+    print(f"\nclosed: requests on connections that were just closed, without a byte back and not processed (RFC 9112 §9.3.1); GOAWAY: beyond the\n"
+          f"last stream that it named. Clients send both again. messages: WebSocket messages before/during/after. {seconds:.0f} s")
     return 1 if any(faults for _, _, faults, _, _ in rows) else 0

@@ -8,10 +8,11 @@ import signal
 import ssl
 import time
 
+from harness.machine import wait_until
 from web import h1
 
 from .ledger import LOST
-from .subject import DRAIN, wait_until
+from .subject import DRAIN
 from .witness import Witnesses
 
 # Load before, between and after changes, in seconds: it is what is measured, so the time is not a wait for something.

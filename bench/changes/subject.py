@@ -8,40 +8,25 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 from harness import machine, peers
-from harness.machine import Failed, Process
+from harness.machine import Failed, Process, wait_until
 from web import fronts, tools
 
-CORES = os.sched_getaffinity(0)
 # Longer than any request here takes; a tunnel does not end by itself.
 DRAIN = 4
-
-
-def wait_until(what, condition, seconds=20.0):
-    """Polls until the condition gives something, and returns it; Failed when it does not."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    raise Failed(f"wait for {what}: not within {seconds:.0f} s")
 
 
 class Backend:
     """`client-backend` on a port that stays the same, over its deaths."""
 
     def __init__(self, folder):
-        if not tools.find("client-backend"):
-            raise Failed("start the backend: it is not built; hint: `scripts/install-missing garden`")
         self.port, self.log = machine.free_port(), folder / "backend.log"
         self.start()
 
     def start(self):
-        self.process = Process([tools.find("client-backend"), self.port, os.devnull], CORES, self.log)
-        machine.wait_for_port(self.port, self.process)
+        self.process, _ = tools.client_backend(self.log, port=self.port)
 
     def kill(self):
         os.kill(self.process.pid, signal.SIGKILL)
@@ -72,7 +57,7 @@ answer-timeout = "{timeout}s"
         self.config = self.folder / "front.conf"
         self.write()
         self.log.touch()
-        self.process = Process(self.command(self.config), CORES, self.output, self.folder)
+        self.process = Process(self.command(self.config), None, self.output, self.folder)
         self.pids = [self.process.pid]
         machine.wait_for_port(self.web, self.process)
         machine.wait_for_port(self.other, self.process)

@@ -1,6 +1,5 @@
 """Headless Chromium: a page with ten resources, an upload by fetch, a WebSocket."""
 
-import os
 import time
 import urllib.request
 
@@ -17,7 +16,7 @@ def page(place):
         raise Skip("chromium is not installed")
     words = [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-proxy-server",
              "--ignore-certificate-errors", f"--user-data-dir={place.folder}/chromium", f"{place.url}/page"]
-    browser = Process(words, os.sched_getaffinity(0), place.folder / "chromium.log")
+    browser = Process(words, None, place.folder / "chromium.log")
     try:
         result = wait_for_result(place.extra["backend"])
     finally:

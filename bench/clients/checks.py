@@ -1,6 +1,6 @@
 """The list of checks and what each one gets.
 
-In: functions with the decorator `check`. Out: rows (client, name, result). A check passes when it returns; AssertionError or another exception is a
+In: functions with the decorator `check`. Out: rows. A check passes when it returns; AssertionError or another exception is a
 failure; `Skip` says what is missing.
 """
 
@@ -46,18 +46,15 @@ def pattern(length):
     return (bytes(range(251)) * (length // 251 + 1))[:length]
 
 
-def run(place, wanted):
-    """Runs the checks whose client or name has one of the words: [(client, name, "ok" | "FAILED" | "skipped", reason)]."""
-    rows = []
+def run(found, place, wanted):
+    """Makes the rows of the checks whose client or name has one of the words."""
     for client, name, function in CHECKS:
         if wanted and not any(word in f"{client}: {name}" for word in wanted):
             continue
         try:
-            for row in function(place) or [(name, None)]:
-                rows.append((client, row[0], "FAILED" if row[1] else "ok", row[1] or ""))
+            for part, problem in function(place) or [(name, None)]:
+                found.check(f"{client}, {part}", problem or "")
         except Skip as reason:
-            rows.append((client, name, "skipped", str(reason)))
+            found.row("skipped", f"{client}, {name}", str(reason))
         except Exception as reason:  # whatever a client library raises is the result of the check
-            rows.append((client, name, "FAILED", f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}"))
-        print(f"{rows[-1][2]:<8} {client:<10} {rows[-1][1]}", flush=True)
-    return rows
+            found.row("FAILED", f"{client}, {name}", f"{type(reason).__name__}: {' '.join(str(reason).split())[:200]}")

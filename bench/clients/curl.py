@@ -141,7 +141,8 @@ def gives_up(place):
 @check("curl", "two requests on one connection")
 def reuse(place):
     for version in VERSIONS:
-        out = curl(place, version, "-w", "%{num_connects} ", "-o", "/dev/null", "-o", "/dev/null", f"{place.url}/bytes?n=10", f"{place.url}/bytes?n=10")
+        url = f"{place.url}/bytes?n=10"
+        out = curl(place, version, "-w", "%{num_connects} ", "-o", "/dev/null", "-o", "/dev/null", url, url)
         assert out.split() == [b"1", b"0"], out
 
 

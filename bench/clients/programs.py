@@ -23,7 +23,6 @@ def lines(words, **environment):
         name, _, reason = rest.partition(": ")
         if word in ("ok", "failed"):
             rows.append((rest if word == "ok" else name, None if word == "ok" else reason[:200] or "no reason"))
-            print(f"{'ok' if word == 'ok' else 'FAILED':<8} {Path(words[0]).name:<10} {rows[-1][0]}")
     assert rows and done.returncode == 0, f"exit code {done.returncode}: {(done.stderr or done.stdout).strip()[-200:]}"
     return rows
 

@@ -1,12 +1,10 @@
-"""The program of scripts/http-clients: starts backend and front, runs the checks, prints the table."""
+"""The program of scripts/http-clients: starts backend and front, and runs the checks."""
 
 import argparse
 import os
-import tempfile
 from pathlib import Path
 
-from harness import machine, peers
-from harness.machine import Process
+from harness import peers, rows
 from web import fronts, tools
 
 from . import browser, checks, curl, neighbours, programs, python, rpc
@@ -17,12 +15,7 @@ MODULES = (curl, python, programs, rpc, browser, neighbours)
 
 def place_in(folder, name):
     """Backend, gRPC server and front: (Place, gRPC server)."""
-    if not tools.find("client-backend"):
-        raise machine.Failed("start the backend: it is not built; hint: `scripts/install-missing garden`")
-    port = machine.free_port()
-    page = Path(__file__).resolve().parent / "page.html"
-    backend = Process([tools.find("client-backend"), port, page], os.sched_getaffinity(0), folder / "backend.log")
-    machine.wait_for_port(port, backend)
+    _, port = tools.client_backend(folder / "backend.log", page=Path(__file__).resolve().parent / "page.html")
     grpc_server, grpc_port = rpc.server()
     certificates = peers.make_certificates(folder)
     front = fronts.make(name, folder, certificates["ecdsa"])
@@ -39,27 +32,14 @@ def main():
     parser.add_argument("words", nargs="*", help="only checks that have one of these words in their client or name")
     options = parser.parse_args()
     os.environ.update({"no_proxy": "localhost,127.0.0.1", "NO_PROXY": "localhost,127.0.0.1"})
-    with tempfile.TemporaryDirectory(prefix="handfast-clients.", ignore_cleanup_errors=True) as folder:
-        grpc_server = None
-        try:
-            place, grpc_server = place_in(Path(folder), options.front)
-            rows = checks.run(place, options.words)
-        except machine.Failed as problem:
-            print(f"http-clients: {problem}")
-            return 2
-        finally:
-            machine.stop_all()
-            if grpc_server:
-                grpc_server.stop(0)
-    return conclude(options, rows)
+    return rows.main("http-clients", lambda found, folder: check(found, folder, options))
 
 
-def conclude(options, rows):
-    """The table and the exit code."""
-    print(f"\n{'client':<10} {'check':<58} result")
-    for client, name, result, reason in rows:
-        print(f"{client:<10} {name:<58} {result}{f': {reason}' if reason else ''}")
-    counts = {word: sum(row[2] == word for row in rows) for word in ("ok", "FAILED", "skipped")}
-    print(f"\n{options.front}: {counts['ok']} passed, {counts['FAILED']} failed, {counts['skipped']} skipped")
-    missing = counts["skipped"] and not options.allow_missing
-    return 1 if counts["FAILED"] or missing else 0
+def check(found, folder, options):
+    place, grpc_server = place_in(folder, options.front)
+    try:
+        checks.run(found, place, options.words)
+    finally:
+        grpc_server.stop(0)
+    if found.counts["skipped"] and not options.allow_missing:
+        found.row("FAILED", "every client is installed", "no; hint: `scripts/install-missing garden`, or --allow-missing")

@@ -77,14 +77,13 @@ def start(name, folder):
               "CONFIG": folder / "server.conf", "USER": "User www-data\nGroup www-data" if os.geteuid() == 0 else ""}
     environment = {"SEEN": str(seen), "PYTHONPATH": str(SERVERS)}
     os.environ.update(environment)
-    cores = os.sched_getaffinity(0)
     if name in TEMPLATES:
         values["CONFIG"].write_text(fill((SERVERS / TEMPLATES[name]).read_text(), values))
-        behind = Process([fill(PYTHON, values), SERVERS / "fastcgi_echo.py", echo], cores, folder / "echo.log", SERVERS)
+        behind = Process([fill(PYTHON, values), SERVERS / "fastcgi_echo.py", echo], None, folder / "echo.log", SERVERS)
         machine.wait_for_port(echo, behind)
     words = [fill(word, values) for word in BACKENDS[name][1]]
     words[0] = tools.find(words[0]) or words[0]
-    process = Process(words, cores, folder / "output.log", SERVERS)
+    process = Process(words, None, folder / "output.log", SERVERS)
     machine.wait_for_port(port, process)
     return Backend(name, port, process, seen)
 

@@ -3,8 +3,6 @@
 In: a folder, contestants. Out: rows. Contestants are started for each work, so that one work's memory is not another's.
 """
 
-import base64
-import os
 import re
 import subprocess
 import time
@@ -103,7 +101,7 @@ def system_calls(bench, label, few=1000, many=6000):
         try:
             attach = [word for pid in front.members() for word in ("-p", str(pid))]
             tracer = Process(["strace", "-c", "-f", "-o", path, *attach], {machine.LOAD_CORE}, bench.folder / "strace.log")
-            wait_for_line(tracer, "attached")
+            tracer.wait_for("attached")
             words = ["h2load", "--h1", "-t1", "-c10", f"-n{requests}", f"https://127.0.0.1:{front.routes[0].tls}/1k"]
             done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
             if f"{requests} succeeded" not in done.stdout:
@@ -114,14 +112,6 @@ def system_calls(bench, label, few=1000, many=6000):
         finally:
             front.stop()
     return (counts[1] - counts[0]) / (many - few)
-
-
-def wait_for_line(process, word, seconds=10):
-    end = time.monotonic() + seconds
-    while word not in process.log.read_text():
-        if time.monotonic() > end or not process.running():
-            raise Failed(f"start {process.words[0]}: {process.said()}")
-        time.sleep(0.02)
 
 
 def idle(bench, label, version, count):
@@ -158,12 +148,10 @@ def one_request(front, version):
 
 def tunnels(bench, label, count, rounds):
     """CPU microseconds for each message of 64 bytes there and back, over tunnels after a 101."""
-    port = machine.free_port()
-    echo = Process([tools.find("client-backend"), port, os.devnull], {machine.LOAD_CORE}, bench.folder / "echo.log")
-    machine.wait_for_port(port, echo)
+    echo, port = tools.client_backend(bench.folder / "echo.log", {machine.LOAD_CORE})
     front = start(label, bench.folder, bench.certificate, (port, None))
     try:
-        open_ones = [tunnel(front) for _ in range(count)]
+        open_ones = [h1.websocket(front.routes[0].tls, 5) for _ in range(count)]
         exchange(open_ones, 2)
         members = front.members()
         before = machine.cpu_ns(members)
@@ -172,17 +160,6 @@ def tunnels(bench, label, count, rounds):
     finally:
         front.stop()
         echo.stop()
-
-
-def tunnel(front):
-    key = base64.b64encode(b"0" * 16)
-    connection = h1.Connection(front.routes[0].tls, tls=True)
-    connection.send(b"GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-                    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + key + b"\r\n\r\n")
-    answer = connection.response(5)
-    if not answer or answer.status != 101:
-        raise Failed(f"{front.label}: the upgrade was answered with {answer and answer.status}")
-    return connection
 
 
 def exchange(open_ones, rounds):

@@ -35,13 +35,14 @@ class Process:
     started = []
 
     def __init__(self, words, cores, log, folder=None, stdout=None, stdin=subprocess.DEVNULL):
+        """`cores`: a set of their numbers, or None for all."""
         self.words = [str(word) for word in words]
         self.log = Path(log)
         libc = ctypes.CDLL(None)
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
         def prepare():
-            os.sched_setaffinity(0, cores)
+            os.sched_setaffinity(0, cores or _allowed)
             resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
             # PR_SET_PDEATHSIG: when the harness is killed, its proxies do not stay behind.
             libc.prctl(1, signal.SIGTERM)
@@ -69,6 +70,11 @@ class Process:
         except subprocess.TimeoutExpired:
             self.stop()
             raise Failed(f"run {self.words[0]}: not done after {seconds:.0f} s") from None
+
+    def wait_for(self, text, seconds=10.0):
+        """Waits until its log has this text, and returns the log."""
+        wait_until(f"`{text}` from {self.words[0]}", lambda: text in self.log.read_text(errors="replace"), seconds, self)
+        return self.log.read_text(errors="replace")
 
     def stop(self):
         """Ends it and its children: asked first, then not asked."""
@@ -221,15 +227,27 @@ def free_port():
             return port
 
 
-def wait_for_port(port, process, seconds=30.0):
-    """Waits until somebody listens there."""
+def wait_until(what, condition, seconds=20.0, process=None, pause=0.02):
+    """Polls until the condition gives something, and returns it; Failed when it does not, or when the process has ended."""
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if not process.running():
-            raise Failed(f"start {process.words[0]}: it ended: {process.said()}")
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-            return
-        except OSError:
-            time.sleep(0.002)
-    raise Failed(f"start {process.words[0]}: nobody listens on port {port} after {seconds:.0f} s: {process.said()}")
+    while not (found := condition()):
+        if process and not process.running():
+            raise Failed(f"wait for {what}: {process.words[0]} ended: {process.said()}")
+        if time.monotonic() > end:
+            raise Failed(f"wait for {what}: not within {seconds:.0f} s{f': {process.said()}' if process else ''}")
+        time.sleep(pause)
+    return found
+
+
+def listens(port):
+    """Whether a program accepts connections there."""
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def wait_for_port(port, process, seconds=30.0):
+    """Waits until a program listens there."""
+    wait_until(f"port {port}", lambda: listens(port), seconds, process, 0.002)

@@ -75,12 +75,21 @@ def one_round(bench, work, which, how, where):
 
 def figure(rows, key="cpu_ns"):
     """Median, least and greatest of a figure over runs."""
-    values = [row[key] for row in rows]
-    return (median(values), min(values), max(values)) if values else None
+    return spread([row[key] for row in rows]) if rows else None
+
+
+def percentile(values, share):
+    """The value that this share of the others is below."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def spread(values):
+    """Median, least and greatest."""
+    return median(values), min(values), max(values)
 
 
 def ratio(found):
-    return median(found["ratios"]), min(found["ratios"]), max(found["ratios"])
+    return spread(found["ratios"])
 
 
 def best(result, rivals):

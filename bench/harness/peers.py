@@ -9,10 +9,9 @@ import re
 import resource
 import subprocess
 import time
-import urllib.request
 from pathlib import Path
 
-from . import machine
+from . import certificates, machine, metrics
 from .machine import Failed, Process
 
 BENCH = Path(__file__).resolve().parent.parent
@@ -141,13 +140,9 @@ class Site:
 
 def resumed_behind(peer):
     """Full and resumed handshakes that the peer's backend has seen."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{peer.behind}/metrics", timeout=10) as answer:
-        text = answer.read().decode()
-    found = {"full": 0.0, "resumed": 0.0}
-    for line in text.splitlines():
-        if line.startswith("handfast_handshakes_total{"):
-            found["resumed" if 'kind="resumed"' in line else "full"] += float(line.rsplit(" ", 1)[1])
-    return found
+    samples = metrics.read(peer.behind)
+    resumed, all_of_them = (metrics.total(samples, "handfast_handshakes_total", label) for label in ('kind="resumed"', ""))
+    return {"full": all_of_them - resumed, "resumed": resumed}
 
 
 def fill(text, values):
@@ -169,23 +164,9 @@ def version(name, programs):
 def make_certificates(folder):
     """Chains of one with their keys, ECDSA P-256 and RSA-2048, in PEM and PKCS#12: kind → PEM file."""
     made = {}
-    for kind, options in (
-        ("ecdsa", ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]),
-        ("rsa", ["-newkey", "rsa:2048"]),
-    ):
-        key, chain, pem = (folder / f"{kind}.{end}" for end in ("key", "crt", "pem"))
-        _openssl("req", "-x509", *options, "-sha256", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
-                 "subjectAltName=DNS:localhost,DNS:garden.test", "-keyout", key, "-out", chain)
-        pem.touch(mode=0o600)
-        # hitch reads the key first; the others do not mind.
-        pem.write_text(key.read_text() + chain.read_text())
-        _openssl("pkcs12", "-export", "-in", chain, "-inkey", key, "-out", pem.with_suffix(".p12"), "-passout",
-                 f"pass:{PASSWORD}")
-        made[kind] = pem
+    for kind in ("ecdsa", "rsa"):
+        found = certificates.self_signed(folder, kind, ("localhost", "garden.test"), kind)
+        certificates.openssl("pkcs12", "-export", "-in", found.chain, "-inkey", found.key, "-out", found.pem.with_suffix(".p12"), "-passout",
+                             f"pass:{PASSWORD}")
+        made[kind] = found.pem
     return made
-
-
-def _openssl(*words):
-    done = subprocess.run(["openssl", *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
-    if done.returncode:
-        raise Failed(f"openssl {words[0]}: {done.stderr.strip()}")

@@ -6,7 +6,7 @@ In: the book's results. Out: text for people. Every figure here can be made agai
 from statistics import median
 
 from . import chart
-from .pairs import best, figure, ratio
+from .pairs import best, figure, ratio, spread
 from .peers import RIVALS
 
 MIB = 1024 * 1024
@@ -39,7 +39,7 @@ class Goals:
         shares = like_for_like(self.results.get("limit", {})).get(work)
         if not shares:
             return self.add(f"{what}: share of the limit", f"≥ {goal} %", None, None)
-        middle, low, high = (100 * value for value in (median(shares), min(shares), max(shares)))
+        middle, low, high = (100 * value for value in spread(shares))
         self.add(f"{what}: share of the limit", f"≥ {goal} %", f"{middle:.0f} % ({low:.0f} to {high:.0f})", middle >= goal)
 
     def all(self, bench):
@@ -271,13 +271,14 @@ def calls_table(found):
 def limit_table(found):
     lines = ["| | peers on the proxy's core | peers on the other core |", "|---|---|---|"]
     for name in found["shares"]["same core"]:
-        cells = ["{:.0f} % ({:.0f} to {:.0f})".format(*(100 * value for value in (median(shares), min(shares), max(shares)))) if shares else "—"
+        cells = ["{:.0f} % ({:.0f} to {:.0f})".format(*(100 * value for value in spread(shares))) if shares else "—"
                  for shares in (found["shares"][place][name] for place in ("same core", "other core"))]
         lines.append(f"| {name} | {cells[0]} | {cells[1]} |")
     where = "the same core" if found["relay"]["one_cpu"] else "another core"
     return [f"Share of the limit, whose relay had its peers on {where}.", "", *lines, ""]
 
 
-TABLES = {name: by_mode for name in ("a-a", "ecdsa", "rsa", "resumed", "tls12", "hybrid", "exchanges50", "bulk", "bulk-others", "cores", "reencrypt", "originate")} | {
+BY_MODE = ("a-a", "ecdsa", "rsa", "resumed", "tls12", "hybrid", "exchanges50", "bulk", "bulk-others", "cores", "reencrypt", "originate")
+TABLES = {name: by_mode for name in BY_MODE} | {
     "idle1k": idle_table, "idle9k": idle_table, "idle-reencrypt": idle_table, "latency": latency_table, "open": open_table,
     "certificates": certificates_table, "calls": calls_table, "flood": flood_table, "limit": limit_table}

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 from statistics import median
 
 from . import machine, pairs
@@ -151,7 +152,7 @@ def idle(bench, work):
             rss, anonymous = machine.memory_kib(members)
             files = machine.open_files(members)
             process = bench.generator.begin(peer.port, ["--idle", "-c", str(count), "-d", "10m", "--timeout", "60s"])
-            standing(bench, process, members, files + 2 * count)
+            standing(process, members, files + 2 * count)
             time.sleep(bench.config.quiet)
             after_rss, after_anonymous = machine.memory_kib(members)
             process.process.send_signal(signal.SIGINT)
@@ -169,16 +170,13 @@ def idle(bench, work):
     bench.book.result(work.name, out)
 
 
-def standing(bench, process, members, files):
+def standing(process, members, files):
     """Waits until the proxy has a descriptor for each side of each connection. Deadline: 60 s."""
-    end = time.monotonic() + 60
-    while machine.open_files(members) < files:
-        if not process.running():
-            raise Failed(f"the generator ended before all connections stood: {process.said()}")
-        if time.monotonic() > end:
-            process.stop()
-            raise Failed(f"{machine.open_files(members)} of {files} descriptors after 60 s")
-        time.sleep(0.1)
+    try:
+        machine.wait_until(f"{files} descriptors of the proxy", lambda: machine.open_files(members) >= files, 60, process, 0.1)
+    except Failed:
+        process.stop()
+        raise
 
 
 class Direct:
@@ -388,11 +386,7 @@ def reload_once(peer, turn):
     log = peer.folder / "log"
     before = log.read_text().count("reloaded:")
     os.kill(peer.process.pid, signal.SIGHUP)
-    end = time.monotonic() + 60
-    while log.read_text().count("reloaded:") == before:
-        if time.monotonic() > end or not peer.process.running():
-            raise Failed(f"reload {turn + 1} of 10 did not end: {peer.process.said()}")
-        time.sleep(0.01)
+    machine.wait_until(f"reload {turn + 1} of 10", lambda: log.read_text().count("reloaded:") > before, 60, peer.process, 0.01)
 
 
 def size(bench, work):
@@ -417,11 +411,8 @@ def traced_calls(bench, peer, load, seconds):
     found = bench.folder / "calls"
     tracer = machine.Process(["strace", "-qq", "-c", "-f", "-p", peer.process.pid, "-o", found], {machine.LOAD_CORE},
                              bench.folder / "strace.log")
-    end = time.monotonic() + 10
-    while "TracerPid:\t0" in open(f"/proc/{peer.process.pid}/status", encoding="ascii").read():
-        if time.monotonic() > end or not tracer.running():
-            raise Failed(f"strace does not trace: {tracer.said()}")
-        time.sleep(0.01)
+    status = Path(f"/proc/{peer.process.pid}/status")
+    machine.wait_until("strace to trace", lambda: "TracerPid:\t0" not in status.read_text(), 10, tracer)
     try:
         # What it took under strace is nobody's figure, and stolen time changes no count.
         options = [*load.options, "-d", f"{seconds}s"]

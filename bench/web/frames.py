@@ -3,7 +3,6 @@
 In: a port; frames and header lists. Out: the frames of the peer. Needs the package hpack.
 """
 
-import socket
 import struct
 import time
 
@@ -54,34 +53,16 @@ def headers(stream, fields, end=True):
     return frame(HEADERS, END_HEADERS | (END_STREAM if end else 0), stream, block(fields))
 
 
-class Peer:
+class Peer(h1.Wire):
     """A connection after the preface. `streams` collects what each stream received."""
 
-    def __init__(self, port, tls=True, pairs=(), receive_buffer=None, host="127.0.0.1"):
-        plain = socket.socket()
-        if receive_buffer:
-            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        plain.settimeout(10)
-        plain.connect((host, port))
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket = plain
-        if tls:
-            self.socket = h1.client_context(["h2"]).wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False)
-            if self.socket.selected_alpn_protocol() != "h2":
-                raise ConnectionError(f"connect to port {port}: the front did not agree on h2")
-        # `broken`: why the connection ended, where it did not end cleanly.
-        self.decoder, self.buffer, self.ended, self.broken = hpack.Decoder(), b"", False, None
+    def __init__(self, port, pairs=()):
+        super().__init__(port, "h2")
+        if self.socket.selected_alpn_protocol() != "h2":
+            raise ConnectionError(f"connect to port {port}: the front did not agree on h2")
         # `goaway`: the error code of the latest one; `last_streams`: the last stream that each one named.
-        self.fragments, self.streams, self.goaway, self.last_streams = b"", {}, None, []
+        self.decoder, self.fragments, self.streams, self.goaway, self.last_streams = hpack.Decoder(), b"", {}, None, []
         self.send(PREFACE + settings(pairs))
-
-    def send(self, data):
-        """Writes all of it. False: the peer has closed, or does not read."""
-        try:
-            self.socket.sendall(data)
-            return True
-        except OSError:
-            return False
 
     def next(self, deadline):
         """The next frame as (kind, flags, stream, payload); None at the end or the deadline. SETTINGS and PING are answered."""
@@ -92,18 +73,8 @@ class Peer:
                     kind, flags, stream = struct.unpack(">BBI", self.buffer[3:9])
                     payload, self.buffer = self.buffer[9 : 9 + length], self.buffer[9 + length :]
                     return self.take(kind, flags, stream & 0x7FFFFFFF, payload)
-            left = deadline - time.monotonic()
-            if self.ended or left <= 0:
+            if not self.fill(deadline):
                 return None
-            self.socket.settimeout(left)
-            try:
-                more = self.socket.recv(1 << 16)
-            except TimeoutError:
-                return None
-            except OSError as error:
-                more, self.broken = b"", error
-            self.ended = not more
-            self.buffer += more
 
     def take(self, kind, flags, stream, payload):
         """Keeps what the frame says about its stream, and returns it."""
@@ -134,9 +105,6 @@ class Peer:
             if self.next(time.monotonic() + seconds) is None:
                 break
         return self.streams.setdefault(stream, {"status": None, "body": b"", "end": None, "trailers": None})
-
-    def close(self):
-        self.socket.close()
 
 
 def request(path, method=b"GET", authority=b"garden.test", more=()):

@@ -39,7 +39,7 @@ class Front:
         """`options`: {"log": bool, "threads": int, "cores": set, "mode": "http" | "tcp", "upstream": idle connections}."""
         self.folder, self.certificate = Path(folder) / self.name, certificate
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.options = {"log": True, "threads": 1, "cores": os.sched_getaffinity(0), "mode": "http", "certificate": certificate,
+        self.options = {"log": True, "threads": 1, "cores": None, "mode": "http", "certificate": certificate,
                         **(options or {})}
         self.log, self.output = self.folder / "access.log", self.folder / "output.log"
         self.routes, self.process = [], None
@@ -203,10 +203,7 @@ backend = "127.0.0.1:{route.backend}"
         return text
 
     def command(self, config):
-        program = os.environ.get("HANDFAST", str(tools.ROOT / "target/release/handfast"))
-        if not Path(program).exists():
-            raise Failed(f"start Handfast: {program} does not exist; hint: `make release`, or HANDFAST=PROGRAM")
-        return [str(Path(program).resolve()), "proxy", "-c", config]
+        return [tools.handfast(), "proxy", "-c", config]
 
 
 class Naive(Front):

@@ -27,28 +27,30 @@ class Incomplete(Exception):
     """More bytes are needed."""
 
 
-class Connection:
-    """One client connection, plain or TLS."""
+class Wire:
+    """The bytes of one client connection; with TLS when it has a protocol to agree on."""
 
-    def __init__(self, port, tls=False, alpn="http/1.1", host="127.0.0.1", seconds=10.0, server_name="localhost", receive_buffer=None):
+    def __init__(self, port, protocol=None, receive_buffer=None):
         plain = socket.socket()
-        plain.settimeout(seconds)
+        plain.settimeout(10)
         if receive_buffer:
             # Before connecting: it decides the window that is offered.
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        plain.connect((host, port))
+        plain.connect(("127.0.0.1", port))
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # An end without close_notify is an error, as a reset is.
-        self.socket = client_context([alpn]).wrap_socket(plain, server_hostname=server_name, suppress_ragged_eofs=False) if tls else plain
+        wrapped = protocol and client_context([protocol]).wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False)
+        self.socket = wrapped or plain
         # `broken`: why the connection ended, where it did not end cleanly.
         self.buffer, self.ended, self.broken = b"", False, None
 
     def send(self, data):
-        """Writes all of it; a peer that has closed already is no error here, its response may still be there."""
+        """Writes all of it. False: the peer has closed, or does not read; its response may still be there."""
         try:
             self.socket.sendall(data)
+            return True
         except OSError:
-            pass
+            return False
 
     def fill(self, deadline):
         """Reads once. False: the connection ended, or the deadline passed."""
@@ -65,6 +67,16 @@ class Connection:
         self.ended = not more
         self.buffer += more
         return bool(more)
+
+    def close(self):
+        self.socket.close()
+
+
+class Connection(Wire):
+    """HTTP/1.1, plain or TLS."""
+
+    def __init__(self, port, tls=False, receive_buffer=None):
+        super().__init__(port, "http/1.1" if tls else None, receive_buffer)
 
     def response(self, quiet=2.0, to_head=False):
         """The next final response (1xx except 101 are skipped); None when none begins in time."""
@@ -83,8 +95,16 @@ class Connection:
             if found.status >= 200 or found.status == 101:
                 return found
 
-    def close(self):
-        self.socket.close()
+
+def websocket(port, seconds):
+    """A connection after the 101 of a WebSocket; ConnectionError with any other response."""
+    connection = Connection(port, tls=True)
+    connection.send(b"GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDAwMDAwMDAwMDAwMDAwMA==\r\n\r\n")
+    answer = connection.response(seconds)
+    if not answer or answer.status != 101:
+        raise ConnectionError(f"the upgrade was answered with {answer}")
+    return connection
 
 
 def client_context(protocols):

@@ -55,7 +55,8 @@ class Proxy(socketserver.StreamRequestHandler):
         connection.send(message)
         answer = connection.response(3, words[0] == b"HEAD")
         with open(CONFIG["log"], "a", encoding="utf-8") as log:
-            log.write(json.dumps({"method": words[0].decode("latin-1"), "path": words[1].decode("latin-1"), "status": answer and answer.status}) + "\n")
+            method, path = (word.decode("latin-1") for word in words[:2])
+            log.write(json.dumps({"method": method, "path": path, "status": answer and answer.status}) + "\n")
         if not answer:
             return False
         pool.append(connection)

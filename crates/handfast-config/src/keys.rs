@@ -135,7 +135,7 @@ section! {
 
 section! {
     /// The access log: one JSON line for each connection and each HTTP request, written when it has ended. A connection whose requests
-    /// have lines has none of its own, unless it failed.
+    /// have lines has no separate line, unless it failed.
     ACCESS_LOG = "access-log", "[access-log]";
 
     /// Where the lines go. A file is opened again when the process receives USR1, for log rotation. `syslog` sends them to

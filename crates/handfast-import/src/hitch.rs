@@ -5,6 +5,9 @@
 
 mod grammar;
 mod rows;
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "no other process reads these files")]
+mod tests;
 
 use std::path::Path;
 use std::rc::Rc;
@@ -27,6 +30,10 @@ const BACKEND: &str = "127.0.0.1:8000";
 
 /// Options that hitch ignores in a frontend without a separate `pem-file` (tested with hitch 1.7).
 const WITH_A_CERTIFICATE_ONLY: [&str; 4] = ["tls-protos", "ciphers", "ciphersuites", "sni-nomatch-abort"];
+
+/// What `pem-dir-glob` becomes.
+const GLOB: &str =
+    "the files that match now are listed; for one that comes later, convert again, or reload `proxy --hitch`";
 
 pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
     let settings = grammar::settings(file)?;
@@ -53,7 +60,7 @@ fn row_of(name: &str) -> Option<&'static Row> {
 /// Reports all names that hitch does not have.
 fn unknown(settings: &[Setting]) -> Result<(), ImportError> {
     let mut problems = Vec::new();
-    for setting in settings.iter().chain(settings.iter().flat_map(inner)) {
+    for setting in every(settings) {
         if row_of(&setting.name).is_none() {
             let meant = handfast_text::suggest::did_you_mean(&setting.name, ROWS.iter().map(|row| row.name));
             let meant = meant.unwrap_or_default();
@@ -70,17 +77,23 @@ fn inner(setting: &Setting) -> &[Setting] {
     }
 }
 
+/// All settings, those in blocks too.
+fn every(settings: &[Setting]) -> impl Iterator<Item = &Setting> {
+    let in_blocks = settings.iter().flat_map(inner);
+    settings.iter().chain(in_blocks.clone()).chain(in_blocks.flat_map(inner))
+}
+
 fn last<'s>(settings: &'s [Setting], name: &str) -> Option<&'s Setting> {
     settings.iter().rev().find(|setting| setting.name == name)
 }
 
 /// The notes of the table.
 fn tell(settings: &[Setting], notes: &mut Notes) {
-    for setting in settings.iter().chain(settings.iter().flat_map(inner)) {
+    for setting in every(settings) {
         let Some(row) = row_of(&setting.name).filter(|row| row.fate != Fate::Same) else { continue };
         let is_off = ["daemon", "proxy-proxy", "write-ip", "proxy-client-cert"].contains(&row.name)
             && !setting.is_on();
-        if !is_off && row.name != "ciphers" {
+        if !is_off && !["ciphers", "pem-dir-glob"].contains(&row.name) {
             notes.add(&setting.place, &setting.name, row.fate, row.effect);
         }
     }
@@ -149,7 +162,38 @@ impl Hitch<'_> {
         }
         if let Some(setting) = last(settings, "pem-dir") {
             let path = self.path(setting.text());
-            draft.of("").append("certificate", format!("{}/", path.trim_end_matches('/')));
+            match last(settings, "pem-dir-glob") {
+                None => draft.of("").append("certificate", format!("{}/", path.trim_end_matches('/'))),
+                Some(pattern) => self.matching(&path, pattern, draft),
+            }
+        }
+    }
+
+    /// The files of a folder whose names match, in hitch's order.
+    fn matching(&mut self, folder: &str, setting: &Setting, draft: &mut Draft) {
+        let Ok(pattern) = glob::Pattern::new(setting.text()) else {
+            self.note(setting, Fate::Refused, "expected a pattern such as \"*.pem\"");
+            return;
+        };
+        let entries = match std::fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) => {
+                let effect =
+                    format!("every file of {folder} is read, since they cannot be listed now: {error}");
+                self.note(setting, Fate::Approximated, effect);
+                draft.of("").append("certificate", format!("{}/", folder.trim_end_matches('/')));
+                return;
+            }
+        };
+        let mut files: Vec<_> = entries
+            .flatten()
+            .filter(|entry| pattern.matches(&entry.file_name().to_string_lossy()))
+            .map(|entry| entry.path().display().to_string())
+            .collect();
+        files.sort_unstable();
+        self.note(setting, Fate::Approximated, GLOB);
+        for file in files {
+            draft.of("").append("certificate", file);
         }
     }
 
@@ -225,11 +269,7 @@ impl Hitch<'_> {
             known[at] = Some(list.names).filter(|names| !names.is_empty());
         }
         let [newer, older] = known;
-        if newer.is_some() || older.is_some() {
-            let mut names = newer.unwrap_or_else(openssl::every_13);
-            names.extend(older.unwrap_or_else(openssl::every_12));
-            draft.put("", "suites", names);
-        }
+        openssl::write_suites(newer, older, draft.of(""));
         let Some(setting) = last(settings, "ecdh-curve").filter(|setting| setting.text() != "auto") else {
             return;
         };
@@ -323,7 +363,9 @@ impl Hitch<'_> {
                 own.of("").append("certificate", self.path(file));
             }
             self.certificates(inner(setting), &mut own);
-            if let Some(Toml::List(items)) = before {
+            let is_alone = own.of("").get("certificate").is_some()
+                && !last(inner(setting), "match-global-certs").is_some_and(Setting::is_on);
+            if let Some(Toml::List(items)) = before.filter(|_| !is_alone) {
                 items.into_iter().for_each(|item| own.of("").append("certificate", item));
             }
             if file.is_some() || last(inner(setting), "pem-file").is_some() {

@@ -1,5 +1,7 @@
 //! OpenSSL's names of suites and groups, as IANA's.
 
+use crate::toml::Section;
+
 /// Suites of TLS 1.2 that Handfast has.
 const SUITES: [(&str, &str); 6] = [
     ("ECDHE-ECDSA-AES128-GCM-SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
@@ -54,14 +56,27 @@ pub(crate) fn suites_13(text: &str) -> Known {
     list(text, |word| SUITES_13.into_iter().find(|name| *name == word))
 }
 
-/// All of TLS 1.3.
-pub(crate) fn every_13() -> Vec<&'static str> {
-    SUITES_13.to_vec()
-}
-
-/// All of TLS 1.2.
-pub(crate) fn every_12() -> Vec<&'static str> {
-    SUITES.iter().map(|(_, name)| *name).collect()
+/// Writes the lists of TLS 1.3 and 1.2 into a section whose `versions` are written already. A version without a list has all of its
+/// suites; the list of a version that is not enabled has no effect.
+pub(crate) fn write_suites(
+    newer: Option<Vec<&'static str>>,
+    older: Option<Vec<&'static str>>,
+    section: &mut Section,
+) {
+    let has =
+        |version: &str| section.get("versions").is_none_or(|versions| *versions == vec![version].into());
+    let (newer, older) = (newer.filter(|_| has("1.3")), older.filter(|_| has("1.2")));
+    if newer.is_none() && older.is_none() {
+        return;
+    }
+    let mut names = Vec::new();
+    if has("1.3") {
+        names.extend(newer.unwrap_or_else(|| SUITES_13.to_vec()));
+    }
+    if has("1.2") {
+        names.extend(older.unwrap_or_else(|| SUITES.iter().map(|(_, name)| *name).collect()));
+    }
+    section.put("suites", names);
 }
 
 /// A list of groups.
@@ -75,6 +90,22 @@ pub(crate) fn groups(text: &str) -> Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_of_versions_that_are_off_have_no_effect() {
+        let written = |versions: &[&str], newer: Option<&'static str>, older: Option<&'static str>| {
+            let mut section = Section::default();
+            if !versions.is_empty() {
+                section.put("versions", versions.to_vec());
+            }
+            write_suites(newer.map(|name| vec![name]), older.map(|name| vec![name]), &mut section);
+            section.get("suites").map(ToString::to_string)
+        };
+        assert_eq!(written(&["1.2"], None, Some("old")).as_deref(), Some("[\"old\"]"));
+        assert_eq!(written(&["1.2"], Some("new"), None), None);
+        assert_eq!(written(&["1.3"], Some("new"), Some("old")).as_deref(), Some("[\"new\"]"));
+        assert_eq!(written(&[], Some("new"), Some("old")).as_deref(), Some("[\"new\", \"old\"]"));
+    }
 
     #[test]
     fn lists_are_taken_apart() {

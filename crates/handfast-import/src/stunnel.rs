@@ -112,7 +112,8 @@ fn tell(given: &Given<'_>, notes: &mut Notes) {
     for setting in &given.0 {
         let Some(row) = row_of(&setting.key) else { continue };
         // Their notes come from the code that translates them.
-        let is_told = ["ciphers", "config", "options", "socket"].contains(&setting.key.as_str());
+        let is_told =
+            ["ciphers", "config", "options", "socket", "verifypeer"].contains(&setting.key.as_str());
         if row.fate != Fate::Same && !is_told && !is_harmless(setting) {
             notes.add(&setting.place, &setting.name, row.fate, row.effect);
         }
@@ -123,9 +124,7 @@ fn tell(given: &Given<'_>, notes: &mut Notes) {
 fn is_harmless(setting: &Setting) -> bool {
     let value = setting.value.to_ascii_lowercase();
     match setting.key.as_str() {
-        "ocspaia" | "libwrap" | "fips" | "renegotiation" | "verifypeer" | "pty" | "retry" | "syslog" => {
-            value == "no"
-        }
+        "ocspaia" | "libwrap" | "fips" | "renegotiation" | "pty" | "retry" | "syslog" => value == "no",
         "reset" | "taskbar" => value == "yes",
         // The machine's list already verifies backends. For clients, the code for trust refuses it.
         "capath" => value.is_empty() || value.trim_end_matches('/') == MACHINE,

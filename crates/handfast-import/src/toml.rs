@@ -87,10 +87,11 @@ impl Section {
         Some(self.keys.remove(at).1)
     }
 
-    /// Adds to a list.
+    /// Adds to a list what is not in it.
     pub(crate) fn append(&mut self, key: &'static str, value: impl Into<Value>) {
         let value = value.into();
         match self.keys.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, Value::List(items))) if items.contains(&value) => {}
             Some((_, Value::List(items))) => items.push(value),
             Some((_, old)) => *old = Value::List(vec![old.clone(), value]),
             None => self.keys.push((key, Value::List(vec![value]))),
@@ -119,6 +120,7 @@ mod tests {
         let mut section = Section::default();
         section.put("path", "C:\\a \"b\"\n");
         section.put("flag", true);
+        section.append("list", "a");
         section.append("list", "a");
         section.append("list", Value::Table(vec![("address", "b".into()), ("backup", true.into())]));
         let mut text = String::new();

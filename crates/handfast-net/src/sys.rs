@@ -391,7 +391,7 @@ pub fn take_icmp_error(socket: impl AsFd) -> Option<IcmpError> {
     message.msg_iov = &mut vector;
     message.msg_iovlen = 1;
     message.msg_control = control.0.as_mut_ptr().cast();
-    message.msg_controllen = control.0.len();
+    message.msg_controllen = control.0.len() as _;
     // SAFETY: the message points to `data` and `control` with their lengths, all of which outlive the call.
     let received = unsafe {
         libc::recvmsg(socket.as_fd().as_raw_fd(), &mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT)
@@ -399,7 +399,7 @@ pub fn take_icmp_error(socket: impl AsFd) -> Option<IcmpError> {
     if received < 0 {
         return None;
     }
-    let filled = message.msg_controllen.min(control.0.len());
+    let filled = (message.msg_controllen as usize).min(control.0.len());
     extended_error(&control.0[..filled])
 }
 

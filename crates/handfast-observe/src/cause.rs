@@ -61,7 +61,7 @@ causes! {
     StarttlsRefused = "starttls-refused", "{who} refused to begin TLS, or to serve at all";
     /// After the request for TLS, or after its acceptance.
     PlaintextInjected = "plaintext-injected",
-        "plain text came from {who} where TLS has to begin: somebody may have put it there";
+        "plain text came from {who} where TLS has to begin: an attacker may have put it there";
     Tunnel = "tunnel", "the proxy in connect-through did not open a connection to the backend";
     ProxyHeaderMissing = "proxy-header-missing",
         "{who} is in accept-from of [service.proxy-protocol], but sent no PROXY header";

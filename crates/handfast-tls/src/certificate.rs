@@ -337,7 +337,7 @@ pub(crate) fn assemble(
         CertifiedKey::new(chain.iter().map(|parsed| parsed.der.clone()).collect(), key.signing.clone());
     Certificate {
         kind: leaf.kind,
-        names: Arc::new(Names { dns: leaf.dns_names.clone().into(), ip: leaf.ip_names.clone().into() }),
+        names: Arc::new(served_names(leaf)),
         not_before: leaf.not_before,
         not_after: leaf.not_after,
         subject: leaf.subject.clone(),
@@ -407,6 +407,16 @@ fn say_dates(parsed: &Parsed, what: &str, file: &Path, now: i64, findings: &mut 
     }
 }
 
+/// The names for which it is chosen. One without subject alternative names is chosen for its common name, as other servers do: few
+/// clients accept it (RFC 9525 §2), but they would accept no other certificate of ours either.
+fn served_names(leaf: &Parsed) -> Names {
+    let mut dns = leaf.dns_names.clone();
+    if dns.is_empty() && leaf.ip_names.is_empty() {
+        dns.extend(leaf.common_name.as_ref().map(|name| name.to_ascii_lowercase().into_boxed_str()));
+    }
+    Names { dns: dns.into(), ip: leaf.ip_names.clone().into() }
+}
+
 fn say_names(leaf: &Parsed, file: &Path, findings: &mut Vec<Finding>) {
     for name in &leaf.unusable_names {
         let message = format!(
@@ -418,16 +428,14 @@ fn say_names(leaf: &Parsed, file: &Path, findings: &mut Vec<Finding>) {
         return;
     }
     let finding = match &leaf.common_name {
-        Some(name) => Finding::warning(
-            Reason::NoNames,
-            file,
-            format!(
-                "the name {name:?} is only in the subject's common name, which clients no longer look at"
-            ),
-        ),
-        None => Finding::warning(Reason::NoNames, file, "the certificate names no host and no address"),
+        Some(name) => {
+            let message = format!(
+                "the name {name:?} is only in the subject's common name: it is served for it, but few clients accept it"
+            );
+            Finding::warning(Reason::NoNames, file, message).hint("reissue it with subject alternative names")
+        }
+        None => Finding::warning(Reason::NoNames, file, "the certificate names no host and no address")
+            .hint("reissue it with subject alternative names; until then it can only be the default"),
     };
-    findings.push(
-        finding.hint("reissue it with subject alternative names; until then it can only be the default"),
-    );
+    findings.push(finding);
 }

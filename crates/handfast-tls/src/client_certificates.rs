@@ -1,6 +1,6 @@
 //! Verifies client certificates.
 //!
-//! In: a PEM file of CA certificates, whether a certificate is required, revocation lists, rules. Out: a verifier for
+//! In: a PEM file of CA certificates, or of the clients' own, whether a certificate is required, revocation lists, rules. Out: a verifier for
 //! rustls, a fingerprint for tickets, and a second check of clients that resume. `presented.rs` decides which certificates are
 //! valid, `revocation.rs` which are revoked, and [`Rules`] which of the others are accepted.
 
@@ -47,11 +47,41 @@ pub enum Demand {
     Require,
 }
 
+/// Which clients' certificates are valid. In each case the client has to prove that the key is its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust<P> {
+    /// Those that CAs in this PEM file signed.
+    Authorities(P),
+    /// Those that are in this PEM file, whoever signed them.
+    Certificates(P),
+    /// Any, expired ones too.
+    Anything,
+}
+
+impl<P: AsRef<Path>> Trust<P> {
+    /// The file, if there is one.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Authorities(file) | Self::Certificates(file) => Some(file.as_ref()),
+            Self::Anything => None,
+        }
+    }
+
+    /// The same with a borrowed path.
+    pub fn as_path(&self) -> Trust<&Path> {
+        match self {
+            Self::Authorities(file) => Trust::Authorities(file.as_ref()),
+            Self::Certificates(file) => Trust::Certificates(file.as_ref()),
+            Self::Anything => Trust::Anything,
+        }
+    }
+}
+
 /// What a rule about client certificates is made of.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
-    /// PEM file of the CAs that sign clients' certificates.
-    pub authorities: &'a Path,
+    /// Which certificates are valid.
+    pub trust: Trust<&'a Path>,
     /// Whether a client may come without.
     pub demand: Demand,
     /// Keys that are refused, of the CAs and of clients.
@@ -71,7 +101,7 @@ impl<'a> Wanted<'a> {
     pub fn new(authorities: &'a Path, demand: Demand, known_keys: &'a Arc<Lists>) -> Self {
         static ALL: Rules = Rules { allow: Vec::new(), refuse: Vec::new() };
         Self {
-            authorities,
+            trust: Trust::Authorities(authorities),
             demand,
             known_keys,
             lists: &[],
@@ -143,17 +173,13 @@ pub fn load(
 /// **Cost**: for a million revoked certificates about a second, 22 MB, and while they are read the size of their file
 /// twice.
 pub fn load_all(wanted: &Wanted<'_>, known: &KnownLists, now: SystemTime) -> LoadedAuthorities {
-    let file = wanted.authorities;
-    let mut read = TrustFile::read(file, "the CAs that sign clients' certificates");
-    if read.has_key {
-        let message = "holds a private key, which is not used here";
-        let finding = Finding::warning(Reason::UnusedSection, file, message);
-        read.findings.push(finding.hint("a CA's key has no business on a server: take it away"));
-    }
+    let mut read = trust_file(wanted.trust);
     let certificates: Vec<_> =
-        read.certificates.into_iter().map(|parsed| Named::new(parsed, wanted.known_keys)).collect();
+        read.certificates.into_iter().map(|parsed| Named::new(parsed, wanted)).collect();
     let now = unix_seconds(now);
-    doubts::say(&certificates, file, now, &mut read.findings);
+    if let Some(file) = wanted.trust.file() {
+        doubts::say(&certificates, file, now, &mut read.findings);
+    }
     let mut folders: BTreeSet<PathBuf> = read.folders.into_iter().collect();
     let mut loaded = LoadedAuthorities {
         rule: None,
@@ -169,6 +195,22 @@ pub fn load_all(wanted: &Wanted<'_>, known: &KnownLists, now: SystemTime) -> Loa
     loaded.rule = rule.filter(|_| !is_error(&loaded.findings));
     loaded.folders = folders.into_iter().collect();
     loaded
+}
+
+/// Reads the file of trusted certificates, if there is one.
+fn trust_file(trust: Trust<&Path>) -> TrustFile {
+    let (file, purpose) = match trust {
+        Trust::Authorities(file) => (file, "the CAs that sign clients' certificates"),
+        Trust::Certificates(file) => (file, "clients' certificates"),
+        Trust::Anything => return TrustFile::default(),
+    };
+    let mut read = TrustFile::read(file, purpose);
+    if read.has_key {
+        let message = "holds a private key, which is not used here";
+        let finding = Finding::warning(Reason::UnusedSection, file, message);
+        read.findings.push(finding.hint("a private key of others has no business on a server: take it away"));
+    }
+    read
 }
 
 /// Reads the revocation lists.
@@ -191,8 +233,8 @@ fn lists(
     folders.append(&mut read.folders);
     // Of a list that cannot be read another finding speaks.
     let is_whole = !loaded.findings.iter().any(|finding| finding.severity == Severity::Error);
-    if is_whole && !wanted.lenience.accept_missing {
-        doubts::say_without_list(&authorities, &read.lists, wanted.authorities, &mut loaded.findings);
+    if let Some(file) = wanted.trust.file().filter(|_| is_whole && !wanted.lenience.accept_missing) {
+        doubts::say_without_list(&authorities, &read.lists, file, &mut loaded.findings);
     }
     read
 }
@@ -201,12 +243,14 @@ fn lists(
 struct Named {
     parsed: Parsed,
     weakness: Option<Weakness>,
+    /// Whether a client needs exactly this one: see [`Trust::Certificates`].
+    exact: bool,
 }
 
 impl Named {
-    fn new(parsed: Parsed, known_keys: &Lists) -> Self {
-        let weakness = parsed.weakness(known_keys);
-        Self { parsed, weakness }
+    fn new(parsed: Parsed, wanted: &Wanted<'_>) -> Self {
+        let weakness = parsed.weakness(wanted.known_keys);
+        Self { parsed, weakness, exact: matches!(wanted.trust, Trust::Certificates(_)) }
     }
 
     /// What it is good for; `Leaf` for what is good for nothing.
@@ -214,6 +258,9 @@ impl Named {
         // No signature by such a key is accepted, nor one by a key of a kind that is not known here.
         if self.weakness.is_some() || matches!(self.parsed.kind, KeyKind::Unusable(_)) {
             return Standing::Leaf;
+        }
+        if self.exact {
+            return Standing::Itself;
         }
         standing(&self.parsed.der).unwrap_or(Standing::Leaf)
     }
@@ -234,10 +281,13 @@ fn rule(
     read: Option<revocation::Read>,
     findings: &mut Vec<Finding>,
 ) -> Option<ClientCertificates> {
-    let file = wanted.authorities;
+    let file = wanted.trust.file().unwrap_or(Path::new(""));
     let algorithms = default_provider().signature_verification_algorithms;
     let revocations = read.as_ref().map(|read| Revocations::new(&read.lists, wanted.lenience));
     let mut trusted = Authorities::new(algorithms).refusing(Arc::clone(wanted.known_keys));
+    if wanted.trust == Trust::Anything {
+        trusted.trust_anything();
+    }
     let mut subjects = Vec::new();
     for named in certificates {
         let (parsed, standing) = (&named.parsed, named.good_for());
@@ -250,7 +300,7 @@ fn rule(
             continue;
         }
         // Who presents a certificate of the file itself has its key, so it needs no signature by a CA.
-        if parsed.is_self_issued() {
+        if named.exact || parsed.is_self_issued() {
             trusted.pin(&parsed.der);
         }
         if standing == Standing::Authority
@@ -259,8 +309,11 @@ fn rule(
             let message = format!("the CA certificate of {:?} cannot be used: {error}", parsed.subject);
             findings.push(Finding::error(Reason::BadCertificate, file, message));
         }
+        // CAs are named to clients; with exact certificates, no list of CAs restricts what they choose from.
         let subject = DistinguishedName::from(parsed.subject_der.to_vec());
-        if !subjects.iter().any(|known: &DistinguishedName| known.as_ref() == subject.as_ref()) {
+        if !named.exact
+            && !subjects.iter().any(|known: &DistinguishedName| known.as_ref() == subject.as_ref())
+        {
             subjects.push(subject);
         }
     }
@@ -393,6 +446,11 @@ impl ClientCertVerifier for Verifier {
 fn fingerprint(certificates: &[Named], wanted: &Wanted<'_>) -> [u8; 32] {
     let hashes: BTreeSet<Vec<u8>> =
         certificates.iter().map(|named| digest(&SHA256, &named.parsed.der).as_ref().to_vec()).collect();
+    let kind = match wanted.trust {
+        Trust::Authorities(_) => 0,
+        Trust::Certificates(_) => 1,
+        Trust::Anything => 2,
+    };
     let mut context = Context::new(&SHA256);
     context.update(match wanted.demand {
         Demand::Request => b"request",
@@ -401,7 +459,7 @@ fn fingerprint(certificates: &[Named], wanted: &Wanted<'_>) -> [u8; 32] {
     // Keys are looked into once, in the handshake that a ticket goes back to: the ticket says against what.
     context.update(KEYS_LOOKED_INTO);
     context.update(wanted.known_keys.fingerprint());
-    context.update(&[u8::from(wanted.tolerates)]);
+    context.update(&[u8::from(wanted.tolerates), kind]);
     hashes.iter().for_each(|hash| context.update(hash));
     wanted.rules.feed(|bytes| context.update(bytes));
     let mut fingerprint = [0; 32];

@@ -47,7 +47,7 @@ impl fmt::Display for Broken {
                 write!(f, "line {line}: a BEGIN line that does not end in five dashes")
             }
             Self::RunTogether { line } => {
-                write!(f, "line {line}: a BEGIN line that does not begin on a line of its own")
+                write!(f, "line {line}: a BEGIN line that does not begin on a separate line")
             }
         }
     }
@@ -70,14 +70,14 @@ pub(crate) fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, Broken> {
         let text = if start == 0 { text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text) } else { text };
         let begin = start + (raw.trim_ascii_end().len() - text.len());
         start += raw.len();
-        if let Some(label) = text.strip_prefix(BEGIN) {
+        if let Some(label) = after(text, BEGIN) {
             if let Some((_, section)) = open {
                 return Err(Broken::NoEnd { label: section.label.to_owned(), line: section.line });
             }
             let label = label.strip_suffix(b"-----").ok_or(Broken::BadBegin { line })?;
             let label = std::str::from_utf8(label).map_err(|_| Broken::BadBegin { line })?;
             open = Some((begin, Section { label, line, text: &[], encrypted: false }));
-        } else if let Some(label) = text.strip_prefix(END) {
+        } else if let Some(label) = after(text, END) {
             let (begin, mut section) = open.take().ok_or(Broken::WrongEnd { line })?;
             match label.strip_prefix(section.label.as_bytes()) {
                 Some(b"-----") => {}
@@ -99,6 +99,13 @@ pub(crate) fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, Broken> {
         Some((_, section)) => Err(Broken::NoEnd { label: section.label.to_owned(), line: section.line }),
         None => Ok(sections),
     }
+}
+
+/// What stands behind a marker at the start of a line. Dashes too many are tolerated: OpenSSL ignores such sections, and files with
+/// them are in use. A certificate or a key with them is still an error, since its content cannot be decoded.
+fn after<'a>(text: &'a [u8], marker: &[u8]) -> Option<&'a [u8]> {
+    let dashes = text.iter().take_while(|byte| **byte == b'-').count();
+    text[dashes.saturating_sub(5)..].strip_prefix(marker)
 }
 
 fn contains(text: &[u8], what: &[u8]) -> bool {
@@ -172,6 +179,20 @@ mod tests {
         let inside = ONE.replace("-----END CERTIFICATE-----\n", ONE);
         let expected = Broken::NoEnd { label: "CERTIFICATE".to_owned(), line: 1 };
         assert_eq!(sections(inside.as_bytes()).err(), Some(expected));
+    }
+
+    #[test]
+    fn a_dash_too_many_costs_no_other_section() {
+        let dh = "------BEGIN DH PARAMETERS-----\nAAEC\n------END DH PARAMETERS-----\n";
+        let text = format!("{ONE}{dh}{ONE}");
+        let found = sections(text.as_bytes()).unwrap();
+        let labels: Vec<_> = found.iter().map(|section| section.label).collect();
+        assert_eq!(labels, ["CERTIFICATE", "DH PARAMETERS", "CERTIFICATE"]);
+        let certificate = format!("-{}", ONE.replace("-----END", "------END"));
+        assert!(
+            sections(certificate.as_bytes()).unwrap()[0].der().is_none(),
+            "it is not taken for a certificate"
+        );
     }
 
     #[test]

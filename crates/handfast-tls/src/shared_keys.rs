@@ -121,13 +121,13 @@ fn finding(sharing: &[&KeyOwner<'_>]) -> Option<Finding> {
         count => format!(", and so have {count} more that are unrelated"),
     };
     let message = format!(
-        "the certificate of {} has the same key as that of {} in {}{more}: whoever gets the key of one has that of the other",
+        "the certificate of {} has the same key as that of {} in {}{more}: an attacker with the key of one has that of the other",
         named(second),
         named(first),
         first.file.display(),
     );
     let finding = Finding::warning(Reason::SharedKey, second.file, message);
-    Some(finding.hint("make a key of its own for each: openssl genpkey, or let the renewal make a new one"))
+    Some(finding.hint("make a separate key for each: openssl genpkey, or let the renewal make a new one"))
 }
 
 /// The first certificate of each family.

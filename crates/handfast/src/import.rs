@@ -18,10 +18,12 @@ use crate::words::import::{ImportFrom, ImportWords};
 /// What `handfast import` does.
 pub(crate) fn import(words: &ImportWords) -> ExitCode {
     let folder = std::env::current_dir().unwrap_or_default();
-    let imported = match &words.from {
-        ImportFrom::Stunnel { file } => handfast_import::stunnel(file, &folder),
-        ImportFrom::Hitch { file } => handfast_import::hitch(file, &folder),
-        ImportFrom::Ghostunnel { arguments } => handfast_import::ghostunnel(arguments, &folder),
+    let (imported, from) = match &words.from {
+        ImportFrom::Stunnel { file } => (handfast_import::stunnel(file, &folder), file.clone()),
+        ImportFrom::Hitch { file } => (handfast_import::hitch(file, &folder), file.clone()),
+        ImportFrom::Ghostunnel { arguments } => {
+            (handfast_import::ghostunnel(arguments, &folder), PathBuf::from("the command line"))
+        }
     };
     let imported = match imported {
         Ok(imported) => imported,
@@ -34,6 +36,11 @@ pub(crate) fn import(words: &ImportWords) -> ExitCode {
         talk::err("error: nothing is written: with --strict, no option may change its meaning");
         return ExitCode::FAILURE;
     }
+    let is_good = !imported.is_whole() || is_served(&imported, from);
+    if words.strict && !is_good {
+        talk::err("error: nothing is written: with --strict, the result must pass `handfast check`");
+        return ExitCode::FAILURE;
+    }
     let written = match &words.output {
         None => print(&imported.config, true),
         Some(path) => match write(path, &imported.config) {
@@ -41,7 +48,28 @@ pub(crate) fn import(words: &ImportWords) -> ExitCode {
             Err(error) => return wrong(&format!("cannot write {}: {error}", path.display())),
         },
     };
-    if imported.is_whole() { written } else { refused() }
+    match (imported.is_whole(), is_good) {
+        (true, true) => written,
+        (true, false) => {
+            talk::err(
+                "error: the new configuration would not start here. On the machine that it is for: handfast check -c FILE",
+            );
+            ExitCode::FAILURE
+        }
+        (false, _) => refused(),
+    }
+}
+
+/// Whether a proxy on this machine would start with the result; reports what `handfast check` reports.
+fn is_served(imported: &Imported, file: PathBuf) -> bool {
+    let config = imported.config.clone();
+    let convert = move |_: &Path| Ok((config.clone(), String::new()));
+    let source = ConfigSource::Converted(ConvertedConfig { file, convert: Arc::new(convert) });
+    let checked = handfast_proxy::check(&source, None, crate::verbs::color());
+    if !checked.problems.is_empty() {
+        talk::err(checked.problems.trim_end());
+    }
+    checked.good
 }
 
 fn refused() -> ExitCode {
@@ -76,10 +104,15 @@ fn config_of(imported: Result<Imported, ImportError>) -> Result<(String, String)
     let imported = imported.map_err(|error| format!("error: {error}\n"))?;
     let notes: String = imported.notes.iter().map(|note| format!("{note}\n")).collect();
     if imported.is_whole() {
-        Ok((imported.config, notes))
+        Ok((without_admin(imported.config), notes))
     } else {
         Err(format!("{notes}error: not everything can be served as before: see `refused` above\n"))
     }
+}
+
+/// The old program listens on nothing besides its services, so two of them can run on a machine. Nor does this one in its place.
+fn without_admin(config: String) -> String {
+    if config.contains("\n[admin]\n") { config } else { format!("{config}\n[admin]\nlisten = \"off\"\n") }
 }
 
 /// The tables of the reference page.

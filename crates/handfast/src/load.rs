@@ -38,7 +38,6 @@ mod both_ends;
 mod broadcast;
 pub(crate) mod display;
 mod ending;
-mod kubernetes;
 mod lines;
 pub(crate) mod live;
 pub(crate) mod outputs;
@@ -57,9 +56,6 @@ const DOCTOR: &str = "doctor";
 pub(crate) fn load(words: &LoadWords) -> ExitCode {
     if words.target.as_deref() == Some(DOCTOR) {
         return doctor(words);
-    }
-    if words.machines.kubernetes_job {
-        return kubernetes_job(words);
     }
     let asked = match asked(words) {
         Ok(asked) => asked,
@@ -182,25 +178,6 @@ fn doctor(words: &LoadWords) -> ExitCode {
             print(&findings.iter().map(|finding| format!("{finding}\n")).collect::<String>(), true)
         }
         Err(refusal) => refused(&refusal),
-    }
-}
-
-/// `handfast load --kubernetes-job`.
-fn kubernetes_job(words: &LoadWords) -> ExitCode {
-    let mut mistakes = Mistakes::default();
-    let (workers, _) = workers(&words.machines, &mut mistakes);
-    match workers {
-        Workers::Nats { machines, .. } if mistakes.is_empty() => {
-            print(&kubernetes::job(&words.machines, machines), true)
-        }
-        Workers::Local if words.machines.workers.is_none() && words.machines.machines.is_none() => {
-            mistakes.note(
-                "--kubernetes-job",
-                "its workers wait at a NATS server, expected --workers URL with it",
-            );
-            refused(&mistakes.refusal())
-        }
-        _ => refused(&mistakes.refusal()),
     }
 }
 

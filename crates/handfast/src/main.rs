@@ -24,6 +24,11 @@ mod worker;
 
 use std::process::ExitCode;
 
+/// musl's own allocator has one lock for all threads.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Not required: without it, a signal that is meant for a proxy ends this process too.
     let _ = handfast_net::sys::survive_signals_for_a_service();

@@ -12,27 +12,20 @@ use handfast_report::Style;
 use handfast_tls::weak::{self, PackError, Packed};
 use tracing::Level;
 
-use crate::import::Reading;
 use crate::status::AdminAddress;
 use crate::talk::{self, print};
 use crate::words::reference::{CONFIGURATION, ReferenceWords, page};
 use crate::words::weak_keys::WeakKeysWords;
-use crate::words::{CheckWords, From, KeyProcessWords, ProxyWords, UpgradeWords};
+use crate::words::{CheckWords, Foreign, From, KeyProcessWords, ProxyWords, UpgradeWords};
 
 pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
     // Before the second thread starts.
     let manager = ServiceManager::find();
     let color = color();
     let talk = talk::start(color, Level::INFO, talk::Stamp::fitting());
-    let foreign = words.stunnel.map(|file| (handfast_import::stunnel as Reading, file));
-    let foreign = foreign.or_else(|| words.hitch.map(|file| (handfast_import::hitch as Reading, file)));
-    let embedded = is_bare(&words.from) && foreign.is_none();
-    let source = match foreign {
-        Some((read, file)) => crate::import::source(read, file),
-        None => source(words.from, words.ca_file.clone()),
-    };
-    if embedded {
-        say_what_to_try(&words.ca_file);
+    let source = source(words.from, words.foreign, words.ca_file);
+    if let ConfigSource::Embedded(ca_file) = &source {
+        say_what_to_try(ca_file);
     }
     let outcome = handfast_proxy::run(&source, color, manager, words.take_over.as_deref());
     talk.finish();
@@ -71,7 +64,8 @@ pub(crate) fn key_process(words: &KeyProcessWords) -> ExitCode {
 }
 
 pub(crate) fn check(words: &CheckWords) -> ExitCode {
-    let source = source(words.from.clone(), PathBuf::from("handfast-throwaway-ca.pem"));
+    let throwaway = PathBuf::from("handfast-throwaway-ca.pem");
+    let source = source(words.from.clone(), words.foreign.clone(), throwaway);
     if words.ready {
         return ready(&source);
     }
@@ -154,7 +148,14 @@ fn is_bare(from: &From) -> bool {
         && from.access_log.is_none()
 }
 
-fn source(from: From, ca_file: PathBuf) -> ConfigSource {
+fn source(from: From, foreign: Foreign, ca_file: PathBuf) -> ConfigSource {
+    let Foreign { stunnel, hitch } = foreign;
+    if let Some(file) = stunnel {
+        return crate::import::source(handfast_import::stunnel, file);
+    }
+    if let Some(file) = hitch {
+        return crate::import::source(handfast_import::hitch, file);
+    }
     if is_bare(&from) {
         return ConfigSource::Embedded(ca_file);
     }

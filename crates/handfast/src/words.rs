@@ -157,12 +157,8 @@ pub(crate) enum Verb {
 pub(crate) struct ProxyWords {
     #[command(flatten)]
     pub(crate) from: From,
-    /// A stunnel configuration, which is converted at each start and reload; see `handfast import`
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["hitch", "config", "listen", "backend", "certificate", "key", "admin", "access_log"])]
-    pub(crate) stunnel: Option<PathBuf>,
-    /// A hitch configuration, which is converted at each start and reload; see `handfast import`
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "listen", "backend", "certificate", "key", "admin", "access_log"])]
-    pub(crate) hitch: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) foreign: Foreign,
     /// File for the certificate of the throwaway CA (only without -c and flags)
     #[arg(long, value_name = "FILE", default_value = "handfast-throwaway-ca.pem")]
     pub(crate) ca_file: PathBuf,
@@ -198,6 +194,8 @@ pub(crate) struct UpgradeWords {
 pub(crate) struct CheckWords {
     #[command(flatten)]
     pub(crate) from: From,
+    #[command(flatten)]
+    pub(crate) foreign: Foreign,
     /// Explain in sentences what it listens on, which certificate serves which names, and where connections go; with HOST, how it
     /// serves a client that requests this name (SNI): by which rule, with which certificate, to which backends; with a URL, such as
     /// https://www.example.org/path, also which route its request takes, and which fields backends receive
@@ -208,6 +206,17 @@ pub(crate) struct CheckWords {
     /// Exit code 0 if it is ready, 1 if it is not or does not answer
     #[arg(long, conflicts_with = "explain")]
     pub(crate) ready: bool,
+}
+
+/// The configuration of another program.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Foreign {
+    /// A stunnel configuration, which is converted at each start and reload; see `handfast import`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hitch", "config", "listen", "backend", "certificate", "key", "admin", "access_log"])]
+    pub(crate) stunnel: Option<PathBuf>,
+    /// A hitch configuration, which is converted at each start and reload; see `handfast import`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "listen", "backend", "certificate", "key", "admin", "access_log"])]
+    pub(crate) hitch: Option<PathBuf>,
 }
 
 /// The source of the configuration.

@@ -6,7 +6,7 @@ use std::path::Path;
 use handfast_net::prefix::Prefix;
 use handfast_text::calendar::Utc;
 use handfast_text::units::counted;
-use handfast_tls::client_certificates::{Demand, Rule};
+use handfast_tls::client_certificates::{Demand, Rule, Trust};
 
 use crate::model::{
     Address, Backend, BackendAlpn, BackendTls, BackendVerification, Balance, ClientCertificates,
@@ -175,12 +175,14 @@ pub(super) fn prefixes(prefixes: &[Prefix]) -> String {
 /// Which clients a service admits: a sentence for each requirement.
 pub(super) fn client_certificates(rule: &ClientCertificates) -> Vec<String> {
     let Some((demand, checks)) = rule.checks() else { return vec!["lets every client in".to_owned()] };
-    let ca = checks.ca.display();
+    let which = match &checks.trust {
+        Trust::Authorities(file) => format!("signed by {}", file.display()),
+        Trust::Certificates(file) => format!("that is in {}", file.display()),
+        Trust::Anything => "by any issuer".to_owned(),
+    };
     let whom = match demand {
-        Demand::Request => {
-            format!("lets in clients without a certificate, and those with one signed by {ca}")
-        }
-        Demand::Require => format!("lets in only clients with a certificate signed by {ca}"),
+        Demand::Request => format!("lets in clients without a certificate, and those with one {which}"),
+        Demand::Require => format!("lets in only clients with a certificate {which}"),
     };
     let mut sentences = vec![whom];
     sentences.extend(revocation(checks));

@@ -1,6 +1,8 @@
 //! Reads `[service.client-certificates]`.
 
-use handfast_tls::client_certificates::{Demand, Lenience, Rule, Rules};
+use std::path::PathBuf;
+
+use handfast_tls::client_certificates::{Demand, Lenience, Rule, Rules, Trust};
 
 use crate::check;
 use crate::keys;
@@ -28,17 +30,10 @@ pub(super) fn client_certificates(
     if mode == Some(None) {
         return without_use(section).then_some(ClientCertificates::Off);
     }
-    let Some(ca) = ca else {
-        if section.written(&keys::CLIENT_CA).is_none() && mode.is_some() {
-            let fault = Fault::new("client certificates are asked for, but no `ca` says whose are good")
-                .hint("add `ca = \"clients-ca.pem\"`, the authorities that sign your clients' certificates");
-            section.missing(fault);
-        }
-        return None;
-    };
+    let trust = trust(section, ca, mode.is_some())?;
     let rules = Rules { allow: values(allow), refuse: values(refuse) };
     let failed_to = failed_to.map(|backends| values(backends).into());
-    let checks = ClientChecks { ca, crl, lenience, rules, failed_to };
+    let checks = ClientChecks { trust, crl, lenience, rules, failed_to };
     section.reading().named().authorities.push(checks.clone());
     if checks.crl.is_empty() {
         for key in [&keys::CRL_EXPIRED as &dyn Entry, &keys::CRL_MISSING] {
@@ -51,6 +46,46 @@ pub(super) fn client_certificates(
         Demand::Request => ClientCertificates::Request(checks),
         Demand::Require => ClientCertificates::Require(checks),
     })
+}
+
+/// Which certificates are valid. Reports that nothing says so, or two keys do.
+fn trust(section: &Table<'_>, ca: Option<PathBuf>, has_mode: bool) -> Option<Trust<PathBuf>> {
+    let pinned = section.optional(&keys::CLIENT_PINNED);
+    let anything = section.or_default(&keys::CLIENT_VERIFY);
+    let given = [&keys::CLIENT_CA as &dyn Entry, &keys::CLIENT_PINNED]
+        .into_iter()
+        .chain(anything.then_some(&keys::CLIENT_VERIFY as &dyn Entry))
+        .filter_map(|key| Some((key, section.written(key)?)))
+        .collect::<Vec<_>>();
+    let [(key, _)] = given.as_slice() else {
+        match given.as_slice() {
+            [(first, span), (second, _), ..] => {
+                let fault = Fault::new(format!("`{}` and `{}` exclude each other", first.name, second.name));
+                section.error(*second, fault.see(span.clone(), "here").hint("remove one of them"));
+            }
+            _ if has_mode => {
+                let fault = Fault::new("client certificates are asked for, but no `ca` says whose are good").hint(
+                    "add `ca = \"clients-ca.pem\"`, the authorities that sign your clients' certificates, or `pinned` with \
+                     these certificates",
+                );
+                section.missing(fault);
+            }
+            _ => {}
+        }
+        return None;
+    };
+    if key.name != keys::CLIENT_CA.name && section.written(&keys::CLIENT_CRL).is_some() {
+        let fault = Fault::new(format!("`crl` has no effect with `{}`", key.name));
+        section.error(
+            &keys::CLIENT_CRL,
+            fault.hint("a revocation list is for certificates that an authority of `ca` signed"),
+        );
+    }
+    match (ca, pinned) {
+        (Some(ca), _) => Some(Trust::Authorities(ca)),
+        (_, Some(pinned)) => Some(Trust::Certificates(pinned)),
+        _ => anything.then_some(Trust::Anything),
+    }
 }
 
 /// Reports keys without effect where no certificates are requested; whether there is none.

@@ -63,9 +63,8 @@ fn paths_start_from_the_folder_of_the_file() {
     };
     assert_eq!(certificate, &PathBuf::from("/etc/handfast/site.pem"));
     assert_eq!(key, &Some(PathBuf::from("/etc/handfast/keys/site.key")));
-    let ca = "/ca.pem".into();
-    let checks = crate::model::ClientChecks { ca, ..std::default::Default::default() };
-    assert_eq!(tls.client_certificates, ClientCertificates::Require(Box::new(checks)));
+    let ClientCertificates::Require(checks) = &tls.client_certificates else { panic!("{tls:?}") };
+    assert_eq!(checks.trust, handfast_tls::client_certificates::Trust::Authorities("/ca.pem".into()));
 }
 
 #[test]

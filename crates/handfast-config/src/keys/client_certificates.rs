@@ -20,10 +20,25 @@ section! {
     /// PEM file with the certificates of the authorities that may sign clients' certificates. One that signed itself is also
     /// good for the client that has exactly it.
     CLIENT_CA: FilePath = "ca", FilePath,
-        absent "needed, unless the mode is `off`",
+        absent "needed, unless the mode is `off`, or `pinned` or `verify` is there",
         why "who may come in is never guessed: the machine's own list of authorities is for servers",
         example "\"clients-ca.pem\"",
         elsewhere "ca-file cafile cacert ca-certificate client-verify-ca ssl-client-certificate";
+
+    /// PEM file with certificates of clients, instead of `ca`: a client that shows exactly one of them is let in, by any
+    /// issuer, while it is valid. Neither an authority nor a revocation list counts: to revoke one, take it out of the file.
+    CLIENT_PINNED: FilePath = "pinned", FilePath,
+        absent "clients are let in by the authorities in `ca`",
+        why "a few known clients need no authority",
+        example "\"clients.pem\"", elsewhere "verifypeer peer-certificates";
+
+    /// What is asked of a client's certificate. `full`: it is valid by `ca` or `pinned`. `insecure-anything`, without either: the
+    /// client has any certificate and its key: a client can make one for itself. The backend may check what
+    /// `proxy-protocol` or a header contains.
+    CLIENT_VERIFY: Choice<bool> = "verify", Choice(&[("full", false), ("insecure-anything", true)]),
+        default "\"full\"",
+        why "a certificate that no authority confirms identifies no client",
+        example "\"insecure-anything\"", elsewhere "ssl-verify-client optional-no-ca requirecert";
 
     /// Certificate revocation lists of the authorities in `ca`: PEM or DER, files and folders, watched like certificates.
     /// Complete lists only, each signed by an authority in `ca`. A client is refused when its certificate, or that of an

@@ -141,7 +141,7 @@ impl ValueKind for StarttlsProtocol {
     fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<Protocol, Fault> {
         let text = self.text(item)?;
         if matches!(text, "ftp" | "ftps") {
-            let what = "FTP cannot be served: its files go over connections of their own, whose ports are told inside the \
+            let what = "FTP cannot be served: its files go over separate connections, whose ports are announced inside the \
                         encrypted one";
             return Err(Fault::new(what).hint("let the FTP server speak TLS itself, or use SFTP (SSH)"));
         }

@@ -2,10 +2,10 @@
 //!
 //! In: `[service.client-certificates]` as it was read. Out: plain values; what they name is loaded by the state.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use handfast_tls::client_certificates::{Demand, Lenience, Rules, Wanted};
+use handfast_tls::client_certificates::{Demand, Lenience, Rules, Trust, Wanted};
 use handfast_tls::weak::Lists;
 
 use super::backend::Backend;
@@ -22,10 +22,10 @@ pub enum ClientCertificates {
 }
 
 /// The requirements for a client's certificate.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientChecks {
-    /// PEM file of the CAs that may sign them.
-    pub ca: PathBuf,
+    /// Which certificates are valid.
+    pub trust: Trust<PathBuf>,
     /// Files and folders of revocation lists.
     pub crl: Vec<PathBuf>,
     /// Whether clients are admitted where revocation lists are missing or expired.
@@ -56,11 +56,12 @@ impl ClientChecks {
     /// The same for the TLS library.
     pub fn wanted<'a>(&'a self, demand: Demand, known_keys: &'a Arc<Lists>) -> Wanted<'a> {
         Wanted {
+            trust: self.trust.as_path(),
             lists: &self.crl,
             lenience: self.lenience,
             rules: &self.rules,
             tolerates: self.failed_to.is_some(),
-            ..Wanted::new(&self.ca, demand, known_keys)
+            ..Wanted::new(Path::new(""), demand, known_keys)
         }
     }
 }

@@ -120,7 +120,7 @@ fn time(exam: &mut Exam<'_>) {
         // The host may set it without the kernel's knowledge, so this is no finding.
         Ok(Synchronised::No) => exam.report.fact(
             "clock",
-            "nothing here synchronises it (adjtimex says so); certificates, OCSP responses and tickets are judged by it, so \
+            "nothing here synchronises it (by adjtimex); certificates, OCSP responses and tickets are judged by it, so \
              have chrony or the host do it",
         ),
         Err(error) => exam.report.not_seen("whether the clock is synchronised", error.to_string()),

@@ -6,6 +6,9 @@ use std::rc::Rc;
 use crate::imported::{ImportError, read};
 use crate::note::Place;
 
+/// A `pem-file` in a `frontend` is the deepest block. A file must not control the recursion depth.
+const DEPTH: usize = 2;
+
 /// One option; a block has options inside.
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
@@ -61,7 +64,7 @@ pub(super) fn settings(file: &Path) -> Result<Vec<Setting>, ImportError> {
     for (at, line) in text.lines().enumerate() {
         reader.take_line(line, at + 1);
     }
-    let settings = reader.block(false);
+    let settings = reader.block(0);
     if reader.problems.is_empty() { Ok(settings) } else { Err(ImportError::Grammar(reader.problems)) }
 }
 
@@ -105,41 +108,43 @@ impl Reader {
     }
 
     /// Options up to the end of a block, or of the file.
-    fn block(&mut self, is_inner: bool) -> Vec<Setting> {
+    fn block(&mut self, depth: usize) -> Vec<Setting> {
         let mut settings = Vec::new();
         while let Some((token, line)) = self.tokens.get(self.at).cloned() {
             self.at += 1;
             match token {
-                Token::Close if is_inner => return settings,
+                Token::Close if depth > 0 => return settings,
                 Token::Word(name)
                     if self.tokens.get(self.at).is_some_and(|(next, _)| *next == Token::Equals) =>
                 {
                     self.at += 1;
-                    let value = self.value(is_inner, line);
+                    let value = self.value(depth, line);
                     let place = Place::Line(Rc::clone(&self.file), line);
-                    settings.push(Setting { name, value, place });
+                    // An empty text is the option's default.
+                    if !matches!(&value, Value::Word(word) if word.is_empty()) {
+                        settings.push(Setting { name, value, place });
+                    }
                 }
                 Token::Word(word) => self.complain(line, &format!("{word:?}: expected `option = value`")),
                 Token::Close => self.complain(line, "`}` closes nothing"),
                 Token::Open | Token::Equals => self.complain(line, "expected an option's name"),
             }
         }
-        if is_inner {
+        if depth > 0 {
             let line = self.tokens.last().map_or(1, |(_, line)| *line);
             self.complain(line, "the block has no closing `}`");
         }
         settings
     }
 
-    fn value(&mut self, is_inner: bool, line: usize) -> Value {
+    fn value(&mut self, depth: usize, line: usize) -> Value {
         if self.tokens.get(self.at).is_some_and(|(token, _)| *token == Token::Open) {
-            if is_inner {
-                // hitch has no nested blocks, and a file must not control the recursion depth.
-                self.complain(line, "a block within a block");
+            if depth == DEPTH {
+                self.complain(line, "a block within a block that is in a frontend");
                 return Value::Words(Vec::new());
             }
             self.at += 1;
-            return Value::Block(self.block(true));
+            return Value::Block(self.block(depth + 1));
         }
         let mut words = Vec::new();
         while let Some((Token::Word(word), _)) = self.tokens.get(self.at) {

@@ -4,7 +4,6 @@ use crate::note::Fate::{Approximated, Dropped, Refused, Same};
 use crate::row::Scope::{Global, Service};
 use crate::row::{Row, row};
 
-const PINS: &str = "the public keys of the file are pinned, not its certificates: a certificate that is renewed with its key stays good";
 const ENGINE: &str = "keys are read from PEM files only";
 const RANDOM: &str = "the kernel's generator is used";
 const WINDOWS: &str = "it is about Windows";
@@ -51,10 +50,10 @@ pub(crate) const ROWS: [Row; 98] = [
     row(
         "checkHost",
         Service,
-        Same,
+        Approximated,
         "verifyChain = yes\nCAfile = ca.pem\ncheckHost = a.example",
         "allow = [\"dns:a.example\"]",
-        "towards a backend: the name of its certificate, and one only",
+        "names in the certificate's subject (CN) do not count, only subject alternative names; towards a backend, one name",
     ),
     row(
         "checkIP",
@@ -232,9 +231,9 @@ pub(crate) const ROWS: [Row; 98] = [
         "options",
         Service,
         Same,
-        "options = NO_TICKET",
-        "per-handshake = 0",
-        "NO_TICKET, NO_TLSv1.2 and NO_TLSv1.3 are kept; what NO_SSLv2 to NO_TLSv1.1, NO_COMPRESSION, NO_RENEGOTIATION, SINGLE_DH_USE, SINGLE_ECDH_USE and CIPHER_SERVER_PREFERENCE ask for is always so; the rest is dropped",
+        "options = NO_TLSv1.3",
+        "versions = [\"1.2\"]",
+        "NO_TLSv1.2 and NO_TLSv1.3 are kept; NO_TICKET is approximated: sessions are resumed by tickets, since no server keeps them; what NO_SSLv2 to NO_TLSv1.1, NO_COMPRESSION, NO_RENEGOTIATION, SINGLE_DH_USE, SINGLE_ECDH_USE and CIPHER_SERVER_PREFERENCE ask for is always so; the rest is dropped",
     ),
     row(
         "output",
@@ -342,7 +341,7 @@ pub(crate) const ROWS: [Row; 98] = [
         Same,
         "verifyChain = yes\nrequireCert = yes\nCAfile = ca.pem",
         "mode = \"require\"",
-        "without verifyChain or verifyPeer it is refused: any certificate at all would be good",
+        "without verifyChain or verifyPeer any certificate is good, as in stunnel, with a note",
     ),
     row(
         "reset",
@@ -394,7 +393,7 @@ pub(crate) const ROWS: [Row; 98] = [
         Dropped,
         "sessiond = 127.0.0.1:4433",
         "",
-        "machines that share tickets share a file: tickets.key-file",
+        "tickets are good for this process and its successors; machines that share tickets share a file: tickets.key-file",
     ),
     row("sessionResume", Service, Same, "sessionResume = no", "per-handshake = 0", ""),
     row("setEnv", Global, Dropped, "setEnv = A=b", "", "no programs are started"),
@@ -439,18 +438,18 @@ pub(crate) const ROWS: [Row; 98] = [
     row(
         "ticketKeySecret",
         Service,
-        Dropped,
+        Approximated,
         "ticketKeySecret = 00",
         "",
-        "machines that share tickets share a file: tickets.key-file",
+        "tickets are good for this process and its successors; machines that share tickets share a file: tickets.key-file",
     ),
     row(
         "ticketMacSecret",
         Service,
-        Dropped,
+        Approximated,
         "ticketMacSecret = 00",
         "",
-        "machines that share tickets share a file: tickets.key-file",
+        "tickets are good for this process and its successors; machines that share tickets share a file: tickets.key-file",
     ),
     row(
         "TIMEOUTbusy",
@@ -505,10 +504,10 @@ pub(crate) const ROWS: [Row; 98] = [
     row(
         "verifyPeer",
         Service,
-        Approximated,
-        "client = yes\nverifyPeer = yes\nCAfile = peers.pem",
-        "verify = \"pins\"",
-        PINS,
+        Same,
+        "verifyPeer = yes\nCAfile = peers.pem",
+        "pinned = \"",
+        "towards a backend, and together with verifyChain, the public keys are pinned: a certificate that is renewed with its key stays good",
     ),
 ];
 

@@ -23,13 +23,15 @@ const WEB: &str = "[web]\naccept = 443\nconnect = 80\ncert = web.pem\n";
 
 #[test]
 fn what_stands_before_the_first_service_counts_for_all() {
-    let text = format!("; for all\nTIMEOUTidle = 60\noptions = NO_TICKET\n{WEB}TIMEOUTidle = 120\n");
+    let text = format!("; for all\nTIMEOUTidle = 60\nsessionResume = no\n{WEB}TIMEOUTidle = 120\n");
     let config = good(&text).config;
     assert!(config.contains("idle = \"2m\""), "its own comes first: {config}");
     assert!(config.contains("per-handshake = 0"), "{config}");
     // Repeated ones add up.
-    let config = good(&format!("options = NO_TLSv1.3\n{WEB}options = NO_TICKET\n")).config;
-    assert!(config.contains("versions = [\"1.2\"]") && config.contains("per-handshake = 0"), "{config}");
+    let imported = good(&format!("options = NO_TLSv1.3\n{WEB}options = NO_TICKET\n"));
+    assert!(imported.config.contains("versions = [\"1.2\"]"), "{}", imported.config);
+    // stunnel resumes such sessions from its cache, so they are resumed here too.
+    assert!(!imported.config.contains("per-handshake") && !imported.is_exact(), "{imported:?}");
 }
 
 #[test]
@@ -123,5 +125,39 @@ fn a_client_that_verified_nothing_still_does_not_and_says_so() {
     // By the machine's own list and a name it is as safe as ours by default.
     let safe = "verifyChain = yes\nCApath = /etc/ssl/certs\ncheckHost = a.example\n";
     let imported = good(&format!("[out]\nclient = yes\naccept = 1\nconnect = a.example:2\n{safe}"));
-    assert!(!imported.config.contains("verify") && imported.notes.is_empty(), "{}", imported.config);
+    assert!(!imported.config.contains("verify"), "{}", imported.config);
+    let [note] = imported.notes.as_slice() else { panic!("{:?}", imported.notes) };
+    assert!(note.effect.contains("(CN)"), "{note:?}");
+}
+
+#[test]
+fn what_is_written_twice_is_once_in_the_result() {
+    let config = good(&format!(
+        "{WEB}accept = 444\naccept = 443\n[api]\nsni = web:api.example\nconnect = 81\ncert = web.pem\n"
+    ));
+    let config = config.config;
+    assert!(config.contains("listen = [\"0.0.0.0:443\", \"0.0.0.0:444\"]"), "{config}");
+    assert_eq!(config.matches("web.pem").count(), 1, "{config}");
+}
+
+#[test]
+fn certificates_of_clients_are_pinned_without_an_authority() {
+    let imported = good(&format!("{WEB}verifyPeer = yes\nCAfile = peers.pem\ncheckHost = a.example\n"));
+    assert!(imported.config.contains("pinned = \"peers.pem\""), "{}", imported.config);
+    assert!(
+        imported.config.contains("allow = [\"dns:a.example\"]"),
+        "both are demanded: {}",
+        imported.config
+    );
+    let any = good(&format!("{WEB}requireCert = yes\n"));
+    assert!(any.config.contains("verify = \"insecure-anything\""), "{}", any.config);
+    assert!(any.notes.iter().any(|note| note.to_string().contains("any certificate")), "{:?}", any.notes);
+}
+
+#[test]
+fn a_redirect_to_no_port_is_a_refusal() {
+    let imported = good(&format!("{WEB}verifyChain = yes\nCAfile = ca.pem\nredirect = 127.0.0.1:0\n"));
+    assert!(!imported.config.contains("failed-to") && !imported.is_exact(), "{imported:?}");
+    let alone = good(&format!("{WEB}verifyChain = yes\nCAfile = ca.pem\nredirect = 8404\n"));
+    assert!(alone.config.contains("failed-to = [\"localhost:8404\"]"), "{}", alone.config);
 }

@@ -60,7 +60,7 @@ pub(super) fn versions_and_suites(translation: &Translation<'_>, draft: &mut Dra
         }
     }
     for setting in given.all("options") {
-        option(setting, &mut versions, translation, draft, notes);
+        option(setting, &mut versions, notes);
     }
     let mut lists: Vec<(&str, &Setting, String)> = Vec::new();
     for key in ["ciphers", "ciphersuites", "curves"] {
@@ -119,18 +119,16 @@ impl Versions {
     }
 }
 
-fn option(
-    setting: &Setting,
-    versions: &mut Versions,
-    translation: &Translation<'_>,
-    draft: &mut Draft,
-    notes: &mut Notes,
-) {
+fn option(setting: &Setting, versions: &mut Versions, notes: &mut Notes) {
     match setting.value.to_ascii_uppercase().as_str() {
         "NO_TLSV1_2" | "NO_TLSV1.2" => versions.without.push(12),
         "NO_TLSV1_3" | "NO_TLSV1.3" => versions.without.push(13),
-        "NO_TICKET" if translation.is_client() => draft.put("backend-tls", "resumption", false),
-        "NO_TICKET" if translation.primary().is_none() => draft.put("tickets", "per-handshake", 0),
+        // stunnel's sessions are resumed nevertheless, from its cache.
+        "NO_TICKET" => approximate(
+            notes,
+            setting,
+            "sessions are still resumed, by tickets: there is no cache of sessions; sessionResume = no ends resumption",
+        ),
         name if ALWAYS.contains(&name) => {}
         cleared if cleared.starts_with('-') => {
             leave_out(notes, setting, "what OpenSSL does by default is not changed")
@@ -171,9 +169,5 @@ fn write_lists(
         }
     }
     let [older, newer] = suites;
-    if older.is_some() || newer.is_some() {
-        let mut names = newer.unwrap_or_else(openssl::every_13);
-        names.extend(older.unwrap_or_else(openssl::every_12));
-        draft.put(section, "suites", names);
-    }
+    openssl::write_suites(newer, older, draft.of(section));
 }

@@ -5,7 +5,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
 use super::grammar::Setting;
-use super::translation::{Translation, refuse};
+use super::translation::{Translation, approximate, refuse};
 use crate::draft::Draft;
 use crate::note::{Fate, Notes};
 
@@ -52,10 +52,8 @@ fn asked<'t>(translation: &Translation<'t>, notes: &mut Notes) -> Option<Asked<'
         };
         return Some(Asked { by, required, chain, itself });
     }
-    if let Some(setting) = given.get("requirecert").filter(|setting| setting.is_yes()) {
-        refuse(notes, setting, "any certificate would be good: add verifyChain = yes and CAfile");
-    }
-    None
+    let by = given.get("requirecert").filter(|setting| setting.is_yes())?;
+    Some(Asked { by, required: true, chain: false, itself: false })
 }
 
 /// The public keys of a file's certificates, as pins.
@@ -65,7 +63,12 @@ fn pins(translation: &Translation<'_>, file: &Setting, notes: &mut Notes) -> Vec
     let pins =
         certificates.map(|all| all.iter().filter_map(Pin::of).map(|pin| pin.to_string()).collect::<Vec<_>>());
     match pins {
-        Ok(pins) if !pins.is_empty() => pins,
+        Ok(pins) if !pins.is_empty() => {
+            let by =
+                ["verifypeer", "verify"].iter().find_map(|key| translation.given.get(key)).unwrap_or(file);
+            notes.add(&by.place, &by.name, Fate::Approximated, PINNED_KEYS);
+            pins
+        }
         Ok(_) => {
             refuse(notes, file, "the file has no certificate whose key could be pinned");
             Vec::new()
@@ -77,20 +80,33 @@ fn pins(translation: &Translation<'_>, file: &Setting, notes: &mut Notes) -> Vec
     }
 }
 
+/// What stunnel compares is the whole certificate.
+const PINNED_KEYS: &str = "the public keys of the file are pinned, not its certificates: a certificate that is renewed with its key stays good";
+/// As in stunnel; worth a word.
+const ANY_CERTIFICATE: &str = "as before, any certificate lets a client in, by any issuer: to verify it, set verifyChain = yes and CAfile there, \
+                               or `ca` here";
+
 fn clients(translation: &Translation<'_>, asked: Asked<'_>, draft: &mut Draft, notes: &mut Notes) {
     let (given, section) = (translation.given, "client-certificates");
     draft.put(section, "mode", if asked.required { "require" } else { "request" });
-    let Some(file) = given.get("cafile") else {
-        refuse(notes, asked.by, "the trusted authorities are missing: it needs CAfile");
-        return;
-    };
-    draft.put(section, "ca", translation.path(file));
+    match (given.get("cafile"), asked) {
+        (_, Asked { chain: false, itself: false, by, .. }) => {
+            draft.put(section, "verify", "insecure-anything");
+            notes.add(&by.place, &by.name, Fate::Same, ANY_CERTIFICATE);
+        }
+        (None, _) => {
+            refuse(notes, asked.by, "the trusted authorities are missing: it needs CAfile");
+            return;
+        }
+        (Some(file), Asked { chain: false, .. }) => draft.put(section, "pinned", translation.path(file)),
+        (Some(file), _) => draft.put(section, "ca", translation.path(file)),
+    }
     for (key, word) in [("checkhost", "dns"), ("checkip", "ip"), ("checkemail", "email")] {
         for setting in given.all(key) {
             draft.of(section).append("allow", format!("{word}:{}", setting.value));
         }
     }
-    if asked.itself {
+    if let (true, true, Some(file)) = (asked.itself, asked.chain, given.get("cafile")) {
         if draft.of(section).get("allow").is_some() {
             refuse(
                 notes,
@@ -107,12 +123,19 @@ fn clients(translation: &Translation<'_>, asked: Asked<'_>, draft: &mut Draft, n
     }
     for key in ["crlfile", "crlpath"] {
         if let Some(setting) = given.get(key) {
+            if !asked.chain {
+                refuse(notes, setting, "a certificate that is pinned is revoked by taking it out of CAfile");
+                continue;
+            }
             let folder = if key == "crlpath" { "/" } else { "" };
             draft.of(section).append("crl", format!("{}{folder}", translation.path(setting)));
         }
     }
     if let Some(setting) = given.get("redirect") {
         match crate::address::Address::parse(&setting.value) {
+            Some(crate::address::Address::Tcp(_, 0)) => {
+                approximate(notes, setting, "nothing can be reached on port 0: such clients are refused");
+            }
             Some(address) => draft.of(section).append("failed-to", address.backend("localhost")),
             None => refuse(notes, setting, "expected a host and a port"),
         }

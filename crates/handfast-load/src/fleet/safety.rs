@@ -7,7 +7,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -211,7 +211,7 @@ fn judge(place: &str, greeting: &Greeting, far: bool) -> Result<(), Refusal> {
         (false, false) => (format!("it listens on {}, ", greeting.host), LISTEN_HERE),
     };
     let what = format!(
-        "join the bus {place}: {listens}it can be reached from other machines and {lacks}; whoever reaches it could have our \
+        "join the bus {place}: {listens}it can be reached from other machines and {lacks}; an attacker that reaches it could have our \
          workers make load against anybody"
     );
     Err(Refusal::failed(what).hint(cure))
@@ -276,8 +276,10 @@ fn credentials(file: &Path) -> Result<(String, String), Refusal> {
     let failed =
         |what: String| Refusal::wrong_use(format!("read user and password from {}: {what}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
-    let mode = fs::metadata(file).map_err(|error| failed(error.to_string()))?.permissions().mode();
-    if mode & 0o077 != 0 {
+    let metadata = fs::metadata(file).map_err(|error| failed(error.to_string()))?;
+    // A secret of Kubernetes belongs to root and is readable by the group of the pod.
+    let private = if metadata.uid() == 0 { 0o037 } else { 0o077 };
+    if metadata.mode() & private != 0 {
         tracing::warn!(file = %file.display(), "others on this machine can read this password: chmod 600");
     }
     let split = text.trim().split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()));

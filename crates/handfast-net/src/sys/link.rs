@@ -146,7 +146,7 @@ fn receive(
     message.msg_iov = &mut vector;
     message.msg_iovlen = 1;
     message.msg_control = control.0.as_mut_ptr().cast();
-    message.msg_controllen = control.0.len();
+    message.msg_controllen = control.0.len() as _;
     // SAFETY: the message points to `address`, `buffer` and `control` with their lengths, all of which outlive the call; of a
     // sockaddr_ll any bytes are valid.
     let length =
@@ -155,7 +155,7 @@ fn receive(
         let error = io::Error::last_os_error();
         return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
     };
-    let filled = message.msg_controllen.min(control.0.len());
+    let filled = (message.msg_controllen as usize).min(control.0.len());
     Ok(Some((length, stamp(&control.0[..filled]))))
 }
 
@@ -216,7 +216,8 @@ pub fn switch_offloads_off(name: &str) -> io::Result<()> {
         request.ifr_ifru.ifru_data = (&raw mut value).cast();
         // SAFETY: SIOCETHTOOL with these commands reads an ethtool_value, to which the request points and which outlives
         // the call.
-        let outcome = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &mut request) };
+        let outcome =
+            unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as libc::Ioctl, &mut request) };
         if outcome != 0 {
             return Err(io::Error::last_os_error());
         }

@@ -125,11 +125,11 @@ fn receive(
     message.msg_iov = &raw mut vector;
     message.msg_iovlen = 1;
     message.msg_control = control.0.as_mut_ptr().cast();
-    message.msg_controllen = control.0.len();
+    message.msg_controllen = control.0.len() as _;
     // SAFETY: the message points to `buffer` and `control` with their lengths, both of which outlive the call.
     let received = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, flags) };
     match usize::try_from(received) {
-        Ok(bytes) => Ok((bytes, message.msg_controllen.min(control.0.len()))),
+        Ok(bytes) => Ok((bytes, (message.msg_controllen as usize).min(control.0.len()))),
         Err(_) => Err(io::Error::last_os_error()),
     }
 }

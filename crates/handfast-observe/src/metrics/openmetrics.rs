@@ -84,7 +84,7 @@ fn connections(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
             "Times a limit on connections was reached: of the process or a service (clients then wait), of one address, the rate of handshakes of one address, the lists of addresses (each connection is then reset)"
             => split(each(), "limit", |service| words(&service.refused));
         counter "handfast_proxy_headers",
-            "PROXY headers by what became of them: proxied (a client was named), local, unknown, missing, invalid, unexpected (from whom none is taken)"
+            "PROXY headers by what became of them: proxied (a client was named), local, unknown, missing, invalid, unexpected (from an address that must not send one)"
             => split(each(), "outcome", |service| words(&service.proxy_headers));
         seconds "handfast_connection_duration", "From accept to the end, of connections that have ended"
             => rows(each(), |service| &service.duration);

@@ -205,7 +205,7 @@ impl StateLog {
         self.health.answered();
         if content == SWAPPABLE && !std::mem::replace(&mut self.is_swap_logged, true) {
             tracing::info!(
-                "the key process may not lock its memory, so private keys may be written to swap, if there is any\n  \
+                "the key process is not allowed to lock its memory, so private keys may be written to swap, if there is any\n  \
                  hint: LimitMEMLOCK=infinity with systemd, `ulimit -l unlimited` elsewhere"
             );
         }

@@ -198,7 +198,7 @@ fn service_overview(service: &Service, listeners: &Listeners) -> ServiceOverview
         (Clients::PassedThrough | Clients::Tls, _) => "passed through".into(),
     };
     let exceptions =
-        service.rules.iter().map(|rule| format!("{} has settings of its own", rule.names.join(", ")));
+        service.rules.iter().map(|rule| format!("{} has separate settings", rule.names.join(", ")));
     ServiceOverview {
         name: service.name.clone(),
         listen: listeners.of_service(service),

@@ -296,7 +296,7 @@ fn as_the_user_could(state: &State, now: SystemTime) -> Result<(), Error> {
         let refused = changeable.iter().filter(|(path, stamp)| !path.is_dir() && !is_same(path, stamp));
         let problem = |(path, _): &&(PathBuf, FileStamp)| {
             format!(
-                "{}{}: the user that serves can change where this path leads, and may not read what root reads there\n  hint: let \
+                "{}{}: the user that serves can change where this path leads, and must not read what root reads there\n  hint: let \
                  the user read the file, or let only root change its folder and those above it",
                 path.display(),
                 state.config.places.suffix(path)

@@ -31,10 +31,12 @@ pub(super) fn say(certificates: &[Named], file: &Path, now: i64, findings: &mut 
                 }
             }
             Standing::Itself => {
-                let message = format!(
-                    "{subject:?} is no CA certificate: a client with exactly this certificate is let in, and nobody it signs"
-                );
-                findings.push(Finding::warning(Reason::UnusedAuthority, file, message));
+                if !named.exact {
+                    let message = format!(
+                        "{subject:?} is no CA certificate: a client with exactly this certificate is let in, and none that it signed"
+                    );
+                    findings.push(Finding::warning(Reason::UnusedAuthority, file, message));
+                }
                 if now > parsed.not_after {
                     let message = format!(
                         "the client certificate {subject:?} expired on {}, and is refused",

@@ -170,7 +170,7 @@ fn email(text: &str) -> Result<Pattern, String> {
         Some((local, domain)) if !local.is_empty() && !domain.is_empty() && !domain.contains('*') => {
             let any = local == "*";
             if !any && local.contains('*') {
-                return Err("a wildcard stands for all that is in front of the `@`".into());
+                return Err("a wildcard replaces all that is in front of the `@`".into());
             }
             let local = (!any).then(|| local.into());
             Ok(Pattern::Email { local, domain: domain.to_ascii_lowercase().into() })

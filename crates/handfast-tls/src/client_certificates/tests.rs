@@ -40,6 +40,41 @@ fn those_the_ca_signed_are_let_in_and_nobody_else() {
     rule.check_again(&chain[..1], at(NOW)).unwrap_err();
 }
 
+/// With the clients' own certificates in the file: neither the CA that signed one counts nor what that CA signed besides.
+#[test]
+fn a_pinned_certificate_needs_no_authority() {
+    let ca = Maker::authority("ca").self_signed();
+    let (pinned, sibling) = (client(&ca), client(&ca));
+    let folder = Folder::new();
+    let file = folder.put("clients.pem", pinned.pem() + &ca.pem());
+    let keys = Arc::default();
+    let wanted = Wanted { trust: Trust::Certificates(&file), ..Wanted::new(&file, Demand::Require, &keys) };
+    let loaded = load_all(&wanted, &KnownLists::default(), at(NOW));
+    assert_eq!(reasons(&loaded), []);
+    let rule = loaded.rule.unwrap();
+    let chain = |leaf: &Made| [leaf.certificate.der().clone(), ca.certificate.der().clone()];
+    rule.check_again(&chain(&pinned)[..1], at(NOW)).unwrap();
+    rule.check_again(&chain(&pinned), at(NOW)).unwrap();
+    rule.check_again(&chain(&sibling), at(NOW)).unwrap_err();
+    rule.check_again(&chain(&pinned), at(NOW + 100 * 86_400)).unwrap_err();
+    assert!(rule.verifier().root_hint_subjects().is_empty(), "clients choose among all their certificates");
+    let by_authority = load(&file, Demand::Require, &keys, at(NOW)).rule.unwrap();
+    assert_ne!(rule.fingerprint(), by_authority.fingerprint(), "a ticket of one is not good for the other");
+}
+
+#[test]
+fn anything_is_a_certificate_and_its_key() {
+    let keys = Arc::default();
+    let wanted = Wanted { trust: Trust::Anything, ..Wanted::new(Path::new(""), Demand::Require, &keys) };
+    let loaded = load_all(&wanted, &KnownLists::default(), at(NOW));
+    assert_eq!(reasons(&loaded), []);
+    let rule = loaded.rule.unwrap();
+    let unknown = client(&Maker::authority("stranger").self_signed());
+    rule.check_again(&[unknown.certificate.der().clone()], at(NOW + 100 * 86_400)).unwrap();
+    rule.check_again(&[], at(NOW)).unwrap_err();
+    rule.check_again(&[CertificateDer::from(b"no certificate".to_vec())], at(NOW)).unwrap_err();
+}
+
 #[test]
 fn only_a_request_lets_those_in_that_have_none() {
     let ca = Maker::authority("ca").self_signed();

@@ -308,6 +308,7 @@ fn names_that_nobody_can_ask_for_are_said() {
     let (severity, reason, _) = &said(&loaded)[0];
     assert_eq!((*severity, *reason), (Severity::Warning, Reason::NoNames));
     assert!(loaded.findings.iter().any(|finding| finding.message.contains("www.example.org")));
+    assert_eq!(loaded.certificates[0].dns_names(), ["www.example.org".into()], "it is chosen for that name");
     let odd = Maker::new(&["f*.example.org", "good.example.org"]).self_signed();
     let loaded = load_file(&folder.put("odd.pem", odd.both()), None);
     assert_eq!(said(&loaded), [warning(Reason::UnusableName, "odd.pem")]);

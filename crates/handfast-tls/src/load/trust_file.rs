@@ -11,6 +11,7 @@ use crate::read::{self, FileStamp, failed, watch};
 use crate::sections::Contents;
 
 /// What was read.
+#[derive(Default)]
 pub(crate) struct TrustFile {
     pub(crate) certificates: Vec<Parsed>,
     /// It holds a private key too, which has no use there.

@@ -284,10 +284,10 @@ impl Refusal {
             E::CaUsedAsEndEntity => Self::Authority,
             E::EndEntityUsedAsCa => Self::Overreached("a certificate above it is not a CA's"),
             E::PathLenConstraintViolated => {
-                Self::Overreached("a CA above it may not have CAs below it (pathLenConstraint)")
+                Self::Overreached("a CA above it must not have CAs below it (pathLenConstraint)")
             }
             E::NameConstraintViolation => {
-                Self::Overreached("a CA above it may not sign for these names (name constraints)")
+                Self::Overreached("a CA above it must not sign for these names (name constraints)")
             }
             E::MaximumNameConstraintComparisonsExceeded
             | E::MaximumPathBuildCallsExceeded

@@ -288,7 +288,7 @@ impl Read {
             }
             let Some(next) = list.next_update else {
                 let message = format!(
-                    "the revocation list of {name:?} does not say when the next one is due: nobody notices when it is old"
+                    "the revocation list of {name:?} does not say when the next one is due: its age cannot be noticed"
                 );
                 self.findings.push(Finding::warning(Reason::Expired, &file, message));
                 continue;

@@ -124,7 +124,7 @@ impl Fault {
         match self {
             Self::Stranger(_) => Some("add the certificate of this CA to `ca`, or take the list away"),
             Self::Delta | Self::Indirect | Self::Partial(_) => {
-                Some("let the CA publish complete lists of its own certificates, and name those")
+                Some("let the CA publish complete lists of the certificates that it issued, and name those")
             }
             Self::Damaged(_) | Self::Trailing(_) => {
                 Some("fetch it again; openssl crl -in FILE -text shows it")

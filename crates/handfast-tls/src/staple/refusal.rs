@@ -69,7 +69,7 @@ impl fmt::Display for StapleError {
             Self::Signature => {
                 f.write_str("is signed neither by the certificate's issuer nor by its responder")
             }
-            Self::Responder(what) => write!(f, "is signed by a responder that may not: {what}"),
+            Self::Responder(what) => write!(f, "is signed by a responder that must not: {what}"),
         }
     }
 }

@@ -77,7 +77,7 @@ pub(crate) struct LoadWords {
     /// HOST:PORT for TLS alone, https://HOST[:PORT]/PATH for HTTP requests, or http://HOST[:PORT]/PATH for HTTP without TLS
     ///
     /// `doctor` instead of a target checks the bus given with --workers, and reports what is wrong with it.
-    #[arg(value_name = "TARGET", required_unless_present_any = ["replay", "kubernetes_job"])]
+    #[arg(value_name = "TARGET", required_unless_present = "replay")]
     pub(crate) target: Option<String>,
     #[command(flatten)]
     pub(crate) work: WorkWords,
@@ -292,9 +292,6 @@ pub(crate) struct MachineWords {
     /// the time was spent. http://HOST:PORT/ or unix:/PATH
     #[arg(long, value_name = "URL")]
     pub(crate) status: Option<String>,
-    /// Print a Kubernetes Job that starts --machines workers for --workers, without a run
-    #[arg(long)]
-    pub(crate) kubernetes_job: bool,
 }
 
 /// The connection to the bus; the same for `load` and `worker`.

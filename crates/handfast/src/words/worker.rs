@@ -45,3 +45,24 @@ pub(crate) struct SetupWords {
     #[arg(long, value_name = "NAME")]
     pub(crate) fleet: Option<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::words::{Verb, Words};
+
+    const MANIFEST: &str = include_str!("../../../../contrib/kubernetes/load-workers.yaml");
+
+    #[test]
+    fn the_kubernetes_manifest_starts_a_worker() {
+        let (_, arguments) = MANIFEST.split_once("          args:\n").expect("arguments");
+        let arguments = arguments.lines().map_while(|line| line.strip_prefix("            - "));
+        let words = Words::try_parse_from(std::iter::once("handfast").chain(arguments))
+            .unwrap_or_else(|error| panic!("{error}"));
+        let Verb::Worker(words) = words.verb else { panic!("another command") };
+        let mounted =
+            |file: Option<std::path::PathBuf>| file.is_some_and(|file| file.starts_with("/etc/handfast"));
+        assert!(mounted(words.bus.bus_ca) && mounted(words.bus.bus_credentials));
+    }
+}

@@ -12,19 +12,6 @@ fn stage(drain: &str) -> Stage {
 }
 
 #[test]
-fn at_once_when_nobody_is_there() {
-    for signal in [Signal::TERM, Signal::INT] {
-        let stage = stage("30s");
-        let mut proxy = stage.proxy;
-        let start = Instant::now();
-        proxy.signal(signal);
-        let status = proxy.ended();
-        assert_eq!(status.code(), Some(0), "{signal:?}: {:?}", proxy.talk.so_far());
-        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
-    }
-}
-
-#[test]
 fn after_the_last_one_has_finished() {
     let mut stage = stage("30s");
     let mut client = stage.any_client();
@@ -45,44 +32,6 @@ fn after_the_last_one_has_finished() {
     assert_eq!(stage.proxy.ended().code(), Some(0));
     let record = stage.proxy.record("the tunnel", |record| record.number("bytes_to_backend") > 0);
     assert!(record.reason().ends_with("/finished"), "its line is written before the end: {record:?}");
-}
-
-#[test]
-fn at_the_deadline_the_rest_is_cut_and_counted() {
-    let mut stage = stage("1s");
-    let mut clients: Vec<Client> = (0..5).map(|_| stage.any_client()).collect();
-    for client in &mut clients {
-        client.echo(b"x");
-    }
-    let start = Instant::now();
-    stage.proxy.signal(Signal::TERM);
-    for client in &mut clients {
-        let ending = client.read_to_end();
-        assert!(ending.is_abort(), "cutting is no clean end: {ending:?}");
-    }
-    assert_eq!(stage.proxy.ended().code(), Some(0), "{:?}", stage.proxy.talk.so_far());
-    let took = start.elapsed();
-    assert!((Duration::from_millis(950)..Duration::from_millis(3000)).contains(&took), "{took:?}");
-    let cut =
-        stage.proxy.records().iter().filter(|record| record.reason().ends_with("/operator/stopped")).count();
-    assert_eq!(cut, 5, "{:?}", stage.proxy.records());
-    let said = stage.proxy.talk.containing("cut");
-    assert!(said.contains('5'), "it says how many: {said}");
-}
-
-#[test]
-fn a_second_signal_stops_at_once() {
-    let mut stage = stage("1h");
-    let mut client = stage.any_client();
-    client.echo(b"x");
-    stage.proxy.signal(Signal::TERM);
-    wait_until("the listener to be closed", || client::dial(stage.proxy.address()).err().map(|_| ()));
-    assert!(stage.proxy.lives());
-    let start = Instant::now();
-    stage.proxy.signal(Signal::TERM);
-    stage.proxy.ended();
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
-    assert!(client.read_to_end().is_abort());
 }
 
 #[test]
@@ -114,4 +63,64 @@ fn a_reload_while_draining_does_not_open_the_door_again() {
     assert!(client::dial(stage.proxy.address()).is_err(), "it stays closed");
     client.finish();
     assert_eq!(stage.proxy.ended().code(), Some(0));
+}
+
+/// Their bounds are times, so they run alone.
+mod timed {
+    use super::*;
+
+    #[test]
+    fn at_once_when_nobody_is_there() {
+        for signal in [Signal::TERM, Signal::INT] {
+            let stage = stage("30s");
+            let mut proxy = stage.proxy;
+            let start = Instant::now();
+            proxy.signal(signal);
+            let status = proxy.ended();
+            assert_eq!(status.code(), Some(0), "{signal:?}: {:?}", proxy.talk.so_far());
+            assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        }
+    }
+
+    #[test]
+    fn at_the_deadline_the_rest_is_cut_and_counted() {
+        let mut stage = stage("1s");
+        let mut clients: Vec<Client> = (0..5).map(|_| stage.any_client()).collect();
+        for client in &mut clients {
+            client.echo(b"x");
+        }
+        let start = Instant::now();
+        stage.proxy.signal(Signal::TERM);
+        for client in &mut clients {
+            let ending = client.read_to_end();
+            assert!(ending.is_abort(), "cutting is no clean end: {ending:?}");
+        }
+        assert_eq!(stage.proxy.ended().code(), Some(0), "{:?}", stage.proxy.talk.so_far());
+        let took = start.elapsed();
+        assert!((Duration::from_millis(950)..Duration::from_millis(3000)).contains(&took), "{took:?}");
+        let cut = stage
+            .proxy
+            .records()
+            .iter()
+            .filter(|record| record.reason().ends_with("/operator/stopped"))
+            .count();
+        assert_eq!(cut, 5, "{:?}", stage.proxy.records());
+        let said = stage.proxy.talk.containing("cut");
+        assert!(said.contains('5'), "it says how many: {said}");
+    }
+
+    #[test]
+    fn a_second_signal_stops_at_once() {
+        let mut stage = stage("1h");
+        let mut client = stage.any_client();
+        client.echo(b"x");
+        stage.proxy.signal(Signal::TERM);
+        wait_until("the listener to be closed", || client::dial(stage.proxy.address()).err().map(|_| ()));
+        assert!(stage.proxy.lives());
+        let start = Instant::now();
+        stage.proxy.signal(Signal::TERM);
+        stage.proxy.ended();
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        assert!(client.read_to_end().is_abort());
+    }
 }

@@ -52,33 +52,6 @@ fn is_the_backends(both: &Value) {
     }
 }
 
-#[test]
-fn load_finds_a_slow_backend() {
-    let stage = late(None);
-    let status = format!("http://{}/", stage.proxy.admin());
-    let options = "--send 100 -c 2 -d 1s --status";
-    let ended = Load::at(stage.proxy.address()).with(options).word(&status).run_well();
-    is_the_backends(ended.value("/both_ends"));
-    let screen = &ended.output;
-    assert!(screen.contains("Both ends\n") && screen.contains("  backend "), "people get the same: {screen}");
-}
-
-#[test]
-fn probe_finds_a_slow_backend() {
-    let stage = late(Some("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
-    let target = format!("https://{}/", stage.proxy.address());
-    let status = stage.proxy.admin().to_string();
-    let ran = handfast(&["probe", "-k", "-n", "3", "--json", "-", "--status", &status, &target]);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let report: Value = serde_json::from_str(&ran.output).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
-    is_the_backends(&report["both_ends"]);
-    assert!(
-        ran.talk.contains("Both ends: ") && ran.talk.contains("  backend "),
-        "people get the same: {}",
-        ran.talk
-    );
-}
-
 /// The admin address may be a unix socket; and of a handshake alone the kernel's stamps tell what neither end counted.
 #[test]
 fn a_status_may_be_behind_a_unix_socket() {
@@ -172,4 +145,40 @@ fn a_status_that_cannot_be_read_is_told_before_the_run() {
         assert_eq!(ran.code, Some(1), "{ran:?}");
     }
     assert_eq!(stage.backend.accepted(), 0, "nothing was begun");
+}
+
+/// Their bounds are times, so they run alone.
+mod timed {
+    use super::*;
+
+    #[test]
+    fn load_finds_a_slow_backend() {
+        let stage = late(None);
+        let status = format!("http://{}/", stage.proxy.admin());
+        let options = "--send 100 -c 2 -d 1s --status";
+        let ended = Load::at(stage.proxy.address()).with(options).word(&status).run_well();
+        is_the_backends(ended.value("/both_ends"));
+        let screen = &ended.output;
+        assert!(
+            screen.contains("Both ends\n") && screen.contains("  backend "),
+            "people get the same: {screen}"
+        );
+    }
+
+    #[test]
+    fn probe_finds_a_slow_backend() {
+        let stage = late(Some("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+        let target = format!("https://{}/", stage.proxy.address());
+        let status = stage.proxy.admin().to_string();
+        let ran = handfast(&["probe", "-k", "-n", "3", "--json", "-", "--status", &status, &target]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let report: Value =
+            serde_json::from_str(&ran.output).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+        is_the_backends(&report["both_ends"]);
+        assert!(
+            ran.talk.contains("Both ends: ") && ran.talk.contains("  backend "),
+            "people get the same: {}",
+            ran.talk
+        );
+    }
 }

@@ -20,58 +20,6 @@ fn ends_after(limit: Duration, client: &mut Client, start: Instant) {
 }
 
 #[test]
-fn an_idle_connection_is_ended_and_a_busy_one_is_not() {
-    let limit = Duration::from_millis(500);
-    let stage = stage("idle", "500ms");
-    let mut client = stage.any_client();
-    for _ in 0..6 {
-        client.echo(b"busy");
-        pause(limit / 4);
-    }
-    client.echo(b"for the last time");
-    let start = Instant::now();
-    ends_after(limit, &mut client, start);
-    stage.proxy.record("the connection", |record| record.reason().ends_with("/idle"));
-    stage.is_quiet();
-}
-
-#[test]
-fn a_half_closed_connection_that_stays_silent_is_ended() {
-    let limit = Duration::from_millis(500);
-    let backend = Backend::start(|peer| {
-        peer.read_exactly(4);
-        peer.read_to_end();
-        // Says nothing, and does not end either, until it is cut.
-        while !backend::is_cut(&peer.stream) {
-            pause(Duration::from_millis(10));
-        }
-    });
-    let stage = Stage::with(backend, |config, _| config.text("service.limits", "half-closed", "500ms"));
-    let mut client = stage.any_client();
-    client.send(b"bye!");
-    client.close_notify();
-    let start = Instant::now();
-    ends_after(limit, &mut client, start);
-    stage.proxy.record("the connection", |record| record.reason().ends_with("/half-closed-idle"));
-    stage.backend.seen();
-    stage.is_quiet();
-}
-
-#[test]
-fn a_connection_reaches_its_greatest_age_however_busy() {
-    let limit = Duration::from_secs(1);
-    let stage = stage("lifetime", "1s");
-    let start = Instant::now();
-    let mut client = stage.any_client();
-    let ending = client.read_to_end_while_writing();
-    let took = start.elapsed();
-    assert!(!ending.close_notify, "cutting is no clean end: {ending:?}");
-    assert!((limit - Duration::from_millis(50)..limit + GRACE).contains(&took), "ended after {took:?}");
-    stage.proxy.record("the connection", |record| record.reason().ends_with("/lifetime"));
-    stage.is_quiet();
-}
-
-#[test]
 fn one_address_gets_its_share_and_no_more() {
     let stage =
         Stage::with(Backend::echo(), |config, _| config.set("service", "max-connections-per-address", 3));
@@ -113,4 +61,61 @@ fn beyond_the_limit_of_a_service_connections_wait_and_are_then_served() {
     }
     clients.pop().expect("there are four").finish();
     waiting.join().expect("the fifth client is served in the end");
+}
+
+/// Their bounds are times, so they run alone.
+mod timed {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_is_ended_and_a_busy_one_is_not() {
+        let limit = Duration::from_millis(500);
+        let stage = stage("idle", "500ms");
+        let mut client = stage.any_client();
+        for _ in 0..6 {
+            client.echo(b"busy");
+            pause(limit / 4);
+        }
+        client.echo(b"for the last time");
+        let start = Instant::now();
+        ends_after(limit, &mut client, start);
+        stage.proxy.record("the connection", |record| record.reason().ends_with("/idle"));
+        stage.is_quiet();
+    }
+
+    #[test]
+    fn a_half_closed_connection_that_stays_silent_is_ended() {
+        let limit = Duration::from_millis(500);
+        let backend = Backend::start(|peer| {
+            peer.read_exactly(4);
+            peer.read_to_end();
+            // Says nothing, and does not end either, until it is cut.
+            while !backend::is_cut(&peer.stream) {
+                pause(Duration::from_millis(10));
+            }
+        });
+        let stage = Stage::with(backend, |config, _| config.text("service.limits", "half-closed", "500ms"));
+        let mut client = stage.any_client();
+        client.send(b"bye!");
+        client.close_notify();
+        let start = Instant::now();
+        ends_after(limit, &mut client, start);
+        stage.proxy.record("the connection", |record| record.reason().ends_with("/half-closed-idle"));
+        stage.backend.seen();
+        stage.is_quiet();
+    }
+
+    #[test]
+    fn a_connection_reaches_its_greatest_age_however_busy() {
+        let limit = Duration::from_secs(1);
+        let stage = stage("lifetime", "1s");
+        let start = Instant::now();
+        let mut client = stage.any_client();
+        let ending = client.read_to_end_while_writing();
+        let took = start.elapsed();
+        assert!(!ending.close_notify, "cutting is no clean end: {ending:?}");
+        assert!((limit - Duration::from_millis(50)..limit + GRACE).contains(&took), "ended after {took:?}");
+        stage.proxy.record("the connection", |record| record.reason().ends_with("/lifetime"));
+        stage.is_quiet();
+    }
 }

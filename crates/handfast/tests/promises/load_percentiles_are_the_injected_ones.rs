@@ -40,41 +40,6 @@ fn agree(ended: &Ended, server: &TlsServer) {
     assert!(exchange.greatest() >= *served.last().expect("there were some"), "{}", ended.all());
 }
 
-#[test]
-fn a_fixed_delay_is_in_every_percentile() {
-    let server = TlsServer::start(Manners::late_by(ms(20)));
-    let ended = Load::at(server.address).with("-c 8 -n unlimited -d 1s").run_well();
-    agree(&ended, &server);
-    assert!(ended.series("exchange").percentile("p50") >= ms(20));
-    assert!(ended.series("first-byte").percentile("p50") >= ms(20));
-    assert!(ended.series("total").percentile("p50") >= ms(20));
-}
-
-#[test]
-fn each_step_has_its_own_time() {
-    let server = TlsServer::start(Manners::late_by(ms(100)));
-    let ended = Load::at(server.address).with("-c 8 -d 1s").run_well();
-    agree(&ended, &server);
-    assert!(ended.series("total").percentile("p50") >= ms(100));
-    // The delay is the answer's alone.
-    for step in ["connect", "handshake"] {
-        assert!(ended.series(step).percentile("p50") < ms(100), "{step}\n{}", ended.all());
-    }
-}
-
-#[test]
-fn two_slow_ones_of_a_hundred_are_the_last_percentile() {
-    let slow =
-        |request: Request| Answer::After(if request.number % 50 == 49 { ms(200) } else { Duration::ZERO });
-    let server = TlsServer::start(Manners { answer: Box::new(slow), ..Manners::default() });
-    let words = "-c 8 -n unlimited --rate 400 --arrivals fixed -d 1500ms";
-    let ended = Load::at(server.address).with(words).run_well();
-    agree(&ended, &server);
-    let exchange = ended.series("exchange");
-    assert_eq!(exchange.count(), 600, "{}", ended.all());
-    assert!(exchange.percentile("p90") < ms(200) && exchange.percentile("p99") >= ms(199), "{}", ended.all());
-}
-
 /// Answers at once, but not within the second that begins half a second after the first request of the run.
 fn stalling() -> TlsServer {
     let first = OnceLock::<Instant>::new();
@@ -89,30 +54,75 @@ fn stalling() -> TlsServer {
     TlsServer::start(Manners { answer: Box::new(answer), ..Manners::default() })
 }
 
-#[test]
-fn an_open_loop_shows_a_stall_and_service_time_hides_it() {
-    let server = stalling();
-    let words = "-c 4 -n unlimited --rate 500 --arrivals fixed -d 2500ms";
-    let ended = Load::at(server.address).with(words).run_well();
-    agree(&ended, &server);
-    let (total, service) = (ended.series("total"), ended.series("service"));
-    assert_eq!((total.count(), service.count()), (1250, 1250), "{}", ended.all());
-    // 500 of 1250 were due while nothing was answered; the first of them waited the whole second.
-    assert!(total.percentile("p99") >= ms(900), "{}", ended.all());
-    assert!(total.percentile("p90") >= ms(500), "{}", ended.all());
-    // Four of 1250 were under way: less than one of a hundred.
-    assert!(service.percentile("p99") < ms(500), "{}", ended.all());
-    assert!(service.greatest() >= ms(900), "{}", ended.all());
-}
+/// Their bounds are times, so they run alone.
+mod timed {
+    use super::*;
 
-#[test]
-fn a_closed_loop_hides_a_stall() {
-    let server = stalling();
-    let ended = Load::at(server.address).with("-c 4 -n unlimited -d 2500ms").run_well();
-    agree(&ended, &server);
-    let total = ended.series("total");
-    // It asked for nothing while it waited. (Four of fewer than 400 would mean that the machine did nothing else either.)
-    assert!(total.count() >= 500, "{}", ended.all());
-    assert!(total.percentile("p99") < ms(500) && total.greatest() >= ms(900), "{}", ended.all());
-    assert!(!ended.has_series("service") && !ended.has_series("lag"), "{}", ended.all());
+    #[test]
+    fn a_fixed_delay_is_in_every_percentile() {
+        let server = TlsServer::start(Manners::late_by(ms(20)));
+        let ended = Load::at(server.address).with("-c 8 -n unlimited -d 1s").run_well();
+        agree(&ended, &server);
+        assert!(ended.series("exchange").percentile("p50") >= ms(20));
+        assert!(ended.series("first-byte").percentile("p50") >= ms(20));
+        assert!(ended.series("total").percentile("p50") >= ms(20));
+    }
+
+    #[test]
+    fn each_step_has_its_own_time() {
+        let server = TlsServer::start(Manners::late_by(ms(100)));
+        let ended = Load::at(server.address).with("-c 8 -d 1s").run_well();
+        agree(&ended, &server);
+        assert!(ended.series("total").percentile("p50") >= ms(100));
+        // The delay is the answer's alone.
+        for step in ["connect", "handshake"] {
+            assert!(ended.series(step).percentile("p50") < ms(100), "{step}\n{}", ended.all());
+        }
+    }
+
+    #[test]
+    fn two_slow_ones_of_a_hundred_are_the_last_percentile() {
+        let slow = |request: Request| {
+            Answer::After(if request.number % 50 == 49 { ms(200) } else { Duration::ZERO })
+        };
+        let server = TlsServer::start(Manners { answer: Box::new(slow), ..Manners::default() });
+        let words = "-c 8 -n unlimited --rate 400 --arrivals fixed -d 1500ms";
+        let ended = Load::at(server.address).with(words).run_well();
+        agree(&ended, &server);
+        let exchange = ended.series("exchange");
+        assert_eq!(exchange.count(), 600, "{}", ended.all());
+        assert!(
+            exchange.percentile("p90") < ms(200) && exchange.percentile("p99") >= ms(199),
+            "{}",
+            ended.all()
+        );
+    }
+
+    #[test]
+    fn an_open_loop_shows_a_stall_and_service_time_hides_it() {
+        let server = stalling();
+        let words = "-c 4 -n unlimited --rate 500 --arrivals fixed -d 2500ms";
+        let ended = Load::at(server.address).with(words).run_well();
+        agree(&ended, &server);
+        let (total, service) = (ended.series("total"), ended.series("service"));
+        assert_eq!((total.count(), service.count()), (1250, 1250), "{}", ended.all());
+        // 500 of 1250 were due while nothing was answered; the first of them waited the whole second.
+        assert!(total.percentile("p99") >= ms(900), "{}", ended.all());
+        assert!(total.percentile("p90") >= ms(500), "{}", ended.all());
+        // Four of 1250 were under way: less than one of a hundred.
+        assert!(service.percentile("p99") < ms(500), "{}", ended.all());
+        assert!(service.greatest() >= ms(900), "{}", ended.all());
+    }
+
+    #[test]
+    fn a_closed_loop_hides_a_stall() {
+        let server = stalling();
+        let ended = Load::at(server.address).with("-c 4 -n unlimited -d 2500ms").run_well();
+        agree(&ended, &server);
+        let total = ended.series("total");
+        // It asked for nothing while it waited. (Four of fewer than 400 would mean that the machine did nothing else either.)
+        assert!(total.count() >= 500, "{}", ended.all());
+        assert!(total.percentile("p99") < ms(500) && total.greatest() >= ms(900), "{}", ended.all());
+        assert!(!ended.has_series("service") && !ended.has_series("lag"), "{}", ended.all());
+    }
 }

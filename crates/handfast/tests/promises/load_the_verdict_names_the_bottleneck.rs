@@ -43,18 +43,6 @@ fn undisturbed(load: impl Fn() -> Load) -> Ended {
 }
 
 #[test]
-fn valid_when_nothing_else_was_at_its_limit() {
-    // Few and slow, so that what other tests do with the processors does not matter.
-    let server = late(200);
-    let closed = undisturbed(|| Load::at(server.address).with("-c 1 -n unlimited -d 1s"));
-    found(&closed, "valid", 0);
-    assert!(closed.evidence().contains("the generator had spare capacity"), "{}", closed.all());
-    let open = undisturbed(|| Load::at(server.address).with("--rate 10 --arrivals fixed -d 1s"));
-    found(&open, "valid", 0);
-    assert!(open.evidence().contains("of the offered rate was reached"), "{}", open.all());
-}
-
-#[test]
 fn limits_decide_about_the_exit_code() {
     let server = late(50);
     let load = || Load::at(server.address).with("-c 1 -n unlimited -d 500ms");
@@ -255,5 +243,22 @@ fn a_generator_that_is_paused_for_less_than_a_second() {
         assert!(evidence.contains("the generator was paused: "), "{model}\n{evidence}");
         assert!(!evidence.contains("the target, or the network"), "{model}\n{evidence}");
         assert!(!ended.output.contains("and hold."), "{model}\n{}", ended.all());
+    }
+}
+
+/// Their bounds are times, so they run alone.
+mod timed {
+    use super::*;
+
+    #[test]
+    fn valid_when_nothing_else_was_at_its_limit() {
+        // Few and slow, so that what other tests do with the processors does not matter.
+        let server = late(200);
+        let closed = undisturbed(|| Load::at(server.address).with("-c 1 -n unlimited -d 1s"));
+        found(&closed, "valid", 0);
+        assert!(closed.evidence().contains("the generator had spare capacity"), "{}", closed.all());
+        let open = undisturbed(|| Load::at(server.address).with("--rate 10 --arrivals fixed -d 1s"));
+        found(&open, "valid", 0);
+        assert!(open.evidence().contains("of the offered rate was reached"), "{}", open.all());
     }
 }

@@ -47,74 +47,79 @@ fn drip(stream: &mut TcpStream, bytes: &[u8]) {
     stream.set_read_timeout(Some(DEADLINE)).expect("an open socket takes the option");
 }
 
-#[test]
-fn a_silent_client_is_cut() {
-    let stage = stage();
-    cut_at_the_deadline(&stage, |_| {});
-    stage.proxy.record_of("hello/client/handshake-deadline");
-    stage.serves_and_is_quiet();
-}
+/// Their bounds are times, so they run alone.
+mod timed {
+    use super::*;
 
-#[test]
-fn a_dripping_hello_is_cut() {
-    let stage = stage();
-    let hello = Hello::new(&Trust::version(Version::Tls13).post_quantum().config());
-    cut_at_the_deadline(&stage, |stream| drip(stream, &hello.record));
-    stage.proxy.record_of("hello/client/handshake-deadline");
-    stage.serves_and_is_quiet();
-}
-
-#[test]
-fn a_client_that_stops_after_its_hello_is_cut() {
-    let stage = stage();
-    for version in Version::BOTH {
-        let hello = Hello::new(&Trust::version(version).config());
-        cut_at_the_deadline(&stage, |stream| stream.write_all(&hello.record).expect("the proxy reads"));
+    #[test]
+    fn a_silent_client_is_cut() {
+        let stage = stage();
+        cut_at_the_deadline(&stage, |_| {});
+        stage.proxy.record_of("hello/client/handshake-deadline");
+        stage.serves_and_is_quiet();
     }
-    stage.counts("client", "handshake-deadline", 2);
-    let record = stage.proxy.record_of("handshake/client/handshake-deadline");
-    assert!(record.seconds("handshake") > 0.5, "{record:?}");
-    stage.serves_and_is_quiet();
-}
 
-#[test]
-fn a_client_that_drips_its_last_flight_is_cut() {
-    let stage = stage();
-    let hello = Hello::new(&Trust::version(Version::Tls13).config());
-    cut_at_the_deadline(&stage, |stream| {
-        stream.write_all(&hello.record).expect("the proxy reads");
-        // A record of handshake data that never becomes whole.
-        drip(stream, &[&[0x17, 3, 3, 0x40, 0][..], &[0; 200]].concat());
-    });
-    stage.proxy.record_of("handshake/client/handshake-deadline");
-    stage.serves_and_is_quiet();
-}
-
-#[test]
-fn dialling_counts_against_the_same_deadline() {
-    // A SYN to a listener with a full queue gets no answer: two connections fill a queue of length 0.
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    rustix::net::listen(&listener, 0).expect("a listener may listen again");
-    let full = listener.local_addr().expect("a bound socket has an address");
-    let filling: Vec<_> =
-        (0..4).map(|_| TcpStream::connect_timeout(&full, Duration::from_millis(100))).collect();
-    assert!(filling.iter().any(Result::is_err), "the queue is full");
-    let stage = Stage::with(Backend::echo(), |_, folder| {
-        Config::to(folder, full).text("service.limits", "handshake", "1s").text(
-            "service.limits",
-            "connect",
-            "30s",
-        )
-    });
-    let start = Instant::now();
-    let outcome =
-        Client::try_connect(stage.proxy.address(), &Trust::version(Version::Tls13).config(), "localhost");
-    if let Ok(mut client) = outcome {
-        let ending = client.read_to_end();
-        assert!(!ending.close_notify, "a failure is no clean end: {ending:?}");
+    #[test]
+    fn a_dripping_hello_is_cut() {
+        let stage = stage();
+        let hello = Hello::new(&Trust::version(Version::Tls13).post_quantum().config());
+        cut_at_the_deadline(&stage, |stream| drip(stream, &hello.record));
+        stage.proxy.record_of("hello/client/handshake-deadline");
+        stage.serves_and_is_quiet();
     }
-    let took = start.elapsed();
-    assert!((LIMIT - Duration::from_millis(50)..LIMIT + GRACE).contains(&took), "cut after {took:?}");
-    stage.proxy.record("the connection", |record| record.reason().ends_with("/handshake-deadline"));
-    stage.is_quiet();
+
+    #[test]
+    fn a_client_that_stops_after_its_hello_is_cut() {
+        let stage = stage();
+        for version in Version::BOTH {
+            let hello = Hello::new(&Trust::version(version).config());
+            cut_at_the_deadline(&stage, |stream| stream.write_all(&hello.record).expect("the proxy reads"));
+        }
+        stage.counts("client", "handshake-deadline", 2);
+        let record = stage.proxy.record_of("handshake/client/handshake-deadline");
+        assert!(record.seconds("handshake") > 0.5, "{record:?}");
+        stage.serves_and_is_quiet();
+    }
+
+    #[test]
+    fn a_client_that_drips_its_last_flight_is_cut() {
+        let stage = stage();
+        let hello = Hello::new(&Trust::version(Version::Tls13).config());
+        cut_at_the_deadline(&stage, |stream| {
+            stream.write_all(&hello.record).expect("the proxy reads");
+            // A record of handshake data that never becomes whole.
+            drip(stream, &[&[0x17, 3, 3, 0x40, 0][..], &[0; 200]].concat());
+        });
+        stage.proxy.record_of("handshake/client/handshake-deadline");
+        stage.serves_and_is_quiet();
+    }
+
+    #[test]
+    fn dialling_counts_against_the_same_deadline() {
+        // A SYN to a listener with a full queue gets no answer: two connections fill a queue of length 0.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        rustix::net::listen(&listener, 0).expect("a listener may listen again");
+        let full = listener.local_addr().expect("a bound socket has an address");
+        let filling: Vec<_> =
+            (0..4).map(|_| TcpStream::connect_timeout(&full, Duration::from_millis(100))).collect();
+        assert!(filling.iter().any(Result::is_err), "the queue is full");
+        let stage = Stage::with(Backend::echo(), |_, folder| {
+            Config::to(folder, full).text("service.limits", "handshake", "1s").text(
+                "service.limits",
+                "connect",
+                "30s",
+            )
+        });
+        let start = Instant::now();
+        let outcome =
+            Client::try_connect(stage.proxy.address(), &Trust::version(Version::Tls13).config(), "localhost");
+        if let Ok(mut client) = outcome {
+            let ending = client.read_to_end();
+            assert!(!ending.close_notify, "a failure is no clean end: {ending:?}");
+        }
+        let took = start.elapsed();
+        assert!((LIMIT - Duration::from_millis(50)..LIMIT + GRACE).contains(&took), "cut after {took:?}");
+        stage.proxy.record("the connection", |record| record.reason().ends_with("/handshake-deadline"));
+        stage.is_quiet();
+    }
 }

@@ -25,55 +25,6 @@ fn is_calm(proxy: &Proxy) {
 }
 
 #[test]
-fn when_the_limit_falls_below_what_is_needed() {
-    let stage = Stage::echo();
-    let config = Trust::version(Version::Tls13).config();
-    let mut standing = stage.client(&config);
-    standing.echo(b"before");
-    let now = u64::try_from(stage.proxy.process().descriptors()).expect("few");
-    // Room for a few more, then none.
-    stage.proxy.process().limit_files(now + 10);
-    let crowd: Vec<TcpStream> =
-        (0..CROWD).map(|_| dial(stage.proxy.address()).expect("the kernel takes connections")).collect();
-    wait_until("the proxy to notice", || {
-        let metrics = stage.proxy.metrics();
-        (metrics.sum("handfast_accept_errors_total", &[("cause", "out-of-files")]) > 0.5).then_some(())
-    });
-    is_calm(&stage.proxy);
-    standing.echo(b"what stands goes on");
-    let said = stage.proxy.talk.so_far().iter().filter(|line| line.contains("out-of-files")).count();
-    assert!((1..=4).contains(&said), "said {said} times");
-    drop(crowd);
-    let start = Instant::now();
-    let mut fresh = stage.client(&config);
-    fresh.echo(b"served again");
-    assert!(start.elapsed() < Duration::from_secs(2), "served again after {:?}", start.elapsed());
-    fresh.finish();
-    standing.finish();
-    stage.is_quiet();
-}
-
-#[test]
-fn when_it_was_started_with_few() {
-    needs!("prlimit");
-    let folder = folder::Folder::new();
-    let backend = Backend::echo();
-    let proxy = Proxy::start_under(&["prlimit", "--nofile=64:64"], Config::to(&folder, backend.address));
-    let config = Trust::version(Version::Tls13).config();
-    let before = proxy.process().descriptors();
-    let crowd: Vec<TcpStream> =
-        (0..CROWD).map(|_| dial(proxy.address()).expect("the kernel takes connections")).collect();
-    is_calm(&proxy);
-    // The admin page has its own reserve: this is the moment when it is needed.
-    assert_eq!(http::get(proxy.admin(), "/live", "*/*").status, 200);
-    drop(crowd);
-    let mut fresh = Client::connect(proxy.address(), &config);
-    fresh.echo(b"served");
-    fresh.finish();
-    proxy.settles_at(before);
-}
-
-#[test]
 fn a_reload_works_while_connections_wait() {
     needs!("prlimit");
     let folder = folder::Folder::new();
@@ -98,4 +49,58 @@ fn more_connections_than_descriptors_allow_are_refused_at_start() {
         "{ran:?}"
     );
     assert!(ran.talk.contains("this process may have 64\n"), "{ran:?}");
+}
+
+/// Their bounds are times, so they run alone.
+mod timed {
+    use super::*;
+
+    #[test]
+    fn when_the_limit_falls_below_what_is_needed() {
+        let stage = Stage::echo();
+        let config = Trust::version(Version::Tls13).config();
+        let mut standing = stage.client(&config);
+        standing.echo(b"before");
+        let now = u64::try_from(stage.proxy.process().descriptors()).expect("few");
+        // Room for a few more, then none.
+        stage.proxy.process().limit_files(now + 10);
+        let crowd: Vec<TcpStream> =
+            (0..CROWD).map(|_| dial(stage.proxy.address()).expect("the kernel takes connections")).collect();
+        wait_until("the proxy to notice", || {
+            let metrics = stage.proxy.metrics();
+            (metrics.sum("handfast_accept_errors_total", &[("cause", "out-of-files")]) > 0.5).then_some(())
+        });
+        is_calm(&stage.proxy);
+        standing.echo(b"what stands goes on");
+        let said = stage.proxy.talk.so_far().iter().filter(|line| line.contains("out-of-files")).count();
+        assert!((1..=4).contains(&said), "said {said} times");
+        drop(crowd);
+        let start = Instant::now();
+        let mut fresh = stage.client(&config);
+        fresh.echo(b"served again");
+        assert!(start.elapsed() < Duration::from_secs(2), "served again after {:?}", start.elapsed());
+        fresh.finish();
+        standing.finish();
+        stage.is_quiet();
+    }
+
+    #[test]
+    fn when_it_was_started_with_few() {
+        needs!("prlimit");
+        let folder = folder::Folder::new();
+        let backend = Backend::echo();
+        let proxy = Proxy::start_under(&["prlimit", "--nofile=64:64"], Config::to(&folder, backend.address));
+        let config = Trust::version(Version::Tls13).config();
+        let before = proxy.process().descriptors();
+        let crowd: Vec<TcpStream> =
+            (0..CROWD).map(|_| dial(proxy.address()).expect("the kernel takes connections")).collect();
+        is_calm(&proxy);
+        // The admin page has its own reserve: this is the moment when it is needed.
+        assert_eq!(http::get(proxy.admin(), "/live", "*/*").status, 200);
+        drop(crowd);
+        let mut fresh = Client::connect(proxy.address(), &config);
+        fresh.echo(b"served");
+        fresh.finish();
+        proxy.settles_at(before);
+    }
 }

@@ -287,7 +287,8 @@ fn it_is_kept_from_swap_or_says_that_it_is_not() {
         let status = fs::read_to_string(format!("/proc/{}/status", keys.0)).expect("it lives");
         let locked =
             status.lines().find_map(|line| line.strip_prefix("VmLck:")).expect("the kernel reports it");
-        let said = "the key process may not lock its memory, so private keys may be written to swap";
+        let said =
+            "the key process is not allowed to lock its memory, so private keys may be written to swap";
         assert_eq!(locked.trim() != "0 kB", is_free, "{locked}");
         if is_free {
             assert!(!proxy.talk.so_far().iter().any(|line| line.contains(said)));

@@ -318,7 +318,7 @@ fn a_key_that_the_user_links_to_is_not_served() {
     let config = Config::empty().service("web", "127.0.0.1:9").certificate(&at).text("process", "user", USER);
     let apart = config.clone().text("process", "private-keys", "apart");
     let modes = [
-        (config, "may not read what root reads there"),
+        (config, "must not read what root reads there"),
         (apart.clone(), "web.pem"),
         (apart.text("process", "sandbox", "off"), "is outside of what the configuration of the start named"),
     ];

@@ -197,7 +197,7 @@ const TABLE: [Arrows; 20] = [
     Arrows {
         name: "handfast-import",
         ours: &["handfast-text", "handfast-tls"],
-        theirs: &["rustls-pki-types", "toml_writer"],
+        theirs: &["glob", "rustls-pki-types", "toml_writer"],
         in_tests: &["tempfile"],
         never: "import is text to text: it dials nothing, resolves nothing and knows no other product; that the proxy takes what it writes is tested where both are known",
     },
@@ -253,6 +253,7 @@ const TABLE: [Arrows; 20] = [
             "annotate-snippets",
             "clap",
             "flate2",
+            "mimalloc",
             "ratatui",
             "rcgen",
             "rustix",

@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod arrows;
+mod count;
 mod cycles;
 mod docs;
 mod files;
+mod language;
 mod layers;
 mod packages;
 mod pages;

@@ -31,6 +31,9 @@ const REQUESTS: (&str, &[&str]) = ("[[service]]", &[NAME, LISTEN, TO, CERTIFIED,
 type Lines = &'static [(&'static str, &'static [&'static str])];
 const REVOCATION: &[&str] = &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""];
 const OF_CLIENTS: Lines = &[("[service.client-certificates]", REVOCATION)];
+/// Keys that exclude `ca`.
+const WITHOUT_CA: Lines = &[("[service.client-certificates]", &["mode = \"request\""])];
+const WITHOUT_CA_IN_A_RULE: Lines = &[("[service.rule.client-certificates]", &["mode = \"request\""])];
 const OF_CLIENTS_OF_A_RULE: Lines = &[("[service.rule.client-certificates]", REVOCATION)];
 
 /// The columns of [`ROWS`], in groups of five.
@@ -208,6 +211,10 @@ const ROWS: &[Row] = &[
     row("[[service]]", "missing-close-notify", "+++++ !++!! +++++ +++++ !!!!!"),
     row("[service.client-certificates]", "mode", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
     row("[service.client-certificates]", "ca", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "pinned", "+++++ !++!! ++++x +++++ ++!++").with(WITHOUT_CA),
+    row("[service.client-certificates]", "verify", "+++++ !++!! ++++x +++++ ++!++")
+        .line("verify = \"insecure-anything\"")
+        .with(WITHOUT_CA),
     row("[service.client-certificates]", "crl", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
     row("[service.client-certificates]", "crl-expired", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
     row("[service.client-certificates]", "crl-missing", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
@@ -218,6 +225,11 @@ const ROWS: &[Row] = &[
         .with(OF_CLIENTS_OF_A_RULE),
     row("[service.rule.client-certificates]", "ca", "+++++ !+!!! +++++ +++++ ++!++")
         .with(OF_CLIENTS_OF_A_RULE),
+    row("[service.rule.client-certificates]", "pinned", "+++++ !+!!! +++++ +++++ ++!++")
+        .with(WITHOUT_CA_IN_A_RULE),
+    row("[service.rule.client-certificates]", "verify", "+++++ !+!!! +++++ +++++ ++!++")
+        .line("verify = \"insecure-anything\"")
+        .with(WITHOUT_CA_IN_A_RULE),
     row("[service.rule.client-certificates]", "crl", "+++++ !+!!! +++++ +++++ ++!++")
         .with(OF_CLIENTS_OF_A_RULE),
     row("[service.rule.client-certificates]", "crl-expired", "+++++ !+!!! +++++ +++++ ++!++")

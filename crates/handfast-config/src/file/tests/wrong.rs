@@ -145,7 +145,19 @@ const ONE_WRONG: &[(&str, &str)] = &[
     ("key = \"~/site.key\"", "error 6 \"~/site.key\" `~` is not expanded | write the whole path"),
     (
         "client-certificates = { mode = \"require\" }",
-        "error 6 { mode = \"require\" } client certificates are asked for, but no `ca` says whose are good | add `ca = \"clients-ca.pem\"`, the authorities that sign your clients' certificates",
+        "error 6 { mode = \"require\" } client certificates are asked for, but no `ca` says whose are good | add `ca = \"clients-ca.pem\"`, the authorities that sign your clients' certificates, or `pinned` with these certificates",
+    ),
+    (
+        "client-certificates = { mode = \"require\", ca = \"ca.pem\", pinned = \"clients.pem\" }",
+        "error 6 \"clients.pem\" `ca` and `pinned` exclude each other | remove one of them",
+    ),
+    (
+        "client-certificates = { mode = \"require\", ca = \"ca.pem\", verify = \"insecure-anything\" }",
+        "error 6 \"insecure-anything\" `ca` and `verify` exclude each other | remove one of them",
+    ),
+    (
+        "client-certificates = { mode = \"require\", pinned = \"clients.pem\", crl = \"list.pem\" }",
+        "error 6 \"list.pem\" `crl` has no effect with `pinned` | a revocation list is for certificates that an authority of `ca` signed",
     ),
     (
         "client-certificates = { mode = \"off\", ca = \"ca.pem\" }",

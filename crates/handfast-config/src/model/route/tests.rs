@@ -45,7 +45,7 @@ fn a_rule_has_what_it_sets_and_inherits_the_rest() {
         assert_eq!(tls.policy.versions.is_some(), has(index, 0), "{index}");
         assert_eq!(tls.alpn, [picked(1, "h2", "imap")], "{index}");
         let (_, checks) = tls.client_certificates.checks().expect("they are requested");
-        assert!(checks.ca.ends_with(picked(2, "all.pem", "own.pem")), "{index}");
+        assert!(checks.trust.file().unwrap().ends_with(picked(2, "all.pem", "own.pem")), "{index}");
         // The first route with the same three settings is the one with no other.
         assert_eq!(tls.first_route, index & 0b111, "{index}");
         assert!(Arc::ptr_eq(tls, routes[index & 0b111].tls.as_ref().expect("TLS ends here")), "{index}");

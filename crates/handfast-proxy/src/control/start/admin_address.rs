@@ -2,7 +2,7 @@
 
 use std::io;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::control::admin_state::AdminState;
 use crate::control::error::Error;
@@ -14,6 +14,9 @@ use handfast_process::privileges::ServiceUser;
 
 /// How soon the admin address is tried again: when it was just given up, and otherwise.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+
+/// A Handfast that was just told to stop, and has no connections, has ended within this time.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// The process before this one closes its listeners two seconds after it gave up the admin address, if it is not too busy.
 const GIVES_WAY: Duration = Duration::from_secs(4);
@@ -27,9 +30,10 @@ pub(super) enum AdminAddress {
 }
 
 impl AdminAddress {
-    /// Binds it, if there is one; `given` is a socket that listens there already.
+    /// Binds it, if there is one; `given` is a socket that listens there already. Waits for a Handfast that is just ending.
     ///
     /// **Errors**: it cannot be had, and the reason is not another Handfast.
+    #[expect(clippy::disallowed_methods, reason = "nothing is served yet")]
     pub(super) fn bind(
         config: &Config,
         given: Option<PassedSocket>,
@@ -40,18 +44,25 @@ impl AdminAddress {
             let listener = AdminListener::given(given.socket, given.origin);
             return listener.map(Self::Bound).map_err(|source| failed(address, source));
         }
-        match user.bind(address, || handfast_admin::bind(address)) {
-            Ok(listener) => Ok(Self::Bound(listener)),
-            Err(source) if source.kind() == io::ErrorKind::AddrInUse => {
-                match handfast_admin::neighbour(address) {
-                    Some(neighbour) => Ok(Self::Taken(address.clone(), neighbour)),
-                    None => Err(Error::failed(format!(
-                        "listen on {address} (admin): {source}\n  hint: what listens there is not a serving Handfast (`ss -ltnp` \
-                         names it); choose another address with [admin] listen, or \"off\""
-                    ))),
-                }
+        let until = Instant::now() + ENDS_WITHIN;
+        loop {
+            let source = match user.bind(address, || handfast_admin::bind(address)) {
+                Ok(listener) => return Ok(Self::Bound(listener)),
+                Err(source) => source,
+            };
+            if source.kind() != io::ErrorKind::AddrInUse {
+                return Err(failed(address, source));
             }
-            Err(source) => Err(failed(address, source)),
+            if let Some(neighbour) = handfast_admin::neighbour(address) {
+                return Ok(Self::Taken(address.clone(), neighbour));
+            }
+            if Instant::now() >= until {
+                return Err(Error::failed(format!(
+                    "listen on {address} (admin): {source}\n  hint: what listens there is not a serving Handfast (`ss -ltnp` \
+                     names it); choose another address with [admin] listen, or \"off\""
+                )));
+            }
+            std::thread::sleep(AGAIN.0);
         }
     }
 

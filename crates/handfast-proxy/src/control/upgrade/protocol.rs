@@ -173,7 +173,7 @@ pub(crate) fn check_peer(stream: impl AsFd) -> io::Result<()> {
     if theirs.is_root() || theirs == ours {
         return Ok(());
     }
-    let what = format!("user {} may not ask, only root and user {} may", theirs.as_raw(), ours.as_raw());
+    let what = format!("user {} must not ask, only root and user {} may", theirs.as_raw(), ours.as_raw());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
 }
 

@@ -1,0 +1,1 @@
+"""Whether `handfast probe` judges right, on an emulated path."""

@@ -1,0 +1,1 @@
+"""The shipped unit under a real systemd."""
