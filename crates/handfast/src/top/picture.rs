@@ -19,8 +19,9 @@ use super::tables::{
 use crate::load::live;
 use crate::screen::{Line, Look, Pieces, Shade, curve};
 
-/// Lines of what needs attention first.
+/// Lines of what needs attention first, where the terminal has this many rows.
 const REASON: usize = 3;
+const HIGH: usize = 20;
 /// How long the line is shown that another process answers.
 const TOLD: f64 = 60.0;
 
@@ -36,8 +37,8 @@ const HELP: [&str; 8] = [
 ];
 const HELP_PROXY: [&str; 12] = [
     "Rates are means over the time in the second line; a dash: not known yet.",
-    "After a restart or an upgrade of the proxy its counters begin anew:",
-    "the second line says so.",
+    "After a restart or an upgrade of the proxy its counters start at zero:",
+    "the second line shows it.",
     "Parts of a handshake: hello: waiting for the client's hello;",
     "crypto: our own computing; client: waiting for the client's last flight;",
     "queue: waiting for the thread, which was busy with others.",
@@ -71,7 +72,7 @@ pub(super) fn picture(model: &Model, width: usize, height: usize, look: Look) ->
         lines.truncate(height);
         return lines;
     }
-    let mut lines = head(model, &view, width, look);
+    let mut lines = head(model, &view, (width, height), look);
     lines.push(tabs(model, &view, width));
     // The last line is for the keys.
     let room = height.saturating_sub(1);
@@ -94,7 +95,7 @@ pub(super) fn picture(model: &Model, width: usize, height: usize, look: Look) ->
 /// Everything, one table below the other, for output without a terminal.
 pub(super) fn whole(model: &Model, width: usize, look: Look) -> Vec<Line> {
     let Some(view) = model.view() else { return Vec::new() };
-    let mut lines = head(model, &view, width, look);
+    let mut lines = head(model, &view, (width, usize::MAX), look);
     lines.pop();
     for (place, (name, _)) in view.names().iter().enumerate() {
         lines.push(Line::default());
@@ -133,9 +134,9 @@ fn table(
     }
 }
 
-fn head(model: &Model, view: &View<'_>, width: usize, look: Look) -> Vec<Line> {
+fn head(model: &Model, view: &View<'_>, (width, height): (usize, usize), look: Look) -> Vec<Line> {
     match view {
-        View::Proxy(pair) => head_of_proxy(model, pair, width, look),
+        View::Proxy(pair) => head_of_proxy(model, pair, (width, height), look),
         View::Run(run) => head_of_run(model, run, width, look),
     }
 }
@@ -165,7 +166,7 @@ fn version(run: &Run) -> &str {
     run.program.rsplit(' ').next().unwrap_or_default()
 }
 
-fn head_of_proxy(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Vec<Line> {
+fn head_of_proxy(model: &Model, pair: &Pair<'_>, (width, height): (usize, usize), look: Look) -> Vec<Line> {
     let now = pair.now;
     let over = pair.over().map_or("rates follow".to_owned(), |over| format!("rates over {over:.0} s"));
     let up = now.process.now.duration_since(now.process.started).unwrap_or_default();
@@ -211,7 +212,8 @@ fn head_of_proxy(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Ve
         if is_failing { failing.and(most_often(pair), Shade::Plain) } else { failing },
         phases(pair, label("handshake"), width, look),
     ];
-    lines.extend(needs(now, width));
+    let most = if height < HIGH { 1 } else { REASON };
+    lines.extend(needs(now, width, most));
     lines.push(Line::default());
     if let Some(requests) = of_requests(pair, label("requests")) {
         lines.insert(3, requests);
@@ -306,7 +308,7 @@ fn phases(pair: &Pair<'_>, mut line: Line, width: usize, look: Look) -> Line {
 }
 
 /// The first thing that needs attention, with its reason.
-fn needs(now: &Sample, width: usize) -> Vec<Line> {
+fn needs(now: &Sample, width: usize, most: usize) -> Vec<Line> {
     let Some(first) = now.status.attention.first() else {
         return vec![label("attention").and("nothing needs attention", Shade::Good)];
     };
@@ -318,9 +320,10 @@ fn needs(now: &Sample, width: usize) -> Vec<Line> {
     let (named, rest) = (label("attention"), label(""));
     let room = width.saturating_sub(rest.width());
     let mut text = wrapped("", "", &format!("{}{more}", first.sentence), room);
-    if text.len() > REASON {
-        text.truncate(REASON);
-        text[REASON - 1] = cut(&format!("{} …", text[REASON - 1]), room).into_owned();
+    if let Some(cut_off) = text.get(most..).filter(|rest| !rest.is_empty()) {
+        let last = format!("{} {}", text[most - 1], cut_off.join(" "));
+        text.truncate(most);
+        text[most - 1] = cut(&last, room).into_owned();
     }
     let lines = text.into_iter().enumerate();
     lines
