@@ -67,6 +67,8 @@ complete -c handfast -n "__fish_handfast_using_subcommand check" -l certificate 
 complete -c handfast -n "__fish_handfast_using_subcommand check" -l key -d 'Key in PEM, when it is not in the certificate\'s file' -r
 complete -c handfast -n "__fish_handfast_using_subcommand check" -l admin -d 'Address of metrics and status: 127.0.0.1:7643 by default, unix:/run/x.sock, off' -r
 complete -c handfast -n "__fish_handfast_using_subcommand check" -l access-log -d 'Destination of the access log: stdout, off, or a file' -r
+complete -c handfast -n "__fish_handfast_using_subcommand check" -l stunnel -d 'A stunnel configuration, which is converted at each start and reload; see `handfast import`' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand check" -l hitch -d 'A hitch configuration, which is converted at each start and reload; see `handfast import`' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand check" -l explain -d 'Explain in sentences what it listens on, which certificate serves which names, and where connections go; with HOST, how it serves a client that requests this name (SNI): by which rule, with which certificate, to which backends; with a URL, such as https://www.example.org/path, also which route its request takes, and which fields backends receive' -r
 complete -c handfast -n "__fish_handfast_using_subcommand check" -l ready -d 'Check instead whether the proxy that runs with this configuration is ready for clients: request /ready at its admin address. Exit code 0 if it is ready, 1 if it is not or does not answer'
 complete -c handfast -n "__fish_handfast_using_subcommand check" -s h -l help -d 'Print help'
@@ -192,7 +194,6 @@ complete -c handfast -n "__fish_handfast_using_subcommand load" -l idle -d 'Open
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l in-order -d 'Send the requests of --url in their order on each connection, instead of by weights'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l verify -d 'Verify the target\'s certificate against the system\'s authorities [default: not verified]'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l early-data -d 'Send the request as 0-RTT data where a resumed handshake allows it'
-complete -c handfast -n "__fish_handfast_using_subcommand load" -l kubernetes-job -d 'Print a Kubernetes Job that starts --machines workers for --workers, without a run'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -s q -l quiet -d 'Print nothing but errors and warnings, on standard error: no progress, no report'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -s v -l verbose -d 'Print the whole report instead of one screen: what was done, every step, error and count, the generator\'s own health, notes, and the command that repeats the run'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -37,8 +37,8 @@ const HELP: [&str; 8] = [
 ];
 const HELP_PROXY: [&str; 12] = [
     "Rates are means over the time in the second line; a dash: not known yet.",
-    "After a restart or an upgrade of the proxy its counters start at zero:",
-    "the second line shows it.",
+    "After a restart or an upgrade of the proxy its counters start at zero;",
+    "the second line reports it.",
     "Parts of a handshake: hello: waiting for the client's hello;",
     "crypto: our own computing; client: waiting for the client's last flight;",
     "queue: waiting for the thread, which was busy with others.",
