@@ -33,7 +33,7 @@ impl Draft {
         &mut self.sections[at.unwrap_or(0)]
     }
 
-    pub(crate) fn put(&mut self, section: &str, key: &'static str, value: impl Into<Value>) {
+    pub(crate) fn put(&mut self, section: &str, key: &str, value: impl Into<Value>) {
         self.of(section).put(key, value);
     }
 

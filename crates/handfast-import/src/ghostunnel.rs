@@ -11,7 +11,7 @@ use crate::note::Fate::{self, Approximated, Dropped, Refused, Same};
 use crate::note::{Notes, Place};
 use crate::row::Scope::{Global, Service};
 use crate::row::{Row, row};
-use crate::toml::Value;
+use crate::toml::{list, table};
 
 const STORE: &str =
     "keys are read from PEM files only: `openssl pkcs12 -in FILE -nodes -out FILE.pem` makes one of PKCS#12";
@@ -428,7 +428,7 @@ impl Import<'_> {
         match self.identity() {
             Some((cert, None)) => self.draft.of("").append("certificate", cert),
             Some((cert, Some(key))) => {
-                let pair = Value::Table(vec![("certificate", cert.into()), ("key", key.into())]);
+                let pair = table([("certificate", cert.into()), ("key", key.into())]);
                 self.draft.of("").append("certificate", pair);
             }
             None => self.note("cert", Refused, "a server needs a certificate"),
@@ -461,7 +461,7 @@ impl Import<'_> {
         }
         match (everybody, allow.is_empty()) {
             (true, _) => {}
-            (false, false) => self.draft.put(section, "allow", allow),
+            (false, false) => self.draft.put(section, "allow", list(allow)),
             (false, true) => {
                 self.note("allow-all", Refused, "expected --allow-…, --allow-all or --disable-authentication")
             }
@@ -505,16 +505,16 @@ impl Import<'_> {
         match self.get("max-tls-version").as_deref() {
             None | Some("" | "TLS1.3") => {}
             Some("TLS1.2") if self.flags.is_client => {
-                self.draft.put("backend-tls", "versions", vec!["1.2".to_owned()])
+                self.draft.put("backend-tls", "versions", list(["1.2"]))
             }
-            Some("TLS1.2") => self.draft.put("", "versions", vec!["1.2".to_owned()]),
+            Some("TLS1.2") => self.draft.put("", "versions", list(["1.2"])),
             Some(_) => self.note("max-tls-version", Refused, "expected TLS1.2 or TLS1.3"),
         }
         let Some(value) = self.get("max-concurrent-conns") else { return };
-        match value.parse::<u64>() {
+        match value.parse::<i64>() {
             Ok(0) => {}
-            Ok(count) => self.draft.put("", "max-connections", count),
-            Err(_) => self.note("max-concurrent-conns", Refused, "expected a number"),
+            Ok(count @ 1..) => self.draft.put("", "max-connections", count),
+            _ => self.note("max-concurrent-conns", Refused, "expected a number"),
         }
     }
 

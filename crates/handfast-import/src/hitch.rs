@@ -19,7 +19,7 @@ use crate::imported::{ImportError, Imported, in_folder};
 use crate::note::{Fate, Notes, Place};
 use crate::openssl;
 use crate::row::Row;
-use crate::toml::Value as Toml;
+use crate::toml::{Value as Toml, list, table};
 
 /// hitch's defaults.
 const LISTEN: &str = "*:8443";
@@ -108,7 +108,7 @@ impl Hitch<'_> {
             }
         }
         if let Some(setting) = last(settings, "workers").filter(|setting| setting.text() != "auto") {
-            match setting.text().parse::<u64>() {
+            match setting.text().parse::<i64>() {
                 Ok(threads @ 1..) => self.whole.process.put("threads", threads),
                 _ => self.note(setting, Fate::Refused, "expected a number or `auto`"),
             }
@@ -136,7 +136,7 @@ impl Hitch<'_> {
         if let Some(setting) = last(settings, "alpn-protos") {
             let names: Vec<_> =
                 setting.text().split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-            draft.put("", "alpn", names);
+            draft.put("", "alpn", list(names));
         }
         draft
     }
@@ -155,19 +155,18 @@ impl Hitch<'_> {
 
     fn certificate(&mut self, setting: &Setting) -> Toml {
         let block = inner(setting);
-        let Some(cert) = last(block, "cert") else { return Toml::Text(self.path(setting.text())) };
+        let Some(cert) = last(block, "cert") else { return self.path(setting.text()).into() };
         if let Some(verify) = block.iter().find(|inner| inner.name.starts_with("client-verify")) {
             let effect = "for one certificate's names only: write a [[service.rule]] with these names and client-certificates";
             self.note(verify, Fate::Refused, effect);
         }
         let (key, staple) = (last(block, "private-key"), last(block, "ocsp-resp-file"));
-        let path = |setting: &Setting| Toml::Text(self.path(setting.text()));
+        let path = |setting: &Setting| Toml::from(self.path(setting.text()));
         if key.is_none() && staple.is_none() {
             return path(cert);
         }
-        let mut table = vec![("certificate", path(cert)), ("key", path(key.unwrap_or(cert)))];
-        table.extend(staple.map(|file| ("ocsp", path(file))));
-        Toml::Table(table)
+        let pair = [("certificate", path(cert)), ("key", path(key.unwrap_or(cert)))];
+        table(pair.into_iter().chain(staple.map(|file| ("ocsp", path(file)))))
     }
 
     /// Settings of one frontend.
@@ -179,7 +178,7 @@ impl Hitch<'_> {
                 ["TLSv1.3", "TLSv1.2"].into_iter().filter(has).map(|name| &name[4..]).collect();
             match versions.as_slice() {
                 [] => self.note(setting, Fate::Refused, "TLS 1.2 is the oldest supported version (RFC 8996)"),
-                [only] => draft.put("", "versions", vec![*only]),
+                [only] => draft.put("", "versions", list([*only])),
                 _ => {}
             }
             if words.len() > versions.len() {
@@ -228,17 +227,17 @@ impl Hitch<'_> {
         if newer.is_some() || older.is_some() {
             let mut names = newer.unwrap_or_else(openssl::every_13);
             names.extend(older.unwrap_or_else(openssl::every_12));
-            draft.put("", "suites", names);
+            draft.put("", "suites", list(names));
         }
         let Some(setting) = last(settings, "ecdh-curve").filter(|setting| setting.text() != "auto") else {
             return;
         };
-        let list = openssl::groups(setting.text());
-        if !list.unknown.is_empty() {
-            self.note(setting, Fate::Approximated, format!("left away: {}", list.unknown.join(", ")));
+        let known = openssl::groups(setting.text());
+        if !known.unknown.is_empty() {
+            self.note(setting, Fate::Approximated, format!("left away: {}", known.unknown.join(", ")));
         }
-        if !list.names.is_empty() {
-            draft.put("", "groups", list.names);
+        if !known.names.is_empty() {
+            draft.put("", "groups", list(known.names));
         }
     }
 
@@ -318,14 +317,12 @@ impl Hitch<'_> {
             let mut own = base.clone();
             own.put("", "name", format!("hitch-{}", at + 1));
             own.of("").append("listen", listener);
-            let before = own.of("").take("certificate");
+            let before = own.of("").take_list("certificate");
             if let Some(file) = &file {
                 own.of("").append("certificate", self.path(file));
             }
             self.certificates(inner(setting), &mut own);
-            if let Some(Toml::List(items)) = before {
-                items.into_iter().for_each(|item| own.of("").append("certificate", item));
-            }
+            before.into_iter().for_each(|item| own.of("").append("certificate", item));
             if file.is_some() || last(inner(setting), "pem-file").is_some() {
                 self.own(inner(setting), &mut own);
             } else {
@@ -341,7 +338,7 @@ impl Hitch<'_> {
         if is_shared {
             services.insert(0, shared);
         }
-        if services.iter_mut().any(|service| service.of("").get("certificate").is_none()) {
+        if services.iter_mut().any(|service| !service.of("").has("certificate")) {
             self.notes.add(
                 place,
                 "pem-file",

@@ -26,7 +26,6 @@ use crate::draft::{Draft, Whole};
 use crate::imported::{ImportError, Imported, in_folder};
 use crate::note::{Fate, Notes, Place};
 use crate::row::Scope;
-use crate::toml::Value;
 
 /// Debian's folder of trusted authorities.
 const MACHINE: &str = "/etc/ssl/certs";
@@ -83,8 +82,8 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
 
 /// A section with `sni = PRIMARY:name` is an exception of that service.
 fn add_rule(primary: &mut Draft, mut rule: Draft) {
-    if let Some(Value::List(items)) = rule.of("").take("certificate") {
-        items.into_iter().for_each(|item| primary.of("").append("certificate", item));
+    for item in rule.of("").take_list("certificate") {
+        primary.of("").append("certificate", item);
     }
     primary.rules.push(rule);
 }

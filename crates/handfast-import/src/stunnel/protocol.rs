@@ -58,7 +58,7 @@ fn connect(translation: &Translation<'_>, setting: &Setting, draft: &mut Draft, 
     let Some(backend) = Address::parse(&host.value) else {
         return refuse(notes, host, "expected HOST:PORT");
     };
-    let Some(crate::toml::Value::List(through)) = draft.of("").take("backend") else { return };
+    let through = draft.of("").take_list("backend");
     draft.of("").append("backend", backend.backend("localhost"));
     draft.put("connect-through", "type", "http");
     let mut through = through.into_iter();

@@ -5,7 +5,7 @@ use super::{limits, protocol, tls, trust};
 use crate::address::Address;
 use crate::draft::Draft;
 use crate::note::{Fate, Notes};
-use crate::toml::Value;
+use crate::toml::{list, table};
 
 /// The meaning of a wildcard.
 const WILDCARD: &str =
@@ -48,7 +48,7 @@ impl Translation<'_> {
             }
             names.push(name);
         }
-        draft.put("", "names", names);
+        draft.put("", "names", list(names));
         draft.comments.push(format!("[{}]", self.service.name));
     }
 
@@ -78,9 +78,9 @@ impl Translation<'_> {
             draft.of("").append(
                 "backend",
                 if count == 1 || is_even {
-                    Value::Text(address)
+                    address.into()
                 } else {
-                    Value::Table(vec![("address", address.into()), ("backup", true.into())])
+                    table([("address", address.into()), ("backup", true.into())])
                 },
             );
         }
@@ -96,7 +96,7 @@ impl Translation<'_> {
             let host = setting.value.rsplit_once(':').map_or(setting.value.as_str(), |(host, _)| host);
             match [setting.value.as_str(), host].iter().find_map(|text| text.parse::<std::net::IpAddr>().ok())
             {
-                Some(address) => draft.put("", "source", vec![address.to_string()]),
+                Some(address) => draft.put("", "source", list([address.to_string()])),
                 None => refuse(notes, setting, "expected an address of this machine, not a name"),
             }
         }
@@ -145,8 +145,8 @@ impl Translation<'_> {
         draft.of("").append(
             "certificate",
             match key {
-                None => Value::Text(cert),
-                Some(key) => Value::Table(vec![("certificate", cert.into()), ("key", key.into())]),
+                None => cert.into(),
+                Some(key) => table([("certificate", cert.into()), ("key", key.into())]),
             },
         );
     }

@@ -5,6 +5,7 @@ use super::translation::{Translation, approximate, leave_out, refuse};
 use crate::draft::Draft;
 use crate::note::Notes;
 use crate::openssl::{self, Known};
+use crate::toml::list;
 
 /// OpenSSL options that request Handfast's fixed behaviour.
 const ALWAYS: [&str; 14] = [
@@ -114,7 +115,7 @@ impl Versions {
                 crate::Fate::Refused,
                 "it allows nothing newer than TLS 1.1, which is no longer supported (RFC 8996)",
             ),
-            [(_, only), ..] => draft.put(section(translation), "versions", vec![*only]),
+            [(_, only), ..] => draft.put(section(translation), "versions", list([*only])),
         }
     }
 }
@@ -167,13 +168,13 @@ fn write_lists(
         match *kind {
             "ciphers" => suites[0] = Some(names),
             "ciphersuites" => suites[1] = Some(names),
-            _ => draft.put(section, "groups", names),
+            _ => draft.put(section, "groups", list(names)),
         }
     }
     let [older, newer] = suites;
     if older.is_some() || newer.is_some() {
         let mut names = newer.unwrap_or_else(openssl::every_13);
         names.extend(older.unwrap_or_else(openssl::every_12));
-        draft.put(section, "suites", names);
+        draft.put(section, "suites", list(names));
     }
 }

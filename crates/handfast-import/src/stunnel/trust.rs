@@ -8,6 +8,7 @@ use super::grammar::Setting;
 use super::translation::{Translation, refuse};
 use crate::draft::Draft;
 use crate::note::{Fate, Notes};
+use crate::toml::list;
 
 /// The requirements for the peer's certificate.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +92,7 @@ fn clients(translation: &Translation<'_>, asked: Asked<'_>, draft: &mut Draft, n
         }
     }
     if asked.itself {
-        if draft.of(section).get("allow").is_some() {
+        if draft.of(section).has("allow") {
             refuse(
                 notes,
                 asked.by,
@@ -144,7 +145,7 @@ fn backend(translation: &Translation<'_>, asked: Option<Asked<'_>>, draft: &mut 
     }
     let file = given.get("cafile");
     if let (true, Some(file)) = (asked.itself, file) {
-        draft.put(section, "pins", pins(translation, file, notes));
+        draft.put(section, "pins", list(pins(translation, file, notes)));
     }
     match (asked.chain, file) {
         (true, Some(file)) => draft.put(section, "ca", translation.path(file)),
