@@ -3,29 +3,26 @@
 //! In: paths and `HOST:PORT`, lists of known keys. Out: a [`Report`]. `handfast-tls` decides what is weak or invalid, with the
 //! same code as in the proxy.
 
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io;
+use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
+use handfast_leg::blocking::{Connection, Failed, Hello, Line, Problem};
+use handfast_net::clock::Moment;
 use handfast_text::calendar::Utc;
-use handfast_text::units::{counted, duration};
-use handfast_tls::buffer::Buffer;
-use handfast_tls::client::{Client, ClientSettings, Verification};
+use handfast_text::units::counted;
+use handfast_tls::client::{Client, ClientSession, ClientSettings, Verification};
 use handfast_tls::load::{Inspected, Inspection};
-use handfast_tls::session::{Failure, Session};
 use handfast_tls::weak::{self, Lists};
 use handfast_tls::{Finding as Seen, Reason, Severity as Badness};
 
 use crate::report::{Finding, Report, Severity};
 
-/// Timeout for a whole handshake with a server.
+/// Timeout for connecting to an address of a server, and for a handshake with it.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Where Debian's package openssl-blacklist has its lists.
 const USUAL_LISTS: &str = "/usr/share/openssl-blacklist";
-/// Bytes that a server may send before its handshake is done.
-const MOST: usize = 1 << 20;
-
 /// The settings of an examination.
 #[derive(Clone, Debug)]
 pub struct Wanted {
@@ -125,22 +122,20 @@ fn lists(wanted: &Wanted, report: &mut Report) -> Result<std::sync::Arc<Lists>, 
 #[derive(Debug)]
 enum Unreached {
     Resolve(io::Error),
-    Connect(io::Error),
-    Talk(io::Error),
-    Session(Failure),
-    Slow,
-    Ended,
+    Failed(Failed),
+}
+
+impl From<Failed> for Unreached {
+    fn from(failed: Failed) -> Self {
+        Self::Failed(failed)
+    }
 }
 
 impl std::fmt::Display for Unreached {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Resolve(error) => write!(f, "resolve its name: {error}"),
-            Self::Connect(error) => write!(f, "connect: {error}"),
-            Self::Talk(error) => write!(f, "handshake: {error}"),
-            Self::Session(failure) => write!(f, "handshake: {failure}"),
-            Self::Slow => write!(f, "handshake: not done within {}", duration(PATIENCE.as_nanos() as f64)),
-            Self::Ended => f.write_str("handshake: the server ended the connection"),
+            Self::Failed(failed) => failed.fmt(f),
         }
     }
 }
@@ -153,7 +148,7 @@ fn server(inspection: &Inspection<'_>, host: &str, port: u16, seen: &mut Inspect
             let consequence = "its certificates were not examined";
             let finding = Finding::critical("unreachable", format!("{name}: {error}"), consequence);
             report.find(match error {
-                Unreached::Session(_) => {
+                Unreached::Failed(Failed { problem: Problem::Session(_) | Problem::NotTls, .. }) => {
                     finding.change("check that the server speaks TLS on this port from the first byte")
                 }
                 _ => finding,
@@ -170,52 +165,33 @@ fn presented(host: &str, port: u16) -> Result<Vec<Vec<u8>>, Unreached> {
         server_name: is_name.then(|| host.to_owned()),
         ..ClientSettings::default()
     };
-    let client = Client::new(&settings, host).map_err(Unreached::Session)?;
-    let mut session = client.connect(false).map_err(Unreached::Session)?;
-    let end = Instant::now() + PATIENCE;
-    let mut stream = dial(host, port)?;
-    let (mut plaintext, mut outgoing) = (Buffer::with_capacity(0), Buffer::with_capacity(2048));
-    session.start(&mut outgoing).map_err(Unreached::Session)?;
-    let (mut incoming, mut taken) = (vec![0_u8; 16 << 10], 0);
-    while !session.is_established() {
-        stream.write_all(outgoing.filled()).map_err(Unreached::Talk)?;
-        outgoing.clear();
-        let left = end.checked_duration_since(Instant::now()).ok_or(Unreached::Slow)?;
-        stream.set_read_timeout(Some(left.max(Duration::from_millis(1)))).map_err(Unreached::Talk)?;
-        let read = stream.read(&mut incoming).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Unreached::Slow,
-            _ => Unreached::Talk(error),
-        })?;
-        taken += read;
-        if read == 0 || taken > MOST {
-            return Err(Unreached::Ended);
-        }
-        let mut bytes = [session.kept(), &incoming[..read]].concat();
-        let received = session.receive(&mut bytes, &mut plaintext, &mut outgoing);
-        if let Some(failure) = received.failure {
-            // A server that requests a client certificate has sent its own before.
-            let chain = session.presented();
-            return if chain.is_empty() { Err(Unreached::Session(failure)) } else { Ok(chain) };
-        }
+    let client = Client::new(&settings, host).map_err(Failed::session)?;
+    let hello = Hello::new(&client, false, &[])?;
+    let mut line = dial(host, port)?;
+    let end = Moment::now() + PATIENCE;
+    line.send(hello.bytes.filled(), end)?;
+    let mut connection = Connection::new(line, Some(hello.session));
+    let shaken = connection.shake(end);
+    let presented = connection.session.as_ref().map(ClientSession::presented).unwrap_or_default();
+    match shaken {
+        // The chain is complete; whether the server receives the end does not matter.
+        Ok(()) => drop(connection.close(end)),
+        // A server that requests a client certificate has sent its own before.
+        Err(Failed { problem: Problem::Session(_), .. }) if !presented.is_empty() => {}
+        Err(failed) => return Err(failed.into()),
     }
-    session.close(&mut outgoing);
-    // The chain is complete; whether the server receives the end does not matter.
-    let _ = stream.write_all(outgoing.filled());
-    Ok(session.presented())
+    Ok(presented)
 }
 
-fn dial(host: &str, port: u16) -> Result<TcpStream, Unreached> {
-    let mut last = io::Error::other("the name has no address");
+fn dial(host: &str, port: u16) -> Result<Line, Unreached> {
+    let mut last = Unreached::Resolve(io::Error::other("the name has no address"));
     for address in (host, port).to_socket_addrs().map_err(Unreached::Resolve)? {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
-            Ok(stream) => {
-                stream.set_write_timeout(Some(PATIENCE)).map_err(Unreached::Talk)?;
-                return Ok(stream);
-            }
-            Err(error) => last = error,
+        match Line::connect(address, Moment::now() + PATIENCE) {
+            Ok(line) => return Ok(line),
+            Err(failed) => last = failed.into(),
         }
     }
-    Err(Unreached::Connect(last))
+    Err(last)
 }
 
 fn tell(seen: Inspected, report: &mut Report) {

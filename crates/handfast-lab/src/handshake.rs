@@ -233,7 +233,7 @@ impl Measuring<'_> {
         resume: bool,
     ) -> Result<(Times, Packets), Trouble> {
         self.forget();
-        let (times, stream) =
+        let (times, line) =
             self.network.hosts[0]
                 .run(|| {
                     if kind == Kind::Tcp { client::connect(to) } else { client::transact(to, client, resume) }
@@ -242,7 +242,7 @@ impl Measuring<'_> {
         // What is sent at once in answer counts too; what closing sends does not.
         self.let_pass();
         let packets = Packets::of(self.seen.try_iter(), times.begun, &[times.local], self.wanted.rtt);
-        drop(stream);
+        drop(line);
         Ok((times, packets))
     }
 

@@ -4,7 +4,7 @@
 //! broken leg with its true cause. All TLS over sockets goes through a [`Leg`]: both sides of the proxy's
 //! relay, the load tester, and what comes after them.
 //!
-//! Nothing in here waits or reads a clock. Each step does what can be done now and returns whether anything moved; the
+//! Nothing in here but [`blocking`] waits or reads a clock. Each step does what can be done now and returns whether anything moved; the
 //! caller waits, and passes the time in. So a leg over memory instead of a socket runs through thousands of orders of events in
 //! a second, from a seed (`tests/`).
 //!
@@ -16,10 +16,12 @@
 //! | one direction, and both | [`relay`] |
 //! | how a leg ends | [`ending`] |
 //! | a leg as a stream of plaintext, for HTTP | [`pipe`] |
+//! | one connection that its thread waits for, measured | [`blocking`] |
 //! | the clock, waiting and dialling, and what tests put in their place | [`runtime`] |
 //! | sockets, a session and tasks for tests | [`memory`] |
 #![forbid(unsafe_code)]
 
+pub mod blocking;
 pub mod socket;
 pub mod broken;
 pub mod leg;

@@ -7,18 +7,16 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use handfast_leg::blocking::{self, Connection, FIRST, Failed, Got, Hello, Line, Problem, THEN};
 use handfast_net::clock::Moment;
 use handfast_net::sys::stamps::Counts;
-use handfast_tls::buffer::Buffer;
+use handfast_tls::client::Client;
 use handfast_tls::client::observed::{self, Shown};
-use handfast_tls::client::{Client, ClientSession};
-use handfast_tls::session::{Agreed, Session};
+use handfast_tls::session::{Agreed, FailureKind, Session};
 use handfast_wire::starttls::{self, Progress};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::flights::{SegmentSize, Turn, turns};
 use crate::http::{Head, Response};
-use crate::line::{Got, Line};
 use crate::tally::Tally;
 use crate::target::Target;
 use crate::trouble::{Step, Trouble};
@@ -150,16 +148,6 @@ impl Attempt {
     }
 }
 
-/// The CPU time of this thread so far, in milliseconds.
-fn cpu_ms() -> f64 {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    now.tv_sec as f64 * 1e3 + now.tv_nsec as f64 / 1e6
-}
-
-/// Bytes of one read: few at first, so that the kernel's timestamp is that of the first segment.
-const FIRST: usize = 5;
-const THEN: usize = 1400;
-
 /// Makes the connection.
 ///
 /// **Errors**: the step that failed, and why.
@@ -168,9 +156,9 @@ pub(crate) fn attempt(ask: &Ask<'_>) -> Result<Attempt, Trouble> {
     let mut talk = open(ask, &mut made)?;
     talk.exchange(ask, &mut made)?;
     talk.wait_for_tickets(ask, &mut made)?;
-    made.tickets = talk.session.tickets_received();
-    if ask.look {
-        made.chain = observed::chain(talk.session.chain());
+    if let Some(session) = &talk.0.session {
+        made.tickets = session.tickets_received();
+        made.chain = if ask.look { observed::chain(session.chain()) } else { Vec::new() };
     }
     talk.look_back(&mut made);
     talk.close(ask, &mut made);
@@ -180,20 +168,13 @@ pub(crate) fn attempt(ask: &Ask<'_>) -> Result<Attempt, Trouble> {
 
 /// Connects and shakes hands; our last flight waits for the request.
 pub(crate) fn open(ask: &Ask<'_>, made: &mut Attempt) -> Result<Talk, Trouble> {
-    let internal = |failure| Trouble::session(&failure);
-    let mut session = ask.client.connect(ask.resume).map_err(internal)?;
-    let mut hello = Buffer::default();
-    session.start(&mut hello).map_err(internal)?;
-    let hello_bytes = hello.len();
-    let mut early = 0;
-    if let (true, Some((request, _))) = (ask.early, ask.request) {
-        early = session.early_data(request, &mut hello);
-    }
+    let early = ask.request.filter(|_| ask.early).map_or(&[][..], |(request, _)| request);
+    let hello = Hello::new(ask.client, ask.resume, early)?;
     let mut line = Line::connect(ask.address, Moment::now() + ask.timeout)?;
     ask.tally.connected();
     made.local = line.local();
-    (made.connected, made.rtt, made.hello_bytes) = (line.connected_ms, line.rtt_ms, hello_bytes);
-    made.offered = session.offered_ticket();
+    (made.connected, made.rtt, made.hello_bytes) = (line.connected_ms, line.rtt_ms, hello.length);
+    made.offered = hello.session.offered_ticket();
     if let Some(protocol) = ask.target.starttls {
         say_starttls(ask, &mut line, protocol)?;
         made.starttls_trips =
@@ -202,13 +183,16 @@ pub(crate) fn open(ask: &Ask<'_>, made: &mut Attempt) -> Result<Talk, Trouble> {
     }
     made.begun = line.now_ms();
     let before = line.counts().data_segments_out;
-    line.send(hello.filled(), Step::Handshake, Moment::now() + ask.timeout)?;
+    line.step = blocking::Step::Handshake;
+    line.send(hello.bytes.filled(), Moment::now() + ask.timeout)?;
     made.hello_segments = line.counts().data_segments_out.saturating_sub(before);
-    let mut talk =
-        Talk { line, session, plaintext: Buffer::default(), outgoing: Buffer::default(), closed: false };
-    talk.shake(ask, made)?;
-    made.early = if early > 0 { talk.session.early_data_accepted() } else { None };
-    Ok(talk)
+    let mut connection = Connection::new(line, Some(hello.session));
+    connection.shake(Moment::now() + ask.timeout)?;
+    (made.secured, made.counts) = (connection.line.now_ms(), connection.line.counts());
+    made.own = connection.own_ms;
+    let session = connection.session.as_ref().filter(|_| hello.early > 0);
+    made.early = session.and_then(|session| session.early_data_accepted());
+    Ok(Talk(connection))
 }
 
 /// Asks for TLS in the target's own protocol.
@@ -218,115 +202,43 @@ fn say_starttls(ask: &Ask<'_>, line: &mut Line, protocol: starttls::Protocol) ->
     let mut words = Vec::new();
     client.begin(&mut words);
     let mut buffer = [0; 2048];
+    line.step = blocking::Step::Starttls;
     loop {
-        line.send(&words, Step::Starttls, deadline)?;
+        line.send(&words, deadline)?;
         words.clear();
-        match line.receive(&mut buffer, Step::Starttls, deadline)? {
-            Got::Bytes(bytes) => {
-                let progress = client
-                    .take(&buffer[..bytes], &mut words)
-                    .map_err(|problem| Trouble::starttls(&problem))?;
-                if progress != Progress::More {
-                    return line.send(&words, Step::Starttls, deadline);
-                }
-            }
-            Got::End => return Err(Trouble::ended(Step::Starttls)),
-            Got::Nothing => return Err(Trouble::late(Step::Starttls)),
+        let bytes = line.must_receive(&mut buffer, deadline)?;
+        let progress = client.take(&buffer[..bytes], &mut words);
+        if progress.map_err(|problem| Trouble::starttls(&problem))? != Progress::More {
+            return Ok(line.send(&words, deadline)?);
         }
     }
 }
 
 /// A connection with TLS.
-pub(crate) struct Talk {
-    pub(crate) line: Line,
-    session: ClientSession,
-    plaintext: Buffer,
-    outgoing: Buffer,
-    /// The server sent close_notify.
-    pub(crate) closed: bool,
-}
+pub(crate) struct Talk(pub(crate) Connection);
 
 impl Talk {
-    /// Receives once and gives it to the session; appends plaintext.
-    fn receive(&mut self, step: Step, until: Moment, size: usize, own: &mut f64) -> Result<Got, Trouble> {
-        let kept = self.session.kept().to_vec();
-        let mut buffer = vec![0; kept.len() + size];
-        buffer[..kept.len()].copy_from_slice(&kept);
-        let got = self.line.receive(&mut buffer[kept.len()..], step, until)?;
-        let Got::Bytes(bytes) = got else { return Ok(got) };
-        if step == Step::Handshake && kept.is_empty() && buffer.starts_with(b"HTTP/") {
-            return Err(Trouble::new(step, "not-tls", "handshake: the target answered in plain HTTP")
-                .hint("TLS is on another port, 443 as a rule"));
-        }
-        let before = cpu_ms();
-        let received =
-            self.session.receive(&mut buffer[..kept.len() + bytes], &mut self.plaintext, &mut self.outgoing);
-        *own += cpu_ms() - before;
-        self.closed |= received.closed;
-        if let Some(failure) = received.failure {
-            // The alert; if it cannot be sent, nothing changes.
-            let alert = std::mem::take(&mut self.outgoing);
-            let _ = self.line.send(alert.filled(), step, Moment::now() + Duration::from_secs(1));
-            let mut trouble = Trouble::session(&failure);
-            trouble.step = step;
-            return Err(trouble);
-        }
-        Ok(got)
-    }
-
-    /// Sends the session's output, unless it is ChangeCipherSpec alone.
-    fn flush(&mut self, step: Step, deadline: Moment) -> Result<(), Trouble> {
-        const CHANGE_CIPHER_SPEC: [u8; 6] = [20, 3, 3, 0, 1, 1];
-        if self.outgoing.is_empty() || self.outgoing.filled() == CHANGE_CIPHER_SPEC {
-            return Ok(());
-        }
-        let words = std::mem::take(&mut self.outgoing);
-        self.line.send(words.filled(), step, deadline)
-    }
-
-    fn shake(&mut self, ask: &Ask<'_>, made: &mut Attempt) -> Result<(), Trouble> {
-        let deadline = Moment::now() + ask.timeout;
-        let mut size = FIRST;
-        while !self.session.is_established() {
-            match self.receive(Step::Handshake, deadline, size, &mut made.own)? {
-                Got::Bytes(_) => {}
-                Got::End => return Err(Trouble::ended(Step::Handshake)),
-                Got::Nothing => return Err(Trouble::late(Step::Handshake)),
-            }
-            size = THEN;
-            if !self.session.is_established() {
-                let spoken = self.line.seen.len();
-                self.flush(Step::Handshake, deadline)?;
-                if self.line.seen.len() > spoken {
-                    size = FIRST;
-                }
-            }
-        }
-        made.secured = self.line.now_ms();
-        made.counts = self.line.counts();
-        Ok(())
-    }
-
     /// Our last flight with the first request, and the responses.
     fn exchange(&mut self, ask: &Ask<'_>, made: &mut Attempt) -> Result<(), Trouble> {
         let deadline = Moment::now() + ask.timeout;
         let Some((request, times)) = ask.request else {
-            return self.flush(Step::Handshake, deadline);
+            self.0.flush(deadline)?;
+            return Ok(());
         };
         for number in 0..times.max(1) {
             let sent_early = number == 0 && made.early == Some(true);
-            let said = self.line.now_ms();
+            let said = self.0.line.now_ms();
             if number == 0 {
                 made.requested = Some(said);
             }
             let (first, response) = self.ask_once(if sent_early { b"" } else { request }, ask.timeout)?;
             if number == 0 {
-                (made.first_byte, made.complete) = (Some(first), Some(self.line.now_ms()));
+                (made.first_byte, made.complete) = (Some(first), Some(self.0.line.now_ms()));
                 made.body_bytes = response.body_bytes;
             } else {
                 made.again.push(first - said);
             }
-            let closes = response.head.closes || self.closed;
+            let closes = response.head.closes || self.0.is_closed;
             made.head = Some(response.head);
             if closes {
                 break;
@@ -337,34 +249,30 @@ impl Talk {
 
     /// Everything sent and received so far, as turns; and the negotiated parameters.
     pub(crate) fn look_back(&mut self, made: &mut Attempt) {
-        self.line.take_notes();
+        self.0.line.take_notes();
         let received = (made.counts.received_segment_size as usize).max(536);
         let segment =
             SegmentSize { least: received, most: received.max(made.counts.sent_segment_size as usize) };
         // The SYN's round trip may include ARP, or waking an idle radio.
         let least = f64::from(made.counts.least_round_trip_us) / 1e3;
         made.rtt = if least > 0.0 { made.rtt.min(least) } else { made.rtt };
-        made.turns = turns(&self.line.seen, made.rtt, segment);
-        made.agreed = self.session.agreed();
+        made.turns = turns(&self.0.line.seen, made.rtt, segment);
+        made.agreed = self.0.session.as_ref().map(Session::agreed).unwrap_or_default();
     }
 
     /// Makes one request, and reads its response: when its first byte came, and what it says.
     pub(crate) fn ask_once(&mut self, request: &[u8], timeout: Duration) -> Result<(f64, Response), Trouble> {
-        if !request.is_empty() {
-            let words = self.session.encrypt(request, &mut self.outgoing);
-            words.map_err(|failure| Trouble::session(&failure))?;
-        }
-        self.flush(Step::Exchange, Moment::now() + timeout)?;
+        self.0.send(request, Moment::now() + timeout)?;
         self.response(Moment::now() + timeout)
     }
 
     /// Waits until the server ends the connection in any way; `None`: it did not before the deadline.
     pub(crate) fn outlast(&mut self, until: Moment) -> Option<Ended> {
         loop {
-            if self.closed {
+            if self.0.is_closed {
                 return Some(Ended::Notified);
             }
-            match self.receive(Step::Exchange, until, THEN, &mut 0.0) {
+            match self.0.receive(THEN, until) {
                 // What the server sends unasked, such as tickets.
                 Ok(Got::Bytes(_)) => {}
                 Ok(Got::End) => return Some(Ended::Fin),
@@ -376,33 +284,29 @@ impl Talk {
 
     /// Reads one response: when its first byte came, and what it says.
     fn response(&mut self, deadline: Moment) -> Result<(f64, Response), Trouble> {
-        const STEP: Step = Step::Exchange;
         let mut response = Response::new();
         let mut first = None;
         let mut size = FIRST;
         loop {
-            if !self.plaintext.is_empty() {
-                first.get_or_insert_with(|| self.line.last_heard());
-                let bytes = std::mem::take(&mut self.plaintext);
-                response
-                    .take(bytes.filled())
-                    .map_err(|why| Trouble::new(STEP, "http", format!("exchange: {why}")))?;
+            if !self.0.plaintext.is_empty() {
+                first.get_or_insert_with(|| self.0.line.last_heard());
+                let bytes = std::mem::take(&mut self.0.plaintext);
+                let taken = response.take(bytes.filled());
+                taken.map_err(|why| Trouble::new(Step::Exchange, "http", format!("exchange: {why}")))?;
             }
             if let (true, Some(first)) = (response.is_over(), first) {
                 return Ok((first, response));
             }
-            let got = if self.closed { Got::End } else { self.receive(STEP, deadline, size, &mut 0.0)? };
-            size = THEN << 3;
-            match got {
-                Got::Bytes(_) => self.flush(STEP, deadline)?,
-                Got::End => {
-                    return match (response.ends_with_connection(), first) {
-                        (true, Some(first)) => Ok((first, response)),
-                        _ => Err(Trouble::ended(STEP)),
-                    };
+            match (self.0.must_receive(size, deadline), first) {
+                (Ok(_), _) => self.0.flush(deadline)?,
+                (Err(Failed { problem: Problem::Ended, .. }), Some(first))
+                    if response.ends_with_connection() =>
+                {
+                    return Ok((first, response));
                 }
-                Got::Nothing => return Err(Trouble::late(STEP)),
-            }
+                (Err(failed), _) => return Err(failed.into()),
+            };
+            size = THEN << 3;
         }
     }
 
@@ -410,16 +314,21 @@ impl Talk {
     fn wait_for_tickets(&mut self, ask: &Ask<'_>, made: &mut Attempt) -> Result<(), Trouble> {
         let (number, patience) = ask.tickets;
         let until = Moment::now() + patience + Duration::from_secs_f64(made.rtt.max(0.0) * 2e-3);
-        while self.session.tickets_received() < number && !self.closed {
-            match self.receive(Step::Exchange, until, THEN << 3, &mut 0.0) {
-                Ok(Got::Bytes(_)) => self.flush(Step::Exchange, until)?,
+        let has = |talk: &Self| talk.0.session.as_ref().map_or(0, |session| session.tickets_received());
+        while has(self) < number && !self.0.is_closed {
+            match self.0.receive(THEN << 3, until) {
+                Ok(Got::Bytes(_)) => drop(self.0.flush(until)?),
                 Ok(Got::End) => {
-                    self.closed = true;
+                    self.0.is_closed = true;
                     break;
                 }
                 Ok(Got::Nothing) => break,
                 // A TLS 1.3 server sends its refusal after the handshake.
-                Err(trouble) if trouble.cause == "alert" => return Err(trouble),
+                Err(Failed { step, problem: Problem::Session(failure) })
+                    if failure.kind == FailureKind::Alert =>
+                {
+                    return Err(Failed { step, problem: Problem::Session(failure) }.into());
+                }
                 // The handshake is over: a missing service behind it is no failure of the handshake.
                 Err(_) => {
                     made.closing = Some(Closing { how: Ended::Reset, ..Closing::default() });
@@ -433,20 +342,18 @@ impl Talk {
     /// Closes cleanly; if `ask` says so, waits for the server's reaction.
     fn close(mut self, ask: &Ask<'_>, made: &mut Attempt) {
         let second = Duration::from_secs(1);
-        self.session.close(&mut self.outgoing);
-        let words = std::mem::take(&mut self.outgoing);
         // The result does not matter: a server that is gone has closed already.
-        let _ = self.line.send(words.filled(), Step::Exchange, Moment::now() + second);
+        let _ = self.0.close(Moment::now() + second);
         if !ask.look || made.closing.is_some() {
-            self.line.end();
+            self.0.line.end();
             return;
         }
         let patience = Duration::from_millis(400) + Duration::from_secs_f64(made.rtt.max(0.0) * 2e-3);
-        let mut closing = Closing { notified: self.closed, ..Closing::default() };
+        let mut closing = Closing { notified: self.0.is_closed, ..Closing::default() };
         for at_once in [true, false] {
             let until = Moment::now() + patience;
             loop {
-                match self.receive(Step::Exchange, until, THEN << 3, &mut 0.0) {
+                match self.0.receive(THEN << 3, until) {
                     Ok(Got::Bytes(_)) => continue,
                     Ok(Got::Nothing) => {}
                     Ok(Got::End) => closing.how = Ended::Fin,
@@ -454,12 +361,12 @@ impl Talk {
                 }
                 break;
             }
-            closing.notified |= self.closed;
+            closing.notified |= self.0.is_closed;
             closing.at_once = at_once;
             if closing.how != Ended::Nothing {
                 break;
             }
-            self.line.end();
+            self.0.line.end();
         }
         made.closing = Some(closing);
     }

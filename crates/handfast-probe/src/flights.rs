@@ -10,30 +10,7 @@
 //! in two pieces without TCP_NODELAY: its kernel holds a last piece that is smaller than a segment until the piece before it is
 //! acknowledged.
 
-/// Bytes that were sent or received.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Seen {
-    /// We sent.
-    Said {
-        /// When send(2) was called.
-        at_ms: f64,
-        /// How much.
-        bytes: usize,
-        /// Number of the last byte.
-        last: u32,
-        /// When the last byte was given to the device.
-        sent_ms: Option<f64>,
-        /// When the peer's kernel had acknowledged the last byte.
-        acknowledged_ms: Option<f64>,
-    },
-    /// We received.
-    Heard {
-        /// When the last of it arrived.
-        at_ms: f64,
-        /// How much.
-        bytes: usize,
-    },
-}
+pub use handfast_leg::blocking::Seen;
 
 /// A part of an answer without a longer break.
 #[derive(Clone, Copy, Debug, PartialEq)]

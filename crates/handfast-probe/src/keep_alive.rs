@@ -38,14 +38,14 @@ pub(crate) fn idle(ask: &Ask<'_>, bound: Duration, kept: &mut Kept) -> Result<()
     let Some((request, _)) = ask.request else { return Ok(()) };
     let mut made = Attempt::default();
     let mut talk = open(ask, &mut made)?;
-    made.requested = Some(talk.line.now_ms());
+    made.requested = Some(talk.0.line.now_ms());
     made.first_byte = Some(talk.ask_once(request, ask.timeout)?.0);
     talk.look_back(&mut made);
     ask.tally.made(&made);
-    let since = talk.line.now_ms();
+    let since = talk.0.line.now_ms();
     let ended = talk.outlast(Moment::now() + bound);
     kept.bound_ms = bound.as_secs_f64() * 1e3;
-    kept.idle_ms = ended.map(|_| talk.line.now_ms() - since);
+    kept.idle_ms = ended.map(|_| talk.0.line.now_ms() - since);
     kept.idle_ended_by = ended.unwrap_or_default().name();
     Ok(())
 }
@@ -59,7 +59,7 @@ pub(crate) fn requests(ask: &Ask<'_>, bound: Duration, kept: &mut Kept) -> Resul
     let mut made = Attempt::default();
     let mut talk = open(ask, &mut made)?;
     while kept.requests < MOST_REQUESTS && Moment::now() < until {
-        let said = talk.line.now_ms();
+        let said = talk.0.line.now_ms();
         match talk.ask_once(request, ask.timeout) {
             Ok((first, response)) => {
                 kept.requests += 1;
@@ -70,9 +70,9 @@ pub(crate) fn requests(ask: &Ask<'_>, bound: Duration, kept: &mut Kept) -> Resul
                     }
                     Some(_) => made.again.push((first - said).max(0.0)),
                 }
-                talk.line.seen.clear();
+                talk.0.line.seen.clear();
                 kept.announced = response.head.closes;
-                if response.head.closes || talk.closed {
+                if response.head.closes || talk.0.is_closed {
                     kept.requests_ended = true;
                     break;
                 }

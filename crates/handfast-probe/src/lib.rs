@@ -7,8 +7,7 @@
 //! | question | file |
 //! |---|---|
 //! | the target | [`target`] |
-//! | one connection, with the kernel's timestamps | `line.rs` |
-//! | one handshake, and what follows it | `attempt.rs`, `http.rs` |
+//! | one handshake, and what follows it, over `handfast_leg::blocking` | `attempt.rs`, `http.rs` |
 //! | which time was a round trip, and which was computing | [`flights`] |
 //! | all connections of one target, and what they have in common | `survey.rs`, `summary.rs` |
 //! | their totals, to compare with the server's counters | `tally.rs` |
@@ -35,7 +34,6 @@ pub mod html;
 mod http;
 pub mod keep_alive;
 pub mod limit;
-mod line;
 pub mod page;
 pub mod report;
 pub mod rounds;

@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
+use handfast_leg::blocking::Failed;
 use handfast_net::sys::stamps;
 use handfast_tls::client::{Client, ClientSettings, Verification};
 
@@ -156,7 +157,7 @@ impl Survey<'_> {
     }
 
     fn client(&self, settings: &ClientSettings) -> Result<Client, Trouble> {
-        Client::new(settings, &self.host).map_err(|failure| Trouble::session(&failure))
+        Ok(Client::new(settings, &self.host).map_err(Failed::session)?)
     }
 
     fn ask<'s>(&'s self, client: &'s Client, address: SocketAddr, resume: bool) -> Ask<'s> {

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use handfast_net::fault::{Cause, Fault};
-use handfast_tls::session::{Failure, FailureKind};
-use handfast_wire::starttls::Problem;
+use handfast_leg::blocking::{self, Failed, Problem};
+use handfast_net::fault::Cause;
+use handfast_tls::session::FailureKind;
 use serde::Serialize;
 
 /// A step of a connection, as everywhere in this program.
@@ -73,61 +73,55 @@ impl Trouble {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// A socket's.
-    pub(crate) fn socket(step: Step, fault: &Fault) -> Self {
-        let call = fault.to_string();
-        let what = match call.starts_with(step.name()) {
-            true => call,
-            false => format!("{}: {call}", step.name()),
-        };
-        let trouble = Self::new(step, fault.cause.name(), what);
-        match fault.cause {
-            Cause::Refused => {
-                trouble.hint("nothing listens on this port: check the port, and whether the service runs")
-            }
-            Cause::ConnectTimedOut | Cause::ConnectDeadline => {
-                trouble.hint("nothing came back: a firewall that drops packets, or a machine that is down")
-            }
-            Cause::Prohibited => trouble.hint("a firewall on the path rejects this connection"),
-            _ => trouble,
-        }
-    }
-
-    /// A session's.
-    pub(crate) fn session(failure: &Failure) -> Self {
-        let cause = match failure.kind {
-            FailureKind::Alert => "alert",
-            FailureKind::Peer => "tls",
-            FailureKind::PeerCertificate => "certificate",
-            FailureKind::KeyProcess | FailureKind::Ourselves => "internal",
-        };
-        let mut trouble = Self::new(Step::Handshake, cause, format!("handshake: {failure}"));
-        trouble.hint = failure.hint.map(str::to_owned);
-        trouble.is_certificate = failure.kind == FailureKind::PeerCertificate;
-        trouble
-    }
-
     /// A STARTTLS dialogue's.
-    pub(crate) fn starttls(problem: &Problem) -> Self {
+    pub(crate) fn starttls(problem: &handfast_wire::starttls::Problem) -> Self {
         let trouble = Self::new(Step::Starttls, "starttls", format!("starttls: {problem}"));
         trouble.hint("check the port and the protocol given to --starttls")
     }
 
-    /// The target closed the connection during a step.
-    pub(crate) fn ended(step: Step) -> Self {
-        let what = format!("{}: the target ended the connection", step.name());
-        let trouble = Self::new(step, "closed-early", what);
-        match step {
-            Step::Handshake => trouble.hint(
+    fn with_cause(self, cause: &'static str, hint: Option<&str>) -> Self {
+        Self { cause, hint: hint.map(str::to_owned), ..self }
+    }
+}
+
+impl From<Failed> for Trouble {
+    fn from(failed: Failed) -> Self {
+        let step = match failed.step {
+            blocking::Step::Connect => Step::Connect,
+            blocking::Step::Starttls => Step::Starttls,
+            blocking::Step::Handshake => Step::Handshake,
+            blocking::Step::Exchange => Step::Exchange,
+        };
+        let trouble = Self::new(step, "internal", failed.to_string());
+        match &failed.problem {
+            Problem::Socket(fault) => trouble.with_cause(fault.cause.name(), socket_hint(fault.cause)),
+            Problem::Session(failure) => {
+                let (cause, is_certificate) = match failure.kind {
+                    FailureKind::Alert => ("alert", false),
+                    FailureKind::Peer => ("tls", false),
+                    FailureKind::PeerCertificate => ("certificate", true),
+                    FailureKind::KeyProcess | FailureKind::Ourselves => ("internal", false),
+                };
+                Self { is_certificate, ..trouble.with_cause(cause, failure.hint) }
+            }
+            Problem::NotTls => {
+                trouble.with_cause("not-tls", Some("TLS is on another port, 443 as a rule"))
+            }
+            Problem::Ended => trouble.with_cause("closed-early", (step == Step::Handshake).then_some(
                 "a server that does not speak TLS on this port often does so; some want --sni or --starttls",
-            ),
-            _ => trouble,
+            )),
+            Problem::Late => trouble.with_cause("deadline", Some("--timeout gives it longer")),
         }
     }
+}
 
-    /// The timeout passed.
-    pub(crate) fn late(step: Step) -> Self {
-        Self::new(step, "deadline", format!("{}: the timeout passed", step.name()))
-            .hint("--timeout gives it longer")
+fn socket_hint(cause: Cause) -> Option<&'static str> {
+    match cause {
+        Cause::Refused => Some("nothing listens on this port: check the port, and whether the service runs"),
+        Cause::ConnectTimedOut | Cause::ConnectDeadline => {
+            Some("nothing came back: a firewall that drops packets, or a machine that is down")
+        }
+        Cause::Prohibited => Some("a firewall on the path rejects this connection"),
+        _ => None,
     }
 }

@@ -269,8 +269,6 @@ fn read_header(stream: &mut TcpStream) -> Result<(), Trouble> {
 }
 
 fn echo(mut peer: Peer) {
-    // It may be silent for as long as an experiment takes.
-    let _ = peer.stream.set_read_timeout(None);
     loop {
         match peer.echo_some() {
             Ok(true) => {}

@@ -4,14 +4,15 @@
 //! with a deadline.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::time::{Duration, Instant};
+use std::net::TcpStream;
+use std::time::Duration;
 
 use handfast_lab::run::pause;
-use handfast_tls::buffer::Buffer;
+use handfast_leg::blocking::{Connection, Failed, Got, Hello, Line, Problem};
+use handfast_net::clock::Moment;
 use handfast_tls::client::Client;
 use handfast_tls::server::Server;
-use handfast_tls::session::{Failure, Session};
+use handfast_tls::session::Session;
 use handfast_wire::peek::{Peek, peek};
 
 use crate::trouble::{Trouble, broken};
@@ -94,35 +95,28 @@ impl Ending {
 /// One end of a connection.
 pub(crate) struct Peer {
     who: &'static str,
-    pub(crate) stream: TcpStream,
-    session: Option<Box<dyn Session + Send>>,
-    plain: Buffer,
-    out: Buffer,
-    told: bool,
-    failed: Option<Failure>,
+    talk: Connection<Box<dyn Session + Send>>,
+    /// Why its session cannot go on.
+    failed: Option<Failed>,
     /// A FIN without close_notify is a clean end too: for programs that have no other one, where the end is not what is judged.
     pub(crate) tolerates_fin: bool,
     /// It has asked for another protocol: the head of the response is none of that protocol's bytes.
     pub(crate) is_upgrading: bool,
-    /// A write has met a reset: the kernel reports it once, and the next read would look like a clean end.
-    aborted: bool,
+}
+
+fn soon() -> Moment {
+    Moment::now() + DEADLINE
 }
 
 impl Peer {
     /// Without TLS.
     pub(crate) fn plain(who: &'static str, stream: TcpStream) -> Self {
-        Self {
-            who,
-            stream,
-            session: None,
-            plain: Buffer::default(),
-            out: Buffer::default(),
-            told: false,
-            failed: None,
-            tolerates_fin: false,
-            is_upgrading: false,
-            aborted: false,
-        }
+        Self::over(who, stream, None)
+    }
+
+    fn over(who: &'static str, stream: TcpStream, session: Option<Box<dyn Session + Send>>) -> Self {
+        let talk = Connection::new(Line::over(stream), session);
+        Self { who, talk, failed: None, tolerates_fin: false, is_upgrading: false }
     }
 
     /// A client that begins TLS.
@@ -139,13 +133,19 @@ impl Peer {
         client: &Client,
         resume: bool,
     ) -> Result<(Self, Vec<u8>), Trouble> {
-        let mut session = client.connect(resume).map_err(|failure| Trouble::Lab(failure.detail.into()))?;
-        let mut peer = Self::plain("client", stream);
-        session.start(&mut peer.out).map_err(|failure| Trouble::Lab(failure.detail.into()))?;
-        let hello = peer.out.filled().to_vec();
-        peer.out.clear();
-        peer.session = Some(Box::new(session));
-        Ok((peer, hello))
+        let hello = Hello::new(client, resume, &[])?;
+        let peer = Self::over("client", stream, Some(Box::new(hello.session)));
+        Ok((peer, hello.bytes.filled().to_vec()))
+    }
+
+    /// Its socket.
+    pub(crate) fn stream(&mut self) -> &mut TcpStream {
+        &mut self.talk.line.stream
+    }
+
+    /// Its socket alone.
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.talk.line.stream
     }
 
     /// A backend that answers a hello.
@@ -164,34 +164,23 @@ impl Peer {
                 Err(error) => return broken(format!("backend waits for a ClientHello: {error}")),
             }
         };
-        let session = server.accept(&hello).map_err(|failure| Trouble::Lab(failure.detail.into()))?;
-        let mut peer = Self::plain("backend", stream);
-        peer.session = Some(Box::new(session));
-        peer.take_in(&received);
-        peer.flush().map_err(|error| Trouble::Broken(format!("backend sends its flight: {error}")))?;
+        let session = server.accept(&hello).map_err(Failed::session)?;
+        let mut peer = Self::over("backend", stream, Some(Box::new(session)));
+        let answered = peer.talk.take(&mut received).and_then(|()| peer.talk.flush(soon()));
+        answered.map_err(|failed| Trouble::Broken(format!("backend sends its flight: {failed}")))?;
         peer.shake_hands()?;
         Ok(peer)
     }
 
     /// Brings a handshake that has begun to its end.
     pub(crate) fn shake_hands(&mut self) -> Result<(), Trouble> {
-        let established = |peer: &Self| peer.session.as_ref().is_none_or(|session| session.is_established());
-        while !established(self) {
-            match self.more() {
-                Ok(0) => return broken(format!("{}: the connection ended in the handshake", self.who)),
-                Ok(_) => {}
-                Err(error) => return broken(format!("{}: the handshake: {error}", self.who)),
-            }
-            if let Some(failure) = &self.failed {
-                return broken(format!("{}: the handshake: {}", self.who, failure.detail));
-            }
-        }
-        self.flush().map_err(|error| Trouble::Broken(format!("{}: the handshake: {error}", self.who)))
+        let shaken = self.talk.shake(soon()).and_then(|()| self.talk.flush(soon()));
+        shaken.map(drop).map_err(|failed| Trouble::Broken(format!("{}: {failed}", self.who)))
     }
 
     /// Whether its session was resumed.
     pub(crate) fn resumed(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| session.agreed().resumed == Some(true))
+        self.talk.session.as_ref().is_some_and(|session| session.agreed().resumed == Some(true))
     }
 
     /// Sends all of it.
@@ -201,67 +190,45 @@ impl Peer {
     }
 
     /// As [`Self::send`]; what fails is for the caller to judge.
-    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        for chunk in bytes.chunks(CHUNK) {
-            let record = self.encrypted(chunk)?;
-            self.write_all(&record)?;
-        }
-        Ok(())
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> Result<(), Failed> {
+        bytes.chunks(CHUNK).try_for_each(|chunk| self.talk.send(chunk, soon()))
     }
 
     /// What would be sent for these bytes, to be sent by the caller, whole or not.
-    pub(crate) fn encrypted(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
-        let Some(session) = &mut self.session else { return Ok(bytes.to_vec()) };
-        session
-            .encrypt(bytes, &mut self.out)
-            .map_err(|failure| io::Error::other(failure.detail.to_string()))?;
-        let record = self.out.filled().to_vec();
-        self.out.clear();
-        Ok(record)
+    pub(crate) fn encrypted(&mut self, bytes: &[u8]) -> Result<Vec<u8>, Failed> {
+        Ok(self.talk.records(bytes)?.filled().to_vec())
     }
 
     /// Writes to the socket as it is.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
-        let written = self.write_all(bytes);
-        written.map_err(|error| Trouble::Broken(format!("{} writes: {error}", self.who)))
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let written = self.stream.write_all(bytes);
-        self.aborted |= written.as_ref().is_err_and(|error| !is_timeout(error));
-        written
+        let written = self.talk.line.send(bytes, soon());
+        written.map_err(|failed| Trouble::Broken(format!("{} writes: {failed}", self.who)))
     }
 
     /// Reads so many bytes.
     pub(crate) fn read_exactly(&mut self, count: usize) -> Result<Vec<u8>, Trouble> {
-        while self.plain.len() < count {
-            let (have, who) = (self.plain.len(), self.who);
-            let ended =
-                |how: String| Trouble::Broken(format!("{} got {have} of {count} bytes, then {how}", who));
-            match self.more() {
-                Ok(0) => return Err(ended("the end of the connection".to_owned())),
-                Ok(_) if self.told && self.plain.len() < count => {
-                    return Err(ended("close_notify".to_owned()));
+        while self.talk.plaintext.len() < count {
+            let have = self.talk.plaintext.len();
+            let how = match (self.more(soon()), &self.failed) {
+                (Err(failed), _) => failed.to_string(),
+                (Ok(Got::Bytes(_)), Some(failed)) => failed.to_string(),
+                (Ok(Got::End), _) => "the end of the connection".to_owned(),
+                (Ok(Got::Nothing), _) => "nothing more in time".to_owned(),
+                (Ok(Got::Bytes(_)), None) if self.talk.is_closed && self.talk.plaintext.len() < count => {
+                    "close_notify".to_owned()
                 }
-                Ok(_) => {}
-                Err(error) if is_timeout(&error) => {
-                    return Err(ended("nothing more in time".to_owned()));
-                }
-                Err(error) => return Err(ended(error.to_string())),
-            }
-            if let Some(failure) = &self.failed {
-                let why = failure.detail.to_string();
-                return broken(format!("{} got {have} of {count} bytes, then {why}", self.who));
-            }
+                (Ok(Got::Bytes(_)), None) => continue,
+            };
+            return broken(format!("{} got {have} of {count} bytes, then {how}", self.who));
         }
-        let bytes = self.plain.filled()[..count].to_vec();
-        self.plain.take(count);
+        let bytes = self.talk.plaintext.filled()[..count].to_vec();
+        self.talk.plaintext.take(count);
         Ok(bytes)
     }
 
     /// Whether bytes have come that nothing has taken.
     pub(crate) fn has_bytes(&self) -> bool {
-        !self.plain.is_empty()
+        !self.talk.plaintext.is_empty()
     }
 
     /// Expects exactly these bytes.
@@ -272,89 +239,83 @@ impl Peer {
 
     /// Says that this was all, as its protocol has it: close_notify where there is TLS, and a FIN.
     pub(crate) fn finish(&mut self) {
-        if let Some(session) = &mut self.session {
-            session.close(&mut self.out);
-            // Who is gone already is no concern here.
-            let _ = self.flush();
-        }
+        // Who is gone already is no concern here.
+        let _ = self.talk.close(soon());
         self.fin();
     }
 
     /// Ends the socket's own direction, without a word of TLS.
     pub(crate) fn fin(&self) {
-        let _ = self.stream.shutdown(Shutdown::Write);
+        self.talk.line.end();
     }
 
     /// Closes with a reset.
     pub(crate) fn reset(self) {
-        reset(self.stream);
+        reset(self.into_stream());
     }
 
     /// Waits until the other side has said, in order, that this was all; how many bytes came before. Its socket may still be
     /// open then: with TLS, close_notify is the end of a direction.
     pub(crate) fn half(&mut self) -> Result<usize, Trouble> {
-        let tls = self.session.is_some();
+        let tls = self.talk.session.is_some();
         loop {
-            let ended = self.told;
-            match if ended { Ok(0) } else { self.more() } {
-                Ok(0) if (ended == tls || self.tolerates_fin) && self.failed.is_none() => {
-                    return Ok(self.plain.len());
+            let ended = self.talk.is_closed;
+            match if ended { Ok(Got::End) } else { self.more(soon()) } {
+                Ok(Got::End) if (ended == tls || self.tolerates_fin) && self.failed.is_none() => {
+                    return Ok(self.talk.plaintext.len());
                 }
-                Ok(0) => return broken(format!("{} got a FIN without close_notify", self.who)),
-                Ok(_) => {}
-                Err(error) => return broken(format!("{} waits for the other's end: {error}", self.who)),
+                Ok(Got::End) => return broken(format!("{} got a FIN without close_notify", self.who)),
+                Ok(Got::Bytes(_)) => {}
+                Ok(Got::Nothing) => return broken(format!("{} got no end in time", self.who)),
+                Err(failed) => return broken(format!("{} waits for the other's end: {failed}", self.who)),
             }
         }
     }
 
     /// Reads everything until the end, or for this duration.
     pub(crate) fn hear(&mut self, limit: Duration) -> Ending {
-        let begun = Instant::now();
-        let mut bytes = self.plain.len();
-        self.plain.clear();
+        let until = Moment::now() + limit;
+        let mut bytes = self.talk.plaintext.len();
+        self.talk.plaintext.clear();
         let socket = loop {
-            let left = limit.saturating_sub(begun.elapsed());
-            if left.is_zero() {
-                break End::Open;
-            }
-            let _ = self.stream.set_read_timeout(Some(left.max(Duration::from_millis(1))));
-            match self.more() {
-                Ok(0) if self.aborted => break End::Reset,
-                Ok(0) => break End::Fin,
-                Ok(_) => {}
-                Err(error) if is_timeout(&error) => {}
+            match self.more(until) {
+                Ok(Got::End) if self.talk.line.is_aborted => break End::Reset,
+                Ok(Got::End) => break End::Fin,
+                Ok(Got::Nothing) => break End::Open,
+                Ok(Got::Bytes(_)) => {}
                 Err(_) => break End::Reset,
             }
-            bytes += self.plain.len();
-            self.plain.clear();
+            bytes += self.talk.plaintext.len();
+            self.talk.plaintext.clear();
         };
-        let _ = self.stream.set_read_timeout(Some(DEADLINE));
-        let alert = self.failed.as_ref().and_then(|failure| failure.alert);
-        let (tls, tolerates_fin) = (self.session.is_some(), self.tolerates_fin);
-        Ending { bytes, told: self.told, alert, socket, tls, tolerates_fin }
+        let alert = match &self.failed {
+            Some(Failed { problem: Problem::Session(failure), .. }) => failure.alert,
+            _ => None,
+        };
+        let (tls, tolerates_fin) = (self.talk.session.is_some(), self.tolerates_fin);
+        Ending { bytes, told: self.talk.is_closed, alert, socket, tls, tolerates_fin }
     }
 
-    /// Sends back what comes next; false at the end.
-    pub(crate) fn echo_some(&mut self) -> io::Result<bool> {
-        if self.plain.is_empty() {
-            let count = self.more()?;
-            if self.plain.is_empty() && (count == 0 || self.told) {
+    /// Sends back what comes next, however long that takes; false at the end.
+    pub(crate) fn echo_some(&mut self) -> Result<bool, Failed> {
+        if self.talk.plaintext.is_empty() {
+            let got = self.more(Moment::NEVER)?;
+            if self.talk.plaintext.is_empty() && (got == Got::End || self.talk.is_closed) {
                 return Ok(false);
             }
-            if let Some(failure) = &self.failed {
-                return Err(io::Error::other(failure.detail.to_string()));
+            if let Some(failed) = &self.failed {
+                return Err(failed.clone());
             }
         }
-        let bytes = self.plain.filled().to_vec();
-        self.plain.clear();
-        self.try_send(&bytes)?;
+        let bytes = std::mem::take(&mut self.talk.plaintext);
+        self.try_send(bytes.filled())?;
         Ok(true)
     }
 
     /// Sends so many bytes and takes in as many, both at once, each byte in its place.
     pub(crate) fn exchange(&mut self, length: usize) -> Result<(), Trouble> {
-        self.stream.set_nonblocking(true)?;
-        let begun = Instant::now();
+        self.stream().set_nonblocking(true)?;
+        let end = Moment::now() + 3 * DEADLINE;
         let (mut sent, mut came) = (0, 0);
         let mut record = Vec::new();
         while sent < length || came < length || !record.is_empty() {
@@ -363,45 +324,51 @@ impl Peer {
                 sent += chunk.len();
                 record = self.encrypted(&chunk)?;
             }
-            let wrote = self.stream.write(&record);
-            let moved = self.moved(wrote)?;
+            let moved = match self.stream().write(&record) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+                outcome => outcome.map_err(|error| self.both_ways(&error))?,
+            };
             record.drain(..moved);
-            let read = self.more();
-            let took = self.moved(read)?;
-            if !self.plain.filled().iter().copied().eq(pattern(came).take(self.plain.len())) {
+            let got = self.more(Moment::now()).map_err(|failed| self.both_ways(&failed))?;
+            let plain = &mut self.talk.plaintext;
+            if !plain.filled().iter().copied().eq(pattern(came).take(plain.len())) {
                 return broken(format!("{}: a byte behind {came} is not the one that was sent", self.who));
             }
-            came += self.plain.len();
-            self.plain.clear();
-            if moved + took == 0 {
+            came += plain.len();
+            plain.clear();
+            if moved == 0 && !matches!(got, Got::Bytes(_)) {
                 pause();
             }
-            if begun.elapsed() > 3 * DEADLINE {
+            if Moment::now() >= end {
                 return broken(format!(
                     "{}: {sent} bytes sent and {came} of {length} received in time",
                     self.who
                 ));
             }
         }
-        self.stream.set_nonblocking(false)?;
+        self.stream().set_nonblocking(false)?;
         Ok(())
     }
 
-    fn moved(&self, outcome: io::Result<usize>) -> Result<usize, Trouble> {
-        match outcome {
-            Ok(count) => Ok(count),
-            Err(error) if is_timeout(&error) => Ok(0),
-            Err(error) => broken(format!("{} sends and receives at once: {error}", self.who)),
-        }
+    fn both_ways(&self, error: &dyn std::fmt::Display) -> Trouble {
+        Trouble::Broken(format!("{} sends and receives at once: {error}", self.who))
     }
 
-    /// One read of the socket; as many as it takes where the head of a response comes first.
-    pub(crate) fn more(&mut self) -> io::Result<usize> {
+    /// Receives once; as often as it takes where the head of a response comes first.
+    pub(crate) fn more(&mut self, until: Moment) -> Result<Got, Failed> {
         loop {
-            let count = self.read_once()?;
+            let got = match self.talk.receive(CHUNK, until) {
+                // Answers of the library's own; the next read says what is wrong if they cannot be sent.
+                Ok(got) => self.talk.flush(soon()).map_or(got, |_| got),
+                Err(failed) if matches!(failed.problem, Problem::Session(_) | Problem::NotTls) => {
+                    self.failed = Some(failed);
+                    return Ok(Got::Bytes(0));
+                }
+                Err(failed) => return Err(failed),
+            };
             self.skip_head();
-            if count == 0 || !self.is_upgrading || self.told || self.failed.is_some() {
-                return Ok(count);
+            if !matches!(got, Got::Bytes(_)) || !self.is_upgrading || self.talk.is_closed {
+                return Ok(got);
             }
         }
     }
@@ -411,47 +378,12 @@ impl Peer {
         if !self.is_upgrading {
             return;
         }
-        let plain = self.plain.filled();
+        let plain = self.talk.plaintext.filled();
         let Some(length) = plain.windows(4).position(|end| end == b"\r\n\r\n") else { return };
         self.is_upgrading = false;
         if plain.starts_with(b"HTTP/1.1 101 ") {
-            self.plain.take(length + 4);
+            self.talk.plaintext.take(length + 4);
         }
-    }
-
-    fn read_once(&mut self) -> io::Result<usize> {
-        let mut chunk = vec![0; CHUNK];
-        let count = loop {
-            match self.stream.read(&mut chunk) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                outcome => break outcome?,
-            }
-        };
-        // Behind the end of TLS, only the socket's own end is of interest.
-        if count > 0 && !self.told && self.failed.is_none() {
-            self.take_in(&chunk[..count]);
-            // Answers of the library's own; the next read says what is wrong if they cannot be sent.
-            let _ = self.flush();
-        }
-        Ok(count)
-    }
-
-    fn take_in(&mut self, bytes: &[u8]) {
-        let Some(session) = &mut self.session else {
-            self.plain.extend(bytes);
-            return;
-        };
-        let mut incoming = session.kept().to_vec();
-        incoming.extend_from_slice(bytes);
-        let received = session.receive(&mut incoming, &mut self.plain, &mut self.out);
-        self.told |= received.closed;
-        self.failed = received.failure;
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let out = self.out.filled().to_vec();
-        self.out.clear();
-        self.write_all(&out)
     }
 }
 
@@ -474,7 +406,46 @@ pub(crate) fn pattern(from: usize) -> impl Iterator<Item = u8> {
     (from..).map(|place| (place % 251) as u8)
 }
 
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
-        && error.raw_os_error() != Some(rustix::io::Errno::TIMEDOUT.raw_os_error())
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use handfast_leg::blocking::Seen;
+
+    use super::*;
+    use crate::certificates::Certificates;
+
+    #[test]
+    fn the_last_flight_is_sent_with_the_first_bytes_and_nothing_before_it() {
+        let certificates = Certificates::make().expect("certificates");
+        let (client, server) = (certificates.client(None).unwrap(), certificates.server().unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let echo = move || {
+            let mut peer = Peer::accept(listener.accept().unwrap().0, &server).unwrap();
+            while peer.echo_some().unwrap() {}
+            peer.finish();
+            peer.hear(DEADLINE).socket
+        };
+        let backend = std::thread::Builder::new().name("backend".into()).spawn(echo).unwrap();
+        let hello = Hello::new(&client, false, &[]).unwrap();
+        let mut line = Line::connect(address, soon()).unwrap();
+        line.send(hello.bytes.filled(), soon()).unwrap();
+        let mut talk = Connection::new(line, Some(hello.session));
+        talk.shake(soon()).unwrap();
+        let sent = |line: &Line| line.seen.iter().filter(|seen| matches!(seen, Seen::Said { .. })).count();
+        assert_eq!(sent(&talk.line), 1, "the hello, and ChangeCipherSpec waits");
+        let long = vec![b'x'; 100_000];
+        talk.send(&long, soon()).unwrap();
+        assert_eq!(sent(&talk.line), 2, "the flight goes with what is sent first");
+        while talk.plaintext.len() < long.len() {
+            talk.must_receive(CHUNK, soon()).unwrap();
+        }
+        assert!(talk.plaintext.filled() == long && talk.own_ms > 0.0);
+        talk.close(soon()).unwrap();
+        while talk.receive(CHUNK, soon()).unwrap() != Got::End {}
+        assert!(talk.is_closed, "the echo ends with close_notify");
+        drop(talk);
+        assert_eq!(backend.join().unwrap(), End::Fin);
+    }
 }

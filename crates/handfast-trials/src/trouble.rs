@@ -4,6 +4,7 @@ use std::io;
 
 use handfast_lab::error::LabError;
 use handfast_lab::sockets::Failure;
+use handfast_leg::blocking;
 
 /// What stood in the way.
 #[derive(Debug)]
@@ -46,5 +47,11 @@ impl From<LabError> for Trouble {
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
         Self::Lab(format!("a socket of the laboratory's own: {error}"))
+    }
+}
+
+impl From<blocking::Failed> for Trouble {
+    fn from(failed: blocking::Failed) -> Self {
+        Self::Lab(format!("a socket of the laboratory's own: {failed}"))
     }
 }

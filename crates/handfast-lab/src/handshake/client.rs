@@ -1,16 +1,16 @@
-//! The client of the handshake table: one connection, blocking, each of its moments noted.
+//! The client of the handshake table: one connection, each of its moments noted.
 //!
 //! In: where to, and a maker of TLS sessions. Out: [`Times`], or what went wrong. It sends its request with its last flight, and
 //! as early data where the ticket allows it, as a browser does.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use handfast_leg::blocking::{self, Failed, Got, Hello, Line, Problem};
 use handfast_net::clock::Moment;
 use handfast_tls::buffer::Buffer;
-use handfast_tls::client::{Client, ClientSession};
-use handfast_tls::session::{Agreed, Failure, Session};
+use handfast_tls::client::Client;
+use handfast_tls::session::{Agreed, Session};
 
 use super::servers::NAME;
 use crate::error::LabError;
@@ -25,20 +25,23 @@ const LONGEST: usize = 1 << 20;
 pub(super) enum Trouble {
     /// The lab itself.
     Lab(LabError),
-    /// The socket.
-    Socket(&'static str, io::Error),
-    /// TLS.
-    Tls(Failure),
+    /// The connection.
+    Failed(Failed),
     /// The server ended too early, or what it said is not HTTP.
     Answer(&'static str),
+}
+
+impl From<Failed> for Trouble {
+    fn from(failed: Failed) -> Self {
+        Self::Failed(failed)
+    }
 }
 
 impl Trouble {
     pub(super) fn into_error(self, act: &str) -> LabError {
         let why = match self {
             Self::Lab(error) => return error,
-            Self::Socket(step, error) => format!("{step}: {error}"),
-            Self::Tls(failure) => failure.detail.to_string(),
+            Self::Failed(failed) => failed.to_string(),
             Self::Answer(what) => what.to_owned(),
         };
         LabError::Late {
@@ -67,24 +70,26 @@ pub(super) struct Times {
     pub(super) early: Option<bool>,
 }
 
-/// Connects. The connection is open as long as the stream is there.
-pub(super) fn connect(to: SocketAddr) -> Result<(Times, TcpStream), Trouble> {
-    let begun = Moment::now();
-    let stream =
-        TcpStream::connect_timeout(&to, PATIENCE).map_err(|error| Trouble::Socket("connect", error))?;
-    let connected = Moment::now();
-    let local = stream.local_addr().map_err(|error| Trouble::Socket("connect", error))?;
+fn deadline() -> Moment {
+    Moment::now() + PATIENCE
+}
+
+/// Connects. The connection is open as long as the line is there.
+pub(super) fn connect(to: SocketAddr) -> Result<(Times, Line), Trouble> {
+    let line = Line::connect(to, deadline())?;
+    let (begun, connected) = (line.begun(), Moment::now());
+    let local = line.local().ok_or(Trouble::Answer("a connection without an address"))?;
     let agreed = Agreed::default();
-    Ok((Times { local, begun, connected, secured: None, first_byte: None, agreed, early: None }, stream))
+    Ok((Times { local, begun, connected, secured: None, first_byte: None, agreed, early: None }, line))
 }
 
 /// Connects, shakes hands, asks for one resource, and reads it to its end.
-pub(super) fn transact(to: SocketAddr, client: &Client, resume: bool) -> Result<(Times, TcpStream), Trouble> {
+pub(super) fn transact(to: SocketAddr, client: &Client, resume: bool) -> Result<(Times, Line), Trouble> {
     // Kept open: a server that may answer early data would also end the connection before the handshake is done.
     let request = request(false);
     let mut connection = Connection::open(to, client, resume, &request)?;
     connection.response()?;
-    Ok((connection.times, connection.stream))
+    Ok((connection.times, connection.talk.line))
 }
 
 /// A request for the resource that every server has.
@@ -95,10 +100,7 @@ pub(super) fn request(last: bool) -> Vec<u8> {
 
 /// A connection that is established.
 pub(super) struct Connection {
-    stream: TcpStream,
-    session: ClientSession,
-    plaintext: Buffer,
-    outgoing: Buffer,
+    talk: blocking::Connection,
     ended: bool,
     pub(super) times: Times,
 }
@@ -111,56 +113,25 @@ impl Connection {
         resume: bool,
         request: &[u8],
     ) -> Result<Self, Trouble> {
-        let session = client.connect(resume).map_err(Trouble::Tls)?;
-        let begun = Moment::now();
-        let stream =
-            TcpStream::connect_timeout(&to, PATIENCE).map_err(|error| Trouble::Socket("connect", error))?;
-        let connected = Moment::now();
-        let ready = || {
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.local_addr()
-        };
-        let local = ready().map_err(|error| Trouble::Socket("connect", error))?;
-        let agreed = Agreed::default();
-        let times = Times { local, begun, connected, secured: None, first_byte: None, agreed, early: None };
-        let buffer = || Buffer::with_capacity(32 << 10);
-        let mut connection =
-            Self { stream, session, plaintext: buffer(), outgoing: buffer(), ended: false, times };
-        connection.session.start(&mut connection.outgoing).map_err(Trouble::Tls)?;
-        let early = connection.session.early_data(request, &mut connection.outgoing);
-        connection.flush()?;
-        while !connection.session.is_established() {
-            connection.read()?;
-            if connection.ended {
-                return Err(Trouble::Answer("the server ended the connection in the handshake"));
-            }
-            if !connection.session.is_established() {
-                connection.flush()?;
-            }
+        let hello = Hello::new(client, resume, request)?;
+        let (mut times, mut line) = connect(to)?;
+        line.send(hello.bytes.filled(), deadline())?;
+        let mut talk = blocking::Connection::new(line, Some(hello.session));
+        talk.shake(deadline())?;
+        times.secured = Some(Moment::now());
+        if let Some(session) = &talk.session {
+            (times.agreed, times.early) = (session.agreed(), session.early_data_accepted());
         }
-        connection.times.secured = Some(Moment::now());
-        connection.times.agreed = connection.session.agreed();
-        connection.times.early = connection.session.early_data_accepted();
-        if connection.times.early == Some(true) && early == request.len() {
-            connection.flush()?;
-        } else {
-            connection.send(request)?;
-        }
+        let is_sent = times.early == Some(true) && hello.early == request.len();
+        talk.send(if is_sent { b"" } else { request }, deadline())?;
+        let mut connection = Self { talk, ended: false, times };
+        connection.note_first_byte();
         Ok(connection)
     }
 
     /// Sends, with whatever of a flight is not sent yet.
     pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
-        self.session.encrypt(bytes, &mut self.outgoing).map_err(Trouble::Tls)?;
-        self.flush()
-    }
-
-    fn flush(&mut self) -> Result<(), Trouble> {
-        let written = self.stream.write_all(self.outgoing.filled());
-        written.map_err(|error| Trouble::Socket("write", error))?;
-        self.outgoing.clear();
-        Ok(())
+        Ok(self.talk.send(bytes, deadline())?)
     }
 
     /// Whether the server has ended it.
@@ -170,42 +141,35 @@ impl Connection {
 
     /// Plaintext that has come and is not taken.
     pub(super) fn plaintext(&mut self) -> &mut Buffer {
-        &mut self.plaintext
+        &mut self.talk.plaintext
     }
 
     /// Reads once; what came is decrypted.
     pub(super) fn read(&mut self) -> Result<(), Trouble> {
-        if self.plaintext.len() > LONGEST {
+        if self.talk.plaintext.len() > LONGEST {
             return Err(Trouble::Answer("the response is longer than anything that was asked for"));
         }
-        let mut incoming = self.session.kept().to_vec();
-        let before = incoming.len();
-        incoming.resize(before + (32 << 10), 0);
-        let read = self.stream.read(&mut incoming[before..]);
-        let read = read.map_err(|error| Trouble::Socket("read", error))?;
-        if read == 0 {
-            self.ended = true;
-            return Ok(());
+        match self.talk.receive(32 << 10, deadline())? {
+            Got::Bytes(_) => {}
+            Got::End => self.ended = true,
+            Got::Nothing => return Err(Failed { step: self.talk.line.step, problem: Problem::Late }.into()),
         }
-        let received =
-            self.session.receive(&mut incoming[..before + read], &mut self.plaintext, &mut self.outgoing);
-        if let Some(failure) = received.failure {
-            // The alert; that it cannot be sent changes nothing.
-            let _ = self.flush();
-            return Err(Trouble::Tls(failure));
-        }
-        self.ended |= received.closed;
-        if !self.plaintext.is_empty() && self.times.first_byte.is_none() {
+        self.ended |= self.talk.is_closed;
+        self.note_first_byte();
+        Ok(())
+    }
+
+    fn note_first_byte(&mut self) {
+        if !self.talk.plaintext.is_empty() && self.times.first_byte.is_none() {
             self.times.first_byte = Some(Moment::now());
         }
-        Ok(())
     }
 
     /// Reads one response and takes it out: to its Content-Length, or to the end of the connection.
     pub(super) fn response(&mut self) -> Result<(), Trouble> {
         loop {
-            if let Some(length) = whole(self.plaintext.filled(), self.ended)? {
-                self.plaintext.take(length);
+            if let Some(length) = whole(self.talk.plaintext.filled(), self.ended)? {
+                self.talk.plaintext.take(length);
                 return Ok(());
             }
             if self.ended {

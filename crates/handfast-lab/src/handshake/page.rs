@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use handfast_leg::blocking::Failed;
 use handfast_net::clock::Moment;
 use handfast_tls::client::{Client, ClientSettings, Verification};
 
@@ -74,7 +75,7 @@ pub(super) fn load(to: SocketAddr, version: &str, mode: Mode) -> Result<Loaded, 
         verification: Verification::Off,
         ..ClientSettings::default()
     };
-    let client = Arc::new(Client::new(&settings, NAME).map_err(Trouble::Tls)?);
+    let client = Arc::new(Client::new(&settings, NAME).map_err(Failed::session)?);
     let begun = Moment::now();
     let locals = match mode {
         Mode::NoKeepAlive => {

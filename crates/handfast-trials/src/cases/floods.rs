@@ -148,7 +148,7 @@ fn hello_request(forger: &mut Forger, _: &[u8]) -> Result<Vec<u8>, Trouble> {
 /// A client whose keys are known, its backend after a word, and what the client's hello looks like.
 fn forged_client(stage: &Stage, version: Version) -> Result<(Forger, Peer, Vec<u8>), Trouble> {
     let (peer, hello) = stage.hello()?;
-    let mut forger = Forger::client(peer.stream, version, &stage.certificates)?;
+    let mut forger = Forger::client(peer.into_stream(), version, &stage.certificates)?;
     let question = forger.record(Kind::Data, &[before_client(stage.mode), b"question"].concat())?;
     forger.write(&question);
     let mut backend = stage.backend()?.next()?;
@@ -176,7 +176,7 @@ fn by_client(stage: &mut Stage, version: Version, flood: Flood) -> Result<(), Tr
 
 fn by_backend(stage: &mut Stage, version: Version, flood: Flood) -> Result<(), Trouble> {
     let (mut client, bare) = bare_backend(stage)?;
-    let mut forger = Forger::server(bare.stream, version, &stage.certificates)?;
+    let mut forger = Forger::server(bare.into_stream(), version, &stage.certificates)?;
     let answer = forger.record(Kind::Data, &[before_backend(stage.mode), b"answer"].concat())?;
     forger.write(&answer);
     client.expect(b"answer")?;

@@ -258,7 +258,7 @@ fn silent(stage: &mut Stage) -> Result<(), Trouble> {
 
 fn dripping(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut peer, hello) = stage.hello()?;
-    let sent = dripped(&mut peer.stream, &hello[..hello.len().min(1_000) - 1])?;
+    let sent = dripped(peer.stream(), &hello[..hello.len().min(1_000) - 1])?;
     stage.happened(format!("{sent} bytes were dripped"));
     stage.expect(&["hello/client/handshake-deadline"]);
     Ok(())
@@ -267,7 +267,7 @@ fn dripping(stage: &mut Stage) -> Result<(), Trouble> {
 fn silent_after_hello(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut peer, hello) = stage.hello()?;
     peer.write(&hello)?;
-    let took = cut_after(&mut peer.stream, |_| {})?;
+    let took = cut_after(peer.stream(), |_| {})?;
     stage.happened(format!("the handshake stood still for {} ms, until it was ended", took.as_millis()));
     stage.expect(&["handshake/client/handshake-deadline"]);
     Ok(())
@@ -328,7 +328,7 @@ fn empty_records(stage: &mut Stage) -> Result<(), Trouble> {
 
 /// Waits for the beginning of the server's flight, and does not answer it.
 pub(super) fn first_flight(peer: &mut Peer) -> Result<(), Trouble> {
-    match peer.stream.read(&mut [0; 1]) {
+    match peer.stream().read(&mut [0; 1]) {
         Ok(1) => Ok(()),
         outcome => broken(format!("a good hello was answered with {outcome:?}")),
     }
@@ -339,7 +339,7 @@ fn close_notify_in_handshake(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut peer, hello) = stage.hello()?;
     peer.write(&hello)?;
     first_flight(&mut peer)?;
-    peer.stream.write_all(&[0x15, 3, 3, 0, 2, 1, 0])?;
+    peer.stream().write_all(&[0x15, 3, 3, 0, 2, 1, 0])?;
     let ended = peer.hear(DEADLINE);
     let spent = stage.program()?.cpu().saturating_sub(before);
     stage.happened(format!("close_notify in the clear, answered with {}", ended.says()));
@@ -526,7 +526,7 @@ fn alert_in_handshake(stage: &mut Stage) -> Result<(), Trouble> {
     peer.write(&hello)?;
     first_flight(&mut peer)?;
     // Fatal, 42: bad_certificate (RFC 9846 §6).
-    peer.stream.write_all(&[0x15, 3, 3, 0, 2, 2, 42])?;
+    peer.stream().write_all(&[0x15, 3, 3, 0, 2, 2, 42])?;
     let ended = peer.hear(DEADLINE);
     if ended.socket == End::Open {
         return broken("the proxy went on after a fatal alert");

@@ -148,8 +148,8 @@ fn client_dark(stage: &mut Stage) -> Result<(), Trouble> {
 }
 
 fn destroyed(stage: &mut Stage) -> Result<(), Trouble> {
-    let (mut client, backend) = stage.pair()?;
-    let (Ok(SocketAddr::V4(from)), to) = (backend.stream.peer_addr(), stage.backend_at) else {
+    let (mut client, mut backend) = stage.pair()?;
+    let (Ok(SocketAddr::V4(from)), to) = (backend.stream().peer_addr(), stage.backend_at) else {
         return Err(Trouble::Lab("the backend's connection has no address".to_owned()));
     };
     stage.place.destroy(from, to)?;

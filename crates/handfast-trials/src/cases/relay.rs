@@ -240,15 +240,15 @@ enum Direction {
 fn push(peer: &mut Peer) -> Result<(usize, Vec<u8>), Trouble> {
     let chunk = vec![b'p'; 16 << 10];
     let mut sent = 0;
-    peer.stream.set_write_timeout(Some(PUSHED))?;
+    peer.stream().set_write_timeout(Some(PUSHED))?;
     loop {
         let mut record = peer.encrypted(&chunk)?;
         sent += chunk.len();
         while !record.is_empty() {
-            match peer.stream.write(&record) {
+            match peer.stream().write(&record) {
                 Ok(count) => drop(record.drain(..count)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    peer.stream.set_write_timeout(Some(DEADLINE))?;
+                    peer.stream().set_write_timeout(Some(DEADLINE))?;
                     return Ok((sent, record));
                 }
                 Err(error) => return broken(format!("a peer that pushes: {error}")),

@@ -6,6 +6,7 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use handfast_lab::run::pause;
+use handfast_net::clock::Moment;
 use nix::sys::signal::Signal;
 
 use super::hello::{EARLY, LIMIT};
@@ -222,15 +223,13 @@ fn dripping(stage: &mut Stage) -> Result<(), Trouble> {
     let mut client = stage.requester()?;
     client.send(b"GET / HTTP/1.1\r\nX: ")?;
     let begun = Instant::now();
-    client.stream.set_read_timeout(Some(PACE))?;
     let mut sent = 0;
     while !client.has_bytes() && begun.elapsed() < DEADLINE && client.try_send(b"x").is_ok() {
         sent += 1;
         // Tickets may come, or nothing for a while.
-        let _ = client.more();
+        let _ = client.more(Moment::now() + PACE);
     }
     let took = begun.elapsed();
-    client.stream.set_read_timeout(Some(DEADLINE))?;
     http::response(&mut client)?.must_be(408)?;
     stage.happened(format!("{sent} bytes of a head were dripped in {} ms", took.as_millis()));
     stage.expect(&["hello/client/request-deadline"]);

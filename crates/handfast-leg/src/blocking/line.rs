@@ -1,10 +1,10 @@
 //! One TCP connection with the kernel's timestamps: when bytes were sent, acknowledged and received.
 //!
-//! In: an address. Out: bytes, and the list of bytes sent and received, in milliseconds since the start of the connect. It waits by
-//! poll(2), never beyond a deadline.
+//! In: an address, or a socket. Out: bytes, and the list of bytes sent and received, in milliseconds since the start of the connect. It
+//! waits by poll(2), never beyond a deadline; the socket itself may be blocking or not.
 
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use handfast_net::clock::Moment;
@@ -15,22 +15,52 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType, sockopt};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::flights::Seen;
-use crate::trouble::{Step, Trouble};
+use super::{Failed, Problem, Step};
+
+/// Bytes that were sent or received.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Seen {
+    /// We sent.
+    Said {
+        /// When send(2) was called.
+        at_ms: f64,
+        /// How much.
+        bytes: usize,
+        /// Number of the last byte.
+        last: u32,
+        /// When the last byte was given to the device.
+        sent_ms: Option<f64>,
+        /// When the peer's kernel had acknowledged the last byte.
+        acknowledged_ms: Option<f64>,
+    },
+    /// We received.
+    Heard {
+        /// When the last of it arrived.
+        at_ms: f64,
+        /// How much.
+        bytes: usize,
+    },
+}
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) struct Line {
-    socket: OwnedFd,
+pub struct Line {
+    /// Its socket.
+    pub stream: TcpStream,
     clock: Clock,
     /// Bytes that were sent, ever.
     sent: u64,
-    /// Bytes sent and received.
-    pub(crate) seen: Vec<Seen>,
+    is_stamped: bool,
+    /// A write has failed: the kernel reports a reset once, and the next read looks like a clean end.
+    pub is_aborted: bool,
+    /// The present step, for errors.
+    pub step: Step,
+    /// Bytes sent and received, of a line that was dialled here.
+    pub seen: Vec<Seen>,
     /// When connect(2) ended.
-    pub(crate) connected_ms: f64,
+    pub connected_ms: f64,
     /// Round trip of the SYN, by the kernel.
-    pub(crate) rtt_ms: f64,
+    pub rtt_ms: f64,
 }
 
 /// When it began, by both clocks: the program's, and that of the kernel's timestamps.
@@ -59,7 +89,7 @@ impl Clock {
 
 /// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Got {
+pub enum Got {
     /// So many bytes.
     Bytes(usize),
     /// FIN.
@@ -68,55 +98,79 @@ pub(crate) enum Got {
     Nothing,
 }
 
+impl Got {
+    /// How many; the end and nothing are errors.
+    pub(super) fn bytes(self) -> Result<usize, Problem> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes),
+            Self::End => Err(Problem::Ended),
+            Self::Nothing => Err(Problem::Late),
+        }
+    }
+}
+
 impl Line {
     /// Dials.
     ///
     /// **Errors**: why there is no connection, by its true cause.
-    pub(crate) fn connect(address: SocketAddr, deadline: Moment) -> Result<Self, Trouble> {
+    pub fn connect(address: SocketAddr, deadline: Moment) -> Result<Self, Failed> {
+        let failed = |fault| Failed { step: Step::Connect, problem: Problem::Socket(fault) };
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let failed = |operation, errno, socket: Option<&OwnedFd>| {
-            Trouble::socket(Step::Connect, &Fault::of(operation, errno, socket.map(AsFd::as_fd)))
-        };
         let socket = net::socket_with(family, SocketType::STREAM, flags, None)
-            .map_err(|errno| failed(Operation::Open, errno, None))?;
+            .map_err(|errno| failed(Fault::of(Operation::Open, errno, None)))?;
         // Flights are measured one by one: none may wait for another. It cannot fail on a TCP socket.
         let _ = sockopt::set_tcp_nodelay(&socket, true);
         let clock = Clock::start();
-        match net::connect(&socket, &address) {
-            Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(errno) => return Err(failed(Operation::Connect, errno, Some(&socket))),
-        }
-        if !wait(&socket, PollFlags::OUT, deadline) {
-            return Err(Trouble::socket(
-                Step::Connect,
-                &Fault::own(Operation::Connect, Cause::ConnectDeadline),
-            ));
-        }
-        match sockopt::socket_error(&socket) {
-            Ok(Ok(())) => {}
-            Ok(Err(errno)) | Err(errno) => return Err(failed(Operation::Connect, errno, Some(&socket))),
-        }
+        let outcome = match net::connect(&socket, &address) {
+            Err(Errno::INPROGRESS) if !wait(&socket, PollFlags::OUT, deadline) => {
+                return Err(failed(Fault::own(Operation::Connect, Cause::ConnectDeadline)));
+            }
+            Err(Errno::INPROGRESS) => sockopt::socket_error(&socket).and_then(|outcome| outcome),
+            outcome => outcome,
+        };
+        outcome.map_err(|errno| failed(Fault::of(Operation::Connect, errno, Some(socket.as_fd()))))?;
         let connected_ms = clock.now_ms();
         let counts = stamps::counts(&socket).unwrap_or_default();
         // Without stamps, what follows has the program's own times.
         let _ = stamps::stamp_stream(&socket);
         let rtt_ms = f64::from(counts.round_trip_us) / 1e3;
-        Ok(Self { socket, clock, sent: 0, seen: Vec::new(), connected_ms, rtt_ms })
+        Ok(Self { clock, is_stamped: true, connected_ms, rtt_ms, ..Self::over(socket.into()) })
+    }
+
+    /// Over a socket that is connected. What it sends and receives is not noted.
+    pub fn over(stream: TcpStream) -> Self {
+        let (clock, step, seen) = (Clock::start(), Step::Exchange, Vec::new());
+        Self {
+            stream,
+            clock,
+            sent: 0,
+            is_stamped: false,
+            is_aborted: false,
+            step,
+            seen,
+            connected_ms: 0.0,
+            rtt_ms: 0.0,
+        }
+    }
+
+    /// When the dialling began.
+    pub fn begun(&self) -> Moment {
+        self.clock.moment
     }
 
     /// Our address.
-    pub(crate) fn local(&self) -> Option<SocketAddr> {
-        SocketAddr::try_from(net::getsockname(&self.socket).ok()?).ok()
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.stream.local_addr().ok()
     }
 
     /// Milliseconds since the dialling began.
-    pub(crate) fn now_ms(&self) -> f64 {
+    pub fn now_ms(&self) -> f64 {
         self.clock.now_ms()
     }
 
     /// When bytes were last received.
-    pub(crate) fn last_heard(&self) -> f64 {
+    pub fn last_heard(&self) -> f64 {
         let heard = |seen: &Seen| match seen {
             Seen::Heard { at_ms, .. } => Some(*at_ms),
             Seen::Said { .. } => None,
@@ -125,50 +179,60 @@ impl Line {
     }
 
     /// The kernel's counts as they are now.
-    pub(crate) fn counts(&self) -> Counts {
-        stamps::counts(&self.socket).unwrap_or_default()
+    pub fn counts(&self) -> Counts {
+        stamps::counts(&self.stream).unwrap_or_default()
     }
 
     /// Sends all of it.
     ///
     /// **Errors**: the target is gone, or takes nothing until the deadline.
-    pub(crate) fn send(&mut self, mut bytes: &[u8], step: Step, deadline: Moment) -> Result<(), Trouble> {
+    pub fn send(&mut self, mut bytes: &[u8], deadline: Moment) -> Result<(), Failed> {
         if bytes.is_empty() {
             return Ok(());
         }
         let at_ms = self.now_ms();
         let whole = bytes.len();
         while !bytes.is_empty() {
-            match net::send(&self.socket, bytes, SendFlags::NOSIGNAL) {
+            match net::send(&self.stream, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Ok(taken) => bytes = &bytes[taken..],
                 Err(Errno::AGAIN) => {
-                    if !wait(&self.socket, PollFlags::OUT, deadline) {
-                        return Err(Trouble::late(step));
+                    if !wait(&self.stream, PollFlags::OUT, deadline) {
+                        return Err(Failed { step: self.step, problem: Problem::Late });
                     }
                     self.take_notes();
                 }
                 Err(Errno::INTR) => {}
-                Err(errno) => return Err(self.fault(Operation::Write, errno, step)),
+                Err(errno) => {
+                    self.is_aborted = true;
+                    return Err(self.fault(Operation::Write, errno));
+                }
             }
         }
         self.sent += whole as u64;
         // The kernel numbers bytes in 32 bits.
         let last = (self.sent - 1) as u32;
-        self.seen.push(Seen::Said { at_ms, bytes: whole, last, sent_ms: None, acknowledged_ms: None });
+        self.note(Seen::Said { at_ms, bytes: whole, last, sent_ms: None, acknowledged_ms: None });
         Ok(())
     }
 
-    fn fault(&self, operation: Operation, errno: Errno, step: Step) -> Trouble {
-        Trouble::socket(step, &Fault::of(operation, errno, Some(self.socket.as_fd())))
+    fn note(&mut self, seen: Seen) {
+        if self.is_stamped {
+            self.seen.push(seen);
+        }
+    }
+
+    fn fault(&self, operation: Operation, errno: Errno) -> Failed {
+        let fault = Fault::of(operation, errno, Some(self.stream.as_fd()));
+        Failed { step: self.step, problem: Problem::Socket(fault) }
     }
 
     /// Receives the available bytes, or waits for some.
     ///
     /// **Errors**: a reset, or another socket error.
-    pub(crate) fn receive(&mut self, buffer: &mut [u8], step: Step, until: Moment) -> Result<Got, Trouble> {
+    pub fn receive(&mut self, buffer: &mut [u8], until: Moment) -> Result<Got, Failed> {
         loop {
             self.take_notes();
-            match stamps::receive_stamped(&self.socket, buffer) {
+            match stamps::receive_stamped(&self.stream, buffer) {
                 Ok(received) => {
                     let now_ms = self.now_ms();
                     // A timestamp in the future or before the start means that the clock was set.
@@ -177,29 +241,38 @@ impl Line {
                     if received.bytes == 0 {
                         return Ok(Got::End);
                     }
-                    self.seen.push(Seen::Heard { at_ms, bytes: received.bytes });
+                    self.note(Seen::Heard { at_ms, bytes: received.bytes });
                     return Ok(Got::Bytes(received.bytes));
                 }
                 Err(error) => match Errno::from_io_error(&error) {
                     Some(Errno::AGAIN | Errno::INTR) | None => {}
-                    Some(errno) => return Err(self.fault(Operation::Read, errno, step)),
+                    Some(errno) => return Err(self.fault(Operation::Read, errno)),
                 },
             }
-            if !wait(&self.socket, PollFlags::IN, until) {
+            if !wait(&self.stream, PollFlags::IN, until) {
                 return Ok(Got::Nothing);
             }
         }
     }
 
+    /// Receives something.
+    ///
+    /// **Errors**: also that the peer ended the connection, or that the deadline passed.
+    pub fn must_receive(&mut self, buffer: &mut [u8], until: Moment) -> Result<usize, Failed> {
+        self.receive(buffer, until)?.bytes().map_err(|problem| Failed { step: self.step, problem })
+    }
+
     /// Ends our direction.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         // Fails only when the connection is already gone.
-        let _ = net::shutdown(&self.socket, net::Shutdown::Write);
+        let _ = net::shutdown(&self.stream, net::Shutdown::Write);
     }
 
     /// Adds the kernel's timestamps to the sent bytes that they belong to.
-    pub(crate) fn take_notes(&mut self) {
-        while let Some(note) = stamps::take_sent_stamp(&self.socket) {
+    pub fn take_notes(&mut self) {
+        while self.is_stamped
+            && let Some(note) = stamps::take_sent_stamp(&self.stream)
+        {
             let at = self.clock.stamp_ms(note.at);
             let mut said = self.seen.iter_mut().rev();
             let ours = said.find(|seen| matches!(seen, Seen::Said { last, .. } if *last == note.byte));
@@ -214,14 +287,14 @@ impl Line {
 }
 
 /// Whether the socket has, or can take, something before the deadline. Notes of the kernel and errors wake it too.
-fn wait(socket: &OwnedFd, what: PollFlags, until: Moment) -> bool {
+fn wait(socket: impl AsFd, what: PollFlags, until: Moment) -> bool {
     loop {
         let left = until.since(Moment::now());
         if left.is_zero() {
             return false;
         }
         let left = Timespec::try_from(left).ok();
-        let mut polled = [PollFd::new(socket, what)];
+        let mut polled = [PollFd::new(&socket, what)];
         match poll(&mut polled, left.as_ref()) {
             Ok(0) | Err(Errno::INTR) => {}
             Ok(_) => return true,

@@ -1,0 +1,104 @@
+//! Over loopback: why a connection failed, in which step, and that plain text passes.
+
+use std::net::TcpListener;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use handfast_tls::client::{ClientSettings, Verification};
+
+use super::*;
+
+fn soon() -> Moment {
+    Moment::now() + Duration::from_secs(20)
+}
+
+/// A client's line to a server that is played.
+fn with_server<T: Send + 'static>(play: impl FnOnce(Line) -> T + Send + 'static) -> (Line, JoinHandle<T>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let serve = move || play(Line::over(listener.accept().expect("a client").0));
+    let server = Builder::new().name("server".into()).spawn(serve).expect("a thread");
+    (Line::connect(address, soon()).expect("it listens"), server)
+}
+
+/// Why a handshake with this server fails.
+fn failure<T: Send + 'static>(until: Moment, play: impl FnOnce(Line) -> T + Send + 'static) -> String {
+    let settings = ClientSettings { verification: Verification::Off, ..ClientSettings::default() };
+    let client = Client::new(&settings, "localhost").expect("it offers something");
+    let hello = Hello::new(&client, false, b"never sent without a ticket").expect("a hello");
+    assert!(hello.early == 0 && hello.length == hello.bytes.len());
+    let (mut line, server) = with_server(play);
+    line.send(hello.bytes.filled(), soon()).expect("it fits the socket's buffer");
+    let mut connection = Connection::new(line, Some(hello.session));
+    let failed = connection.shake(until).expect_err("it is no TLS server");
+    assert_eq!((failed.step, connection.is_established()), (Step::Handshake, false));
+    // Only now: a server that is late holds its end.
+    drop(connection);
+    drop(server.join().expect("the server"));
+    failed.to_string()
+}
+
+fn hello(line: &mut Line) {
+    assert!(line.must_receive(&mut [0; 4096], soon()).is_ok_and(|bytes| bytes > 5));
+}
+
+#[test]
+fn a_server_that_does_not_speak_tls_is_reported_for_what_it_does() {
+    let answers = |answer: &'static [u8]| {
+        move |mut line: Line| {
+            hello(&mut line);
+            line.send(answer, soon()).expect("the client reads");
+            line
+        }
+    };
+    let http = failure(soon(), answers(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+    assert_eq!(http, "handshake: the target answered in plain HTTP");
+    let other = failure(soon(), answers(b"220 mail.example ESMTP\r\n"));
+    assert!(other.starts_with("handshake: ") && !other.contains("HTTP"), "{other}");
+    let alert = failure(soon(), answers(&[21, 3, 3, 0, 2, 2, 40]));
+    assert!(alert.contains("handshake_failure"), "{alert}");
+    let ended = failure(soon(), |mut line: Line| hello(&mut line));
+    assert_eq!(ended, "handshake: the target ended the connection");
+    let reset = failure(soon(), |line: Line| {
+        // The hello is not read: closing answers it with a reset.
+        line.stream.peek(&mut [0; 1]).expect("a hello");
+    });
+    assert_eq!(reset, "handshake: read: reset");
+    let late = failure(Moment::now() + Duration::from_millis(20), |line: Line| line);
+    assert_eq!(late, "handshake: the timeout passed");
+}
+
+#[test]
+fn a_port_without_a_listener_is_refused() {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let failed = Line::connect(free.expect("a port"), soon()).expect_err("nothing listens");
+    assert_eq!((failed.step, failed.to_string().as_str()), (Step::Connect, "connect: refused"));
+}
+
+#[test]
+fn plain_text_passes_and_what_was_sent_and_received_is_noted() {
+    let (line, server) = with_server(|mut line| {
+        line.must_receive(&mut [0; 4], soon()).expect("four bytes");
+        line.send(b"answer", soon()).expect("the client reads");
+        line.end();
+        line.seen.len()
+    });
+    let mut connection: Connection = Connection::new(line, None);
+    connection.send(b"word", soon()).expect("it is read");
+    assert_eq!(connection.receive(2, soon()), Ok(Got::Bytes(2)), "as much as was asked for");
+    assert_eq!(connection.must_receive(100, soon()), Ok(4));
+    assert_eq!(connection.plaintext.filled(), b"answer");
+    assert_eq!(connection.receive(100, soon()), Ok(Got::End));
+    connection.line.take_notes();
+    let seen = &connection.line.seen;
+    let [
+        Seen::Said { bytes: 4, at_ms, .. },
+        Seen::Heard { bytes: 2, .. },
+        Seen::Heard { bytes: 4, at_ms: last },
+    ] = seen[..]
+    else {
+        panic!("{seen:?}")
+    };
+    assert!(at_ms <= last && connection.line.last_heard().total_cmp(&last).is_eq(), "{seen:?}");
+    assert_eq!(server.join().expect("the server"), 0, "a line that was not dialled notes nothing");
+}
