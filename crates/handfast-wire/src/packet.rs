@@ -1,14 +1,16 @@
 //! What is read of an IP packet: whether a router would pass it on, and the parts of TCP by which connections are followed.
 //!
 //! In: the bytes of an IP packet, untrusted; a capture may have cut its end off. Out: values, which lend the packet's data;
-//! nothing is kept, and nothing is read past the end. Source: RFC 791, RFC 8200, RFC 9293.
+//! nothing is kept. The library `etherparse` knows the headers.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
+
+use etherparse::{IpNumber, LaxIpSlice, PacketBuilder, TcpHeader, TcpOptionElement, TcpSlice};
 
 /// Whether a packet would leave the cable that it was sent on: what hosts say to their neighbours alone (multicast, broadcast,
 /// link-local addresses) would not, and is no IP packet otherwise.
 pub fn crosses_routers(packet: &[u8]) -> bool {
-    let Some((from, to)) = addresses(packet) else { return false };
+    let Ok((ip, _)) = LaxIpSlice::from_slice(packet) else { return false };
     let local = |address: IpAddr| match address {
         IpAddr::V4(address) => {
             address.is_multicast()
@@ -20,28 +22,7 @@ pub fn crosses_routers(packet: &[u8]) -> bool {
             address.is_multicast() || address.is_unicast_link_local() || address.is_unspecified()
         }
     };
-    !local(from) && !local(to)
-}
-
-/// Source and destination.
-fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
-    match packet.first()? >> 4 {
-        4 => {
-            let read = |at: usize| {
-                let octets: [u8; 4] = packet.get(at..at + 4)?.try_into().ok()?;
-                Some(IpAddr::V4(Ipv4Addr::from(octets)))
-            };
-            Some((read(12)?, read(16)?))
-        }
-        6 => {
-            let read = |at: usize| {
-                let octets: [u8; 16] = packet.get(at..at + 16)?.try_into().ok()?;
-                Some(IpAddr::V6(Ipv6Addr::from(octets)))
-            };
-            Some((read(8)?, read(24)?))
-        }
-        _ => None,
-    }
+    !local(ip.source_addr()) && !local(ip.destination_addr())
 }
 
 /// A segment of a TCP connection.
@@ -73,103 +54,45 @@ pub struct Segment<'a> {
     pub stamped: bool,
 }
 
-/// Bytes of a TCP header without options.
-const HEADER: usize = 20;
-
-/// Reads a packet as TCP. Fragments are not TCP here.
+/// Reads a packet as TCP. Fragments are not TCP here, nor is a header that a capture has cut.
 pub fn segment(packet: &[u8]) -> Option<Segment<'_>> {
-    let (from, to) = addresses(packet)?;
-    let (start, end) = match packet.first()? >> 4 {
-        4 => transport_of_v4(packet)?,
-        _ => transport_of_v6(packet)?,
+    let (ip, _) = LaxIpSlice::from_slice(packet).ok()?;
+    let body = ip.payload();
+    (body.ip_number == IpNumber::TCP && !body.fragmented).then_some(())?;
+    let tcp = TcpSlice::from_slice(body.payload).ok()?;
+    // What a capture has cut off was on the wire all the same.
+    let length = match &ip {
+        LaxIpSlice::Ipv4(ip) => usize::from(ip.header().total_len()),
+        LaxIpSlice::Ipv6(ip) => 40 + usize::from(ip.header().payload_length()),
     };
-    let header = packet.get(start..start.checked_add(HEADER)?)?;
-    let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-    let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-    let flags = header[13];
-    let data_at = start + (usize::from(header[12] >> 4) * 4).max(HEADER);
-    let data = end.checked_sub(data_at)?;
-    let (largest, stamped) =
-        options(packet.get(start + HEADER..data_at.min(packet.len())).unwrap_or_default());
+    let missing = if body.incomplete { length.saturating_sub(packet.len()) } else { 0 };
+    let (mut largest, mut stamped) = (None, false);
+    for option in tcp.options_iterator().flatten() {
+        match option {
+            TcpOptionElement::MaximumSegmentSize(size) => largest = Some(size),
+            TcpOptionElement::Timestamp(..) => stamped = true,
+            _ => {}
+        }
+    }
     Some(Segment {
-        from: SocketAddr::new(from, port(0)),
-        to: SocketAddr::new(to, port(2)),
-        fin: flags & 0x01 != 0,
-        syn: flags & 0x02 != 0,
-        reset: flags & 0x04 != 0,
-        ack: flags & 0x10 != 0,
-        sequence: word(4),
-        acknowledged: word(8),
-        data: u32::try_from(data).ok()?,
-        payload: packet.get(data_at..end.min(packet.len())).unwrap_or_default(),
+        from: SocketAddr::new(ip.source_addr(), tcp.source_port()),
+        to: SocketAddr::new(ip.destination_addr(), tcp.destination_port()),
+        fin: tcp.fin(),
+        syn: tcp.syn(),
+        reset: tcp.rst(),
+        ack: tcp.ack(),
+        sequence: tcp.sequence_number(),
+        acknowledged: tcp.acknowledgment_number(),
+        data: u32::try_from(tcp.payload().len() + missing).ok()?,
+        payload: tcp.payload(),
         largest,
         stamped,
     })
 }
 
-const TCP: u8 = 6;
-
-/// Where TCP begins and ends in a packet of IPv4.
-fn transport_of_v4(packet: &[u8]) -> Option<(usize, usize)> {
-    let fragment = u16::from_be_bytes([*packet.get(6)?, *packet.get(7)?]) & 0x3fff;
-    (*packet.get(9)? == TCP && fragment == 0).then_some(())?;
-    // A packet that the card is to cut into segments may have no length yet.
-    let end = match usize::from(u16::from_be_bytes([packet[2], packet[3]])) {
-        0 => packet.len(),
-        total => total,
-    };
-    Some((usize::from(packet[0] & 0xf) * 4, end))
-}
-
-/// The same of IPv6, behind extension headers (RFC 8200 §4).
-fn transport_of_v6(packet: &[u8]) -> Option<(usize, usize)> {
-    const HOP_BY_HOP: u8 = 0;
-    const ROUTING: u8 = 43;
-    const DESTINATION: u8 = 60;
-    /// More than any honest packet has.
-    const MOST: usize = 8;
-    let end = match usize::from(u16::from_be_bytes([*packet.get(4)?, *packet.get(5)?])) {
-        0 => packet.len(),
-        payload => 40 + payload,
-    };
-    let (mut next, mut at) = (*packet.get(6)?, 40);
-    for _ in 0..MOST {
-        match next {
-            TCP => return Some((at, end)),
-            HOP_BY_HOP | ROUTING | DESTINATION => {
-                next = *packet.get(at)?;
-                at += (usize::from(*packet.get(at + 1)?) + 1) * 8;
-            }
-            _ => return None,
-        }
-    }
-    None
-}
-
-/// The largest segment, and whether there are time stamps.
-fn options(mut bytes: &[u8]) -> (Option<u16>, bool) {
-    let (mut largest, mut stamped) = (None, false);
-    while let Some((kind, rest)) = bytes.split_first() {
-        match kind {
-            0 => break,
-            1 => {
-                bytes = rest;
-                continue;
-            }
-            _ => {}
-        }
-        let Some(body) = rest.first().and_then(|length| bytes.get(2..usize::from(*length))) else { break };
-        match (kind, body) {
-            (2, [high, low]) => largest = Some(u16::from_be_bytes([*high, *low])),
-            (8, _) => stamped = true,
-            _ => {}
-        }
-        bytes = &bytes[body.len() + 2..];
-    }
-    (largest, stamped)
-}
-
-/// A TCP segment as an IP packet, as tests and examples need it: `flags` as on the wire, time stamps, and no checksums.
+/// A TCP segment as an IP packet, as tests and examples need it: `flags` as on the wire, a largest segment of 1,460 bytes, and time stamps.
+///
+/// **Panics**: on addresses of two versions, and on data that does not fit a packet.
 pub fn tcp(
     from: SocketAddr,
     to: SocketAddr,
@@ -178,38 +101,22 @@ pub fn tcp(
     acknowledged: u32,
     data: &[u8],
 ) -> Vec<u8> {
-    let mut segment = Vec::new();
-    segment.extend_from_slice(&from.port().to_be_bytes());
-    segment.extend_from_slice(&to.port().to_be_bytes());
-    segment.extend_from_slice(&sequence.to_be_bytes());
-    segment.extend_from_slice(&acknowledged.to_be_bytes());
-    segment.extend_from_slice(&[0x90, flags, 0xff, 0xff, 0, 0, 0, 0]);
-    // The largest segment, and time stamps.
-    segment.extend_from_slice(&[2, 4, 0x05, 0xb4, 1, 1, 8, 10, 0, 0, 0, 0, 0, 0, 0, 0]);
-    segment.extend_from_slice(data);
-    let length = |bytes: usize| u16::try_from(bytes).unwrap_or(0).to_be_bytes();
+    let is_set = |flag: u8| flags & flag != 0;
+    let mut header = TcpHeader::new(from.port(), to.port(), sequence, u16::MAX);
+    header.acknowledgment_number = acknowledged;
+    (header.fin, header.syn, header.rst) = (is_set(0x01), is_set(0x02), is_set(0x04));
+    (header.psh, header.ack, header.urg) = (is_set(0x08), is_set(0x10), is_set(0x20));
+    let noop = TcpOptionElement::Noop;
+    let options =
+        [TcpOptionElement::MaximumSegmentSize(1460), noop.clone(), noop, TcpOptionElement::Timestamp(0, 0)];
+    header.set_options(&options).expect("16 of 40 bytes");
+    let ip = match (from.ip(), to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => PacketBuilder::ipv4(from.octets(), to.octets(), 64),
+        (IpAddr::V6(from), IpAddr::V6(to)) => PacketBuilder::ipv6(from.octets(), to.octets(), 64),
+        _ => panic!("{from} and {to}: two versions of IP"),
+    };
     let mut packet = Vec::new();
-    match (from.ip(), to.ip()) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => {
-            packet.extend_from_slice(&[0x45, 0]);
-            packet.extend_from_slice(&length(20 + segment.len()));
-            packet.extend_from_slice(&[0, 0, 0x40, 0, 64, TCP, 0, 0]);
-            packet.extend_from_slice(&from.octets());
-            packet.extend_from_slice(&to.octets());
-        }
-        (from, to) => {
-            let octets = |address: IpAddr| match address {
-                IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-                IpAddr::V6(address) => address.octets(),
-            };
-            packet.extend_from_slice(&[0x60, 0, 0, 0]);
-            packet.extend_from_slice(&length(segment.len()));
-            packet.extend_from_slice(&[TCP, 64]);
-            packet.extend_from_slice(&octets(from));
-            packet.extend_from_slice(&octets(to));
-        }
-    }
-    packet.extend_from_slice(&segment);
+    ip.tcp_header(header).write(&mut packet, data).expect("the data fits a packet");
     packet
 }
 
@@ -259,14 +166,6 @@ mod tests {
             let read = (segment.fin, segment.syn, segment.reset, segment.ack);
             assert_eq!(read, (flags == 1, flags == 2, flags == 4, flags == 0x10), "{flags:#x}");
         }
-    }
-
-    #[test]
-    fn options_end_where_they_say() {
-        assert_eq!(options(&[1, 1, 2, 4, 0x05, 0xb4, 8, 2]), (Some(1460), true));
-        // Behind the end stands padding, whatever it looks like.
-        assert_eq!(options(&[0, 2, 2, 4, 0x05, 0xb4]), (None, false));
-        assert_eq!(options(&[8, 2, 0, 2, 2, 4, 0x05, 0xb4]), (None, true));
     }
 
     #[test]

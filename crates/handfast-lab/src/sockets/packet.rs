@@ -5,119 +5,80 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Shortest IPv4 header, and shortest TCP header.
-const HEADER: usize = 20;
-/// The header of IPv6.
-const HEADER_V6: usize = 40;
-const TCP: u8 = 6;
-const ICMP: u8 = 1;
-const ICMP_V6: u8 = 58;
+use etherparse::{IpHeaders, IpNumber, IpSlice, PacketBuilder, PacketBuilderStep, TcpSlice};
+
 /// The least that every path of IPv6 carries (RFC 8200 section 5), which no ICMP error may be larger than (RFC 4443 section 2.4).
 const LEAST_MTU_V6: usize = 1_280;
-const FIN: u8 = 0x01;
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
+/// Bytes of the header of IPv6, and of that with ICMPv6.
+const HEADER_V6: usize = 40;
+const HEADERS_V6: usize = HEADER_V6 + 8;
 /// Time to live of a packet made here.
 const LIFETIME: u8 = 64;
 
 /// A packet's addresses and TCP header.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Packet<'a> {
     bytes: &'a [u8],
-    /// Where the TCP header begins.
-    tcp: usize,
-    /// Where the data begins.
-    data: usize,
+    ip: IpSlice<'a>,
+    tcp: TcpSlice<'a>,
 }
 
 impl<'a> Packet<'a> {
     /// Reads a packet; `None`: not TCP, a fragment, or cut off.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
-        let pair = |at: usize| Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]));
-        let first = *bytes.first()?;
-        let (protocol, tcp, whole) = match first >> 4 {
-            4 if pair(6)? & 0x3fff == 0 => {
-                (*bytes.get(9)?, usize::from(first & 0x0f) * 4, usize::from(pair(2)?))
-            }
-            6 => (*bytes.get(6)?, HEADER_V6, HEADER_V6 + usize::from(pair(4)?)),
-            _ => return None,
+        let ip = IpSlice::from_slice(bytes).ok()?;
+        let body = ip.payload();
+        if body.ip_number != IpNumber::TCP || body.fragmented {
+            return None;
+        }
+        let tcp = TcpSlice::from_slice(body.payload).ok()?;
+        let whole = match &ip {
+            IpSlice::Ipv4(ip) => usize::from(ip.header().total_len()),
+            IpSlice::Ipv6(ip) => HEADER_V6 + usize::from(ip.header().payload_length()),
         };
-        if tcp < HEADER || protocol != TCP {
-            return None;
-        }
-        let bytes = bytes.get(..whole)?;
-        let data = tcp + usize::from(*bytes.get(tcp + 12)? >> 4) * 4;
-        if data < tcp + HEADER || data > whole {
-            return None;
-        }
-        Some(Self { bytes, tcp, data })
+        Some(Self { bytes: bytes.get(..whole)?, tcp, ip })
     }
 
     /// Who sent it.
     pub(super) fn source(&self) -> IpAddr {
-        self.addresses().0
+        self.ip.source_addr()
     }
 
     /// The receiver.
     pub(super) fn target(&self) -> IpAddr {
-        self.addresses().1
-    }
-
-    fn addresses(&self) -> (IpAddr, IpAddr) {
-        if self.is_v6() {
-            (self.sixteen(8).into(), self.sixteen(24).into())
-        } else {
-            (Ipv4Addr::from(self.quad(12)).into(), Ipv4Addr::from(self.quad(16)).into())
-        }
-    }
-
-    fn is_v6(&self) -> bool {
-        self.bytes[0] >> 4 == 6
-    }
-
-    fn sixteen(&self, at: usize) -> Ipv6Addr {
-        std::array::from_fn::<u8, 16, _>(|byte| self.bytes[at + byte]).into()
+        self.ip.destination_addr()
     }
 
     /// Whether it carries a FIN.
     pub(super) fn is_fin(&self) -> bool {
-        self.flags() & FIN != 0
+        self.tcp.fin()
     }
 
     /// Whether it is a reset.
     pub(super) fn is_reset(&self) -> bool {
-        self.flags() & RST != 0
+        self.tcp.rst()
     }
 
     /// Whether it acknowledges and says that there is no room for more.
     pub(super) fn is_full(&self) -> bool {
-        self.flags() & (ACK | RST | SYN) == ACK && self.pair(self.tcp + 14) == [0, 0]
+        self.tcp.ack() && !self.tcp.rst() && !self.tcp.syn() && self.tcp.window_size() == 0
     }
 
     /// A reset in the name of its receiver, which its sender believes.
     ///
     /// **Source**: RFC 9293 section 3.5.2, reset generation.
     pub(super) fn reset(&self) -> Vec<u8> {
-        let flags = self.flags();
-        let counted = (self.bytes.len() - self.data) as u32 + u32::from(flags & (SYN | FIN) != 0);
-        let next = u32::from_be_bytes(self.quad(self.tcp + 4)).wrapping_add(counted);
-        let (number, acknowledged, flags) = match flags & ACK != 0 {
-            // From where its sender expects our side's next byte, and acknowledging everything: within its window
-            // whatever it is.
-            true => (self.quad(self.tcp + 8), next, RST | ACK),
-            false => ([0; 4], next, RST | ACK),
-        };
-        let mut tcp = Vec::with_capacity(HEADER);
-        tcp.extend_from_slice(&self.pair(self.tcp + 2));
-        tcp.extend_from_slice(&self.pair(self.tcp));
-        tcp.extend_from_slice(&number);
-        tcp.extend_from_slice(&acknowledged.to_be_bytes());
-        tcp.extend_from_slice(&[0x50, flags, 0, 0, 0, 0, 0, 0]);
-        let sum =
-            checksum(&[pseudo_header(self.target(), self.source(), TCP, tcp.len()), tcp.clone()].concat());
-        tcp[16..18].copy_from_slice(&sum.to_be_bytes());
-        datagram(self.target(), self.source(), TCP, &tcp)
+        let tcp = &self.tcp;
+        let counted = tcp.payload().len() as u32 + u32::from(tcp.syn() || tcp.fin());
+        let next = tcp.sequence_number().wrapping_add(counted);
+        // From where its sender expects our side's next byte, and acknowledging everything: within its window
+        // whatever it is.
+        let number = if tcp.ack() { tcp.acknowledgment_number() } else { 0 };
+        let ports = (tcp.destination_port(), tcp.source_port());
+        let reset = datagram(self.target(), self.source()).tcp(ports.0, ports.1, number, 0).rst().ack(next);
+        let mut bytes = Vec::with_capacity(reset.size(0));
+        reset.write(&mut bytes, &[]).expect("it is short");
+        bytes
     }
 
     /// An ICMP error about it from a router with the same version of IP: destination unreachable with this code, whose meaning is
@@ -127,80 +88,41 @@ impl<'a> Packet<'a> {
     pub(super) fn unreachable(&self, routers: (Ipv4Addr, Ipv6Addr), code: u8, next_hop: u16) -> Vec<u8> {
         const UNREACHABLE: u8 = 3;
         const UNREACHABLE_V6: u8 = 1;
-        if self.is_v6() {
-            let router = routers.1.into();
-            let mut message = vec![UNREACHABLE_V6, code, 0, 0, 0, 0, 0, 0];
-            // As much of it as fits.
-            message.extend(self.bytes.iter().take(LEAST_MTU_V6 - HEADER_V6 - 8));
-            let header = pseudo_header(router, self.source(), ICMP_V6, message.len());
-            let sum = checksum(&[header, message.clone()].concat()).to_be_bytes();
-            message[2..4].copy_from_slice(&sum);
-            return datagram(router, self.source(), ICMP_V6, &message);
+        let mut bytes = Vec::new();
+        let written = match &self.ip {
+            IpSlice::Ipv4(ip) => {
+                let [high, low] = next_hop.to_be_bytes();
+                // The whole header and the first eight bytes behind it are all that the receiver needs.
+                let quoted = &self.bytes[..ip.header().slice().len() + 8];
+                let error = datagram(routers.0.into(), self.source());
+                error.icmpv4_raw(UNREACHABLE, code, [0, 0, high, low]).write(&mut bytes, quoted)
+            }
+            IpSlice::Ipv6(_) => {
+                // As much of it as fits.
+                let quoted = &self.bytes[..self.bytes.len().min(LEAST_MTU_V6 - HEADERS_V6)];
+                let error = datagram(routers.1.into(), self.source());
+                error.icmpv6_raw(UNREACHABLE_V6, code, [0; 4]).write(&mut bytes, quoted)
+            }
+        };
+        written.expect("it is short");
+        bytes
+    }
+}
+
+/// The header of a packet between two addresses of one version of IP.
+fn datagram(source: IpAddr, target: IpAddr) -> PacketBuilderStep<IpHeaders> {
+    match (source, target) {
+        (IpAddr::V4(source), IpAddr::V4(target)) => {
+            PacketBuilder::ipv4(source.octets(), target.octets(), LIFETIME)
         }
-        let mut message = vec![UNREACHABLE, code, 0, 0, 0, 0];
-        message.extend_from_slice(&next_hop.to_be_bytes());
-        // The whole header and the first eight bytes behind it are all that the receiver needs.
-        message.extend_from_slice(&self.bytes[..self.tcp + 8]);
-        let sum = checksum(&message).to_be_bytes();
-        message[2..4].copy_from_slice(&sum);
-        datagram(routers.0.into(), self.source(), ICMP, &message)
+        (source, target) => {
+            let octets = |address: IpAddr| match address {
+                IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+                IpAddr::V6(address) => address.octets(),
+            };
+            PacketBuilder::ipv6(octets(source), octets(target), LIFETIME)
+        }
     }
-
-    fn flags(&self) -> u8 {
-        self.bytes[self.tcp + 13]
-    }
-
-    fn pair(&self, at: usize) -> [u8; 2] {
-        [self.bytes[at], self.bytes[at + 1]]
-    }
-
-    fn quad(&self, at: usize) -> [u8; 4] {
-        [self.bytes[at], self.bytes[at + 1], self.bytes[at + 2], self.bytes[at + 3]]
-    }
-}
-
-/// What the sum of TCP and of ICMPv6 covers besides: addresses, protocol, length (RFC 9293 section 3.1, RFC 8200 section 8.1).
-fn pseudo_header(source: IpAddr, target: IpAddr, protocol: u8, length: usize) -> Vec<u8> {
-    let mut covered = [octets(source), octets(target)].concat();
-    // In IPv6 the length is longer, and stands before the protocol: a sum of 16-bit words is the same.
-    covered.extend_from_slice(&[0, protocol]);
-    covered.extend_from_slice(&(length as u16).to_be_bytes());
-    covered
-}
-
-fn octets(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    }
-}
-
-fn datagram(source: IpAddr, target: IpAddr, protocol: u8, body: &[u8]) -> Vec<u8> {
-    let mut bytes = if source.is_ipv6() {
-        let length = (body.len() as u16).to_be_bytes();
-        vec![0x60, 0, 0, 0, length[0], length[1], protocol, LIFETIME]
-    } else {
-        let length = ((HEADER + body.len()) as u16).to_be_bytes();
-        vec![0x45, 0, length[0], length[1], 0, 0, 0x40, 0, LIFETIME, protocol, 0, 0]
-    };
-    bytes.extend_from_slice(&octets(source));
-    bytes.extend_from_slice(&octets(target));
-    if source.is_ipv4() {
-        let sum = checksum(&bytes).to_be_bytes();
-        bytes[10..12].copy_from_slice(&sum);
-    }
-    bytes.extend_from_slice(body);
-    bytes
-}
-
-/// The Internet checksum (RFC 1071 section 1).
-fn checksum(bytes: &[u8]) -> u16 {
-    let word = |two: &[u8]| u32::from(two[0]) << 8 | u32::from(two.get(1).copied().unwrap_or(0));
-    let mut sum: u32 = bytes.chunks(2).map(word).sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
 }
 
 #[cfg(test)]
@@ -212,26 +134,25 @@ mod tests {
 
     /// SYNs from port 0x1234 to 0x5678, number 7, without options, in both versions of IP.
     fn syns() -> [Vec<u8>; 2] {
-        let tcp = [0x12, 0x34, 0x56, 0x78, 0, 0, 0, 7, 0, 0, 0, 0, 0x50, SYN, 0x10, 0, 0, 0, 0, 0];
         let address = |text: &str| text.parse().expect("an address");
-        [("192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8::2")]
-            .map(|(from, to)| datagram(address(from), address(to), TCP, &tcp))
+        [("192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8::2")].map(|(from, to)| {
+            let syn = datagram(address(from), address(to)).tcp(0x1234, 0x5678, 7, 0x1000).syn();
+            let mut bytes = Vec::new();
+            syn.write(&mut bytes, &[]).expect("a SYN");
+            bytes
+        })
     }
 
     #[test]
-    fn a_reset_answers_in_the_targets_name_and_its_sums_are_right() {
+    fn a_reset_answers_in_the_targets_name() {
         for bytes in syns() {
             let syn = Packet::read(&bytes).expect("a SYN");
             let reset = syn.reset();
             let answer = Packet::read(&reset).expect("a reset");
             assert!(answer.is_reset() && !answer.is_fin());
             assert_eq!((answer.source(), answer.target()), (syn.target(), syn.source()));
-            assert_eq!(answer.quad(answer.tcp + 8), [0, 0, 0, 8], "it acknowledges the SYN");
-            if !answer.is_v6() {
-                assert_eq!(checksum(&reset[..HEADER]), 0);
-            }
-            let header = pseudo_header(answer.source(), answer.target(), TCP, HEADER);
-            assert_eq!(checksum(&[&header, &reset[answer.tcp..]].concat()), 0);
+            assert_eq!((answer.tcp.source_port(), answer.tcp.destination_port()), (0x5678, 0x1234));
+            assert_eq!(answer.tcp.acknowledgment_number(), 8, "it acknowledges the SYN");
         }
     }
 
@@ -239,19 +160,15 @@ mod tests {
     fn an_icmp_error_quotes_what_it_is_about() {
         let [v4, v6] = syns();
         let error = Packet::read(&v4).expect("a SYN").unreachable(ROUTERS, 4, 1300);
-        assert_eq!(error[HEADER..HEADER + 2], [3, 4]);
-        assert_eq!(error[HEADER + 6..HEADER + 8], 1300_u16.to_be_bytes());
-        assert_eq!(error[HEADER + 8..], v4[..HEADER + 8]);
-        assert_eq!((checksum(&error[..HEADER]), checksum(&error[HEADER..])), (0, 0));
+        assert_eq!(error[20..22], [3, 4]);
+        assert_eq!(error[26..28], 1300_u16.to_be_bytes());
+        assert_eq!(error[28..], v4[..28]);
         assert!(Packet::read(&error).is_none(), "it is no TCP");
 
-        let syn = Packet::read(&v6).expect("a SYN");
-        let error = syn.unreachable(ROUTERS, 3, 1300);
-        assert_eq!(error[HEADER_V6..HEADER_V6 + 2], [1, 3]);
-        assert_eq!(error[HEADER_V6 + 4..HEADER_V6 + 8], [0; 4]);
-        assert_eq!(error[HEADER_V6 + 8..], v6);
-        let header = pseudo_header(ROUTERS.1.into(), syn.source(), ICMP_V6, error.len() - HEADER_V6);
-        assert_eq!(checksum(&[&header, &error[HEADER_V6..]].concat()), 0);
+        let error = Packet::read(&v6).expect("a SYN").unreachable(ROUTERS, 3, 1300);
+        assert_eq!(error[40..42], [1, 3]);
+        assert_eq!(error[44..48], [0; 4]);
+        assert_eq!(error[48..], v6);
         assert!(Packet::read(&error).is_none(), "it is no TCP");
     }
 
