@@ -1,7 +1,4 @@
 //! What an answer to a check is worth. Pure: bytes in, a verdict out.
-//!
-//! The one line that matters of an answer over HTTP is taken apart here, and not by a library: it needs no state, and a
-//! backend that is checked may send anything.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -59,21 +56,14 @@ pub(super) fn request(path: &str, host: &str) -> String {
 
 /// What a status line says (RFC 9112 §4): `HTTP/1.1 200 OK`. An interim status (RFC 9110 §15.2) was not requested.
 pub(super) fn of_http(answer: &[u8], expected: &[RangeInclusive<u16>]) -> Judged {
-    const BEGIN: &[u8] = b"HTTP/1.";
-    /// `HTTP/1.1 200` and what follows.
-    const LINE: usize = 13;
-    let not_http = || Some(Err(Wrong::NotHttp(beginning(answer))));
-    let known = answer.len().min(BEGIN.len());
-    if answer[..known] != BEGIN[..known] {
-        return not_http();
-    }
-    let line = answer.get(..LINE)?;
-    let [minor, b' ', digits @ .., end] = &line[BEGIN.len()..] else { return not_http() };
-    let status = std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_digit));
-    let (Some(status), true, b' ' | b'\r' | b'\n') =
-        (status.and_then(|digits| digits.parse().ok()), minor.is_ascii_digit(), end)
-    else {
-        return not_http();
+    // Without its fields, which do not matter.
+    let line = answer.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+    let mut head = httparse::Response::new(&mut []);
+    let status = match (head.parse(line), head.code) {
+        // What follows the third digit has come too, and is no digit.
+        (Ok(_), Some(status)) if line.len() > "HTTP/1.1 200".len() => status,
+        (Ok(_), _) if !line.ends_with(b"\n") => return None,
+        _ => return Some(Err(Wrong::NotHttp(beginning(answer)))),
     };
     if expected.iter().any(|range| range.contains(&status)) {
         return Some(Ok(()));
