@@ -44,11 +44,7 @@ impl Limit {
     /// **Errors**: what is wrong, and what is expected.
     pub fn parse(text: &str) -> Result<Self, BoundError> {
         let bound = NAMES.parse(text)?;
-        let (statistic, most) = match bound.value {
-            Value::Time(statistic, most) => (statistic, most),
-            // There are no figures with other values.
-            Value::Number(_) | Value::Share(_) => (Statistic::Max, Duration::ZERO),
-        };
+        let Value::Time(statistic, most) = bound.value else { unreachable!("NAMES has only times") };
         let (resumed, figure) = (bound.kind.is_some(), bound.figure);
         Ok(Self { text: text.to_owned(), resumed, figure, statistic, most })
     }

@@ -31,6 +31,10 @@ pub enum Mode {
     HttpUpgradeTls,
 }
 
+/// Those of programs that relay TCP and know no other protocol than PROXY.
+pub(crate) const OF_RELAYS: [Mode; 6] =
+    [Mode::Terminate, Mode::Originate, Mode::ReEncrypt, Mode::PassThrough, Mode::ProxyIn, Mode::ProxyOut];
+
 impl Mode {
     /// All of them.
     pub const ALL: [Self; 11] = [

@@ -6,7 +6,7 @@
 use nix::sys::signal::Signal;
 
 use crate::addresses::{BYSTANDER, ECHO, SERVICE};
-use crate::mode::Mode;
+use crate::mode::{self, Mode};
 use crate::setup::USUAL;
 use crate::subject::{Scene, Subject, milliseconds};
 
@@ -17,14 +17,7 @@ pub(super) const HAPROXY: Subject = Subject {
     files: &["haproxy"],
     version: "-v",
     file: "haproxy.cfg",
-    modes: &[
-        Mode::Terminate,
-        Mode::Originate,
-        Mode::ReEncrypt,
-        Mode::PassThrough,
-        Mode::ProxyIn,
-        Mode::ProxyOut,
-    ],
+    modes: &mode::OF_RELAYS,
     settings: &["connect", "handshake", "idle", "half-closed", "unacknowledged", "keepalive", "drain"],
     configuration,
     unknown_line: "bakend",

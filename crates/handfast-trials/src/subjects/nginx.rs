@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 
 use crate::addresses::{BYSTANDER, ECHO, SERVICE};
-use crate::mode::Mode;
+use crate::mode::{self, Mode};
 use crate::setup::USUAL;
 use crate::subject::{Scene, Subject, milliseconds};
 
@@ -17,14 +17,7 @@ pub(super) const NGINX: Subject = Subject {
     files: &["nginx"],
     version: "-v",
     file: "nginx.conf",
-    modes: &[
-        Mode::Terminate,
-        Mode::Originate,
-        Mode::ReEncrypt,
-        Mode::PassThrough,
-        Mode::ProxyIn,
-        Mode::ProxyOut,
-    ],
+    modes: &mode::OF_RELAYS,
     settings: &["connect", "handshake", "idle", "drain"],
     configuration,
     unknown_line: "bakend 1;",
