@@ -206,7 +206,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__doctor)
-            opts="-c -h --interval --config --pid --root --json --help keys size"
+            opts="-c -v -h --interval --config --pid --root --json --verbose --help keys size"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -244,7 +244,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__doctor__subcmd__keys)
-            opts="-h --weak-keys --expires-within --json --help"
+            opts="-v -h --weak-keys --expires-within --json --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -270,7 +270,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__doctor__subcmd__size)
-            opts="-h --full --resumed --open --bytes --key --group --backend-tls --backends --sources --busy --rtt --cores --from --pairs --json --help"
+            opts="-v -h --full --resumed --open --bytes --key --group --backend-tls --backends --sources --busy --rtt --cores --from --pairs --json --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -952,7 +952,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__probe)
-            opts="-n -4 -6 -k -h --from-pcap --file --runs --starttls --v4 --v6 --timeout --requests --early-data --keep-alive --watch --page --status --tls --suites --groups --sni --alpn --ca --insecure --client-certificate --client-key --max --format --json --pcap --html --help"
+            opts="-n -4 -6 -v -k -h --from-pcap --file --runs --starttls --v4 --v6 --timeout --requests --early-data --keep-alive --watch --page --status --verbose --tls --suites --groups --sni --alpn --ca --insecure --client-certificate --client-key --max --format --json --pcap --html --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

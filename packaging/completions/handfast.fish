@@ -238,6 +238,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand probe" -l html -d 'A p
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -s 4 -l v4 -d 'Use IPv4 addresses only'
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -s 6 -l v6 -d 'Use IPv6 addresses only'
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l early-data -d 'Also try early data (0-RTT), with https://. An attacker can replay the request: use it only if a repetition does no harm'
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -s v -l verbose -d 'Print the whole report instead of one screen: every step and flight, bytes, addresses, all findings and notes'
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -s k -l insecure -d 'Do not verify the certificate'
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand explain" -s h -l help -d 'Print help'
@@ -253,12 +254,14 @@ complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys size" -l pid -d 'Examine one process instead of the machine: threads that never sleep, the system calls that threads wait in, descriptors, sockets by state' -r
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys size" -l root -d 'Examine a copy of /proc and /sys below this folder instead of this machine' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys size" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys size" -s v -l verbose -d 'Print the whole report instead of one screen: every finding with its arithmetic, all facts, and what could not be examined'
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys size" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys size" -f -a "keys" -d 'Keys and certificates: weak or compromised ones, those about to expire, invalid chains, one key for unrelated names'
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys size" -f -a "size" -d 'Resources for a planned load: cores, memory, source ports, files, the kernel\'s tables, each with its arithmetic and the command to change it; and which resource runs out first'
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from keys" -l weak-keys -d 'A list of compromised keys, in a format of `handfast weak-keys` and the configuration (may be repeated)' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from keys" -l expires-within -d 'Report certificates that expire within this number of days, or a third of their lifetime if that is less' -r
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from keys" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from keys" -s v -l verbose -d 'Print the whole report instead of one screen: every finding with its arithmetic, all facts, and what could not be examined'
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from keys" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l full -d 'New connections a second with a full handshake: 500, 2.5k' -r
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l resumed -d 'New connections a second that resume a session' -r
@@ -275,6 +278,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_see
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l pairs -d 'Pairs of sockets to open briefly, to measure the kernel\'s memory' -r
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l backend-tls -d 'The backends have TLS too; the proxy resumes its sessions with them'
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -s v -l verbose -d 'Print the whole report instead of one screen: every finding with its arithmetic, all facts, and what could not be examined'
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l rtt -d 'Round-trip time between client and server: 114ms [default: no delay]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l jitter -d 'Variation of the delay in each direction, uniformly in both senses; packets keep their order' -r

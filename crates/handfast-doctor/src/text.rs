@@ -1,9 +1,10 @@
 //! A report for a person at a terminal: findings first, then facts, then what could not be examined.
 //!
-//! In: a report, the terminal's columns. Out: text with lines of that width; only long words and commands exceed it.
+//! In: a report, the terminal's columns. Out: text with lines of that width; only long words and commands exceed it. Or one screen with what
+//! matters most.
 
 use handfast_text::units::{counted, plain};
-use handfast_text::wrap::wrapped;
+use handfast_text::wrap::{SCREEN, SCREEN_COLUMNS, in_lines, wrapped};
 
 use crate::report::{Finding, Report, Severity};
 
@@ -40,6 +41,41 @@ pub fn to_text(report: &Report, style: Style) -> String {
         for unseen in &report.unseen {
             page.wrapped("  - ", &format!("{}: {}", unseen.what, unseen.why));
         }
+    }
+    page.text
+}
+
+/// Findings on one screen.
+const MOST: usize = 3;
+
+/// What most readers want to know, in at most 24 lines of 80 columns; [`to_text`] has everything.
+pub fn to_summary(report: &Report, style: Style) -> String {
+    let width = style.width.clamp(WIDTHS.0, SCREEN_COLUMNS);
+    let mut page = Page { text: String::new(), style, width };
+    page.wrapped("", &headline(report));
+    let finding = |(place, finding): (usize, &Finding)| {
+        let change =
+            finding.change.first().map(|change| format!(". To change it: {change}")).unwrap_or_default();
+        let first = format!("{:>2}  {}: ", place + 1, finding.severity.name());
+        (first, format!("{}{change}", finding.title))
+    };
+    let findings: Vec<_> = report.findings.iter().take(MOST).enumerate().map(finding).collect();
+    // A blank line before them, and the last line.
+    let room = SCREEN.saturating_sub(page.text.lines().count() + 2);
+    if !findings.is_empty() {
+        page.line("");
+        in_lines(&findings, "    ", width, room).iter().for_each(|line| page.line(line));
+    }
+    let facts = page.facts_that_fit(report);
+    let left = [
+        (report.findings.len() - findings.len(), "finding"),
+        (report.facts.len() - facts, "fact"),
+        (report.unseen.len(), "unexamined thing"),
+    ];
+    let left: Vec<_> = left.iter().filter(|(count, _)| *count > 0).collect();
+    let left: Vec<_> = left.iter().map(|(count, what)| counted(*count as u64, what)).collect();
+    if !left.is_empty() {
+        page.line(&format!("and {} (-v)", left.join(", ")));
     }
     page.text
 }
@@ -104,6 +140,22 @@ impl Page {
         }
     }
 
+    /// The first facts, as many as leave a line for the last one; the number of them.
+    fn facts_that_fit(&mut self, report: &Report) -> usize {
+        for (place, fact) in report.facts.iter().enumerate() {
+            let kept = self.text.len();
+            if place == 0 {
+                self.title("What is here");
+            }
+            self.named(fact.name, &fact.value);
+            if self.text.lines().count() >= SCREEN {
+                self.text.truncate(kept);
+                return place;
+            }
+        }
+        report.facts.len()
+    }
+
     fn named(&mut self, name: &str, sentence: &str) {
         self.wrapped(&format!("  {name:<NAME$}"), sentence);
     }
@@ -159,6 +211,29 @@ mod tests {
             );
             assert!(text.contains("    to change it  sysctl -w net.ipv4.tcp_tw_reuse=1\n"), "{text}");
         }
+    }
+
+    #[test]
+    fn one_screen_has_the_worst_and_the_rest_is_counted() {
+        let mut all = report();
+        for number in 0..20 {
+            let title = format!("finding {number}: {}", "words of some length ".repeat(number));
+            all.find(
+                Finding::warning("files", title, "it fails").change("sysctl -w fs.file-max=1".repeat(number)),
+            );
+            all.fact("files", "words of some length ".repeat(number));
+        }
+        let text = to_summary(&all, Style { color: false, width: 200 });
+        assert!(text.lines().count() <= SCREEN, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= SCREEN_COLUMNS), "{text}");
+        assert!(
+            text.contains(" 1  critical: source ports") && text.contains("To change it: sysctl -w"),
+            "{text}"
+        );
+        assert!(text.contains(" 3  warning: finding 1") && !text.contains("finding 2"), "{text}");
+        assert!(text.contains("\nand 18 findings, ") && text.contains("(-v)"), "{text}");
+        let whole = to_text(&all, Style { color: false, width: 80 });
+        assert!((0..20).all(|number| whole.contains(&format!("finding {number}:"))), "{whole}");
     }
 
     #[test]

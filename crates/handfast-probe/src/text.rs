@@ -2,6 +2,7 @@
 
 mod both_ends;
 pub(crate) mod page;
+mod summary;
 
 use std::fmt::Write;
 
@@ -12,12 +13,13 @@ use crate::rows;
 
 pub use page::Style;
 use page::{Page, ms};
+pub use summary::to_summary;
 
 /// The whole text.
 pub fn to_text(report: &Report, style: Style) -> String {
     let mut page = Page::new(style);
     page.head(report);
-    page.beside(|page| page.timers(report), |page| page.fall(report));
+    page.beside(|page| page.timers(rows::timers(report)), |page| page.fall(report));
     let wide = page.is_wide();
     if wide {
         let left = |page: &mut Page| {
@@ -53,7 +55,7 @@ fn number(count: usize) -> String {
 }
 
 impl Page {
-    fn head(&mut self, report: &Report) {
+    fn target(&mut self, report: &Report) {
         let target = &report.target;
         let others = match report.addresses.len() {
             0 | 1 => String::new(),
@@ -63,6 +65,10 @@ impl Page {
         let starttls =
             target.starttls.map(|protocol| format!(", STARTTLS of {protocol}")).unwrap_or_default();
         self.line(&format!("{name} → {}{others}{starttls}", target.address));
+    }
+
+    fn head(&mut self, report: &Report) {
+        self.target(report);
         self.wrapped(&rows::agreed(report).join(" · "), "", 0);
         self.line(&rows::connections(report));
         for failed in &report.failures {
@@ -71,7 +77,7 @@ impl Page {
         }
     }
 
-    fn timers(&mut self, report: &Report) {
+    fn timers(&mut self, timers: impl IntoIterator<Item = rows::Timer>) {
         let (label, cells, last, head) =
             if self.is_part() { (18, 8, 9, "resumed") } else { (20, 10, 14, "resumed p50") };
         self.line("");
@@ -79,7 +85,7 @@ impl Page {
             "{:<label$}{:>cells$}{:>cells$}{head:>last$}  {}",
             "", "p50", "p95", "round trips"
         ));
-        for row in rows::timers(report) {
+        for row in timers {
             let better = row.could_be.map(|least| self.paint("33", &format!(" ◄ could be {least}")));
             let line = format!(
                 "{:<label$}{:>cells$}{:>cells$}{:>last$}  {}{}",

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use handfast_config::{ConfigSource, ResourceDemand};
 use handfast_doctor::machine::Machine;
 use handfast_doctor::report::{Finding, Report};
-use handfast_doctor::text::{Style, to_text};
+use handfast_doctor::text::{Style, to_summary, to_text};
 use handfast_doctor::{exam, fit, keys, process};
 use handfast_load::outcome::Refusal;
 
@@ -151,14 +151,16 @@ fn told(words: &OutputWords, examine: impl FnOnce() -> Result<Told, Refusal>) ->
         Ok(told) => told,
         Err(refusal) => return refused(&refusal),
     };
+    let text = |columns: Option<(u16, u16)>, color| {
+        let width = columns.map_or(USUAL, |(columns, _)| columns.into());
+        let text = if words.verbose { to_text } else { to_summary };
+        text(&report, Style { color, width })
+    };
     if words.json.as_deref().is_some_and(|path| path.as_os_str() == "-") {
-        let width = talk::terminal_size(io::stderr()).map_or(USUAL, |(columns, _)| columns.into());
-        talk::err(to_text(&report, Style { color: color(), width }).trim_end());
+        talk::err(text(talk::terminal_size(io::stderr()), color()).trim_end());
     } else {
         let stdout = io::stdout();
-        let width = talk::terminal_size(&stdout).map_or(USUAL, |(columns, _)| columns.into());
-        let style = Style { color: wants_color(stdout.is_terminal()), width };
-        print(&to_text(&report, style), true);
+        print(&text(talk::terminal_size(&stdout), wants_color(stdout.is_terminal())), true);
     }
     match output.map(|output| output.write(&json)) {
         Some(Err(what)) => refused(&Refusal::failed(what.to_string())),

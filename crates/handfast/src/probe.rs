@@ -11,7 +11,7 @@ use handfast_load::outcome::Refusal;
 use handfast_probe::limit::Limit;
 use handfast_probe::page::Page;
 use handfast_probe::target::Family;
-use handfast_probe::text::{Style, line_head, to_line, to_text};
+use handfast_probe::text::{Style, line_head, to_line, to_summary, to_text};
 use handfast_probe::{Report, Target, Trouble, Wanted, curl, explain as topics, html, report, run};
 use handfast_report::both_ends::{BothEnds, Counted, account};
 use handfast_tls::client::{ClientSettings, Identity, Verification};
@@ -337,7 +337,8 @@ fn show(report: &Report, words: &ProbeWords, lines: bool, further: bool) {
     let mut text = match (words.output.format, lines) {
         (Form::Curl, _) => curl::to_curl(report),
         (Form::Text, true) => format!("{}\n", to_line(report)),
-        (Form::Text, false) => to_text(report, style),
+        (Form::Text, false) if words.verbose => to_text(report, style),
+        (Form::Text, false) => to_summary(report, style),
     };
     if further && !lines {
         text.insert(0, '\n');

@@ -27,7 +27,7 @@ use handfast_wire::packet::{Segment, segment};
 
 use conversation::Conversation;
 pub use report::{CaptureReport, ConnectionReport, PacketRow};
-pub use text::to_text;
+pub use text::{to_summary, to_text};
 
 /// Connections that are kept; more are counted.
 pub const MOST_CONNECTIONS: usize = 10_000;

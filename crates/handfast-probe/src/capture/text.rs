@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use handfast_text::units::{self, plain};
+use handfast_text::wrap::{SCREEN, SCREEN_COLUMNS};
 
 use super::report::{CaptureReport, ConnectionReport, FlightReport, TlsReport};
 use crate::text::Style;
@@ -24,6 +25,31 @@ pub fn to_text(report: &CaptureReport, style: Style) -> String {
     for (place, one) in report.connections.iter().enumerate().filter(|_| few) {
         page.line("");
         page.connection(place + 1, one);
+    }
+    page.text
+}
+
+/// The same on one screen: of one connection everything, if there is room, or else a line for each.
+pub fn to_summary(report: &CaptureReport, style: Style) -> String {
+    let mut page = Page::new(Style { columns: style.columns.min(SCREEN_COLUMNS), ..style });
+    page.file(report);
+    let all = &report.connections;
+    if let [one] = &all[..] {
+        let kept = page.text.len();
+        page.line("");
+        page.connection(1, one);
+        if page.text.lines().count() <= SCREEN {
+            return page.text;
+        }
+        page.text.truncate(kept);
+    }
+    // Without the heading, and a line for those that are left out.
+    let room = SCREEN.saturating_sub(page.text.lines().count() + 3);
+    page.table(&all[..all.len().min(room)]);
+    match all.len().saturating_sub(room) {
+        0 if all.is_empty() => {}
+        0 => page.line("flights, times and ends of each: -v"),
+        more => page.line(&format!("  - and {more} more (-v)")),
     }
     page.text
 }

@@ -2,13 +2,13 @@
 //!
 //! In: a report, and how it may look. Out: at most 24 lines where a terminal has 80 columns; the whole report has the rest.
 
+use handfast_text::wrap::SCREEN;
+
 use super::{Page, Style, tables, verdict};
 use crate::model::Report;
 use crate::units::{count, plain};
 use crate::words;
 
-/// Lines of the smallest usual terminal, less one for the prompt behind it.
-const SCREEN: usize = 23;
 /// Of each kind of reasons: the first ones weigh most.
 const MOST: usize = 3;
 /// The steps that answer how long a client waits, and where.

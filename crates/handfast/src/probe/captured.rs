@@ -36,7 +36,8 @@ fn read(path: &Path, words: &ProbeWords) -> Result<ExitCode, Refusal> {
     };
     let report = report.map_err(Refusal::wrong_use)?;
     let (on_output, style) = style(words);
-    let text = capture::to_text(&report, style);
+    let text = if words.verbose { capture::to_text } else { capture::to_summary };
+    let text = text(&report, style);
     if on_output {
         talk::err(text.trim_end());
     } else {

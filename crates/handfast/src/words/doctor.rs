@@ -48,6 +48,9 @@ pub(crate) struct OutputWords {
     /// Write everything as JSON; - for standard output, and the text then goes to standard error
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Print the whole report instead of one screen: every finding with its arithmetic, all facts, and what could not be examined
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
 }
 
 /// The other subjects of an examination.

@@ -71,6 +71,9 @@ pub(crate) struct ProbeWords {
     /// was spent. http://HOST:PORT/ or unix:/PATH
     #[arg(long, value_name = "URL")]
     pub(crate) status: Option<String>,
+    /// Print the whole report instead of one screen: every step and flight, bytes, addresses, all findings and notes
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
     #[command(flatten)]
     pub(crate) tls: ProbeTlsWords,
     #[command(flatten)]

@@ -68,7 +68,7 @@ fn probe_finds_a_slow_backend() {
     let stage = late(Some("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
     let target = format!("https://{}/", stage.proxy.address());
     let status = stage.proxy.admin().to_string();
-    let ran = handfast(&["probe", "-k", "-n", "3", "--json", "-", "--status", &status, &target]);
+    let ran = handfast(&["probe", "-v", "-k", "-n", "3", "--json", "-", "--status", &status, &target]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let report: Value = serde_json::from_str(&ran.output).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
     is_the_backends(&report["both_ends"]);

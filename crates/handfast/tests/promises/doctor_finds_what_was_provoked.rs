@@ -132,7 +132,7 @@ fn nothing_in_a_network_where_nothing_is_wrong() {
 #[test]
 fn a_limit_on_open_files_that_is_low() {
     let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -n 256 && exec \"$0\" doctor --json - --interval 10ms", PROGRAM]);
+    command.args(["-c", "ulimit -n 256 && exec \"$0\" doctor -v --json - --interval 10ms", PROGRAM]);
     let ran = run_command(&mut command, b"");
     let found = findings(&ran);
     let files = about("open-files", &found);

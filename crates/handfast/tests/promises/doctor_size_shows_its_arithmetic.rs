@@ -35,7 +35,7 @@ fn speed(folder: &Folder) -> String {
 }
 
 fn size(more: &[&str]) -> Ran {
-    handfast(&[&["doctor", "size", "--pairs", "300", "--json", "-"], more].concat())
+    handfast(&[&["doctor", "size", "-v", "--pairs", "300", "--json", "-"], more].concat())
 }
 
 fn read(ran: &Ran) -> Value {

@@ -32,8 +32,7 @@ fn an_idle_connection_and_a_busy_one_are_tried_until_the_server_ends_them() {
     let server = format!("{program} -p {place} -e stderr -c {config}");
     let kept = |bound: &str| {
         let json = folder.file("report.json").display().to_string();
-        let lab =
-            ["lab", "--quiet", "--server", &server, "--", PROGRAM, "probe", "--insecure", "--runs", "1"];
+        let lab = ["lab", "--quiet", "--server", &server, "--", PROGRAM, "probe", "-vk", "--runs", "1"];
         let probe = ["--keep-alive", bound, "--json", &json, "https://server:8443/"];
         let ran = tools::run(PROGRAM, &[&lab[..], &probe].concat(), b"");
         assert_eq!(ran.code, Some(0), "{}", ran.all());

@@ -30,7 +30,7 @@ fn in_lab(folder: &Folder, lab: &[&str], probe: &[&str]) -> Option<Ran> {
         return None;
     }
     let before = ["lab", "--quiet", "--rtt", "60ms", "--server", &server];
-    let words = ["--", PROGRAM, "probe", "--insecure", "--runs", "1", "https://server:8443/"];
+    let words = ["--", PROGRAM, "probe", "-v", "--insecure", "--runs", "1", "https://server:8443/"];
     Some(tools::run(PROGRAM, &[&before[..], lab, &words, probe].concat(), b""))
 }
 

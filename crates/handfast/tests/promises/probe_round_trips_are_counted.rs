@@ -116,7 +116,7 @@ fn a_flight_in_two_pieces_costs_a_round_trip_that_is_explained() {
         format!("{program} --http --port 8444 --x509certfile {certificate} --x509keyfile {key} --quiet");
     let json = folder.file("report.json").display().to_string();
     let lab = ["lab", "--quiet", "--rtt", "100ms", "--server", &server, "--", PROGRAM];
-    let probe = ["probe", "--insecure", "--runs", "5", "--json", &json, "https://server:8444/"];
+    let probe = ["probe", "-v", "--insecure", "--runs", "5", "--json", &json, "https://server:8444/"];
     let ran = tools::run(PROGRAM, &[&lab[..], &probe].concat(), b"");
     assert_eq!(ran.code, Some(0), "{}", ran.all());
     let report: Value =
@@ -179,7 +179,7 @@ fn the_exit_code_and_the_forms_are_those_that_it_says() {
         let all = ["probe", "--runs", "2", "--sni", "localhost"];
         tools::run(PROGRAM, &[&all[..], words].concat(), b"")
     };
-    let good = probe(&["--ca", &authority, "--page", "10x40KiB", &address]);
+    let good = probe(&["-v", "--ca", &authority, "--page", "10x40KiB", &address]);
     assert_eq!(good.code, Some(0), "{}", good.all());
     for part in [
         "time_appconnect",
@@ -194,6 +194,9 @@ fn the_exit_code_and_the_forms_are_those_that_it_says() {
     assert!(!good.output.contains('\u{1b}'), "colours are for terminals: {}", good.output);
     assert!(good.output.lines().all(|line| line.chars().count() <= 80), "{}", good.output);
 
+    let short = probe(&["--ca", &authority, "--page", "10x40KiB", &address]);
+    assert!(short.output.lines().count() < 24 && short.output.contains("secured after"), "{}", short.output);
+
     let html = folder.file("report.html").display().to_string();
     let stranger = probe(&["--html", &html, &address]);
     assert_eq!(stranger.code, Some(1), "not the system's authority: {}", stranger.all());
@@ -202,7 +205,7 @@ fn the_exit_code_and_the_forms_are_those_that_it_says() {
     // A waterfall has a row for each step, and each row a bar.
     assert!(page.contains("class=\"step\"") && page.contains("class=\"track\""), "{page}");
 
-    let missed = probe(&["--insecure", "--max", "appconnect=1us", "--max", "connect=20s", &address]);
+    let missed = probe(&["-v", "--insecure", "--max", "appconnect=1us", "--max", "connect=20s", &address]);
     assert_eq!(missed.code, Some(4), "{}", missed.all());
     assert!(
         missed.output.contains("limit appconnect=1us: missed") && missed.output.contains("connect=20s: held")
