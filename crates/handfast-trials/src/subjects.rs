@@ -1,5 +1,6 @@
 //! The programs under test, each with its adapter.
 
+mod ghostunnel;
 mod handfast;
 mod haproxy;
 mod hitch;
@@ -9,8 +10,14 @@ mod stunnel;
 use crate::subject::Subject;
 
 /// All that are known.
-pub const SUBJECTS: [&Subject; 5] =
-    [&handfast::HANDFAST, &haproxy::HAPROXY, &nginx::NGINX, &stunnel::STUNNEL, &hitch::HITCH];
+pub const SUBJECTS: [&Subject; 6] = [
+    &handfast::HANDFAST,
+    &haproxy::HAPROXY,
+    &nginx::NGINX,
+    &stunnel::STUNNEL,
+    &hitch::HITCH,
+    &ghostunnel::GHOSTUNNEL,
+];
 
 /// Handfast itself.
 pub const HANDFAST: &Subject = SUBJECTS[0];

@@ -129,9 +129,9 @@ fn live(status: AdminAddress, words: &TopWords) -> Result<ExitCode, Refusal> {
     let mut model = first(&status, begun)?;
     let (sender, news) = sync_channel(QUEUE);
     let interval = Duration::from_secs(words.interval.into());
+    watch_signals(&sender)?;
     start("asking", &sender, move |sender| ask(&status, begun, interval, &sender))?;
     start("keys", &sender, |sender| read_terminal(&sender))?;
-    start("signals", &sender, |sender| wait_for_signals(&sender))?;
     let variable = |name| std::env::var(name).unwrap_or_default();
     let look = Look { color: wants_color(true), unicode: unicode(variable), terminal: true };
     let code = Screen::enter().and_then(|mut screen| run(&mut model, &news, &mut screen, look));
@@ -225,10 +225,15 @@ fn read_terminal(news: &SyncSender<News>) {
     }
 }
 
-fn wait_for_signals(news: &SyncSender<News>) {
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-    let code = runtime.block_on(async { Some(Signals::listen().ok()?.next().await) });
-    if let Some(code) = code {
-        let _ = news.send(News::End(code));
-    }
+/// Ends the picture by a signal. The handlers are there when this returns: a signal before that would leave the terminal as it is.
+fn watch_signals(sender: &SyncSender<News>) -> Result<(), Refusal> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Refusal::failed(format!("listen for signals: {error}")))?;
+    let listening = runtime.enter();
+    let mut signals = Signals::listen()?;
+    drop(listening);
+    start("signals", sender, move |sender| {
+        let code = runtime.block_on(signals.next());
+        let _ = sender.send(News::End(code));
+    })
 }

@@ -56,7 +56,7 @@ struct Words {
     /// List cases, modes and programs, and what is not tested, and exit
     #[arg(long)]
     list: bool,
-    /// Test this program: handfast, haproxy, nginx, stunnel or hitch (may be repeated)
+    /// Test this program: handfast, haproxy, nginx, stunnel, hitch or ghostunnel (may be repeated)
     #[arg(long, value_name = "NAME", default_values = ["handfast"])]
     proxy: Vec<String>,
     /// The file of the program, if it is one only [default: the installed one; of Handfast, that beside this program]
