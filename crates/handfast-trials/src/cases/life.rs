@@ -62,7 +62,10 @@ pub(super) const CASES: &[Case] = &[
         ("40 reloads (1,000 in a long run), one after the other, while clients come and go", "no client is affected"),
         reloads_under_load,
     )
-    .except(&[("hitch", "has one backend for all frontends, so there is no second service for clients to use")]),
+    .except(&[
+        ("hitch", "has one backend for all frontends, so there is no second service for clients to use"),
+        ("ghostunnel", "has one listener, so there is no second service for clients to use"),
+    ]),
     case(
         "kill-and-restart",
         "any",

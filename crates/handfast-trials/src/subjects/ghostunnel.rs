@@ -1,6 +1,5 @@
 //! ghostunnel: one listener and one target for a process, given on its command line, which it also reads from a file with an argument in each
-//! line (`@FILE`). One time bounds connecting and handshakes (`--connect-timeout`); after an end, `--close-timeout` bounds the rest,
-//! busy or not.
+//! line (`@FILE`). One time bounds connecting and handshakes (`--connect-timeout`).
 
 use nix::sys::signal::Signal;
 
@@ -16,9 +15,9 @@ pub(super) const GHOSTUNNEL: Subject = Subject {
     version: "--version",
     file: "ghostunnel.args",
     modes: &[Mode::Terminate, Mode::Originate, Mode::ProxyOut],
-    settings: &["handshake", "connect", "half-closed", "drain"],
+    settings: &["handshake", "connect", "drain"],
     configuration,
-    unknown_line: "--no-such-option",
+    unknown_line: "--bakend=1",
     words: |file| vec![format!("@{file}")],
     check: None,
     reload: Signal::SIGHUP,
@@ -37,27 +36,18 @@ fn configuration(scene: &Scene<'_>) -> String {
         format!("--target={}", scene.backend),
         format!("--cacert={folder}/ca.pem"),
         "--quiet=all".to_owned(),
+        "--disable-authentication".to_owned(),
     ];
     if scene.mode == Mode::Originate {
-        lines.extend(
-            ["--unsafe-listen", "--disable-authentication", "--override-server-name=localhost"]
-                .map(str::to_owned),
-        );
+        lines.extend(["--unsafe-listen", "--override-server-name=localhost"].map(str::to_owned));
     } else {
         lines.push(format!("--keystore={folder}/web.pem"));
         lines.push("--unsafe-target".to_owned());
-        // It has nothing between a certificate that is required and none.
-        let asks = scene.setup.asks_for_certificates;
-        lines.push(if asks { "--allow-all" } else { "--disable-authentication" }.to_owned());
     }
     if scene.mode == Mode::ProxyOut {
         lines.push("--proxy-protocol".to_owned());
     }
-    for (option, limit) in [
-        ("connect-timeout", opening),
-        ("close-timeout", scene.limit("half-closed")),
-        ("shutdown-timeout", scene.limit("drain")),
-    ] {
+    for (option, limit) in [("connect-timeout", opening), ("shutdown-timeout", scene.limit("drain"))] {
         lines.extend(limit.map(|limit| format!("--{option}={}ms", limit.as_millis())));
     }
     lines.join("\n") + "\n"
