@@ -143,6 +143,23 @@ fn unknown_pages(file: &SourceFile, files: &HashMap<&str, &str>) -> Vec<Complain
     file.text.lines().enumerate().flat_map(in_line).collect()
 }
 
+/// A file that the site would overwrite with a page, or a page with it.
+fn hides_a_page(path: &str, all: &[&str]) -> Vec<Complaint> {
+    let page = path.strip_suffix(".html").map(|stem| format!("{stem}.md"));
+    let Some(page) = page.filter(|page| all.contains(&page.as_str())) else { return Vec::new() };
+    let what = format!("{page} becomes this file in the site; hint: give it another name");
+    vec![Complaint::new(path, 0, what)]
+}
+
+#[test]
+fn no_file_hides_a_page_of_the_site() {
+    let files = tracked_files();
+    let all: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+    assert_none(&all.iter().flat_map(|path| hides_a_page(path, &all)).collect::<Vec<_>>());
+    assert_eq!(hides_a_page("docs/a.html", &["docs/a.md"]).len(), 1);
+    assert_eq!(hides_a_page("docs/a.html", &["docs/b.md"]).len(), 0);
+}
+
 #[test]
 fn a_page_answers_one_question() {
     check_files(is_page, length);
