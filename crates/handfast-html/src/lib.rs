@@ -73,7 +73,7 @@ pub fn prose(text: &str) -> Markup {
     }
 }
 
-/// Words with what they stand for.
+/// Words with their meanings.
 pub fn pairs<K: AsRef<str>, V: AsRef<str>>(pairs: impl IntoIterator<Item = (K, V)>) -> Markup {
     html! { dl { @for (word, text) in pairs { div { dt { (word.as_ref()) } dd { (prose(text.as_ref())) } } } } }
 }

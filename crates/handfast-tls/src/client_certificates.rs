@@ -52,7 +52,7 @@ pub enum Demand {
 pub enum Trust<P> {
     /// Those that CAs in this PEM file signed.
     Authorities(P),
-    /// Those that are in this PEM file, whoever signed them.
+    /// Those that are in this PEM file, by any issuer.
     Certificates(P),
     /// Any, expired ones too.
     Anything,
@@ -553,7 +553,7 @@ impl ClientCertificates {
         };
         // Who failed has tickets too, so a key may never have been looked into.
         match self.checks.judge(own, intermediates, Keys::New, unix_time(now)) {
-            Ok(rule) => rule.map(|rule| Verdict::Allowed(rule.to_string().into())),
+            Ok(rule) => self.noted(rule),
             Err(refusal) => Some(Verdict::Failed {
                 fault: refusal.fault(),
                 words: format!("the client's certificate failed: {refusal}").into(),
@@ -561,12 +561,19 @@ impl ClientCertificates {
         }
     }
 
-    /// The rule that let in a client whose certificate is good.
-    pub(crate) fn allowed_by(&self, own: &CertificateDer<'_>) -> Option<&Rule> {
+    /// What is noted of a client that was let in with this certificate.
+    pub(crate) fn accepted(&self, own: &CertificateDer<'_>) -> Option<Verdict> {
         if self.checks.rules.is_empty() {
-            return None;
+            return self.noted(None);
         }
-        self.checks.rules.decide(&Outline::read(own)?).ok().flatten()
+        self.noted(self.checks.rules.decide(&Outline::read(own)?).ok().flatten())
+    }
+
+    fn noted(&self, rule: Option<&Rule>) -> Option<Verdict> {
+        if self.checks.trusted.trusts_anything() {
+            return Some(Verdict::Unverified);
+        }
+        rule.map(|rule| Verdict::Allowed(rule.to_string().into()))
     }
 }
 

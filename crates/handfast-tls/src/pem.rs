@@ -101,7 +101,7 @@ pub(crate) fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, Broken> {
     }
 }
 
-/// What stands behind a marker at the start of a line. Dashes too many are tolerated: OpenSSL ignores such sections, and files with
+/// The rest of a line that starts with a marker. Dashes too many are tolerated: OpenSSL ignores such sections, and files with
 /// them are in use. A certificate or a key with them is still an error, since its content cannot be decoded.
 fn after<'a>(text: &'a [u8], marker: &[u8]) -> Option<&'a [u8]> {
     let dashes = text.iter().take_while(|byte| **byte == b'-').count();

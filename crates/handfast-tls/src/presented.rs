@@ -53,7 +53,7 @@ pub(crate) struct Authorities {
     anchors: HashMap<Box<[u8]>, Vec<TrustAnchor<'static>>>,
     /// Certificates that are trusted directly, with any issuer.
     pinned: Vec<CertificateDer<'static>>,
-    /// Whether every certificate is valid, whoever signed it.
+    /// Whether every certificate is valid, by any issuer.
     anything: bool,
     /// What CAs have revoked; `None`: revocation is not checked.
     revocations: Option<Revocations>,
@@ -97,6 +97,11 @@ impl Authorities {
     /// Trusts every certificate: its key must not be a weak one, and nothing else counts.
     pub(crate) fn trust_anything(&mut self) {
         self.anything = true;
+    }
+
+    /// Whether every certificate is trusted.
+    pub(crate) fn trusts_anything(&self) -> bool {
+        self.anything
     }
 
     /// Holds every certificate that is good otherwise against these lists.

@@ -361,8 +361,7 @@ impl Handshake {
             // certificates expire and are revoked.
             rule.check_again(chain, SystemTime::now()).map_err(|error| failure(Peer::Client, &error))?;
         }
-        let allowed = own.and_then(|own| rule.allowed_by(own));
-        self.verdict = allowed.map(|rule| Box::new(Verdict::Allowed(rule.to_string().into())));
+        self.verdict = own.and_then(|own| rule.accepted(own)).map(Box::new);
         Ok(())
     }
 }

@@ -135,6 +135,8 @@ pub struct Agreed {
 pub enum Verdict {
     /// Let in by this rule, as it is written.
     Allowed(Box<str>),
+    /// Let in with a certificate of which only the key was checked: what it contains may be false.
+    Unverified,
     /// Refused; or, where there is a place for such clients, to be served there and nowhere else.
     Failed {
         /// What was wrong.

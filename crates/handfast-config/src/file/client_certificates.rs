@@ -31,6 +31,9 @@ pub(super) fn client_certificates(
         return without_use(section).then_some(ClientCertificates::Off);
     }
     let trust = trust(section, ca, mode.is_some())?;
+    if trust == Trust::Anything {
+        names_without_proof(section, allow.iter().chain(&refuse));
+    }
     let rules = Rules { allow: values(allow), refuse: values(refuse) };
     let failed_to = failed_to.map(|backends| values(backends).into());
     let checks = ClientChecks { trust, crl, lenience, rules, failed_to };
@@ -48,7 +51,7 @@ pub(super) fn client_certificates(
     })
 }
 
-/// Which certificates are valid. Reports that nothing says so, or two keys do.
+/// Which certificates are valid. Reports keys that exclude each other, or that there is none.
 fn trust(section: &Table<'_>, ca: Option<PathBuf>, has_mode: bool) -> Option<Trust<PathBuf>> {
     let pinned = section.optional(&keys::CLIENT_PINNED);
     let anything = section.or_default(&keys::CLIENT_VERIFY);
@@ -85,6 +88,18 @@ fn trust(section: &Table<'_>, ca: Option<PathBuf>, has_mode: bool) -> Option<Tru
         (Some(ca), _) => Some(Trust::Authorities(ca)),
         (_, Some(pinned)) => Some(Trust::Certificates(pinned)),
         _ => anything.then_some(Trust::Anything),
+    }
+}
+
+/// Reports rules about names, where any client can make a certificate with any name.
+fn names_without_proof<'r>(section: &Table<'_>, rules: impl Iterator<Item = &'r Written<Rule>>) {
+    for rule in rules.filter(|rule| !rule.value.is_about_key()) {
+        let what = format!(
+            "`{}` identifies no client: with `insecure-anything`, each can write any name into its certificate",
+            rule.value
+        );
+        let hint = "name public keys (`pin:sha256/…`), or verify by `ca` or `pinned`";
+        section.reading().error(&rule.span, Fault::new(what).hint(hint));
     }
 }
 

@@ -33,8 +33,8 @@ section! {
         example "\"clients.pem\"", elsewhere "verifypeer peer-certificates";
 
     /// What is asked of a client's certificate. `full`: it is valid by `ca` or `pinned`. `insecure-anything`, without either: the
-    /// client has any certificate and its key: a client can make one for itself. The backend may check what
-    /// `proxy-protocol` or a header contains.
+    /// client has any certificate and its key: a client can make one for itself. Backends
+    /// learn from a PROXY header that it was not verified.
     CLIENT_VERIFY: Choice<bool> = "verify", Choice(&[("full", false), ("insecure-anything", true)]),
         default "\"full\"",
         why "a certificate that no authority confirms identifies no client",

@@ -149,7 +149,8 @@ fn certificates_of_clients_are_pinned_without_an_authority() {
         "both are demanded: {}",
         imported.config
     );
-    let any = good(&format!("{WEB}requireCert = yes\n"));
+    let any = good(&format!("{WEB}requireCert = yes\ncheckHost = a.example\n"));
+    assert!(!any.config.contains("allow"), "{}", any.config);
     assert!(any.config.contains("verify = \"insecure-anything\""), "{}", any.config);
     assert!(any.notes.iter().any(|note| note.to_string().contains("any certificate")), "{:?}", any.notes);
 }

@@ -103,7 +103,8 @@ fn clients(translation: &Translation<'_>, asked: Asked<'_>, draft: &mut Draft, n
         (Some(file), _) => draft.put(section, "ca", translation.path(file)),
     }
     for (key, word) in [("checkhost", "dns"), ("checkip", "ip"), ("checkemail", "email")] {
-        for setting in given.all(key) {
+        // Where nothing is verified, stunnel compares no name either.
+        for setting in given.all(key).filter(|_| asked.chain || asked.itself) {
             draft.of(section).append("allow", format!("{word}:{}", setting.value));
         }
     }

@@ -133,6 +133,7 @@ impl Serialize for Line<'_> {
         match tls.verdict.as_deref() {
             None => {}
             Some(Verdict::Allowed(rule)) => line.is("client_rule", shortened(rule))?,
+            Some(Verdict::Unverified) => line.is("client_rule", "insecure-anything")?,
             Some(Verdict::Failed { fault, words }) => {
                 line.is("client_fault", fault.name())?;
                 // Where it was refused for that, the reason's detail has the words.

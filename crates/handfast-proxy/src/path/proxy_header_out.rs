@@ -68,8 +68,9 @@ fn add_tls(header: &mut Writer, tls: &Agreed, certificate: Option<&[u8]>, sent: 
         }
     }
     // 0 says that a certificate was there and good; a client with a bad one comes so far only where it has a place.
-    let has_failed = matches!(tls.verdict.as_deref(), Some(Verdict::Failed { .. }));
-    let verify = u32::from(certificate.is_none() || has_failed);
+    // One that was not verified is not good either.
+    let is_good = !matches!(tls.verdict.as_deref(), Some(Verdict::Failed { .. } | Verdict::Unverified));
+    let verify = u32::from(certificate.is_none() || !is_good);
     let name = certificate.filter(|_| sent != SentCertificate::Off).and_then(common_name);
     let texts = [
         (tlv::SSL_VERSION, tls.version),
@@ -197,6 +198,8 @@ mod tests {
         let verdict = Verdict::Failed { fault: CertificateFault::Revoked, words };
         let failed = Agreed { verdict: Some(Box::new(verdict)), ..agreed() };
         assert_eq!(read(&failed, Some(&der), SentCertificate::Off).1, 1);
+        let unverified = Agreed { verdict: Some(Box::new(Verdict::Unverified)), ..agreed() };
+        assert_eq!(read(&unverified, Some(&der), SentCertificate::Off).1, 1);
         // A certificate of an earlier connection is reported as that.
         let resumed = Agreed { resumed: Some(true), ..agreed() };
         assert_eq!(read(&resumed, Some(&der), SentCertificate::Off).0, 5);

@@ -33,6 +33,11 @@ impl Rule {
     pub fn parse(text: &str) -> Result<Self, String> {
         Ok(Self { text: text.into(), pattern: pattern::parse(text)? })
     }
+
+    /// Whether it is about the key, and not about a name that the certificate contains.
+    pub fn is_about_key(&self) -> bool {
+        matches!(self.pattern, Pattern::Pin(_))
+    }
 }
 
 impl fmt::Display for Rule {

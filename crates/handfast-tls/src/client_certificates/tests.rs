@@ -71,6 +71,10 @@ fn anything_is_a_certificate_and_its_key() {
     let rule = loaded.rule.unwrap();
     let unknown = client(&Maker::authority("stranger").self_signed());
     rule.check_again(&[unknown.certificate.der().clone()], at(NOW + 100 * 86_400)).unwrap();
+    // Backends and the log learn that its names are not verified.
+    let own = unknown.certificate.der().clone();
+    assert_eq!(rule.accepted(&own), Some(Verdict::Unverified));
+    assert_eq!(rule.verdict(&[own], at(NOW)), Some(Verdict::Unverified));
     rule.check_again(&[], at(NOW)).unwrap_err();
     rule.check_again(&[CertificateDer::from(b"no certificate".to_vec())], at(NOW)).unwrap_err();
 }
@@ -143,13 +147,14 @@ fn rules_decide_among_those_whom_the_authorities_let_in() {
         let wanted = Wanted { rules: &rules, ..Wanted::new(&path, Demand::Require, &keys) };
         let made = load_all(&wanted, &KnownLists::default(), at(NOW)).rule.unwrap();
         let found = match made.verdict(&chain(&own), at(NOW)) {
+            Some(Verdict::Unverified) => "unverified",
             Some(Verdict::Allowed(_)) => "allowed",
             Some(Verdict::Failed { .. }) => "failed",
             None => "nothing",
         };
         assert_eq!(found, verdict, "{rules:?}");
         assert_eq!(made.check_again(&chain(&own), at(NOW)).is_err(), verdict == "failed", "{rules:?}");
-        assert_eq!(made.allowed_by(own.certificate.der()).is_some(), verdict == "allowed", "{rules:?}");
+        assert_eq!(made.accepted(own.certificate.der()).is_some(), verdict == "allowed", "{rules:?}");
         made.check_again(&chain(&other), at(NOW)).unwrap_err();
     }
 }

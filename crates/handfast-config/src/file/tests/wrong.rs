@@ -156,6 +156,10 @@ const ONE_WRONG: &[(&str, &str)] = &[
         "error 6 \"insecure-anything\" `ca` and `verify` exclude each other | remove one of them",
     ),
     (
+        "client-certificates = { mode = \"require\", verify = \"insecure-anything\", allow = \"cn:alice\" }",
+        "error 6 \"cn:alice\" `cn:alice` identifies no client: with `insecure-anything`, each can write any name into its certificate | name public keys (`pin:sha256/…`), or verify by `ca` or `pinned`",
+    ),
+    (
         "client-certificates = { mode = \"require\", pinned = \"clients.pem\", crl = \"list.pem\" }",
         "error 6 \"list.pem\" `crl` has no effect with `pinned` | a revocation list is for certificates that an authority of `ca` signed",
     ),
