@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """A naive TLS proxy for a test: every end, a reset too, becomes a clean end on the other side.
 
 Its command line and configuration are hitch's: --config=FILE, of which it reads the backend and the certificate.

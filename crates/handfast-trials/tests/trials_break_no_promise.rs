@@ -7,10 +7,8 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 
-use handfast_trials::put_file;
 use serde_json::Value;
 
 /// Reports that a test cannot run here, past libtest's capture: `scripts/count` counts the line.
@@ -149,13 +147,8 @@ fn a_proxy_that_turns_resets_into_clean_ends_is_found_out() {
     if Command::new("python3").arg("--version").output().is_err() {
         return skip(NAME, "python3 is not installed");
     }
-    let folder = tempfile::tempdir().expect("the temporary folder is writable");
-    let program = folder.path().join("naive");
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/naive.py");
-    put_file(&program, format!("#!/bin/sh\nexec python3 {script} \"$@\"\n")).expect("it is writable");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
-    let program = program.display().to_string();
-    let mut words = vec!["--proxy", "hitch", "--program", &program, "--mode", "terminate"];
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/naive.py");
+    let mut words = vec!["--proxy", "hitch", "--program", program, "--mode", "terminate"];
     let cases = ["tiny-writes", "backend-resets", "client-resets"];
     cases.iter().for_each(|case| words.extend(["--only", case]));
     let ended = trials(&words);
