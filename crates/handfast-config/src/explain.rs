@@ -25,7 +25,7 @@ mod target;
 pub use host::explain_host;
 pub use phrases::CertificateFact;
 use phrases::{
-    backend, backend_tls, backends, certificate_fact, client_certificates, list, place, policy, prefixes,
+    backend, backend_tls, backends, certificate_fact, client_certificates, clients_at, list, place, policy, prefixes,
     protocols, target,
 };
 pub use target::{ExplainRequest, ExplainTarget};
@@ -91,7 +91,7 @@ fn process(process: &Process) -> String {
 
 fn service(service: &Service, facts: &[CertificateFact]) -> String {
     let mut lines = vec![format!("Service {}", service.name)];
-    lines.push(format!("listens on {}", list(service.listen.iter().map(place))));
+    lines.push(clients_at(service));
     if service.listen.iter().any(|address| matches!(address, Address::Unix(_))) {
         lines.push(format!("  with mode {:04o} for unix sockets", service.listen_mode));
     }

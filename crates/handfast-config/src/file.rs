@@ -19,7 +19,7 @@ use super::foreign;
 use super::keys;
 use super::model::{
     Address, Backend, BackendTls, BackendVersion, CertificateEntry, ClientCertificates, Clients, Config,
-    Limits, Places, Policy, Process, RequestRoute, Service, ServiceRule, Target, Tickets, Tls,
+    Limits, OnlyClient, Places, Policy, Process, RequestRoute, Service, ServiceRule, Target, Tickets, Tls,
 };
 use super::policy;
 use super::problem::{Fault, Place, Problem};
@@ -34,6 +34,7 @@ mod admission;
 mod backend_tls;
 mod clients;
 mod http;
+mod programs;
 mod route;
 mod source;
 mod starttls;
@@ -150,6 +151,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
         root.missing(Fault::new("there is no service").hint(cure));
     }
     let services = services.into_iter().collect::<Option<Vec<_>>>()?;
+    let access_log = programs::access_log(&log_section, access_log, &services);
     let config = Config {
         process,
         access_log,
@@ -160,6 +162,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
         places: Places::default(),
     };
     check::of_file(root, &config);
+    programs::check_stdin(root, &config);
     Some(config)
 }
 
@@ -196,7 +199,9 @@ fn service(
     listeners: &mut Listeners,
 ) -> Option<Service> {
     let name = section.required(&keys::NAME);
-    let listen = section.required(&keys::LISTEN);
+    let only_client = programs::only_client(section);
+    let has_one_client = section.written(&keys::CLIENT).is_some();
+    let listen = if has_one_client { Some(Vec::new()) } else { section.required(&keys::LISTEN) };
     let backends = section.optional(&keys::BACKEND);
     let limits = limits(&section.inner(&keys::SERVICE_LIMITS).inheriting(&root.inner(&keys::LIMITS)));
     let policy = policy::of_service(section);
@@ -244,6 +249,7 @@ fn service(
     let of_service = around.backends.iter().map(|backend| &backend.value);
     let targets: Vec<&Target> =
         of_service.chain(others.flat_map(|list| list.iter())).map(|backend| &backend.target).collect();
+    programs::check_backends(section, &targets, http.is_some());
     let connect_through =
         section.read(&keys::CONNECT_THROUGH, |inner| source::connect_through(inner, &targets));
     let dialled = connect_through.iter().flatten().next().map_or(targets, |through| vec![&through.proxy]);
@@ -252,7 +258,9 @@ fn service(
     check::balance(section, around.backends, balance, slow_start);
     let asks = asked_of_clients().any(|asked| asked.checks().is_some());
     let proxy_protocol = proxy_protocol(section, around.listen, asks);
+    // Whether who is at standard input has one is not known before.
     let have_addresses = listen.is_none()
+        || only_client == Some(Some(OnlyClient::Stdin))
         || check::have_addresses(around.listen.iter().map(|address| &address.value), &proxy_protocol);
     let admission = admission::admission(section, have_addresses);
     let of_rules = written.iter().filter_map(|rule| rule.backend_tls.as_ref());
@@ -271,6 +279,7 @@ fn service(
     let service = Service {
         name: name?,
         listen: values(listen?),
+        only_client: only_client?,
         listen_mode: listen_mode.unwrap_or_else(|| default_of(&keys::LISTEN_MODE)),
         max_connections: section.optional(&keys::SERVICE_CONNECTIONS),
         max_connections_per_address: section.optional(&keys::ADDRESS_CONNECTIONS),

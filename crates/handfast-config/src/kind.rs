@@ -20,6 +20,7 @@ mod address;
 mod check;
 mod http;
 mod path;
+mod program;
 mod tls;
 
 pub(crate) use address::{
@@ -29,6 +30,7 @@ pub(crate) use address::{
 pub(crate) use check::{Bytes, StatusRange};
 pub(crate) use http::{FieldCondition, HostPattern, MethodName, PathPrefix, RequestIdField};
 pub(crate) use path::{Certificates, FileOrFolder, FilePath, LogTarget};
+pub(crate) use program::{ClientEntry, CommandLine};
 pub(crate) use tls::{
     AnnouncedName, BackendProtocols, HostName, Identity, PublicKeyPin, SentServerName, StarttlsProtocol,
 };

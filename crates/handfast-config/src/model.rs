@@ -15,6 +15,7 @@ mod client_certificates;
 mod http;
 mod limits;
 mod places;
+mod program;
 mod proxy_protocol;
 mod route;
 mod tls;
@@ -25,6 +26,7 @@ pub use client_certificates::{ClientCertificates, ClientChecks};
 pub use http::{BackendVersion, Forwarded, Http, HttpTimeouts, PoolLimits, RequestRoute, RouteAction};
 pub use limits::{Admission, HandshakeRate, Limits};
 pub use places::Places;
+pub use program::{OnlyClient, Program};
 pub use proxy_protocol::{ProxyProtocol, ProxySender, SentCertificate};
 pub use route::{BackendSet, Route, RouteTls, backend_sets, each_once};
 pub use tls::{
@@ -112,8 +114,10 @@ pub enum LogFormat {
 pub struct Service {
     /// Its name in logs and metrics.
     pub name: String,
-    /// Where it listens; at least one.
+    /// Where it listens; none where it has [`only_client`](Self::only_client).
     pub listen: Vec<Address>,
+    /// The one client that it serves instead of those that connect.
+    pub only_client: Option<OnlyClient>,
     /// Mode bits of unix listeners.
     pub listen_mode: u32,
     /// Connections served at once; `None`: only the process limit.

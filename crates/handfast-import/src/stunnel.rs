@@ -15,7 +15,6 @@ mod tests;
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::rc::Rc;
 
 use grammar::{Document, Given, Service, Setting};
 pub(crate) use rows::ROWS;
@@ -24,14 +23,18 @@ use translation::Translation;
 
 use crate::draft::{Draft, Whole};
 use crate::imported::{ImportError, Imported, in_folder};
-use crate::note::{Fate, Notes, Place};
+use crate::note::{Fate, Notes};
 use crate::row::Scope;
 
 /// Debian's folder of trusted authorities.
 const MACHINE: &str = "/etc/ssl/certs";
 
 pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
-    let document = grammar::document(file, folder)?;
+    let mut document = grammar::document(file, folder)?;
+    let is_inetd = document.services.is_empty();
+    if is_inetd {
+        document.services.push(grammar::Service::of_inetd(file, &document.global));
+    }
     let mut notes = Notes::default();
     let mut whole = Whole::default();
     global(&document, folder, &mut whole, &mut notes);
@@ -41,7 +44,7 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
     for service in &document.services {
         let before = notes.0.len();
         let given = document.given(service);
-        let translation = Translation { service, given: &given, folder };
+        let translation = Translation { service, given: &given, folder, is_inetd };
         let primary = translation.primary();
         let draft = translation.draft(&mut notes);
         tell(&given, &mut notes);
@@ -60,12 +63,6 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
                 }
             },
         }
-    }
-    if document.services.is_empty() {
-        let place = Place::Line(Rc::new(file.to_owned()), 1);
-        let effect =
-            "without a [service] stunnel is started by inetd for each connection; Handfast listens itself";
-        notes.add(&place, "no service", Fate::Refused, effect);
     }
     let is_possible = !notes.0[..of_all].iter().any(|note| note.fate == Fate::Refused);
     let kept = drafts.into_iter().filter(|_| is_possible);
@@ -113,6 +110,8 @@ fn tell(given: &Given<'_>, notes: &mut Notes) {
         // Their notes come from the code that translates them.
         let is_told =
             ["ciphers", "config", "options", "socket", "verifypeer"].contains(&setting.key.as_str());
+        let is_of_program = ["execargs", "pty", "retry"].contains(&setting.key.as_str());
+        let is_told = is_told || is_of_program && given.get("exec").is_some();
         if row.fate != Fate::Same && !is_told && !is_harmless(setting) {
             notes.add(&setting.place, &setting.name, row.fate, row.effect);
         }

@@ -416,7 +416,7 @@ impl AsFd for Listener {
 }
 
 /// An IPv4 client of a dual-stack listener by its IPv4 address.
-fn plain(address: SocketAddr) -> SocketAddr {
+pub(crate) fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 

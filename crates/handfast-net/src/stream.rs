@@ -8,15 +8,17 @@
 //! 2. A stream that is dropped is aborted. Only [`Stream::finish`] closes it in order.
 //! 3. An error that the kernel announces is fetched before anything else can swallow it ([`Stream::check`]).
 
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{self, RecvFlags, SendFlags, Shutdown, sockopt};
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketType, sockopt};
 
 use crate::engine::{EventSource, Ready};
 use crate::fault::{Fault, Operation};
+use crate::listen::plain;
 use crate::sys;
 
 /// What reading gave.
@@ -65,6 +67,20 @@ impl Stream {
     /// Takes over a connected, non-blocking socket that no engine knows yet.
     pub(crate) fn new(socket: OwnedFd, tcp: bool) -> Self {
         Self { socket, source: None, writing_watched: false, tcp, finished: false, fault: None }
+    }
+
+    /// Takes over a connected socket that came from another process, with its peer's address where it has one.
+    ///
+    /// **Errors**: it is no stream socket; fcntl(2).
+    pub fn given(socket: OwnedFd) -> io::Result<(Self, Option<SocketAddr>)> {
+        if net::sockopt::socket_type(&socket)? != SocketType::STREAM {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no socket for a stream"));
+        }
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        let own = net::getsockname(&socket)?;
+        let tcp = matches!(own.address_family(), AddressFamily::INET | AddressFamily::INET6);
+        let peer = net::getpeername(&socket)?.and_then(|peer| SocketAddr::try_from(peer).ok()).map(plain);
+        Ok((Self::new(socket, tcp), peer))
     }
 
     /// How it is waited for, if it is.

@@ -10,6 +10,7 @@
 //! | what the process can still reach while it serves | [`sandbox`], [`writable_files`] |
 //! | how many connections it may have | [`limits`] |
 //! | where private keys are when they are not here | [`key_process`] |
+//! | which other programs run for it | [`programs`] |
 //! | what a signal requests | [`signals`] |
 //! | how text of several lines is logged | [`log_lines`] |
 #![forbid(unsafe_code)]
@@ -20,6 +21,7 @@ pub mod limits;
 pub mod listeners;
 pub mod log_lines;
 pub mod privileges;
+pub mod programs;
 pub mod sandbox;
 pub mod service_manager;
 pub mod signals;

@@ -16,6 +16,7 @@ mod built_in_backend;
 pub(crate) mod check;
 mod draining;
 pub(crate) mod error;
+mod given_clients;
 mod memory;
 mod program;
 mod reload;

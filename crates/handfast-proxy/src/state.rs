@@ -21,9 +21,9 @@ use handfast_tls::weak::Lists;
 use crate::admission::Admission;
 use crate::admission::permits::{AddressLimit, Pool};
 use crate::backends::standing::Standings;
-use crate::backends::tunnel::ProxyHop;
+use crate::backends::tunnel::{OwnTargets, ProxyHop};
 use handfast_config::model::{
-    Address, Backend, ClientChecks, Config, Route, Service, backend_sets, each_once,
+    Backend, ClientChecks, Config, Route, Service, backend_sets, each_once,
 };
 use handfast_config::source::{ConfigSource, ConvertedConfig};
 use handfast_config::{CertificateFact, ExplainTarget, explain_host};
@@ -47,8 +47,8 @@ pub(crate) struct State {
     pub(crate) generation: u64,
     pub(crate) config: Config,
     pub(crate) services: Vec<ServiceState>,
-    /// Where the built-in backend listens, if it runs.
-    pub(crate) built_in: Option<Address>,
+    /// Where the targets are that this process has made for itself.
+    pub(crate) own_targets: OwnTargets,
     /// Files this state was made from, as they were.
     pub(crate) files: Arc<Vec<(PathBuf, FileStamp)>>,
     /// Folders in which a change may concern it.

@@ -104,15 +104,24 @@ fn config_of(imported: Result<Imported, ImportError>) -> Result<(String, String)
     let imported = imported.map_err(|error| format!("error: {error}\n"))?;
     let notes: String = imported.notes.iter().map(|note| format!("{note}\n")).collect();
     if imported.is_whole() {
-        Ok((without_admin(imported.config), notes))
+        Ok((as_the_old_program(&imported.config), notes))
     } else {
         Err(format!("{notes}error: not everything can be served as before: see `refused` above\n"))
     }
 }
 
-/// The old program listens on nothing besides its services, so two of them can run on a machine. Nor does this one in its place.
-fn without_admin(config: String) -> String {
-    if config.contains("\n[admin]\n") { config } else { format!("{config}\n[admin]\nlisten = \"off\"\n") }
+/// What holds in the place of the old program, beside its own configuration. It listens on nothing besides its services, so two of them can
+/// run on a machine; and a reload may name files anywhere, where a sandbox would have known only those of the start.
+fn as_the_old_program(config: &str) -> String {
+    const KEYS: [(&str, &str); 2] =
+        [("[admin]", "listen = \"off\""), ("[process]", "sandbox-folders = [\"/\"]")];
+    KEYS.iter().fold(config.to_owned(), |config, (header, key)| {
+        let section = format!("\n{header}\n");
+        match config.contains(&section) {
+            true => config.replacen(&section, &format!("{section}{key}\n"), 1),
+            false => format!("{config}{section}{key}\n"),
+        }
+    })
 }
 
 /// The tables of the reference page.
@@ -174,7 +183,8 @@ mod tests {
         match (origin, row.scope) {
             (Origin::Stunnel, scope) => {
                 let accept = if row.name == "accept" { "" } else { "accept = 127.0.0.1:8443\n" };
-                let base = format!("[web]\n{accept}connect = 127.0.0.1:8080\ncert = web.pem\n");
+                let connect = if row.example.contains("exec = ") { "" } else { "connect = 127.0.0.1:8080\n" };
+                let base = format!("[web]\n{accept}{connect}cert = web.pem\n");
                 let example =
                     row.example.replace("peers.pem", &folder.join("peers.pem").display().to_string());
                 write(match scope {

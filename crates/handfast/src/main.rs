@@ -59,6 +59,7 @@ fn main() -> ExitCode {
         words::Verb::Top(given) => top::top(&given),
         words::Verb::WeakKeys(given) => verbs::weak_keys(&given),
         words::Verb::KeyProcess(given) => verbs::key_process(&given),
+        words::Verb::StartPrograms(given) => verbs::start_programs(&given),
         words::Verb::Reference(given) => verbs::reference(&given),
     }
 }

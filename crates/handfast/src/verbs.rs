@@ -16,7 +16,7 @@ use crate::status::AdminAddress;
 use crate::talk::{self, print};
 use crate::words::reference::{CONFIGURATION, ReferenceWords, page};
 use crate::words::weak_keys::WeakKeysWords;
-use crate::words::{CheckWords, Foreign, From, KeyProcessWords, ProxyWords, UpgradeWords};
+use crate::words::{CheckWords, Foreign, From, KeyProcessWords, ProxyWords, StartProgramsWords, UpgradeWords};
 
 pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
     // Before the second thread starts.
@@ -44,6 +44,19 @@ pub(crate) fn upgrade(words: UpgradeWords) -> ExitCode {
             };
             talk::err(text.trim_end());
             exit(outcome)
+        }
+    }
+}
+
+pub(crate) fn start_programs(words: &StartProgramsWords) -> ExitCode {
+    let talk = talk::start(color(), Level::INFO, talk::Stamp::fitting());
+    let outcome = handfast_process::programs::start_programs(words.count);
+    talk.finish();
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            talk::err(&format!("handfast: error: start programs: {error}"));
+            exit(Outcome::Failed)
         }
     }
 }

@@ -148,6 +148,9 @@ pub(crate) enum Verb {
     /// Hold private keys for a proxy, which starts this itself (`process.private-keys`)
     #[command(hide = true)]
     KeyProcess(KeyProcessWords),
+    /// Start programs for a proxy, which starts this itself (`program` of a backend)
+    #[command(hide = true)]
+    StartPrograms(StartProgramsWords),
     /// Print the reference of the configuration file, or of a command, as Markdown
     #[command(hide = true)]
     Reference(reference::ReferenceWords),
@@ -174,6 +177,12 @@ pub(crate) struct KeyProcessWords {
     /// Start the process that holds the keys, and restart it when it ends
     #[arg(long)]
     pub(crate) supervise: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StartProgramsWords {
+    /// The number of programs that it is told of
+    pub(crate) count: usize,
 }
 
 #[derive(Args, Debug)]

@@ -6,7 +6,7 @@
 use crate::keys;
 use crate::model::{
     Address, BackendAlpn, BackendTls, BackendVersion, Balance, CertificateEntry, Check, CheckKind, Clients,
-    Config, ProxyProtocol, ProxySender, Route, Service, Source, Target, Tickets,
+    Config, OnlyClient, ProxyProtocol, ProxySender, Route, Service, Source, Target, Tickets,
 };
 use crate::problem::Fault;
 use crate::schema::{Entry, Section};
@@ -63,7 +63,8 @@ pub(crate) fn of_service(section: &Table<'_>, service: &Service) {
 
 /// Keys that need a client's address.
 fn addresses(section: &Table<'_>, service: &Service) {
-    if have_addresses(&service.listen, &service.proxy_protocol) {
+    let is_unknown = service.only_client == Some(OnlyClient::Stdin);
+    if is_unknown || have_addresses(&service.listen, &service.proxy_protocol) {
         return;
     }
     if service.balance == Balance::SourceHash {
@@ -76,8 +77,7 @@ fn addresses(section: &Table<'_>, service: &Service) {
 }
 
 fn backends(section: &Table<'_>, service: &Service) {
-    let has_port = |target: &Target| !matches!(target, Target::Address(Address::Unix(_)));
-    if service.check.is_some() && !all_targets(service).iter().any(has_port) {
+    if service.check.is_some() && all_targets(service).iter().all(Target::is_unix) {
         let check = section.inner(&keys::CHECK);
         warn_no_effect(&check, &keys::CHECK_PORT, "backends that are unix sockets have no port");
     }
@@ -177,9 +177,8 @@ fn looks_up_names(service: &Service) -> bool {
 }
 
 fn uses_tcp(service: &Service) -> bool {
-    let is_unix = |target: &Target| matches!(target, Target::Address(Address::Unix(_)));
     service.listen.iter().any(|address| matches!(address, Address::Ip(_)))
-        || !dialled(service).iter().all(is_unix)
+        || !dialled(service).iter().all(Target::is_unix)
 }
 
 /// `[tickets]` and `[service.tickets]`; `used`: what those that they are for have.

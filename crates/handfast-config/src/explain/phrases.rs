@@ -10,7 +10,7 @@ use handfast_tls::client_certificates::{Demand, Rule, Trust};
 
 use crate::model::{
     Address, Backend, BackendAlpn, BackendTls, BackendVerification, Balance, ClientCertificates,
-    ClientChecks, Policy, Target,
+    ClientChecks, OnlyClient, Policy, Service, Target,
 };
 use crate::policy::is_default;
 
@@ -71,6 +71,18 @@ pub(super) fn backends(backends: &[Backend], balance: Balance) -> String {
     format!("{}{how}", list(backends.iter().map(backend)))
 }
 
+/// Where the clients of a service come from.
+pub(super) fn clients_at(service: &Service) -> String {
+    match &service.only_client {
+        None => format!("listens on {}", list(service.listen.iter().map(place))),
+        Some(OnlyClient::Stdin) => "serves who is at standard input, and then ends".to_owned(),
+        Some(OnlyClient::Program { program, again: false }) => format!("serves the program {program}, which it starts"),
+        Some(OnlyClient::Program { program, again: true }) => {
+            format!("serves the program {program}, which it starts, and again when it has ended")
+        }
+    }
+}
+
 pub(super) fn backend(backend: &Backend) -> String {
     let Backend { weight, backup, .. } = backend;
     let target = target(&backend.target);
@@ -87,6 +99,7 @@ pub(super) fn target(target: &Target) -> String {
     match target {
         Target::BuiltIn => "the built-in backend, which answers HTTP and echoes anything else".to_owned(),
         Target::Address(address) => place(address),
+        Target::Program(program) => format!("the program {program}, started for each connection"),
         Target::Name(name, port) => format!("{name}:{port}"),
     }
 }

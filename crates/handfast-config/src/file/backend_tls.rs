@@ -106,6 +106,10 @@ pub(super) fn check_names(
                 let fault = Fault::new("the built-in backend speaks no TLS, so `backend-tls` cannot be met");
                 section.reading().error(&backend.span, fault.see(tls.span.clone(), "asked for here"));
             }
+            Target::Program(_) => {
+                let fault = Fault::new("a program at standard input and output speaks no TLS, so `backend-tls` cannot be met");
+                section.reading().error(&backend.span, fault.see(tls.span.clone(), "asked for here"));
+            }
             Target::Address(super::Address::Unix(_)) if !is_named => {
                 let fault = Fault::new("a unix socket has no name that its certificate could be for");
                 let fault = fault.hint("add `name = \"backend.example.org\"` to the section");

@@ -25,8 +25,7 @@ pub(super) fn source(section: &Table<'_>, dialled: &[&Target], user: Option<&str
         section.error(&keys::SOURCE, fault);
         None
     };
-    let is_unix = |target: &&Target| matches!(target, Target::Address(Address::Unix(_)));
-    if !dialled.is_empty() && dialled.iter().all(is_unix) {
+    if !dialled.is_empty() && dialled.iter().all(|target| target.is_unix()) {
         warn_no_effect(section, &keys::SOURCE, "no backend is reached by an address");
     }
     if items.iter().any(|item| item.value == SourceItem::Client) {
@@ -86,8 +85,7 @@ pub(super) fn connect_through(section: &Table<'_>, backends: &[&Target]) -> Opti
         section.error(own, fault.hint(format!("add `{other}`, or remove `{own_name}`")));
         return None;
     }
-    let is_near = |target: &&&Target| matches!(target, Target::Address(Address::Unix(_)) | Target::BuiltIn);
-    if let Some(near) = backends.iter().find(is_near) {
+    if let Some(near) = backends.iter().find(|target| target.is_unix() || ***target == Target::BuiltIn) {
         let fault =
             Fault::new(format!("no proxy can connect to the backend `{near}`: it is on this machine alone"));
         let fault = fault.hint("give the backend an address, or a separate service");

@@ -1,6 +1,6 @@
 //! The keys inside of values: tables in place of an address, a path or a text.
 
-use crate::kind::{Backend, Count, FilePath, Switch, Text};
+use crate::kind::{Backend, CommandLine, Count, FilePath, Switch, Text};
 use crate::schema::section;
 
 /// What others call a backend, a certificate, and its key.
@@ -34,7 +34,17 @@ section! {
 
     /// Where it is.
     BACKEND_ADDRESS: Backend = "address", Backend,
+        absent "an error, unless there is a `program`",
+        why "a backend is somewhere",
         example "\"10.0.0.2:80\"", elsewhere BACKEND_WORDS;
+
+    /// The program that serves each connection instead of an address, with its arguments. Its standard input and output are the
+    /// connection; `REMOTE_HOST` and `REMOTE_PORT` are the client's address. It runs as the user that serves, outside of the
+    /// sandbox. What it writes to standard error goes where the log goes.
+    BACKEND_PROGRAM: CommandLine = "program", CommandLine,
+        absent "the backend has an `address`",
+        why "a server that runs already answers sooner than a program that is started",
+        example "[\"/usr/bin/rsync\", \"--daemon\"]", elsewhere "exec execargs command run inetd spawn";
 
     /// Its share of new connections, in proportion to the others'; 0: none.
     WEIGHT: Count<u32> = "weight", Count(0..=256),
@@ -47,6 +57,22 @@ section! {
         default "false",
         why "a backend that is written is meant to be used",
         example "true", elsewhere "fallback spare standby";
+}
+
+section! {
+    /// A program that is the only client of a service.
+    CLIENT_TABLE = "client", "{ program = …, again = … }";
+
+    /// The program with its arguments. It is started when the service can be used, as the user that serves and outside of the
+    /// sandbox. Its standard input and output are the connection.
+    CLIENT_PROGRAM: CommandLine = "program", CommandLine,
+        example "[\"/usr/bin/fetch\", \"-v\"]", elsewhere "exec command run";
+
+    /// Whether it is started again, a second after it has ended.
+    CLIENT_AGAIN: Switch = "again", Switch,
+        default "false",
+        why "most programs end when they are done",
+        example "true", elsewhere "retry restart respawn";
 }
 
 section! {

@@ -65,7 +65,7 @@ pub(crate) struct BackendEntry;
 
 impl ValueKind for BackendEntry {
     type Value = model::Backend;
-    const FORM: &'static str = "text, such as `\"127.0.0.1:8080\"`, or `{ address = \"127.0.0.1:8080\", weight = 3, backup = true }`";
+    const FORM: &'static str = "text, such as `\"127.0.0.1:8080\"`, or `{ address = \"127.0.0.1:8080\", weight = 3, backup = true }`, or `{ program = [\"/usr/bin/rsync\", \"--daemon\"] }`";
     const ALLOWED: &'static str = Backend::ALLOWED;
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::Backend> {
@@ -73,7 +73,15 @@ impl ValueKind for BackendEntry {
             return Backend.read(item, reading).map(model::Backend::from);
         };
         let table = Table::open(&keys::BACKEND_TABLE, entries, item.span.clone(), reading);
-        let target = table.required(&keys::BACKEND_ADDRESS);
+        let target = match (table.written(&keys::BACKEND_PROGRAM), table.written(&keys::BACKEND_ADDRESS)) {
+            (Some(_), Some(_)) => {
+                let fault = Fault::new("a backend is either at an `address`, or a `program`");
+                table.error(&keys::BACKEND_PROGRAM, fault.hint("write two backends"));
+                None
+            }
+            (Some(_), None) => table.optional(&keys::BACKEND_PROGRAM).map(Target::Program),
+            (None, _) => table.required(&keys::BACKEND_ADDRESS),
+        };
         let (weight, backup) = (table.or_default(&keys::WEIGHT), table.or_default(&keys::BACKUP));
         Some(model::Backend { target: target?, weight, backup })
     }

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use handfast_net::address::Address;
 use handfast_net::dial::SourceAddress;
 
+use super::Program;
+
 /// A backend as written: an address, or a name that is resolved again and again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
@@ -17,6 +19,20 @@ pub enum Target {
     Name(String, u16),
     /// The built-in backend: answers HTTP requests and echoes anything else.
     BuiltIn,
+    /// A program that is started for each connection, with the connection as its standard input and output.
+    Program(Program),
+}
+
+impl Target {
+    /// Whether it is reached through a unix socket: it has no port and no family, and a connection to it no source address.
+    pub fn is_unix(&self) -> bool {
+        matches!(self, Self::Address(Address::Unix(_)) | Self::Program(_))
+    }
+
+    /// Whether it is a program that is started for each connection.
+    pub fn is_program(&self) -> bool {
+        matches!(self, Self::Program(_))
+    }
 }
 
 impl fmt::Display for Target {
@@ -25,6 +41,7 @@ impl fmt::Display for Target {
             Self::Address(address) => address.fmt(f),
             Self::Name(name, port) => write!(f, "{name}:{port}"),
             Self::BuiltIn => f.write_str("built-in"),
+            Self::Program(program) => write!(f, "program {program}"),
         }
     }
 }

@@ -35,6 +35,18 @@ pub(super) struct Service {
     pub(super) settings: Vec<Setting>,
 }
 
+impl Service {
+    /// The service of a file without sections, which is called as `service` says.
+    pub(super) fn of_inetd(file: &Path, global: &[Setting]) -> Self {
+        let name = global.iter().rfind(|setting| setting.key == "service");
+        Self {
+            name: name.map_or("stunnel", |setting| &setting.value).to_owned(),
+            place: name.map_or_else(|| Place::Line(Rc::new(file.to_owned()), 1), |setting| setting.place.clone()),
+            settings: Vec::new(),
+        }
+    }
+}
+
 /// The whole.
 #[derive(Debug, Default)]
 pub(super) struct Document {

@@ -1,15 +1,19 @@
 //! One service: its listeners, its backends, and the protocols of both sides.
 
-use super::translation::{Translation, approximate, refuse};
+use super::grammar::Setting;
+use super::translation::{Translation, approximate, leave_out, refuse};
 use super::{limits, protocol, tls, trust};
 use crate::address::Address;
 use crate::draft::Draft;
 use crate::note::{Fate, Notes};
-use crate::toml::{list, table};
+use crate::toml::{Value, list, table};
 
 /// The meaning of a wildcard.
 const WILDCARD: &str =
     "* matches one part of a name here, and any number in stunnel: longer names go to the primary service";
+
+/// As stunnel says it, so that who searches for its message finds this one.
+const TWO_ENDS: &str = "Each service must define two endpoints";
 
 impl Translation<'_> {
     /// Converts the service. The notes report problems.
@@ -19,7 +23,7 @@ impl Translation<'_> {
             Some((primary, _)) => self.name_of_rule(primary, &mut draft, notes),
             None => {
                 draft.put("", "name", plain_name(&self.service.name));
-                self.listen(&mut draft, notes);
+                self.clients(&mut draft, notes);
             }
         }
         self.backends(&mut draft, notes);
@@ -52,15 +56,50 @@ impl Translation<'_> {
         draft.comments.push(format!("[{}]", self.service.name));
     }
 
+    /// Where its clients come from.
+    fn clients(&self, draft: &mut Draft, notes: &mut Notes) {
+        match (self.is_inetd, self.given.get("exec"), self.given.get("accept")) {
+            (true, ..) => draft.put("", "client", "stdin"),
+            (false, Some(exec), None) if self.given.get("connect").is_some() => {
+                let again = self.given.is_yes("retry");
+                let mut client = vec![("program", self.command_line(exec, notes))];
+                client.extend(again.then_some(("again", true.into())));
+                draft.put("", "client", table(client));
+            }
+            _ => self.listen(draft, notes),
+        }
+    }
+
+    /// A program with its arguments.
+    fn command_line(&self, exec: &Setting, notes: &mut Notes) -> Value {
+        let mut words = vec![exec.value.as_str()];
+        if let Some(arguments) = self.given.get("execargs") {
+            let mut given = arguments.value.split_whitespace();
+            let name = given.next().unwrap_or_default();
+            if exec.value.rsplit('/').next() != Some(name) && exec.value != name {
+                approximate(notes, arguments, "the program's name is its path here, whatever the first word says");
+            }
+            words.extend(given);
+        }
+        if let Some(pty) = self.given.get("pty").filter(|setting| setting.is_yes()) {
+            refuse(notes, pty, "programs get a socket, not a terminal");
+        }
+        list(words)
+    }
+
     fn listen(&self, draft: &mut Draft, notes: &mut Notes) {
+        let backends: Vec<_> = self.given.all("connect").filter_map(|setting| self.backend(setting)).collect();
         for setting in self.given.all("accept") {
             match Address::parse(&setting.value).and_then(|address| address.listener("0.0.0.0")) {
+                Some(listener) if backends.contains(&listener) && self.given.all("accept").count() > 1 => {
+                    leave_out(notes, setting, "its backend listens there, so nothing else can");
+                }
                 Some(listener) => draft.of("").append("listen", listener),
                 None => refuse(notes, setting, "expected an address and a port: names are not listened on"),
             }
         }
         if self.given.get("accept").is_none() {
-            let effect = "without accept nothing listens for it";
+            let effect = format!("without accept nothing listens for it: {TWO_ENDS}");
             notes.add(&self.service.place, &self.service.name, Fate::Refused, effect);
         }
     }
@@ -69,11 +108,10 @@ impl Translation<'_> {
         let is_even = self.given.get("failover").is_some_and(|setting| setting.value == "rr");
         let mut count = 0;
         for setting in self.given.all("connect") {
-            let Some(address) = Address::parse(&setting.value) else {
+            let Some(address) = self.backend(setting) else {
                 refuse(notes, setting, "expected a host and a port, a port, or the path of a unix socket");
                 continue;
             };
-            let address = address.backend("localhost");
             count += 1;
             draft.of("").append(
                 "backend",
@@ -84,10 +122,24 @@ impl Translation<'_> {
                 },
             );
         }
-        if count == 0 && self.given.get("exec").is_none() {
-            let effect = "without connect it goes nowhere";
+        let is_client = draft.of("").has("client");
+        match self.given.get("exec").filter(|_| !is_client || self.is_inetd) {
+            Some(exec) if count > 0 => refuse(notes, exec, format!("expected connect or exec: {TWO_ENDS}")),
+            Some(exec) => {
+                let program = self.command_line(exec, notes);
+                draft.of("").append("backend", table([("program", program)]));
+                count = 1;
+            }
+            None => {}
+        }
+        if count == 0 {
+            let effect = format!("without connect it goes nowhere: {TWO_ENDS}");
             notes.add(&self.service.place, &self.service.name, Fate::Refused, effect);
         }
+    }
+
+    fn backend(&self, setting: &Setting) -> Option<String> {
+        Address::parse(&setting.value).map(|address| address.backend("localhost"))
     }
 
     /// The source address of connections to backends.

@@ -12,6 +12,8 @@ pub(super) struct Translation<'t> {
     pub(super) given: &'t Given<'t>,
     /// Where relative paths start from.
     pub(super) folder: &'t Path,
+    /// Whether the file has no section: its one client is at standard input.
+    pub(super) is_inetd: bool,
 }
 
 impl<'t> Translation<'t> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use handfast_net::fault::Cause as SocketCause;
 
 use crate::backends::standing::{FailurePolicy, Standing, Trial};
-use crate::backends::tunnel::{TunnelDestination, host_of};
+use crate::backends::tunnel::{DialAddress, TunnelDestination, host_of};
 use handfast_config::model::Address;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::BackendMetrics;
@@ -24,6 +24,8 @@ pub(crate) struct Endpoint {
     pub(crate) address: Address,
     /// The tunnel destination to request from the proxy at this address; `None`: it is the backend itself.
     pub(crate) behind: Option<TunnelDestination>,
+    /// Whether a program is started for each connection, which is told of the client by a PROXY header.
+    pub(crate) is_program: bool,
     pub(crate) standing: Arc<Standing>,
     metrics: Arc<BackendMetrics>,
     pub(super) connections: Cell<u32>,
@@ -31,13 +33,12 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     pub(crate) fn new(
-        name: &str,
-        address: Address,
-        behind: Option<TunnelDestination>,
+        DialAddress { name, address, behind, is_program }: DialAddress,
         standing: Arc<Standing>,
         metrics: Arc<BackendMetrics>,
     ) -> Rc<Self> {
-        Rc::new(Self { name: name.into(), address, behind, standing, metrics, connections: Cell::new(0) })
+        let (name, connections) = (name.into(), Cell::new(0));
+        Rc::new(Self { name, address, behind, is_program, standing, metrics, connections })
     }
 
     /// The name that its certificate must have, unless the configuration names another one.

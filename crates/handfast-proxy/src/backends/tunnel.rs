@@ -3,8 +3,10 @@
 //! In: a target as written, what names resolve to. Out: the addresses to dial; with a proxy on the way those are its own, and each
 //! has the destination to request.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use handfast_wire::starttls::{Credentials, Tunnel};
 
@@ -22,6 +24,9 @@ pub(crate) struct TunnelDestination {
     port: u16,
 }
 
+/// Where the targets are that this process has made for itself: the built-in backend, and programs that it starts.
+pub(crate) type OwnTargets = Arc<HashMap<Target, Address>>;
+
 /// An address of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DialAddress {
@@ -31,6 +36,8 @@ pub(crate) struct DialAddress {
     pub(crate) address: Address,
     /// The tunnel destination to request from the proxy at this address; `None`: it is the backend itself.
     pub(crate) behind: Option<TunnelDestination>,
+    /// Whether a program is started for the connection.
+    pub(crate) is_program: bool,
 }
 
 impl TunnelDestination {
@@ -38,13 +45,18 @@ impl TunnelDestination {
         let (host, port) = match target {
             Target::Name(name, port) => (name.clone(), *port),
             Target::Address(Address::Ip(address)) => (address.ip().to_string(), address.port()),
-            Target::Address(Address::Unix(_)) | Target::BuiltIn => return None,
+            Target::Address(Address::Unix(_)) | Target::BuiltIn | Target::Program(_) => return None,
         };
         Some(Self { host: host.into(), port })
     }
 }
 
 impl DialAddress {
+    /// An address that is dialled as it is.
+    pub(crate) fn of(name: String, address: &Address, is_program: bool) -> Self {
+        Self { name, address: address.clone(), behind: None, is_program }
+    }
+
     /// The same with another port of the backend's; a proxy on the way keeps its own. A unix socket has none.
     pub(crate) fn at(mut self, port: Option<u16>) -> Self {
         match (&mut self.behind, &mut self.address, port) {
@@ -65,26 +77,28 @@ impl DialAddress {
 pub(crate) fn dial_addresses(
     target: &Target,
     through: Option<&ConnectThrough>,
-    built_in: Option<&Address>,
+    own: &OwnTargets,
     addresses: &Addresses,
 ) -> Vec<DialAddress> {
     let Some((through, behind)) = through.zip(TunnelDestination::of(target)) else {
-        return direct(target, built_in, addresses);
+        return direct(target, own, addresses);
     };
     let via = |proxy: DialAddress| DialAddress {
         name: format!("{target} via {}", proxy.address),
         address: proxy.address,
         behind: Some(behind.clone()),
+        is_program: false,
     };
-    direct(&through.proxy, None, addresses).into_iter().map(via).collect()
+    direct(&through.proxy, own, addresses).into_iter().map(via).collect()
 }
 
-fn direct(target: &Target, built_in: Option<&Address>, addresses: &Addresses) -> Vec<DialAddress> {
-    let place =
-        |name: String, address: &Address| DialAddress { name, address: address.clone(), behind: None };
+fn direct(target: &Target, own: &OwnTargets, addresses: &Addresses) -> Vec<DialAddress> {
+    let place = |name, address: &Address| DialAddress::of(name, address, target.is_program());
     match target {
         Target::Address(address) => vec![place(address.to_string(), address)],
-        Target::BuiltIn => built_in.iter().map(|address| place("built-in".into(), address)).collect(),
+        Target::BuiltIn | Target::Program(_) => {
+            own.get(target).iter().map(|address| place(target.to_string(), address)).collect()
+        }
         Target::Name(name, port) => {
             let found = addresses.get(&(name.clone(), *port)).map_or(&[][..], Vec::as_slice);
             found.iter().map(|address| place(format!("{name}={address}"), &Address::Ip(*address))).collect()
@@ -152,9 +166,6 @@ pub(crate) fn host_of(name: &str, address: &Address, behind: Option<&TunnelDesti
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-    use std::sync::Arc;
-
     use super::*;
 
     fn name(name: &str, port: u16) -> Target {
@@ -169,7 +180,7 @@ mod tests {
         )];
         let addresses = Arc::new(HashMap::from(known));
         let through = ConnectThrough { kind: TunnelKind::Http, proxy: name("proxy", 3128), login: None };
-        let found = dial_addresses(&name("db", 5432), Some(&through), None, &addresses);
+        let found = dial_addresses(&name("db", 5432), Some(&through), &OwnTargets::default(), &addresses);
         let names: Vec<_> = found.iter().map(|place| place.name.as_str()).collect();
         assert_eq!(names, ["db:5432 via 10.0.0.2:3128", "db:5432 via [::1]:3128"]);
         assert_eq!(found[1].behind, Some(TunnelDestination { host: "db".into(), port: 5432 }));
@@ -178,9 +189,9 @@ mod tests {
         assert_eq!(other.behind, Some(TunnelDestination { host: "db".into(), port: 9 }));
         assert_eq!(other.address, found[1].address);
         // Without an address of the proxy there is no way.
-        assert_eq!(dial_addresses(&name("db", 5432), Some(&through), None, &Arc::default()), []);
+        assert_eq!(dial_addresses(&name("db", 5432), Some(&through), &OwnTargets::default(), &Arc::default()), []);
         // And directly the name is nothing that is known.
-        assert_eq!(dial_addresses(&name("db", 5432), None, None, &addresses), []);
+        assert_eq!(dial_addresses(&name("db", 5432), None, &OwnTargets::default(), &addresses), []);
     }
 
     #[test]
@@ -189,11 +200,11 @@ mod tests {
         let addresses = Arc::new(HashMap::from([at("db", "10.0.0.7:1"), at("proxy", "10.0.0.2:1")]));
         let through = ConnectThrough { kind: TunnelKind::Http, proxy: name("proxy", 1), login: None };
         for through in [None, Some(&through)] {
-            let found = dial_addresses(&name("db", 1), through, None, &addresses);
+            let found = dial_addresses(&name("db", 1), through, &OwnTargets::default(), &addresses);
             assert_eq!(found[0].host().as_deref(), Some("db"));
         }
         // Checked at another port, it is the same backend.
-        let other = dial_addresses(&name("db", 1), None, None, &addresses)[0].clone().at(Some(9));
+        let other = dial_addresses(&name("db", 1), None, &OwnTargets::default(), &addresses)[0].clone().at(Some(9));
         assert_eq!(other.address, Address::Ip("10.0.0.7:9".parse().unwrap()));
     }
 

@@ -34,6 +34,14 @@ impl Draining {
         Self::followed_by(program, after, by_signal)
     }
 
+    /// Waits for the client at standard input, for as long as it stays.
+    pub(crate) fn of_the_only_client(program: Program) -> Self {
+        const EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+        program.shared.enter(Readiness::Draining);
+        program.workers.tell(|| Order::Drain(Successor::Nobody));
+        Self { program, deadline: Instant::now() + EVER, signalled: false }
+    }
+
     /// Stops accepting; `after` says who serves from now on.
     pub(crate) fn followed_by(mut program: Program, after: Successor, by_signal: bool) -> Self {
         let drain = program.state.config.process.drain;
@@ -43,6 +51,7 @@ impl Draining {
         // Before the workers close them: no client should wait there for a process that does not come.
         program.notifier.retain_sockets(&[]);
         program.upgrades.close(false);
+        program.clients.end();
         program.workers.tell(|| Order::Drain(after.clone()));
         Self { program, deadline: Instant::now() + drain, signalled: by_signal }
     }
@@ -50,7 +59,7 @@ impl Draining {
     /// Waits for the connections, cuts what is left, and ends the threads.
     pub(crate) async fn finish(mut self) -> Outcome {
         let cut_why = self.wait().await;
-        let Program { workers, mut listeners, state, shared, log, mut upgrades, .. } = self.program;
+        let Program { workers, mut listeners, state, shared, log, mut upgrades, clients, .. } = self.program;
         let cut = workers.end().await;
         listeners.close();
         if let Some(address) = &state.config.admin {
@@ -64,6 +73,7 @@ impl Draining {
                 stopped.dropped
             );
         }
+        clients.flush().await;
         upgrades.send_last_counters();
         match cut {
             0 => tracing::info!("stopped: every connection had ended"),

@@ -15,6 +15,7 @@ use crate::backends::standing::Availability;
 use crate::backends::tunnel::{DialAddress, dial_addresses};
 use crate::control::admin_state::{AdminState, Request};
 use crate::control::error::Error;
+use crate::control::given_clients::GivenClients;
 use crate::control::reload::Present;
 use crate::control::upgrade::Upgrades;
 use crate::control::watch::Watch;
@@ -28,6 +29,7 @@ use handfast_observe::metrics::{BackendStatus, Configured, ConfiguredBackend, Co
 use handfast_observe::operator_state::OperatorState;
 use handfast_process::listeners::{ListenPlan, Listeners};
 use handfast_process::log_lines::without_severity;
+use handfast_process::programs::Programs;
 use handfast_process::sandbox::Sandbox;
 use handfast_process::service_manager::Notifier;
 use handfast_process::signals::Signals;
@@ -55,6 +57,9 @@ pub(crate) struct Program {
     pub(crate) notifier: Notifier,
     pub(crate) upgrades: Upgrades,
     pub(crate) sandbox: Sandbox,
+    /// Programs that it starts.
+    pub(crate) programs: Programs,
+    pub(crate) clients: GivenClients,
 }
 
 impl Program {
@@ -276,7 +281,7 @@ fn backends(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec
     for model::Backend { target, weight, backup } in service.backends() {
         let backend = |name, status| ConfiguredBackend { name, weight: *weight, backup: *backup, status };
         let through = service.model.connect_through.as_ref();
-        let places = dial_addresses(target, through, state.built_in.as_ref(), addresses);
+        let places = dial_addresses(target, through, &state.own_targets, addresses);
         if places.is_empty() {
             found.push(backend(target.to_string(), None));
         }

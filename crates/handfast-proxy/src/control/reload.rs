@@ -12,11 +12,12 @@ use std::time::{Duration, SystemTime};
 use handfast_tls::load::FileStamp;
 use tokio::task::JoinHandle;
 
+use crate::backends::tunnel::OwnTargets;
 use crate::control::admin_state::Reply;
 use crate::control::error::Error;
 use crate::state::{self, Built, Report, SharedCarriedOver, State};
 use handfast_admin::ReloadRefusal;
-use handfast_config::model::Config;
+use handfast_config::model::{Backend, Config, OnlyClient, Target};
 use handfast_config::source::ConfigSource;
 use handfast_process::listeners::{ListenPlan, ListenerSnapshot};
 use handfast_process::sandbox::Sandbox;
@@ -99,6 +100,9 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
     };
     let Built { state, report, files, .. } =
         read(present, &config).map_err(|error| refused(error, present.sandbox.out_of_reach(&config, [])))?;
+    if let Some(error) = new_program(&config, &before.own_targets) {
+        return Err(refused(error, None));
+    }
     // Links in a folder may lead out of it, and are named in no configuration. Where all was read, all is within reach.
     let is_silent = [&report.errors, &report.warnings, &report.left_out].iter().all(|lines| lines.is_empty());
     let read = files.iter().map(|(path, _)| path).filter(|_| !is_silent);
@@ -120,6 +124,20 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
     let at_a_restart_only = at_a_restart_only(&before.config, &state.config);
     let found = ReloadNotes { warnings, left_out, at_a_restart_only };
     Ok(Reloaded { state: Arc::new(state), plan, found, scope })
+}
+
+/// The first program that was in no configuration of the start: the process that starts programs cannot be told of it.
+fn new_program(config: &Config, own: &OwnTargets) -> Option<Error> {
+    let is_new = |target: &Target| target.is_program() && !own.contains_key(target);
+    config.services.iter().find_map(|service| {
+        let sets = service.backend_sets();
+        let target = sets.iter().flat_map(|set| set.backends.iter()).find(|backend| is_new(&backend.target))?;
+        let Backend { target, .. } = target;
+        Some(Error::failed(format!(
+            "service {}: the {target} is new, and only a start can add programs\n  hint: restart, or `handfast upgrade`",
+            service.name
+        )))
+    })
 }
 
 /// Compares the files that are served with those on disk, and reads them again where they differ; `None`: there is nothing new.
@@ -195,8 +213,14 @@ fn at_a_restart_only(before: &Config, after: &Config) -> Vec<&'static str> {
             before.access_log != after.access_log || before.access_log_format != after.access_log_format,
         ),
         ("admin", before.admin != after.admin),
+        ("service.client", clients(before) != clients(after)),
     ];
     changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
+}
+
+/// The services that have one client, and which.
+fn clients(config: &Config) -> Vec<(&str, &OnlyClient)> {
+    config.services.iter().filter_map(|service| Some((&*service.name, service.only_client.as_ref()?))).collect()
 }
 
 /// What came of a reload; `None`: of a look at the files, which are as they were.

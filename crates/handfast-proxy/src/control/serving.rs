@@ -56,10 +56,16 @@ impl Serving {
         tracing::info!("ready");
         let sentence = program.sentence();
         program.notifier.ready(&sentence);
+        let begun = program.clients.begin(&mut program.programs);
+        begun.map_err(Error::system("start the programs that are clients"))?;
         Ok(Self { program })
     }
 
     pub(crate) async fn serve(mut self) -> Outcome {
+        if let Some((service, client)) = self.program.clients.take_stdin() {
+            self.program.workers.serve(service, client);
+            return Draining::of_the_only_client(self.program).finish().await;
+        }
         let mut reloads = Reloads::default();
         let mut memory = Memory::default();
         let mut watch = Watch::default();
@@ -109,6 +115,10 @@ impl Serving {
                     return Outcome::Failed;
                 },
                 Some(answer) = program.answers.recv() => program.take_answer(answer),
+                (service, client) = program.clients.next() => program.workers.serve(service, client),
+                how = program.programs.ended() => tracing::error!(
+                    "the process that starts programs has ended ({how}): their connections fail\n  hint: restart, or `handfast upgrade`"
+                ),
                 () = watch.look_is_due() => {
                     program.refresh_keys();
                     if program.is_to_bind_again(&mut bound_again_at) {

@@ -8,6 +8,7 @@
 //!
 //! Dropping a stage undoes it: sockets that were bound and never listened cost no client anything.
 
+use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use crate::backends::checks::{self, Checks};
 use crate::backends::names::{Answer, Names};
 use crate::control::admin_state::AdminState;
 use crate::control::built_in_backend;
+use crate::control::given_clients::GivenClients;
 use crate::control::error::{Error, Outcome};
 use crate::control::program::Program;
 use crate::control::serving::Serving;
@@ -40,6 +42,7 @@ use handfast_process::limits::{log_limits, max_connections};
 use handfast_process::listeners::{ListenPlan, Listeners, PassedSockets};
 use handfast_process::log_lines::{log_warnings, without_severity};
 use handfast_process::privileges::ServiceUser;
+use handfast_process::programs::Programs;
 use handfast_process::sandbox::{self, Sandbox};
 use handfast_process::service_manager::{Notifier, ServiceManager};
 use handfast_process::signals::Signals;
@@ -111,6 +114,8 @@ pub(crate) struct Prepared {
     given: PassedSockets,
     notifier: Notifier,
     taking: Option<Taking>,
+    programs: Programs,
+    clients: GivenClients,
 }
 
 impl Prepared {
@@ -145,10 +150,14 @@ impl Prepared {
         let given_keys = taking.as_mut().map(Taking::take_keys).unwrap_or_default();
         let rings = KeyRings::with(given_keys, user);
         let mut carried = CarriedOver { rings, threads, keys: private_keys, ..CarriedOver::default() };
+        let programs = Programs::of(&config).map_err(Error::system("make sockets for programs"))?;
+        let mut own_targets: HashMap<_, _> = programs.addresses().collect();
         if wants_built_in(&config) {
-            carried.built_in =
-                Some(built_in_backend::start().await.map_err(Error::system("start the built-in backend"))?);
+            let address = built_in_backend::start().await.map_err(Error::system("start the built-in backend"))?;
+            own_targets.insert(Target::BuiltIn, address);
         }
+        carried.own_targets = Arc::new(own_targets);
+        let clients = GivenClients::of(&config).map_err(Error::system("take standard input"))?;
         state::make_throwaway(&config, &mut carried, SystemTime::now()).map_err(Error::failed)?;
         let now = SystemTime::now();
         let state = first_state(config, &mut carried, now)?;
@@ -168,6 +177,8 @@ impl Prepared {
             given,
             notifier,
             taking,
+            programs,
+            clients,
         })
     }
 }
@@ -201,6 +212,7 @@ impl Prepared {
         let plan = listeners.snapshot().plan(config, self.threads)?;
         user.take_over(&own_files(config))?;
         say_unreadable(state, self.carried.keys.as_deref());
+        self.programs.start().map_err(Error::system("start the process that starts programs"))?;
         if config.process.sandbox {
             upgrades.keep_launcher().map_err(Error::system("start the thread that starts programs"))?;
         }
@@ -257,6 +269,8 @@ impl Bound {
             notifier: prepared.notifier,
             upgrades,
             sandbox,
+            programs: prepared.programs,
+            clients: prepared.clients,
         };
         let opens_admin = |admin: AdminAddress, shared| {
             admin.open(threads, shared).map_err(Error::system("listen for admin"))

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::mem::{Discriminant, discriminant};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +21,7 @@ use tokio::time::timeout;
 use crate::admission::permits::{Pool, Share};
 use crate::backends::names::Addresses;
 use crate::control::error::Error;
-use crate::path::accept::accept;
+use crate::path::accept;
 use crate::state::{RingId, State};
 use crate::worker::context::{Successor, WorkerContext, WorkerPhase};
 use crate::worker::services::ThreadState;
@@ -49,6 +50,8 @@ pub(crate) enum Order {
     Install(Arc<State>, listeners::Share),
     Keys(RingId, Arc<KeySet>),
     Addresses(Addresses),
+    /// Serve a client that came through no listener, by the service of this name.
+    Client(String, OwnedFd),
     /// No other process gives way to this one any more.
     StandAlone,
     /// Confirm that the event loop is running.
@@ -75,6 +78,8 @@ pub(crate) struct Workers {
     events: Receiver<Event>,
     /// How often they were asked whether they turn.
     asked: u64,
+    /// Which of them was given the last client.
+    turn: usize,
 }
 
 impl Workers {
@@ -109,7 +114,7 @@ impl Workers {
             let thread = worker.start()?;
             handles.push(Handle { orders, thread, heartbeat_seen });
         }
-        Ok(Self { handles, events, asked: 0 })
+        Ok(Self { handles, events, asked: 0, turn: 0 })
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -119,6 +124,12 @@ impl Workers {
     /// Gives every one of them an order.
     pub(crate) fn tell(&self, order: impl Fn() -> Order) {
         self.handles.iter().for_each(|worker| worker.tell(order()));
+    }
+
+    /// Gives a client that came through no listener to one of them.
+    pub(crate) fn serve(&mut self, service: String, socket: OwnedFd) {
+        self.turn = (self.turn + 1) % self.handles.len();
+        self.handles[self.turn].tell(Order::Client(service, socket));
     }
 
     /// Requests a heartbeat of every worker; returns the names of those that have not answered the last one.
@@ -349,7 +360,7 @@ impl OrderTask {
                 let outcome = self.install(state);
                 if outcome.is_ok() {
                     for (id, socket) in listeners {
-                        spawn(Priority::Flow, accept(socket.open(), id, Rc::clone(&self.thread)));
+                        spawn(Priority::Flow, accept::accept(socket.open(), id, Rc::clone(&self.thread)));
                     }
                 }
                 self.say(Event::Installed(outcome));
@@ -361,6 +372,7 @@ impl OrderTask {
                 state.resolve(&state, &self.addresses);
                 self.thread.close_unused();
             }
+            Order::Client(service, socket) => accept::adopt(&self.thread, &service, socket),
             Order::StandAlone => self.thread.stand_alone(),
             Order::Heartbeat(number) => self.heartbeat_seen.store(number, Ordering::Relaxed),
             Order::Drain(after) => {

@@ -175,6 +175,10 @@ pub(crate) async fn attempt<R: Runtime>(
     plan: &AttemptPlan<'_>,
 ) -> Result<Connected<R::Socket>, AttemptError> {
     let time = attempt_time(connection);
+    let header = match endpoint.is_program {
+        true => proxy_header_out::header_for_program(connection),
+        false => plan.header.clone(),
+    };
     let Account { thread, service, record, .. } = &connection.account;
     let (agreed, dialler) = (record.tls.alpn.as_deref(), plan.dialler);
     let session = dialler.map(|dialler| move |now| dialler.session(endpoint, agreed, now));
@@ -182,7 +186,7 @@ pub(crate) async fn attempt<R: Runtime>(
     let model = dialler.map(|dialler| &dialler.settings().model);
     let connect_plan = ConnectPlan {
         source: service.source(record.client),
-        opening: Opening::towards(way, plan.header.clone(), model, || endpoint.host()),
+        opening: Opening::towards(way, header, model, || endpoint.host()),
         own_header: None,
         tls: dialler.zip(session.as_ref()).map(|(dialler, session)| tls_plan(dialler, session)),
         greeting: plan.greeting.clone(),

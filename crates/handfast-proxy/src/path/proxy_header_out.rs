@@ -14,11 +14,22 @@ use handfast_config::model::SentCertificate;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::record::Record;
 
-/// The header for this connection's backend; empty where none is sent.
+/// What the process that starts programs learns: it tells them whose certificate it is.
+const TO_PROGRAMS: (Version, SentCertificate) = (Version::V2, SentCertificate::Der);
+
+/// The header for this connection's backends that listen; empty where none is sent.
 ///
 /// **Cost**: nothing where none is sent; else a system call (the socket's own address) unless a proxy in front sent it.
 pub(crate) fn header<R: Runtime>(connection: &mut Connection<R>) -> Vec<u8> {
-    let Some((version, sent)) = connection.account.service.proxy_out else { return Vec::new() };
+    connection.account.service.proxy_out.map(|sent| made(connection, sent)).unwrap_or_default()
+}
+
+/// The header for a program that is started for this connection.
+pub(crate) fn header_for_program<R: Runtime>(connection: &mut Connection<R>) -> Vec<u8> {
+    made(connection, TO_PROGRAMS)
+}
+
+fn made<R: Runtime>(connection: &mut Connection<R>, (version, sent): (Version, SentCertificate)) -> Vec<u8> {
     let record = &connection.account.record;
     let proxied = record.proxied();
     let destination = proxied.and_then(|proxied| proxied.destination);

@@ -73,7 +73,7 @@ pub(crate) fn build(
         generation,
         config,
         services,
-        built_in: carried.built_in.clone(),
+        own_targets: Arc::clone(&carried.own_targets),
         files: unchanged.map_or_else(|| Arc::new(files.clone()), Arc::clone),
         folders,
         known_keys,

@@ -1,5 +1,5 @@
 //! What is carried from each state to the next: ticket keys (one ring for each combination of file, rotation and lifetime), the throwaway
-//! certificate, the built-in backend.
+//! certificate, the built-in backend, the sockets of programs.
 
 #![expect(
     clippy::disallowed_types,
@@ -15,7 +15,8 @@ use handfast_tls::apart::Holder;
 use handfast_tls::throwaway::{self, Throwaway};
 use handfast_tls::ticket::{KeySet, KeySource, KeyText, TicketKeys, TicketSettings};
 
-use handfast_config::model::{Address, CertificateEntry, Config, Tickets};
+use crate::backends::tunnel::OwnTargets;
+use handfast_config::model::{CertificateEntry, Config, Tickets};
 use handfast_process::key_process::KeyProcess;
 use handfast_process::privileges::ServiceUser;
 
@@ -24,7 +25,7 @@ use handfast_process::privileges::ServiceUser;
 pub(crate) struct CarriedOver {
     pub(crate) rings: KeyRings,
     pub(crate) throwaway: Option<Arc<Throwaway>>,
-    pub(crate) built_in: Option<Address>,
+    pub(crate) own_targets: OwnTargets,
     pub(crate) threads: usize,
     /// Who holds the private keys, when it is another process.
     pub(crate) keys: Option<Arc<KeyProcess>>,

@@ -26,7 +26,7 @@ pub(crate) fn check_plans(state: &State, addresses: &Addresses) -> Vec<CheckPlan
         let source = Arc::new(service.model.source.clone());
         for (backend, tls) in backends {
             let through = service.model.connect_through.as_ref();
-            for place in dial_addresses(&backend.target, through, state.built_in.as_ref(), addresses) {
+            for place in dial_addresses(&backend.target, through, &state.own_targets, addresses) {
                 let standing = service.standings.of(&place.name);
                 let Some(check) = &check else {
                     standing.is_not_checked();
@@ -43,7 +43,7 @@ pub(crate) fn check_plans(state: &State, addresses: &Addresses) -> Vec<CheckPlan
                 let tls = tls.map(|tls| (Arc::clone(tls), place.host()));
                 // Another port is another server.
                 let header = service.model.proxy_protocol.send.filter(|_| check.port.is_none());
-                let DialAddress { name, address, behind } = place.at(check.port);
+                let DialAddress { name, address, behind, .. } = place.at(check.port);
                 plans.push(CheckPlan {
                     service: Arc::clone(&service_name),
                     name,

@@ -166,8 +166,8 @@ impl ThreadState {
             for ThreadBackends { list, group } in service.backends().map(|backends| &**backends) {
                 let (mut endpoints, mut nameless) = (Vec::new(), Vec::new());
                 for Backend { target, weight, backup } in list.iter() {
-                    let built_in = self.shared.built_in.as_ref();
-                    let found = dial_addresses(target, service.connect_through(), built_in, addresses);
+                    let own = &self.shared.own_targets;
+                    let found = dial_addresses(target, service.connect_through(), own, addresses);
                     if found.is_empty() {
                         nameless.push(service.metrics.backend(&target.to_string(), false));
                     }
@@ -368,13 +368,13 @@ impl ThreadService {
 
     fn endpoint(
         &self,
-        DialAddress { name, address, behind }: DialAddress,
+        place: DialAddress,
         known: &Endpoints,
     ) -> Rc<Endpoint> {
-        let key = (Rc::clone(&self.name), name);
+        let key = (Rc::clone(&self.name), place.name.clone());
         known.get(&key).cloned().unwrap_or_else(|| {
-            let metrics = self.metrics.backend(&key.1, matches!(address, Address::Ip(_)));
-            Endpoint::new(&key.1, address, behind, self.standings.of(&key.1), metrics)
+            let metrics = self.metrics.backend(&key.1, matches!(place.address, Address::Ip(_)));
+            Endpoint::new(place, self.standings.of(&key.1), metrics)
         })
     }
 }

@@ -25,6 +25,7 @@ mod ml_dsa_certificates_are_served_and_counted;
 mod probe_finds_how_long_a_connection_is_kept;
 mod probe_reads_captures;
 mod probe_round_trips_are_counted;
+mod programs_serve_connections;
 mod proxies_understand_each_others_headers;
 mod keys_known_to_be_weak_are_refused;
 mod imported_configurations_serve_as_before;

@@ -185,6 +185,7 @@ const ROWS: &[Row] = &[
     row("[tickets]", "lifetime", "+++++ ?++?? +++++ ?++++ ++?++"),
     row("[[service]]", "name", "+++++ +++++ +++++ +++++ +++++").line("name = \"other\""),
     row("[[service]]", "listen", "+++++ +++++ +++++ +++++ +++++").line("listen = \"127.0.0.1:8444\""),
+    row("[[service]]", "client", "xxxxx xxxxx xxxxx xxxxx xxxxx"),
     row("[[service]]", "mode", "++x++ xxx++ +++++ +++++ ====="),
     row("[[service]]", "listen-mode", "????? ????? +++?? ????? ????+"),
     row("[[service]]", "starttls", "+++++ !!x!! +++++ +++++ xx!xx").line("starttls = \"imap\""),
@@ -415,6 +416,8 @@ const ROWS: &[Row] = &[
     row("[service.route.backend-tls]", "missing-close-notify", "!!!!! !!!!! !!!!! !!!!! +!+++"),
     row("{ address = …, weight = … }", "address", "+++++ +++++ +++++ +++++ +++++")
         .line("backend = { address = \"10.0.0.2:80\" }"),
+    row("{ address = …, weight = … }", "program", "+++xx +++++ xxxxx xxxxx xxxxx")
+        .line("backend = { program = \"/bin/cat\" }"),
     row("{ address = …, weight = … }", "weight", "+++++ +++++ +++++ +++++ +++++")
         .line("backend = [\"10.0.0.1:80\", { address = \"10.0.0.2:80\", weight = 3 }]"),
     row("{ address = …, weight = … }", "backup", "+++++ +++++ +++++ +++++ +++++")
@@ -425,6 +428,10 @@ const ROWS: &[Row] = &[
         .line("certificate = [{ certificate = \"a.pem\", key = \"a.key\" }]"),
     row("{ certificate = …, key = …, ocsp = … }", "ocsp", "+++++ !++!! +++++ +++++ ++!++")
         .line("certificate = [{ certificate = \"a.pem\", key = \"a.key\", ocsp = \"a.der\" }]"),
+    row("{ program = …, again = … }", "program", "xxxxx xxxxx xxxxx xxxxx xxxxx")
+        .line("client = { program = \"/bin/cat\" }"),
+    row("{ program = …, again = … }", "again", "xxxxx xxxxx xxxxx xxxxx xxxxx")
+        .line("client = { program = \"/bin/cat\", again = true }"),
     row("{ hex = … }", "hex", "+++++ +++++ +++++ +++++ +++++")
         .line("expect = { hex = \"0d0a\" }")
         .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
@@ -434,6 +441,7 @@ const ROWS: &[Row] = &[
 const INSIDE: &[(&Section, &str)] = &[
     (&keys::values::BACKEND_TABLE, "[[service]]"),
     (&keys::values::CERTIFICATE_PAIR, "[[service]]"),
+    (&keys::values::CLIENT_TABLE, "[[service]]"),
     (&keys::values::HEX_TABLE, "[service.check]"),
 ];
 

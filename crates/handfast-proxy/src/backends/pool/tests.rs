@@ -1,5 +1,6 @@
 //! Which connections are kept, which one is taken, and when they are closed.
 
+use crate::backends::tunnel::DialAddress;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -99,7 +100,7 @@ fn identity(name: &str) -> Identity {
     let metrics = Registry::new().thread("worker-0").service("web").backend(name, false);
     let address = Address::Unix("/nowhere".into());
     Identity {
-        endpoint: Endpoint::new(name, address, None, Standings::new("web").of(name), metrics),
+        endpoint: Endpoint::new(DialAddress::of(name.to_string(), &address, false), Standings::new("web").of(name), metrics),
         tls: None,
     }
 }

@@ -6,6 +6,7 @@ use handfast_net::listen::Origin;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use super::*;
+use crate::backends::tunnel::OwnTargets;
 use crate::state::{CarriedOver, KeyRings};
 use crate::testing::Folder;
 use handfast_admin::ReloadRefusal;
@@ -31,7 +32,7 @@ impl Served {
         let mut carried = CarriedOver {
             rings: KeyRings::default(),
             throwaway: None,
-            built_in: None,
+            own_targets: OwnTargets::default(),
             threads: 2,
             keys: None,
         };

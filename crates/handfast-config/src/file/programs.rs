@@ -1,0 +1,68 @@
+//! Programs that serve connections, and services that have one client: what contradicts what is around them.
+
+use crate::check::warn_no_effect;
+use crate::keys;
+use crate::model::{AccessLog, Config, OnlyClient, Service, Target};
+use crate::problem::Fault;
+use crate::schema::Entry;
+use crate::table::Table;
+
+/// The one client of a service, if it has one instead of `listen`. `None` when something is wrong, which is then noted.
+pub(super) fn only_client(section: &Table<'_>) -> Option<Option<OnlyClient>> {
+    let Some(span) = section.written(&keys::CLIENT) else { return Some(None) };
+    if let Some(listen) = section.written(&keys::LISTEN) {
+        let fault = Fault::new("a service with its one `client` listens nowhere");
+        let fault = fault.hint("remove `listen` or `client`").see(listen, "it would listen here");
+        section.reading().error(&span, fault);
+        return None;
+    }
+    section.optional(&keys::CLIENT).map(Some)
+}
+
+/// What cannot be done with programs; `targets`: everywhere that connections or requests may go.
+pub(super) fn check_backends(section: &Table<'_>, targets: &[&Target], serves_requests: bool) {
+    let Some(program) = targets.iter().find(|target| target.is_program()) else { return };
+    let refuse = |key: &dyn Entry, what: String, hint: &str| section.error(key, Fault::new(what).hint(hint));
+    if serves_requests {
+        let what = format!("requests cannot be forwarded to the {program}: it serves one connection and ends");
+        refuse(&keys::MODE, what, "remove `mode`, or run an HTTP server and write its address");
+    }
+    if let Some(span) = section.span_of(&keys::CHECK) {
+        let fault = Fault::new(format!("each check would start the {program}"));
+        section.reading().error(&span, fault.hint("remove the check, or put the program into its own service"));
+    }
+    let proxy_protocol = section.inner(&keys::PROXY_PROTOCOL);
+    if targets.iter().all(|target| target.is_program()) {
+        let why = "programs learn the client's address from REMOTE_HOST and REMOTE_PORT";
+        warn_no_effect(&proxy_protocol, &keys::SEND, why);
+    }
+}
+
+/// The access log of a process whose standard output may be its client's.
+pub(super) fn access_log(section: &Table<'_>, access_log: AccessLog, services: &[Service]) -> AccessLog {
+    let is_clients = services.iter().any(|service| service.only_client == Some(OnlyClient::Stdin));
+    if !is_clients || access_log != AccessLog::Stdout {
+        return access_log;
+    }
+    let fault = Fault::new("standard output is the client's, see `client`");
+    section.error(&keys::LOG_TO, fault.hint("write `syslog`, `journald`, `off`, or a file's path"));
+    AccessLog::Off
+}
+
+/// What cannot be done in a process that serves who is at its standard input.
+pub(super) fn check_stdin(root: &Table<'_>, config: &Config) {
+    let is_stdin = |service: &&Service| service.only_client == Some(OnlyClient::Stdin);
+    if !config.services.iter().any(|service| is_stdin(&service)) {
+        return;
+    }
+    let others = root.inner_list(&keys::SERVICE);
+    if config.services.len() > 1 {
+        let what = "the process ends with the client at its standard input, so it can have no other service";
+        let hint = "put this service into its own file";
+        others.iter().for_each(|section| section.error(&keys::CLIENT, Fault::new(what).hint(hint)));
+    }
+    let process = root.inner(&keys::PROCESS);
+    for key in [&keys::DRAIN as &dyn Entry, &keys::DRAIN_DELAY, &keys::UPGRADE_SOCKET] {
+        warn_no_effect(&process, key, "the process ends when its one client has ended");
+    }
+}

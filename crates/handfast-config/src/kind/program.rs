@@ -1,0 +1,68 @@
+//! The types of values that name programs to start.
+//!
+//! In: one value of the parsed tree. Out: a program's path and arguments; nothing is looked up.
+
+use toml::de::DeValue;
+
+use crate::keys::values as keys;
+use crate::model::{OnlyClient, Program};
+use crate::problem::Fault;
+use crate::reading::{Item, Reading};
+use crate::schema::ValueKind;
+use crate::table::Table;
+
+/// A program, or a list of it and its arguments. No shell reads it.
+pub(crate) struct CommandLine;
+
+impl ValueKind for CommandLine {
+    type Value = Program;
+    const FORM: &'static str = "path of a program, or a list of it and its arguments";
+
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<Program, Fault> {
+        let words = match item.value {
+            DeValue::Array(list) => list.iter().map(|word| self.text(&Item::new(word))).collect(),
+            _ => self.text(item).map(|path| vec![path]),
+        }?;
+        let Some((path, arguments)) = words.split_first().filter(|(path, _)| !path.is_empty()) else {
+            return Err(Fault::new("there is no program to start"));
+        };
+        if words.iter().any(|word| word.contains('\0')) {
+            return Err(Fault::new("an argument of a program contains no NUL"));
+        }
+        if !path.contains('/') {
+            let fault = Fault::new(format!("`{path}` is no path, and programs are not looked for"));
+            return Err(fault.hint(format!("write `/usr/bin/{path}`, or where it is")));
+        }
+        let (path, is_folder) = reading.path(path);
+        if is_folder {
+            return Err(Fault::new(format!("{} is a folder; a program is needed", path.display())));
+        }
+        reading.names(&path, &item.span);
+        Ok(Program { path, arguments: arguments.iter().map(|&argument| argument.to_owned()).collect() })
+    }
+}
+
+/// The one client of a service.
+pub(crate) struct ClientEntry;
+
+impl ValueKind for ClientEntry {
+    type Value = OnlyClient;
+    const FORM: &'static str = "text `\"stdin\"`, or `{ program = [\"/usr/bin/fetch\", \"-v\"], again = true }`";
+
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<OnlyClient, Fault> {
+        match self.text(item)? {
+            "stdin" => Ok(OnlyClient::Stdin),
+            _ => Err(self.wrong_type(item)),
+        }
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<OnlyClient> {
+        let DeValue::Table(entries) = item.value else {
+            return self.parse(item, reading).map_err(|fault| reading.error(&item.span, fault)).ok();
+        };
+        let table = Table::open(&keys::CLIENT_TABLE, entries, item.span.clone(), reading);
+        let program = table.required(&keys::CLIENT_PROGRAM);
+        let again = table.or_default(&keys::CLIENT_AGAIN);
+        Some(OnlyClient::Program { program: program?, again })
+    }
+}

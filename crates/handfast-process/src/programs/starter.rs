@@ -1,0 +1,213 @@
+//! The starter: the process that starts programs for a proxy in its sandbox.
+//!
+//! In: listening sockets and programs, from the proxy, before anybody is served. Out: processes. It ends with the proxy; the programs that
+//! it has started go on until their connections end.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::process::Stdio;
+use std::rc::Rc;
+use std::time::Duration;
+
+use handfast_net::descriptors::{receive_descriptors, send_descriptors};
+use handfast_tls::subject::names_of;
+use handfast_wire::proxy_header::{Header, Peek, V2_LIMIT, peek, tlv};
+use rustix::fs::{Access, access};
+use rustix::net::{RecvFlags, SocketType, recv, sockopt};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::process::Command;
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{sleep, timeout};
+
+use super::waited_for;
+use crate::signals::Signals;
+
+/// Longer than any command line that Linux executes with usual limits.
+const MAX_MESSAGE_BYTES: usize = 2 << 20;
+/// How long the proxy may take to send the header of a connection that it has made.
+const HEADER: Duration = Duration::from_secs(10);
+/// How long after its end a client is started again, and after an error of accept(2) the next one is accepted.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What becomes of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It serves each connection to its socket.
+    Backend = b'b' as isize,
+    /// It is a client, once.
+    Client = b'c' as isize,
+    /// It is a client, again and again.
+    ClientAgain = b'r' as isize,
+}
+
+/// A program and its arguments.
+#[derive(Clone, Debug)]
+struct Job {
+    kind: Kind,
+    words: Rc<[OsString]>,
+}
+
+/// Starts programs for the proxy at the other end of standard input, until the proxy ends.
+///
+/// **Errors**: it was started by hand; those of receiving what it is to start.
+pub fn start_programs(count: usize) -> io::Result<()> {
+    let control = io::stdin().as_fd().try_clone_to_owned()?;
+    if !sockopt::socket_type(&control).is_ok_and(|kind| kind == SocketType::SEQPACKET) {
+        return Err(io::Error::other("only `handfast proxy` starts this command, for programs that services start"));
+    }
+    rustix::thread::set_name(c"starter")?;
+    let descriptors = receive_descriptors(&control, count)?;
+    let jobs = (0..count).map(|_| Job::receive(&control)).collect::<io::Result<Vec<_>>>()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, async {
+        // The proxy handles a stop. These are handled, and not ignored, so that programs do not inherit it.
+        let _signals = Signals::new()?;
+        for (job, descriptor) in jobs.into_iter().zip(descriptors) {
+            spawn_local(job.run(descriptor));
+        }
+        let control = waited_for(control)?;
+        // It sends nothing more: that it can be read means that the proxy has ended.
+        drop(control.readable().await?);
+        Ok(())
+    })
+}
+
+impl Job {
+    fn receive(control: &OwnedFd) -> io::Result<Self> {
+        let mut buffer = vec![0; MAX_MESSAGE_BYTES];
+        let (_, length) = recv(control, &mut buffer[..], RecvFlags::empty())?;
+        let (kind, words) = buffer[..length].split_first().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let kinds = [Kind::Backend, Kind::Client, Kind::ClientAgain];
+        let kind = kinds.into_iter().find(|known| *known as u8 == *kind).ok_or(io::ErrorKind::InvalidData)?;
+        let words = words.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec()));
+        Ok(Self { kind, words: words.collect() })
+    }
+
+    async fn run(self, descriptor: OwnedFd) {
+        let outcome = match self.kind {
+            Kind::Backend => self.serve(descriptor).await,
+            Kind::Client | Kind::ClientAgain => self.be_client(descriptor).await,
+        };
+        if let Err(error) = outcome {
+            self.failed("start it for connections", &error);
+        }
+    }
+
+    /// Serves every connection to a socket by a process of its own.
+    async fn serve(&self, listener: OwnedFd) -> io::Result<()> {
+        let listener = std::os::unix::net::UnixListener::from(listener);
+        listener.set_nonblocking(true)?;
+        let listener = UnixListener::from_std(listener)?;
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let job = self.clone();
+                    spawn_local(async move {
+                        if let Err(error) = job.serve_one(stream).await {
+                            job.failed("serve a connection", &error);
+                        }
+                    });
+                }
+                Err(error) => {
+                    self.failed("accept a connection", &error);
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn serve_one(&self, mut stream: UnixStream) -> io::Result<()> {
+        // Before anything is read: closing a socket with unread data resets it, so the client is told that something failed.
+        access(&*self.words[0], Access::EXEC_OK)?;
+        let mut command = self.command();
+        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the proxy sent no header");
+        let mut header = Vec::new();
+        timeout(HEADER, read_header(&mut stream, &mut header)).await.map_err(late)??;
+        if let Peek::Complete(header) = peek(&header, V2_LIMIT) {
+            command.envs(variables(&header));
+        }
+        self.run_on(command, stream.into_std()?.into()).await
+    }
+
+    /// Starts it with a new connection to the proxy each time, from when the proxy asks for it.
+    async fn be_client(&self, hand_over: OwnedFd) -> io::Result<()> {
+        let hand_over = waited_for(hand_over)?;
+        let mut ready = hand_over.readable().await?;
+        if recv(hand_over.get_ref(), &mut [0_u8; 1][..], RecvFlags::empty())?.1 == 0 {
+            return Ok(());
+        }
+        ready.clear_ready();
+        loop {
+            let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+            send_descriptors(hand_over.get_ref(), &[theirs.as_fd()])?;
+            drop(theirs);
+            if let Err(error) = self.run_on(self.command(), ours.into()).await {
+                self.failed("start it", &error);
+            }
+            if self.kind == Kind::Client {
+                return Ok(());
+            }
+            tokio::select! {
+                () = sleep(PAUSE) => {}
+                // The proxy accepts no more.
+                _ = hand_over.readable() => return Ok(()),
+            }
+        }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]);
+        command
+    }
+
+    /// Runs it until it ends, with a socket as standard input and output.
+    async fn run_on(&self, mut command: Command, socket: OwnedFd) -> io::Result<()> {
+        rustix::io::ioctl_fionbio(&socket, false)?;
+        command.stdin(Stdio::from(socket.try_clone()?)).stdout(Stdio::from(socket));
+        let mut child = command.spawn()?;
+        // It has the only copies of the socket.
+        drop(command);
+        let status = child.wait().await?;
+        tracing::debug!("{}: {status}", self.words[0].display());
+        Ok(())
+    }
+
+    fn failed(&self, act: &str, error: &io::Error) {
+        tracing::error!("program {}: {act}: {error}", self.words[0].display());
+    }
+}
+
+/// Reads a header and nothing behind it.
+async fn read_header(stream: &mut UnixStream, header: &mut Vec<u8>) -> io::Result<()> {
+    const FIXED: usize = 16;
+    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "the proxy sent something else than a header");
+    header.resize(FIXED, 0);
+    stream.read_exact(header).await?;
+    let rest = usize::from(u16::from_be_bytes([header[FIXED - 2], header[FIXED - 1]]));
+    if FIXED + rest > V2_LIMIT {
+        return Err(wrong());
+    }
+    header.resize(FIXED + rest, 0);
+    stream.read_exact(&mut header[FIXED..]).await?;
+    if matches!(peek(header, V2_LIMIT), Peek::Complete(_)) { Ok(()) } else { Err(wrong()) }
+}
+
+/// What a program learns of its client, by the names that inetd's and stunnel's programs know.
+fn variables(header: &Header<'_>) -> Vec<(&'static str, String)> {
+    let mut variables = Vec::new();
+    if let Some((source, _)) = header.tcp() {
+        variables.push(("REMOTE_HOST", source.ip().to_canonical().to_string()));
+        variables.push(("REMOTE_PORT", source.port().to_string()));
+    }
+    let values = header.tls().into_iter().flat_map(|tls| tls.values());
+    let certificate = values.into_iter().find(|value| value.number == tlv::SSL_CLIENT_CERT).map(|found| found.value);
+    if let Some((subject, issuer)) = certificate.and_then(names_of) {
+        variables.push(("SSL_CLIENT_DN", subject));
+        variables.push(("SSL_CLIENT_I_DN", issuer));
+    }
+    variables
+}

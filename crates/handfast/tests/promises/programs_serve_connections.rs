@@ -1,0 +1,211 @@
+//! A program serves each connection, or is a service's only client, or the client is at standard input: with the sandbox on, and as inetd
+//! and stunnel have it.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+
+use super::support::certificates::KeyKind;
+use super::support::client::dial;
+use super::support::folder::Folder;
+use super::support::proxy::PROGRAM;
+use super::support::servers::address_of_ones_own;
+use super::support::skip::{needs, skipped};
+use super::support::tools::Tool;
+use super::support::*;
+
+/// A backend of `web` that is a shell with a script.
+fn shell(config: Config, script: &str) -> Config {
+    config.set("service", "backend", format!("{{ program = [\"/bin/sh\", \"-c\", {script:?}] }}"))
+}
+
+/// A proxy whose one backend is a script.
+fn scripted(folder: &Folder, script: &str) -> Proxy {
+    Proxy::start(shell(Config::to(folder, "replaced:1"), script))
+}
+
+fn client(proxy: &Proxy) -> Client {
+    Client::connect(proxy.address(), &Trust::version(Version::Tls13).config())
+}
+
+#[test]
+fn each_connection_has_its_own() {
+    let folder = Folder::new();
+    let proxy = scripted(&folder, "echo hello from $REMOTE_HOST; exec cat");
+    let mut clients: Vec<_> = (0..20).map(|_| client(&proxy)).collect();
+    for client in &mut clients {
+        assert_eq!(client.read_exactly(21), b"hello from 127.0.0.1\n");
+    }
+    for (number, client) in clients.iter_mut().enumerate() {
+        let bytes = vec![number as u8; 100_000];
+        client.send(&bytes);
+        assert_eq!(client.read_exactly(bytes.len()), bytes);
+    }
+    clients.into_iter().for_each(Client::finish);
+    // The end of a program is the end of its connection.
+    let brief = scripted(&folder, "echo bye");
+    let ending = client(&brief).read_to_end();
+    assert!(ending.is_clean() && ending.bytes == b"bye\n", "{ending:?}");
+}
+
+#[test]
+fn it_is_told_whose_certificate_the_client_has() {
+    let folder = Folder::new();
+    let ca = folder.write("ca.pem", &authority().pem);
+    let config = Config::to(&folder, "replaced:1")
+        .text("service.client-certificates", "mode", "require")
+        .text("service.client-certificates", "ca", ca.display());
+    let proxy = Proxy::start(shell(config, "echo $SSL_CLIENT_DN by $SSL_CLIENT_I_DN"));
+    let shown = authority().identity_called("Ada", None);
+    let trust = Trust::version(Version::Tls13).showing(&shown).config();
+    let ending = Client::connect(proxy.address(), &trust).read_to_end();
+    let said = String::from_utf8_lossy(&ending.bytes).into_owned();
+    assert!(said.starts_with("/CN=Ada by /") && ending.is_clean(), "{said:?} {ending:?}");
+}
+
+#[test]
+fn one_that_cannot_be_started_aborts_the_connection() {
+    let folder = Folder::new();
+    let path = folder.write("program", "#!/bin/sh\necho hello\n");
+    let config = Config::to(&folder, "replaced:1");
+    let proxy = Proxy::start(config.set("service", "backend", format!("{{ program = {path:?} }}")));
+    let ending = client(&proxy).read_to_end();
+    assert!(ending.bytes.is_empty() && ending.is_abort(), "{ending:?}");
+    let said = proxy.talk.containing("serve a connection");
+    assert!(said.contains("program: serve a connection: Permission denied") && said.contains("error"), "{said}");
+    let reason = proxy.record("of the client", |_| true).reason();
+    assert!(reason.contains("backend"), "{reason}");
+}
+
+/// The sandbox executes nothing: what a process that was started later would need is told, and what is served goes on.
+#[test]
+fn a_reload_cannot_add_one() {
+    let folder = Folder::new();
+    let config = Config::to(&folder, "replaced:1");
+    let proxy = Proxy::start(shell(config.clone(), "echo one"));
+    proxy.rewrite(shell(config.clone(), "echo two"));
+    assert!(!proxy.reload());
+    let said = proxy.talk.containing("only a start can add programs");
+    assert!(said.contains("service web: the program /bin/sh -c echo two is new"), "{said}");
+    assert_eq!(client(&proxy).read_to_end().bytes, b"one\n");
+    // The same one, with something else.
+    proxy.rewrite(shell(config, "echo one").set("service", "max-connections", 7));
+    assert!(proxy.reload());
+    assert_eq!(client(&proxy).read_to_end().bytes, b"one\n");
+}
+
+#[test]
+fn the_end_of_the_starter_is_told() {
+    let folder = Folder::new();
+    let proxy = scripted(&folder, "echo $PPID");
+    let ending = client(&proxy).read_to_end();
+    let starter: i32 = String::from_utf8_lossy(&ending.bytes).trim().parse().expect("the number of a process");
+    let starter = rustix::process::Pid::from_raw(starter).expect("a process");
+    rustix::process::kill_process(starter, rustix::process::Signal::KILL).expect("it is of this test");
+    let said = proxy.talk.containing("the process that starts programs has ended");
+    assert!(said.contains("signal: 9"), "{said}");
+    let ending = client(&proxy).read_to_end();
+    assert!(ending.bytes.is_empty() && ending.is_abort(), "{ending:?}");
+}
+
+/// A program that is the only client of a service.
+#[test]
+fn a_program_can_be_the_client() {
+    let backend = Backend::echo();
+    let config = |more: &str| {
+        format!(
+            "[admin]\nlisten = \"off\"\n[[service]]\nname = \"out\"\nclient-tls = false\nbackend = \"{}\"\n\
+             client = {{ program = [\"/bin/sh\", \"-c\", \"echo hello; read answer; echo got $answer >&2\"]{more} }}\n",
+            backend.address
+        )
+    };
+    let proxy = Proxy::start(config(""));
+    proxy.talk.containing("got hello");
+    let again = Proxy::start(config(", again = true"));
+    wait_until("the third start", || (backend.accepted() >= 4).then_some(()));
+    let first: Vec<_> = proxy.talk.so_far().into_iter().filter(|line| line == "got hello").collect();
+    assert_eq!(first.len(), 1, "the first was not started again");
+    // What it started has ended with its connection; it is started no more.
+    assert_eq!(again.stop().0, Some(0));
+}
+
+/// Starts a proxy whose client is at these standard input and output.
+fn at_standard_input(folder: &Folder, input: Stdio, output: Stdio, errors: Stdio) -> std::process::Child {
+    let config = "[admin]\nlisten = \"off\"\n[[service]]\nname = \"in\"\nclient = \"stdin\"\nclient-tls = false\n\
+                  backend = { program = [\"/bin/sh\", \"-c\", \"echo from $REMOTE_HOST; exec cat\"] }\n";
+    let file = folder.write("inetd.toml", config);
+    let mut command = Command::new(PROGRAM);
+    command.args(["proxy", "-c"]).arg(file).env("RUST_BACKTRACE", "0");
+    command.stdin(input).stdout(output).stderr(errors).spawn().expect("it can be started")
+}
+
+#[test]
+fn the_client_can_be_at_standard_input() {
+    let folder = Folder::new();
+    let mut child = at_standard_input(&folder, Stdio::piped(), Stdio::piped(), Stdio::null());
+    let (mut input, mut output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+    let bytes: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    let sent = bytes.clone();
+    let sender = std::thread::spawn(move || input.write_all(&sent).expect("it reads all"));
+    let mut received = Vec::new();
+    output.read_to_end(&mut received).expect("it writes until its end");
+    sender.join().expect("it sent all");
+    assert!(received.strip_prefix(b"from\n") == Some(&bytes), "{} bytes of {}", received.len(), bytes.len());
+    assert!(child.wait().expect("it ended").success());
+}
+
+/// As inetd(8) does it: the socket is standard input, output and error. Nothing of the log comes to the client.
+#[test]
+fn a_socket_of_inetd_is_the_client() {
+    let folder = Folder::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let mut client = dial(listener.local_addr().expect("it listens")).expect("it listens");
+    let (socket, _) = listener.accept().expect("there is a client");
+    let copy = || Stdio::from(OwnedFd::from(socket.try_clone().expect("a descriptor is free")));
+    let mut child = at_standard_input(&folder, copy(), copy(), copy());
+    drop(socket);
+    client.write_all(b"hello\n").expect("it is connected");
+    client.shutdown(std::net::Shutdown::Write).expect("it is connected");
+    let mut received = String::new();
+    client.read_to_string(&mut received).expect("text until the end");
+    assert_eq!(received, "from 127.0.0.1\nhello\n");
+    assert!(child.wait().expect("it ended").success());
+    // Without an address: a unix socket.
+    let (ours, theirs) = UnixStream::pair().expect("descriptors are free");
+    let input = theirs.try_clone().expect("a descriptor is free");
+    let mut child = at_standard_input(&folder, OwnedFd::from(input).into(), OwnedFd::from(theirs).into(), Stdio::null());
+    ours.shutdown(std::net::Shutdown::Write).expect("it is connected");
+    let mut received = String::new();
+    (&ours).read_to_string(&mut received).expect("text until the end");
+    assert_eq!(received, "from\n");
+    assert!(child.wait().expect("it ended").success());
+}
+
+/// stunnel's own ways: a program for each connection, and no section at all.
+#[test]
+fn stunnel_and_ours_start_the_same_programs() {
+    needs!("stunnel4");
+    let folder = Folder::new();
+    let cert = folder.write("web.pem", authority().identity(&["localhost"], KeyKind::Rsa).combined());
+    let config = |listen: std::net::SocketAddr| {
+        let global = "foreground = yes\npid =\nsyslog = no\ndebug = err\n";
+        format!(
+            "{global}[web]\naccept = {listen}\ncert = {}\nexec = /bin/sh\nexecArgs = sh {}\n",
+            cert.display(),
+            folder.write("script", "echo $REMOTE_HOST; read line; echo $line\n").display()
+        )
+    };
+    let (there, here) = (address_of_ones_own(), address_of_ones_own());
+    let theirs = folder.write("theirs.conf", config(there)).display().to_string();
+    let ours = folder.write("ours.conf", config(here)).display().to_string();
+    let _stunnel = Tool::start("stunnel4", &[&theirs]);
+    let _handfast = Tool::start(PROGRAM, &["proxy", "--stunnel", &ours]);
+    for address in [there, here] {
+        wait_until("it to listen", || dial(address).ok());
+        let mut client = Client::connect(address, &Trust::version(Version::Tls13).config());
+        client.send(b"hello\n");
+        assert_eq!(client.read_exactly(16), b"127.0.0.1\nhello\n", "{address}");
+    }
+}
