@@ -67,6 +67,9 @@ _handfast() {
             handfast,speed)
                 cmd="handfast__subcmd__speed"
                 ;;
+            handfast,start-programs)
+                cmd="handfast__subcmd__start__subcmd__programs"
+                ;;
             handfast,stop)
                 cmd="handfast__subcmd__stop"
                 ;;
@@ -116,7 +119,7 @@ _handfast() {
 
     case "${cmd}" in
         handfast)
-            opts="-h -V --help --version proxy check log import top reload reopen drain stop upgrade load worker compare probe explain proxy-header speed doctor lab weak-keys key-process reference"
+            opts="-h -V --help --version proxy check log import top reload reopen drain stop upgrade load worker compare probe explain proxy-header speed doctor lab weak-keys key-process start-programs reference"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1222,6 +1225,20 @@ _handfast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        handfast__subcmd__start__subcmd__programs)
+            opts="-h --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;

@@ -47,6 +47,7 @@ complete -c handfast -n "__fish_handfast_needs_command" -f -a "doctor" -d 'List 
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "lab" -d 'Run a command on an emulated network: with a delay, with losses, at a rate'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "weak-keys" -d 'Prepare lists of compromised keys for the proxy (`[process] weak-keys`)'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "key-process" -d 'Hold private keys for a proxy, which starts this itself (`process.private-keys`)'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "start-programs" -d 'Start programs for a proxy, which starts this itself (`program` of a backend)'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "reference" -d 'Print the reference of the configuration file, or of a command, as Markdown'
 complete -c handfast -n "__fish_handfast_using_subcommand proxy" -s c -l config -d 'Configuration file' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l listen -d 'Address to listen on: 0.0.0.0:8443, [::1]:8443, *:8443, unix:/run/x.sock (may be repeated)' -r
@@ -321,4 +322,5 @@ complete -c handfast -n "__fish_handfast_using_subcommand weak-keys; and __fish_
 complete -c handfast -n "__fish_handfast_using_subcommand weak-keys; and __fish_seen_subcommand_from pack" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand key-process" -l supervise -d 'Start the process that holds the keys, and restart it when it ends'
 complete -c handfast -n "__fish_handfast_using_subcommand key-process" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand start-programs" -s h -l help -d 'Print help'
 complete -c handfast -n "__fish_handfast_using_subcommand reference" -s h -l help -d 'Print help'

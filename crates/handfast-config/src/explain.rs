@@ -25,8 +25,8 @@ mod target;
 pub use host::explain_host;
 pub use phrases::CertificateFact;
 use phrases::{
-    backend, backend_tls, backends, certificate_fact, client_certificates, clients_at, list, place, policy, prefixes,
-    protocols, target,
+    backend, backend_tls, backends, certificate_fact, client_certificates, clients_at, list, place, policy,
+    prefixes, protocols, target,
 };
 pub use target::{ExplainRequest, ExplainTarget};
 

@@ -200,7 +200,7 @@ fn service(
 ) -> Option<Service> {
     let name = section.required(&keys::NAME);
     let only_client = programs::only_client(section);
-    let has_one_client = section.written(&keys::CLIENT).is_some();
+    let has_one_client = section.written(&keys::ONLY_CLIENT).is_some();
     let listen = if has_one_client { Some(Vec::new()) } else { section.required(&keys::LISTEN) };
     let backends = section.optional(&keys::BACKEND);
     let limits = limits(&section.inner(&keys::SERVICE_LIMITS).inheriting(&root.inner(&keys::LIMITS)));

@@ -200,7 +200,10 @@ impl ClientSockets {
 }
 
 /// A descriptor whose other end may send something, or end.
-#[expect(deprecated, reason = "unsound only for types that lend a descriptor that closes; this one never does")]
+#[expect(
+    deprecated,
+    reason = "unsound only for types that lend a descriptor that closes; this one never does"
+)]
 fn waited_for(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(descriptor, Interest::READABLE)
 }

@@ -22,9 +22,7 @@ use crate::admission::Admission;
 use crate::admission::permits::{AddressLimit, Pool};
 use crate::backends::standing::Standings;
 use crate::backends::tunnel::{OwnTargets, ProxyHop};
-use handfast_config::model::{
-    Backend, ClientChecks, Config, Route, Service, backend_sets, each_once,
-};
+use handfast_config::model::{Backend, ClientChecks, Config, Route, Service, backend_sets, each_once};
 use handfast_config::source::{ConfigSource, ConvertedConfig};
 use handfast_config::{CertificateFact, ExplainTarget, explain_host};
 use handfast_observe::metrics::{CertificateSnapshot, FileProblemSnapshot, RevocationListSnapshot};

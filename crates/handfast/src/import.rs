@@ -111,11 +111,14 @@ fn config_of(imported: Result<Imported, ImportError>) -> Result<(String, String)
 }
 
 /// What holds in the place of the old program, beside its own configuration. It listens on nothing besides its services, so two of them can
-/// run on a machine; and a reload may name files anywhere, where a sandbox would have known only those of the start.
+/// run on a machine. A reload may name files anywhere, where a sandbox would have known only those of the start; and where another user
+/// serves, keys that only root can read: the process that holds them stays root, as hitch's first process does.
 fn as_the_old_program(config: &str) -> String {
-    const KEYS: [(&str, &str); 2] =
-        [("[admin]", "listen = \"off\""), ("[process]", "sandbox-folders = [\"/\"]")];
-    KEYS.iter().fold(config.to_owned(), |config, (header, key)| {
+    let mut keys = vec![("[admin]", "listen = \"off\""), ("[process]", "sandbox-folders = [\"/\"]")];
+    if config.contains("\nuser = ") {
+        keys.push(("[process]", "private-keys = \"apart\""));
+    }
+    keys.iter().fold(config.to_owned(), |config, (header, key)| {
         let section = format!("\n{header}\n");
         match config.contains(&section) {
             true => config.replacen(&section, &format!("{section}{key}\n"), 1),

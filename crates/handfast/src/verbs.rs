@@ -16,7 +16,9 @@ use crate::status::AdminAddress;
 use crate::talk::{self, print};
 use crate::words::reference::{CONFIGURATION, ReferenceWords, page};
 use crate::words::weak_keys::WeakKeysWords;
-use crate::words::{CheckWords, Foreign, From, KeyProcessWords, ProxyWords, StartProgramsWords, UpgradeWords};
+use crate::words::{
+    CheckWords, Foreign, From, KeyProcessWords, ProxyWords, StartProgramsWords, UpgradeWords,
+};
 
 pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
     // Before the second thread starts.

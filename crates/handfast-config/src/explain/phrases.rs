@@ -76,7 +76,9 @@ pub(super) fn clients_at(service: &Service) -> String {
     match &service.only_client {
         None => format!("listens on {}", list(service.listen.iter().map(place))),
         Some(OnlyClient::Stdin) => "serves who is at standard input, and then ends".to_owned(),
-        Some(OnlyClient::Program { program, again: false }) => format!("serves the program {program}, which it starts"),
+        Some(OnlyClient::Program { program, again: false }) => {
+            format!("serves the program {program}, which it starts")
+        }
         Some(OnlyClient::Program { program, again: true }) => {
             format!("serves the program {program}, which it starts, and again when it has ended")
         }

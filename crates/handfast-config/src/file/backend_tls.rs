@@ -107,7 +107,9 @@ pub(super) fn check_names(
                 section.reading().error(&backend.span, fault.see(tls.span.clone(), "asked for here"));
             }
             Target::Program(_) => {
-                let fault = Fault::new("a program at standard input and output speaks no TLS, so `backend-tls` cannot be met");
+                let fault = Fault::new(
+                    "a program at standard input and output speaks no TLS, so `backend-tls` cannot be met",
+                );
                 section.reading().error(&backend.span, fault.see(tls.span.clone(), "asked for here"));
             }
             Target::Address(super::Address::Unix(_)) if !is_named => {

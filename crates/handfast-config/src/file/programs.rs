@@ -9,14 +9,14 @@ use crate::table::Table;
 
 /// The one client of a service, if it has one instead of `listen`. `None` when something is wrong, which is then noted.
 pub(super) fn only_client(section: &Table<'_>) -> Option<Option<OnlyClient>> {
-    let Some(span) = section.written(&keys::CLIENT) else { return Some(None) };
+    let Some(span) = section.written(&keys::ONLY_CLIENT) else { return Some(None) };
     if let Some(listen) = section.written(&keys::LISTEN) {
-        let fault = Fault::new("a service with its one `client` listens nowhere");
-        let fault = fault.hint("remove `listen` or `client`").see(listen, "it would listen here");
+        let fault = Fault::new("a service with an `only-client` listens nowhere");
+        let fault = fault.hint("remove `listen` or `only-client`").see(listen, "it would listen here");
         section.reading().error(&span, fault);
         return None;
     }
-    section.optional(&keys::CLIENT).map(Some)
+    section.optional(&keys::ONLY_CLIENT).map(Some)
 }
 
 /// What cannot be done with programs; `targets`: everywhere that connections or requests may go.
@@ -24,12 +24,15 @@ pub(super) fn check_backends(section: &Table<'_>, targets: &[&Target], serves_re
     let Some(program) = targets.iter().find(|target| target.is_program()) else { return };
     let refuse = |key: &dyn Entry, what: String, hint: &str| section.error(key, Fault::new(what).hint(hint));
     if serves_requests {
-        let what = format!("requests cannot be forwarded to the {program}: it serves one connection and ends");
+        let what =
+            format!("requests cannot be forwarded to the {program}: it serves one connection and ends");
         refuse(&keys::MODE, what, "remove `mode`, or run an HTTP server and write its address");
     }
     if let Some(span) = section.span_of(&keys::CHECK) {
         let fault = Fault::new(format!("each check would start the {program}"));
-        section.reading().error(&span, fault.hint("remove the check, or put the program into its own service"));
+        section
+            .reading()
+            .error(&span, fault.hint("remove the check, or put the program into its own service"));
     }
     let proxy_protocol = section.inner(&keys::PROXY_PROTOCOL);
     if targets.iter().all(|target| target.is_program()) {
@@ -44,7 +47,7 @@ pub(super) fn access_log(section: &Table<'_>, access_log: AccessLog, services: &
     if !is_clients || access_log != AccessLog::Stdout {
         return access_log;
     }
-    let fault = Fault::new("standard output is the client's, see `client`");
+    let fault = Fault::new("standard output is the client's, see `only-client`");
     section.error(&keys::LOG_TO, fault.hint("write `syslog`, `journald`, `off`, or a file's path"));
     AccessLog::Off
 }
@@ -59,7 +62,7 @@ pub(super) fn check_stdin(root: &Table<'_>, config: &Config) {
     if config.services.len() > 1 {
         let what = "the process ends with the client at its standard input, so it can have no other service";
         let hint = "put this service into its own file";
-        others.iter().for_each(|section| section.error(&keys::CLIENT, Fault::new(what).hint(hint)));
+        others.iter().for_each(|section| section.error(&keys::ONLY_CLIENT, Fault::new(what).hint(hint)));
     }
     let process = root.inner(&keys::PROCESS);
     for key in [&keys::DRAIN as &dyn Entry, &keys::DRAIN_DELAY, &keys::UPGRADE_SOCKET] {

@@ -22,16 +22,16 @@ section! {
 
     /// Where it listens. `*:8443` and `[::]:8443` take IPv6 and IPv4. Port 0 lets the kernel choose.
     LISTEN: List<ListenAddress> = "listen", List { unique: false, ..List::of(ListenAddress) },
-        absent "an error, unless the service has its one `client`",
+        absent "an error, unless the service has an `only-client`",
         why "which addresses are taken is never guessed",
         example "\"127.0.0.1:8443\"", elsewhere "bind accept frontend address port addr local";
 
     /// Its one client, instead of those that connect to `listen`. `"stdin"`: who started this process and is at its standard input
     /// and output, as inetd is; the process ends with it, and has no other service. A program: it is started by this process.
-    CLIENT: ClientEntry = "client", ClientEntry,
+    ONLY_CLIENT: ClientEntry = "only-client", ClientEntry,
         absent "clients connect to `listen`",
         why "most services have many clients",
-        example "\"stdin\"", elsewhere "inetd accept-fd exec";
+        example "\"stdin\"", elsewhere "inetd accept-fd exec stdin";
 
     /// Mode of the unix sockets it listens on. Who may write may connect.
     LISTEN_MODE: Mode = "listen-mode", Mode,

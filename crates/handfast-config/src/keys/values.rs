@@ -61,7 +61,7 @@ section! {
 
 section! {
     /// A program that is the only client of a service.
-    CLIENT_TABLE = "client", "{ program = …, again = … }";
+    CLIENT_TABLE = "only-client", "{ program = …, again = … }";
 
     /// The program with its arguments. It is started when the service can be used, as the user that serves and outside of the
     /// sandbox. Its standard input and output are the connection.

@@ -47,7 +47,8 @@ pub(crate) struct ClientEntry;
 
 impl ValueKind for ClientEntry {
     type Value = OnlyClient;
-    const FORM: &'static str = "text `\"stdin\"`, or `{ program = [\"/usr/bin/fetch\", \"-v\"], again = true }`";
+    const FORM: &'static str =
+        "text `\"stdin\"`, or `{ program = [\"/usr/bin/fetch\", \"-v\"], again = true }`";
 
     fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<OnlyClient, Fault> {
         match self.text(item)? {

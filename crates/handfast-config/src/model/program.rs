@@ -20,7 +20,7 @@ impl fmt::Display for Program {
     }
 }
 
-/// The one client of a service that listens nowhere (`client`).
+/// The one client of a service that listens nowhere (`only-client`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnlyClient {
     /// Whoever is at standard input and output: inetd, or a program that started this one. The process ends with it.

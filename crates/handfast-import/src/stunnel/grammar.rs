@@ -41,7 +41,8 @@ impl Service {
         let name = global.iter().rfind(|setting| setting.key == "service");
         Self {
             name: name.map_or("stunnel", |setting| &setting.value).to_owned(),
-            place: name.map_or_else(|| Place::Line(Rc::new(file.to_owned()), 1), |setting| setting.place.clone()),
+            place: name
+                .map_or_else(|| Place::Line(Rc::new(file.to_owned()), 1), |setting| setting.place.clone()),
             settings: Vec::new(),
         }
     }

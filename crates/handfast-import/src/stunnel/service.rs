@@ -59,12 +59,15 @@ impl Translation<'_> {
     /// Where its clients come from.
     fn clients(&self, draft: &mut Draft, notes: &mut Notes) {
         match (self.is_inetd, self.given.get("exec"), self.given.get("accept")) {
-            (true, ..) => draft.put("", "client", "stdin"),
+            (true, _, Some(accept)) => {
+                refuse(notes, accept, "expected in a [service]: without one, inetd accepts")
+            }
+            (true, _, None) => draft.put("", "only-client", "stdin"),
             (false, Some(exec), None) if self.given.get("connect").is_some() => {
                 let again = self.given.is_yes("retry");
                 let mut client = vec![("program", self.command_line(exec, notes))];
                 client.extend(again.then_some(("again", true.into())));
-                draft.put("", "client", table(client));
+                draft.put("", "only-client", table(client));
             }
             _ => self.listen(draft, notes),
         }
@@ -77,7 +80,11 @@ impl Translation<'_> {
             let mut given = arguments.value.split_whitespace();
             let name = given.next().unwrap_or_default();
             if exec.value.rsplit('/').next() != Some(name) && exec.value != name {
-                approximate(notes, arguments, "the program's name is its path here, whatever the first word says");
+                approximate(
+                    notes,
+                    arguments,
+                    "the program's name is its path here, whatever the first word says",
+                );
             }
             words.extend(given);
         }
@@ -88,7 +95,8 @@ impl Translation<'_> {
     }
 
     fn listen(&self, draft: &mut Draft, notes: &mut Notes) {
-        let backends: Vec<_> = self.given.all("connect").filter_map(|setting| self.backend(setting)).collect();
+        let backends: Vec<_> =
+            self.given.all("connect").filter_map(|setting| self.backend(setting)).collect();
         for setting in self.given.all("accept") {
             match Address::parse(&setting.value).and_then(|address| address.listener("0.0.0.0")) {
                 Some(listener) if backends.contains(&listener) && self.given.all("accept").count() > 1 => {
@@ -122,7 +130,7 @@ impl Translation<'_> {
                 },
             );
         }
-        let is_client = draft.of("").has("client");
+        let is_client = draft.of("").has("only-client");
         match self.given.get("exec").filter(|_| !is_client || self.is_inetd) {
             Some(exec) if count > 0 => refuse(notes, exec, format!("expected connect or exec: {TWO_ENDS}")),
             Some(exec) => {

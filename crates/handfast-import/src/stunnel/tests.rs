@@ -107,10 +107,37 @@ fn exceptions_by_name_belong_to_their_primary() {
 }
 
 #[test]
-fn inetd_is_told() {
-    let imported = good("accept = 1\nconnect = 2\n");
+fn a_file_without_sections_is_for_inetd() {
+    let imported = good("client = yes\nservice = mail\nconnect = 2\n");
+    let expected = "name = \"mail\"\nonly-client = \"stdin\"\nbackend = [\"localhost:2\"]";
+    assert!(imported.is_whole() && imported.config.contains(expected), "{}", imported.config);
+    let imported = good("client = yes\naccept = 1\nconnect = 2\n");
     assert!(imported.notes[0].effect.contains("inetd"), "{:?}", imported.notes);
     assert!(!imported.is_whole());
+}
+
+#[test]
+fn programs_are_backends_or_clients() {
+    let serves = "[web]\naccept = 1\ncert = a.pem\nexec = /bin/sh\nexecArgs = sh  -x\tscript\n";
+    let imported = good(serves);
+    assert!(imported.is_whole(), "{:?}", imported.notes);
+    assert!(
+        imported.config.contains("backend = [{ program = [\"/bin/sh\", \"-x\", \"script\"] }]"),
+        "{}",
+        imported.config
+    );
+    let asks = "[out]\nclient = yes\nconnect = 2\nexec = /bin/sh\nretry = yes\n";
+    let imported = good(asks);
+    assert!(
+        imported.config.contains("only-client = { program = [\"/bin/sh\"], again = true }"),
+        "{}",
+        imported.config
+    );
+    // A service has two ends; a terminal is none that there is.
+    for more in ["connect = 2\n", "pty = yes\n"] {
+        assert!(!good(&format!("{serves}{more}")).is_whole(), "{more}");
+    }
+    assert!(!good("[out]\nclient = yes\nconnect = 2\n").is_whole());
 }
 
 #[test]

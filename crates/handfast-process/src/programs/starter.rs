@@ -56,7 +56,9 @@ struct Job {
 pub fn start_programs(count: usize) -> io::Result<()> {
     let control = io::stdin().as_fd().try_clone_to_owned()?;
     if !sockopt::socket_type(&control).is_ok_and(|kind| kind == SocketType::SEQPACKET) {
-        return Err(io::Error::other("only `handfast proxy` starts this command, for programs that services start"));
+        return Err(io::Error::other(
+            "only `handfast proxy` starts this command, for programs that services start",
+        ));
     }
     rustix::thread::set_name(c"starter")?;
     let descriptors = receive_descriptors(&control, count)?;
@@ -204,7 +206,8 @@ fn variables(header: &Header<'_>) -> Vec<(&'static str, String)> {
         variables.push(("REMOTE_PORT", source.port().to_string()));
     }
     let values = header.tls().into_iter().flat_map(|tls| tls.values());
-    let certificate = values.into_iter().find(|value| value.number == tlv::SSL_CLIENT_CERT).map(|found| found.value);
+    let certificate =
+        values.into_iter().find(|value| value.number == tlv::SSL_CLIENT_CERT).map(|found| found.value);
     if let Some((subject, issuer)) = certificate.and_then(names_of) {
         variables.push(("SSL_CLIENT_DN", subject));
         variables.push(("SSL_CLIENT_I_DN", issuer));

@@ -189,7 +189,10 @@ mod tests {
         assert_eq!(other.behind, Some(TunnelDestination { host: "db".into(), port: 9 }));
         assert_eq!(other.address, found[1].address);
         // Without an address of the proxy there is no way.
-        assert_eq!(dial_addresses(&name("db", 5432), Some(&through), &OwnTargets::default(), &Arc::default()), []);
+        assert_eq!(
+            dial_addresses(&name("db", 5432), Some(&through), &OwnTargets::default(), &Arc::default()),
+            []
+        );
         // And directly the name is nothing that is known.
         assert_eq!(dial_addresses(&name("db", 5432), None, &OwnTargets::default(), &addresses), []);
     }
@@ -204,7 +207,8 @@ mod tests {
             assert_eq!(found[0].host().as_deref(), Some("db"));
         }
         // Checked at another port, it is the same backend.
-        let other = dial_addresses(&name("db", 1), None, &OwnTargets::default(), &addresses)[0].clone().at(Some(9));
+        let other =
+            dial_addresses(&name("db", 1), None, &OwnTargets::default(), &addresses)[0].clone().at(Some(9));
         assert_eq!(other.address, Address::Ip("10.0.0.7:9".parse().unwrap()));
     }
 

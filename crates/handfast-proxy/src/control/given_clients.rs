@@ -117,7 +117,9 @@ fn standard_socket() -> io::Result<(OwnedFd, Option<JoinHandle<()>>)> {
     }
     let (ours, theirs) = UnixStream::pair()?;
     let to_proxy = ours.try_clone()?;
-    copy("stdin", std::fs::File::from(input), to_proxy, |socket: UnixStream| drop(socket.shutdown(std::net::Shutdown::Write)))?;
+    copy("stdin", std::fs::File::from(input), to_proxy, |socket: UnixStream| {
+        drop(socket.shutdown(std::net::Shutdown::Write))
+    })?;
     let output = copy("stdout", ours, std::fs::File::from(output), |_| {})?;
     Ok((theirs.into(), Some(output)))
 }

@@ -213,14 +213,18 @@ fn at_a_restart_only(before: &Config, after: &Config) -> Vec<&'static str> {
             before.access_log != after.access_log || before.access_log_format != after.access_log_format,
         ),
         ("admin", before.admin != after.admin),
-        ("service.client", clients(before) != clients(after)),
+        ("service.only-client", clients(before) != clients(after)),
     ];
     changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
 }
 
 /// The services that have one client, and which.
 fn clients(config: &Config) -> Vec<(&str, &OnlyClient)> {
-    config.services.iter().filter_map(|service| Some((&*service.name, service.only_client.as_ref()?))).collect()
+    config
+        .services
+        .iter()
+        .filter_map(|service| Some((&*service.name, service.only_client.as_ref()?)))
+        .collect()
 }
 
 /// What came of a reload; `None`: of a look at the files, which are as they were.

@@ -26,8 +26,8 @@ use crate::backends::checks::{self, Checks};
 use crate::backends::names::{Answer, Names};
 use crate::control::admin_state::AdminState;
 use crate::control::built_in_backend;
-use crate::control::given_clients::GivenClients;
 use crate::control::error::{Error, Outcome};
+use crate::control::given_clients::GivenClients;
 use crate::control::program::Program;
 use crate::control::serving::Serving;
 use crate::control::upgrade::{Taking, Upgrades};
@@ -153,7 +153,8 @@ impl Prepared {
         let programs = Programs::of(&config).map_err(Error::system("make sockets for programs"))?;
         let mut own_targets: HashMap<_, _> = programs.addresses().collect();
         if wants_built_in(&config) {
-            let address = built_in_backend::start().await.map_err(Error::system("start the built-in backend"))?;
+            let address =
+                built_in_backend::start().await.map_err(Error::system("start the built-in backend"))?;
             own_targets.insert(Target::BuiltIn, address);
         }
         carried.own_targets = Arc::new(own_targets);

@@ -127,12 +127,15 @@ fn take(
 
 /// Serves a client that came through no listener, by the service of this name; closes its socket where that cannot be.
 pub(crate) fn adopt(thread: &Rc<WorkerContext>, service: &str, socket: OwnedFd) {
-    let Some(service) = thread.state().services.iter().find(|known| *known.name == *service).cloned() else { return };
+    let Some(service) = thread.state().services.iter().find(|known| *known.name == *service).cloned() else {
+        return;
+    };
     let (client, peer) = match Stream::given(socket) {
         Ok(adopted) => adopted,
         Err(error) => return tracing::error!("serve the client of service {}: {error}", service.name),
     };
-    let permits = thread.share.take().zip(service.share.as_ref().map_or(Some(None), |share| share.take().map(Some)));
+    let permits =
+        thread.share.take().zip(service.share.as_ref().map_or(Some(None), |share| share.take().map(Some)));
     match permits {
         Some(permits) => begin(thread, &service, client, peer, permits),
         None => tracing::warn!("service {}: its client is refused: max-connections is reached", service.name),

@@ -366,11 +366,7 @@ impl ThreadService {
         self.through.as_ref().map(|through| &through.model)
     }
 
-    fn endpoint(
-        &self,
-        place: DialAddress,
-        known: &Endpoints,
-    ) -> Rc<Endpoint> {
+    fn endpoint(&self, place: DialAddress, known: &Endpoints) -> Rc<Endpoint> {
         let key = (Rc::clone(&self.name), place.name.clone());
         known.get(&key).cloned().unwrap_or_else(|| {
             let metrics = self.metrics.backend(&key.1, matches!(place.address, Address::Ip(_)));

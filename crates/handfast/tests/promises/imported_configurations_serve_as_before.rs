@@ -217,6 +217,11 @@ impl World {
         Self { folder, one, two, inner, words }
     }
 
+    /// A text with the files of this world.
+    fn replaced(&self, text: &str) -> String {
+        self.words.iter().fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
+    }
+
     /// A case's configuration, for a program that listens there.
     fn config(&self, case: &Case, listen: SocketAddr, bracketed: bool) -> String {
         let address = |text: &str| match text.rsplit_once(':') {
@@ -356,4 +361,44 @@ fn an_old_file_runs_as_it_is() {
     // Wrong from the start: it does not start.
     let ran = tools::handfast(&["proxy", "--stunnel", &file.display().to_string()]);
     assert_eq!(ran.code, Some(2), "{}", ran.all());
+}
+
+/// The example files of the packages, as they are but for their addresses and users, and with the certificate that hitch needs.
+#[test]
+fn the_examples_of_the_packages_are_served() {
+    needs!("stunnel4", "hitch");
+    let world = World::new();
+    for (flag, example, more) in [
+        ("--stunnel", "/usr/share/doc/stunnel4/examples/stunnel.conf-sample", ""),
+        ("--hitch", "/usr/share/doc/hitch/examples/hitch.conf.example", "pem-file = \"@CERT@\"\n"),
+    ] {
+        let Ok(text) = std::fs::read_to_string(example) else { skipped!("{example} is not installed") };
+        let (mut written, mut expected) = (String::new(), 0);
+        for line in text.lines() {
+            let own = address_of_ones_own();
+            let changed = match line.trim_start().split(' ').next() {
+                Some("accept") => format!("accept = {own}"),
+                Some("host") => format!("host = \"{}\"", own.ip()),
+                // Debian has another one.
+                Some("user" | "group") => continue,
+                Some("port") => format!("port = \"{}\"", own.port()),
+                _ => line.to_owned(),
+            };
+            expected += usize::from(changed.starts_with("accept") || changed.starts_with("port"));
+            written.push_str(&format!("{changed}\n"));
+        }
+        let file = world
+            .folder
+            .write("example.conf", format!("{written}{}", world.replaced(more)))
+            .display()
+            .to_string();
+        let tool = Tool::start(super::support::proxy::PROGRAM, &["proxy", flag, &file]);
+        tool.talk.containing("ready");
+        let listening = tool.talk.so_far().iter().filter(|line| line.contains("listening on")).count();
+        assert!(
+            expected > 0 && listening == expected,
+            "{flag}: {listening} of {expected}\n{:?}",
+            tool.talk.so_far()
+        );
+    }
 }

@@ -74,7 +74,10 @@ fn one_that_cannot_be_started_aborts_the_connection() {
     let ending = client(&proxy).read_to_end();
     assert!(ending.bytes.is_empty() && ending.is_abort(), "{ending:?}");
     let said = proxy.talk.containing("serve a connection");
-    assert!(said.contains("program: serve a connection: Permission denied") && said.contains("error"), "{said}");
+    assert!(
+        said.contains("program: serve a connection: Permission denied") && said.contains("error"),
+        "{said}"
+    );
     let reason = proxy.record("of the client", |_| true).reason();
     assert!(reason.contains("backend"), "{reason}");
 }
@@ -101,7 +104,8 @@ fn the_end_of_the_starter_is_told() {
     let folder = Folder::new();
     let proxy = scripted(&folder, "echo $PPID");
     let ending = client(&proxy).read_to_end();
-    let starter: i32 = String::from_utf8_lossy(&ending.bytes).trim().parse().expect("the number of a process");
+    let starter: i32 =
+        String::from_utf8_lossy(&ending.bytes).trim().parse().expect("the number of a process");
     let starter = rustix::process::Pid::from_raw(starter).expect("a process");
     rustix::process::kill_process(starter, rustix::process::Signal::KILL).expect("it is of this test");
     let said = proxy.talk.containing("the process that starts programs has ended");
@@ -117,7 +121,7 @@ fn a_program_can_be_the_client() {
     let config = |more: &str| {
         format!(
             "[admin]\nlisten = \"off\"\n[[service]]\nname = \"out\"\nclient-tls = false\nbackend = \"{}\"\n\
-             client = {{ program = [\"/bin/sh\", \"-c\", \"echo hello; read answer; echo got $answer >&2\"]{more} }}\n",
+             only-client = {{ program = [\"/bin/sh\", \"-c\", \"echo hello; read answer; echo got $answer >&2\"]{more} }}\n",
             backend.address
         )
     };
@@ -133,7 +137,7 @@ fn a_program_can_be_the_client() {
 
 /// Starts a proxy whose client is at these standard input and output.
 fn at_standard_input(folder: &Folder, input: Stdio, output: Stdio, errors: Stdio) -> std::process::Child {
-    let config = "[admin]\nlisten = \"off\"\n[[service]]\nname = \"in\"\nclient = \"stdin\"\nclient-tls = false\n\
+    let config = "[admin]\nlisten = \"off\"\n[[service]]\nname = \"in\"\nonly-client = \"stdin\"\nclient-tls = false\n\
                   backend = { program = [\"/bin/sh\", \"-c\", \"echo from $REMOTE_HOST; exec cat\"] }\n";
     let file = folder.write("inetd.toml", config);
     let mut command = Command::new(PROGRAM);
@@ -175,7 +179,8 @@ fn a_socket_of_inetd_is_the_client() {
     // Without an address: a unix socket.
     let (ours, theirs) = UnixStream::pair().expect("descriptors are free");
     let input = theirs.try_clone().expect("a descriptor is free");
-    let mut child = at_standard_input(&folder, OwnedFd::from(input).into(), OwnedFd::from(theirs).into(), Stdio::null());
+    let mut child =
+        at_standard_input(&folder, OwnedFd::from(input).into(), OwnedFd::from(theirs).into(), Stdio::null());
     ours.shutdown(std::net::Shutdown::Write).expect("it is connected");
     let mut received = String::new();
     (&ours).read_to_string(&mut received).expect("text until the end");

@@ -98,9 +98,9 @@ const TABLE: [Arrows; 21] = [
     },
     Arrows {
         name: "handfast-process",
-        ours: &["handfast-config", "handfast-net", "handfast-text", "handfast-tls"],
-        theirs: &["nix", "rustix", "tokio", "tracing"],
-        in_tests: &["tempfile"],
+        ours: &["handfast-config", "handfast-net", "handfast-text", "handfast-tls", "handfast-wire"],
+        theirs: &["nix", "rustix", "tempfile", "tokio", "tracing"],
+        in_tests: &[],
         never: "process is sockets, rights and limits: no metrics, no connection, no TLS session",
     },
     Arrows {

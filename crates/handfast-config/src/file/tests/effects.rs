@@ -185,7 +185,7 @@ const ROWS: &[Row] = &[
     row("[tickets]", "lifetime", "+++++ ?++?? +++++ ?++++ ++?++"),
     row("[[service]]", "name", "+++++ +++++ +++++ +++++ +++++").line("name = \"other\""),
     row("[[service]]", "listen", "+++++ +++++ +++++ +++++ +++++").line("listen = \"127.0.0.1:8444\""),
-    row("[[service]]", "client", "xxxxx xxxxx xxxxx xxxxx xxxxx"),
+    row("[[service]]", "only-client", "xxxxx xxxxx xxxxx xxxxx xxxxx"),
     row("[[service]]", "mode", "++x++ xxx++ +++++ +++++ ====="),
     row("[[service]]", "listen-mode", "????? ????? +++?? ????? ????+"),
     row("[[service]]", "starttls", "+++++ !!x!! +++++ +++++ xx!xx").line("starttls = \"imap\""),
@@ -416,7 +416,7 @@ const ROWS: &[Row] = &[
     row("[service.route.backend-tls]", "missing-close-notify", "!!!!! !!!!! !!!!! !!!!! +!+++"),
     row("{ address = …, weight = … }", "address", "+++++ +++++ +++++ +++++ +++++")
         .line("backend = { address = \"10.0.0.2:80\" }"),
-    row("{ address = …, weight = … }", "program", "+++xx +++++ xxxxx xxxxx xxxxx")
+    row("{ address = …, weight = … }", "program", "+++x+ ++++x +++x+ +++++ xxxxx")
         .line("backend = { program = \"/bin/cat\" }"),
     row("{ address = …, weight = … }", "weight", "+++++ +++++ +++++ +++++ +++++")
         .line("backend = [\"10.0.0.1:80\", { address = \"10.0.0.2:80\", weight = 3 }]"),
@@ -429,9 +429,9 @@ const ROWS: &[Row] = &[
     row("{ certificate = …, key = …, ocsp = … }", "ocsp", "+++++ !++!! +++++ +++++ ++!++")
         .line("certificate = [{ certificate = \"a.pem\", key = \"a.key\", ocsp = \"a.der\" }]"),
     row("{ program = …, again = … }", "program", "xxxxx xxxxx xxxxx xxxxx xxxxx")
-        .line("client = { program = \"/bin/cat\" }"),
+        .line("only-client = { program = \"/bin/cat\" }"),
     row("{ program = …, again = … }", "again", "xxxxx xxxxx xxxxx xxxxx xxxxx")
-        .line("client = { program = \"/bin/cat\", again = true }"),
+        .line("only-client = { program = \"/bin/cat\", again = true }"),
     row("{ hex = … }", "hex", "+++++ +++++ +++++ +++++ +++++")
         .line("expect = { hex = \"0d0a\" }")
         .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),

@@ -36,8 +36,11 @@ fn weighted<const THREADS: usize>(
         let group = Group::new(balance, slow_start, thread);
         let endpoint = |(name, weight, backup): &(&str, u32, bool)| {
             let address = Address::Unix("/nowhere".into());
-            let endpoint =
-                Endpoint::new(DialAddress::of(name.to_string(), &address, false), standings.of(name), service.backend(name, false));
+            let endpoint = Endpoint::new(
+                DialAddress::of(name.to_string(), &address, false),
+                standings.of(name),
+                service.backend(name, false),
+            );
             (endpoint, *weight, *backup)
         };
         group.set(members.iter().map(endpoint).collect(), Vec::new());
@@ -336,7 +339,8 @@ fn a_certificate_must_be_for_what_the_backend_was_found_under() {
         assert_eq!(host_of(name, &address, None).as_deref(), host, "{name}");
         let (registry, standings) = (Registry::new(), Standings::new("test"));
         let metrics = registry.thread("worker-0").service("test").backend(name, false);
-        let endpoint = Endpoint::new(DialAddress::of(name.to_string(), &address, false), standings.of(name), metrics);
+        let endpoint =
+            Endpoint::new(DialAddress::of(name.to_string(), &address, false), standings.of(name), metrics);
         assert_eq!(endpoint.host().as_deref(), host);
     }
 }

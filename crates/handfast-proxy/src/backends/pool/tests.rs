@@ -100,7 +100,11 @@ fn identity(name: &str) -> Identity {
     let metrics = Registry::new().thread("worker-0").service("web").backend(name, false);
     let address = Address::Unix("/nowhere".into());
     Identity {
-        endpoint: Endpoint::new(DialAddress::of(name.to_string(), &address, false), Standings::new("web").of(name), metrics),
+        endpoint: Endpoint::new(
+            DialAddress::of(name.to_string(), &address, false),
+            Standings::new("web").of(name),
+            metrics,
+        ),
         tls: None,
     }
 }
