@@ -35,6 +35,7 @@ mod backend_tls;
 mod clients;
 mod http;
 mod programs;
+mod request_rules;
 mod route;
 mod source;
 mod starttls;

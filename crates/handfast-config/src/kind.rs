@@ -21,6 +21,7 @@ mod check;
 mod http;
 mod path;
 mod program;
+mod request_rules;
 mod tls;
 
 pub(crate) use address::{
@@ -31,6 +32,9 @@ pub(crate) use check::{Bytes, StatusRange};
 pub(crate) use http::{FieldCondition, HostPattern, MethodName, PathPrefix, RequestIdField};
 pub(crate) use path::{Certificates, FileOrFolder, FilePath, LogTarget};
 pub(crate) use program::{ClientEntry, CommandLine};
+pub(crate) use request_rules::{
+    FieldName, FieldValue, MediaType, Redirect, RedirectTarget, RedirectTo, Respond,
+};
 pub(crate) use tls::{
     AnnouncedName, BackendProtocols, HostName, Identity, PublicKeyPin, SentServerName, StarttlsProtocol,
 };

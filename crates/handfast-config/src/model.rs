@@ -17,6 +17,7 @@ mod limits;
 mod places;
 mod program;
 mod proxy_protocol;
+mod request_rules;
 mod route;
 mod tls;
 
@@ -28,6 +29,7 @@ pub use limits::{Admission, HandshakeRate, Limits};
 pub use places::Places;
 pub use program::{OnlyClient, Program};
 pub use proxy_protocol::{ProxyProtocol, ProxySender, SentCertificate};
+pub use request_rules::{FieldChange, FieldRule, FixedResponse, Piece, RequestRules, Template, Variable};
 pub use route::{BackendSet, Route, RouteTls, backend_sets, each_once};
 pub use tls::{
     BackendAlpn, BackendTls, BackendVerification, CertificateEntry, MissingCloseNotify, PlainHttp, Policy,

@@ -21,6 +21,7 @@
 //! | what an exchange needs of its client | `client.rs` |
 //! | one side in HTTP/1 | `h1_client.rs`, `h1_backend.rs` |
 //! | one side in HTTP/2 | `h2_client.rs`, `h2_backend.rs` |
+//! | what a route changes in requests and responses | `rules.rs` |
 //! | responses of our own | `answer.rs` |
 //! | why an exchange failed, and the status for its client | `fault.rs` |
 
@@ -40,6 +41,7 @@ mod h2_heads;
 mod h2_session;
 mod relay;
 mod request;
+mod rules;
 mod session;
 mod task;
 #[cfg(test)]

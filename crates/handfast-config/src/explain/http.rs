@@ -9,7 +9,9 @@ use handfast_text::units::counted;
 
 use super::phrases::{backend_tls, backends, list};
 use super::target::ExplainRequest;
-use crate::model::{BackendVersion, Forwarded, Http, RequestRoute, RouteAction, Service};
+use crate::model::{
+    BackendVersion, FieldRule, Forwarded, Http, RequestRoute, RequestRules, RouteAction, Service,
+};
 use crate::request_table::RequestTable;
 
 /// What HTTP mode does with every request, and each route.
@@ -36,7 +38,13 @@ pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
     }
     lines.extend(http.body_limit.map(|most| format!("refuses content of more than {}", size::written(most))));
     lines.extend(http.routes.iter().map(|route| {
-        format!("{} by the route `{}`: {}", conditions(route), route.name, action(service, route))
+        format!(
+            "{} by the route `{}`: {}{}",
+            conditions(route),
+            route.name,
+            action(service, route),
+            changes(route)
+        )
     }));
     lines
 }
@@ -84,10 +92,24 @@ fn headers(route: &RequestRoute) -> impl Iterator<Item = String> {
     })
 }
 
+/// What a route changes in requests and responses.
+fn changes(route: &RequestRoute) -> String {
+    let RequestRules { request, response, new_path } = &route.rules;
+    let fields = |rules: &[FieldRule], of: &str| {
+        let names = list(rules.iter().map(|rule| &rule.name));
+        if rules.is_empty() { String::new() } else { format!("; changes {names} of {of}") }
+    };
+    let path = new_path.as_ref().map(|path| format!("; with the path below {path}")).unwrap_or_default();
+    format!("{path}{}{}", fields(request, "requests"), fields(response, "responses"))
+}
+
 fn action(service: &Service, route: &RequestRoute) -> String {
     match &route.action {
         RouteAction::Inherit => "they go where their connection goes".to_owned(),
-        RouteAction::RedirectToHttps(status) => format!("they are redirected to https with status {status}"),
+        RouteAction::Redirect(target, status) => {
+            format!("they are redirected to {target} with status {status}")
+        }
+        RouteAction::Respond(response) => format!("they are answered with status {}", response.status),
         RouteAction::Backends(list, own_tls) => {
             let tls = own_tls.as_ref().unwrap_or(&service.backend_tls).as_ref();
             let how = tls.map_or_else(|| "speaks plain text with them".to_owned(), backend_tls);
@@ -121,7 +143,7 @@ pub(super) fn request(service: &Service, http: &Http, host: &str, request: &Expl
             lines.push(format!("  by {method}{} it {}", with.unwrap_or_default(), taken(Some(index))));
         }
     }
-    if usual.is_none_or(|route| !matches!(http.routes[route].action, RouteAction::RedirectToHttps(_))) {
+    if usual.is_none_or(|route| http.routes[route].forwards()) {
         lines.extend(fields(http));
     }
     lines

@@ -1,12 +1,13 @@
 //! Routes for requests, from `[[service.route]]` to the model, and those that no request reaches.
 
-use super::{Around, backend_tls};
+use super::{Around, backend_tls, request_rules};
 use crate::check::{self, no_effect_of_section};
 use crate::keys;
-use crate::model::{BackendVersion, Clients, RequestRoute, RouteAction};
+use crate::kind::RedirectTo;
+use crate::model::{BackendVersion, Clients, Piece, RequestRoute, RouteAction, Template, Variable};
 use crate::problem::Fault;
 use crate::reading::{Written, values};
-use crate::schema::{Key, ValueKind};
+use crate::schema::{Entry, Key, ValueKind};
 use crate::table::Table;
 
 /// The number of routes that are compared with each other; this bounds the cost.
@@ -53,6 +54,8 @@ fn route(section: &Table<'_>, index: usize, around: &Around<'_>) -> Option<Reque
     let methods = whole_list(section, &keys::ROUTE_METHODS);
     let headers = whole_list(section, &keys::ROUTE_HEADERS);
     let action = action(section, around);
+    let forwards = !has_response(section);
+    let rules = request_rules::rules(section, around, forwards);
     if is_path_wrong {
         return None;
     }
@@ -63,6 +66,7 @@ fn route(section: &Table<'_>, index: usize, around: &Around<'_>) -> Option<Reque
         methods: methods?,
         headers: headers?,
         action: action?,
+        rules,
     })
 }
 
@@ -82,29 +86,58 @@ fn action(section: &Table<'_>, around: &Around<'_>) -> Option<RouteAction> {
         backend_tls::check_names(section, tls, listed);
     }
     let redirect = section.optional(&keys::ROUTE_REDIRECT);
+    let respond = section.optional(&keys::ROUTE_RESPOND);
     let has_backend = section.written(&keys::ROUTE_BACKEND).is_some();
-    if redirect.is_some() {
-        check_redirect(section, around.clients, has_backend);
+    check_one_response(section);
+    if redirect == Some(RedirectTo::Https) {
+        check_redirect(section, around.clients);
     }
     if !has_backend {
         let why = "the route has no `backend`; the backends of the connection have their own TLS";
         no_effect_of_section(section, &keys::ROUTE_BACKEND_TLS, why);
     }
     let own_tls = own_tls?.map(|tls| tls.value);
-    Some(match (backends, redirect) {
-        (Some(backends), _) => RouteAction::Backends(values(backends).into(), own_tls),
-        (None, Some(status)) => RouteAction::RedirectToHttps(status),
-        (None, None) => RouteAction::Inherit,
+    let is_wrong = |key: &dyn Entry, is_read: bool| section.written(key).is_some() && !is_read;
+    if is_wrong(&keys::ROUTE_REDIRECT, redirect.is_some())
+        || is_wrong(&keys::ROUTE_RESPOND, respond.is_some())
+    {
+        return None;
+    }
+    Some(match (backends, redirect, respond) {
+        (Some(backends), ..) => RouteAction::Backends(values(backends).into(), own_tls),
+        (None, Some(RedirectTo::Https), _) => RouteAction::Redirect(to_https(), 308),
+        (None, Some(RedirectTo::Target(target, status)), _) => RouteAction::Redirect(target, status),
+        (None, None, Some(response)) => RouteAction::Respond(response),
+        (None, None, None) => RouteAction::Inherit,
     })
 }
 
-fn check_redirect(section: &Table<'_>, clients: Clients, has_backend: bool) {
-    if has_backend {
-        let fault = Fault::new("a route has a `backend` or a `redirect`: a request gets one response");
-        let backend = section.written(&keys::ROUTE_BACKEND).unwrap_or_default();
-        let fault = fault.hint("remove one of them").see(backend, "the backend");
-        section.error(&keys::ROUTE_REDIRECT, fault);
+/// The same host and target.
+fn to_https() -> Template {
+    let text = Piece::Text("https://".into());
+    Template(vec![text, Piece::Variable(Variable::Host), Piece::Variable(Variable::Target)])
+}
+
+/// Whether the proxy itself responds.
+fn has_response(section: &Table<'_>) -> bool {
+    [&keys::ROUTE_REDIRECT as &dyn Entry, &keys::ROUTE_RESPOND]
+        .iter()
+        .any(|key| section.written(*key).is_some())
+}
+
+/// A request gets one response.
+fn check_one_response(section: &Table<'_>) {
+    let keys = [&keys::ROUTE_BACKEND as &dyn Entry, &keys::ROUTE_REDIRECT, &keys::ROUTE_RESPOND];
+    let mut written = keys.into_iter().filter_map(|key| Some((key, section.written(key)?)));
+    if let (Some((first, place)), Some((second, _))) = (written.next(), written.next()) {
+        let (first, other) = (first.name, second.name);
+        let fault =
+            Fault::new(format!("a route has a `{first}` or a `{other}`: a request gets one response"));
+        section.error(second, fault.hint("remove one of them").see(place, format!("the {first}")));
     }
+}
+
+fn check_redirect(section: &Table<'_>, clients: Clients) {
     if clients != Clients::Plain {
         let what = "clients speak TLS here, so they would be redirected to where they are, forever";
         let hint = "write the route for a service with `client-tls = false`; for plain HTTP on this port there is \

@@ -199,9 +199,71 @@ section! {
         example "\"10.0.0.4:8080\"", elsewhere BACKEND.about.elsewhere;
 
     /// `https`: its requests are redirected to the same host and path by `https://`, with status 308. For services whose clients
-    /// speak plain text.
-    ROUTE_REDIRECT: Choice<u16> = "redirect", Choice(&[("https", 308)]),
+    /// speak plain text. A table has another target and status.
+    ROUTE_REDIRECT: Redirect = "redirect", Redirect,
         absent "they are not redirected",
         why "most requests are forwarded",
-        example "\"https\"", elsewhere "return redirect-scheme https-redirect redirect-to-https";
+        example "\"https\"", elsewhere "return redirect-scheme https-redirect redirect-to-https rewrite";
+
+    /// The response to all of its requests: a status, or a table with the content too. For maintenance, and for what no client
+    /// should reach.
+    ROUTE_RESPOND: Respond = "respond", Respond,
+        absent "backends respond",
+        why "most requests are forwarded",
+        example "404", elsewhere "return deny static-response http-request-return maintenance";
+
+    /// What takes the place of `path` in the target that backends receive: with `path = "/api"` and `new-path = "/v2"` they get
+    /// `/v2/users` for `/api/users`. `"/"` removes it.
+    ROUTE_NEW_PATH: PathPrefix = "new-path", PathPrefix,
+        absent "backends receive the path as the client sent it",
+        why "links in pages then lead where they should",
+        example "\"/v2\"", elsewhere "strip-prefix strip-path-prefix replace-path rewrite uri-strip-prefix";
+
+    /// Fields that backends receive with this value alone, whatever the client sent. Variables are in braces, and two braces are one:
+    /// `{client-address}`, `{client-subject}` and `{client-fingerprint}` (of a verified certificate), `{host}`, `{path}`, `{request-id}`,
+    /// `{scheme}`, `{server-name}`, `{target}`, `{tls-version}`. A field whose value is empty is not sent.
+    ROUTE_SET_REQUEST: List<FieldValue> = "set-request-fields", List::of(FieldValue),
+        absent "the fields of the client are forwarded",
+        why "only the backend knows what it needs",
+        example "\"x-client: {client-address}\"",
+        elsewhere "proxy-set-header request-header http-request-set-header header-up add-request-header";
+
+    /// Fields that backends receive beside those of the same name.
+    ROUTE_ADD_REQUEST: List<FieldValue> = "add-request-fields", List::of(FieldValue),
+        absent "none is added",
+        why "only the backend knows what it needs",
+        example "\"via: 1.1 handfast\"", elsewhere "http-request-add-header";
+
+    /// Fields that backends do not receive.
+    ROUTE_REMOVE_REQUEST: List<FieldName> = "remove-request-fields", List::of(FieldName),
+        absent "none is removed",
+        why "fields may have a meaning that only the backend knows",
+        example "\"x-debug\"", elsewhere "http-request-del-header";
+
+    /// Fields that clients receive with this value alone, whatever the backend sent; with variables as above.
+    ROUTE_SET_RESPONSE: List<FieldValue> = "set-response-fields", List::of(FieldValue),
+        absent "the fields of the backend are forwarded",
+        why "the backend decides",
+        example "\"cache-control: no-store\"",
+        elsewhere "add-header response-header http-response-set-header header-down set-header";
+
+    /// Fields that clients receive beside those of the same name.
+    ROUTE_ADD_RESPONSE: List<FieldValue> = "add-response-fields", List::of(FieldValue),
+        absent "none is added",
+        why "the backend decides",
+        example "\"x-served-by: {server-name}\"", elsewhere "http-response-add-header";
+
+    /// Fields that clients do not receive.
+    ROUTE_REMOVE_RESPONSE: List<FieldName> = "remove-response-fields", List::of(FieldName),
+        absent "none is removed",
+        why "the backend decides",
+        example "\"server\"", elsewhere "proxy-hide-header http-response-del-header more-clear-headers";
+
+    /// Whether responses have the usual fields for the security of browsers, where the backend sends none of that name:
+    /// `Strict-Transport-Security: max-age=31536000` (over TLS), `X-Content-Type-Options: nosniff`, `X-Frame-Options: SAMEORIGIN`,
+    /// `Referrer-Policy: strict-origin-when-cross-origin`.
+    ROUTE_SECURITY: Switch = "security-fields", Switch,
+        default "false",
+        why "browsers remember the first one for a year, also when the site has no TLS any more",
+        example "true", elsewhere "hsts security-headers strict-transport-security add-security-headers";
 }

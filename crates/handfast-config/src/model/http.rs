@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use handfast_wire::http1::HeadLimits;
 
-use super::{Backend, BackendTls, ProxySender};
+use super::{Backend, BackendTls, FixedResponse, ProxySender, RequestRules, Template};
 
 /// HTTP mode of a service (`mode = "http"`, `[service.http]`, `[[service.route]]`).
 #[derive(Clone, Debug, PartialEq)]
@@ -95,6 +95,8 @@ pub struct RequestRoute {
     pub headers: Vec<(Box<str>, Option<Box<str>>)>,
     /// What is done with a request that matches.
     pub action: RouteAction,
+    /// What is changed in it, and in its response.
+    pub rules: RequestRules,
 }
 
 impl RequestRoute {
@@ -102,7 +104,7 @@ impl RequestRoute {
     pub fn backends(&self) -> Option<&Arc<[Backend]>> {
         match &self.action {
             RouteAction::Backends(backends, _) => Some(backends),
-            RouteAction::Inherit | RouteAction::RedirectToHttps(_) => None,
+            RouteAction::Inherit | RouteAction::Redirect(..) | RouteAction::Respond(_) => None,
         }
     }
 
@@ -110,6 +112,11 @@ impl RequestRoute {
     pub(crate) fn matches_all(&self) -> bool {
         let lists = [self.hosts.len(), self.methods.len(), self.headers.len()];
         self.path.is_none() && lists.iter().all(|length| *length == 0)
+    }
+
+    /// Whether its requests go to backends.
+    pub fn forwards(&self) -> bool {
+        matches!(self.action, RouteAction::Inherit | RouteAction::Backends(..))
     }
 
     /// Whether it has TLS of its own towards its backends.
@@ -126,6 +133,8 @@ pub enum RouteAction {
     Inherit,
     /// It goes to these backends; the TLS towards them, where it is not the service's; the inner `None`: plain text.
     Backends(Arc<[Backend]>, Option<Option<BackendTls>>),
-    /// It is redirected to the same host and path by `https://`, with this status.
-    RedirectToHttps(u16),
+    /// It is redirected to this target, with this status.
+    Redirect(Template, u16),
+    /// It is answered with this.
+    Respond(FixedResponse),
 }

@@ -113,7 +113,15 @@ type Parts = (Vec<String>, Option<String>, Vec<String>, Vec<(Box<str>, Option<Bo
 
 fn made((hosts, path, methods, headers): Parts) -> RequestRoute {
     let path = path.map(Into::into);
-    RequestRoute { name: "x".into(), hosts, path, methods, headers, action: RouteAction::Inherit }
+    RequestRoute {
+        name: "x".into(),
+        hosts,
+        path,
+        methods,
+        headers,
+        action: RouteAction::Inherit,
+        rules: Default::default(),
+    }
 }
 
 fn hosts() -> impl Strategy<Value = String> {

@@ -2,6 +2,9 @@
 //!
 //! In: a status, and the request. Out: HTTP/1 text. A client learns the status and the request id; the cause is in the operator's log.
 
+use std::borrow::Cow;
+
+use handfast_config::model::FixedResponse;
 use http::StatusCode;
 use serde_json::json;
 
@@ -15,7 +18,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     /// The target of a redirect.
     location: Option<Vec<u8>>,
-    content_type: &'static str,
+    content_type: Cow<'static, str>,
     pub(crate) content: String,
 }
 
@@ -32,26 +35,40 @@ impl Answer {
             let id = id.map(|id| format!("request id: {id}\n")).unwrap_or_default();
             ("text/plain; charset=utf-8", format!("{status} {title}\n{id}"))
         };
-        Self { status, location: None, content_type, content }
+        Self { status, location: None, content_type: content_type.into(), content }
+    }
+
+    /// A response that the configuration has.
+    pub(crate) fn fixed(response: &FixedResponse) -> Self {
+        let FixedResponse { status, content, content_type } = response;
+        let content_type = content_type.clone().into_string().into();
+        Self { status: *status, location: None, content_type, content: content.clone().into_string() }
     }
 
     pub(crate) fn redirect(status: u16, location: Vec<u8>) -> Self {
         let content = format!("{status} {}\n", reason(status));
-        Self { status, location: Some(location), content_type: "text/plain; charset=utf-8", content }
+        Self { status, location: Some(location), content_type: "text/plain; charset=utf-8".into(), content }
     }
 
-    /// Its fields, beside those of the framing.
-    pub(crate) fn fields(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
+    /// Its fields, beside those of the framing, and those that the rules of its request's route add; they replace none.
+    pub(crate) fn fields<'a>(
+        &'a self,
+        request: Option<&'a Request>,
+    ) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+        const OWN: [&str; 3] = ["content-type", "cache-control", "location"];
         let content_type = ("Content-Type", self.content_type.as_bytes());
         let location = self.location.iter().map(|location| ("Location", location.as_slice()));
+        let rules = request.and_then(|request| request.response_fields.as_deref());
+        let added = rules.into_iter().flat_map(|rules| rules.added(|_| false));
+        let added = added.filter(|(name, _)| !OWN.iter().any(|own| name.eq_ignore_ascii_case(own)));
         // A cache must not take it for the backend's.
-        [content_type, ("Cache-Control", b"no-store".as_slice())].into_iter().chain(location)
+        [content_type, ("Cache-Control", b"no-store".as_slice())].into_iter().chain(location).chain(added)
     }
 
     /// Writes it. `is_head`: its content is announced and not sent.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, close: bool, is_head: bool) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>, close: bool, is_head: bool, request: Option<&Request>) {
         out.extend_from_slice(format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status)).as_bytes());
-        for (name, value) in self.fields() {
+        for (name, value) in self.fields(request) {
             // Values come from a head that was accepted, or are ours.
             let is_written = push_field(out, name, value);
             debug_assert!(is_written, "{name}");

@@ -11,6 +11,7 @@ use handfast_observe::reason::{CloseReason, Step};
 use handfast_observe::request_record::{ConnectionFacts, RequestRecord};
 use handfast_tls::buffer::Scratch;
 use handfast_tls::names::Names;
+use handfast_tls::session::ShownCertificate;
 
 use crate::backends::pool::{self, Identity};
 use crate::http::content::Io;
@@ -30,6 +31,8 @@ pub(crate) struct HttpConnection {
     pub(crate) facts: Rc<ConnectionFacts>,
     /// The client's address as text, for its backends; `None`: a unix socket.
     pub(crate) client_address: Option<Rc<str>>,
+    /// The client's certificate, if it was verified and a route may tell of it.
+    pub(crate) client_certificate: Option<Rc<ShownCertificate>>,
     /// Whether the client is a proxy that names its own clients.
     pub(crate) is_trusted: bool,
     /// Of the certificate that the client has seen.

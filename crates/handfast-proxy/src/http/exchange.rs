@@ -33,6 +33,10 @@ where
             let chosen = *chosen;
             forward::<R>(connection, client, &mut request, chosen).await
         }
+        Action::Respond(response) => {
+            let answer = Answer::fixed(response);
+            answer_with::<R>(connection, client, &mut request, &answer, None).await
+        }
         Action::Redirect(status, location) => {
             let answer = Answer::redirect(*status, location.clone());
             answer_with::<R>(connection, client, &mut request, &answer, None).await

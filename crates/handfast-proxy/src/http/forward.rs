@@ -8,10 +8,12 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use data_encoding::HEXLOWER;
 use handfast_wire::http1::{
-    Field, HeadEnd, Kind, RequestHead, end_head, push_field, write_fields, write_request_line,
+    Field, HeadEnd, Kind, RequestHead, Target, end_head, push_field, write_fields, write_request_line,
 };
 
 use crate::http::connection::HttpConnection;
+use crate::http::rules::{self, RequestFacts, new_target, write_request_fields};
+use handfast_config::model::RequestRules;
 
 /// Bytes that the fields of the proxy need beside those of the client.
 pub(super) const ROOM: usize = 256;
@@ -21,14 +23,35 @@ const ID_ROOM: usize = 128;
 const ID_LIMIT: usize = 128;
 
 /// Writes the head for the backend.
-pub(crate) fn write_head(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnection, id: &str) {
+pub(crate) fn write_head(
+    out: &mut Vec<u8>,
+    facts: &RequestFacts<'_>,
+    rules: Option<&RequestRules>,
+    prefix: Option<&str>,
+) {
+    let RequestFacts { head, connection, id, path } = *facts;
     let http = &connection.http.model;
     let own_id = http.request_id.as_deref();
-    write_request_line(out, head);
+    let new_path = rules.and_then(|rules| rules.new_path.as_deref()).zip(prefix);
+    match new_path {
+        Some((new, prefix)) => {
+            let target = new_target(path, prefix, new);
+            write_request_line(out, &RequestHead { target: Target::Origin(&target), ..*head });
+        }
+        None => write_request_line(out, head),
+    }
+    let host = rules.and_then(|rules| rules::host(rules, facts));
+    let of_route = rules.map_or(&[][..], |rules| &rules.request);
     let drops = |field: &Field| {
         field.kind() == Kind::Forwarding
+            // One that cannot be set stays as it is: a request without it is none.
+            || (field.kind() == Kind::Host && host.is_some())
+            || (field.kind() != Kind::Host && rules::drops(of_route, field.name(head.text)))
             || own_id.is_some_and(|name| field.name(head.text).eq_ignore_ascii_case(name.as_bytes()))
     };
+    if let Some(host) = &host {
+        push(out, "Host", host);
+    }
     write_fields(out, head.text, head.fields, drops);
     if connection.is_trusted {
         keep_others(out, head, connection);
@@ -42,6 +65,7 @@ pub(crate) fn write_head(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: 
     if let Some(name) = own_id {
         push(out, name, id.as_bytes());
     }
+    write_request_fields(out, of_route, facts);
     end_head(out, &HeadEnd::for_backend(head));
 }
 

@@ -5,8 +5,8 @@ use handfast_net::clock::Moment;
 use handfast_observe::reason::{CloseReason, Step};
 use handfast_observe::request_record::HttpVersion;
 use handfast_wire::http1::{
-    Field, Framing, HeadEnd, HeadProgress, ResponseHead, Version, end_head, parse_request, write_fields,
-    write_status_line,
+    Field, Framing, HeadEnd, HeadProgress, ResponseHead, Version, end_head, parse_request, push_field,
+    write_fields, write_status_line,
 };
 
 use crate::backends::connector::Cancellation;
@@ -16,6 +16,7 @@ use crate::http::connection::HttpConnection;
 use crate::http::content::{Incoming, Io, Outgoing, Output, Sink, Source, flush};
 use crate::http::fault::Fault;
 use crate::http::request::{Refused, Request};
+use crate::http::rules::has_field;
 use crate::worker::waiting_client;
 
 /// What a read for a head found.
@@ -158,7 +159,16 @@ impl<S: Socket> Client for Http1Client<S> {
             return;
         }
         write_status_line(output.out, head);
-        write_fields(output.out, head.text, head.fields, |_| false);
+        match request.response_fields.as_deref().filter(|_| !head.is_interim()) {
+            None => write_fields(output.out, head.text, head.fields, |_| false),
+            Some(rules) => {
+                write_fields(output.out, head.text, head.fields, |field| rules.drops(field.name(head.text)));
+                for (name, value) in rules.added(|name| has_field(head.text, head.fields, name)) {
+                    // A text of the client's that cannot be a value is left out.
+                    let _ = push_field(output.out, name, value);
+                }
+            }
+        }
         let end = HeadEnd::for_client(head, request.method(), request.version, after.keeps_open);
         end_head(output.out, &end);
         if !head.is_interim() {
@@ -174,7 +184,7 @@ impl<S: Socket> Client for Http1Client<S> {
         output: &mut Output<'_>,
     ) {
         let is_head = request.is_some_and(|request| request.is_head);
-        answer.write(output.out, close, is_head);
+        answer.write(output.out, close, is_head, request);
         self.outgoing = Outgoing::whole(if is_head { 0 } else { answer.content.len() as u64 });
     }
 

@@ -17,6 +17,7 @@ use crate::http::content::{Io, Output, Sink, Source};
 use crate::http::fault::Fault;
 use crate::http::h2_heads;
 use crate::http::request::Request;
+use crate::http::rules::ResponseFields;
 
 /// Content that is asked room for at once, and most that is passed on before it is sent.
 const PIECE: usize = 16_384;
@@ -285,6 +286,9 @@ impl Client for Http2Client {
             self.failed = Some(Fault::of(reason));
             return;
         };
+        if let Some(rules) = request.response_fields.as_deref().filter(|_| !head.is_interim()) {
+            change(response.headers_mut(), rules);
+        }
         if head.is_interim() {
             if let Err(error) = self.respond.send_informational(response) {
                 self.failed = Some(broken(Side::Client, &error));
@@ -308,10 +312,10 @@ impl Client for Http2Client {
         let mut response = Response::new(());
         *response.status_mut() =
             http::StatusCode::from_u16(answer.status).unwrap_or(http::StatusCode::BAD_GATEWAY);
-        for (name, value) in answer.fields() {
+        for (name, value) in answer.fields(request) {
             if let (Ok(name), Ok(value)) = (http::HeaderName::try_from(name), HeaderValue::from_bytes(value))
             {
-                response.headers_mut().insert(name, value);
+                response.headers_mut().append(name, value);
             }
         }
         response.headers_mut().insert(http::header::CONTENT_LENGTH, (answer.content.len() as u64).into());
@@ -364,4 +368,19 @@ fn grpc_answer(status: u16) -> Response<()> {
         fields.insert("grpc-message", message);
     }
     response
+}
+
+/// Changes the fields of a response by the rules of its route.
+fn change(fields: &mut HeaderMap, rules: &ResponseFields) {
+    let dropped: Vec<_> =
+        fields.keys().filter(|name| rules.drops(name.as_str().as_bytes())).cloned().collect();
+    let had = fields.clone();
+    for name in dropped {
+        fields.remove(name);
+    }
+    for (name, value) in rules.added(|name| had.contains_key(name)) {
+        if let (Ok(name), Ok(value)) = (http::HeaderName::try_from(name), HeaderValue::from_bytes(value)) {
+            fields.append(name, value);
+        }
+    }
 }

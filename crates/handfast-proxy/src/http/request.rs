@@ -11,8 +11,11 @@ use handfast_wire::http1::{Framing, Method, RequestHead, Target, Version};
 use crate::http::connection::{HttpConnection, Totals};
 use crate::http::fault::Fault;
 use crate::http::forward;
+use crate::http::rules::{RequestFacts, ResponseFields};
 use crate::worker::context::WorkerContext;
+use crate::worker::http::ThreadRequestRoute;
 use crate::worker::services::{Chosen, ThreadService};
+use handfast_config::model::{FixedResponse, RouteAction};
 
 /// A request whose head was accepted. It is counted from then on, and ends once, whatever becomes of its task.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub(crate) struct Request {
     pub(crate) is_grpc: bool,
     /// Whether the client prefers errors as JSON.
     pub(crate) wants_json: bool,
+    /// What its route changes in the response; `None`: nothing.
+    pub(crate) response_fields: Option<Box<ResponseFields>>,
     pub(crate) record: RequestRecord,
     thread: Rc<WorkerContext>,
     service: Rc<ThreadService>,
@@ -69,6 +74,8 @@ pub(crate) enum Action {
     Forward(Chosen),
     /// It is redirected there.
     Redirect(u16, Vec<u8>),
+    /// It has this response.
+    Respond(FixedResponse),
 }
 
 impl Request {
@@ -93,9 +100,14 @@ impl Request {
             head.values("user-agent").take(1).for_each(|value| record.set_user_agent(value));
         }
         record.seconds.hello = hello;
-        let action = action(head, path, connection, &mut record);
+        let route = route(head, path, connection, &mut record);
+        let facts = RequestFacts { head, path, connection, id: record.id() };
+        let action = action(route, &facts);
+        let rules = route.and_then(|route| route.rules.as_ref());
+        let prefix = route.and_then(|route| route.path.as_deref());
         let mut text = Vec::with_capacity(head.length + forward::ROOM);
-        forward::write_head(&mut text, head, connection, record.id());
+        forward::write_head(&mut text, &facts, rules.map(Rc::as_ref), prefix);
+        let response_fields = rules.and_then(|rules| ResponseFields::new(rules, &facts));
         let traits = Traits::of(head);
         let request = Box::new(Self {
             head: text,
@@ -110,6 +122,7 @@ impl Request {
             is_about_the_connection: traits.is_about_the_connection,
             is_grpc: traits.is_grpc,
             wants_json: traits.wants_json,
+            response_fields,
             record,
             thread: Rc::clone(&connection.thread),
             service: Rc::clone(&connection.service),
@@ -231,12 +244,13 @@ fn path_of(target: Target<'_>) -> &[u8] {
 }
 
 /// The first route that matches; without one, that of the connection.
-fn action(
+/// The route that takes a request; `None`: that of its connection.
+fn route<'c>(
     head: &RequestHead<'_>,
     path: &[u8],
-    connection: &HttpConnection,
+    connection: &'c HttpConnection,
     record: &mut RequestRecord,
-) -> Action {
+) -> Option<&'c ThreadRequestRoute> {
     let http = &connection.http;
     let has = |name: &str, value: Option<&str>| {
         let mut values = head.values(name);
@@ -246,25 +260,21 @@ fn action(
         }
     };
     let found = http.table.find(head.host.name, path, head.method.as_bytes(), has);
-    let Some(index) = found else { return Action::Forward(connection.chosen) };
-    let route = &http.routes[index];
+    let route = &http.routes[found?];
     record.route = Some(Rc::clone(&route.name));
-    match (route.redirect, route.index) {
-        (Some(status), _) => Action::Redirect(status, location(head, path)),
-        // A client whose certificate failed is for the backends of such clients alone.
-        (None, Some(route)) if !connection.chosen.failed => Action::Forward(Chosen { route, failed: false }),
-        (None, _) => Action::Forward(connection.chosen),
-    }
+    Some(route)
 }
 
-/// The same host and path by https, on its default port.
-fn location(head: &RequestHead<'_>, path: &[u8]) -> Vec<u8> {
-    let (root, path): (&[u8], _) = match path.first() {
-        Some(b'/') => (b"", path),
-        Some(b'?') => (b"/", path),
-        _ => (b"/", &[][..]),
-    };
-    [b"https://", head.host.name, root, path].concat()
+fn action(route: Option<&ThreadRequestRoute>, facts: &RequestFacts<'_>) -> Action {
+    let connection = facts.connection;
+    let Some(route) = route else { return Action::Forward(connection.chosen) };
+    match (&route.action, route.index) {
+        (RouteAction::Redirect(target, status), _) => Action::Redirect(*status, facts.text(target)),
+        (RouteAction::Respond(response), _) => Action::Respond(response.clone()),
+        // A client whose certificate failed is for the backends of such clients alone.
+        (_, Some(route)) if !connection.chosen.failed => Action::Forward(Chosen { route, failed: false }),
+        _ => Action::Forward(connection.chosen),
+    }
 }
 
 #[cfg(test)]

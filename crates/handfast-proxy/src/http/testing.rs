@@ -86,6 +86,7 @@ impl Fixture {
             http: service.http.clone().expect("it is in HTTP mode"),
             service,
             chosen: Chosen::SERVICE,
+            client_certificate: None,
             client_address: client_address(facts.client),
             facts: Rc::new(facts),
             is_trusted: false,

@@ -8,6 +8,7 @@ use handfast_leg::Leg;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;
 use handfast_observe::request_record::ConnectionFacts;
+use handfast_tls::session::Verdict;
 
 use crate::http::{HttpConnection, Served, Tunnel, client_address};
 use crate::path::account::Account;
@@ -79,12 +80,16 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         tls_version: record.tls.version,
     };
     let client = record.client;
+    let is_verified =
+        !matches!(record.tls.verdict.as_deref(), Some(Verdict::Unverified | Verdict::Failed { .. }));
+    let shown = record.tls.client_certificate.as_deref().filter(|_| is_verified && requests.http.has_rules());
     HttpConnection {
         thread: Rc::clone(thread),
         service: Rc::clone(service),
         chosen: requests.chosen,
         facts: Rc::new(facts),
         client_address: client_address(client),
+        client_certificate: shown.map(|shown| Rc::new(shown.clone())),
         is_trusted: requests.http.trusted.as_ref().is_some_and(|trusted| trusted.has(client)),
         http: Rc::clone(&requests.http),
         names,

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use handfast_config::RequestTable;
-use handfast_config::model::{Http, RouteAction, Service};
+use handfast_config::model::{Http, RequestRules, RouteAction, Service};
 
 use crate::admission::TrustedSenders;
 use crate::backends::pool::Bounds;
@@ -23,8 +23,12 @@ pub(crate) struct ThreadHttp {
 #[derive(Debug)]
 pub(crate) struct ThreadRequestRoute {
     pub(crate) name: Rc<str>,
-    /// The status of a redirect to https.
-    pub(crate) redirect: Option<u16>,
+    /// What is done with its requests.
+    pub(crate) action: RouteAction,
+    /// The path that it is for.
+    pub(crate) path: Option<Box<str>>,
+    /// What it changes; `None`: nothing.
+    pub(crate) rules: Option<Rc<RequestRules>>,
     /// The route of the service that its requests go to; `None`: that of their connection.
     pub(crate) index: Option<usize>,
 }
@@ -34,11 +38,9 @@ impl ThreadHttp {
     pub(crate) fn new(service: &Service, threads: usize) -> Option<Rc<Self>> {
         let http = service.http.as_ref()?;
         let routes = service.request_routes().map(|(index, route)| {
-            let redirect = match route.action {
-                RouteAction::RedirectToHttps(status) => Some(status),
-                RouteAction::Inherit | RouteAction::Backends(..) => None,
-            };
-            ThreadRequestRoute { name: (&*route.name).into(), redirect, index }
+            let rules = (!route.rules.is_empty()).then(|| Rc::new(route.rules.clone()));
+            let (name, action, path) = ((&*route.name).into(), route.action.clone(), route.path.clone());
+            ThreadRequestRoute { name, action, path, rules, index }
         });
         Some(Rc::new(Self {
             model: http.clone(),
@@ -47,6 +49,13 @@ impl ThreadHttp {
             trusted: TrustedSenders::new(&http.forwarded.trusted),
             connections: http.pool.connections.div_ceil(threads.max(1)),
         }))
+    }
+
+    /// Whether a route changes requests, or answers them.
+    pub(crate) fn has_rules(&self) -> bool {
+        self.routes.iter().any(|route| {
+            route.rules.is_some() || !matches!(route.action, RouteAction::Inherit | RouteAction::Backends(..))
+        })
     }
 
     /// Bounds of kept connections, and the requests that each may serve.

@@ -95,7 +95,7 @@ fn http_mode_and_its_routes_are_described() {
             "agrees on the application protocols h2, http/1.1 and http/1.0, in this order",
             "forwards HTTP requests to backends by HTTP/1.1, and opens a connection to a backend for each",
             "does not name the client to backends; such fields that clients send are removed",
-            "requests for a.example by the route `route 1`: they are redirected to https with status 308",
+            "requests for a.example by the route `route 1`: they are redirected to https://{host}{target} with status 308",
         ],
     );
 }
@@ -123,7 +123,7 @@ fn the_route_of_a_request_is_named_with_its_backends_and_fields() {
     let redirected = of(1, "http://a.example/x");
     assert_has(
         &redirected,
-        &["a request for /x (GET) takes the route `route 1`: they are redirected to https with status 308"],
+        &["a request for /x (GET) takes the route `route 1`: they are redirected to https://{host}{target} with status 308"],
     );
     assert!(!redirected.contains("names the client"), "{redirected}");
 }

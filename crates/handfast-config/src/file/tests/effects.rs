@@ -390,6 +390,16 @@ const ROWS: &[Row] = &[
     row("[[service.route]]", "headers", "!!!!! !!!!! !!!!! !!!!! +++++"),
     row("[[service.route]]", "backend", "!!!!! !!!!! !!!!! !!!!! +++++"),
     row("[[service.route]]", "redirect", "!!!!! !!!!! !!!!! !!!!! xx+xx"),
+    row("[[service.route]]", "set-request-fields", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[[service.route]]", "add-request-fields", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[[service.route]]", "remove-request-fields", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[[service.route]]", "set-response-fields", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[[service.route]]", "add-response-fields", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[[service.route]]", "remove-response-fields", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[[service.route]]", "security-fields", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[[service.route]]", "respond", "!!!!! !!!!! !!!!! !!!!! ++++x"),
+    row("[[service.route]]", "new-path", "!!!!! !!!!! !!!!! !!!!! +++++")
+        .with(&[("[[service.route]]", &["path = \"/z\""])]),
     row("[service.route.backend-tls]", "mode", "!!!!! !!!!! !!!!! !!!!! +++++"),
     row("[service.route.backend-tls]", "starttls", "!!!!! !!!!! !!!!! !!!!! xxxxx"),
     row("[service.route.backend-tls]", "starttls-name", "!!!!! !!!!! !!!!! !!!!! xxxxx")
@@ -432,6 +442,15 @@ const ROWS: &[Row] = &[
         .line("only-client = { program = \"/bin/cat\" }"),
     row("{ program = …, again = … }", "again", "xxxxx xxxxx xxxxx xxxxx xxxxx")
         .line("only-client = { program = \"/bin/cat\", again = true }"),
+    row("{ to = …, status = … }", "to", "xxxxx xxxxx xxxxx xxxxx ++++x").line("redirect = { to = \"/x\" }"),
+    row("{ to = …, status = … }", "status", "xxxxx xxxxx xxxxx xxxxx ++++x")
+        .line("redirect = { to = \"/x\", status = \"301\" }"),
+    row("{ status = …, content = … }", "status", "xxxxx xxxxx xxxxx xxxxx ++++x")
+        .line("respond = { status = 404 }"),
+    row("{ status = …, content = … }", "content", "xxxxx xxxxx xxxxx xxxxx ++++x")
+        .line("respond = { status = 404, content = \"x\" }"),
+    row("{ status = …, content = … }", "type", "xxxxx xxxxx xxxxx xxxxx ++++x")
+        .line("respond = { status = 404, content = \"x\", type = \"text/html\" }"),
     row("{ hex = … }", "hex", "+++++ +++++ +++++ +++++ +++++")
         .line("expect = { hex = \"0d0a\" }")
         .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
@@ -442,6 +461,8 @@ const INSIDE: &[(&Section, &str)] = &[
     (&keys::values::BACKEND_TABLE, "[[service]]"),
     (&keys::values::CERTIFICATE_PAIR, "[[service]]"),
     (&keys::values::CLIENT_TABLE, "[[service]]"),
+    (&keys::values::REDIRECT_TABLE, "[[service.route]]"),
+    (&keys::values::RESPOND_TABLE, "[[service.route]]"),
     (&keys::values::HEX_TABLE, "[service.check]"),
 ];
 

@@ -4,7 +4,7 @@ use handfast_wire::http1::{HeadLimits, Underscores};
 
 use super::super::super::model::{
     BackendAlpn, BackendVersion, Forwarded, Http, HttpTimeouts, PoolLimits, ProxySender, RequestRoute,
-    RouteAction, Target,
+    RequestRules, RouteAction, Target,
 };
 use super::*;
 
@@ -122,6 +122,7 @@ fn routes_are_read_in_the_order_written() {
         methods: Vec::new(),
         headers: Vec::new(),
         action: RouteAction::Inherit,
+        rules: RequestRules::default(),
     };
     assert_eq!(*second, expected);
 }
@@ -135,7 +136,8 @@ fn a_route_has_plain_backends_where_it_says_so_and_redirects_from_plain_services
     let plain = shop("client-tls = false\n[[service.route]]\nhosts = \"a.example\"\nredirect = \"https\"")
         .replace(&format!("{}\n", "certificate = \"site.pem\""), "");
     let http = good(&plain).services[0].http.clone().expect("it is in HTTP mode");
-    assert_eq!(http.routes[0].action, RouteAction::RedirectToHttps(308));
+    let RouteAction::Redirect(target, 308) = &http.routes[0].action else { panic!("{http:?}") };
+    assert_eq!(target.to_string(), "https://{host}{target}");
 }
 
 /// The backends of a route are dialled as others are: their family, their names and their TLS count.

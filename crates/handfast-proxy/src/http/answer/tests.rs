@@ -6,7 +6,7 @@ use crate::http::testing::{Fixture, head};
 /// The head, line by line, and the content.
 fn written(answer: &Answer, close: bool, is_head: bool) -> (Vec<String>, String) {
     let mut out = b"before".to_vec();
-    answer.write(&mut out, close, is_head);
+    answer.write(&mut out, close, is_head, None);
     let text = String::from_utf8(out).expect("text");
     let (head, content) =
         text.strip_prefix("before").and_then(|text| text.split_once("\r\n\r\n")).expect("a head");

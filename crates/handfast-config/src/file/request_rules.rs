@@ -1,0 +1,89 @@
+//! What a route changes in requests and responses, read and checked against what is around it.
+
+use handfast_wire::http1::Kind;
+
+use super::Around;
+use crate::check::{no_effect, warn_no_effect};
+use crate::keys;
+use crate::kind::{FieldValue, List};
+use crate::model::{Clients, FieldChange, FieldRule, RequestRules, Template};
+use crate::problem::Fault;
+use crate::schema::{Entry, Key};
+use crate::table::Table;
+
+/// Fields that browsers obey, and that do not change what a page can do by itself. The first one is sent over TLS alone.
+const SECURITY: [(&str, &str); 4] = [
+    ("Strict-Transport-Security", "max-age=31536000"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "SAMEORIGIN"),
+    ("Referrer-Policy", "strict-origin-when-cross-origin"),
+];
+
+/// The rules of a route; `reaches_backends`: whether its requests do.
+pub(super) fn rules(section: &Table<'_>, around: &Around<'_>, reaches_backends: bool) -> RequestRules {
+    let new_path = section.optional(&keys::ROUTE_NEW_PATH);
+    if section.written(&keys::ROUTE_PATH).is_none() {
+        let fault = Fault::new("`new-path` has no effect: the route has no `path` whose place it could take");
+        section.error(&keys::ROUTE_NEW_PATH, fault.hint("add `path`"));
+    }
+    let mut request = removed(section, &keys::ROUTE_REMOVE_REQUEST);
+    request.extend(valued(section, &keys::ROUTE_SET_REQUEST, FieldChange::Set));
+    request.extend(valued(section, &keys::ROUTE_ADD_REQUEST, FieldChange::Add));
+    let mut response = removed(section, &keys::ROUTE_REMOVE_RESPONSE);
+    response.extend(valued(section, &keys::ROUTE_SET_RESPONSE, FieldChange::Set));
+    response.extend(valued(section, &keys::ROUTE_ADD_RESPONSE, FieldChange::Add));
+    if section.or_default(&keys::ROUTE_SECURITY) {
+        let skipped = usize::from(around.clients == Clients::Plain);
+        response.extend(SECURITY.iter().skip(skipped).map(|(name, value)| FieldRule {
+            name: (*name).into(),
+            change: FieldChange::Default(Template::text(value)),
+        }));
+    }
+    if !reaches_backends {
+        let towards =
+            [&keys::ROUTE_SET_REQUEST as &dyn Entry, &keys::ROUTE_ADD_REQUEST, &keys::ROUTE_REMOVE_REQUEST];
+        no_effect(section, towards, "no backend gets the requests of this route");
+        warn_no_effect(section, &keys::ROUTE_NEW_PATH, "no backend gets the requests of this route");
+    }
+    check_names(section, &request, &response);
+    RequestRules { request, response, new_path: new_path.map(Into::into) }
+}
+
+fn removed(section: &Table<'_>, key: &Key<List<crate::kind::FieldName>>) -> Vec<FieldRule> {
+    let names = section.list(key).into_iter();
+    names.map(|name| FieldRule { name, change: FieldChange::Remove }).collect()
+}
+
+fn valued(
+    section: &Table<'_>,
+    key: &Key<List<FieldValue>>,
+    change: fn(Template) -> FieldChange,
+) -> Vec<FieldRule> {
+    let fields = section.list(key).into_iter();
+    fields.map(|(name, value)| FieldRule { name, change: change(value) }).collect()
+}
+
+/// Names that have another key, or a meaning that a rule would break.
+fn check_names(section: &Table<'_>, request: &[FieldRule], response: &[FieldRule]) {
+    let refuse = |name: &str, hint: &str| {
+        let fault = Fault::new(format!("`{name}` cannot be changed by a route")).hint(hint);
+        section.reading().error(section.span(), fault);
+    };
+    for FieldRule { name, change } in request {
+        let is = |other: &str| name.eq_ignore_ascii_case(other);
+        match Kind::of(name.as_bytes()) {
+            Kind::Host if !matches!(change, FieldChange::Set(_)) => {
+                refuse(name, "a request has one `Host`: set it")
+            }
+            Kind::Forwarding if !is("x-real-ip") && !is("x-forwarded-port") => {
+                refuse(name, "`forwarded` in [service.http] decides which of these fields are sent");
+            }
+            _ => {}
+        }
+    }
+    for FieldRule { name, .. } in response {
+        if matches!(Kind::of(name.as_bytes()), Kind::Host) {
+            refuse(name, "responses have no such field");
+        }
+    }
+}

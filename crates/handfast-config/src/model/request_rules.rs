@@ -1,0 +1,130 @@
+//! What a route changes in requests and responses, and responses of its own.
+
+use std::fmt;
+
+/// What a route changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestRules {
+    /// Fields of the request, towards the backend.
+    pub request: Vec<FieldRule>,
+    /// Fields of the response, towards the client; also of responses that the proxy makes.
+    pub response: Vec<FieldRule>,
+    /// What takes the place of the route's `path` in the target that the backend receives. It starts with `/`.
+    pub new_path: Option<Box<str>>,
+}
+
+impl RequestRules {
+    /// Whether nothing is changed.
+    pub fn is_empty(&self) -> bool {
+        self.request.is_empty() && self.response.is_empty() && self.new_path.is_none()
+    }
+}
+
+/// A change of one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldRule {
+    /// The field's name, as it is written.
+    pub name: Box<str>,
+    /// What becomes of it.
+    pub change: FieldChange,
+}
+
+/// What becomes of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldChange {
+    /// It is removed.
+    Remove,
+    /// It has this value, and no other. Removed where the value is empty.
+    Set(Template),
+    /// It has this value too. Nothing is added where the value is empty.
+    Add(Template),
+    /// It has this value where there is none.
+    Default(Template),
+}
+
+/// A text with variables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Template(pub Vec<Piece>);
+
+/// A part of a [`Template`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// A text as it is.
+    Text(Box<str>),
+    /// What is known of the request. Nothing, where it is not known.
+    Variable(Variable),
+}
+
+/// What is known of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variable {
+    /// The client's address, without a port.
+    ClientAddress,
+    /// The TLS version: `TLSv1.3`.
+    TlsVersion,
+    /// The name that the client's TLS asked for.
+    ServerName,
+    /// The subject of the client's certificate, if it was verified.
+    ClientSubject,
+    /// The SHA-256 fingerprint of the client's certificate in lower-case hexadecimal digits, if it was verified.
+    ClientFingerprint,
+    /// The request's identifier.
+    RequestId,
+    /// `https` or `http`.
+    Scheme,
+    /// The host that the request is for, without a port.
+    Host,
+    /// The path as the client sent it, without the query.
+    Path,
+    /// The path and the query as the client sent them.
+    Target,
+}
+
+impl Variable {
+    /// The names in a configuration.
+    pub const NAMES: [(&str, Self); 10] = [
+        ("client-address", Self::ClientAddress),
+        ("tls-version", Self::TlsVersion),
+        ("server-name", Self::ServerName),
+        ("client-subject", Self::ClientSubject),
+        ("client-fingerprint", Self::ClientFingerprint),
+        ("request-id", Self::RequestId),
+        ("scheme", Self::Scheme),
+        ("host", Self::Host),
+        ("path", Self::Path),
+        ("target", Self::Target),
+    ];
+
+    /// Its name in a configuration.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl Template {
+    /// A text without variables.
+    pub fn text(text: &str) -> Self {
+        Self(vec![Piece::Text(text.into())])
+    }
+}
+
+impl fmt::Display for Template {
+    /// As in a configuration.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|piece| match piece {
+            Piece::Text(text) => f.write_str(&text.replace('{', "{{").replace('}', "}}")),
+            Piece::Variable(variable) => write!(f, "{{{}}}", variable.name()),
+        })
+    }
+}
+
+/// A response of the proxy's own for every request of a route (`respond`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FixedResponse {
+    /// Its status, from 200.
+    pub status: u16,
+    /// Its content.
+    pub content: Box<str>,
+    /// The type of the content.
+    pub content_type: Box<str>,
+}
