@@ -77,7 +77,8 @@ section! {
         example "\"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\"",
         elsewhere "pin pinned pinnedpubkey pinned-public-key key-pins fingerprint";
 
-    /// PEM file with the chain, and its key unless `key` names it, that is shown to a backend which asks for a certificate.
+    /// File with the chain, and its key unless `key` names it, that is shown to a backend which asks for a certificate: PEM, or
+    /// PKCS#12 without a password.
     BACKEND_CERTIFICATE: FilePath = "certificate", FilePath,
         absent "none is shown",
         why "most backends ask for none",

@@ -4,7 +4,7 @@ use crate::note::Fate::{Approximated, Dropped, Refused, Same};
 use crate::row::Scope::{Global, Service};
 use crate::row::{Row, row};
 
-const ENGINE: &str = "keys are read from PEM files only";
+const ENGINE: &str = "keys are read from files only";
 const RANDOM: &str = "the kernel's generator is used";
 const WINDOWS: &str = "it is about Windows";
 const CERTIFICATES: &str =
@@ -37,7 +37,7 @@ pub(crate) const ROWS: [Row; 98] = [
         Same,
         "cert = other.pem",
         "certificate = [\"other.pem\"]",
-        "PEM; with the key in it, or in `key`",
+        "PEM with the key in it or in `key`, or PKCS#12 without a password",
     ),
     row(
         "checkEmail",

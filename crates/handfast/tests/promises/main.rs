@@ -33,6 +33,7 @@ mod requests_are_kept_apart;
 mod ten_thousand_certificates_are_served;
 mod ten_thousand_rules_cost_little;
 mod the_certificate_fits_the_client;
+mod certificates_come_in_pkcs12_too;
 mod unused_files_are_named;
 // resumption
 mod a_restart_keeps_resumption;
