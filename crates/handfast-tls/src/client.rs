@@ -22,7 +22,7 @@ use crate::session::{Agreed, Failure, FailureKind, Peer, Received, Session};
 use crate::unbuffered::{Connection, Core, Watch, encode, encrypted_size};
 pub use key_lines::KeyLines;
 use tickets::{Pool, Store};
-pub use trust::{LoadedTrust, Trust, load as load_trust, system as system_trust};
+pub use trust::{LoadedTrust, Revocation, Trust, load as load_trust, system as system_trust};
 use verifier::Verifier;
 
 mod key_lines;

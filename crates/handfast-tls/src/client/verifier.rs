@@ -112,7 +112,9 @@ impl ServerCertVerifier for Verifier {
         self.chain_bytes.store(chain_bytes, Ordering::Relaxed);
         if let Some((name, trusted)) = &self.strict {
             let name = name.as_ref().unwrap_or(sent);
-            trusted.check(end_entity, intermediates, name, now).map_err(side_channels::note_refusal)?;
+            trusted
+                .check(end_entity, intermediates, name, staple, now)
+                .map_err(side_channels::note_refusal)?;
         }
         Ok(ServerCertVerified::assertion())
     }

@@ -100,7 +100,8 @@ fn a_check_that_fails_now_fails_whatever_ticket_there_is() {
         let scene = Scene::new(version);
         let stranger = scene.folder.write("stranger.pem", &Authority::new("an unknown authority").pem);
         assert!(is_full(&scene.kind("web")), "there was no ticket yet");
-        let changes: [(&str, Config); 4] = [
+        let changes: [(&str, Config); 5] = [
+            ("a staple", scene.config().text(SECTION, "revocation", "staple-required")),
             ("another key", scene.config().text(SECTION, "pins", ANOTHER_PIN)),
             ("another name", scene.config().text(SECTION, "name", "other.example")),
             ("another authority", scene.config().text(SECTION, "ca", stranger.display())),
