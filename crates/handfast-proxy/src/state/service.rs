@@ -380,7 +380,7 @@ impl<'b> ServiceBuilder<'b, '_, '_> {
                 .error(format!("service {}: TLS towards the backends: {failure}", self.model.name));
             return None;
         }
-        let made = BackendTlsSettings { model: model.clone(), client };
+        let made = BackendTlsSettings::new(model.clone(), client);
         let known = self.known(|known| known.is_same_as(&made));
         Some(known.map_or_else(|| Arc::new(made), Arc::clone))
     }
