@@ -32,8 +32,8 @@ pub use proxy_protocol::{ProxyProtocol, ProxySender, SentCertificate};
 pub use request_rules::{FieldChange, FieldRule, FixedResponse, Piece, RequestRules, Template, Variable};
 pub use route::{BackendSet, Route, RouteTls, backend_sets, each_once};
 pub use tls::{
-    BackendAlpn, BackendTls, BackendVerification, CertificateEntry, MissingCloseNotify, PlainHttp, Policy,
-    SentName, Starttls, Tickets, Tls, UnknownName,
+    BackendAlpn, BackendRevocation, BackendTls, BackendVerification, CertificateEntry, MissingCloseNotify,
+    PlainHttp, Policy, SentName, Starttls, Tickets, Tls, UnknownName,
 };
 
 /// A whole configuration.

@@ -13,8 +13,7 @@ use crate::row::Scope::{Global, Service};
 use crate::row::{Row, row};
 use crate::toml::{list, table};
 
-const STORE: &str =
-    "keys are read from PEM files only: `openssl pkcs12 -in FILE -nodes -out FILE.pem` makes one of PKCS#12";
+const STORE: &str = "keys are read from files, PEM or PKCS#12 without a password: `openssl pkcs12 -in FILE -nodes -out FILE.pem` takes one away";
 const METRICS: &str = "metrics are fetched by Prometheus from the admin address";
 const CERTIFICATES: &str =
     "certificates are read from files; a program such as certbot or spiffe-helper writes them";
@@ -30,10 +29,10 @@ pub(crate) const ROWS: [Row; 72] = [
     row(
         "keystore",
         Service,
-        Approximated,
+        Same,
         "--keystore=a.pem",
         "certificate = [\"a.pem\"]",
-        "PEM with the chain and the key; PKCS#12 is refused",
+        "PEM with the chain and the key, or PKCS#12 without a password",
     ),
     row("storepass", Service, Refused, "--storepass=x", "", STORE),
     row("keychain-identity", Service, Refused, "--keychain-identity=x", "", STORE),
@@ -417,11 +416,7 @@ impl Import<'_> {
         if let Some(cert) = self.file("cert") {
             return Some((cert, self.file("key")));
         }
-        let store = self.file("keystore")?;
-        if store.ends_with(".p12") || store.ends_with(".pfx") {
-            self.note("keystore", Refused, STORE);
-        }
-        Some((store, None))
+        Some((self.file("keystore")?, None))
     }
 
     fn server(&mut self) {

@@ -19,10 +19,11 @@ use crate::certificate::Certificate;
 use crate::error_words::failure;
 use crate::policy::{self, Policy, PolicyProblem};
 use crate::session::{Agreed, Failure, FailureKind, Peer, Received, Session};
+use crate::side_channels;
 use crate::unbuffered::{Connection, Core, Watch, encode, encrypted_size};
 pub use key_lines::KeyLines;
 use tickets::{Pool, Store};
-pub use trust::{LoadedTrust, Trust, load as load_trust, system as system_trust};
+pub use trust::{LoadedTrust, Revocation, Trust, load as load_trust, system as system_trust};
 use verifier::Verifier;
 
 mod key_lines;
@@ -106,7 +107,7 @@ pub enum Verification {
     Trust(Trust),
 }
 
-/// Makes sessions with one server. Each thread has a separate one, so that cores share nothing.
+/// Makes sessions with one server. Each thread has a separate one; those that [`Client::for_another_thread`] made share the tickets.
 pub struct Client {
     /// Never resumes; its tickets go to the pool.
     full: Arc<ClientConfig>,
@@ -116,6 +117,12 @@ pub struct Client {
     pool: Arc<Pool>,
     /// What rustls puts into SNI, and knows tickets by; never empty.
     server_names: Vec<ServerName<'static>>,
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.pool.leave();
+    }
 }
 
 impl fmt::Debug for Client {
@@ -150,7 +157,23 @@ impl Client {
                 None => ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into()),
             });
         }
+        pool.join();
         Ok(Self { full: Arc::new(full), resuming: Arc::new(resuming), verifier, pool, server_names })
+    }
+
+    /// A client for another thread, which resumes sessions of this one, and this one its sessions. It has the same settings: a ticket
+    /// never comes to a client with others. What threads write while they shake hands, but for the tickets, is each one's own.
+    ///
+    /// **Cost**: some microseconds.
+    pub fn for_another_thread(&self) -> Self {
+        self.pool.join();
+        Self {
+            full: Arc::new((*self.full).clone()),
+            resuming: Arc::new((*self.resuming).clone()),
+            verifier: Arc::clone(&self.verifier),
+            pool: Arc::clone(&self.pool),
+            server_names: self.server_names.clone(),
+        }
     }
 
     /// Begins a session: with `resume` by a ticket from the pool, if one is there, else by a full handshake.
@@ -180,21 +203,14 @@ impl Client {
     fn begin(&self, name: usize, resume: bool, alpn: Option<Vec<Vec<u8>>>) -> Result<ClientSession, Failure> {
         let name = self.server_names.get(name).unwrap_or(&self.server_names[0]).clone();
         let config = Arc::clone(if resume { &self.resuming } else { &self.full });
-        self.pool.take_given();
+        side_channels::take_given_version();
         let connection = match alpn {
             None => UnbufferedClientConnection::new(config, name),
             Some(alpn) => UnbufferedClientConnection::new_with_alpn(config, name, alpn),
         };
         let connection = connection.map_err(|error| failure(Peer::Server, &error))?;
-        let watch = Handshake {
-            verifier: Arc::clone(&self.verifier),
-            pool: Arc::clone(&self.pool),
-            signature: None,
-            tls12_before: 0,
-            tls12_received: 0,
-            early: Early::Closed,
-        };
-        let ticket = self.pool.take_given();
+        let watch = Handshake { signature: None, tls12_before: 0, tls12_received: 0, early: Early::Closed };
+        let ticket = side_channels::take_given_version();
         Ok(ClientSession { core: Core::new(connection), watch, ticket, offered: false, early_sent: false })
     }
 
@@ -317,10 +333,8 @@ pub struct ClientSession {
 
 /// What is noted of a handshake.
 struct Handshake {
-    verifier: Arc<Verifier>,
-    pool: Arc<Pool>,
     signature: Option<&'static str>,
-    /// TLS 1.2 sessions that the pool had received before this step, from any connection.
+    /// TLS 1.2 sessions that this thread had received before this step, from any connection.
     tls12_before: usize,
     tls12_received: usize,
     early: Early,
@@ -495,14 +509,15 @@ impl Connection for UnbufferedClientConnection {
 
 impl Watch<UnbufferedClientConnection> for Handshake {
     fn before(&mut self) {
-        // What the verifier and the pool note is of the client, not of this session.
-        self.verifier.take_scheme();
-        self.tls12_before = self.pool.tls12_received();
+        // What the verifier and the pool noted before is of another session of this thread.
+        side_channels::take_server_scheme();
+        self.tls12_before = side_channels::tls12_sessions();
     }
 
     fn after(&mut self, _: &UnbufferedClientConnection, written: &[u8]) -> Result<(), Failure> {
-        self.signature = self.verifier.take_scheme().or(self.signature);
-        self.tls12_received += self.pool.tls12_received() - self.tls12_before;
+        let scheme = side_channels::take_server_scheme().and_then(registry::signature_scheme_name);
+        self.signature = scheme.or(self.signature);
+        self.tls12_received += side_channels::tls12_sessions().wrapping_sub(self.tls12_before);
         if self.early == Early::Asked && is_end_of_early_data(written) {
             self.early = Early::Accepted;
         }

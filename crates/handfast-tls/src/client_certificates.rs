@@ -24,7 +24,7 @@ use crate::load::TrustFile;
 use crate::parsed::Parsed;
 use crate::presented::{Authorities, Keys, Outline, Refusal, Standing, standing};
 use crate::read::FileStamp;
-use crate::revocation::{self, List, Revocations};
+use crate::revocation::{self, Issuer, List, Revocations};
 pub use crate::revocation::{Known as KnownLists, Lenience};
 use crate::session::{CertificateFault, Peer, Verdict};
 use crate::side_channels;
@@ -349,7 +349,10 @@ fn revoked_by(parsed: &Parsed, certificates: &[Named], lists: &Revocations) -> O
         |other: &&Parsed| other.subject_der == parsed.issuer_der && other.subject_der != parsed.subject_der;
     certificates.iter().map(|named| &named.parsed).filter(is_issuer).find_map(|issuer| {
         let issuer = Outline::read(&issuer.der)?;
-        lists.of(issuer.subject, issuer.key).find(|list| list.has(own.serial)).map(|list| list.name.clone())
+        lists
+            .of(issuer.subject, Issuer { key: issuer.key, may_revoke: true })
+            .find(|list| list.has(own.serial))
+            .map(|list| list.name.clone())
     })
 }
 

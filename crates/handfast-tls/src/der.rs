@@ -76,6 +76,22 @@ impl<'a> Der<'a> {
     }
 }
 
+/// A value with this tag and content.
+pub(crate) fn value(tag: u8, content: &[u8]) -> Vec<u8> {
+    let mut whole = vec![tag];
+    match content.len() {
+        length @ 0..=0x7f => whole.push(length.to_le_bytes()[0]),
+        length => {
+            let bytes = length.to_be_bytes();
+            let first = bytes.iter().position(|byte| *byte != 0).unwrap_or(0);
+            whole.push(0x80 | (bytes.len() - first).to_le_bytes()[0]);
+            whole.extend_from_slice(&bytes[first..]);
+        }
+    }
+    whole.extend_from_slice(content);
+    whole
+}
+
 /// Bits of a big-endian number.
 pub(crate) fn bits(number: &[u8]) -> usize {
     let first = number.iter().position(|byte| *byte != 0).unwrap_or(number.len());

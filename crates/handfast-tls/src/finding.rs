@@ -50,6 +50,8 @@ pub enum Reason {
     Truncated,
     /// A PEM section's text is not base64, or its beginning or end line is broken.
     BadPem,
+    /// A PKCS#12 file that cannot be read.
+    BadPkcs12,
     /// A certificate that cannot be parsed.
     BadCertificate,
     /// A certificate that its issuer did not sign.
@@ -185,6 +187,7 @@ impl Finding {
                 | Reason::NoCertificate
                 | Reason::Truncated
                 | Reason::BadPem
+                | Reason::BadPkcs12
                 | Reason::BadCertificate
                 | Reason::BadSignature
                 | Reason::BadKey

@@ -57,6 +57,7 @@ mod identifiers;
 mod key;
 mod parsed;
 mod pem;
+mod pkcs12;
 mod presented;
 mod random;
 mod read;

@@ -33,6 +33,19 @@ impl Names {
     }
 }
 
+/// Whether one name of a certificate, perhaps a wildcard, is for `host`.
+pub(crate) fn is_for(name: &str, host: &str) -> bool {
+    let (name, host) = (without_root_dot(name), without_root_dot(host));
+    match name.strip_prefix("*.") {
+        // A wildcard for all of a top-level domain is for no host, as OpenSSL has it.
+        Some(suffix) => {
+            suffix.contains('.')
+                && parent_domain(host).is_some_and(|parent| parent.eq_ignore_ascii_case(suffix))
+        }
+        None => name.eq_ignore_ascii_case(host),
+    }
+}
+
 /// A name as it is in certificates: without the dot of the root.
 pub(crate) fn without_root_dot(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)

@@ -17,20 +17,26 @@ use webpki::EndEntityCert;
 
 use crate::weak::{Lists, PublicKey, RSA_BITS, Weakness};
 
+use crate::names::is_for;
 use crate::revocation::Revocations;
 use crate::session::Peer;
 use crate::side_channels;
+use crate::subject;
 use bounds::{BYTES, INTERMEDIATES};
 use outline::PublicKeyKind;
 pub(crate) use outline::{Outline, Standing, standing};
-use path::Search;
+use path::{Own, Search};
 pub(crate) use refusal::Refusal;
+pub(crate) use stapled::Stapled;
+use version1::Rewritten;
 
 pub(crate) mod outline;
 mod bounds;
 mod path;
 mod pin;
 mod refusal;
+mod stapled;
+mod version1;
 
 pub use pin::Pin;
 
@@ -138,6 +144,21 @@ impl Authorities {
         keys: Keys,
         now: UnixTime,
     ) -> Result<(), Refusal> {
+        self.check_stapled(peer, own, intermediates, keys, now, Stapled::Ignored)
+    }
+
+    /// [`Self::check`], and holds the certificate against the OCSP response that came with it.
+    ///
+    /// **Errors**, **cost**: as there, and four more signatures at most.
+    pub(crate) fn check_stapled(
+        &self,
+        peer: Peer,
+        own: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        keys: Keys,
+        now: UnixTime,
+        stapled: Stapled<'_>,
+    ) -> Result<(), Refusal> {
         if intermediates.len() > INTERMEDIATES {
             return Err(Refusal::TooMany { intermediates: intermediates.len() });
         }
@@ -152,14 +173,21 @@ impl Authorities {
         }
         if self.pinned.iter().any(|pinned| pinned == own) {
             check_pinned(&outline, peer, now)?;
+            if let Some(refusal) = stapled.refusal_of_pinned(own, intermediates, now) {
+                return Err(refusal);
+            }
             return self.check_weakness(&outline, keys, true);
         }
-        if outline.version != 3 {
+        let rewritten = Rewritten::of(own);
+        if outline.version != 3 && rewritten.is_none() {
             return Err(Refusal::Version(outline.version));
         }
+        let readable = rewritten.as_ref().map_or(own, |rewritten| &rewritten.certificate);
         let certificate =
-            EndEntityCert::try_from(own).map_err(|error| Refusal::of_webpki(&error, peer, &outline))?;
-        let above = Search::new(self, peer, now, &outline, &certificate, intermediates).run()?;
+            EndEntityCert::try_from(readable).map_err(|error| Refusal::of_webpki(&error, peer, &outline))?;
+        let rewritten = rewritten.as_ref();
+        let own = Own { der: own, outline: &outline, certificate: &certificate, rewritten, stapled };
+        let above = Search::new(self, peer, now, own, intermediates).run()?;
         self.check_weakness(&outline, keys, true)?;
         above.iter().try_for_each(|authority| self.check_weakness(authority, keys, false))
     }
@@ -183,18 +211,19 @@ impl Authorities {
 
     /// Whether a server's certificate is for this name.
     ///
-    /// **Errors**: the names in the certificate. **Source**: RFC 9525 §6; the common name does not count.
-    pub(crate) fn check_name(own: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Refusal> {
+    /// **Errors**: the names in the certificate. **Source**: RFC 9525 §6; the common name does not count, unless `common_name`
+    /// is set and the certificate has no DNS names.
+    pub(crate) fn check_name(
+        own: &CertificateDer<'_>,
+        name: &ServerName<'_>,
+        common_name: bool,
+    ) -> Result<(), Refusal> {
         let outline = Outline::read(own).ok_or(Refusal::Unreadable)?;
-        if outline.version != 3 {
-            // Without extensions it has no alternative names; webpki does not read it.
-            return Err(Refusal::WrongName { wanted: name.to_str().into(), others: Vec::new() });
+        let checked = check_alternative_names(own, &outline, name);
+        if checked.is_err() && common_name && !outline.has_names(outline::DNS) {
+            return check_common_name(&outline, &name.to_str());
         }
-        let certificate = EndEntityCert::try_from(own)
-            .map_err(|error| Refusal::of_webpki(&error, Peer::Server, &outline))?;
-        certificate
-            .verify_is_valid_for_subject_name(name)
-            .map_err(|error| Refusal::of_webpki(&error, Peer::Server, &outline))
+        checked
     }
 
     /// Whether a handshake of TLS 1.2 or 1.3 was signed with the certificate's key.
@@ -206,12 +235,47 @@ impl Authorities {
         signed: &DigitallySignedStruct,
     ) -> Result<(), Error> {
         let verify = if is_tls13 { verify_tls13_signature } else { verify_tls12_signature };
+        // The key alone counts here, and rustls reads no other version.
+        let rewritten = Rewritten::of(own);
+        let own = rewritten.as_ref().map_or(own, |rewritten| &rewritten.certificate);
         match verify(message, own, signed, &self.algorithms) {
             Ok(_) => Ok(()),
             Err(Error::InvalidCertificate(_)) => Err(side_channels::note_refusal(Refusal::NotItsKey)),
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether one of the alternative names is this one.
+fn check_alternative_names(
+    own: &CertificateDer<'_>,
+    outline: &Outline<'_>,
+    name: &ServerName<'_>,
+) -> Result<(), Refusal> {
+    if outline.version != 3 {
+        // Without extensions it has no alternative names; webpki does not read it.
+        return Err(Refusal::WrongName { wanted: name.to_str().into(), others: Vec::new() });
+    }
+    let refusal = |error: webpki::Error| Refusal::of_webpki(&error, Peer::Server, outline);
+    let certificate = EndEntityCert::try_from(own).map_err(refusal)?;
+    certificate.verify_is_valid_for_subject_name(name).map_err(refusal)
+}
+
+/// Whether a common name is this host, or a wildcard for it.
+///
+/// **Source**: as `X509_check_host` of OpenSSL does it.
+fn check_common_name(own: &Outline<'_>, host: &str) -> Result<(), Refusal> {
+    let parts = subject::parts(own.subject);
+    let names = || parts.iter().filter(|(kind, _)| *kind == subject::COMMON_NAME).map(|(_, name)| name);
+    // An address is no name that a wildcard could be for.
+    let is_address = host.parse::<std::net::IpAddr>().is_ok();
+    if names().any(|name| if is_address { **name == *host } else { is_for(name, host) }) {
+        return Ok(());
+    }
+    Err(Refusal::WrongName {
+        wanted: host.into(),
+        others: names().map(|name| format!("CN={name}")).collect(),
+    })
 }
 
 /// Requirements for the peer's own certificate, independent of its issuer.

@@ -1,8 +1,8 @@
 //! Which certificates their CAs have revoked: certificate revocation lists (CRLs).
 //!
 //! In: files and folders of lists, in PEM or DER, and the CAs that may have signed them. Out: [`Revocations`], asked for
-//! each certificate of a path that is good otherwise. Lists are read and verified when a state is made, never for a
-//! client. What is not in it on purpose: delta and indirect lists, and fetching.
+//! each certificate of a path that is good otherwise. Lists are read when a state is made, never for a client, and those of
+//! trusted CAs are verified then; the others when a client sends the CA's certificate (`revocation/unverified.rs`). What is not in it on purpose: delta and indirect lists, and fetching.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use crate::presented::{Outline, Refusal};
 
 mod files;
 mod list;
+mod unverified;
 
 /// What becomes of clients about whose certificate no list says anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,6 +27,15 @@ pub struct Lenience {
     pub accept_missing: bool,
     /// Those of a CA whose list has expired are let in, unless it names them.
     pub accept_expired: bool,
+}
+
+/// A CA, as far as its lists are concerned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Issuer<'a> {
+    /// Its SubjectPublicKeyInfo without the header.
+    pub(crate) key: &'a [u8],
+    /// Whether its key usage allows it to sign lists.
+    pub(crate) may_revoke: bool,
 }
 
 /// The lists that are in force.
@@ -46,28 +56,29 @@ impl Revocations {
     }
 
     /// The lists of the CA with this name and key.
-    pub(crate) fn of(&self, issuer: &[u8], key: &[u8]) -> impl Iterator<Item = &Arc<List>> {
-        self.lists.get(issuer).into_iter().flatten().filter(move |list| *list.key == *key)
+    pub(crate) fn of(&self, name: &[u8], issuer: Issuer<'_>) -> impl Iterator<Item = &Arc<List>> {
+        self.lists.get(name).into_iter().flatten().filter(move |list| list.is_by(issuer))
     }
 
-    /// Checks a certificate that the holder of `key` signed; `is_own`: it is the peer's own and not a CA's above it.
+    /// Checks a certificate that `issuer` signed; `is_own`: it is the peer's own and not a CA's above it.
     ///
     /// A CA above the peer's needs no list: an operator who configures lists of the signing CAs seldom has the root's.
     ///
     /// **Errors**: it was revoked, or it is not known whether it was.
     ///
-    /// **Cost**: a search in each list of this CA, about a microsecond.
+    /// **Cost**: a search in each list of this CA, about a microsecond. For the first certificate of a CA that clients send, its
+    /// list is verified, which takes at most a millisecond.
     pub(crate) fn check(
         &self,
         certificate: &Outline<'_>,
-        key: &[u8],
+        issuer: Issuer<'_>,
         is_own: bool,
         now: UnixTime,
     ) -> Result<(), Refusal> {
         let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         let mut due = None;
         let (mut is_covered, mut is_current) = (false, false);
-        for list in self.of(certificate.issuer, key) {
+        for list in self.of(certificate.issuer, issuer) {
             if list.has(certificate.serial) {
                 return Err(Refusal::Revoked { by: list.name.clone(), is_own });
             }

@@ -1,4 +1,4 @@
-//! What one PEM file holds: certificates, keys, and what is neither.
+//! What one file holds, PEM or PKCS#12: certificates, keys, and what is neither.
 //!
 //! In: a file's bytes. Out: [`Contents`], with a finding for each section that is not used.
 
@@ -10,6 +10,7 @@ use crate::finding::{Finding, Reason};
 use crate::key::{self, Key, Unusable};
 use crate::parsed::Parsed;
 use crate::pem::{self, Section};
+use crate::pkcs12;
 use crate::signed;
 
 /// A file's certificates and keys, in their order.
@@ -26,7 +27,6 @@ pub(crate) struct Contents {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotPem {
     Der,
-    Pkcs12,
     Utf16,
     Other,
 }
@@ -34,8 +34,6 @@ pub(crate) enum NotPem {
 impl NotPem {
     fn of(bytes: &[u8]) -> Self {
         match bytes {
-            // A SEQUENCE with a two-byte length; PKCS#12 (RFC 7292 §4) begins with version 3.
-            [0x30, 0x82, _, _, 0x02, 0x01, 0x03, ..] => Self::Pkcs12,
             [0x30, 0x81..=0x83, ..] => Self::Der,
             [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Self::Utf16,
             _ => Self::Other,
@@ -49,10 +47,6 @@ impl NotPem {
             Self::Der => (
                 "is DER, expected PEM",
                 Some(format!("openssl x509 -inform der -in {file} (or openssl pkey, if it is a key)")),
-            ),
-            Self::Pkcs12 => (
-                "is PKCS#12, expected PEM",
-                Some(format!("openssl pkcs12 -in {file} -nodes -out combined.pem")),
             ),
             Self::Utf16 => {
                 ("is text in UTF-16, expected plain PEM", Some(format!("iconv -f utf-16 -t ascii {file}")))
@@ -68,6 +62,10 @@ impl Contents {
         let mut contents = Self::default();
         if bytes.is_empty() {
             contents.findings.push(Finding::error(Reason::Empty, file, "is empty, expected PEM"));
+            return contents;
+        }
+        if pkcs12::is_one(bytes) {
+            contents.take_pkcs12(bytes, file);
             return contents;
         }
         let sections = match pem::sections(bytes) {
@@ -123,11 +121,57 @@ impl Contents {
         }
         match key::from_section(kind, &der) {
             Some(Ok(key)) => self.keys.push(key),
-            Some(Err(why)) => return Err(bad_key(why, line, file)),
+            Some(Err(why)) => return Err(bad_key(why, &at(line), file)),
             None => {}
         }
         Ok(())
     }
+
+    /// Takes what a PKCS#12 file holds.
+    fn take_pkcs12(&mut self, bytes: &[u8], file: &Path) {
+        let entries = match pkcs12::read(bytes) {
+            Ok(entries) => entries,
+            Err(fault) => {
+                self.findings.push(bad_pkcs12(&fault, file));
+                return;
+            }
+        };
+        for der in &entries.certificates {
+            match Parsed::from_der(der) {
+                Ok(parsed) => self.certificates.push(parsed),
+                Err(what) => {
+                    let message = format!("the certificate cannot be parsed: {what}");
+                    self.findings.push(Finding::error(Reason::BadCertificate, file, message));
+                }
+            }
+        }
+        for der in &entries.keys {
+            match key::from_section(SectionKind::PrivateKey, der) {
+                Some(Ok(key)) => self.keys.push(key),
+                Some(Err(why)) => self.findings.push(bad_key(why, "", file)),
+                None => {}
+            }
+        }
+        if entries.others > 0 {
+            let message = format!(
+                "{} entries of the PKCS#12 file are neither a certificate nor a key, and are not used",
+                entries.others
+            );
+            self.findings.push(Finding::note(Reason::UnusedSection, file, message));
+        }
+        // The order in such a file has no meaning: some programs write the CA first.
+        let has_key = |parsed: &Parsed| self.keys.iter().any(|key| key.public_key == parsed.public_key);
+        self.certificates.sort_by_key(|parsed| !has_key(parsed));
+    }
+}
+
+fn at(line: usize) -> String {
+    format!("line {line}: ")
+}
+
+fn bad_pkcs12(fault: &pkcs12::Fault, file: &Path) -> Finding {
+    let hint = format!("openssl pkcs12 -in {0} -nodes -out {0}.pem, and chmod 600 it", file.display());
+    Finding::error(Reason::BadPkcs12, file, fault.to_string()).hint(hint)
 }
 
 fn broken_pem(broken: &pem::Broken, file: &Path) -> Finding {
@@ -145,16 +189,17 @@ fn broken_pem(broken: &pem::Broken, file: &Path) -> Finding {
     }
 }
 
-fn bad_key(why: Unusable, line: usize, file: &Path) -> Finding {
+/// `at`: where in the file.
+fn bad_key(why: Unusable, at: &str, file: &Path) -> Finding {
     match why {
         Unusable::Weak(weakness) => {
-            let message = format!("line {line}: the RSA key {weakness}: {}", weakness.why());
+            let message = format!("{at}the RSA key {weakness}: {}", weakness.why());
             Finding::error(Reason::WeakKey, file, message)
                 .hint("make an ECDSA P-256 or an RSA-2048 key, and a certificate for it")
         }
         Unusable::NotUnderstood => {
             let message = format!(
-                "line {line}: the key is broken or of a kind that cannot be used, expected RSA of 2048 to 8192 bits, \
+                "{at}the key is broken or of a kind that cannot be used, expected RSA of 2048 to 8192 bits, \
                  ECDSA on P-256, P-384 or P-521, Ed25519 or ML-DSA"
             );
             Finding::error(Reason::BadKey, file, message)
@@ -183,7 +228,6 @@ mod tests {
 
     #[test]
     fn what_is_no_pem_is_told_apart() {
-        assert_eq!(NotPem::of(&[0x30, 0x82, 9, 9, 2, 1, 3, 0]), NotPem::Pkcs12);
         assert_eq!(NotPem::of(&[0x30, 0x82, 9, 9, 2, 1, 0, 0]), NotPem::Der);
         assert_eq!(NotPem::of(&[0x30, 0x81, 9]), NotPem::Der);
         assert_eq!(NotPem::of(&[0xff, 0xfe, b'-']), NotPem::Utf16);

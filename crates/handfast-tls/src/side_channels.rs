@@ -3,7 +3,7 @@
 //! rustls calls resolvers, verifiers, ticketers and cipher suites in the middle of a step, and gives them no connection in which
 //! to leave a value. It calls them on the thread that runs the step, before the step returns. So the caller of a step clears
 //! the variables before the step ([`begin_step`]) and reads them after it; then no value is of another connection.
-//! These seven are all such variables of this crate; the other variables of threads are caches.
+//! These ten are all such variables of this crate; the other variables of threads are caches.
 //!
 //! | from | to | what | until rustls |
 //! |---|---|---|---|
@@ -14,6 +14,9 @@
 //! | the server's session | the ticketer | the number of tickets left | has a number of tickets for resumed sessions |
 //! | the server's session | the hash of a suite | [`ReplacedHello`] | accepts the hellos that `server/opening.rs` replaces |
 //! | the AEAD of a suite | the server's session | [`TrialKey`] | skips early data as RFC 9846 §4.3.10 says |
+//! | the verifier of servers | the client's session | the signature's scheme | says how a server signed |
+//! | the pool of tickets | the client's session | the version of the session that it gave | says whether it took one |
+//! | the pool of tickets | the client's session | the number of TLS 1.2 sessions that came | counts them as it counts tickets |
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -33,6 +36,9 @@ thread_local! {
     static OPENED_TICKETS: Cell<OpenedTickets> = const { Cell::new(OpenedTickets::None) };
     static TICKETS_LEFT: Cell<Option<u8>> = const { Cell::new(None) };
     static REPLACED_HELLO: RefCell<Option<Arc<ReplacedHello>>> = const { RefCell::new(None) };
+    static SERVER_SCHEME: Cell<u16> = const { Cell::new(0) };
+    static GIVEN_VERSION: Cell<u16> = const { Cell::new(0) };
+    static TLS12_SESSIONS: Cell<usize> = const { Cell::new(0) };
     static TRIAL_KEY: RefCell<TrialKeySlot> = const { RefCell::new(TrialKeySlot::Unused) };
 }
 
@@ -42,6 +48,36 @@ pub(crate) fn begin_step() {
     drop(take_refused_certificate());
     set_opened_tickets(OpenedTickets::None);
     limit_tickets(None);
+}
+
+/// Notes the scheme in which a server signed.
+pub(crate) fn set_server_scheme(scheme: u16) {
+    SERVER_SCHEME.set(scheme);
+}
+
+/// Takes, and clears, the scheme in which a server signed last on this thread.
+pub(crate) fn take_server_scheme() -> Option<u16> {
+    Some(SERVER_SCHEME.take()).filter(|scheme| *scheme != 0)
+}
+
+/// Notes that a session of this version was given to a connection that begins.
+pub(crate) fn set_given_version(version: u16) {
+    GIVEN_VERSION.set(version);
+}
+
+/// Takes, and clears, the version of the session that was given last on this thread.
+pub(crate) fn take_given_version() -> Option<u16> {
+    Some(GIVEN_VERSION.take()).filter(|version| *version != 0)
+}
+
+/// Notes that a server gave a session of TLS 1.2.
+pub(crate) fn count_tls12_session() {
+    TLS12_SESSIONS.set(TLS12_SESSIONS.get().wrapping_add(1));
+}
+
+/// How many sessions of TLS 1.2 were given on this thread, ever.
+pub(crate) fn tls12_sessions() -> usize {
+    TLS12_SESSIONS.get()
 }
 
 /// What the resolver chose last on this thread.

@@ -32,19 +32,13 @@ impl<'a> Frame<'a> {
         Some(Self { signed, algorithm, signature, serial, outline: Outline::read(der)? })
     }
 
-    /// Algorithm and bits of its public key.
-    pub(crate) fn key(&self) -> Option<(&'a [u8], &'a [u8])> {
-        let mut key = Der(self.outline.key);
-        Some((key.expect(SEQUENCE)?, key.whole_bits()?))
-    }
-
     /// Whether its key made the signature.
     pub(crate) fn verifies(&self, algorithm: &[u8], message: &[u8], signature: &[u8]) -> bool {
-        self.judges(algorithm, message, signature) == Signed::Good
+        verifies(self.outline.key, algorithm, message, signature)
     }
 
     fn judges(&self, algorithm: &[u8], message: &[u8], signature: &[u8]) -> Signed {
-        let Some((key_algorithm, key)) = self.key() else { return Signed::Unknown };
+        let Some((key_algorithm, key)) = key_parts(self.outline.key) else { return Signed::Unknown };
         let all = default_provider().signature_verification_algorithms.all;
         let mut known = all
             .iter()
@@ -59,6 +53,24 @@ impl<'a> Frame<'a> {
             false => Signed::Wrong,
         }
     }
+}
+
+/// Algorithm and bits of a SubjectPublicKeyInfo, which is given without its header.
+pub(crate) fn key_parts(key: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut key = Der(key);
+    Some((key.expect(SEQUENCE)?, key.whole_bits()?))
+}
+
+/// Whether the key with this SubjectPublicKeyInfo, without its header, made the signature.
+pub(crate) fn verifies(key: &[u8], algorithm: &[u8], message: &[u8], signature: &[u8]) -> bool {
+    let Some((key_algorithm, key)) = key_parts(key) else { return false };
+    default_provider()
+        .signature_verification_algorithms
+        .all
+        .iter()
+        .filter(|known| known.signature_alg_id().as_ref() == algorithm)
+        .filter(|known| known.public_key_alg_id().as_ref() == key_algorithm)
+        .any(|known| known.verify_signature(key, message, signature).is_ok())
 }
 
 /// Notes in each certificate whether one of the others, or its own key, signed it.

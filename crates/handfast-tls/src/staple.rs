@@ -1,4 +1,5 @@
-//! OCSP responses that go with certificates, so that clients need not ask a responder (RFC 6066 §8, RFC 9846 §4.4.2.1).
+//! OCSP responses that go with certificates, so that clients need not ask a responder (RFC 6066 §8, RFC 9846 §4.4.2.1): those that
+//! we send, and those that backends send.
 //!
 //! In: what a file holds, DER or PEM, and the chain that is served. Out: the response in DER and until when it may be
 //! stapled, or a [`StapleError`]. Nothing is fetched: a tool of the operator renews the file, and it is read again when it changes.
@@ -6,12 +7,15 @@
 use rustls_pki_types::CertificateDer;
 
 use crate::pem;
+use crate::signed::Frame;
 use refusal::LARGEST;
 pub(crate) use refusal::StapleError;
 
 mod refusal;
 mod response;
 mod verify;
+
+pub(crate) use verify::{IssuerKey, issuer};
 
 /// What is known of a response that is stapled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,23 @@ pub(crate) fn read(
     Ok((der, staple))
 }
 
+/// Certificates that may come with the response of a peer: the responder's, and perhaps its issuer's. For each one a signature
+/// may be verified.
+const RESPONDERS: usize = 2;
+
+/// Whether a response that a peer sent says that its certificate `own`, which this CA issued, is good.
+///
+/// **Errors**: why it does not. **Cost**: four signatures verified at most, usually one or two.
+pub(crate) fn check(der: &[u8], own: &[u8], issuer: IssuerKey<'_>, now: i64) -> Result<(), StapleError> {
+    if der.len() > LARGEST {
+        return Err(StapleError::TooLarge(der.len()));
+    }
+    let mut response = response::read(der)?;
+    response.certificates.truncate(RESPONDERS);
+    let leaf = Frame::of(own).ok_or(StapleError::OtherCertificate)?;
+    verify::judge(&response, &leaf, Some(issuer), now).map(|_| ())
+}
+
 /// The content in DER: as it is, or out of the only section of a PEM text.
 fn der(content: &[u8]) -> Option<Vec<u8>> {
     if content.first() == Some(&0x30) {
@@ -50,4 +71,4 @@ fn der(content: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

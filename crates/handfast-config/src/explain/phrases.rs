@@ -9,8 +9,8 @@ use handfast_text::units::counted;
 use handfast_tls::client_certificates::{Demand, Rule, Trust};
 
 use crate::model::{
-    Address, Backend, BackendAlpn, BackendTls, BackendVerification, Balance, ClientCertificates,
-    ClientChecks, OnlyClient, Policy, Service, Target,
+    Address, Backend, BackendAlpn, BackendRevocation, BackendTls, BackendVerification, Balance,
+    ClientCertificates, ClientChecks, OnlyClient, Policy, Service, Target,
 };
 use crate::policy::is_default;
 
@@ -117,6 +117,9 @@ pub(super) fn backend_tls(tls: &BackendTls) -> String {
     let asked = match tls.verify {
         BackendVerification::Full => format!("asks them for {who}{pins}"),
         BackendVerification::Pins => "asks them for a pinned key, and nothing else".to_owned(),
+        BackendVerification::CommonName => {
+            format!("asks them for {who}, BY ITS COMMON NAME if it has no alternative names{pins}")
+        }
         BackendVerification::AnyName => format!("asks them for {who}, WHATEVER ITS NAME{pins}"),
         BackendVerification::Nothing => "does NOT verify their certificates".to_owned(),
     };
@@ -136,6 +139,15 @@ pub(super) fn backend_tls(tls: &BackendTls) -> String {
         }
         BackendAlpn::Client => parts.push("offers the application protocol of the client".to_owned()),
     }
+    parts.extend(match tls.revocation {
+        BackendRevocation::Off => None,
+        BackendRevocation::Stapled => {
+            Some("refuses a certificate whose OCSP response says that it is revoked".to_owned())
+        }
+        BackendRevocation::StapleRequired => {
+            Some("asks for an OCSP response that says that it is not revoked".to_owned())
+        }
+    });
     if !tls.resumption {
         parts.push("resumes no sessions".to_owned());
     }

@@ -45,6 +45,7 @@ pub(super) fn read(section: &Table<'_>, http: Option<BackendVersion>) -> Option<
         },
         policy: policy::of_service(section),
         starttls,
+        revocation: section.or_default(&keys::BACKEND_REVOCATION),
         resumption: section.or_default(&keys::BACKEND_RESUMPTION),
         missing_close_notify: section.or_default(&keys::BACKEND_MISSING_CLOSE_NOTIFY),
     };
@@ -59,9 +60,10 @@ fn check_verification(section: &Table<'_>, verify: BackendVerification) {
         section.error(key, fault.hint("remove it, or change `verify`"));
     };
     match verify {
-        BackendVerification::Full | BackendVerification::AnyName => {}
+        BackendVerification::Full | BackendVerification::CommonName | BackendVerification::AnyName => {}
         BackendVerification::Pins => {
             has_no_effect(&keys::BACKEND_CA, "the pins alone decide");
+            has_no_effect(&keys::BACKEND_REVOCATION, "the pins alone decide");
             if section.written(&keys::BACKEND_PINS).is_none() {
                 let fault = Fault::new("the pins alone are to decide, but there are none");
                 section.missing(fault.hint("add `pins = [\"sha256/…\"]`"));
@@ -70,17 +72,24 @@ fn check_verification(section: &Table<'_>, verify: BackendVerification) {
         BackendVerification::Nothing => {
             has_no_effect(&keys::BACKEND_CA, "nothing is asked of the certificate");
             has_no_effect(&keys::BACKEND_PINS, "nothing is asked of the certificate");
+            has_no_effect(&keys::BACKEND_REVOCATION, "nothing is asked of the certificate");
         }
     }
     if matches!(verify, BackendVerification::AnyName | BackendVerification::Nothing) {
         let fault = Fault::new("an attacker on the network path can impersonate the backend");
         section.warn(&keys::BACKEND_VERIFY, fault.hint("give `ca` the backend's own certificate instead"));
     }
+    if verify == BackendVerification::CommonName {
+        let fault =
+            Fault::new("authorities do not check common names as they check alternative names (RFC 9525)");
+        let hint = "give the backend a certificate with subjectAltName, and remove `verify`";
+        section.warn(&keys::BACKEND_VERIFY, fault.hint(hint));
+    }
 }
 
 /// A name that no certificate is compared with, and that is not sent either.
 fn check_name(section: &Table<'_>, tls: &BackendTls) {
-    let is_checked = tls.verify == BackendVerification::Full;
+    let is_checked = tls.verify.asks_for_name();
     let is_sent = tls.server_name == SentName::Checked;
     // An XMPP stream is opened for a domain.
     let is_domain = tls.starttls.as_ref().is_some_and(|starttls| {
@@ -99,7 +108,7 @@ pub(super) fn check_names(
     backends: &[Written<Backend>],
 ) {
     let Some(settings) = &tls.value else { return };
-    let is_named = settings.name.is_some() || settings.verify != BackendVerification::Full;
+    let is_named = settings.name.is_some() || !settings.verify.asks_for_name();
     for backend in backends {
         match &backend.value.target {
             Target::BuiltIn => {

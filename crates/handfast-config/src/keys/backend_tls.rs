@@ -4,7 +4,7 @@ use super::service::{
     CERTIFICATE, CERTIFICATE_KEY, GROUPS, MISSING_CLOSE_NOTIFY, POLICY, STARTTLS, SUITES, VERSIONS,
 };
 use crate::kind::*;
-use crate::model::{BackendVerification, MissingCloseNotify};
+use crate::model::{BackendRevocation, BackendVerification, MissingCloseNotify};
 use crate::schema::section;
 
 section! {
@@ -35,11 +35,13 @@ section! {
 
     /// What is asked of a backend's certificate. `full`: an authority of `ca` signed it, its dates are right, it is for
     /// `name`, and its key is one of `pins` if there are any. `pins`: its key is one of `pins`; nothing else counts.
-    /// `insecure-any-name`: as `full`, but for any name. `insecure-nothing`: nothing; an attacker on the network path can then
+    /// `insecure-common-name`: as `full`, but of a certificate without alternative names the common name counts. `insecure-any-name`:
+    /// as `full`, but for any name. `insecure-nothing`: nothing; an attacker on the network path can then
     /// read and change everything.
     BACKEND_VERIFY: Choice<BackendVerification> = "verify", Choice(&[
         ("full", BackendVerification::Full),
         ("pins", BackendVerification::Pins),
+        ("insecure-common-name", BackendVerification::CommonName),
         ("insecure-any-name", BackendVerification::AnyName),
         ("insecure-nothing", BackendVerification::Nothing),
     ]),
@@ -77,7 +79,8 @@ section! {
         example "\"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\"",
         elsewhere "pin pinned pinnedpubkey pinned-public-key key-pins fingerprint";
 
-    /// PEM file with the chain, and its key unless `key` names it, that is shown to a backend which asks for a certificate.
+    /// File with the chain, and its key unless `key` names it, that is shown to a backend which asks for a certificate: PEM, or
+    /// PKCS#12 without a password.
     BACKEND_CERTIFICATE: FilePath = "certificate", FilePath,
         absent "none is shown",
         why "most backends ask for none",
@@ -99,7 +102,19 @@ section! {
 
     use POLICY, VERSIONS, SUITES, GROUPS;
 
-    /// Whether sessions with the backend are resumed, by tickets that each thread keeps for each backend. After an hour they
+    /// Whether a revoked certificate of a backend is refused, by the OCSP response that the backend sends with it (stapling); no
+    /// authority is asked. `stapled`: if there is a good response that revokes it. `staple-required`: there must be a good response: one
+    /// by the certificate's issuer or its responder, about this certificate, not expired, that says that it is not revoked.
+    BACKEND_REVOCATION: Choice<BackendRevocation> = "revocation", Choice(&[
+        ("off", BackendRevocation::Off),
+        ("stapled", BackendRevocation::Stapled),
+        ("staple-required", BackendRevocation::StapleRequired),
+    ]),
+        default "\"off\"",
+        why "most backends staple nothing; a thief of the key staples nothing either, which `staple-required` alone notices",
+        example "\"staple-required\"", elsewhere "ocsp ocspaia ocsp-require must-staple ssl-ocsp crl revocation-check";
+
+    /// Whether sessions with the backend are resumed, by tickets that are kept for each backend. After an hour they
     /// are thrown away, so that the certificate is checked again.
     BACKEND_RESUMPTION: Switch = "resumption", Switch,
         default "true",

@@ -117,8 +117,8 @@ section! {
         why "a request in plain text has already shown what it asked for: who sends it should learn that",
         example "\"redirect\"", elsewhere "redirect https-redirect error-page-497 redirect-scheme force-ssl";
 
-    /// Its certificates: PEM files that hold the chain and its key, pairs of files, and folders, each file of which is
-    /// checked. The name a client asks for decides; for one name there may be an RSA and an ECDSA certificate. A path that
+    /// Its certificates: PEM files that hold the chain and its key, pairs of files, PKCS#12 files without a password, and
+    /// folders, each file of which is checked. The name a client asks for decides; for one name there may be an RSA and an ECDSA certificate. A path that
     /// ends in `/` is a folder in any case. Changed files are taken up without a reload.
     CERTIFICATE: Certificates = "certificate", Certificates,
         absent "it must be written, unless clients are plain or all passed through",

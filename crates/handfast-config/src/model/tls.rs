@@ -135,6 +135,8 @@ pub struct BackendTls {
     pub policy: Policy,
     /// The protocol in which TLS is requested, and this proxy's name in it; `None`: TLS from the first byte.
     pub starttls: Option<Starttls>,
+    /// Whether its certificate may be revoked.
+    pub revocation: BackendRevocation,
     /// Whether sessions are resumed.
     pub resumption: bool,
     /// What a backend's FIN without close_notify is taken for.
@@ -148,10 +150,30 @@ pub enum BackendVerification {
     Full,
     /// Its key is pinned, and nothing else.
     Pins,
+    /// As `Full`; where the certificate has no alternative names, its common name counts.
+    CommonName,
     /// As `Full`, for any name.
     AnyName,
     /// Nothing.
     Nothing,
+}
+
+impl BackendVerification {
+    /// Whether the certificate must be for a name.
+    pub fn asks_for_name(self) -> bool {
+        matches!(self, Self::Full | Self::CommonName)
+    }
+}
+
+/// What is asked of the OCSP response that a backend sends with its certificate (`revocation`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackendRevocation {
+    /// Nothing.
+    Off,
+    /// One that says that the certificate is revoked is believed.
+    Stapled,
+    /// There must be one, and it must be good.
+    StapleRequired,
 }
 
 /// The server name to send (`server-name`).

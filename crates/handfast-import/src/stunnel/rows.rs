@@ -4,9 +4,12 @@ use crate::note::Fate::{Approximated, Dropped, Refused, Same};
 use crate::row::Scope::{Global, Service};
 use crate::row::{Row, row};
 
-const ENGINE: &str = "keys are read from PEM files only";
+const ENGINE: &str = "keys are read from files only";
 const RANDOM: &str = "the kernel's generator is used";
 const WINDOWS: &str = "it is about Windows";
+const STAPLES: &str = "no responder is asked: a backend is refused if the OCSP response that it sends itself (stapling) revokes its certificate, \
+                       and one that sends none is accepted unless OCSPrequire = yes is written; for client certificates it is \
+                       refused: they are checked against lists (CRLfile)";
 const CERTIFICATES: &str =
     "there are no OCSP requests: client certificates are checked against lists (CRLfile)";
 
@@ -37,23 +40,25 @@ pub(crate) const ROWS: [Row; 98] = [
         Same,
         "cert = other.pem",
         "certificate = [\"other.pem\"]",
-        "PEM; with the key in it, or in `key`",
+        "PEM with the key in it or in `key`, or PKCS#12 without a password",
     ),
     row(
         "checkEmail",
         Service,
-        Same,
+        Approximated,
         "verifyChain = yes\nCAfile = ca.pem\ncheckEmail = a@b.example",
-        "allow = [\"email:a@b.example\"]",
-        "for clients; a backend's is refused",
+        "allow = [\"insecure-email-or-subject:a@b.example\"]",
+        "as before, the subject's address counts where the certificate has no others: write email: when all have; a backend's is refused",
     ),
     row(
         "checkHost",
         Service,
         Approximated,
         "verifyChain = yes\nCAfile = ca.pem\ncheckHost = a.example",
-        "allow = [\"dns:a.example\"]",
-        "names in the certificate's subject (CN) do not count, only subject alternative names; towards a backend, one name",
+        "allow = [\"insecure-dns-or-cn:a.example\"]",
+        "as before, the subject's CN counts where the certificate has no DNS names: write dns: when all have, and remove verify \
+         towards a backend, which has one name; with the machine's list (CApath) DNS names alone count; a wildcard is a whole \
+         part of a name",
     ),
     row(
         "checkIP",
@@ -229,18 +234,32 @@ pub(crate) const ROWS: [Row; 98] = [
         "",
         "each connection has one line in the access log, with everything in it",
     ),
-    row("OCSP", Service, Refused, "OCSP = http://ocsp.example/", "", CERTIFICATES),
+    row(
+        "OCSP",
+        Service,
+        Approximated,
+        "client = yes\nverifyChain = yes\nCAfile = ca.pem\nOCSP = http://ocsp.example/",
+        "revocation = \"stapled\"",
+        STAPLES,
+    ),
     row(
         "OCSPaia",
         Service,
         Approximated,
         "client = yes\nverifyChain = yes\nCAfile = ca.pem\nOCSPaia = yes",
-        "",
-        "the authority is not asked whether a backend's certificate is revoked; for client certificates the option is refused",
+        "revocation = \"stapled\"",
+        STAPLES,
     ),
     row("OCSPflag", Service, Dropped, "OCSPflag = NOCERTS", "", CERTIFICATES),
     row("OCSPnonce", Service, Dropped, "OCSPnonce = yes", "", CERTIFICATES),
-    row("OCSPrequire", Service, Dropped, "OCSPrequire = yes", "", CERTIFICATES),
+    row(
+        "OCSPrequire",
+        Service,
+        Approximated,
+        "client = yes\nverifyChain = yes\nCAfile = ca.pem\nOCSPaia = yes\nOCSPrequire = yes",
+        "revocation = \"staple-required\"",
+        "with OCSP or OCSPaia towards a backend; the OCSP response is the one that the backend sends (stapling)",
+    ),
     row(
         "options",
         Service,

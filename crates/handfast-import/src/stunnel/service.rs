@@ -187,11 +187,8 @@ impl Translation<'_> {
         };
         let key = self.given.get("key");
         for setting in [Some(cert), key].into_iter().flatten() {
-            let name = setting.value.to_ascii_lowercase();
-            if name.starts_with("pkcs11:") || name.ends_with(".p12") || name.ends_with(".pfx") {
-                let effect =
-                    "expected PEM: `openssl pkcs12 -in FILE -nodes -out FILE.pem` makes it of PKCS#12";
-                refuse(notes, setting, effect);
+            if setting.value.to_ascii_lowercase().starts_with("pkcs11:") {
+                refuse(notes, setting, "expected a file, in PEM or PKCS#12: keys in devices are not used");
             }
         }
         let (cert, key) = (self.path(cert), key.map(|key| self.path(key)));

@@ -154,7 +154,35 @@ fn a_client_that_verified_nothing_still_does_not_and_says_so() {
     let imported = good(&format!("[out]\nclient = yes\naccept = 1\nconnect = a.example:2\n{safe}"));
     assert!(!imported.config.contains("verify"), "{}", imported.config);
     let [note] = imported.notes.as_slice() else { panic!("{:?}", imported.notes) };
-    assert!(note.effect.contains("(CN)"), "{note:?}");
+    assert!(note.effect.contains("DNS names alone count"), "{note:?}");
+}
+
+#[test]
+fn a_backends_name_and_revocation_are_asked_for_as_before_with_a_note() {
+    let with = |more: &str| {
+        good(&format!("[out]\nclient = yes\naccept = 1\nconnect = a.example:2\nverifyChain = yes\nCAfile = ca.pem\n{more}")).config
+    };
+    assert!(with("checkHost = a.example\n").contains("verify = \"insecure-common-name\""));
+    let by_address = with("checkIP = 192.0.2.1\n");
+    assert!(by_address.contains("name = \"192.0.2.1\"") && !by_address.contains("verify"), "{by_address}");
+    assert!(with("OCSP = http://ocsp.example/\n").contains("revocation = \"stapled\""));
+    assert!(with("OCSPaia = yes\nOCSPrequire = yes\n").contains("revocation = \"staple-required\""));
+    assert!(!with("OCSPaia = no\nOCSPrequire = yes\n").contains("revocation"));
+    // Whether a client's certificate is revoked is not asked of a responder.
+    let clients = good(&format!("{WEB}verifyChain = yes\nCAfile = ca.pem\nOCSP = http://ocsp.example/\n"));
+    assert!(!clients.is_whole(), "{clients:?}");
+    // A pinned key has no list and no responder.
+    let pinned = "[out]\nclient = yes\naccept = 1\nconnect = a.example:2\nverifyPeer = yes\nCAfile = ca.pem\nOCSPaia = yes\n";
+    assert!(!good(pinned).is_whole());
+}
+
+#[test]
+fn pkcs12_is_a_file_as_any_other() {
+    let imported = good(&WEB.replace("web.pem", "web.p12"));
+    assert!(imported.is_exact() && imported.config.contains("web.p12"), "{imported:?}");
+    let client = good("[out]\nclient = yes\naccept = 1\nconnect = a.example:2\ncert = own.pfx\n");
+    assert!(client.config.contains("certificate = \"own.pfx\""), "{}", client.config);
+    assert!(!good(&WEB.replace("web.pem", "pkcs11:token=x")).is_whole(), "a key in a device");
 }
 
 #[test]
@@ -172,7 +200,7 @@ fn certificates_of_clients_are_pinned_without_an_authority() {
     let imported = good(&format!("{WEB}verifyPeer = yes\nCAfile = peers.pem\ncheckHost = a.example\n"));
     assert!(imported.config.contains("pinned = \"peers.pem\""), "{}", imported.config);
     assert!(
-        imported.config.contains("allow = [\"dns:a.example\"]"),
+        imported.config.contains("allow = [\"insecure-dns-or-cn:a.example\"]"),
         "both are demanded: {}",
         imported.config
     );

@@ -102,7 +102,9 @@ fn clients(translation: &Translation<'_>, asked: Asked<'_>, draft: &mut Draft, n
         (Some(file), Asked { chain: false, .. }) => draft.put(section, "pinned", translation.path(file)),
         (Some(file), _) => draft.put(section, "ca", translation.path(file)),
     }
-    for (key, word) in [("checkhost", "dns"), ("checkip", "ip"), ("checkemail", "email")] {
+    let words =
+        [("checkhost", "insecure-dns-or-cn"), ("checkip", "ip"), ("checkemail", "insecure-email-or-subject")];
+    for (key, word) in words {
         // Where nothing is verified, stunnel compares no name either.
         for setting in given.all(key).filter(|_| asked.chain || asked.itself) {
             draft.of(section).append("allow", format!("{word}:{}", setting.value));
@@ -120,7 +122,7 @@ fn clients(translation: &Translation<'_>, asked: Asked<'_>, draft: &mut Draft, n
             draft.of(section).append("allow", format!("pin:{pin}"));
         }
     }
-    if let Some(setting) = given.get("ocspaia").filter(|setting| setting.is_yes()) {
+    if let Some(setting) = ocsp(translation) {
         refuse(notes, setting, "whether a client's certificate is revoked is checked against lists: CRLfile");
     }
     for key in ["crlfile", "crlpath"] {
@@ -142,6 +144,12 @@ fn clients(translation: &Translation<'_>, asked: Asked<'_>, draft: &mut Draft, n
             None => refuse(notes, setting, "expected a host and a port"),
         }
     }
+}
+
+/// The option that requests OCSP.
+fn ocsp<'t>(translation: &Translation<'t>) -> Option<&'t Setting> {
+    let given = translation.given;
+    given.get("ocsp").or_else(|| given.get("ocspaia").filter(|setting| setting.is_yes()))
 }
 
 fn backend(translation: &Translation<'_>, asked: Option<Asked<'_>>, draft: &mut Draft, notes: &mut Notes) {
@@ -178,9 +186,25 @@ fn backend(translation: &Translation<'_>, asked: Option<Asked<'_>>, draft: &mut 
         }
         _ => {}
     }
+    if let Some(setting) = ocsp(translation) {
+        match asked.chain {
+            true => {
+                // stunnel asks a responder, so most of its backends send no response.
+                let is_required = given.get("ocsprequire").is_some_and(Setting::is_yes);
+                draft.put(section, "revocation", if is_required { "staple-required" } else { "stapled" });
+            }
+            false => refuse(notes, setting, "a pinned key is revoked by taking it out of CAfile"),
+        }
+    }
     match (asked.chain, names.is_empty()) {
         (false, _) => draft.put(section, "verify", "pins"),
-        (true, false) => {}
+        (true, false) => {
+            // An address is never compared with a common name, unless it is given as a host. Public CAs, of which the machine's list
+            // is made, sign no certificate without alternative names.
+            if given.get("checkhost").is_some() && file.is_some() {
+                draft.put(section, "verify", "insecure-common-name");
+            }
+        }
         (true, true) => {
             draft.put(section, "verify", "insecure-any-name");
             let effect = "as before, a certificate for any name is accepted: to check the name, set checkHost there, or name here";

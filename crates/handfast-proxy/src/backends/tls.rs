@@ -1,12 +1,18 @@
 //! TLS towards the backends of one route, as one thread dials them.
 //!
-//! In: settings that all threads share (`state/service.rs`), and an endpoint. Out: a session that may begin. Each thread has
-//! a pool of tickets for each endpoint, so that resuming one shares nothing with another core.
+//! In: settings that all threads share (`state/service.rs`), and an endpoint. Out: a session that may begin. The threads share the
+//! tickets of each endpoint, so that the second connection resumes, whichever thread it comes to; a thread never waits for another
+//! one, and has a full handshake instead.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "clients are looked up by their thread; the threads meet once an hour for each endpoint, and none of them waits"
+)]
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 use std::time::Duration;
 
 use handfast_net::clock::Moment;
@@ -42,9 +48,12 @@ pub(crate) struct BackendTlsClient {
     clients: RefCell<HashMap<Rc<str>, Made>>,
 }
 
+/// A thread's client for one endpoint.
 #[derive(Debug)]
 struct Made {
     client: Client,
+    /// What the clients of all threads were made of: it is there as long as one of them.
+    _origin: Arc<Client>,
     at: Moment,
 }
 
@@ -69,12 +78,23 @@ impl BackendTlsClient {
         now: Moment,
     ) -> Result<ClientSession, Failure> {
         let mut clients = self.clients.borrow_mut();
-        let is_good = |made: &&mut Made| now.since(made.at) < CHECKED_AGAIN;
-        if clients.get_mut(&endpoint.name).filter(is_good).is_none() {
-            let client = client_for(&self.settings.model, &self.settings.client, endpoint.host())?;
-            clients.insert(Rc::clone(&endpoint.name), Made { client, at: now });
+        if !clients.get(&endpoint.name).is_some_and(|made| is_good(made.at, now)) {
+            match self.settings.origin(endpoint, now)? {
+                Some((origin, at)) => {
+                    let client = origin.for_another_thread();
+                    clients.insert(Rc::clone(&endpoint.name), Made { client, _origin: origin, at });
+                }
+                // Another thread makes one at this moment: this connection has its own, and the next one finds the other.
+                None => {
+                    let client = client_for(&self.settings.model, &self.settings.client, endpoint.host())?;
+                    return self.begin(&client, agreed);
+                }
+            }
         }
-        let client = &clients[&endpoint.name].client;
+        self.begin(&clients[&endpoint.name].client, agreed)
+    }
+
+    fn begin(&self, client: &Client, agreed: Option<&str>) -> Result<ClientSession, Failure> {
         let resume = self.settings.model.resumption;
         match (&self.settings.model.alpn, agreed) {
             (BackendAlpn::Client, Some(protocol)) => client.connect_with_alpn(protocol, resume),
@@ -115,6 +135,11 @@ impl BackendTlsClient {
     }
 }
 
+/// Whether sessions of a client that was made then are still resumed.
+fn is_good(at: Moment, now: Moment) -> bool {
+    now.since(at) < CHECKED_AGAIN
+}
+
 /// The client that asks the backend written as `host` for TLS; `None`: TLS begins with the first byte.
 pub(crate) fn starttls_client(
     model: &BackendTls,
@@ -151,14 +176,46 @@ pub(crate) fn client_for(
     Client::new(&settings, &checked)
 }
 
+/// What the clients of all threads are made of, and when it was made.
+#[derive(Debug)]
+struct Origin {
+    client: Weak<Client>,
+    at: Moment,
+}
+
 /// TLS towards backends, ready to dial with but for the backend's name.
 #[derive(Debug)]
 pub(crate) struct BackendTlsSettings {
     pub(crate) model: BackendTls,
     pub(crate) client: ClientSettings,
+    /// By the endpoint's name; gone when no thread has a client of it any more. Settings that ask for something else have others, so
+    /// no ticket comes to them.
+    origins: Mutex<HashMap<Box<str>, Origin>>,
 }
 
 impl BackendTlsSettings {
+    pub(crate) fn new(model: BackendTls, client: ClientSettings) -> Self {
+        Self { model, client, origins: Mutex::default() }
+    }
+
+    /// The client of an endpoint that all threads have copies of, made if there is none that is good; `None`: another thread looks
+    /// for one at this moment.
+    fn origin(&self, endpoint: &Endpoint, now: Moment) -> Result<Option<(Arc<Client>, Moment)>, Failure> {
+        let mut origins = match self.origins.try_lock() {
+            Ok(origins) => origins,
+            Err(TryLockError::Poisoned(origins)) => origins.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+        };
+        let known = origins.get(&*endpoint.name).filter(|origin| is_good(origin.at, now));
+        if let Some((client, at)) = known.and_then(|origin| Some((origin.client.upgrade()?, origin.at))) {
+            return Ok(Some((client, at)));
+        }
+        let origin = Arc::new(client_for(&self.model, &self.client, endpoint.host())?);
+        origins.retain(|_, origin| origin.client.strong_count() > 0);
+        origins.insert((&*endpoint.name).into(), Origin { client: Arc::downgrade(&origin), at: now });
+        Ok(Some((origin, now)))
+    }
+
     pub(crate) fn trust(&self) -> Option<&Trust> {
         match &self.client.verification {
             Verification::Trust(trust) => Some(trust),

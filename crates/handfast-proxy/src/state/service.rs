@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use handfast_net::dial;
 use handfast_tls::certificate::Certificate;
-use handfast_tls::client::{self, ClientSettings, Identity, Trust, Verification};
+use handfast_tls::client::{self, ClientSettings, Identity, Revocation, Trust, Verification};
 use handfast_tls::client_certificates::{self, ClientCertificates as ClientRule, Demand};
 use handfast_tls::load::{self, Before, FileProblem, Kept, ProblemKind, Source};
 use handfast_tls::server::{Server, ServerSettings};
@@ -24,7 +24,8 @@ use crate::backends::standing::Standings;
 use crate::backends::tls::{BackendTlsSettings, client_for};
 use crate::backends::tunnel::ProxyHop;
 use handfast_config::model::{
-    self, BackendAlpn, BackendTls, BackendVerification, ClientChecks, RouteTls, Service, each_once,
+    self, BackendAlpn, BackendRevocation, BackendTls, BackendVerification, ClientChecks, RouteTls, Service,
+    each_once,
 };
 
 /// What a service needs where TLS ends here; nothing where it does not.
@@ -379,7 +380,7 @@ impl<'b> ServiceBuilder<'b, '_, '_> {
                 .error(format!("service {}: TLS towards the backends: {failure}", self.model.name));
             return None;
         }
-        let made = BackendTlsSettings { model: model.clone(), client };
+        let made = BackendTlsSettings::new(model.clone(), client);
         let known = self.known(|known| known.is_same_as(&made));
         Some(known.map_or_else(|| Arc::new(made), Arc::clone))
     }
@@ -392,12 +393,23 @@ impl<'b> ServiceBuilder<'b, '_, '_> {
         let trust = match model.verify {
             BackendVerification::Nothing => return Some(Verification::Off),
             BackendVerification::Pins => return Some(Verification::Trust(Trust::only_pins(&model.pins))),
-            BackendVerification::Full | BackendVerification::AnyName => match &model.ca {
-                Some(ca) => self.trust(ca)?,
-                None => self.system_trust()?,
-            },
+            BackendVerification::Full | BackendVerification::CommonName | BackendVerification::AnyName => {
+                match &model.ca {
+                    Some(ca) => self.trust(ca)?,
+                    None => self.system_trust()?,
+                }
+            }
         };
-        Some(Verification::Trust(trust.asking(&model.pins, model.verify == BackendVerification::Full)))
+        let trust = trust.asking(&model.pins, model.verify.asks_for_name());
+        let trust = match model.verify {
+            BackendVerification::CommonName => trust.or_common_name(),
+            _ => trust,
+        };
+        Some(Verification::Trust(trust.revocation(match model.revocation {
+            BackendRevocation::Off => Revocation::Unchecked,
+            BackendRevocation::Stapled => Revocation::Stapled,
+            BackendRevocation::StapleRequired => Revocation::StapleRequired,
+        })))
     }
 
     fn trust(&mut self, ca: &Path) -> Option<Trust> {

@@ -18,7 +18,7 @@ use crate::read::{Failure, FileStamp, NOT_FILES};
 use crate::sections::{Contents, NotPem};
 
 /// What may be wrong with what is in a file; the place is the number that travels.
-const REASONS: [Reason; 9] = [
+const REASONS: [Reason; 10] = [
     Reason::BadKey,
     Reason::Empty,
     Reason::NotPem,
@@ -28,9 +28,10 @@ const REASONS: [Reason; 9] = [
     Reason::EncryptedKey,
     Reason::WeakKey,
     Reason::UnusedSection,
+    Reason::BadPkcs12,
 ];
 const SEVERITIES: [Severity; 3] = [Severity::Error, Severity::Warning, Severity::Note];
-const NOT_PEM: [NotPem; 4] = [NotPem::Other, NotPem::Der, NotPem::Pkcs12, NotPem::Utf16];
+const NOT_PEM: [NotPem; 3] = [NotPem::Other, NotPem::Der, NotPem::Utf16];
 
 /// The index of a value in its table; 0 when it is not there.
 fn place<T: PartialEq>(table: &[T], value: &T) -> u64 {

@@ -5,14 +5,14 @@
 
 #![expect(
     clippy::disallowed_types,
-    reason = "rustls wants a store that threads may share; this one belongs to one thread, so its lock is never contended"
+    reason = "threads that dial the same backend share its sessions; none of them waits for the lock, see `Pool::try_kept`"
 )]
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use handfast_wire::registry;
@@ -22,15 +22,17 @@ use rustls_pki_types::ServerName;
 
 use super::observed::Ticket;
 use super::verifier::Verifier;
+use crate::side_channels;
 
 /// Tickets that a load test keeps, of all names together: more than the connections that one thread can have in progress.
 pub(super) const LIMIT: usize = 4096;
-/// Tickets of each name that everything else keeps: those of the connections that begin within one round trip.
+/// Tickets of each name that everything else keeps for each of its threads: those of the connections that begin within one round
+/// trip.
 pub(super) const FEW: usize = 8;
 /// Bytes of a ticket above which it is not kept: one TLS record. A stateless ticket that contains a client's certificates has
 /// some kilobytes, most have 200 bytes; a message may have 64 KiB.
 pub(super) const TICKET_BYTES: usize = 16 * 1024;
-/// Bytes that the kept tickets of one name may have together, each with the certificates that rustls stores with it.
+/// Bytes that the kept tickets of one name may have together, for each of its threads: each with the certificates that rustls stores with it.
 pub(super) const FEW_BYTES: usize = 128 * 1024;
 /// The same for a load test, of all names together.
 pub(super) const LIMIT_BYTES: usize = 32 * 1024 * 1024;
@@ -48,18 +50,20 @@ struct NameTickets {
     tls12: Option<Tls12ClientSessionValue>,
 }
 
-/// The tickets of one client. Its atomics are for `Sync` only, as its lock is.
+/// How often a thread looks again for a lock that another thread holds. The other one moves a few words, which takes less; if it was
+/// suspended meanwhile, no thread waits for it.
+const LOOKS: usize = 200;
+
+/// The tickets of one client, on all of its threads.
 pub(super) struct Pool {
     /// By the name that was asked for: another name's session is not for it (RFC 9846 §4.7.1).
     kept: Mutex<HashMap<ServerName<'static>, NameTickets>>,
-    /// Tickets kept of one name, and their bytes.
+    /// Tickets kept of one name for each thread, and their bytes.
     each: usize,
     each_bytes: usize,
+    threads: AtomicUsize,
     /// Has the size of the certificates that rustls stores with a session.
     verifier: Arc<Verifier>,
-    /// Version of what was given last, 0 when this has been asked.
-    given: AtomicU16,
-    tls12_received: AtomicUsize,
 }
 
 impl fmt::Debug for Pool {
@@ -79,12 +83,35 @@ impl Pool {
             kept: Mutex::default(),
             each,
             each_bytes,
+            threads: AtomicUsize::new(0),
             verifier: Arc::clone(verifier),
-            given: AtomicU16::new(0),
-            tls12_received: AtomicUsize::new(0),
         }
     }
 
+    /// One more thread keeps its tickets here.
+    pub(super) fn join(&self) {
+        self.threads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A thread keeps no tickets here any more.
+    pub(super) fn leave(&self) {
+        self.threads.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The tickets, unless another thread holds them for longer than it should: then a connection begins without a ticket, or one
+    /// is lost. Both cost a full handshake, and no connection waits.
+    fn try_kept(&self) -> Option<MutexGuard<'_, HashMap<ServerName<'static>, NameTickets>>> {
+        for _ in 0..LOOKS {
+            match self.kept.try_lock() {
+                Ok(kept) => return Some(kept),
+                Err(TryLockError::Poisoned(kept)) => return Some(kept.into_inner()),
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+        None
+    }
+
+    /// The tickets, waited for: not for connections.
     fn kept(&self) -> MutexGuard<'_, HashMap<ServerName<'static>, NameTickets>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,11 +120,6 @@ impl Pool {
     pub(super) fn resumptions(&self) -> usize {
         let of = |kept: &NameTickets| kept.tls13.len() + if kept.tls12.is_some() { LIMIT } else { 0 };
         self.kept().values().map(of).sum()
-    }
-
-    /// Version of what was given since this was last asked.
-    pub(super) fn take_given(&self) -> Option<u16> {
-        Some(self.given.swap(0, Ordering::Relaxed)).filter(|version| *version != 0)
     }
 
     /// What is known of the newest session.
@@ -118,15 +140,17 @@ impl Pool {
         all.values().find_map(of)
     }
 
+    /// Does something while another one has the tickets.
+    #[cfg(test)]
+    pub(super) fn held<T>(&self, meanwhile: impl FnOnce() -> T) -> T {
+        let _kept = self.kept();
+        meanwhile()
+    }
+
     /// Bytes of all kept TLS 1.3 tickets, with their certificates.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         self.kept().values().map(|kept| kept.bytes).sum()
-    }
-
-    /// How many TLS 1.2 sessions have come, ever.
-    pub(super) fn tls12_received(&self) -> usize {
-        self.tls12_received.load(Ordering::Relaxed)
     }
 }
 
@@ -185,25 +209,31 @@ impl ClientSessionStore for Store {
     }
 
     fn set_tls12_session(&self, name: ServerName<'static>, value: Tls12ClientSessionValue) {
-        self.pool.tls12_received.fetch_add(1, Ordering::Relaxed);
-        if ticket_bytes(&value) <= TICKET_BYTES {
-            self.pool.kept().entry(name).or_default().tls12 = Some(value);
+        side_channels::count_tls12_session();
+        if ticket_bytes(&value) > TICKET_BYTES {
+            return;
+        }
+        if let Some(mut kept) = self.pool.try_kept() {
+            let before = kept.entry(name).or_default().tls12.replace(value);
+            drop(kept);
+            drop(before);
         }
     }
 
     fn tls12_session(&self, name: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
-        let session = self.gives.then(|| self.pool.kept().get(name)?.tls12.clone()).flatten();
+        let session = self.gives.then(|| self.pool.try_kept()?.get(name)?.tls12.clone()).flatten();
         if session.is_some() {
-            self.pool.given.store(registry::TLS_1_2, Ordering::Relaxed);
+            side_channels::set_given_version(registry::TLS_1_2);
         }
         session
     }
 
     /// rustls asks for this when a session could not be resumed, and after each TLS 1.3 handshake.
     fn remove_tls12_session(&self, name: &ServerName<'static>) {
-        if let Some(kept) = self.pool.kept().get_mut(name) {
-            kept.tls12 = None;
-        }
+        let Some(mut all) = self.pool.try_kept() else { return };
+        let before = all.get_mut(name).and_then(|kept| kept.tls12.take());
+        drop(all);
+        drop(before);
     }
 
     fn insert_tls13_ticket(&self, name: ServerName<'static>, value: Tls13ClientSessionValue) {
@@ -212,13 +242,14 @@ impl ClientSessionStore for Store {
             return;
         }
         let bytes = bytes + self.pool.verifier.chain_bytes();
-        let mut all = self.pool.kept();
+        let threads = self.pool.threads.load(Ordering::Relaxed).max(1);
+        let (most, most_bytes) = (self.pool.each * threads, self.pool.each_bytes * threads);
+        let Some(mut all) = self.pool.try_kept() else { return };
         let kept = all.entry(name).or_default();
         kept.tls13.push_back((bytes, value));
         kept.bytes += bytes;
         // The newest stays, whatever its size: `TICKET_BYTES` bounds it.
-        while kept.tls13.len() > self.pool.each || (kept.bytes > self.pool.each_bytes && kept.tls13.len() > 1)
-        {
+        while kept.tls13.len() > most || (kept.bytes > most_bytes && kept.tls13.len() > 1) {
             let Some((bytes, _)) = kept.tls13.pop_front() else { break };
             kept.bytes -= bytes;
         }
@@ -229,11 +260,11 @@ impl ClientSessionStore for Store {
         if !self.gives {
             return None;
         }
-        let mut all = self.pool.kept();
+        let mut all = self.pool.try_kept()?;
         let kept = all.get_mut(name)?;
         let (bytes, ticket) = kept.tls13.pop_back()?;
         kept.bytes -= bytes;
-        self.pool.given.store(registry::TLS_1_3, Ordering::Relaxed);
+        side_channels::set_given_version(registry::TLS_1_3);
         Some(ticket)
     }
 }

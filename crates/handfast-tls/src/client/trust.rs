@@ -16,12 +16,24 @@ use super::wrong;
 use crate::finding::{Finding, Reason};
 use crate::load::TrustFile;
 use crate::presented::Pin;
-use crate::presented::{Authorities, Keys, Refusal, Standing, standing};
+use crate::presented::{Authorities, Keys, Refusal, Standing, Stapled, standing};
 use crate::read::FileStamp;
 use crate::session::{Failure, Peer};
 use crate::unix_time::date;
 use crate::unix_time::unix_seconds;
 use crate::weak::Lists;
+
+/// What is asked about the revocation of a server's certificate, in the OCSP response that it sends. None is fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Revocation {
+    /// Nothing.
+    #[default]
+    Unchecked,
+    /// A good response that says that it is revoked is believed.
+    Stapled,
+    /// There must be a good response, which says that it is not revoked.
+    StapleRequired,
+}
 
 /// Which certificates to trust, and what else a server's certificate must be.
 #[derive(Clone, Debug)]
@@ -30,14 +42,18 @@ pub struct Trust {
     pins: Arc<[Pin]>,
     /// Whether the certificate must be for the name that was dialled.
     name: bool,
+    /// Whether the common name counts where there are no alternative names.
+    common_name: bool,
     /// Whether a trusted CA must have signed it: not where the pins alone decide.
     chain: bool,
+    revocation: Revocation,
     id: [u8; 32],
 }
 
 impl PartialEq for Trust {
     fn eq(&self, other: &Self) -> bool {
-        (self.id, self.name, self.chain, &self.pins) == (other.id, other.name, other.chain, &other.pins)
+        let parts = |trust: &Self| (trust.id, trust.name, trust.common_name, trust.chain, trust.revocation);
+        parts(self) == parts(other) && self.pins == other.pins
     }
 }
 
@@ -47,7 +63,9 @@ impl Trust {
     fn new(authorities: Authorities, id: Context) -> Self {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(id.finish().as_ref());
-        Self { authorities: Arc::new(authorities), pins: Arc::default(), name: true, chain: true, id: bytes }
+        let (authorities, pins) = (Arc::new(authorities), Arc::default());
+        let revocation = Revocation::Unchecked;
+        Self { authorities, pins, name: true, common_name: false, chain: true, revocation, id: bytes }
     }
 
     /// Trusts servers with one of these keys, whatever the certificate contains; its dates and names are not looked at.
@@ -60,6 +78,17 @@ impl Trust {
     /// with `name` that it is for the name that was dialled. What was asked before counts no longer.
     pub fn asking(self, pins: &[Pin], name: bool) -> Self {
         Self { pins: pins.into(), name, ..self }
+    }
+
+    /// Trusts a certificate that has no alternative names by its common name too, as OpenSSL does. CAs do not check common
+    /// names as they check alternative names (RFC 9525 §2).
+    pub fn or_common_name(self) -> Self {
+        Self { common_name: true, ..self }
+    }
+
+    /// Asks this of what the server's CA says about revocation; not where the pins alone decide.
+    pub fn revocation(self, revocation: Revocation) -> Self {
+        Self { revocation, ..self }
     }
 
     pub(super) fn asks_for_a_name(&self) -> bool {
@@ -78,15 +107,21 @@ impl Trust {
         own: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         name: &ServerName<'_>,
+        staple: &[u8],
         now: UnixTime,
     ) -> Result<(), Refusal> {
         if self.chain {
-            self.authorities.check(Peer::Server, own, intermediates, Keys::New, now)?;
+            let stapled = match self.revocation {
+                Revocation::Unchecked => Stapled::Ignored,
+                Revocation::Stapled => Stapled::Checked { response: staple, required: false },
+                Revocation::StapleRequired => Stapled::Checked { response: staple, required: true },
+            };
+            self.authorities.check_stapled(Peer::Server, own, intermediates, Keys::New, now, stapled)?;
         } else {
             self.authorities.check_key_of(own)?;
         }
         if self.name {
-            Authorities::check_name(own, name)?;
+            Authorities::check_name(own, name, self.common_name)?;
         }
         if !self.pins.is_empty() {
             let pin = Pin::of(own).ok_or(Refusal::Unreadable)?;

@@ -1,12 +1,11 @@
-//! Verifies the server's certificate, and records its signature scheme.
+//! Verifies the server's certificate, and notes its signature scheme.
 //!
 //! In: trusted certificates, or no verification; the name that the certificate must have, independent of SNI.
 //! Out: a verifier for rustls. `presented.rs` decides which certificates are accepted.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use handfast_wire::registry;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
@@ -22,11 +21,9 @@ pub(super) struct Verifier {
     /// signature.
     strict: Option<(Option<ServerName<'static>>, Trust)>,
     provider: Arc<CryptoProvider>,
-    /// The scheme of the last signature, 0 when it has been taken. Atomic for `Sync` only.
-    scheme: AtomicU16,
-    /// Bytes of the last OCSP response that came with a certificate; 0: none.
+    /// Bytes of the last OCSP response that came with a certificate, on any thread; 0: none.
     staple: AtomicUsize,
-    /// Bytes of the last certificates that a server presented.
+    /// Bytes of the last certificates that a server presented, likewise.
     chain_bytes: AtomicUsize,
 }
 
@@ -50,18 +47,9 @@ impl Verifier {
         Ok(Self {
             strict,
             provider: Arc::clone(provider),
-            scheme: AtomicU16::new(0),
             staple: AtomicUsize::new(0),
             chain_bytes: AtomicUsize::new(0),
         })
-    }
-
-    /// Name of the scheme of the last signature, unless it was taken already or has none.
-    pub(super) fn take_scheme(&self) -> Option<&'static str> {
-        match self.scheme.swap(0, Ordering::Relaxed) {
-            0 => None,
-            scheme => registry::signature_scheme_name(scheme),
-        }
     }
 
     /// Bytes of the last OCSP response that came with a certificate; 0: none.
@@ -90,7 +78,7 @@ impl Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.scheme.store(signed.scheme.into(), Ordering::Relaxed);
+        side_channels::set_server_scheme(signed.scheme.into());
         if let Some((_, trusted)) = &self.strict {
             trusted.authorities().check_signature(is_tls13, message, certificate, signed)?;
         }
@@ -112,7 +100,9 @@ impl ServerCertVerifier for Verifier {
         self.chain_bytes.store(chain_bytes, Ordering::Relaxed);
         if let Some((name, trusted)) = &self.strict {
             let name = name.as_ref().unwrap_or(sent);
-            trusted.check(end_entity, intermediates, name, now).map_err(side_channels::note_refusal)?;
+            trusted
+                .check(end_entity, intermediates, name, staple, now)
+                .map_err(side_channels::note_refusal)?;
         }
         Ok(ServerCertVerified::assertion())
     }

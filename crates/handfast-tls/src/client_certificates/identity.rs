@@ -11,8 +11,10 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::pattern::{self, Pattern};
-use crate::der::{Der, OBJECT_IDENTIFIER, SEQUENCE, SET};
+use crate::der::Der;
+use crate::presented::outline::{DNS, EMAIL};
 use crate::presented::{Outline, Pin, Refusal};
+use crate::subject::{COMMON_NAME, parts};
 
 /// Comparisons of a name with a rule for one client: 1,000 rules and 200 names. One takes some 10 ns.
 const COMPARISONS: usize = 200_000;
@@ -67,6 +69,9 @@ pub(super) enum Name<'a> {
 /// What rules ask of a certificate.
 pub(super) struct Identity<'a> {
     pub(super) names: Vec<Name<'a>>,
+    /// Whether it has DNS names and e-mail addresses, readable ones or not.
+    pub(super) has_dns: bool,
+    pub(super) has_email: bool,
     /// Type and value of each part of the subject, in the certificate's order.
     pub(super) subject: Vec<(&'a [u8], Cow<'a, str>)>,
     pub(super) pin: Pin,
@@ -118,10 +123,16 @@ impl<'a> Identity<'a> {
         }
         let mut names = Vec::with_capacity(own.names);
         let mut left = Der(own.alternative_names);
+        let (has_dns, has_email) = (own.has_names(DNS), own.has_names(EMAIL));
         while let Some((tag, content)) = left.next() {
             names.extend(name(tag, content));
         }
-        Ok(Self { names, subject: subject(own.subject), pin: Pin::of_outline(own) })
+        Ok(Self { names, has_dns, has_email, subject: parts(own.subject), pin: Pin::of_outline(own) })
+    }
+
+    /// Whether the subject has a part of this kind that fits.
+    pub(super) fn subject_has(&self, kind: &[u8], fits: impl Fn(&str) -> bool) -> bool {
+        self.subject.iter().any(|(own, value)| *own == kind && fits(value))
     }
 }
 
@@ -129,8 +140,8 @@ impl<'a> Identity<'a> {
 fn name(tag: u8, content: &[u8]) -> Option<Name<'_>> {
     let text = || std::str::from_utf8(content).ok();
     match tag {
-        0x81 => text().map(Name::Email),
-        0x82 => text().map(Name::Dns),
+        EMAIL => text().map(Name::Email),
+        DNS => text().map(Name::Dns),
         0x86 => text().map(Name::Uri),
         0x87 => match content.len() {
             4 => <[u8; 4]>::try_from(content).ok().map(|bytes| Name::Ip(bytes.into())),
@@ -141,44 +152,11 @@ fn name(tag: u8, content: &[u8]) -> Option<Name<'_>> {
     }
 }
 
-/// The parts of a name in DER without its header.
-fn subject(content: &[u8]) -> Vec<(&[u8], Cow<'_, str>)> {
-    let mut parts = Vec::new();
-    let mut sets = Der(content);
-    while let Some(set) = sets.expect(SET) {
-        let mut set = Der(set);
-        while let Some(part) = set.expect(SEQUENCE) {
-            let mut part = Der(part);
-            let kind = part.expect(OBJECT_IDENTIFIER);
-            let value = part.next().and_then(|(tag, content)| text(tag, content));
-            parts.extend(kind.zip(value));
-        }
-    }
-    parts
-}
-
-/// A DirectoryString (RFC 5280 §4.1.2.4), or what older certificates have instead; `None`: in letters that are not
-/// known here, and then no rule is for it.
-fn text(tag: u8, content: &[u8]) -> Option<Cow<'_, str>> {
-    match tag {
-        // UTF8String, PrintableString, IA5String; a TeletexString where it is plain ASCII.
-        0x0c | 0x13 | 0x16 => std::str::from_utf8(content).ok().map(Cow::Borrowed),
-        0x14 if content.is_ascii() => std::str::from_utf8(content).ok().map(Cow::Borrowed),
-        // BMPString
-        0x1e => {
-            let (pairs, []) = content.as_chunks::<2>() else { return None };
-            let units = pairs.iter().map(|pair| u16::from_be_bytes(*pair));
-            char::decode_utf16(units).collect::<Result<String, _>>().ok().map(Cow::Owned)
-        }
-        _ => None,
-    }
-}
-
 impl fmt::Display for Identity<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (most, bytes) = TOLD;
         let cut = |text: &str| text[..text.floor_char_boundary(bytes)].to_owned();
-        let common = self.subject.iter().filter(|(kind, _)| *kind == pattern::COMMON_NAME);
+        let common = self.subject.iter().filter(|(kind, _)| *kind == COMMON_NAME);
         let common = common.map(|(_, value)| format!("cn:{}", cut(value)));
         let others = self.names.iter().map(|name| match name {
             Name::Dns(name) => format!("dns:{}", cut(name)),

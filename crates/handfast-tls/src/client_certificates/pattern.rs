@@ -2,14 +2,17 @@
 //!
 //! In: `dns:…`, `spiffe://…`, `uri:…`, `ip:…`, `email:…`, `cn:…`, `subject:…` or `pin:sha256/…`. Out: a [`Pattern`],
 //! asked for each client.
+//!
+//! Two forms, `insecure-dns-or-cn:…` and `insecure-email-or-subject:…`, compare as OpenSSL does (`X509_check_host`,
+//! `X509_check_email`): where a certificate has no alternative name of the kind, the subject counts. CAs check subjects less strictly,
+//! and a name in the subject may be meant for something else (RFC 9525 §2). They are for converted configurations.
 
 use std::net::IpAddr;
 
 use super::identity::{Identity, Name};
+use crate::names::is_for;
 use crate::presented::Pin;
-
-/// 2.5.4.3 (RFC 4519 §2.3)
-pub(super) const COMMON_NAME: &[u8] = &[0x55, 4, 3];
+use crate::subject::{COMMON_NAME, EMAIL_ADDRESS};
 
 /// Parts of a subject by the words that people and programs use (RFC 4519, RFC 4514 §3).
 const ATTRIBUTES: &[(&str, &[u8])] = &[
@@ -27,9 +30,9 @@ const ATTRIBUTES: &[(&str, &[u8])] = &[
     ("TITLE", &[0x55, 4, 12]),
     ("DC", &[0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 1, 25]),
     ("UID", &[0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 1, 1]),
-    ("EMAILADDRESS", &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 1]),
-    ("EMAIL", &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 1]),
-    ("E", &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 1]),
+    ("EMAILADDRESS", EMAIL_ADDRESS),
+    ("EMAIL", EMAIL_ADDRESS),
+    ("E", EMAIL_ADDRESS),
 ];
 
 /// One part of a subject: its type and its value.
@@ -59,11 +62,19 @@ pub(super) enum Pattern {
         domain: Box<str>,
     },
     Pin(Pin),
+    /// A host name in lower case, or after a dot the domain of any number of labels; or the common name.
+    DnsOrCommonName(Box<str>),
+    /// An address whose domain is in lower case; or the e-mail address of the subject.
+    EmailOrSubject {
+        local: Box<str>,
+        domain: Box<str>,
+    },
 }
 
 /// The forms, for messages.
 pub const FORMS: &str = "`cn:NAME`, `subject:CN=…, O=…`, `dns:NAME`, `dns:*.DOMAIN`, `ip:ADDRESS`, `ip:NETWORK/BITS`, \
-                         `uri:…`, `spiffe://DOMAIN/PATH`, `email:NAME@DOMAIN`, `email:*@DOMAIN` or `pin:sha256/BASE64`";
+                         `uri:…`, `spiffe://DOMAIN/PATH`, `email:NAME@DOMAIN`, `email:*@DOMAIN` or `pin:sha256/BASE64`; as OpenSSL compares, \
+                         `insecure-dns-or-cn:NAME` and `insecure-email-or-subject:NAME@DOMAIN`";
 
 pub(super) fn parse(text: &str) -> Result<Pattern, String> {
     let Some((kind, rest)) = text.split_once(':') else {
@@ -84,6 +95,11 @@ pub(super) fn parse(text: &str) -> Result<Pattern, String> {
         "spiffe" => spiffe(text),
         "email" => email(rest),
         "pin" => pin(rest).map(Pattern::Pin),
+        "insecure-dns-or-cn" => dns_or_common_name(rest),
+        "insecure-email-or-subject" => match email(rest)? {
+            Pattern::Email { local: Some(local), domain } => Ok(Pattern::EmailOrSubject { local, domain }),
+            _ => Err("such an address has no wildcards".into()),
+        },
         _ => Err(format!("`{kind}:` is no kind of rule, expected {FORMS}")),
     }
 }
@@ -100,6 +116,14 @@ fn dns(text: &str) -> Result<Pattern, String> {
         ));
     }
     Ok(Pattern::Dns { name: name.to_ascii_lowercase().into(), under })
+}
+
+/// As [`dns`], or `.example.org` for all below.
+fn dns_or_common_name(text: &str) -> Result<Pattern, String> {
+    match dns(text.strip_prefix('.').unwrap_or(text))? {
+        Pattern::Dns { under: false, .. } => Ok(Pattern::DnsOrCommonName(text.to_ascii_lowercase().into())),
+        _ => Err("wildcards are in certificates here; `.example.org` is for all names below".into()),
+    }
 }
 
 fn ip(text: &str) -> Result<Pattern, String> {
@@ -215,9 +239,7 @@ impl Pattern {
     pub(super) fn fits(&self, client: &Identity<'_>) -> bool {
         let mut names = client.names.iter();
         match self {
-            Self::CommonName(wanted) => {
-                client.subject.iter().any(|(kind, value)| *kind == COMMON_NAME && **value == **wanted)
-            }
+            Self::CommonName(wanted) => client.subject_has(COMMON_NAME, |value| *value == **wanted),
             Self::Subject(wanted) => {
                 // In the certificate's order, or from the last to the first as RFC 4514 writes it.
                 let same = |((kind, value), (wanted, text)): ((&[u8], &str), &Part)| {
@@ -249,15 +271,36 @@ impl Pattern {
                 only.is_some_and(|uri| uri_fits(uri, wanted))
             }
             Self::Email { local, domain } => names.any(|one| match one {
-                Name::Email(address) => address.rsplit_once('@').is_some_and(|(own, at)| {
-                    !own.is_empty()
-                        && local.as_deref().is_none_or(|local| local == own)
-                        && at.eq_ignore_ascii_case(domain)
-                }),
+                Name::Email(address) => email_fits(address, local.as_deref(), domain),
                 _ => false,
             }),
             Self::Pin(pin) => *pin == client.pin,
+            Self::DnsOrCommonName(wanted) => match client.has_dns {
+                true => names.any(|one| matches!(one, Name::Dns(name) if host_fits(name, wanted))),
+                false => client.subject_has(COMMON_NAME, |name| host_fits(name, wanted)),
+            },
+            Self::EmailOrSubject { local, domain } => {
+                let fits = |address: &str| email_fits(address, Some(local), domain);
+                match client.has_email {
+                    true => names.any(|one| matches!(one, Name::Email(address) if fits(address))),
+                    false => client.subject_has(EMAIL_ADDRESS, fits),
+                }
+            }
         }
+    }
+}
+
+fn email_fits(address: &str, local: Option<&str>, domain: &str) -> bool {
+    address.rsplit_once('@').is_some_and(|(own, at)| {
+        !own.is_empty() && local.is_none_or(|local| local == own) && at.eq_ignore_ascii_case(domain)
+    })
+}
+
+/// Whether a name of a certificate, which may be a wildcard, is for the wanted host, or below the wanted domain.
+fn host_fits(name: &str, wanted: &str) -> bool {
+    match wanted.strip_prefix('.') {
+        None => is_for(name, wanted),
+        Some(_) => name.len() > wanted.len() && name.to_ascii_lowercase().ends_with(wanted),
     }
 }
 

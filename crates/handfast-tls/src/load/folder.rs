@@ -130,7 +130,7 @@ impl Holding {
             return None;
         }
         let is_broken = contents.findings.iter().any(|finding| finding.severity == Severity::Error);
-        loaded.findings.extend(contents.findings);
+        loaded.findings.extend(contents.findings.into_iter().map(not_used));
         if is_broken || (contents.certificates.is_empty() && contents.keys.is_empty()) {
             return None;
         }
@@ -144,6 +144,18 @@ impl Holding {
             let (owner, key) = keys.get(&parsed.public_key)?;
             Some((place, *owner, key.clone()))
         })
+    }
+}
+
+/// PKCS#12 with a password is often beside the PEM files that were made of it: in a folder it is no error.
+fn not_used(finding: Finding) -> Finding {
+    match finding.reason {
+        Reason::BadPkcs12 => Finding {
+            severity: Severity::Warning,
+            message: format!("not used: it {}", finding.message),
+            ..finding
+        },
+        _ => finding,
     }
 }
 

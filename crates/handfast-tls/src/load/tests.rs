@@ -381,6 +381,33 @@ fn certbots_folder_serves_the_full_chain_once() {
     assert_eq!(said(&loaded), expected);
 }
 
+/// The order of a PKCS#12 file has no meaning: what its key fits comes first, without a warning.
+#[test]
+fn pkcs12_is_read_in_a_folder_and_by_its_name() {
+    let folder = Folder::new();
+    let ca = Maker::authority("ca").self_signed();
+    let own = Maker::new(&["p12.example.org"]).signed_by(&ca);
+    folder.put("in.pem", own.both());
+    folder.put("first.pem", ca.pem());
+    fs::create_dir(folder.at("certificates")).unwrap();
+    folder.openssl("pkcs12 -export -in in.pem -certfile first.pem -passout pass: -out certificates/web.pfx");
+    folder.openssl("pkcs12 -export -in in.pem -passout pass:secret -out certificates/locked.p12");
+    let loaded = load(&[Source::Folder(folder.at("certificates"))], &Lists::default(), now());
+    let names: Vec<_> = loaded.certificates.iter().map(|made| made.dns_names()[0].to_string()).collect();
+    assert_eq!((names, loaded.certificates[0].chain().len()), (vec!["p12.example.org".to_owned()], 2));
+    let seen: Vec<_> = loaded.findings.iter().map(|finding| (finding.severity, finding.reason)).collect();
+    assert_eq!(seen, [(Severity::Warning, Reason::BadPkcs12), (Severity::Note, Reason::ChainNeedless)]);
+    let load_file = |name: &str| {
+        let source = Source::File { certificate: folder.at(name), key: None, ocsp: None };
+        load(&[source], &Lists::default(), now())
+    };
+    assert_eq!(load_file("certificates/web.pfx").certificates.len(), 1);
+    let locked = load_file("certificates/locked.p12");
+    assert_eq!(locked.findings[0].severity, Severity::Error);
+    assert_eq!(locked.findings[0].message, "is PKCS#12 with a password, expected an empty one");
+    assert!(locked.findings[0].hint.as_deref().unwrap().starts_with("openssl pkcs12 -in "));
+}
+
 #[test]
 fn every_file_that_is_not_used_is_named_with_the_reason() {
     let folder = Folder::new();
@@ -406,7 +433,7 @@ fn every_file_that_is_not_used_is_named_with_the_reason() {
     said.sort_by(|a, b| a.2.cmp(&b.2));
     let expected = [
         note(Reason::Hidden, ".hidden.pem"),
-        warning(Reason::NotPem, "bundle.p12"),
+        warning(Reason::BadPkcs12, "bundle.p12"),
         note(Reason::UnusedAuthority, "ca.pem"),
         error(Reason::Missing, "dangling.pem"),
         note(Reason::UnusedSection, "dh.pem"),

@@ -11,6 +11,9 @@ use crate::der::{BIT_STRING, BOOLEAN, Der, INTEGER, OBJECT_IDENTIFIER, OCTET_STR
 
 /// More extensions than any certificate has; some twelve are usual. Each is looked at again for every path.
 const EXTENSIONS: usize = 64;
+/// Tags of alternative names (RFC 5280 §4.2.1.6).
+pub(crate) const EMAIL: u8 = 0x81;
+pub(crate) const DNS: u8 = 0x82;
 /// More purposes (extended key usages) than any certificate has.
 const PURPOSES: usize = 64;
 
@@ -152,6 +155,12 @@ impl<'a> Outline<'a> {
             _ => {}
         }
         Some(())
+    }
+
+    /// Whether it has alternative names with this tag.
+    pub(crate) fn has_names(&self, tag: u8) -> bool {
+        let mut names = Der(self.alternative_names);
+        std::iter::from_fn(|| names.next()).any(|(other, _)| other == tag)
     }
 
     /// Kind of its key.

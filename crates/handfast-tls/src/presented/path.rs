@@ -19,7 +19,11 @@ use super::Authorities;
 use super::bounds::PATHS;
 use super::outline::{self, Outline, PublicKeyKind};
 use super::refusal::Refusal;
+use super::stapled::Stapled;
+use super::version1::Rewritten;
+use crate::revocation::Issuer;
 use crate::session::Peer;
+use crate::staple::IssuerKey;
 use crate::weak::{RSA_BITS, Weakness};
 
 /// CA certificates between the peer's and the trusted one: what webpki has room for.
@@ -34,6 +38,17 @@ const SIGNATURES: usize = 8;
 /// Names held against name constraints: a hundred names and five hundred constraints. One takes 25 ns.
 const COMPARISONS: usize = 50_000;
 
+/// A peer's own certificate.
+#[derive(Clone, Copy)]
+pub(super) struct Own<'a> {
+    pub(super) der: &'a [u8],
+    pub(super) outline: &'a Outline<'a>,
+    pub(super) certificate: &'a EndEntityCert<'a>,
+    /// If it is of version 1: `certificate` is then another form of it.
+    pub(super) rewritten: Option<&'a Rewritten<'a>>,
+    pub(super) stapled: Stapled<'a>,
+}
+
 /// The search for one peer's path.
 pub(super) struct Search<'a> {
     authorities: &'a Authorities,
@@ -41,6 +56,9 @@ pub(super) struct Search<'a> {
     now: UnixTime,
     own: &'a Outline<'a>,
     certificate: &'a EndEntityCert<'a>,
+    rewritten: Option<&'a Rewritten<'a>>,
+    der: &'a [u8],
+    stapled: Stapled<'a>,
     /// The candidates between it and a trusted CA.
     candidates: Vec<(Outline<'a>, &'a CertificateDer<'a>)>,
     steps: usize,
@@ -54,10 +72,10 @@ impl<'a> Search<'a> {
         authorities: &'a Authorities,
         peer: Peer,
         now: UnixTime,
-        own: &'a Outline<'a>,
-        certificate: &'a EndEntityCert<'a>,
+        own: Own<'a>,
         intermediates: &'a [CertificateDer<'a>],
     ) -> Self {
+        let Own { der, outline: own, certificate, rewritten, stapled } = own;
         let mut candidates: Vec<(Outline<'a>, &CertificateDer<'a>)> = Vec::with_capacity(intermediates.len());
         for der in intermediates {
             // What cannot be read, or is no CA's, is of no use; a second copy neither. Two of the same name and key by
@@ -76,6 +94,9 @@ impl<'a> Search<'a> {
             now,
             own,
             certificate,
+            rewritten,
+            der,
+            stapled,
             candidates,
             steps: 0,
             paths: 0,
@@ -190,7 +211,11 @@ impl<'a> Search<'a> {
             .authorities
             .algorithms()
             .iter()
-            .map(|algorithm| Counted { algorithm: *algorithm, left: &self.signatures })
+            .map(|algorithm| Counted {
+                algorithm: *algorithm,
+                left: &self.signatures,
+                rewritten: self.rewritten,
+            })
             .collect();
         let algorithms: Vec<&dyn SignatureVerificationAlgorithm> =
             counted.iter().map(|algorithm| algorithm as _).collect();
@@ -201,7 +226,7 @@ impl<'a> Search<'a> {
         let found =
             self.certificate.verify_for_usage(&algorithms, anchors, path, self.now, usage, None, None);
         let refusal = match found {
-            Ok(path) => match self.revoked(&path) {
+            Ok(path) => match self.revoked(&path).or_else(|| self.revoked_by_staple(&path)) {
                 None => return true,
                 Some(refusal) => refusal,
             },
@@ -225,10 +250,27 @@ impl<'a> Search<'a> {
         // They were read before; what cannot be asked about is not good.
         let Some(above) = above else { return Some(Refusal::Unreadable) };
         let trusted = &path.anchor().subject_public_key_info;
-        let keys = above.iter().map(|outline| outline.key).chain([trusted.as_ref()]);
+        let issuers = above
+            .iter()
+            .map(|outline| Issuer { key: outline.key, may_revoke: outline.may_revoke.unwrap_or(true) })
+            // Its lists were verified when they were read.
+            .chain([Issuer { key: trusted.as_ref(), may_revoke: true }]);
         let certificates = std::iter::once(self.own).chain(&above);
-        let mut pairs = certificates.zip(keys).enumerate();
-        pairs.find_map(|(place, (one, key))| revocations.check(one, key, place == 0, self.now).err())
+        let mut pairs = certificates.zip(issuers).enumerate();
+        pairs.find_map(|(place, (one, issuer))| revocations.check(one, issuer, place == 0, self.now).err())
+    }
+
+    /// Why a path that is good otherwise is not, by the OCSP response that came with the peer's own certificate.
+    fn revoked_by_staple(&self, path: &VerifiedPath<'_>) -> Option<Refusal> {
+        let above = path.intermediate_certificates().next().map(|certificate| certificate.der());
+        let anchor = path.anchor();
+        let issuer = match &above {
+            Some(der) => {
+                Outline::read(der).map(|outline| IssuerKey { name: outline.subject, key: outline.key })
+            }
+            None => Some(IssuerKey { name: &anchor.subject, key: &anchor.subject_public_key_info }),
+        };
+        self.stapled.refusal(self.der, issuer, self.now)
     }
 
     fn refusal_of(
@@ -258,6 +300,8 @@ struct Counted<'a> {
     algorithm: &'static dyn SignatureVerificationAlgorithm,
     /// `usize::MAX` once more was wanted. Atomic for `Sync` only.
     left: &'a AtomicUsize,
+    /// See [`Own`].
+    rewritten: Option<&'a Rewritten<'a>>,
 }
 
 impl SignatureVerificationAlgorithm for Counted<'_> {
@@ -274,6 +318,7 @@ impl SignatureVerificationAlgorithm for Counted<'_> {
             }
             left => {
                 self.left.store(left - 1, Ordering::Relaxed);
+                let message = self.rewritten.map_or(message, |rewritten| rewritten.original_of(message));
                 self.algorithm.verify_signature(public_key, message, signature)
             }
         }

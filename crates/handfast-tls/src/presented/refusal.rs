@@ -15,6 +15,7 @@ use super::outline::Outline;
 use super::pin::Pin;
 use crate::identifiers::spaced;
 use crate::session::{CertificateFault, Peer};
+use crate::staple::StapleError;
 use crate::unix_time::date;
 use crate::weak::Weakness;
 
@@ -32,7 +33,7 @@ pub(crate) enum Refusal {
     TooMuchWork,
     /// It is not X.509, or is damaged.
     Unreadable,
-    /// Of a version without extensions.
+    /// Of version 2, or of version 1 with what only version 3 has.
     Version(u8),
     /// A key that is known to be weak, of the peer or else of a CA above it.
     WeakKey { weakness: Weakness, is_own: bool },
@@ -66,6 +67,10 @@ pub(crate) enum Refusal {
     ListExpired { by: Box<str>, since: i64 },
     /// Its CA has no revocation list, and has to.
     NoList { by: Box<str> },
+    /// The OCSP response that came with it is not good, or says that it is revoked.
+    Staple(StapleError),
+    /// No OCSP response came with it, and one has to.
+    NoStaple,
     /// It has more names than are held against rules.
     TooManyNames { names: usize },
     /// A rule refuses certificates with one of its names, or its key.
@@ -111,7 +116,9 @@ impl Refusal {
             // unknown_ca
             Self::UnknownIssuer(_) | Self::SelfSigned(_) => CertificateError::UnknownIssuer,
             // certificate_revoked
-            Self::Revoked { .. } => CertificateError::Revoked,
+            Self::Revoked { .. } | Self::Staple(StapleError::Revoked(_)) => CertificateError::Revoked,
+            // bad_certificate_status_response
+            Self::Staple(_) | Self::NoStaple => CertificateError::InvalidOcspResponse,
             // certificate_expired, and unknown_ca
             Self::ListExpired { .. } => CertificateError::Expired,
             Self::NoList { .. } => CertificateError::UnknownRevocationStatus,
@@ -132,12 +139,14 @@ impl Refusal {
             Self::UnknownIssuer(_) | Self::SelfSigned(_) => F::UnknownCa,
             Self::Expired { .. } => F::Expired,
             Self::NotYet { .. } => F::NotYetValid,
-            Self::Revoked { .. } => F::Revoked,
+            Self::Revoked { .. } | Self::Staple(StapleError::Revoked(_)) => F::Revoked,
             Self::ListExpired { .. } => F::CrlExpired,
             Self::NoList { .. } => F::CrlMissing,
             Self::ByRule(_) => F::RefusedByRule,
             Self::NotAllowed(_) => F::NotAllowed,
-            Self::TooMany { .. }
+            Self::Staple(_)
+            | Self::NoStaple
+            | Self::TooMany { .. }
             | Self::TooLong { .. }
             | Self::TooMuchWork
             | Self::TooManyNames { .. }
@@ -175,7 +184,10 @@ impl fmt::Display for Refusal {
                 "its CA certificates take too much work to check, expected {PATHS} possible paths to a trusted CA at most"
             ),
             Self::Unreadable => f.write_str("it is damaged, or not an X.509 certificate"),
-            Self::Version(version) => write!(f, "it is of X.509 version {version}, expected 3"),
+            Self::Version(version) => write!(
+                f,
+                "it is of X.509 version {version}, or has what that version has not; expected version 3"
+            ),
             Self::WeakKey { weakness, is_own } => {
                 let whose = if *is_own { "its key" } else { "the key of a CA above it" };
                 write!(f, "{whose} {weakness}: {}", weakness.why())
@@ -222,6 +234,8 @@ impl fmt::Display for Refusal {
             Self::NoList { by } => {
                 write!(f, "there is no revocation list of its CA {by:?}, so it may have been revoked")
             }
+            Self::Staple(error) => write!(f, "its OCSP response {error}"),
+            Self::NoStaple => f.write_str("no OCSP response came with it, and one is required"),
             Self::TooManyNames { names } => {
                 write!(
                     f,

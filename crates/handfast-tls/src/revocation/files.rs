@@ -119,8 +119,15 @@ impl<'a> Checks<'a> {
         Self { signers, authorities: hash, algorithms }
     }
 
+    /// Whether a list that was read before may go on.
     fn is_by_one(&self, list: &List) -> bool {
-        self.signers.iter().any(|signer| *signer.subject == *list.issuer && *signer.key == *list.key)
+        let has_name = |signer: &&Signer<'_>| *signer.subject == *list.issuer;
+        let mut signers = self.signers.iter().filter(has_name).peekable();
+        match list.is_unverified() {
+            // Its CA is trusted by now: the file has to be read again.
+            true => signers.peek().is_none(),
+            false => signers.any(|signer| *signer.key == *list.key),
+        }
     }
 }
 
@@ -212,9 +219,6 @@ impl Read {
         }
         let of_file = OfFile::read(file, is_named, checks);
         self.files_read.push((file.to_path_buf(), of_file.stamp));
-        // A file that had a list and has none now, or a stranger's, is broken too.
-        let is_broken = of_file.lists.is_empty()
-            || of_file.findings.iter().any(|finding| finding.severity == Severity::Error);
         let before = known.0.iter().find(|known| known.file == file);
         let kept: Vec<_> = before
             .map_or(&[][..], |before| &before.lists)
@@ -222,6 +226,11 @@ impl Read {
             .filter(|list| checks.is_by_one(list))
             .cloned()
             .collect();
+        // A file that had a list of a trusted CA and has none now, or another CA's, is broken too.
+        let has_verified = |lists: &[Arc<List>]| lists.iter().any(|list| !list.is_unverified());
+        let is_broken = of_file.lists.is_empty()
+            || (has_verified(&kept) && !has_verified(&of_file.lists))
+            || of_file.findings.iter().any(|finding| finding.severity == Severity::Error);
         let older = of_file.lists.iter().find_map(|list| {
             let newer =
                 kept.iter().find(|kept| kept.is_alike(list) && kept.this_update > list.this_update)?;
@@ -409,7 +418,20 @@ impl OfFile {
 
     fn list(&mut self, der: &[u8], place: &str, is_named: bool, checks: &Checks<'_>) {
         match List::read(der, &checks.signers, &checks.algorithms) {
-            Ok(list) => self.lists.push(Arc::new(list)),
+            Ok(list) => {
+                if list.is_unverified() {
+                    let message = format!(
+                        "{place}the revocation list is by {:?}, which is not among the CAs for client certificates: it is used for \
+                         clients that send this CA's certificate, and verified then",
+                        list.name
+                    );
+                    let finding = Finding::warning(Reason::BadRevocationList, &self.file, message);
+                    self.findings.push(finding.hint(
+                        "if it is the list of an intermediate CA, that is all; else take it away, or add its CA to `ca`",
+                    ));
+                }
+                self.lists.push(Arc::new(list));
+            }
             Err(fault) => {
                 // A folder may hold those of other CAs too.
                 let is_foreign = matches!(fault, Fault::Stranger(_)) && !is_named;

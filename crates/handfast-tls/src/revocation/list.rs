@@ -12,8 +12,11 @@ use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
 use x509_parser::x509::X509Name;
 
+use super::Issuer;
+use super::unverified::{SIZE_LIMIT, Unverified};
 use crate::der::{BIT_STRING, BOOLEAN, Der, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE};
 use crate::presented::Outline;
+use crate::signed::verifies;
 
 /// Entries of one list. The largest public ones have some hundred thousand.
 const ENTRIES: usize = 5_000_000;
@@ -25,11 +28,12 @@ const GENERALIZED_TIME: u8 = 0x18;
 /// A serial number as it is compared: its length, then its bytes.
 type Serial = [u8; 1 + SERIAL];
 
-/// A list whose signature is good.
+/// A list whose signature is good, or is still to be verified.
 pub(crate) struct List {
-    /// The CA: its name in DER without the header, and its SubjectPublicKeyInfo likewise.
+    /// The CA: its name in DER without the header, and its SubjectPublicKeyInfo likewise. The key is empty where it is not known.
     pub(crate) issuer: Box<[u8]>,
     pub(crate) key: Box<[u8]>,
+    unverified: Option<Unverified>,
     /// The CA's name for people.
     pub(crate) name: Box<str>,
     /// Seconds of Unix time.
@@ -105,7 +109,11 @@ impl fmt::Display for Fault {
             Self::Partial(what) => write!(f, "the revocation list is about {what} only, expected all"),
             Self::Critical => f.write_str("the revocation list has a critical extension that is not known here"),
             Self::Stranger(name) => {
-                write!(f, "the revocation list is by {name:?}, which is not among the CAs for client certificates")
+                write!(
+                    f,
+                    "the revocation list is by {name:?}, which is not among the CAs for client certificates, and has more than \
+                     {SIZE_LIMIT} bytes"
+                )
             }
             Self::MayNotRevoke(name) => {
                 write!(f, "the key usage of the CA {name:?} does not allow it to sign revocation lists (cRLSign)")
@@ -140,7 +148,15 @@ struct Body<'a> {
     this_update: i64,
     next_update: Option<i64>,
     entries: Der<'a>,
+    extensions: Extensions<'a>,
+}
+
+/// What the extensions of a list say.
+#[derive(Default)]
+struct Extensions<'a> {
     scope: Scope,
+    /// What names the key of its CA.
+    authority_key: Option<&'a [u8]>,
 }
 
 impl List {
@@ -167,16 +183,37 @@ impl List {
         }
         let body = Body::read(signed, algorithm)?;
         let name = name(body.issuer);
-        let signer = signer(&body, &name, (signed, algorithm, signature), signers, algorithms)?;
+        let parts = (signed, algorithm, signature);
+        let (key, unverified) = match signer(&body, &name, parts, signers, algorithms) {
+            Ok(signer) => (signer.key, None),
+            Err(Fault::Stranger(_)) if signed.len() <= SIZE_LIMIT => {
+                (&[][..], Some(Unverified::new(parts, body.extensions.authority_key)))
+            }
+            Err(fault) => return Err(fault),
+        };
         Ok(Self {
             issuer: body.issuer.into(),
-            key: signer.key.into(),
+            key: key.into(),
+            unverified,
             name,
             this_update: body.this_update,
             next_update: body.next_update,
-            scope: body.scope,
+            scope: body.extensions.scope,
             serials: serials(body.entries)?,
         })
+    }
+
+    /// Whether it is by a CA that is not trusted itself: its signature is not verified yet.
+    pub(crate) fn is_unverified(&self) -> bool {
+        self.unverified.is_some()
+    }
+
+    /// Whether the CA with its name and this key signed it.
+    pub(crate) fn is_by(&self, issuer: Issuer<'_>) -> bool {
+        match &self.unverified {
+            Some(unverified) => issuer.may_revoke && unverified.is_by(issuer.key),
+            None => *self.key == *issuer.key,
+        }
     }
 
     /// Whether it has this serial number.
@@ -214,7 +251,9 @@ impl List {
 
     /// Whether one of the two lists replaces the other.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
-        self.issuer == other.issuer && self.key == other.key && self.scope == other.scope
+        let authority_key = |list: &Self| list.unverified.as_ref().map(|list| list.authority_key.clone());
+        (&self.issuer, &self.key, &self.scope) == (&other.issuer, &other.key, &other.scope)
+            && authority_key(self) == authority_key(other)
     }
 
     /// How many certificates it revokes.
@@ -249,15 +288,15 @@ impl<'a> Body<'a> {
             Some(&SEQUENCE) => body.expect(SEQUENCE).ok_or(damaged("entries"))?,
             _ => &[],
         };
-        let mut scope = Scope::default();
+        let mut extensions = Extensions::default();
         if !body.is_empty() {
-            let extensions = body.expect(0xa0).and_then(|wrapped| Der(wrapped).expect(SEQUENCE));
-            scope = extensions_of(Der(extensions.ok_or(damaged("extensions"))?))?;
+            let wrapped = body.expect(0xa0).and_then(|wrapped| Der(wrapped).expect(SEQUENCE));
+            extensions = extensions_of(Der(wrapped.ok_or(damaged("extensions"))?))?;
         }
         if !body.is_empty() {
             return Err(damaged("end"));
         }
-        Ok(Self { issuer, this_update, next_update, entries: Der(entries), scope })
+        Ok(Self { issuer, this_update, next_update, entries: Der(entries), extensions })
     }
 }
 
@@ -268,20 +307,23 @@ fn time(from: &mut Der<'_>) -> Option<i64> {
 }
 
 /// The extensions of a list that change what it means (RFC 5280 §5.2).
-fn extensions_of(mut extensions: Der<'_>) -> Result<Scope, Fault> {
-    let mut scope = Scope::default();
+fn extensions_of(mut extensions: Der<'_>) -> Result<Extensions<'_>, Fault> {
+    let mut found = Extensions::default();
     while !extensions.is_empty() {
         let (identifier, critical, value) = extension(&mut extensions).ok_or(Fault::Damaged("extensions"))?;
         match identifier {
             [0x55, 0x1d, 27] => return Err(Fault::Delta),
-            [0x55, 0x1d, 28] => scope = scope_of(value)?,
-            // Its CA's key, its number, and where else to look.
-            [0x55, 0x1d, 35 | 20 | 46 | 18] => {}
+            [0x55, 0x1d, 28] => found.scope = scope_of(value)?,
+            [0x55, 0x1d, 35] => {
+                found.authority_key = Der(value).expect(SEQUENCE).and_then(|names| Der(names).optional(0x80));
+            }
+            // Its number, and where else to look.
+            [0x55, 0x1d, 20 | 46 | 18] => {}
             _ if critical => return Err(Fault::Critical),
             _ => {}
         }
     }
-    Ok(scope)
+    Ok(found)
 }
 
 /// Identifier, whether it is critical, and value.
@@ -366,17 +408,7 @@ fn signer<'a>(
     if fits.peek().is_none() {
         return Err(Fault::Algorithm);
     }
-    let has_signed = |signer: &Signer<'_>| {
-        let mut key = Der(signer.key);
-        let (kind, bits) =
-            (key.expect(SEQUENCE), key.expect(BIT_STRING).and_then(|bits| bits.strip_prefix(&[0])));
-        let (Some(kind), Some(bits)) = (kind, bits) else { return false };
-        let usable = |one: &&&dyn rustls_pki_types::SignatureVerificationAlgorithm| {
-            one.signature_alg_id().as_ref() == algorithm && one.public_key_alg_id().as_ref() == kind
-        };
-        algorithms.all.iter().filter(usable).any(|one| one.verify_signature(bits, signed, signature).is_ok())
-    };
-    match of_that_name.find(|signer| has_signed(signer)) {
+    match of_that_name.find(|signer| verifies(signer.key, algorithm, signed, signature)) {
         None => Err(Fault::Signature(name.into())),
         Some(signer) if !signer.may_revoke => Err(Fault::MayNotRevoke(name.into())),
         Some(signer) => Ok(*signer),

@@ -101,6 +101,11 @@ impl Draft<'_> {
     }
 }
 
+/// A list that is too large to be verified in a handshake.
+fn many(ca: &Made) -> Draft<'_> {
+    Draft { serials: (0..30_000_u32).map(|number| number.to_be_bytes().to_vec()).collect(), ..draft(ca, &[]) }
+}
+
 /// CAs and lists in files, and what is made of them.
 struct Set {
     folder: Folder,
@@ -210,6 +215,69 @@ fn a_ca_that_was_revoked_signs_for_nobody() {
     asked(&set.load(&[source], NOW), &[&beside, &other], NOW).unwrap();
 }
 
+/// The list of an intermediate CA whose certificate clients send: it is believed when that certificate's own path is good.
+#[test]
+fn the_list_of_a_ca_that_clients_send_is_used() {
+    let (root, strange_root) =
+        (Maker::authority("root").self_signed(), Maker::authority("root").self_signed());
+    let middle = Maker::authority("middle").signed_by(&root);
+    let (good, bad) = (client(&middle), client(&middle));
+    let mut set = Set::new(&[&root]);
+    let source = [set.put("middle.crl", draft(&middle, &[&bad]).der())];
+    let loaded = set.load(&source, NOW);
+    assert_eq!(said(&loaded)[0], (Severity::Warning, Reason::BadRevocationList));
+    assert!(words(&loaded).contains("by \"CN=middle\", which is not among the CAs"), "{}", words(&loaded));
+    for _ in 0..2 {
+        asked(&loaded, &[&good, &middle], NOW).unwrap();
+        let refusal = asked(&loaded, &[&bad, &middle], NOW).unwrap_err();
+        assert_eq!(refusal, Refusal::Revoked { by: "CN=middle".into(), is_own: true });
+    }
+    let expired = asked(&loaded, &[&good, &middle], NOW + 40 * DAY).unwrap_err();
+    assert!(matches!(expired, Refusal::ListExpired { .. }), "{expired:?}");
+    // A CA of the same name and another key: the list is not its own, so it has none.
+    let namesake = Maker::authority("middle").signed_by(&root);
+    let other = client(&namesake);
+    let refusal = asked(&loaded, &[&other, &namesake], NOW).unwrap_err();
+    assert!(matches!(refusal, Refusal::NoList { .. }), "{refusal:?}");
+    asked(&loaded, &[&good, &middle], NOW).unwrap();
+    // One that no trusted CA signed is refused before its list is looked at.
+    let strange = Maker::authority("middle").signed_by(&strange_root);
+    asked(&loaded, &[&client(&strange), &strange], NOW).unwrap_err();
+    // Signed by another key than the one of the CA that it names: it revokes no client, and admits none.
+    let source = [set.put("forged.crl", draft(&middle, &[&good]).signed_by(&namesake.key))];
+    let refusal = asked(&set.load(&source, NOW), &[&good, &middle], NOW).unwrap_err();
+    assert!(matches!(refusal, Refusal::NoList { .. }), "{refusal:?}");
+}
+
+#[test]
+fn the_list_of_a_ca_that_clients_send_is_replaced_by_a_newer_one() {
+    let root = Maker::authority("root").self_signed();
+    let middle = Maker::authority("middle").signed_by(&root);
+    let (one, two) = (client(&middle), client(&middle));
+    let mut set = Set::new(&[&root]);
+    let source = [set.folder.at("lists")];
+    let file = set.put("lists/1", Draft { from: NOW - 9 * DAY, ..draft(&middle, &[&one]) }.der());
+    asked(&set.load(&source, NOW), &[&one, &middle], NOW).unwrap_err();
+    set.put("lists/2", draft(&middle, &[&two]).der());
+    let loaded = set.load(&source, NOW);
+    asked(&loaded, &[&one, &middle], NOW).unwrap();
+    asked(&loaded, &[&two, &middle], NOW).unwrap_err();
+    std::fs::remove_file(file).unwrap();
+    assert_eq!(set.load(&source, NOW).left_out, []);
+    // A file that becomes broken leaves it in force.
+    set.put("lists/2", b"-----BEGIN X509 CRL-----\nAAEC\n".as_slice());
+    let loaded = set.load(&source, NOW);
+    assert_eq!(loaded.left_out.len(), 1);
+    asked(&loaded, &[&two, &middle], NOW).unwrap_err();
+    // When its CA becomes a trusted one, the file is read again.
+    set.put("lists/2", draft(&middle, &[&two]).der());
+    set.put("ca.pem", root.pem() + &middle.pem());
+    let loaded = set.load(&source, NOW);
+    assert_eq!(said(&loaded), []);
+    asked(&loaded, &[&two], NOW).unwrap_err();
+    asked(&loaded, &[&one], NOW).unwrap();
+}
+
 #[test]
 fn only_the_ca_that_signed_the_client_needs_a_list() {
     let root = Maker::authority("root").self_signed();
@@ -309,7 +377,7 @@ fn broken(ca: &Made, other: &Made) -> Vec<(&'static str, Vec<u8>, &'static str)>
         ("bad signature", bad_signature, "not signed by the key"),
         ("changed", changed, "not signed by the key"),
         ("another key", usual().signed_by(&other.key), "not signed by the key"),
-        ("a stranger's", draft(other, &[]).der(), "not among the CAs"),
+        ("a stranger's of many entries", many(other).der(), "not among the CAs"),
         ("a delta", with(extension(27, true, &tlv(2, &[1]))), "delta"),
         ("indirect", with(point(&tlv(0x84, &[0xff]))), "indirect"),
         ("indirect by an entry", entry(extension(29, true, &tlv(0x30, &[]))), "indirect"),
@@ -432,6 +500,7 @@ fn one_number_has_one_key_however_it_is_written() {
     let outline = Outline::read(ca.certificate.der()).unwrap();
     let signer = [list::Signer { subject: outline.subject, key: outline.key, may_revoke: true }];
     let algorithms = rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms;
+    let issuer = Issuer { key: outline.key, may_revoke: true };
     let list = List::read(&der, &signer, &algorithms).unwrap();
     for (serial, is_there) in [
         (&[7][..], true),
@@ -451,11 +520,8 @@ fn one_number_has_one_key_however_it_is_written() {
         for value in [0, 0x7f, 0x80, 0xff, der[place] ^ 1] {
             let mut damaged = der.clone();
             damaged[place] = value;
-            assert_eq!(
-                List::read(&damaged, &signer, &algorithms).is_ok(),
-                damaged == der,
-                "byte {place}: {value}"
-            );
+            let is_good = List::read(&damaged, &signer, &algorithms).is_ok_and(|list| list.is_by(issuer));
+            assert_eq!(is_good, damaged == der, "byte {place}: {value}");
         }
         assert!(List::read(&der[..place], &signer, &algorithms).is_err(), "cut at {place}");
     }

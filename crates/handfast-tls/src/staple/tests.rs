@@ -11,8 +11,13 @@ use crate::testing::NOW;
 const CHAIN: &str = include_str!("../../fixtures/ocsp/chain.pem");
 const RESPONSES: &str = include_str!("../../fixtures/ocsp/responses.pem");
 
-fn chain() -> Vec<CertificateDer<'static>> {
+pub(crate) fn chain() -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_slice_iter(CHAIN.as_bytes()).collect::<Result<_, _>>().unwrap()
+}
+
+/// The response under this heading, as a peer sends it.
+pub(crate) fn sent(heading: &str) -> Vec<u8> {
+    der(response(heading).as_bytes()).unwrap()
 }
 
 /// The response under this heading, as PEM.

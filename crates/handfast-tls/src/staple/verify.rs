@@ -16,8 +16,8 @@ use rustls_pki_types::CertificateDer;
 
 use super::response::{self, Response, Single, Status};
 use super::{Staple, StapleError};
-use crate::der::SEQUENCE;
-use crate::signed::Frame;
+use crate::der::{SEQUENCE, value};
+use crate::signed::{Frame, key_parts, verifies};
 
 /// id-kp-OCSPSigning, 1.3.6.1.5.5.7.3.9.
 const OCSP_SIGNING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 9];
@@ -28,14 +28,23 @@ const CLOCK_SLACK: i64 = 300;
 pub(super) fn verify(der: &[u8], chain: &[CertificateDer<'_>], now: i64) -> Result<Staple, StapleError> {
     let response = response::read(der)?;
     let leaf = chain.first().and_then(|own| Frame::of(own)).ok_or(StapleError::OtherCertificate)?;
-    let issuer = issuer(&leaf, chain);
+    judge(&response, &leaf, issuer(&leaf, chain), now)
+}
+
+/// What a response says of a certificate, and whether its issuer says it; without an issuer no signature is checked.
+pub(super) fn judge(
+    response: &Response<'_>,
+    leaf: &Frame<'_>,
+    issuer: Option<IssuerKey<'_>>,
+    now: i64,
+) -> Result<Staple, StapleError> {
     let single = response
         .singles
         .iter()
-        .find(|single| is_about(single, &leaf, issuer.as_ref()))
+        .find(|single| is_about(single, leaf, issuer))
         .ok_or(StapleError::OtherCertificate)?;
-    if let Some(issuer) = &issuer {
-        signed_by(&response, issuer, now)?;
+    if let Some(issuer) = issuer {
+        signed_by(response, issuer, now)?;
     }
     // Only now is it the issuer's word.
     match single.status {
@@ -53,22 +62,33 @@ pub(super) fn verify(der: &[u8], chain: &[CertificateDer<'_>], now: i64) -> Resu
     Ok(Staple { next_update, is_verified: issuer.is_some() })
 }
 
-/// The certificate of the chain that issued the first; `None` when it is not sent, and no signature can be checked.
-fn issuer<'a>(leaf: &Frame<'_>, chain: &'a [CertificateDer<'_>]) -> Option<Frame<'a>> {
-    // One that signed itself is its own issuer.
-    chain.iter().filter_map(|certificate| Frame::of(certificate)).find(|candidate| {
-        candidate.outline.subject == leaf.outline.issuer
-            && candidate.verifies(leaf.algorithm, leaf.signed, leaf.signature)
-    })
+/// The CA that issued a certificate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IssuerKey<'a> {
+    /// Its name and its SubjectPublicKeyInfo in DER, both without the header.
+    pub(crate) name: &'a [u8],
+    pub(crate) key: &'a [u8],
 }
 
-fn is_about(single: &Single<'_>, leaf: &Frame<'_>, issuer: Option<&Frame<'_>>) -> bool {
+/// Certificates of the issuer's name whose keys are tried. A CA that changes its key has two.
+const NAMESAKES: usize = 4;
+
+/// The certificate of the chain that issued the first; `None` when it is not sent, and no signature can be checked.
+pub(crate) fn issuer<'a>(leaf: &Frame<'_>, chain: &'a [CertificateDer<'_>]) -> Option<IssuerKey<'a>> {
+    // One that signed itself is its own issuer.
+    let frames = chain.iter().filter_map(|certificate| Frame::of(certificate));
+    let mut namesakes = frames.filter(|frame| frame.outline.subject == leaf.outline.issuer).take(NAMESAKES);
+    let issuer = namesakes.find(|frame| frame.verifies(leaf.algorithm, leaf.signed, leaf.signature))?;
+    Some(IssuerKey { name: issuer.outline.subject, key: issuer.outline.key })
+}
+
+fn is_about(single: &Single<'_>, leaf: &Frame<'_>, issuer: Option<IssuerKey<'_>>) -> bool {
     let Some(hash) = hash(single.hash) else { return false };
     let is_hash = |of: &[u8], expected: &[u8]| digest(hash, of).as_ref() == expected;
     // The name is hashed with its header, which the outline has left out.
-    let name_fits = is_hash(&with_header(leaf.outline.issuer), single.issuer_name);
-    let key_fits =
-        issuer.is_none_or(|issuer| issuer.key().is_some_and(|(_, key)| is_hash(key, single.issuer_key)));
+    let name_fits = is_hash(&value(SEQUENCE, leaf.outline.issuer), single.issuer_name);
+    let key_fits = issuer
+        .is_none_or(|issuer| key_parts(issuer.key).is_some_and(|(_, key)| is_hash(key, single.issuer_key)));
     single.serial == leaf.serial && name_fits && key_fits
 }
 
@@ -84,32 +104,17 @@ fn hash(identifier: &[u8]) -> Option<&'static digest::Algorithm> {
     })
 }
 
-fn with_header(content: &[u8]) -> Vec<u8> {
-    let mut whole = vec![SEQUENCE];
-    match content.len() {
-        length @ 0..=0x7f => whole.push(length.to_le_bytes()[0]),
-        length => {
-            let bytes = length.to_be_bytes();
-            let first = bytes.iter().position(|byte| *byte != 0).unwrap_or(0);
-            whole.push(0x80 | (bytes.len() - first).to_le_bytes()[0]);
-            whole.extend_from_slice(&bytes[first..]);
-        }
-    }
-    whole.extend_from_slice(content);
-    whole
-}
-
 /// Whether the issuer signed it, or a responder that the issuer made.
-fn signed_by(response: &Response<'_>, issuer: &Frame<'_>, now: i64) -> Result<(), StapleError> {
+fn signed_by(response: &Response<'_>, issuer: IssuerKey<'_>, now: i64) -> Result<(), StapleError> {
     let Response { algorithm, signed, signature, .. } = response;
-    if issuer.verifies(algorithm, signed, signature) {
+    if verifies(issuer.key, algorithm, signed, signature) {
         return Ok(());
     }
     let made_it = |frame: &Frame<'_>| frame.verifies(algorithm, signed, signature);
     let mut frames = response.certificates.iter().filter_map(|der| Frame::of(der));
     let Some(responder) = frames.find(made_it) else { return Err(StapleError::Signature) };
-    let is_made_by_issuer = responder.outline.issuer == issuer.outline.subject
-        && issuer.verifies(responder.algorithm, responder.signed, responder.signature);
+    let is_made_by_issuer = responder.outline.issuer == issuer.name
+        && verifies(issuer.key, responder.algorithm, responder.signed, responder.signature);
     if !is_made_by_issuer {
         return Err(StapleError::Responder("its certificate is not signed by the issuer of ours"));
     }

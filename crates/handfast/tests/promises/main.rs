@@ -34,6 +34,8 @@ mod requests_are_kept_apart;
 mod ten_thousand_certificates_are_served;
 mod ten_thousand_rules_cost_little;
 mod the_certificate_fits_the_client;
+mod certificates_come_in_pkcs12_too;
+mod certificates_are_judged_as_before;
 mod unused_files_are_named;
 // resumption
 mod a_restart_keeps_resumption;
@@ -48,6 +50,7 @@ mod a_failing_backend_is_named_and_another_is_tried;
 mod a_retry_is_one_connection;
 mod backends_are_shared_out_by_weight;
 mod either_side_may_speak_tls;
+mod backends_that_are_revoked_are_refused;
 mod real_servers_are_backends_with_tls;
 mod checks_and_operators_take_backends_out;
 mod checks_find_what_connections_would;

@@ -24,7 +24,7 @@ struct Scene {
     proxy: Proxy,
 }
 
-/// One thread: tickets are a thread's own.
+/// One thread: which thread gets a connection makes no difference.
 fn unchecked(target: &Backend) -> Config {
     Config::empty().set("process", "threads", 1).service("web", target.address).set(
         "service",
@@ -100,7 +100,8 @@ fn a_check_that_fails_now_fails_whatever_ticket_there_is() {
         let scene = Scene::new(version);
         let stranger = scene.folder.write("stranger.pem", &Authority::new("an unknown authority").pem);
         assert!(is_full(&scene.kind("web")), "there was no ticket yet");
-        let changes: [(&str, Config); 4] = [
+        let changes: [(&str, Config); 5] = [
+            ("a staple", scene.config().text(SECTION, "revocation", "staple-required")),
             ("another key", scene.config().text(SECTION, "pins", ANOTHER_PIN)),
             ("another name", scene.config().text(SECTION, "name", "other.example")),
             ("another authority", scene.config().text(SECTION, "ca", stranger.display())),
@@ -174,5 +175,28 @@ fn a_ticket_of_one_service_is_none_of_another() {
     for _ in 0..3 {
         scene.resumes();
         assert_eq!(scene.kind("strict"), refused());
+    }
+}
+
+/// Counted by the backend: of many connections on two threads the first one alone is a full handshake. The kernel shares them out by
+/// their ports: that all twenty come to one thread happens once in half a million runs.
+#[test]
+fn the_second_connection_resumes_whichever_thread_it_comes_to() {
+    for version in Version::BOTH {
+        let folder = Folder::new();
+        folder.write("ca.pem", &authority().pem);
+        let (sender, kinds) = sync_channel(64);
+        let settings = server(version, false);
+        let target = Backend::start(move |peer| {
+            if let Ok(mut secured) = Secured::accept(peer, &settings) {
+                let _ = sender.try_send(secured.kind());
+                secured.echo();
+            }
+        });
+        let proxy = Proxy::start(config(&folder, &target).set("process", "threads", 2));
+        let scene = Scene { folder, target, kinds, proxy };
+        let kinds: Vec<_> = (0..20).map(|_| scene.kind("web").expect("it is served")).collect();
+        let full = kinds.iter().filter(|kind| **kind != HandshakeKind::Resumed).count();
+        assert_eq!(full, 1, "{version:?}: {kinds:?}");
     }
 }

@@ -46,10 +46,13 @@ const TABLE: [Arrows; 21] = [
         ours: &["handfast-text", "handfast-wire"],
         theirs: &[
             "aws-lc-rs",
+            "cbc",
             "data-encoding",
+            "des",
             "flate2",
             "libc",
             "num-bigint",
+            "rc2",
             "rcgen",
             "rustls",
             "rustls-native-certs",

@@ -123,7 +123,9 @@ fn the_route_of_a_request_is_named_with_its_backends_and_fields() {
     let redirected = of(1, "http://a.example/x");
     assert_has(
         &redirected,
-        &["a request for /x (GET) takes the route `route 1`: they are redirected to https://{host}{target} with status 308"],
+        &[
+            "a request for /x (GET) takes the route `route 1`: they are redirected to https://{host}{target} with status 308",
+        ],
     );
     assert!(!redirected.contains("names the client"), "{redirected}");
 }

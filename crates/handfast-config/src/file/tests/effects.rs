@@ -265,6 +265,7 @@ const ROWS: &[Row] = &[
     row("[service.backend-tls]", "versions", "++++! !++++ +x+++ +++++ +++++"),
     row("[service.backend-tls]", "suites", "++++! !++++ +x+++ +++++ +++++"),
     row("[service.backend-tls]", "groups", "++++! !++++ +x+++ +++++ +++++"),
+    row("[service.backend-tls]", "revocation", "++++! !++++ +x+++ +++++ +++++"),
     row("[service.backend-tls]", "resumption", "++++! !++++ +x+++ +++++ +++++"),
     row("[service.backend-tls]", "missing-close-notify", "++++! !++++ +x+++ +++++ +!+++"),
     row("[service.rule.backend-tls]", "mode", "+++++ !+!!! +++++ +++++ ++!++"),
@@ -289,6 +290,7 @@ const ROWS: &[Row] = &[
     row("[service.rule.backend-tls]", "versions", "+++++ !+!!! +x+++ +++++ ++!++"),
     row("[service.rule.backend-tls]", "suites", "+++++ !+!!! +x+++ +++++ ++!++"),
     row("[service.rule.backend-tls]", "groups", "+++++ !+!!! +x+++ +++++ ++!++"),
+    row("[service.rule.backend-tls]", "revocation", "+++++ !+!!! +x+++ +++++ ++!++"),
     row("[service.rule.backend-tls]", "resumption", "+++++ !+!!! +x+++ +++++ ++!++"),
     row("[service.rule.backend-tls]", "missing-close-notify", "+++++ !+!!! +x+++ +++++ +!!++"),
     row("[service.connect-through]", "type", "+++++ +++++ +x+++ +++++ +++++")
@@ -422,6 +424,7 @@ const ROWS: &[Row] = &[
     row("[service.route.backend-tls]", "versions", "!!!!! !!!!! !!!!! !!!!! +++++"),
     row("[service.route.backend-tls]", "suites", "!!!!! !!!!! !!!!! !!!!! +++++"),
     row("[service.route.backend-tls]", "groups", "!!!!! !!!!! !!!!! !!!!! +++++"),
+    row("[service.route.backend-tls]", "revocation", "!!!!! !!!!! !!!!! !!!!! +++++"),
     row("[service.route.backend-tls]", "resumption", "!!!!! !!!!! !!!!! !!!!! +++++"),
     row("[service.route.backend-tls]", "missing-close-notify", "!!!!! !!!!! !!!!! !!!!! +!+++"),
     row("{ address = …, weight = … }", "address", "+++++ +++++ +++++ +++++ +++++")

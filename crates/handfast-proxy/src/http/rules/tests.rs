@@ -74,8 +74,10 @@ fn a_host_can_be_set() {
 /// What a client sends cannot end a line, in whichever field it comes again.
 #[test]
 fn a_text_of_the_client_is_one_value_or_none() {
-    let mut fixture = with_route("set-request-fields = [\"X-Name: {client-subject}\", \"Host: {client-subject}\"]");
-    let shown = ShownCertificate { subject: "a\r\nX-Evil: 1".into(), serial: "".into(), fingerprint: "".into() };
+    let mut fixture =
+        with_route("set-request-fields = [\"X-Name: {client-subject}\", \"Host: {client-subject}\"]");
+    let shown =
+        ShownCertificate { subject: "a\r\nX-Evil: 1".into(), serial: "".into(), fingerprint: "".into() };
     fixture.connection.client_certificate = Some(Rc::new(shown));
     assert_eq!(received(&fixture, &[GET, "Host: a", "X-Name: claimed"]), [GET, "Host: a"]);
 }

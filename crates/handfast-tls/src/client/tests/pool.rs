@@ -37,6 +37,58 @@ fn the_pool_is_bounded() {
     }
 }
 
+/// Counted: of the connections of two threads, the first one alone shakes hands in full.
+#[test]
+fn threads_resume_each_others_sessions() {
+    for version in ["1.2", "1.3"] {
+        let (client, authority) = (client(&settings(&[version])), authority());
+        let config = server(&authority);
+        let resumed = |client: &Client| talk(client, &config, true).establish().session.agreed().resumed;
+        assert_eq!(resumed(&client), Some(false));
+        let other = client.for_another_thread();
+        let there = std::thread::scope(|scope| {
+            let mut builder = std::thread::Builder::new().name("another".to_owned());
+            builder = builder.stack_size(1 << 20);
+            let run = || (0..3).map(|_| resumed(&other)).collect::<Vec<_>>();
+            builder.spawn_scoped(scope, run).unwrap().join().unwrap()
+        });
+        assert_eq!(there, [Some(true); 3], "{version}");
+        assert_eq!(resumed(&client), Some(true), "{version}: and back");
+        // Another policy has another pool.
+        let stricter = ClientSettings {
+            verification: Verification::Roots(authority.pem().into_bytes()),
+            alpn: vec!["imap".into()],
+            ..settings(&[version])
+        };
+        assert_eq!(self::client(&stricter).tickets(), 0);
+    }
+}
+
+#[test]
+fn a_pool_of_several_threads_is_larger_and_has_a_bound() {
+    let client = client(&settings(&["1.3"]));
+    let others: Vec<_> = (0..3).map(|_| client.for_another_thread()).collect();
+    let mut config = server(&authority());
+    config.send_tls13_tickets = 100;
+    talk(&client, &config, false).establish();
+    assert_eq!(client.tickets(), 4 * tickets::FEW);
+    drop(others);
+    talk(&client, &config, false).establish();
+    assert_eq!(client.tickets(), tickets::FEW);
+}
+
+/// A thread that is suspended while it has the tickets costs the others a full handshake, and no time.
+#[test]
+fn no_connection_waits_for_the_tickets() {
+    let client = client(&settings(&["1.3"]));
+    let config = server(&authority());
+    talk(&client, &config, false).establish();
+    let (before, resumed) = (client.tickets(), client.pool.held(|| talk(&client, &config, true).establish()));
+    assert_eq!(resumed.session.agreed().resumed, Some(false));
+    assert_eq!(client.tickets(), before, "none was taken, and none was kept");
+    assert_eq!(talk(&client, &config, true).establish().session.agreed().resumed, Some(true));
+}
+
 #[test]
 fn tickets_have_a_bound_in_bytes_together() {
     let client = client(&settings(&["1.3"]));

@@ -1,9 +1,11 @@
 //! Who is trusted by what files and pins.
 
+use rcgen::SanType;
 use rustls_pki_types::ServerName;
 
 use super::*;
 use crate::finding::Severity;
+use crate::staple;
 use crate::testing::{Folder, Made, Maker, NOW};
 
 fn at() -> UnixTime {
@@ -19,7 +21,7 @@ fn name(name: &str) -> ServerName<'static> {
 }
 
 fn good(trust: &Trust, made: &Made, host: &str) -> bool {
-    trust.check(made.certificate.der(), &[], &name(host), at()).is_ok()
+    trust.check(made.certificate.der(), &[], &name(host), &[], at()).is_ok()
 }
 
 fn loaded(pem: &str) -> LoadedTrust {
@@ -38,6 +40,116 @@ fn a_ca_makes_those_good_that_it_signed_for_their_names() {
     let any = trust.asking(&[], false);
     assert!(good(&any, &server, "other.example"), "any name was asked for");
     assert!(!good(&any, &Maker::new(&["backend.example"]).signed_by(&other), "backend.example"));
+}
+
+/// The CA of the responses is trusted, or an intermediate one of the chain, or exactly the server's certificate.
+#[test]
+fn a_stapled_response_decides_about_revocation() {
+    let chain = staple::tests::chain();
+    let pem = |der: &CertificateDer<'_>| {
+        let text = data_encoding::BASE64.encode(der);
+        format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
+    };
+    let [by_ca, exactly] = [&chain[1], &chain[0]].map(|der| loaded(&pem(der)).trust.expect("no error"));
+    let told = |trust: &Trust, intermediates: &[CertificateDer<'_>], response: &[u8]| {
+        let checked = trust.check(&chain[0], intermediates, &name("localhost"), response, at());
+        checked.err().map(|refusal| refusal.to_string())
+    };
+    for (heading, words) in [
+        ("good", None),
+        ("good, certificate id by SHA-256", None),
+        ("good, by a responder", None),
+        (
+            "revoked",
+            Some("its OCSP response says that the certificate was revoked on 2026-03-01 00:00:00 UTC"),
+        ),
+        (
+            "unknown",
+            Some("its OCSP response says that the responder does not know the certificate (status unknown)"),
+        ),
+        ("expired", Some("its OCSP response expired on 2021-01-01 00:00:00 UTC")),
+        (
+            "of another certificate",
+            Some("its OCSP response is about another certificate than the one that is served"),
+        ),
+        ("signed by a stranger", Some("its OCSP response is signed by a responder that must not")),
+        ("by a responder of a stranger", Some("its OCSP response is signed by a responder that must not")),
+        ("try later", Some("its OCSP response is the responder's refusal to answer")),
+    ] {
+        let response = staple::tests::sent(heading);
+        for (trust, intermediates) in [(&by_ca, &[][..]), (&by_ca, &chain[1..]), (&exactly, &chain[1..])] {
+            assert_eq!(told(trust, intermediates, &response), None, "{heading}: it is not looked at");
+            let lenient = trust.clone().revocation(Revocation::Stapled);
+            let strict = trust.clone().revocation(Revocation::StapleRequired);
+            let expected = words.filter(|_| heading == "revoked");
+            assert_eq!(told(&lenient, intermediates, &response).as_deref(), expected, "{heading}");
+            let said = told(&strict, intermediates, &response);
+            let is_as_said = match (&said, words) {
+                (None, None) => true,
+                (Some(said), Some(words)) => said.starts_with(words),
+                _ => false,
+            };
+            assert!(is_as_said, "{heading}: {said:?}");
+        }
+    }
+    let lenient = by_ca.clone().revocation(Revocation::Stapled);
+    let strict = by_ca.clone().revocation(Revocation::StapleRequired);
+    assert_eq!(told(&lenient, &[], &[]), None);
+    assert_eq!(told(&lenient, &[], b"no response"), None);
+    let none = "no OCSP response came with it, and one is required";
+    assert_eq!(told(&strict, &[], &[]).as_deref(), Some(none));
+    assert!(told(&strict, &[], b"no response").is_some_and(|said| said.contains("is not an OCSP response")));
+    // Whose issuer is not known: nothing says whether the response is its own.
+    let alone = exactly.revocation(Revocation::StapleRequired);
+    let said = told(&alone, &[], &staple::tests::sent("good"));
+    assert!(said.is_some_and(|said| said.contains("is signed neither by the certificate's issuer")));
+    assert!(by_ca != lenient && lenient != strict, "a ticket of one is not good for the other");
+}
+
+/// A certificate of this subject and with these alternative names.
+fn called(common_name: &str, names: &[SanType], ca: &Made) -> CertificateDer<'static> {
+    let mut params = rcgen::CertificateParams::default();
+    params.distinguished_name.push(rcgen::DnType::CommonName, common_name);
+    params.not_before = rcgen::date_time_ymd(2026, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2027, 1, 1);
+    params.subject_alt_names = names.to_vec();
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let issuer = rcgen::Issuer::from_params(&ca.params, &ca.key);
+    params.signed_by(&key, &issuer).expect("signed").der().clone()
+}
+
+/// As OpenSSL compares: the common name counts where there are no alternative names, and only then.
+#[test]
+fn a_common_name_counts_where_it_is_asked_for_and_alone() {
+    let ca = Maker::authority("a CA").self_signed();
+    let trust = loaded(&ca.pem()).trust.expect("no error");
+    let lenient = trust.clone().or_common_name();
+    assert_ne!(trust, lenient, "a ticket of one is not good for the other");
+    let dns = SanType::DnsName("other.example".try_into().expect("a name"));
+    let ip = SanType::IpAddress("192.0.2.1".parse().expect("an address"));
+    let mail = SanType::Rfc822Name("a@b.example".try_into().expect("a name"));
+    for (common_name, names, host, is_good) in [
+        ("a.example", vec![], "a.example", true),
+        ("A.Example", vec![mail.clone()], "a.example", true),
+        ("*.b.example", vec![], "a.b.example", true),
+        ("*.b.example", vec![], "a.c.b.example", false),
+        ("*.example", vec![], "a.example", false),
+        ("b.example", vec![], "a.example", false),
+        ("a.example", vec![dns.clone()], "a.example", false),
+        ("a.example", vec![ip.clone()], "a.example", true),
+        ("a.example", vec![ip], "192.0.2.1", true),
+        ("a.example", vec![dns], "other.example", true),
+        ("192.0.2.7", vec![], "192.0.2.7", true),
+        ("*.0.2.7", vec![], "192.0.2.7", false),
+    ] {
+        let made = called(common_name, &names, &ca);
+        let check = |trust: &Trust| trust.check(&made, &[], &name(host), &[], at());
+        assert_eq!(check(&lenient).is_ok(), is_good, "{common_name} {names:?} {host}: {:?}", check(&lenient));
+        let by_alternative_name = ["other.example", "192.0.2.1"].contains(&host);
+        assert_eq!(check(&trust).is_ok(), by_alternative_name, "{common_name} {host}");
+    }
+    let told = lenient.check(&called("b.example", &[], &ca), &[], &name("a.example"), &[], at()).unwrap_err();
+    assert_eq!(told.to_string(), "it is for CN=b.example; expected \"a.example\"");
 }
 
 /// The usual first attempt, as with curl's `--cacert`.

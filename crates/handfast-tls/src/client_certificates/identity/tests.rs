@@ -6,6 +6,7 @@ use rcgen::{CertificateParams, DnType, DnValue, KeyPair, SanType};
 use rustls_pki_types::CertificateDer;
 
 use super::*;
+use crate::subject::text;
 
 /// A certificate with a subject and names of every kind.
 fn certificate(subject: &[(DnType, DnValue)], names: &[SanType]) -> (CertificateDer<'static>, KeyPair) {
@@ -46,6 +47,46 @@ fn rules(texts: &[&str]) -> Vec<Rule> {
 fn fits(rule: &str, certificate: &CertificateDer<'_>) -> bool {
     let rules = Rules { allow: rules(&[rule]), refuse: Vec::new() };
     rules.decide(&Outline::read(certificate).unwrap()).is_ok()
+}
+
+#[test]
+fn a_subject_counts_where_openssl_has_it() {
+    let dns = |name: &str| SanType::DnsName(name.try_into().unwrap());
+    let mail = |name: &str| SanType::Rfc822Name(name.try_into().unwrap());
+    let email_type = DnType::CustomDnType(vec![1, 2, 840, 113_549, 1, 9, 1]);
+    let with = |names: &[SanType]| {
+        let subject = [
+            (DnType::CommonName, "a.example".into()),
+            (email_type.clone(), DnValue::Ia5String("alice@example.org".try_into().unwrap())),
+        ];
+        certificate(&subject, names).0
+    };
+    for (rule, names, is_for_it) in [
+        ("insecure-dns-or-cn:a.example", vec![], true),
+        ("insecure-dns-or-cn:A.example", vec![mail("b@b.example")], true),
+        ("insecure-dns-or-cn:a.example", vec![dns("b.example")], false),
+        ("insecure-dns-or-cn:b.example", vec![dns("b.example")], true),
+        ("insecure-dns-or-cn:x.b.example", vec![dns("*.b.example")], true),
+        ("insecure-dns-or-cn:x.y.b.example", vec![dns("*.b.example")], false),
+        ("insecure-dns-or-cn:.b.example", vec![dns("x.y.b.example")], true),
+        ("insecure-dns-or-cn:.b.example", vec![dns("b.example")], false),
+        ("insecure-dns-or-cn:.example", vec![], true),
+        ("insecure-dns-or-cn:b.example", vec![], false),
+        ("insecure-email-or-subject:alice@Example.org", vec![], true),
+        ("insecure-email-or-subject:alice@example.org", vec![dns("a.example")], true),
+        ("insecure-email-or-subject:alice@example.org", vec![mail("bob@example.org")], false),
+        ("insecure-email-or-subject:bob@example.org", vec![mail("bob@example.org")], true),
+        ("insecure-email-or-subject:Alice@example.org", vec![], false),
+    ] {
+        assert_eq!(fits(rule, &with(&names)), is_for_it, "{rule} {names:?}");
+    }
+    for wrong in [
+        "insecure-dns-or-cn:*.example.org",
+        "insecure-email-or-subject:*@example.org",
+        "insecure-dns-or-cn:a b",
+    ] {
+        assert!(Rule::parse(wrong).is_err(), "{wrong}");
+    }
 }
 
 #[test]

@@ -308,7 +308,8 @@ fn fields_that_say_no_change_nothing_and_cures_are_told() {
     for (list, hint) in [
         (point(0x84, 0xff).der(), "let the CA publish complete lists"),
         (point(0x85, 0xff).der(), "let the CA publish complete lists"),
-        (draft(&stranger, &[]).der(), "add the certificate of this CA"),
+        (draft(&stranger, &[]).der(), "if it is the list of an intermediate CA"),
+        (many(&stranger).der(), "add the certificate of this CA"),
         (draft(&ca, &[]).der()[..50].to_vec(), "fetch it again"),
         ([draft(&ca, &[]).der(), b"more".to_vec()].concat(), "fetch it again"),
     ] {

@@ -10,7 +10,7 @@ use rustls::{Error, SignatureScheme};
 use rustls_pki_types::PrivateKeyDer;
 
 use super::*;
-use crate::client_certificates::{Demand, load};
+use crate::client_certificates::{Demand, KnownLists, Trust, Wanted, load, load_all};
 use crate::testing::{Folder, Maker};
 
 /// Presents whatever it has, whichever CAs are requested.
@@ -166,6 +166,83 @@ fn what_is_wrong_with_a_certificate_is_named_truly() {
     let (_, other_key) = client(&folder, EC, usual, "-sha256");
     let words = "the handshake was not signed with its key";
     is_refused_as(&folder, (&good, &other_key), A::DecryptError, words);
+}
+
+/// As `openssl x509 -req` made them without `-extfile` until OpenSSL 3.2.
+fn version_1(folder: &Folder, by: &str) -> (Vec<u8>, Vec<u8>) {
+    folder.openssl(&format!("req -newkey {EC} -nodes -keyout old.key -out old.csr -subj /CN=old"));
+    folder.openssl(&format!(
+        "x509 -req -in old.csr -CA {by}.pem -CAkey {by}.key -set_serial 7 -out old.pem -days 30"
+    ));
+    let (chain, key) = (fs::read(folder.at("old.pem")).unwrap(), fs::read(folder.at("old.key")).unwrap());
+    let der = CertificateDer::from_pem_slice(&chain).unwrap();
+    assert_eq!(crate::presented::Outline::read(&der).unwrap().version, 1);
+    (chain, key)
+}
+
+#[test]
+fn a_certificate_of_version_1_may_be_a_clients_own_and_no_cas() {
+    let folder = Folder::new();
+    authority(&folder);
+    folder.put("extensions", "basicConstraints=critical,CA:TRUE");
+    folder.openssl(&format!("req -newkey {EC} -nodes -keyout middle.key -out middle.csr -subj /CN=middle"));
+    folder.openssl(
+        "x509 -req -in middle.csr -CA ca.pem -CAkey ca.key -set_serial 9 -extfile extensions -out middle.pem -days 30",
+    );
+    let middle = fs::read(folder.at("middle.pem")).unwrap();
+    let (direct, direct_key) = version_1(&folder, "ca");
+    let (below, below_key) = version_1(&folder, "middle");
+    let below = [below, middle].concat();
+    for version in [&TLS12, &TLS13] {
+        for (chain, key) in [(&direct, &direct_key), (&below, &below_key)] {
+            let talk = with(asking(version, &folder), chain, key).talk("localhost").establish();
+            let own = talk.session.agreed().client_certificate.map(|own| own.subject);
+            assert_eq!(own.as_deref(), Some("CN=old"));
+        }
+    }
+    let words = "the handshake was not signed with its key";
+    is_refused_as(&folder, (&direct, &below_key), A::DecryptError, words);
+    // In the place of a CA it is not looked at.
+    folder.openssl("x509 -in old.pem -out issuer.pem");
+    folder.openssl("ec -in old.key -out issuer.key");
+    folder.openssl(&format!("req -newkey {EC} -nodes -keyout child.key -out child.csr -subj /CN=child"));
+    folder.put("extensions", "basicConstraints=CA:FALSE");
+    folder.openssl(
+        "x509 -req -in child.csr -CA issuer.pem -CAkey issuer.key -set_serial 3 -extfile extensions -out child.pem -days 30",
+    );
+    let read = |name: &str| fs::read(folder.at(name)).unwrap();
+    let chain = [read("child.pem"), read("issuer.pem"), read("middle.pem")].concat();
+    let words = "none of the CAs for client certificates signed it";
+    is_refused_as(&folder, (&chain, &read("child.key")), A::UnknownCA, words);
+    let mut talk = with(asking(&TLS13, &folder), &direct, &direct_key);
+    // A bit of what was signed differs.
+    let der = CertificateDer::from_pem_slice(&direct).unwrap();
+    let mut changed = der.to_vec();
+    let place = changed.windows(3).rposition(|letters| letters == b"old").unwrap();
+    changed[place] = b'b';
+    let key = any_supported_type(&PrivateKeyDer::from_pem_slice(&direct_key).unwrap()).unwrap();
+    let mut client = (*talk.client).clone();
+    client.client_auth_cert_resolver =
+        Arc::new(Shows(Arc::new(CertifiedKey::new(vec![changed.into()], key))));
+    talk.client = Arc::new(client);
+    let told = refused(&talk);
+    assert!(told.2.ends_with("a signature on it, or on a CA certificate above it, is wrong"), "{told:?}");
+}
+
+/// Without a CA: exactly this certificate is good.
+#[test]
+fn a_pinned_certificate_of_version_1_is_good() {
+    let folder = Folder::new();
+    authority(&folder);
+    let (chain, key) = version_1(&folder, "ca");
+    let file = folder.put("clients.pem", &chain);
+    let keys = Arc::default();
+    let wanted = Wanted { trust: Trust::Certificates(&file), ..Wanted::new(&file, Demand::Require, &keys) };
+    let rule = load_all(&wanted, &KnownLists::default(), SystemTime::now()).rule.unwrap();
+    for version in [&TLS12, &TLS13] {
+        let pair = with(pair_asking(version, false, Some(rule.clone())), &chain, &key);
+        pair.talk("localhost").establish();
+    }
 }
 
 #[test]

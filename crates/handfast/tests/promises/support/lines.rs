@@ -43,6 +43,11 @@ impl Lines {
         self.lock().clone()
     }
 
+    /// Whether the source has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
     /// All lines, of a source that ends: waits for its end.
     pub(crate) fn to_the_end(&self) -> Vec<String> {
         let end = Instant::now() + DEADLINE;

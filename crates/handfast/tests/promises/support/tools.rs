@@ -79,6 +79,11 @@ impl Tool {
         drop(self.child.stdin.take());
     }
 
+    /// Whether it has ended, and all that it wrote was read.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("it is our child").is_some() && self.output.has_ended()
+    }
+
     /// Waits for it to end.
     pub(crate) fn ended(mut self) -> Ran {
         self.end_input();
