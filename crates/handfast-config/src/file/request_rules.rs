@@ -2,7 +2,6 @@
 
 use handfast_wire::http1::Kind;
 
-use super::Around;
 use crate::check::{no_effect, warn_no_effect};
 use crate::keys;
 use crate::kind::{FieldValue, List};
@@ -19,8 +18,8 @@ const SECURITY: [(&str, &str); 4] = [
     ("Referrer-Policy", "strict-origin-when-cross-origin"),
 ];
 
-/// The rules of a route; `reaches_backends`: whether its requests do.
-pub(super) fn rules(section: &Table<'_>, around: &Around<'_>, reaches_backends: bool) -> RequestRules {
+/// The rules of a route; `clients`: of its service; `reaches_backends`: whether its requests do.
+pub(super) fn rules(section: &Table<'_>, clients: Clients, reaches_backends: bool) -> RequestRules {
     let new_path = section.optional(&keys::ROUTE_NEW_PATH);
     if section.written(&keys::ROUTE_PATH).is_none() {
         let fault = Fault::new("`new-path` has no effect: the route has no `path` whose place it could take");
@@ -33,7 +32,7 @@ pub(super) fn rules(section: &Table<'_>, around: &Around<'_>, reaches_backends: 
     response.extend(valued(section, &keys::ROUTE_SET_RESPONSE, FieldChange::Set));
     response.extend(valued(section, &keys::ROUTE_ADD_RESPONSE, FieldChange::Add));
     if section.or_default(&keys::ROUTE_SECURITY) {
-        let skipped = usize::from(around.clients == Clients::Plain);
+        let skipped = usize::from(clients == Clients::Plain);
         response.extend(SECURITY.iter().skip(skipped).map(|(name, value)| FieldRule {
             name: (*name).into(),
             change: FieldChange::Default(Template::text(value)),

@@ -55,7 +55,7 @@ fn route(section: &Table<'_>, index: usize, around: &Around<'_>) -> Option<Reque
     let headers = whole_list(section, &keys::ROUTE_HEADERS);
     let action = action(section, around);
     let forwards = !has_response(section);
-    let rules = request_rules::rules(section, around, forwards);
+    let rules = request_rules::rules(section, around.clients, forwards);
     if is_path_wrong {
         return None;
     }
