@@ -1,6 +1,6 @@
 //! Every key in every mode: it has an effect there, or the reader says that it has none.
 //!
-//! A key that is added to `keys.rs` fails here until it has a row in [`ROWS`].
+//! A key that is added to `keys.rs` fails here until it has a row in [`ROWS`]. Long: one table has all keys.
 
 use std::fmt::Write as _;
 
