@@ -115,6 +115,11 @@ impl Server {
         self.settings.resolver.refuses(hello.server_name.as_deref())
     }
 
+    /// Whether the certificate for this name is still to come, so that there is no handshake but the alert `unrecognized_name`.
+    pub fn awaits(&self, hello: &ClientHello) -> bool {
+        self.settings.resolver.awaits(hello.server_name.as_deref())
+    }
+
     /// Why no handshake can come of this hello.
     pub fn objection(&self, hello: &ClientHello) -> Option<Objection> {
         self.settings.policy.objection(hello)

@@ -1,0 +1,92 @@
+//! The thread that orders certificates.
+//!
+//! In: settings and the process around. Out: a handle; dropping it ends the thread, at whatever it is doing. The thread is separate, so
+//! that a slow disk or resolver holds up nothing else.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
+
+use crate::driver::Driver;
+use crate::model::Settings;
+use crate::real::{Host, Real, unix_now};
+use crate::record::Record;
+use crate::schedule::{Facts, due};
+use crate::status::{NameStatus, Request};
+use crate::store::Store;
+
+/// Requests of operators that may wait.
+const REQUESTS: usize = 16;
+/// How long requests to issuers that are under way may take at the end; they have deadlines of their own.
+const ENDING: Duration = Duration::from_millis(100);
+
+/// A thread that orders certificates.
+pub struct Running {
+    settings: Settings,
+    requests: Sender<Request>,
+    _stop: oneshot::Sender<()>,
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Running {
+    /// Starts it. **Errors**: the system has no thread left.
+    pub fn start(settings: Settings, host: impl Host) -> io::Result<Self> {
+        let (requests, received) = channel(REQUESTS);
+        let (stop, stopped) = oneshot::channel();
+        let world = Real { settings: settings.clone(), host };
+        let thread = std::thread::Builder::new().name("acme".into());
+        thread.spawn(move || run(&world, received, stopped))?;
+        Ok(Self { settings, requests, _stop: stop })
+    }
+
+    /// What it was started with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Where operators' requests go.
+    pub fn requests(&self) -> &Sender<Request> {
+        &self.requests
+    }
+}
+
+fn run(world: &Real<impl Host>, mut requests: Receiver<Request>, stopped: oneshot::Receiver<()>) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_time().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!("acme: no certificate is ordered: {error}");
+            return;
+        }
+    };
+    runtime.block_on(async {
+        tokio::select! {
+            () = Driver::new(world.settings.clone(), world).run(&mut requests) => {}
+            // The sender was dropped.
+            _ = stopped => {}
+        }
+    });
+    runtime.shutdown_timeout(ENDING);
+}
+
+/// The state of every name as the store has it, without asking anybody.
+pub fn stored(settings: &Settings) -> Vec<NameStatus> {
+    let (store, now) = (Store::new(&settings.folder), unix_now());
+    let of = |name| {
+        let record: Record = store.record(name, now);
+        let life = store.certificate(name, now).map(|stored| stored.life);
+        let own_moment = life.map_or(now, |life| life.renewal(0.0));
+        let facts = Facts { certificate: life, own_moment, record: &record, issuers: &[], all_orders: &[] };
+        let due = due(&facts).max(0);
+        let next = if record.failures > 0 { record.earliest(now).max(due) } else { due };
+        NameStatus::of(name, life, &record, due, next)
+    };
+    settings.names.iter().map(of).collect()
+}
