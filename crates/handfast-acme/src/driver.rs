@@ -96,7 +96,7 @@ impl<'w, W: World> Driver<'w, W> {
     async fn locked(&self, requests: &mut Receiver<Request>) -> crate::store::StoreLock {
         let mut is_said = false;
         loop {
-            match self.store.lock() {
+            match self.store.prepare().and_then(|()| self.store.lock()) {
                 Ok(Some(lock)) => return lock,
                 Ok(None) => {
                     if !std::mem::replace(&mut is_said, true) {
@@ -218,6 +218,9 @@ impl<'w, W: World> Driver<'w, W> {
                     "acme: {name}: no certificate from {directory}: {error}; failed {} times, next try in {pause}",
                     record.failures
                 );
+                for record in crate::running::dns_records(&self.settings) {
+                    tracing::info!("acme: the record for dns-persist-01: {record}");
+                }
                 return false;
             }
         }

@@ -37,6 +37,8 @@ pub(crate) struct Connected {
     transport: Transport,
     profile: Option<String>,
     order: Option<Order>,
+    store: Store,
+    directory: String,
 }
 
 impl Connected {
@@ -60,7 +62,7 @@ impl Connected {
             }
         };
         let account = account.map_err(|error| failed("open the account", &error, &transport))?;
-        Ok(Self { account, transport, profile: issuer.profile.clone(), order: None })
+        Ok(Self::with(account, transport, issuer, directory, store))
     }
 
     async fn register(
@@ -109,7 +111,19 @@ impl Connected {
         let stored = StoredAccount { key: BASE64URL_NOPAD.encode(&pkcs8), account: Some(credentials) };
         store.save_account(directory, &stored)?;
         tracing::info!("acme: account {} at {directory}", account.id());
-        Ok(Self { account, transport, profile: issuer.profile.clone(), order: None })
+        Ok(Self::with(account, transport, issuer, directory, store))
+    }
+
+    fn with(account: Account, transport: Transport, issuer: &Issuer, directory: &str, store: &Store) -> Self {
+        let (store, directory) = (store.clone(), directory.to_owned());
+        Self { account, transport, profile: issuer.profile.clone(), order: None, store, directory }
+    }
+
+    /// Forgets the account, and keeps its key: the issuer does not know it any more, and the next try makes it again.
+    fn forget_account(&self) -> Result<(), Error> {
+        let stored: Option<StoredAccount> = self.store.account(&self.directory)?;
+        let Some(StoredAccount { key, .. }) = stored else { return Ok(()) };
+        self.store.save_account(&self.directory, &StoredAccount { key, account: None })
     }
 
     /// The window in which the issuer suggests to renew a certificate (DER), and when to ask again in seconds; `None`: the issuer suggests
@@ -164,6 +178,11 @@ impl Authority for Connected {
             },
             None => self.account.new_order(&new()).await,
         };
+        if let Err(AcmeError::Api(problem)) = &outcome
+            && problem.r#type.as_deref().is_some_and(|kind| kind.ends_with(":accountDoesNotExist"))
+        {
+            self.forget_account()?;
+        }
         let order = outcome.map_err(|error| failed("order", &error, &self.transport))?;
         let url = order.url().to_owned();
         self.order = Some(order);

@@ -9,6 +9,7 @@
 //! | what is remembered of a name | [`record`] |
 //! | what is on the disk, and what survives a crash | [`store`] |
 //! | the steps of one order | `order.rs`, over `authority.rs`; with a real issuer `issuer.rs` |
+//! | what other clients have left behind | `import.rs` |
 //! | the loop over all names | `driver.rs` |
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ mod answers;
 mod authority;
 mod driver;
 mod error;
+mod import;
 mod issuer;
 mod order;
 mod real;
@@ -34,8 +36,9 @@ mod testing;
 
 pub use answers::Answers;
 pub use error::Error;
+pub use import::{Found, find, put};
 pub use name::Name;
 pub use real::Host;
-pub use running::{Running, stored};
+pub use running::{Running, dns_records, stored};
 pub use status::{NameStatus, Request};
 pub use store::Store;

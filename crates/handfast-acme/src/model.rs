@@ -26,6 +26,8 @@ pub struct Issuer {
     pub directory: String,
     /// The directory that is tried first after a failure; `None`: there is none.
     pub staging: Option<String>,
+    /// Its own name in DNS records.
+    pub dns_name: Option<String>,
     /// File of the authorities that may sign the certificate of its server; `None`: those that the machine trusts.
     pub ca: Option<PathBuf>,
     /// The profile of its certificates; `None`: its default.

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
 use crate::driver::Driver;
-use crate::model::Settings;
+use crate::model::{ChallengeKind, Settings};
 use crate::real::{Host, Real, unix_now};
 use crate::record::Record;
 use crate::schedule::{Facts, due};
@@ -74,6 +74,33 @@ fn run(world: &Real<impl Host>, mut requests: Receiver<Request>, stopped: onesho
         }
     });
     runtime.shutdown_timeout(ENDING);
+}
+
+/// The records in DNS that prove the names by `dns-persist-01`, a line for each; accounts that were not made yet have none.
+pub fn dns_records(settings: &Settings) -> Vec<String> {
+    let store = Store::new(&settings.folder);
+    let kind = ChallengeKind::DnsPersist01;
+    if !settings.challenges.contains(&kind) {
+        return Vec::new();
+    }
+    let mut records = Vec::new();
+    for issuer in &settings.issuers {
+        let account = store.account::<serde_json::Value>(&issuer.directory).ok().flatten();
+        let url = account.as_ref().and_then(|account| account.get("account")?.get("id")?.as_str());
+        let (Some(url), Some(issuer_name)) = (url, &issuer.dns_name) else { continue };
+        for name in settings.names.iter().filter(|name| kind.fits(name)) {
+            let text = name.to_string();
+            let (host, policy) = match text.strip_prefix("*.") {
+                Some(below) => (below, "; policy=wildcard"),
+                None => (&*text, ""),
+            };
+            records.push(format!(
+                "_validation-persist.{host}. IN TXT \"{issuer_name}; accounturi={url}{policy}\""
+            ));
+        }
+    }
+    records.dedup();
+    records
 }
 
 /// The state of every name as the store has it, without asking anybody.

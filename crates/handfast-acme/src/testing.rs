@@ -90,6 +90,7 @@ pub(crate) fn settings(folder: &Path, names: &[&str]) -> Settings {
     let issuer = |directory: &str, staging: Option<&str>| Issuer {
         directory: directory.to_owned(),
         staging: staging.map(str::to_owned),
+        dns_name: Some("ca.example".to_owned()),
         ca: None,
         profile: None,
         external: None,

@@ -16,19 +16,21 @@ use super::reading::{Item, Reading, Written};
 use super::scalar;
 use super::schema::ValueKind;
 
+mod acme;
 mod address;
 mod check;
 mod http;
 mod path;
 mod tls;
 
+pub(crate) use acme::{DirectoryUrl, MailAddress, OrderedName};
 pub(crate) use address::{
     AddressPrefix, AdminAddress, Backend, BackendEntry, ListenAddress, NamePattern, Protocol, ProxySenders,
     SourceAddress, SourceItem, is_local,
 };
 pub(crate) use check::{Bytes, StatusRange};
 pub(crate) use http::{FieldCondition, HostPattern, MethodName, PathPrefix, RequestIdField};
-pub(crate) use path::{Certificates, FileOrFolder, FilePath, LogTarget};
+pub(crate) use path::{Certificates, FileOrFolder, FilePath, FolderPath, LogTarget};
 pub(crate) use tls::{
     AnnouncedName, BackendProtocols, HostName, Identity, PublicKeyPin, SentServerName, StarttlsProtocol,
 };

@@ -1,3 +1,5 @@
+//! What the driver does in a world in memory: over months, with an issuer that fails, and killed at every step.
+
 use std::path::Path;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};

@@ -1,3 +1,5 @@
+//! What is decided when: tables, and months of tries with failures of every pattern.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! What a store survives: files that are half written, full disks, two processes.
+
 use super::*;
 use crate::testing::{NOW, pair};
 

@@ -23,6 +23,7 @@ use tokio::task::LocalSet;
 
 use crate::backends::checks::{self, Checks};
 use crate::backends::names::{Answer, Names};
+use crate::control::acme::{self, Ordering};
 use crate::control::admin_state::AdminState;
 use crate::control::built_in_backend;
 use crate::control::error::{Error, Outcome};
@@ -200,6 +201,8 @@ impl Prepared {
         let listeners = Listeners::new(admin.is_taken(), given);
         let plan = listeners.snapshot().plan(config, self.threads)?;
         user.take_over(&own_files(config))?;
+        // As the user that serves: no folder can be made in the sandbox.
+        acme::prepare(config).map_err(|problem| Error::not_servable(&[problem]))?;
         say_unreadable(state, self.carried.keys.as_deref());
         if config.process.sandbox {
             upgrades.keep_launcher().map_err(Error::system("start the thread that starts programs"))?;
@@ -257,6 +260,7 @@ impl Bound {
             notifier: prepared.notifier,
             upgrades,
             sandbox,
+            ordering: Ordering::default(),
         };
         let opens_admin = |admin: AdminAddress, shared| {
             admin.open(threads, shared).map_err(Error::system("listen for admin"))

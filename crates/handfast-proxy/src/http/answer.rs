@@ -40,6 +40,16 @@ impl Answer {
         Self { status, location: Some(location), content_type: "text/plain; charset=utf-8", content }
     }
 
+    /// The file of a challenge (RFC 8555 §8.3).
+    pub(crate) fn file(content: &str) -> Self {
+        Self {
+            status: 200,
+            location: None,
+            content_type: "application/octet-stream",
+            content: content.to_owned(),
+        }
+    }
+
     /// Its fields, beside those of the framing.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
         let content_type = ("Content-Type", self.content_type.as_bytes());

@@ -69,6 +69,8 @@ pub(crate) enum Action {
     Forward(Chosen),
     /// It is redirected there.
     Redirect(u16, Vec<u8>),
+    /// It asks for the file of a challenge of a certificate authority, with this content.
+    Challenge(Box<str>),
 }
 
 impl Request {
@@ -116,7 +118,7 @@ impl Request {
             totals: Rc::clone(&connection.totals),
             has_ended: false,
         });
-        match refusal(head, connection) {
+        match refusal(head, connection, &request.action) {
             Some(fault) => Err(Refused::new(Some(request), fault)),
             None => Ok(request),
         }
@@ -209,12 +211,15 @@ pub(crate) fn note_refused(connection: &HttpConnection, protocol: HttpVersion, f
     connection.thread.log_request(&record);
 }
 
-fn refusal(head: &RequestHead<'_>, connection: &HttpConnection) -> Option<Fault> {
+fn refusal(head: &RequestHead<'_>, connection: &HttpConnection, action: &Action) -> Option<Fault> {
     let http = &connection.http.model;
     if let (Framing::Length(length), Some(limit)) = (head.framing, http.body_limit)
         && length > limit
     {
         return Some(Fault::new(Step::Hello, Side::Client, Cause::BodyTooLarge, 413));
+    }
+    if matches!(action, Action::Challenge(_)) {
+        return None;
     }
     let detail = connection.is_misdirected(head.host.name)?;
     Some(Fault::new(Step::Route, Side::Client, Cause::Misdirected, 421).because(detail))
@@ -237,6 +242,12 @@ fn action(
     connection: &HttpConnection,
     record: &mut RequestRecord,
 ) -> Action {
+    let challenges = connection.thread.challenges();
+    if head.method == Method::GET
+        && let Some(content) = challenges.file(path)
+    {
+        return Action::Challenge(content.into());
+    }
     let http = &connection.http;
     let has = |name: &str, value: Option<&str>| {
         let mut values = head.values(name);

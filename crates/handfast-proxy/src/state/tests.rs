@@ -45,6 +45,7 @@ fn written(config: &Config) -> SourceNeeds {
                     needs.keyless.extend(ocsp);
                 }
                 Written::Folder(folder) => needs.folders.push(folder),
+                Written::Acme { folder, .. } => needs.folders.push(folder),
                 Written::Throwaway { .. } => {}
             }
         }

@@ -153,6 +153,7 @@ const TABLE: [Arrows; 22] = [
     Arrows {
         name: "handfast-proxy",
         ours: &[
+            "handfast-acme",
             "handfast-admin",
             "handfast-config",
             "handfast-http",

@@ -1,6 +1,8 @@
 //! Every key in every mode: it has an effect there, or the reader says that it has none.
 //!
 //! A key that is added to `keys.rs` fails here until it has a row in [`ROWS`].
+//!
+//! Long: a row for each key.
 
 use std::fmt::Write as _;
 
@@ -183,6 +185,24 @@ const ROWS: &[Row] = &[
     row("[tickets]", "key-file", "+++++ ?++?? +++++ ?++++ ++?++"),
     row("[tickets]", "rotate", "+++++ ?++?? +++++ ?++++ ++?++"),
     row("[tickets]", "lifetime", "+++++ ?++?? +++++ ?++++ ++?++"),
+    row("[acme]", "accept-terms-of-service", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[acme]", "folder", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[acme]", "directory", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[acme]", "staging", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[acme]", "issuer-name", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[acme]", "ca", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[acme]", "profile", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[acme]", "eab-key-id", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[acme]", "eab-key-file", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[acme]", "contact", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[acme]", "challenges", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[[acme.fallback]]", "directory", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[[acme.fallback]]", "staging", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[[acme.fallback]]", "issuer-name", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[[acme.fallback]]", "ca", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[[acme.fallback]]", "profile", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[[acme.fallback]]", "eab-key-id", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[[acme.fallback]]", "eab-key-file", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
     row("[[service]]", "name", "+++++ +++++ +++++ +++++ +++++").line("name = \"other\""),
     row("[[service]]", "listen", "+++++ +++++ +++++ +++++ +++++").line("listen = \"127.0.0.1:8444\""),
     row("[[service]]", "mode", "++x++ xxx++ +++++ +++++ ====="),
@@ -197,6 +217,7 @@ const ROWS: &[Row] = &[
     row("[[service]]", "pass-through", "xxxxx ==x!! xxxxx xxxxx xx!xx"),
     row("[[service]]", "plain-http", "++?++ +++!! +++++ +++++ ++!++"),
     row("[[service]]", "certificate", "+++++ !++!! +++++ +++++ ++!++"),
+    row("[[service]]", "acme-names", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
     row("[[service]]", "key", "+x+++ !++!! +++++ +++++ ++!++"),
     row("[[service]]", "unknown-name", "+++++ !++!! +++++ +++++ ++!++"),
     row("[[service]]", "policy", "+++++ !++!! +++++ +++++ ++!++"),
