@@ -53,6 +53,8 @@ pub(crate) trait World {
     async fn revoke(&self, account: &Self::Account, leaf: &[u8]) -> Result<(), Error>;
     /// Gives answers to all listeners, and returns when they have them.
     async fn publish(&self, answers: Answers);
+    /// Sets a TXT record in DNS, or removes it.
+    async fn record(&self, sets: bool, host: &str, value: &str) -> Result<(), String>;
     /// The state of all names has changed.
     fn report(&self, names: Vec<NameStatus>);
 }
@@ -240,7 +242,7 @@ impl<'w, W: World> Driver<'w, W> {
         let now = self.world.now();
         self.change(name, |record| record.begins(now))?;
         let kinds = self.kinds(name);
-        let around = OfDriver { driver: self, name, directory };
+        let around = OfDriver { driver: self, name, directory, records: RefCell::default() };
         let replaces = !is_trial && directory == self.settings.issuers[0].directory;
         let job = Job { store: &self.store, name, directory, is_trial, kinds: &kinds, replaces };
         let ordered = async {
@@ -392,6 +394,8 @@ struct OfDriver<'d, 'w, W> {
     driver: &'d Driver<'w, W>,
     name: &'d Name,
     directory: &'d str,
+    /// Records in DNS that were set.
+    records: RefCell<Vec<(String, String)>>,
 }
 
 impl<W: World> Surroundings for OfDriver<'_, '_, W> {
@@ -406,6 +410,23 @@ impl<W: World> Surroundings for OfDriver<'_, '_, W> {
 
     async fn publish(&self, answers: Answers) {
         self.driver.world.publish(answers).await;
+    }
+
+    async fn set_record(&self, host: String, value: String) -> Result<(), Error> {
+        // Also one that failed: it may have been set.
+        self.records.borrow_mut().push((host.clone(), value.clone()));
+        let outcome = self.driver.world.record(true, &host, &value).await;
+        outcome.map_err(|what| Error::Record { host, what })
+    }
+
+    async fn withdraw(&self) {
+        self.driver.world.publish(Answers::default()).await;
+        let records = std::mem::take(&mut *self.records.borrow_mut());
+        for (host, value) in records {
+            if let Err(what) = self.driver.world.record(false, &host, &value).await {
+                tracing::warn!("acme: {}: remove the record {host} by dns-command: {what}", self.name);
+            }
+        }
     }
 }
 

@@ -48,6 +48,13 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// The program that sets records in DNS has failed.
+    Record {
+        /// The name of the record.
+        host: String,
+        /// Why.
+        what: String,
+    },
     /// A key or a request could not be made.
     Key {
         /// What the library reports.
@@ -83,6 +90,7 @@ impl fmt::Display for Error {
             ),
             Self::Late { seconds } => write!(f, "the order was not done within {seconds} s"),
             Self::Unusable { what } => write!(f, "the certificate that was received is not used: {what}"),
+            Self::Record { host, what } => write!(f, "set the record {host} by dns-command: {what}"),
             Self::Key { what } => write!(f, "make a key: {what}"),
         }
     }

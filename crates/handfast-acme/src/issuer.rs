@@ -302,6 +302,7 @@ fn type_of(kind: ChallengeKind) -> ChallengeType {
     match kind {
         ChallengeKind::Http01 => ChallengeType::Http01,
         ChallengeKind::TlsAlpn01 => ChallengeType::TlsAlpn01,
+        ChallengeKind::Dns01 => ChallengeType::Dns01,
         ChallengeKind::DnsPersist01 => ChallengeType::Unknown(kind.word().to_owned()),
     }
 }

@@ -54,11 +54,13 @@ pub enum ChallengeKind {
     Http01,
     /// By a DNS record that is set once (draft-ietf-acme-dns-persist).
     DnsPersist01,
+    /// By a DNS record that is set for each order (RFC 8555 §8.4).
+    Dns01,
 }
 
 impl ChallengeKind {
     /// All of them, in the order of the default.
-    pub const ALL: [Self; 3] = [Self::TlsAlpn01, Self::Http01, Self::DnsPersist01];
+    pub const ALL: [Self; 4] = [Self::TlsAlpn01, Self::Http01, Self::DnsPersist01, Self::Dns01];
 
     /// The word in configurations, and of issuers.
     pub const fn word(self) -> &'static str {
@@ -66,6 +68,7 @@ impl ChallengeKind {
             Self::TlsAlpn01 => "tls-alpn-01",
             Self::Http01 => "http-01",
             Self::DnsPersist01 => "dns-persist-01",
+            Self::Dns01 => "dns-01",
         }
     }
 
@@ -73,7 +76,7 @@ impl ChallengeKind {
     pub fn fits(self, name: &Name) -> bool {
         match self {
             Self::TlsAlpn01 | Self::Http01 => !name.is_wildcard(),
-            Self::DnsPersist01 => name.address().is_none(),
+            Self::DnsPersist01 | Self::Dns01 => name.address().is_none(),
         }
     }
 }

@@ -9,6 +9,7 @@
 //!                       └ its URL and key are stored first, so that a process that was killed goes on with the same order
 //! ```
 
+use data_encoding::BASE64URL_NOPAD;
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
 use crate::answers::Answers;
@@ -39,8 +40,14 @@ pub(crate) trait Surroundings {
     /// An order is about to be sent, and must be remembered before. **Errors**: it cannot be.
     fn orders(&self) -> Result<(), Error>;
 
-    /// Gives these answers to whoever asks for them, until they are taken back by an empty set. Returns when every listener has them.
+    /// Gives these answers to every listener. Returns when all have them.
     async fn publish(&self, answers: Answers);
+
+    /// Sets a TXT record in DNS. **Errors**: it cannot be.
+    async fn set_record(&self, host: String, value: String) -> Result<(), Error>;
+
+    /// Takes answers and records back.
+    async fn withdraw(&self);
 }
 
 /// Orders a certificate and puts it in place.
@@ -53,7 +60,7 @@ pub(crate) async fn obtain(
 ) -> Result<(), Error> {
     let room = job.store.reserve(job.name)?;
     let outcome = run(job, authority, around).await;
-    around.publish(Answers::default()).await;
+    around.withdraw().await;
     let (chain, key) = match outcome {
         Ok(pair) => pair,
         Err(error) => {
@@ -140,6 +147,11 @@ async fn carry_on(
                 }
                 // A person has set the record.
                 ChallengeKind::DnsPersist01 => {}
+                ChallengeKind::Dns01 => {
+                    let text = job.name.to_string();
+                    let host = format!("_acme-challenge.{}", text.strip_prefix("*.").unwrap_or(&text));
+                    around.set_record(host, BASE64URL_NOPAD.encode(&challenge.digest)).await?;
+                }
             }
         }
         around.publish(answers).await;

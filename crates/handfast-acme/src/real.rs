@@ -16,6 +16,14 @@ pub trait Host: Send + 'static {
     /// Gives these answers to every listener; done when all have them. An empty set takes the ones before back.
     fn publish(&self, answers: Answers) -> Pin<Box<dyn Future<Output = ()> + '_>>;
 
+    /// Sets a TXT record in DNS, or removes it. **Errors**: why it cannot be.
+    fn record(
+        &self,
+        sets: bool,
+        host: String,
+        value: String,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + '_>>;
+
     /// The state of all names.
     fn report(&self, names: Vec<NameStatus>);
 }
@@ -53,6 +61,10 @@ impl<H: Host> World for Real<H> {
 
     async fn publish(&self, answers: Answers) {
         self.host.publish(answers).await;
+    }
+
+    async fn record(&self, sets: bool, host: &str, value: &str) -> Result<(), String> {
+        self.host.record(sets, host.to_owned(), value.to_owned()).await
     }
 
     fn report(&self, names: Vec<NameStatus>) {

@@ -70,6 +70,8 @@ pub(crate) struct InMemory {
     pub(crate) issuer: Rc<Memory>,
     pub(crate) answers: RefCell<Answers>,
     pub(crate) reported: RefCell<Vec<NameStatus>>,
+    /// Calls of the program for DNS.
+    pub(crate) records: RefCell<Vec<(bool, String)>>,
 }
 
 impl InMemory {
@@ -223,6 +225,11 @@ impl World for InMemory {
     async fn publish(&self, answers: Answers) {
         round_trip().await;
         *self.answers.borrow_mut() = answers;
+    }
+
+    async fn record(&self, sets: bool, host: &str, _: &str) -> Result<(), String> {
+        self.records.borrow_mut().push((sets, host.to_owned()));
+        Ok(())
     }
 
     fn report(&self, names: Vec<NameStatus>) {

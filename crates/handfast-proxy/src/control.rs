@@ -15,6 +15,7 @@ pub(crate) mod acme;
 mod admin_state;
 mod built_in_backend;
 pub(crate) mod check;
+mod dns_command;
 mod draining;
 pub(crate) mod error;
 mod memory;

@@ -228,6 +228,40 @@ fn an_operator_can_renew_and_revoke() {
 }
 
 #[test]
+fn a_record_that_was_set_is_removed_whatever_becomes_of_the_order() {
+    for refused in [false, true] {
+        let (place, world) = (Place::new(), InMemory::new());
+        if refused {
+            world.issuer.refused.borrow_mut().push("*.example.org".to_owned());
+        }
+        let mut settings = settings(place.path(), &["*.example.org"]);
+        settings.challenges = vec![ChallengeKind::Dns01];
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        runtime.block_on(Driver::new(settings, &world).look());
+        let host = "_acme-challenge.example.org".to_owned();
+        assert_eq!(*world.records.borrow(), [(true, host.clone()), (false, host)], "refused: {refused}");
+    }
+}
+
+#[test]
+fn a_full_disk_orders_nothing() {
+    let (place, world) = (Place::new(), InMemory::new());
+    look(&place, &world);
+    let kept = place.stored(NOW);
+    world.clock.set(NOW + 70 * DAY);
+    for file in ["records/.web.example.org.json.new", "certificates/.web.example.org.pem.new"] {
+        std::os::unix::fs::symlink("/dev/full", place.path().join(file)).expect("the folder is ours");
+    }
+    let mut driver = Driver::new(settings(place.path(), &[WEB]), &world);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    runtime.block_on(driver.look());
+    assert_eq!(world.issuer.made.borrow().len(), 1);
+    assert_eq!(place.stored(NOW + 70 * DAY), kept);
+    let reported = world.reported.borrow()[0].last_error.clone().expect("it is reported");
+    assert!(reported.contains("No space left"), "{reported}");
+}
+
+#[test]
 fn two_processes_over_one_store_order_once() {
     let (place, world) = (Place::new(), InMemory::new());
     let other = world.again();

@@ -8,7 +8,7 @@ use crate::model::acme::{LETS_ENCRYPT, LETS_ENCRYPT_NAME, LETS_ENCRYPT_STAGING};
 use crate::model::{Acme, AcmeChallenge, AcmeIssuer, CertificateEntry, RequestRoute, ServiceRule, Tls};
 use crate::problem::Fault;
 use crate::reading::{Written, values};
-use crate::schema::Key;
+use crate::schema::{Entry, Key};
 use crate::table::Table;
 
 /// Reads the section; the inner `None`: it is not there.
@@ -31,8 +31,20 @@ pub(super) fn acme(root: &Table<'_>) -> Option<Option<Acme>> {
     if challenges.iter().flatten().any(|challenge| *challenge == AcmeChallenge::DnsPersist01) {
         named(&section, &fallbacks, issuers.as_deref().unwrap_or_default());
     }
+    let uses_command = challenges.iter().flatten().any(|challenge| *challenge == AcmeChallenge::Dns01);
+    let dns_command = section.optional(&keys::DNS_COMMAND);
+    if !uses_command {
+        no_effect(&section, [&keys::DNS_COMMAND as &dyn Entry], "`dns-01` is not in `challenges`");
+    } else if section.written(&keys::DNS_COMMAND).is_none() {
+        let fault = Fault::new("`dns-01` needs `dns-command`: a program that sets the record of each order");
+        section.error(
+            &keys::CHALLENGES,
+            fault.hint("add `dns-command`, or use `dns-persist-01`, whose record you set once"),
+        );
+    }
     Some(Some(Acme {
         folder: folder?,
+        dns_command,
         issuers: issuers?,
         contact: section.list(&keys::CONTACT),
         challenges: challenges.unwrap_or_else(|| vec![AcmeChallenge::TlsAlpn01, AcmeChallenge::Http01]),
@@ -57,11 +69,11 @@ fn issuer(section: &Table<'_>, directory: Option<String>) -> Option<AcmeIssuer> 
     let staging = staging.or_else(|| is_lets_encrypt.then(|| LETS_ENCRYPT_STAGING.to_owned()));
     let id = section.optional(&keys::EAB_ID);
     let key_file = section.optional(&keys::EAB_KEY);
-    let needs = |key: &dyn crate::schema::Entry, other: &str| {
+    let needs = |key: &dyn Entry, other: &str| {
         let fault = Fault::new(format!("`{}` needs `{other}`: an account has both", key.name));
         section.error(key, fault.hint(format!("add `{other}`, or remove `{}`", key.name)));
     };
-    let is_missing = |key: &dyn crate::schema::Entry| section.written(key).is_none();
+    let is_missing = |key: &dyn Entry| section.written(key).is_none();
     if id.is_some() && is_missing(&keys::EAB_KEY) {
         needs(&keys::EAB_ID, keys::EAB_KEY.name);
     }
@@ -118,7 +130,7 @@ pub(super) fn order(
         certificates.find(|entry| matches!(entry, CertificateEntry::Acme { .. }))
     else {
         let why = "no certificate is ordered, see `certificate = \"acme\"`";
-        return no_effect(service, [&keys::ACME_NAMES as &dyn crate::schema::Entry], why);
+        return no_effect(service, [&keys::ACME_NAMES as &dyn Entry], why);
     };
     match acme {
         // Its problems are reported there.
@@ -168,13 +180,13 @@ fn provable(
     names: &[String],
     challenges: &[AcmeChallenge],
 ) {
-    let by_dns = challenges.contains(&AcmeChallenge::DnsPersist01);
-    let only_dns = challenges.iter().all(|challenge| *challenge == AcmeChallenge::DnsPersist01);
+    let by_dns = challenges.iter().any(|challenge| challenge.is_dns());
+    let only_dns = challenges.iter().all(|challenge| challenge.is_dns());
     for name in names {
         let what = if name.starts_with("*.") && !by_dns {
             format!("a certificate for `{name}` can be ordered only with a record in DNS (RFC 8555 §7.1.3)")
         } else if only_dns && name.parse::<std::net::IpAddr>().is_ok() {
-            format!("a certificate for the address `{name}` cannot be ordered by `dns-persist-01` (RFC 8738)")
+            format!("a certificate for the address `{name}` cannot be ordered by a record in DNS (RFC 8738)")
         } else {
             continue;
         };

@@ -72,11 +72,20 @@ section! {
     /// How issuers are shown that a name is yours, best first. After a failure the next one that fits the name is tried.
     /// `tls-alpn-01`: on port 443, where a service with this certificate listens. `http-01`: on port 80, where any service listens,
     /// also one that only redirects; nothing but the answer comes from there. `dns-persist-01`: by a TXT record that you set once;
-    /// `handfast acme list` prints it. Wildcards can be proven by it alone.
+    /// `handfast acme list` prints it. `dns-01`: by a TXT record that `dns-command` sets for each order. Wildcards can be proven by these
+    /// two alone.
     CHALLENGES: List<Choice<AcmeChallenge>> = "challenges", List::of(Choice(&AcmeChallenge::WORDS)),
         absent "`tls-alpn-01`, then `http-01`",
         why "both need nothing but the ports that are served anyway",
         example "[\"http-01\"]", elsewhere "challenge preferred-challenges solver solvers challenge-type http-challenge";
+
+    /// The program that sets and removes records for `dns-01`. It is run as the user that serves, with three arguments: `set` or
+    /// `remove`, the name of the record (`_acme-challenge.example.org`), and its text. It ends with 0 when the record is set and can be
+    /// looked up, within three minutes. Takes effect at a start or upgrade, not at a reload.
+    DNS_COMMAND: FilePath = "dns-command", FilePath,
+        absent "needed with `dns-01` only",
+        why "each provider of DNS has another interface",
+        example "\"/usr/local/bin/dns-record\"", elsewhere "dns-provider dns hook manual-auth-hook auth-hook dns-script";
 }
 
 section! {

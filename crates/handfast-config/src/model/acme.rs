@@ -17,6 +17,8 @@ pub struct Acme {
     pub issuers: Vec<AcmeIssuer>,
     /// Mail addresses.
     pub contact: Vec<String>,
+    /// The program that sets records in DNS.
+    pub dns_command: Option<PathBuf>,
     /// How names are proven, best first; at least one.
     pub challenges: Vec<AcmeChallenge>,
 }
@@ -54,10 +56,21 @@ pub enum AcmeChallenge {
     Http01,
     /// By a DNS record that is set once.
     DnsPersist01,
+    /// By a DNS record that a program sets.
+    Dns01,
 }
 
 impl AcmeChallenge {
     /// All of them, by their words in configurations.
-    pub const WORDS: [(&'static str, Self); 3] =
-        [("tls-alpn-01", Self::TlsAlpn01), ("http-01", Self::Http01), ("dns-persist-01", Self::DnsPersist01)];
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("tls-alpn-01", Self::TlsAlpn01),
+        ("http-01", Self::Http01),
+        ("dns-persist-01", Self::DnsPersist01),
+        ("dns-01", Self::Dns01),
+    ];
+
+    /// Whether it is a record in DNS.
+    pub(crate) fn is_dns(self) -> bool {
+        matches!(self, Self::DnsPersist01 | Self::Dns01)
+    }
 }

@@ -15,6 +15,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 
 use crate::control::admin_state::Reply;
+use crate::control::dns_command::DnsCommand;
 use crate::worker::challenges::Challenges;
 use handfast_config::model::{AcmeChallenge, AcmeIssuer, CertificateEntry, Config};
 use handfast_process::privileges::ServiceUser;
@@ -39,16 +40,16 @@ pub(crate) struct Ordering {
     running: Option<Running>,
     sender: Sender<AcmeEvent>,
     events: Receiver<AcmeEvent>,
-}
-
-impl Default for Ordering {
-    fn default() -> Self {
-        let (sender, events) = channel(EVENTS);
-        Self { running: None, sender, events }
-    }
+    dns: Option<DnsCommand>,
 }
 
 impl Ordering {
+    /// Orders nothing yet. `dns`: what sets records in DNS.
+    pub(crate) fn new(dns: Option<DnsCommand>) -> Self {
+        let (sender, events) = channel(EVENTS);
+        Self { running: None, sender, events, dns }
+    }
+
     /// Orders what this configuration needs, from now on. An order that is under way goes on, unless settings have changed: then the next
     /// thread goes on with it.
     pub(crate) fn follow(&mut self, config: &Config) {
@@ -58,7 +59,7 @@ impl Ordering {
         }
         self.running = None;
         let Some(settings) = settings else { return };
-        match Running::start(settings, Listeners(self.sender.clone())) {
+        match Running::start(settings, Listeners { events: self.sender.clone(), dns: self.dns.clone() }) {
             Ok(running) => self.running = Some(running),
             Err(error) => tracing::error!("acme: start the thread that orders certificates: {error}"),
         }
@@ -91,23 +92,38 @@ impl Ordering {
 }
 
 /// The listeners of this process, as the thread that orders sees them.
-struct Listeners(Sender<AcmeEvent>);
+struct Listeners {
+    events: Sender<AcmeEvent>,
+    dns: Option<DnsCommand>,
+}
 
 impl Host for Listeners {
     fn publish(&self, answers: Answers) -> Pin<Box<dyn Future<Output = ()> + '_>> {
         Box::pin(async move {
             let (installed, mut all): (Sender<Infallible>, _) = channel(1);
             let challenges = Challenges::new(answers, installed);
-            if self.0.send(AcmeEvent::Challenges(challenges)).await.is_ok() {
+            if self.events.send(AcmeEvent::Challenges(challenges)).await.is_ok() {
                 // Nothing is ever sent: it ends when every worker has dropped its sender.
                 let _ = timeout(INSTALLING, all.recv()).await;
             }
         })
     }
 
+    fn record(
+        &self,
+        sets: bool,
+        host: String,
+        value: String,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + '_>> {
+        Box::pin(async move {
+            let dns = self.dns.as_ref().ok_or("it was not configured when this process started; restart")?;
+            dns.run(sets, host, value).await
+        })
+    }
+
     fn report(&self, names: Vec<NameStatus>) {
         // The next report has the same and more.
-        let _ = self.0.try_send(AcmeEvent::Report(names));
+        let _ = self.events.try_send(AcmeEvent::Report(names));
     }
 }
 
@@ -127,6 +143,7 @@ pub(crate) fn settings(config: &Config) -> Option<Settings> {
         AcmeChallenge::TlsAlpn01 => ChallengeKind::TlsAlpn01,
         AcmeChallenge::Http01 => ChallengeKind::Http01,
         AcmeChallenge::DnsPersist01 => ChallengeKind::DnsPersist01,
+        AcmeChallenge::Dns01 => ChallengeKind::Dns01,
     };
     let issuer = |issuer: &AcmeIssuer| Issuer {
         directory: issuer.directory.clone(),

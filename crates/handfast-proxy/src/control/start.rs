@@ -26,6 +26,7 @@ use crate::backends::names::{Answer, Names};
 use crate::control::acme::{self, Ordering};
 use crate::control::admin_state::AdminState;
 use crate::control::built_in_backend;
+use crate::control::dns_command::DnsCommand;
 use crate::control::error::{Error, Outcome};
 use crate::control::program::Program;
 use crate::control::serving::Serving;
@@ -184,6 +185,7 @@ pub(crate) struct Bound {
     plan: ListenPlan,
     log: AccessLogHandle,
     sandbox: Sandbox,
+    ordering: Ordering,
 }
 
 impl Prepared {
@@ -203,6 +205,9 @@ impl Prepared {
         user.take_over(&own_files(config))?;
         // As the user that serves: no folder can be made in the sandbox.
         acme::prepare(config).map_err(|problem| Error::not_servable(&[problem]))?;
+        let dns_command = config.acme.as_ref().and_then(|acme| acme.dns_command.clone());
+        let dns_command = dns_command.map(DnsCommand::start).transpose();
+        let dns_command = dns_command.map_err(Error::system("start the thread for acme.dns-command"))?;
         say_unreadable(state, self.carried.keys.as_deref());
         if config.process.sandbox {
             upgrades.keep_launcher().map_err(Error::system("start the thread that starts programs"))?;
@@ -211,14 +216,23 @@ impl Prepared {
         let sandbox = Sandbox::enter(config.process.sandbox, &reach, !self.notifier.is_abstract());
         // As the user that serves, who will have to open it again after a rotation.
         let log = open_log(config)?;
-        Ok(Bound { prepared: self, admin, upgrades, listeners, plan, log, sandbox })
+        Ok(Bound {
+            prepared: self,
+            admin,
+            upgrades,
+            listeners,
+            plan,
+            log,
+            sandbox,
+            ordering: Ordering::new(dns_command),
+        })
     }
 }
 
 impl Bound {
     /// Starts the workers and lets clients in. **Errors**: a thread that cannot be started or does not answer; listen(2).
     pub(crate) async fn serve(self) -> Result<Serving, Error> {
-        let Self { prepared, admin, upgrades, listeners, plan, log, sandbox } = self;
+        let Self { prepared, admin, upgrades, listeners, plan, log, sandbox, ordering } = self;
         let Prepared { max_connections, threads, carried, state, .. } = prepared;
         let registry = Registry::new();
         registry.set_access_log(log.totals());
@@ -260,7 +274,7 @@ impl Bound {
             notifier: prepared.notifier,
             upgrades,
             sandbox,
-            ordering: Ordering::default(),
+            ordering,
         };
         let opens_admin = |admin: AdminAddress, shared| {
             admin.open(threads, shared).map_err(Error::system("listen for admin"))

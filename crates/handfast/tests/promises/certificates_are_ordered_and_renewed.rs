@@ -165,6 +165,32 @@ fn a_wildcard_by_a_record_in_dns() {
 }
 
 #[test]
+fn a_wildcard_by_a_program_that_sets_records() {
+    needs!("pebble", "pebble-challtestsrv", "openssl", "curl");
+    let scene = Scene::new(Pebble::start(""));
+    let calls = scene.store.file("calls");
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >> {}\n[ \"$1\" = set ] || exit 0\n\
+         exec curl -sf -d \"{{\\\"host\\\": \\\"$2.\\\", \\\"value\\\": \\\"$3\\\"}}\" http://{}/set-txt\n",
+        calls.display(),
+        scene.pebble.dns_control
+    );
+    let program = scene.store.write("dns", script);
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, executable).expect("the file is ours");
+    let config = scene.config(&["*.example.org"]).text("acme", "challenges", "dns-01").text(
+        "acme",
+        "dns-command",
+        program.display(),
+    );
+    let _proxy = Proxy::start(config);
+    scene.serves("wildcard_.example.org", Some("b.example.org"), None);
+    let calls = std::fs::read_to_string(calls).expect("it was called");
+    let words: Vec<_> = calls.lines().map(|line| line.split(' ').next().unwrap_or_default()).collect();
+    assert_eq!(words, ["set", "remove"], "{calls}");
+}
+
+#[test]
 fn an_account_that_was_made_elsewhere() {
     needs!("pebble", "pebble-challtestsrv", "openssl");
     let key = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W";

@@ -104,7 +104,9 @@ fn every_contradiction_is_named() {
         (format!("{ACCEPTED}eab-key-id = \"kid\"\n{ordered}"), "needs `eab-key-file`"),
         (format!("{ACCEPTED}eab-key-file = \"key\"\n{ordered}"), "needs `eab-key-id`"),
         (format!("{ACCEPTED}contact = \"mailto:a@example.org\"\n{ordered}"), "is not a mail address"),
-        (format!("{ACCEPTED}challenges = \"dns-01\"\n{ordered}"), "is not one of the possible values"),
+        (format!("{ACCEPTED}challenges = \"dns-01\"\n{ordered}"), "needs `dns-command`"),
+        (format!("{ACCEPTED}dns-command = \"/bin/dns\"\n{ordered}"), "`dns-command` has no effect"),
+        (format!("{ACCEPTED}challenges = \"dns-02\"\n{ordered}"), "is not one of the possible values"),
         (
             format!(
                 "{ACCEPTED}challenges = \"dns-persist-01\"\ndirectory = \"https://ca.example/d\"\n{ordered}"

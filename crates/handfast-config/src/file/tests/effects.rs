@@ -195,6 +195,7 @@ const ROWS: &[Row] = &[
     row("[acme]", "eab-key-id", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
     row("[acme]", "eab-key-file", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
     row("[acme]", "contact", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
+    row("[acme]", "dns-command", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
     row("[acme]", "challenges", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
     row("[[acme.fallback]]", "directory", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
     row("[[acme.fallback]]", "staging", "!!!!! !!!!! !!!!! !!!!! !!!!!"),

@@ -22,7 +22,8 @@ pub(crate) struct Pebble {
     /// Where it looks for answers over TLS, and over plain HTTP.
     pub(crate) tls: SocketAddr,
     pub(crate) http: SocketAddr,
-    dns_control: SocketAddr,
+    /// Where records are set.
+    pub(crate) dns_control: SocketAddr,
     dns: Child,
     pebble: Option<Child>,
     more: String,
