@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use handfast_tls::load::FileStamp;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{sleep, timeout};
 
@@ -16,7 +17,7 @@ use crate::error::Error;
 use crate::model::{ChallengeKind, Issuer, Settings};
 use crate::name::Name;
 use crate::order::{Job, Surroundings, obtain};
-use crate::record::Record;
+use crate::record::{OrderMade, Record};
 use crate::schedule::{Decision, Facts, IssuerFacts, Life, decide, due, suggestion};
 use crate::status::{NameStatus, Request};
 use crate::store::{Store, Stored};
@@ -65,6 +66,8 @@ pub(crate) struct Driver<'w, W> {
     store: Store,
     world: &'w W,
     records: RefCell<BTreeMap<Name, Record>>,
+    /// Certificates as they were read last, by the stamps of their files.
+    known: RefCell<BTreeMap<Name, (FileStamp, Option<Stored>)>>,
     /// Of each name, what spreads its renewals where the issuer suggests nothing.
     spread: BTreeMap<Name, f64>,
     /// Until then no issuer is asked when to renew.
@@ -75,7 +78,15 @@ impl<'w, W: World> Driver<'w, W> {
     pub(crate) fn new(settings: Settings, world: &'w W) -> Self {
         let store = Store::new(&settings.folder);
         let spread = settings.names.iter().map(|name| (name.clone(), world.random())).collect();
-        Self { settings, store, world, records: RefCell::default(), spread, asks_from: Cell::new(0) }
+        Self {
+            settings,
+            store,
+            world,
+            records: RefCell::default(),
+            known: RefCell::default(),
+            spread,
+            asks_from: Cell::new(0),
+        }
     }
 
     /// Runs until it is dropped. **Cancel**: at any moment; the next one goes on with what was begun.
@@ -142,8 +153,8 @@ impl<'w, W: World> Driver<'w, W> {
         for name in self.settings.names.clone() {
             self.ask_when_to_renew(&name).await;
             next = next.min(self.tend(&name).await);
-            self.report();
         }
+        self.report();
         let wait = next.saturating_sub(self.world.now());
         Duration::from_secs(u64::try_from(wait).unwrap_or(0)).clamp(LEAST, LOOK)
     }
@@ -164,15 +175,29 @@ impl<'w, W: World> Driver<'w, W> {
         life.renewal(self.spread.get(name).copied().unwrap_or(0.0))
     }
 
-    fn decide(&self, name: &Name, stored: Option<&Stored>) -> Decision {
+    /// The certificate of a name; `None`: there is none that can be used. **Cost**: one system call while its file is unchanged.
+    fn stored(&self, name: &Name) -> Option<Stored> {
+        let now = self.world.now();
+        let stamp = FileStamp::of(&self.store.certificate_file(name));
+        let mut known = self.known.borrow_mut();
+        let fresh = known.get(name).filter(|(before, _)| *before == stamp).is_none();
+        if fresh {
+            known.insert(name.clone(), (stamp, self.store.certificate(name, now)));
+        }
+        let stored = known.get(name).and_then(|(_, stored)| stored.clone());
+        stored.filter(|stored| stored.life.contains(now))
+    }
+
+    fn all_orders(&self) -> Vec<OrderMade> {
+        self.records.borrow().values().flat_map(|record| record.orders.iter().cloned()).collect()
+    }
+
+    fn decide(&self, name: &Name, stored: Option<&Stored>, all_orders: &[OrderMade]) -> Decision {
         let issuers: Vec<IssuerFacts<'_>> = self.settings.issuers.iter().map(facts_of).collect();
-        let records = self.records.borrow();
-        let all_orders: Vec<_> = records.values().flat_map(|record| record.orders.iter().cloned()).collect();
         let record = self.record(name);
         let certificate = stored.map(|stored| stored.life);
         let own_moment = certificate.map_or(i64::MIN, |life| self.own_moment(name, life));
-        let facts =
-            Facts { certificate, own_moment, record: &record, issuers: &issuers, all_orders: &all_orders };
+        let facts = Facts { certificate, own_moment, record: &record, issuers: &issuers, all_orders };
         decide(&facts, self.world.now())
     }
 
@@ -180,10 +205,11 @@ impl<'w, W: World> Driver<'w, W> {
     async fn tend(&self, name: &Name) -> i64 {
         // At most: a trial at staging, and then the order itself.
         for _ in 0..2 {
-            let stored = self.store.certificate(name, self.world.now());
-            match self.decide(name, stored.as_ref()) {
+            let stored = self.stored(name);
+            match self.decide(name, stored.as_ref(), &self.all_orders()) {
                 Decision::Wait { until } => return until,
                 Decision::Order { issuer, at_staging } => {
+                    self.report();
                     if !self.attempt(name, issuer, at_staging).await {
                         break;
                     }
@@ -269,7 +295,7 @@ impl<'w, W: World> Driver<'w, W> {
     /// Asks the issuer when to renew, where that is due.
     async fn ask_when_to_renew(&self, name: &Name) {
         let now = self.world.now();
-        let Some(stored) = self.store.certificate(name, now) else { return };
+        let Some(stored) = self.stored(name) else { return };
         let before = self.record(name).suggestion;
         let is_known =
             before.is_some_and(|known| known.not_after == stored.life.not_after && known.ask_again > now);
@@ -328,8 +354,8 @@ impl<'w, W: World> Driver<'w, W> {
             record.next_try = 0;
         };
         self.change(name, ask).map_err(|error| error.to_string())?;
-        let stored = self.store.certificate(name, self.world.now());
-        match self.decide(name, stored.as_ref()) {
+        let stored = self.stored(name);
+        match self.decide(name, stored.as_ref(), &self.all_orders()) {
             Decision::Wait { until } => {
                 let wait = u64::try_from(until.saturating_sub(self.world.now())).unwrap_or(0);
                 let wait = handfast_text::units::long(Duration::from_secs(wait));
@@ -340,7 +366,7 @@ impl<'w, W: World> Driver<'w, W> {
     }
 
     async fn revoke(&self, name: &Name) -> Result<String, String> {
-        let Some(stored) = self.store.certificate(name, self.world.now()) else {
+        let Some(stored) = self.stored(name) else {
             return Err(format!("{name}: the store has no certificate that is valid"));
         };
         let mut last = String::new();
@@ -367,11 +393,12 @@ impl<'w, W: World> Driver<'w, W> {
     /// Publishes the state of all names.
     fn report(&self) {
         let now = self.world.now();
+        let all_orders = self.all_orders();
         let of = |name: &Name| {
             let record = self.record(name);
-            let stored = self.store.certificate(name, now);
+            let stored = self.stored(name);
             let life = stored.as_ref().map(|stored| stored.life);
-            let next = match self.decide(name, stored.as_ref()) {
+            let next = match self.decide(name, stored.as_ref(), &all_orders) {
                 Decision::Wait { until } => until,
                 Decision::Order { .. } => now,
             };

@@ -4,11 +4,16 @@
 //! that a slow disk or resolver holds up nothing else.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 use crate::driver::Driver;
 use crate::model::{ChallengeKind, Settings};
@@ -20,6 +25,8 @@ use crate::store::Store;
 
 /// Requests of operators that may wait.
 const REQUESTS: usize = 16;
+/// The pause after a panic.
+const AFTER_A_PANIC: Duration = Duration::from_secs(60);
 /// How long requests to issuers that are under way may take at the end; they have deadlines of their own.
 const ENDING: Duration = Duration::from_millis(100);
 
@@ -68,7 +75,7 @@ fn run(world: &Real<impl Host>, mut requests: Receiver<Request>, stopped: onesho
     };
     runtime.block_on(async {
         tokio::select! {
-            () = Driver::new(world.settings.clone(), world).run(&mut requests) => {}
+            () = drive(world, &mut requests) => {}
             // The sender was dropped.
             _ = stopped => {}
         }
@@ -101,6 +108,25 @@ pub fn dns_records(settings: &Settings) -> Vec<String> {
     }
     records.dedup();
     records
+}
+
+/// Orders until no sender of requests is left. A panic costs the order that is under way, and a pause; what was begun is in the store.
+async fn drive(world: &Real<impl Host>, requests: &mut Receiver<Request>) {
+    loop {
+        let mut driver = pin!(Driver::new(world.settings.clone(), world).run(requests));
+        let outcome = poll_fn(|context| {
+            let polled = catch_unwind(AssertUnwindSafe(|| driver.as_mut().poll(context)));
+            polled.map_or_else(|_| Poll::Ready(Err(())), |poll| poll.map(Ok))
+        });
+        if outcome.await.is_ok() {
+            return;
+        }
+        tracing::error!(
+            "acme: a fault of Handfast's own; ordering begins again in {} s",
+            AFTER_A_PANIC.as_secs()
+        );
+        sleep(AFTER_A_PANIC).await;
+    }
 }
 
 /// The state of every name as the store has it, without asking anybody.

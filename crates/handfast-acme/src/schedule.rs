@@ -45,6 +45,11 @@ pub struct Life {
 }
 
 impl Life {
+    /// Whether a moment is in it.
+    pub fn contains(self, now: i64) -> bool {
+        (self.not_before..=self.not_after).contains(&now)
+    }
+
     fn length(self) -> i64 {
         self.not_after.saturating_sub(self.not_before).max(0)
     }
