@@ -288,6 +288,19 @@ fn of_two_processes_with_one_store_one_orders() {
 }
 
 #[test]
+fn a_damaged_certificate_in_the_store_is_replaced_and_holds_up_nothing() {
+    needs!("pebble", "pebble-challtestsrv", "openssl");
+    let scene = Scene::new(Pebble::start(""));
+    std::fs::create_dir_all(scene.folder().join("certificates")).expect("the folder is ours");
+    scene.store.write(&format!("store/certificates/{NAME}.pem"), "-----BEGIN PRIVATE KEY-----\nMIGH");
+    let half = scene.store.write(&format!("store/certificates/.{NAME}.pem.new"), "-----BEGIN");
+    let proxy = Proxy::start(scene.config(&[NAME]));
+    scene.serves(NAME, Some(NAME), None);
+    assert!(!half.exists(), "what was begun by a process that was killed is removed");
+    assert!(proxy.reload(), "and a reload has nothing to complain about");
+}
+
+#[test]
 fn a_store_that_cannot_be_written_is_refused_at_the_start() {
     let store = Folder::new();
     let file = store.write("store", "");
