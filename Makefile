@@ -1,4 +1,4 @@
-# Twelve commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
+# Thirteen commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
 #
 #   make run    start the proxy on its embedded defaults: a quick build, or the release program if it is there and current
 #   make release  build the release program, target/release/handfast
@@ -10,6 +10,7 @@
 #   make garden  doubtful requests through HTTP mode to fourteen servers, which must agree, and h2spec: FRONT=haproxy or nginx for another front
 #   make http-clients  real clients through HTTP mode: curl, Python, Go, Node, Java, gRPC, Chromium; FRONT as above
 #   make http-changes  HTTP mode under load while it is reloaded, upgraded and stopped, and a backend dies: no request may be lost
+#   make acme   certificates that are ordered, with a certificate authority (Pebble) that is compiled first: needs Go
 #   make docs   the documentation as a site: target/docs/index.html
 #   make mutants  which faults no test would notice, planted one by one: CRATE=handfast-wire, ARGS="--file …/store.rs"
 #
@@ -19,7 +20,7 @@ CARGO ?= cargo
 # Where rustup puts its programs; a shell that was open before it was installed does not have it on its path yet.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help run release static test bench docs mutants lab trials garden http-clients http-changes
+.PHONY: help run release static test bench docs mutants lab trials garden http-clients http-changes acme
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -43,6 +44,11 @@ test:
 	@scripts/install-missing build test
 	@scripts/install-toolchain
 	@scripts/test
+
+acme:
+	@scripts/install-missing build test
+	@scripts/install-toolchain
+	@CARGO="$(CARGO)" scripts/acme
 
 docs:
 	@scripts/install-missing build

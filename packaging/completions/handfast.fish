@@ -31,6 +31,7 @@ complete -c handfast -n "__fish_handfast_needs_command" -f -a "check" -d 'Check 
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "log" -d 'Read the access log: failures with their reasons, slow connections, counts and percentiles'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "import" -d 'Convert a stunnel, hitch or ghostunnel configuration'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "top" -d 'Show a running proxy live in the terminal'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "acme" -d 'List, renew and revoke the certificates that a proxy orders (ACME)'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "reload" -d 'Reload the configuration and certificates of a running proxy, and report the result'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "reopen" -d 'Reopen the access log of a running proxy, after a rotation'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "drain" -d 'Drain a running proxy, and return at once: it accepts no more connections, and ends after the last one or process.drain'
@@ -108,6 +109,19 @@ complete -c handfast -n "__fish_handfast_using_subcommand top" -s c -l config -d
 complete -c handfast -n "__fish_handfast_using_subcommand top" -l interval -d 'Seconds from one picture to the next, 1 to 60' -r
 complete -c handfast -n "__fish_handfast_using_subcommand top" -l once -d 'Print everything once, as plain text, and end; needs no terminal'
 complete -c handfast -n "__fish_handfast_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand acme; and not __fish_seen_subcommand_from list import renew revoke" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand acme; and not __fish_seen_subcommand_from list import renew revoke" -f -a "list" -d 'List the certificates that are ordered: days left, next try, last error, and the DNS records to set'
+complete -c handfast -n "__fish_handfast_using_subcommand acme; and not __fish_seen_subcommand_from list import renew revoke" -f -a "import" -d 'Take over certificates that certbot, lego, acme.sh or Caddy have left behind'
+complete -c handfast -n "__fish_handfast_using_subcommand acme; and not __fish_seen_subcommand_from list import renew revoke" -f -a "renew" -d 'Order a new certificate for a name now, within the limits on orders'
+complete -c handfast -n "__fish_handfast_using_subcommand acme; and not __fish_seen_subcommand_from list import renew revoke" -f -a "revoke" -d 'Revoke the certificate of a name, and order a new one'
+complete -c handfast -n "__fish_handfast_using_subcommand acme; and __fish_seen_subcommand_from list" -s c -l config -d 'The proxy\'s configuration' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand acme; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand acme; and __fish_seen_subcommand_from import" -s c -l config -d 'The proxy\'s configuration' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand acme; and __fish_seen_subcommand_from import" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand acme; and __fish_seen_subcommand_from renew" -s c -l config -d 'The proxy\'s configuration, which has its admin address (`admin.listen`)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand acme; and __fish_seen_subcommand_from renew" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand acme; and __fish_seen_subcommand_from revoke" -s c -l config -d 'The proxy\'s configuration, which has its admin address (`admin.listen`)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand acme; and __fish_seen_subcommand_from revoke" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand reload" -s c -l config -d 'The proxy\'s configuration, which has its admin address (`admin.listen`)' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand reload" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand reopen" -s c -l config -d 'The proxy\'s configuration, which has its admin address (`admin.listen`)' -r -F

@@ -83,6 +83,9 @@ impl fmt::Display for BackendRefusal {
 
 impl std::error::Error for BackendRefusal {}
 
+/// The outcome of a request about a certificate that is ordered: what is done, as text for a person, or why it is not.
+pub type OrderOutcome = Pin<Box<dyn Future<Output = Result<String, String>>>>;
+
 /// Why new connections should not be sent here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotReady {
@@ -158,6 +161,11 @@ pub trait Control {
     ///
     /// **Cancel:** the future may be dropped when the client goes away; the request is carried out nevertheless.
     fn set_backend(&self, service: String, backend: String, requested: OperatorState) -> BackendOutcome;
+
+    /// Orders the certificate of a name now, within the limits, or has it revoked and orders a new one.
+    ///
+    /// **Cancel:** the future may be dropped when the client goes away; the request is carried out nevertheless.
+    fn order(&self, name: String, revokes: bool) -> OrderOutcome;
 
     /// Opens the access log again by its name, after a rotation.
     fn reopen(&self);

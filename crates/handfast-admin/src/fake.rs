@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use handfast_net::fault::Cause as SocketCause;
 
 use super::control::{
-    BackendOutcome, BackendRefusal, Control, NotReady, Overview, ReloadOutcome, ReloadRefusal,
+    BackendOutcome, BackendRefusal, Control, NotReady, OrderOutcome, Overview, ReloadOutcome, ReloadRefusal,
     ServiceOverview, StillServing,
 };
 use handfast_observe::cause::Cause;
@@ -72,6 +72,15 @@ impl Control for Fake {
             }
             ("web", _) => Err(BackendRefusal::NoBackend { known: vec!["[::1]:80".into()] }),
             _ => Err(BackendRefusal::NoService { known: vec!["web".into()] }),
+        };
+        Box::pin(async move { outcome })
+    }
+
+    fn order(&self, name: String, revokes: bool) -> OrderOutcome {
+        let outcome = match &*name {
+            "a.example" if revokes => Ok("revoked".to_owned()),
+            "a.example" => Ok("ordered".to_owned()),
+            _ => Err("no certificate is ordered for this name".to_owned()),
         };
         Box::pin(async move { outcome })
     }

@@ -19,7 +19,7 @@ mod status;
 
 pub use ask::{Neighbour, ask, ask_for_address, neighbour};
 pub use control::{
-    BackendOutcome, BackendRefusal, Control, NotReady, Overview, ReloadOutcome, ReloadRefusal,
+    BackendOutcome, BackendRefusal, Control, NotReady, OrderOutcome, Overview, ReloadOutcome, ReloadRefusal,
     ServiceOverview, StillServing,
 };
 pub use rates::{

@@ -26,6 +26,7 @@ use handfast_observe::operator_state::OperatorState;
 const RELOAD_DEADLINE: Duration = Duration::from_secs(30);
 
 const BACKENDS: &str = "/backends/";
+const CERTIFICATES: &str = "/acme/";
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -42,6 +43,9 @@ POST /reopen       open the access log again, after a rotation: 202
 POST /drain        stop accepting and let connections end: 202
 POST /backends/SERVICE/BACKEND?state=drain
                    no new connections for this backend; down: nor checks; up: back in use. 200, or 404 with the names
+POST /acme/NAME?do=renew
+                   order a new certificate for this name now; revoke: revoke its certificate, and order a new one.
+                   200, or 409 with the reason
 POST /hand-over    give this address to the process that replaces this one: 202, or 409 unless this one is stopping
 ";
 
@@ -111,6 +115,9 @@ pub(super) async fn respond(
             control.drain();
             text(StatusCode::ACCEPTED, "draining: no new connections; /ready says how many are left".into())
         }
+        path if path.starts_with(CERTIFICATES) && posts => {
+            certificate(&path[CERTIFICATES.len()..], head.uri.query(), control).await
+        }
         path if path.starts_with(BACKENDS) && posts => {
             backend(&path[BACKENDS.len()..], head.uri.query(), control).await
         }
@@ -118,7 +125,7 @@ pub(super) async fn respond(
             wrong_method(&head, "GET, HEAD")
         }
         "/reload" | "/reopen" | "/drain" | "/hand-over" => wrong_method(&head, "POST"),
-        path if path.starts_with(BACKENDS) => wrong_method(&head, "POST"),
+        path if path.starts_with(BACKENDS) || path.starts_with(CERTIFICATES) => wrong_method(&head, "POST"),
         path => text(StatusCode::NOT_FOUND, format!("nothing at {path}; there is:\n{HELP}")),
     }
 }
@@ -152,6 +159,31 @@ async fn backend(path: &str, query: Option<&str>, control: &dyn Control) -> Answ
         Ok(outcome) => text(StatusCode::OK, outcome),
         Err(refusal @ BackendRefusal::Busy) => text(StatusCode::CONFLICT, refusal.to_string()),
         Err(refusal) => text(StatusCode::NOT_FOUND, refusal.to_string()),
+    }
+}
+
+/// Orders or revokes the certificate of a name.
+async fn certificate(path: &str, query: Option<&str>, control: &dyn Control) -> Answer {
+    let bad = |what: String| text(StatusCode::BAD_REQUEST, what);
+    let Some(name) = decoded(path).filter(|name| !name.is_empty()) else {
+        return bad(format!("{CERTIFICATES}{path} is not {CERTIFICATES}NAME"));
+    };
+    let revokes = match parameter(query, "do") {
+        Some("renew") => false,
+        Some("revoke") => true,
+        _ => {
+            return bad(
+                "nothing is asked for, or something unknown; there is: ?do=renew, ?do=revoke".to_owned()
+            );
+        }
+    };
+    match timeout(RELOAD_DEADLINE, control.order(name, revokes)).await {
+        Ok(Ok(outcome)) => text(StatusCode::OK, outcome),
+        Ok(Err(refusal)) => text(StatusCode::CONFLICT, refusal),
+        Err(_) => {
+            let why = "an order is under way; this request is carried out after it; /status will tell";
+            text(StatusCode::GATEWAY_TIMEOUT, why.to_owned())
+        }
     }
 }
 

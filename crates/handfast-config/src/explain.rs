@@ -193,6 +193,9 @@ fn certificate(source: &CertificateEntry) -> String {
             format!("{}, key in {key}{}", certificate.display(), ocsp.unwrap_or_default())
         }
         CertificateEntry::Folder(path) => format!("every file in the folder {}", path.display()),
+        CertificateEntry::Acme { names, .. } => {
+            format!("certificates that are ordered (ACME) for {}", list(names))
+        }
         CertificateEntry::Throwaway { ca_file } => {
             format!("a throwaway certificate for localhost; clients trust it with {}", ca_file.display())
         }

@@ -18,8 +18,9 @@ use super::files::Named;
 use super::foreign;
 use super::keys;
 use super::model::{
-    Address, Backend, BackendTls, BackendVersion, CertificateEntry, ClientCertificates, Clients, Config,
-    Limits, OnlyClient, Places, Policy, Process, RequestRoute, Service, ServiceRule, Target, Tickets, Tls,
+    Acme, Address, Backend, BackendTls, BackendVersion, CertificateEntry, ClientCertificates, Clients,
+    Config, Limits, OnlyClient, Places, Policy, Process, RequestRoute, Service, ServiceRule, Target, Tickets,
+    Tls,
 };
 use super::policy;
 use super::problem::{Fault, Place, Problem};
@@ -30,6 +31,7 @@ use client_certificates::client_certificates;
 
 mod client_certificates;
 
+mod acme;
 mod admission;
 mod backend_tls;
 mod clients;
@@ -43,6 +45,8 @@ mod proxy_protocol;
 
 use proxy_protocol::proxy_protocol;
 mod check_section;
+
+pub(crate) use acme::entry as acme_entry;
 
 /// Largest file that is read. Ten thousand services fit; a device that never ends does not.
 const MOST_BYTES: u64 = 16 << 20;
@@ -141,12 +145,18 @@ fn config(root: &Table<'_>) -> Option<Config> {
     limits(&root.inner(&keys::LIMITS));
     tickets(&root.inner(&keys::TICKETS));
 
+    let acme = acme::acme(root);
     let mut listeners = Listeners::default();
     listeners.admin(&admin_section, admin.as_ref());
     let sections = root.inner_list(&keys::SERVICE);
     check::names(&sections, &keys::NAME, "services");
-    let services: Vec<Option<Service>> =
-        sections.iter().map(|section| service(section, root, &process, &mut listeners)).collect();
+    let services: Vec<Option<Service>> = sections
+        .iter()
+        .map(|section| service(section, root, (&process, acme.as_ref()), &mut listeners))
+        .collect();
+    let orders = root.reading().named().certificates.iter().any(|entries| acme::is_ordered(entries));
+    acme::check_use(root, orders);
+    acme::check_process(&root.inner(&keys::PROCESS), orders, process.private_keys_apart);
     if services.is_empty() && root.span_of(&keys::SERVICE).is_none() {
         let cure = "write [[service]] with `name`, `listen`, `backend` and `certificate`";
         root.missing(Fault::new("there is no service").hint(cure));
@@ -159,6 +169,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
         access_log_format,
         admin,
         admin_hosts,
+        acme: acme?,
         services,
         places: Places::default(),
     };
@@ -196,7 +207,7 @@ fn process(section: &Table<'_>) -> Process {
 fn service(
     section: &Table<'_>,
     root: &Table<'_>,
-    process: &Process,
+    (process, acme): (&Process, Option<&Option<Acme>>),
     listeners: &mut Listeners,
 ) -> Option<Service> {
     let name = section.required(&keys::NAME);
@@ -230,6 +241,7 @@ fn service(
     let routes = route::routes(section, &around);
     let takes_none = route::is_without_backend(section, http, routes.as_deref());
     let mut tls = tls(section, root, &around, clients::terminate(clients, written));
+    acme::order(section, acme, (written, routes.as_deref()), &mut tls);
     let asked = starttls::starttls(section, clients);
     if let Some(Some(tls)) = &mut tls {
         starttls::fit(section, asked.as_ref(), written, tls);
@@ -388,6 +400,10 @@ fn certificates(section: &Table<'_>) -> Option<Vec<CertificateEntry>> {
         ([CertificateEntry::Folder(_)], _) => Some((
             "`key` cannot go with a folder",
             "put the key into the folder, in the certificate's file or beside it",
+        )),
+        ([CertificateEntry::Acme { .. }], _) => Some((
+            "`key` cannot go with `acme`",
+            "remove it: keys of certificates that are ordered are made here",
         )),
         _ => Some((
             "`key` cannot go with several certificates",

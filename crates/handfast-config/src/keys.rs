@@ -9,6 +9,7 @@ use super::kind::*;
 use super::model::LogFormat;
 use super::schema::section;
 
+mod acme;
 mod backend_tls;
 mod check;
 mod client_certificates;
@@ -18,6 +19,7 @@ mod proxies;
 mod service;
 pub(crate) mod values;
 
+pub(crate) use acme::*;
 pub(crate) use backend_tls::*;
 pub(crate) use check::*;
 pub(crate) use client_certificates::*;
@@ -29,7 +31,7 @@ pub(crate) use service::*;
 section! {
     /// A configuration is a TOML file. Relative paths in it start from the folder it is in. Keys that are not listed here are
     /// errors, so that a misspelt one cannot be overlooked.
-    FILE = "", "the file", with PROCESS, ACCESS_LOG, ADMIN, LIMITS, TICKETS, SERVICE;
+    FILE = "", "the file", with PROCESS, ACCESS_LOG, ADMIN, LIMITS, TICKETS, SERVICE, ACME;
 }
 
 section! {

@@ -16,6 +16,7 @@ use super::reading::{Item, Reading, Written};
 use super::scalar;
 use super::schema::ValueKind;
 
+mod acme;
 mod address;
 mod check;
 mod http;
@@ -24,13 +25,14 @@ mod program;
 mod request_rules;
 mod tls;
 
+pub(crate) use acme::{DirectoryUrl, MailAddress, OrderedName};
 pub(crate) use address::{
     AddressPrefix, AdminAddress, Backend, BackendEntry, ListenAddress, NamePattern, Protocol, ProxySenders,
     SourceAddress, SourceItem, is_local,
 };
 pub(crate) use check::{Bytes, StatusRange};
 pub(crate) use http::{FieldCondition, HostPattern, MethodName, PathPrefix, RequestIdField};
-pub(crate) use path::{Certificates, FileOrFolder, FilePath, LogTarget};
+pub(crate) use path::{Certificates, FileOrFolder, FilePath, FolderPath, LogTarget};
 pub(crate) use program::{ClientEntry, CommandLine};
 pub(crate) use request_rules::{
     FieldName, FieldValue, MediaType, Redirect, RedirectTarget, RedirectTo, Respond,

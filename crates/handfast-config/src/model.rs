@@ -9,6 +9,7 @@ use std::time::Duration;
 
 pub use handfast_net::address::Address;
 
+pub(crate) mod acme;
 mod backend;
 mod check;
 mod client_certificates;
@@ -21,6 +22,7 @@ mod request_rules;
 mod route;
 mod tls;
 
+pub use acme::{Acme, AcmeChallenge, AcmeIssuer};
 pub use backend::{Backend, Balance, ConnectThrough, Source, Target, TunnelKind};
 pub use check::{Check, CheckKind};
 pub use client_certificates::{ClientCertificates, ClientChecks};
@@ -49,6 +51,8 @@ pub struct Config {
     pub admin: Option<Address>,
     /// Names under which the admin listener may be asked, in lower case; wildcards as `*.example.org`.
     pub admin_hosts: Vec<String>,
+    /// The issuers that certificates are ordered from; `None`: none are ordered.
+    pub acme: Option<Acme>,
     /// The services, in the order written; at least one.
     pub services: Vec<Service>,
     /// Where the files are named, for messages about them.

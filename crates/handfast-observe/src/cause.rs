@@ -68,6 +68,10 @@ causes! {
     ProxyHeaderInvalid = "proxy-header-invalid", "{who} sent a PROXY header that is broken";
     ProxyHeaderUnexpected = "proxy-header-unexpected",
         "{who} sent a PROXY header, but is not in accept-from of [service.proxy-protocol]";
+    CertificatePending = "certificate-pending",
+        "{who} asked for a name whose certificate is ordered and not there yet";
+    /// Of ACME: nothing else was served.
+    Challenge = "challenge", "{who} fetched the answer to a challenge of a certificate authority";
     UnknownName = "unknown-name", "{who} asked for a name that no certificate covers";
     ClientCertificate = "client-certificate", "the client's certificate was missing or refused";
     BackendCertificate = "backend-certificate", "the backend's certificate was refused";
@@ -134,6 +138,7 @@ impl Cause {
                 | Self::NoCloseNotify
                 | Self::ResetAtEnd
                 | Self::Checked
+                | Self::Challenge
                 | Self::HttpClosed
         )
     }

@@ -8,7 +8,7 @@ use handfast_tls::ticket;
 use crate::trusted_path::folder_of;
 use handfast_config::model::{AccessLog, Address, Config};
 
-/// The files that the program itself writes, and the unix sockets that it makes.
+/// The files and folders that the program itself writes, and the unix sockets that it makes.
 pub fn own_files(config: &Config) -> Vec<PathBuf> {
     let keys = key_files(config);
     let locks = keys.clone().map(ticket::lock_path);
@@ -22,7 +22,9 @@ pub fn own_files(config: &Config) -> Vec<PathBuf> {
         Address::Ip(_) => None,
     });
     let upgrade = config.process.upgrade_socket.as_deref();
-    keys.chain(log).chain(sockets).chain(upgrade).map(Path::to_path_buf).chain(locks).collect()
+    let store = config.acme.as_ref().map(|acme| acme.folder.as_path());
+    let own = keys.chain(log).chain(sockets).chain(upgrade).chain(store);
+    own.map(Path::to_path_buf).chain(locks).collect()
 }
 
 /// Warnings about what the present user must do with the files of a configuration, and cannot.

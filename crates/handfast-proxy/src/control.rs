@@ -11,9 +11,11 @@
 //! | what the admin listener reads and requests | `admin_state.rs` |
 //! | why the program could not start or go on | `error.rs` |
 
+pub(crate) mod acme;
 mod admin_state;
 mod built_in_backend;
 pub(crate) mod check;
+mod dns_command;
 mod draining;
 pub(crate) mod error;
 mod given_clients;

@@ -21,7 +21,9 @@ mod worker;
 #[cfg(test)]
 mod testing;
 
+pub use control::acme::{import as import_certificates, ordered};
 pub use control::check::check;
 pub use control::error::Outcome;
 pub use control::start::run;
 pub use control::upgrade::{UpgradeFailure, upgrade};
+pub use handfast_acme::NameStatus as OrderedName;

@@ -113,6 +113,11 @@ async fn secure_client<R: Runtime>(
     received: Vec<u8>,
 ) -> Result<(Chosen, Vec<u8>), CloseReason> {
     let hello = hello::read(connection, received).await?;
+    // Before every rule: who validates a name has no certificate, and is served nothing else.
+    let challenges = connection.account.thread.challenges();
+    if let Some(server) = challenges.server(&hello.parsed) {
+        return Err(handshake::answer_challenge(connection, hello, &server).await);
+    }
     // By the hello alone, and before the handshake, since its policy is part of the answer, and whether there is one.
     let chosen = route::choose(connection, &hello.parsed);
     if connection.account.service.passes_through(chosen) {

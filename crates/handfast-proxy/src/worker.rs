@@ -8,6 +8,7 @@
 //! | HTTP mode of a service | `http.rs` |
 //! | the thread that answers hellos for it in a crowd | `signer.rs` |
 
+pub(crate) mod challenges;
 pub(crate) mod context;
 pub(crate) mod http;
 pub(crate) mod services;

@@ -74,6 +74,10 @@ pub fn load_from(
                 watch(certificate, &mut watched);
                 key.iter().chain(ocsp).for_each(|file| watch(file, &mut watched));
             }
+            Source::Awaited(path) => {
+                awaited(path, (known_keys, now), &mut loaded);
+                watch(path, &mut watched);
+            }
             Source::Folder(path) => {
                 folder::load(path, (known_keys, now), &mut loaded);
                 watched.insert(path.clone());
@@ -140,6 +144,20 @@ fn file(
         let beside = staples::beside(certificate);
         staples::attach(&mut made, ocsp.unwrap_or(&beside), ocsp.is_some(), now, loaded);
         loaded.add(made);
+    }
+}
+
+/// One certificate that may not be there yet. What is wrong with its file is mended by the next order.
+fn awaited(path: &Path, by: (&Lists, i64), loaded: &mut Loaded) {
+    let stamp = FileStamp::of(path);
+    if !stamp.is_there() && loaded.holder.is_none() {
+        loaded.files_read.push((path.to_path_buf(), stamp));
+        return;
+    }
+    let before = loaded.findings.len();
+    file(path, None, None, by, loaded);
+    for finding in &mut loaded.findings[before..] {
+        finding.severity = finding.severity.max(Severity::Warning);
     }
 }
 

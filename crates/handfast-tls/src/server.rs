@@ -17,15 +17,16 @@ use rustls::unbuffered::UnbufferedStatus;
 use rustls::{CommonState, HandshakeKind, ServerConfig};
 
 use crate::buffer::Buffer;
+use crate::certificate::Certificate;
 use crate::client_certificates::ClientCertificates;
 use crate::client_certificates::resumed::Checked;
 use crate::compressed::prepared::Prepared;
 use crate::error_words::failure;
 use crate::names::Names;
-use crate::policy::{Objection, Offer, Policy};
+use crate::policy::{self, Objection, Offer, Policy};
 use crate::session::{Agreed, Failure, FailureKind, Peer, Received, Session, ShownCertificate, Verdict};
 use crate::side_channels;
-use crate::store::{Resolver, Selection, UnknownName};
+use crate::store::{CertificateStore, Resolver, Selection, UnknownName};
 use crate::ticket::{KeySet, Ticketer};
 use crate::unbuffered::{Connection, Core, Watch};
 use opening::{Opening, Plan};
@@ -57,6 +58,22 @@ pub struct ServerSettings {
 }
 
 impl ServerSettings {
+    /// One certificate for every client, by the default policy, with one application protocol and no tickets.
+    ///
+    /// `None`: the default policy cannot be had, which would be a fault of ours.
+    pub fn serving_one(certificate: Arc<Certificate>, protocol: &str) -> Option<Self> {
+        let (store, _) = CertificateStore::new(vec![certificate], 0);
+        Some(Self {
+            policy: policy::resolve(policy::DEFAULT, None, None, None).ok()?,
+            resolver: Arc::new(Resolver::new(Arc::new(store), UnknownName::First)),
+            client_certificates: None,
+            alpn: vec![protocol.to_owned()],
+            tickets_per_handshake: 0,
+            ticket_lifetime: Duration::ZERO,
+            scope: protocol.to_owned(),
+        })
+    }
+
     /// Everything that decides who may connect, and how: a ticket is good only where this is the same.
     fn policy_id(&self) -> Vec<u8> {
         let mut id = Vec::new();
@@ -113,6 +130,11 @@ impl Server {
     /// Whether this name gets no handshake at all, but the alert `unrecognized_name` (RFC 6066 §3).
     pub fn refuses(&self, hello: &ClientHello) -> bool {
         self.settings.resolver.refuses(hello.server_name.as_deref())
+    }
+
+    /// Whether the certificate for this name is still to come, so that there is no handshake but the alert `unrecognized_name`.
+    pub fn awaits(&self, hello: &ClientHello) -> bool {
+        self.settings.resolver.awaits(hello.server_name.as_deref())
     }
 
     /// Why no handshake can come of this hello.

@@ -4,7 +4,7 @@
 //! process must read. A path that is missing there fails only at a later reload.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::certificate::Certificate;
@@ -91,6 +91,37 @@ impl CertificateSource for Folder {
 
     fn needs(&self) -> SourceNeeds {
         SourceNeeds { folders: vec![self.0.clone()], ..SourceNeeds::default() }
+    }
+}
+
+/// Certificates that this process orders itself (ACME): a file for each name, which may not be there yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ordered {
+    /// The folder of the files.
+    pub folder: PathBuf,
+    /// Names, wildcards and addresses, in lower case; each has a certificate.
+    pub names: Vec<String>,
+}
+
+impl Ordered {
+    /// The file of one name. No two names have the same: `_` is in no host name.
+    pub fn file(folder: &Path, name: &str) -> PathBuf {
+        let stem = match name.strip_prefix("*.") {
+            Some(below) => format!("wildcard_.{below}"),
+            None if name.parse::<std::net::IpAddr>().is_ok() => format!("ip_{}", name.replace(':', "-")),
+            None => name.to_owned(),
+        };
+        folder.join(stem + ".pem")
+    }
+}
+
+impl CertificateSource for Ordered {
+    fn places(&self) -> Vec<Source> {
+        self.names.iter().map(|name| Source::Awaited(Self::file(&self.folder, name))).collect()
+    }
+
+    fn needs(&self) -> SourceNeeds {
+        SourceNeeds { folders: vec![self.folder.clone()], ..SourceNeeds::default() }
     }
 }
 

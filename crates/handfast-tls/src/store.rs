@@ -9,7 +9,7 @@
 //! this side about twenty times as much), then the one that expires last. Of those the first whose signature the client can
 //! verify is chosen; so of two with the same names and kind of key the later one always wins, and a finding reports it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use rustls::SignatureScheme;
@@ -262,12 +262,32 @@ fn first_of_kind<'a>(
 pub struct Resolver {
     store: Arc<CertificateStore>,
     unknown_name: UnknownName,
+    /// Names whose certificate is ordered.
+    awaited: HashSet<Box<str>>,
 }
 
 impl Resolver {
     /// A resolver over `store`.
     pub fn new(store: Arc<CertificateStore>, unknown_name: UnknownName) -> Self {
-        Self { store, unknown_name }
+        Self { store, unknown_name, awaited: HashSet::new() }
+    }
+
+    /// The same, where certificates for these names (in lower case, wildcards as `*.example.org`) are ordered and may not be there yet.
+    pub fn awaiting(self, names: impl IntoIterator<Item = Box<str>>) -> Self {
+        Self { awaited: names.into_iter().collect(), ..self }
+    }
+
+    /// Whether a client that asks for `name` must be refused because the certificate for it is still to come. Another name's certificate
+    /// is no substitute.
+    pub fn awaits(&self, name: Option<&str>) -> bool {
+        if self.awaited.is_empty() || self.store.knows(name) {
+            return false;
+        }
+        let is_awaited = |name: &str| {
+            self.awaited.contains(name)
+                || parent_domain(name).is_some_and(|parent| self.awaited.contains(&*format!("*.{parent}")))
+        };
+        self.store.certificates().is_empty() || name.is_some_and(|name| with_lower_case(name, is_awaited))
     }
 
     /// The store.

@@ -135,6 +135,11 @@ pub struct KeySet {
 }
 
 impl KeySet {
+    /// No key: no ticket is made or opened.
+    pub const fn none() -> Self {
+        Self { keys: Vec::new(), encrypting: None }
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         let ids = |set: &Self| set.keys.iter().map(|key| key.id).collect::<Vec<_>>();
         self.encrypting == other.encrypting && ids(self) == ids(other)

@@ -4,6 +4,7 @@
 //! is not valid, 4 a limit was missed (of `probe` too), 5 a worker was lost; of `lab` that of the command, 125 to 127 if it did not run.
 #![forbid(unsafe_code)]
 
+mod acme;
 mod compare;
 mod import;
 mod doctor;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     match words.verb {
         words::Verb::Proxy(given) => verbs::proxy(given),
         words::Verb::Check(given) => verbs::check(&given),
+        words::Verb::Acme(given) => acme::acme(&given),
         words::Verb::Log(given) => log::log(&given),
         words::Verb::Import(given) => import::import(&given),
         words::Verb::Doctor(given) => doctor::doctor(&given),

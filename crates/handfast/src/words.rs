@@ -1,5 +1,6 @@
 //! The command line, as it is typed.
 
+pub(crate) mod acme;
 pub(crate) mod choices;
 pub(crate) mod compare;
 pub(crate) mod import;
@@ -79,6 +80,9 @@ pub(crate) enum Verb {
     /// address of the proxy. It follows restarts and upgrades of the proxy.
     #[command(after_help = top::AFTER_HELP)]
     Top(top::TopWords),
+    /// List, renew and revoke the certificates that a proxy orders (ACME)
+    #[command(subcommand, after_help = acme::AFTER_HELP)]
+    Acme(acme::AcmeWords),
     /// Reload the configuration and certificates of a running proxy, and report the result
     ///
     /// Exit code 0 if all of it took effect, otherwise 1, with the problems; then the proxy serves as before.

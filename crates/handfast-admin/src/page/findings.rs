@@ -159,6 +159,18 @@ fn certificates(status: &Status, findings: &mut Findings) {
             findings.add(urgency, format!("The {kind} certificate {name} of {service} {words}."));
         }
     }
+    for ordered in &measured.ordered {
+        let name = &ordered.name;
+        let next = Utc::of(ordered.next_try).for_people();
+        let why = ordered.last_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+        let times = times(ordered.failures);
+        match (ordered.not_after, ordered.failures) {
+            (None, 0) => findings.soon(format!("The first certificate for {name} is being ordered; its clients are refused until then.")),
+            (None, _) => findings.bad(format!("There is no certificate for {name}, and its clients are refused. Ordering it failed {times}, next try {next}{why}")),
+            (Some(_), 0) => {}
+            (Some(_), _) => findings.soon(format!("Renewing the certificate for {name} failed {times}, next try {next}{why}")),
+        }
+    }
     for list in &measured.revocation_lists {
         let (urgency, words) = list_expiry(list, measured.process.now);
         if urgency > Urgency::Good {

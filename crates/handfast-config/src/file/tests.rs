@@ -15,6 +15,7 @@ const WEB: &str = "[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:8443\"\nbac
 
 const EXAMPLE: &str = include_str!("../../../../docs/reference/handfast.toml");
 
+mod acme;
 mod backends;
 mod checks;
 mod effects;

@@ -119,11 +119,18 @@ section! {
 
     /// Its certificates: PEM files that hold the chain and its key, pairs of files, PKCS#12 files without a password, and
     /// folders, each file of which is checked. The name a client asks for decides; for one name there may be an RSA and an ECDSA certificate. A path that
-    /// ends in `/` is a folder in any case. Changed files are taken up without a reload.
+    /// ends in `/` is a folder in any case. Changed files are taken up without a reload. `acme`: certificates are ordered, see `[acme]`;
+    /// a file of that name is `./acme`.
     CERTIFICATE: Certificates = "certificate", Certificates,
         absent "it must be written, unless clients are plain or all passed through",
         why "which names are served is never guessed",
         example "\"web.pem\"", elsewhere CERTIFICATE_WORDS;
+
+    /// Names to order a certificate for, beside those of its rules and routes. A name that a wildcard here covers needs none.
+    ACME_NAMES: List<OrderedName> = "acme-names", List::of(OrderedName),
+        absent "the names of its rules whose TLS ends here, and the hosts of its routes",
+        why "most services name them there",
+        example "\"www.example.org\"", elsewhere "domains domain names server_name server-name san sans hosts";
 
     /// The key of the certificate, when there is exactly one and its key is in a separate file.
     CERTIFICATE_KEY: FilePath = "key", FilePath,

@@ -40,6 +40,20 @@ impl ValueKind for FileOrFolder {
     }
 }
 
+/// The path of a folder that is possibly not there yet.
+pub(crate) struct FolderPath;
+
+impl ValueKind for FolderPath {
+    type Value = PathBuf;
+    const FORM: &'static str = "path of a folder";
+
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<PathBuf, Fault> {
+        let (path, _) = path(self.text(item)?, reading)?;
+        reading.names(&path, &item.span);
+        Ok(path)
+    }
+}
+
 fn path(text: &str, reading: &Reading<'_>) -> Result<(PathBuf, bool), Fault> {
     if text.is_empty() {
         return Err(Fault::new("the path is empty"));
@@ -108,7 +122,7 @@ pub(crate) struct Certificates;
 
 impl ValueKind for Certificates {
     type Value = Vec<Written<CertificateEntry>>;
-    const FORM: &'static str = "path of a PEM file or of a folder; or a list of such and of `{ certificate = \"chain.pem\", key = \"key.pem\", ocsp = \"response.der\" }`";
+    const FORM: &'static str = "path of a PEM file or of a folder, or `\"acme\"`; or a list of such and of `{ certificate = \"chain.pem\", key = \"key.pem\", ocsp = \"response.der\" }`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
         List::of(Certificate).read(item, reading)
@@ -124,6 +138,9 @@ impl ValueKind for Certificate {
     const ALLOWED: &'static str = "at least one certificate";
 
     fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<Self::Value, Fault> {
+        if self.text(item)? == "acme" {
+            return Ok(crate::file::acme_entry());
+        }
         let (path, is_folder) = path(self.text(item)?, reading)?;
         reading.names(&path, &item.span);
         Ok(match is_folder {

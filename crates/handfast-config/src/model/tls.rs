@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use handfast_tls::Pin;
-use handfast_tls::source::{self, Files};
+use handfast_tls::source::{self, Files, Ordered};
 pub use handfast_tls::store::UnknownName;
 use handfast_tls::ticket::KeySource;
 use handfast_wire::starttls::Protocol;
@@ -42,6 +42,13 @@ pub enum CertificateEntry {
     },
     /// A folder, each file of which is looked at.
     Folder(PathBuf),
+    /// Certificates that this process orders, one for each name.
+    Acme {
+        /// The folder of their files.
+        folder: PathBuf,
+        /// Names, wildcards and addresses, in lower case.
+        names: Vec<String>,
+    },
     /// A throwaway certificate for localhost, made at start.
     Throwaway {
         /// Where the CA's certificate is written for clients to trust.
@@ -55,6 +62,7 @@ impl CertificateEntry {
         match self.clone() {
             Self::File { certificate, key, ocsp } => Some(Box::new(Files { certificate, key, ocsp })),
             Self::Folder(folder) => Some(Box::new(source::Folder(folder))),
+            Self::Acme { folder, names } => Some(Box::new(Ordered { folder, names })),
             Self::Throwaway { .. } => None,
         }
     }

@@ -297,7 +297,20 @@ fn certificates(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     };
     let problems =
         snapshot.file_problems.iter().map(|problems| (vec![("service", &*problems.service)], problems));
+    let ordered = || snapshot.ordered.iter().map(|known| (vec![("name", &*known.name)], known));
     families! { to:
+        gauge "handfast_ordered_certificate",
+            "1: there is a certificate for a name that certificates are ordered for (ACME); 0: there is none yet, and its clients are refused"
+            => rows(ordered(), |known| u64::from(known.not_after.is_some()));
+        gauge "handfast_ordered_certificate_expires_in" [Seconds],
+            "Time until the certificate that was ordered for a name expires; no row: there is none"
+            => known(ordered(), |known| Some(unix_seconds(known.not_after?) - now));
+        gauge "handfast_ordered_certificate_failures",
+            "Tries to order a certificate for a name that failed since the last success; the status page has the last error"
+            => rows(ordered(), |known| known.failures);
+        gauge "handfast_ordered_certificate_next_try_timestamp" [Seconds],
+            "When the next certificate for a name is ordered, in seconds since 1970"
+            => rows(ordered(), |known| unix_seconds(known.next_try));
         gauge "handfast_certificate_expires_in" [Seconds],
             "Time until the certificate expires, negative when it has expired"
             => expiries.iter().map(|(labels, time)| (*labels, unix_seconds(*time) - now));

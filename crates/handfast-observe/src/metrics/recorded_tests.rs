@@ -223,6 +223,13 @@ fn control(registry: &Registry) {
         not_after: at(1_000),
         staple_until: Some(at(500)),
     }]);
+    registry.set_ordered_certificates(vec![OrderedCertificate {
+        name: "b.example.org".into(),
+        not_after: Some(at(700)),
+        next_try: at(650),
+        last_error: Some("order: refused".into()),
+        failures: 14,
+    }]);
     registry.set_revocation_lists(vec![RevocationListSnapshot {
         service: "web".into(),
         issuer: "CN=Clients".into(),

@@ -10,8 +10,8 @@ use super::configured::Configured;
 use super::failures::{self, FailureSnapshot};
 use super::previous_processes::{self, PreviousProcesses, ProcessCounts};
 use super::snapshot::{
-    CertificateSnapshot, FileProblemSnapshot, KeyProcessSnapshot, ReloadSnapshot, RevocationListSnapshot,
-    Snapshot,
+    CertificateSnapshot, FileProblemSnapshot, KeyProcessSnapshot, OrderedCertificate, ReloadSnapshot,
+    RevocationListSnapshot, Snapshot,
 };
 use super::thread::ThreadMetrics;
 use super::{machine, sum};
@@ -108,6 +108,11 @@ impl Registry {
     /// Replaces what is known of the certificates that are served.
     pub fn set_certificates(&self, certificates: Vec<CertificateSnapshot>) {
         self.lock().reported.certificates = certificates;
+    }
+
+    /// Replaces what is known of certificates that are ordered.
+    pub fn set_ordered_certificates(&self, ordered: Vec<OrderedCertificate>) {
+        self.lock().reported.ordered = ordered;
     }
 
     /// Replaces what is known of revocation lists.

@@ -38,6 +38,9 @@ pub struct Snapshot {
     pub revocation_lists: Vec<RevocationListSnapshot>,
     /// Certificate files that are not used as they are, by service.
     pub file_problems: Vec<FileProblemSnapshot>,
+    /// Certificates that this process orders (ACME), by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ordered: Vec<OrderedCertificate>,
     /// How the process is that holds the private keys; `None`: they are in this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_process: Option<KeyProcessSnapshot>,
@@ -95,6 +98,25 @@ pub struct CertificateSnapshot {
     /// When its OCSP response expires; `None`: none is stapled.
     #[serde(default, with = "times::optional")]
     pub staple_until: Option<SystemTime>,
+}
+
+/// One certificate that this process orders.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OrderedCertificate {
+    /// The name that it is for.
+    pub name: String,
+    /// When it expires; `None`: there is none that can be used.
+    #[serde(default, with = "times::optional")]
+    pub not_after: Option<SystemTime>,
+    /// When the next order is made, or tried.
+    #[serde(with = "times")]
+    pub next_try: SystemTime,
+    /// Why the last try failed; `None`: it did not.
+    #[serde(default)]
+    pub last_error: Option<String>,
+    /// Tries that failed since the last success.
+    #[serde(default)]
+    pub failures: u64,
 }
 
 /// One revocation list that clients' certificates are held against.

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use handfast_admin::AdminSocket;
 use handfast_admin::{
-    BackendOutcome, BackendRefusal, Control, NotReady, Overview, ReloadOutcome, ReloadRefusal,
+    BackendOutcome, BackendRefusal, Control, NotReady, OrderOutcome, Overview, ReloadOutcome, ReloadRefusal,
     ServiceOverview, StillServing,
 };
 use handfast_config::model::{ClientCertificates, Clients, Config, Service, name_fits};
@@ -34,6 +34,12 @@ pub(crate) enum Request {
         backend: String,
         requested: OperatorState,
         reply: Reply<BackendRefusal>,
+    },
+    /// To order the certificate of a name now, or to revoke it.
+    Ordered {
+        name: String,
+        revokes: bool,
+        reply: Reply<String>,
     },
     Reopen,
     /// Stop accepting, and end when the connections have.
@@ -249,6 +255,11 @@ impl Control for AdminState {
     fn set_backend(&self, service: String, backend: String, requested: OperatorState) -> BackendOutcome {
         let request = |reply| Request::Backend { service, backend, requested, reply };
         self.ask(request, BackendRefusal::Busy)
+    }
+
+    fn order(&self, name: String, revokes: bool) -> OrderOutcome {
+        let busy = "the program is ending, or busy with earlier requests".to_owned();
+        self.ask(|reply| Request::Ordered { name, revokes, reply }, busy)
     }
 
     fn reopen(&self) {

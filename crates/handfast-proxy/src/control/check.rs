@@ -15,6 +15,7 @@ use handfast_tls::ticket::KeySource;
 use rustix::fs::{Access, access};
 
 use crate::backends::{checks, names};
+use crate::control::acme;
 use crate::state::{self, Built, CarriedOver, Report};
 use handfast_config::model::{AccessLog, Address, CertificateEntry, Config};
 use handfast_config::source::ConfigSource;
@@ -70,9 +71,18 @@ pub fn check(source: &ConfigSource, target: Option<&ExplainTarget>, color: bool)
     let explanation = match (&state, target) {
         (None, _) => String::new(),
         (Some(state), Some(target)) => state.explain_host(target, now),
-        (Some(_), None) => explain(&config, &facts),
+        (Some(_), None) => explain(&config, &facts) + &dns_records(&config),
     };
     CheckReport { good: state.is_some() && found.errors.is_empty(), problems, explanation }
+}
+
+/// The records in DNS that prove names of ordered certificates, once there is an account.
+fn dns_records(config: &Config) -> String {
+    let records = acme::ordered(config).map(|(_, records)| records).unwrap_or_default();
+    if records.is_empty() {
+        return String::new();
+    }
+    format!("\nRecords in DNS for dns-persist-01:\n  {}\n", records.join("\n  "))
 }
 
 /// Ticket keys that are not there yet are not made by looking.
@@ -104,6 +114,7 @@ fn look(config: &Config, files: &[PathBuf]) -> Report {
     let has_user = process.user.is_some();
     let as_user = user.act(|| {
         access_log(config, has_user, &mut found);
+        store(config, &mut found);
         if has_user {
             found.warnings.extend(unreadable(config, files));
         }
@@ -223,6 +234,20 @@ fn writable(folder: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::NotADirectory.into());
     }
     Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
+/// Whether the store of ordered certificates can be written, or made where it is not there.
+fn store(config: &Config, found: &mut Report) {
+    let Some(acme) = &config.acme else { return };
+    let folder = &acme.folder;
+    // What a start makes is made in the first folder above that is there.
+    let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(folder);
+    if let Err(error) = writable(there) {
+        let place = config.places.suffix(folder);
+        let what =
+            format!("keep ordered certificates in {}{place}: {}: {error}", folder.display(), there.display());
+        found.error(format!("{what}\n  hint: make the folder, and give it to the user that serves"));
+    }
 }
 
 /// No process reads the lines of the access log.

@@ -50,6 +50,8 @@ impl Draining {
         program.notifier.stopping(&format!("Stopping: open connections have {drain:?} to end"));
         // Before the workers close them: no client should wait there for a process that does not come.
         program.notifier.retain_sockets(&[]);
+        // Another process may order from now on.
+        program.ordering.stop();
         program.upgrades.close(false);
         program.clients.end();
         program.workers.tell(|| Order::Drain(after.clone()));
@@ -98,6 +100,7 @@ impl Draining {
                     // The client may have left.
                     Request::Reload(reply) => drop(reply.send(Err(ReloadRefusal::Stopping))),
                     Request::Reopen => program.log.reopen(),
+                    Request::Ordered { name, revokes, reply } => program.ordering.ask(name, revokes, reply),
                     Request::Backend { .. } | Request::Drain | Request::StandAlone => {}
                 },
                 asked = program.signals.next() => match asked {

@@ -13,6 +13,7 @@ use crate::backends::names::Addresses;
 use crate::backends::names::{Answer, Names};
 use crate::backends::standing::Availability;
 use crate::backends::tunnel::{DialAddress, dial_addresses};
+use crate::control::acme::{AcmeEvent, Ordering};
 use crate::control::admin_state::{AdminState, Request};
 use crate::control::error::Error;
 use crate::control::given_clients::GivenClients;
@@ -21,11 +22,14 @@ use crate::control::upgrade::Upgrades;
 use crate::control::watch::Watch;
 use crate::control::workers::{Order, Workers};
 use crate::state::{ServiceState, SharedCarriedOver, State};
+use handfast_acme::NameStatus;
 use handfast_admin::BackendRefusal;
 use handfast_config::model;
 use handfast_config::source::ConfigSource;
 use handfast_observe::access_log::AccessLogHandle;
-use handfast_observe::metrics::{BackendStatus, Configured, ConfiguredBackend, ConfiguredService, Registry};
+use handfast_observe::metrics::{
+    BackendStatus, Configured, ConfiguredBackend, ConfiguredService, OrderedCertificate, Registry,
+};
 use handfast_observe::operator_state::OperatorState;
 use handfast_process::listeners::{ListenPlan, Listeners};
 use handfast_process::log_lines::without_severity;
@@ -60,6 +64,7 @@ pub(crate) struct Program {
     /// Programs that it starts.
     pub(crate) programs: Programs,
     pub(crate) clients: GivenClients,
+    pub(crate) ordering: Ordering,
 }
 
 impl Program {
@@ -171,6 +176,14 @@ impl Program {
         }
     }
 
+    /// Takes what the thread that orders certificates has.
+    pub(crate) fn take_acme(&self, event: AcmeEvent) {
+        match event {
+            AcmeEvent::Challenges(challenges) => self.workers.tell(|| Order::Challenges(challenges.clone())),
+            AcmeEvent::Report(names) => self.registry.set_ordered_certificates(ordered(names)),
+        }
+    }
+
     pub(crate) fn follow_files(&self, watch: &mut Watch) {
         watch.follow(&self.state.folders, self.state.config.process.watch_interval);
     }
@@ -263,6 +276,19 @@ impl Program {
             self.workers.tell(|| Order::Keys(ring, Arc::clone(&keys)));
         }
     }
+}
+
+fn ordered(names: Vec<NameStatus>) -> Vec<OrderedCertificate> {
+    let time =
+        |seconds: i64| SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    let of = |status: NameStatus| OrderedCertificate {
+        name: status.name,
+        not_after: status.not_after.map(time),
+        next_try: time(status.next_try),
+        last_error: status.last_error,
+        failures: status.failures.into(),
+    };
+    names.into_iter().map(of).collect()
 }
 
 /// What the backends of a service may be called by an operator: as they are written, or as what names resolve to.

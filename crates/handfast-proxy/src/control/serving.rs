@@ -53,6 +53,8 @@ impl Serving {
         program.registry.reload_succeeded(program.state.generation);
         program.shared.enter(Readiness::Serving);
         program.shared.waits_for(program.names_needed());
+        let config = Arc::clone(&program.state);
+        program.ordering.follow(&config.config);
         tracing::info!("ready");
         let sentence = program.sentence();
         program.notifier.ready(&sentence);
@@ -99,6 +101,7 @@ impl Serving {
                         let _ = reply.send(program.set_backend(&service, &backend, requested));
                         program.tell();
                     }
+                    Request::Ordered { name, revokes, reply } => program.ordering.ask(name, revokes, reply),
                     Request::StandAlone => program.stand_alone(),
                     Request::Reopen => program.log.reopen(),
                     Request::Drain if leaving.is_some() => {}
@@ -114,6 +117,7 @@ impl Serving {
                     tracing::error!("{error}");
                     return Outcome::Failed;
                 },
+                Some(event) = program.ordering.event() => program.take_acme(event),
                 Some(answer) = program.answers.recv() => program.take_answer(answer),
                 (service, client) = program.clients.next() => program.workers.serve(service, client),
                 how = program.programs.ended() => tracing::error!(
@@ -191,6 +195,7 @@ impl Serving {
         program.names.follow(&state.config);
         program.retain_operator_states();
         program.needs_keys();
+        program.ordering.follow(&state.config);
         program.tell();
         program.registry.set_certificates(state.certificate_snapshots());
         program.registry.set_revocation_lists(state.revocation_lists());

@@ -24,8 +24,10 @@ use tokio::task::LocalSet;
 
 use crate::backends::checks::{self, Checks};
 use crate::backends::names::{Answer, Names};
+use crate::control::acme::{self, Ordering};
 use crate::control::admin_state::AdminState;
 use crate::control::built_in_backend;
+use crate::control::dns_command::DnsCommand;
 use crate::control::error::{Error, Outcome};
 use crate::control::given_clients::GivenClients;
 use crate::control::program::Program;
@@ -195,6 +197,7 @@ pub(crate) struct Bound {
     plan: ListenPlan,
     log: AccessLogHandle,
     sandbox: Sandbox,
+    ordering: Ordering,
 }
 
 impl Prepared {
@@ -212,6 +215,11 @@ impl Prepared {
         let listeners = Listeners::new(admin.is_taken(), given);
         let plan = listeners.snapshot().plan(config, self.threads)?;
         user.take_over(&own_files(config))?;
+        // As the user that serves: no folder can be made in the sandbox.
+        acme::prepare(config).map_err(|problem| Error::not_servable(&[problem]))?;
+        let dns_command = config.acme.as_ref().and_then(|acme| acme.dns_command.clone());
+        let dns_command = dns_command.map(DnsCommand::start).transpose();
+        let dns_command = dns_command.map_err(Error::system("start the thread for acme.dns-command"))?;
         say_unreadable(state, self.carried.keys.as_deref());
         self.programs.start().map_err(Error::system("start the process that starts programs"))?;
         if config.process.sandbox {
@@ -221,14 +229,23 @@ impl Prepared {
         let sandbox = Sandbox::enter(config.process.sandbox, &reach, !self.notifier.is_abstract());
         // As the user that serves, who will have to open it again after a rotation.
         let log = open_log(config)?;
-        Ok(Bound { prepared: self, admin, upgrades, listeners, plan, log, sandbox })
+        Ok(Bound {
+            prepared: self,
+            admin,
+            upgrades,
+            listeners,
+            plan,
+            log,
+            sandbox,
+            ordering: Ordering::new(dns_command),
+        })
     }
 }
 
 impl Bound {
     /// Starts the workers and lets clients in. **Errors**: a thread that cannot be started or does not answer; listen(2).
     pub(crate) async fn serve(self) -> Result<Serving, Error> {
-        let Self { prepared, admin, upgrades, listeners, plan, log, sandbox } = self;
+        let Self { prepared, admin, upgrades, listeners, plan, log, sandbox, ordering } = self;
         let Prepared { max_connections, threads, carried, state, .. } = prepared;
         let registry = Registry::new();
         registry.set_access_log(log.totals());
@@ -272,6 +289,7 @@ impl Bound {
             sandbox,
             programs: prepared.programs,
             clients: prepared.clients,
+            ordering,
         };
         let opens_admin = |admin: AdminAddress, shared| {
             admin.open(threads, shared).map_err(Error::system("listen for admin"))

@@ -23,6 +23,7 @@ use crate::backends::names::Addresses;
 use crate::control::error::Error;
 use crate::path::accept;
 use crate::state::{RingId, State};
+use crate::worker::challenges::{Challenges, ThreadChallenges};
 use crate::worker::context::{Successor, WorkerContext, WorkerPhase};
 use crate::worker::services::ThreadState;
 use crate::worker::signer::Signer;
@@ -52,6 +53,8 @@ pub(crate) enum Order {
     Addresses(Addresses),
     /// Serve a client that came through no listener, by the service of this name.
     Client(String, OwnedFd),
+    /// Answer challenges of certificate authorities by these, and by no earlier ones.
+    Challenges(Challenges),
     /// No other process gives way to this one any more.
     StandAlone,
     /// Confirm that the event loop is running.
@@ -373,6 +376,10 @@ impl OrderTask {
                 self.thread.close_unused();
             }
             Order::Client(service, socket) => accept::adopt(&self.thread, &service, socket),
+            Order::Challenges(challenges) => {
+                self.thread.answer_challenges(ThreadChallenges::new(&challenges));
+                drop(challenges);
+            }
             Order::StandAlone => self.thread.stand_alone(),
             Order::Heartbeat(number) => self.heartbeat_seen.store(number, Ordering::Relaxed),
             Order::Drain(after) => {
@@ -422,7 +429,7 @@ impl Order {
     fn news(&self) -> Option<(Discriminant<Self>, Option<RingId>)> {
         match self {
             Self::Keys(ring, _) => Some((discriminant(self), Some(*ring))),
-            Self::Addresses(_) | Self::Heartbeat(_) => Some((discriminant(self), None)),
+            Self::Addresses(_) | Self::Challenges(_) | Self::Heartbeat(_) => Some((discriminant(self), None)),
             _ => None,
         }
     }

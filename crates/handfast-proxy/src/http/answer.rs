@@ -50,6 +50,12 @@ impl Answer {
         Self { status, location: Some(location), content_type: "text/plain; charset=utf-8".into(), content }
     }
 
+    /// The file of a challenge (RFC 8555 §8.3).
+    pub(crate) fn file(content: &str) -> Self {
+        let content_type = "application/octet-stream".into();
+        Self { status: 200, location: None, content_type, content: content.to_owned() }
+    }
+
     /// Its fields, beside those of the framing, and those that the rules of its request's route add; they replace none.
     pub(crate) fn fields<'a>(
         &'a self,

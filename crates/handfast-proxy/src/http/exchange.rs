@@ -41,6 +41,10 @@ where
             let answer = Answer::redirect(*status, location.clone());
             answer_with::<R>(connection, client, &mut request, &answer, None).await
         }
+        Action::Challenge(content) => {
+            let answer = Answer::file(content);
+            answer_with::<R>(connection, client, &mut request, &answer, None).await
+        }
     };
     request.record.bytes_from_client = client.received();
     request.record.bytes_to_client = client.sent();

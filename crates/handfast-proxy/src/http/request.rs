@@ -76,6 +76,8 @@ pub(crate) enum Action {
     Redirect(u16, Vec<u8>),
     /// It has this response.
     Respond(FixedResponse),
+    /// It asks for the file of a challenge of a certificate authority, with this content.
+    Challenge(Box<str>),
 }
 
 impl Request {
@@ -129,7 +131,7 @@ impl Request {
             totals: Rc::clone(&connection.totals),
             has_ended: false,
         });
-        match refusal(head, connection) {
+        match refusal(head, connection, &request.action) {
             Some(fault) => Err(Refused::new(Some(request), fault)),
             None => Ok(request),
         }
@@ -222,12 +224,15 @@ pub(crate) fn note_refused(connection: &HttpConnection, protocol: HttpVersion, f
     connection.thread.log_request(&record);
 }
 
-fn refusal(head: &RequestHead<'_>, connection: &HttpConnection) -> Option<Fault> {
+fn refusal(head: &RequestHead<'_>, connection: &HttpConnection, action: &Action) -> Option<Fault> {
     let http = &connection.http.model;
     if let (Framing::Length(length), Some(limit)) = (head.framing, http.body_limit)
         && length > limit
     {
         return Some(Fault::new(Step::Hello, Side::Client, Cause::BodyTooLarge, 413));
+    }
+    if matches!(action, Action::Challenge(_)) {
+        return None;
     }
     let detail = connection.is_misdirected(head.host.name)?;
     Some(Fault::new(Step::Route, Side::Client, Cause::Misdirected, 421).because(detail))
@@ -243,7 +248,6 @@ fn path_of(target: Target<'_>) -> &[u8] {
     }
 }
 
-/// The first route that matches; without one, that of the connection.
 /// The route that takes a request; `None`: that of its connection.
 fn route<'c>(
     head: &RequestHead<'_>,
@@ -267,6 +271,12 @@ fn route<'c>(
 
 fn action(route: Option<&ThreadRequestRoute>, facts: &RequestFacts<'_>) -> Action {
     let connection = facts.connection;
+    let challenges = connection.thread.challenges();
+    if facts.head.method == Method::GET
+        && let Some(content) = challenges.file(facts.path)
+    {
+        return Action::Challenge(content.into());
+    }
     let Some(route) = route else { return Action::Forward(connection.chosen) };
     match (&route.action, route.index) {
         (RouteAction::Redirect(target, status), _) => Action::Redirect(*status, facts.text(target)),

@@ -71,13 +71,40 @@ pub(crate) async fn finish<R: Runtime>(
 
 async fn exchange<R: Runtime>(
     connection: &mut Connection<R>,
-    mut hello: ReceivedHello,
+    hello: ReceivedHello,
     chosen: Chosen,
     queued: &mut Duration,
 ) -> Result<Vec<u8>, CloseReason> {
-    let mut first = Vec::new();
     let thread = Rc::clone(&connection.account.thread);
     let (session, signer) = begin(connection, &thread, &hello.parsed, chosen)?;
+    carry_on(connection, hello, (session, signer), queued).await
+}
+
+/// Shakes hands with who validates a name (TLS-ALPN-01, RFC 8737), and serves nothing else; why the connection ends.
+pub(crate) async fn answer_challenge<R: Runtime>(
+    connection: &mut Connection<R>,
+    hello: ReceivedHello,
+    server: &Server,
+) -> CloseReason {
+    connection.account.record.server_name = hello.parsed.server_name.clone();
+    let session = match server.accept(&hello.parsed) {
+        Ok(session) => session,
+        Err(failure) => return CloseReason::failure(Step::Handshake, Side::Client, &failure),
+    };
+    let mut queued = Duration::ZERO;
+    match carry_on(connection, hello, (session, None), &mut queued).await {
+        Ok(_) => reason(Side::Client, Cause::Challenge).because("TLS-ALPN-01"),
+        Err(reason) => reason,
+    }
+}
+
+async fn carry_on<R: Runtime>(
+    connection: &mut Connection<R>,
+    mut hello: ReceivedHello,
+    (session, signer): (ServerSession, Option<&Signer>),
+    queued: &mut Duration,
+) -> Result<Vec<u8>, CloseReason> {
+    let mut first = Vec::new();
     if let Some(signer) = signer {
         let work = Work { session, hello: hello.bytes };
         answer_elsewhere(connection, signer, work, &mut first).await?;
@@ -183,6 +210,10 @@ fn begin<'t, R: Runtime>(
         client.keep(&Alert::fatal(alert).to_record());
         Err(reason)
     };
+    if server.awaits(hello) {
+        let reason = reason(Side::Local, Cause::CertificatePending);
+        return refuse(AlertDescription::UNRECOGNIZED_NAME, reason);
+    }
     if server.refuses(hello) {
         return refuse(AlertDescription::UNRECOGNIZED_NAME, reason(Side::Client, Cause::UnknownName));
     }

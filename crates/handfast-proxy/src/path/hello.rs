@@ -13,6 +13,7 @@ use handfast_wire::{Alert, AlertDescription, ClientHello, Foreign, Peek, peek};
 
 use crate::path::connection::Connection;
 use crate::path::proxy_header_in;
+use crate::worker::challenges::ThreadChallenges;
 use handfast_config::model::PlainHttp;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
@@ -46,11 +47,13 @@ async fn wait_for_hello<R: Runtime>(
     mut received: Vec<u8>,
 ) -> Result<ReceivedHello, CloseReason> {
     let service = &connection.account.service;
-    let limits = (service.limits.hello_bytes, service.plain_http);
+    let challenges = connection.account.thread.challenges();
+    let limits =
+        Limits { hello: service.limits.hello_bytes, plain_http: service.plain_http, challenges: &challenges };
     loop {
         let parsed = {
             let (client, mut scratch) = connection.client_and_buffers();
-            take(client, &mut scratch, &mut received, limits)
+            take(client, &mut scratch, &mut received, &limits)
         };
         let named =
             |reason| proxy_header_in::name_checks(&connection.account.record, reason, !received.is_empty());
@@ -64,12 +67,19 @@ async fn wait_for_hello<R: Runtime>(
     }
 }
 
+/// What bounds the first bytes, and what becomes of those that are no TLS.
+struct Limits<'a> {
+    hello: usize,
+    plain_http: PlainHttp,
+    challenges: &'a ThreadChallenges,
+}
+
 /// Takes in what is there; `Some` when the hello is whole.
 fn take<S: Socket>(
     client: &mut Leg<S>,
     scratch: &mut Scratch,
     received: &mut Vec<u8>,
-    limits: (usize, PlainHttp),
+    limits: &Limits<'_>,
 ) -> Result<Option<Box<ClientHello>>, CloseReason> {
     // Of a client that need not wait before TLS, or behind a PROXY header, it has been read already.
     let mut is_new = !received.is_empty();
@@ -111,16 +121,19 @@ pub(super) fn receive<S: Socket>(
 fn look<S: Socket>(
     client: &mut Leg<S>,
     received: &[u8],
-    (limit, plain_http): (usize, PlainHttp),
+    limits: &Limits<'_>,
 ) -> Result<Option<Box<ClientHello>>, CloseReason> {
+    let limit = limits.hello;
     match peek(received, limit) {
         Peek::Incomplete => Ok(None),
         Peek::Complete(hello) => Ok(Some(hello)),
         Peek::NotTls(Foreign::Http) => {
             // A redirect needs the whole head of the request.
-            let Some(answer) = plain_http::answer(received, plain_http, limit) else { return Ok(None) };
-            client.keep(&answer);
-            Err(reason(Side::Client, Cause::NotTls).because(Foreign::Http.name()))
+            let answer = plain_http::answer(received, limits.plain_http, limits.challenges, limit);
+            let Some(plain_http::Answer { text, is_challenge }) = answer else { return Ok(None) };
+            client.keep(&text);
+            let cause = if is_challenge { Cause::Challenge } else { Cause::NotTls };
+            Err(reason(Side::Client, cause).because(Foreign::Http.name()))
         }
         other => Err(refuse(client, &other, limit)),
     }

@@ -24,8 +24,8 @@ use crate::backends::standing::Standings;
 use crate::backends::tls::{BackendTlsSettings, client_for};
 use crate::backends::tunnel::ProxyHop;
 use handfast_config::model::{
-    self, BackendAlpn, BackendRevocation, BackendTls, BackendVerification, ClientChecks, RouteTls, Service,
-    each_once,
+    self, BackendAlpn, BackendRevocation, BackendTls, BackendVerification, CertificateEntry, ClientChecks,
+    RouteTls, Service, each_once,
 };
 
 /// What a service needs where TLS ends here; nothing where it does not.
@@ -141,7 +141,12 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
         // Without a certificate the rest is looked at all the same: everything that is wrong is said at once, and what the report
         // has of this keeps it from being served.
         let served = self.store(tls).unwrap_or_default();
-        let resolver = Arc::new(Resolver::new(Arc::clone(&served.store), tls.unknown_name));
+        let ordered = tls.certificates.iter().filter_map(|entry| match entry {
+            CertificateEntry::Acme { names, .. } => Some(names.iter().map(|name| name.as_str().into())),
+            _ => None,
+        });
+        let resolver = Resolver::new(Arc::clone(&served.store), tls.unknown_name).awaiting(ordered.flatten());
+        let resolver = Arc::new(resolver);
         let ring = self.context.ring(&tls.tickets);
         // Routes that ask the same of clients share what is made for it. A ticket of one is then good for another: the route is
         // chosen again for each connection, and what was asked is the same.
@@ -187,7 +192,8 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
         kept.problems.extend(self.staples(&mut loaded));
         self.context.took(loaded.findings, loaded.files_read, loaded.folders);
         certificates.extend(loaded.certificates);
-        if certificates.is_empty() {
+        let is_ordered = |source: &Source| matches!(source, Source::Awaited(_));
+        if certificates.is_empty() && !sources.iter().any(is_ordered) {
             self.context.report.error(format!("service {}: no certificate can be served", self.model.name));
             return None;
         }

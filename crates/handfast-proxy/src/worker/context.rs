@@ -16,6 +16,7 @@ use handfast_wire::http1::Field;
 
 use crate::admission::permits::Share;
 use crate::backends::pool::{Identity, Pool};
+use crate::worker::challenges::ThreadChallenges;
 use crate::worker::services::{ThreadService, ThreadState};
 use crate::worker::signer::Signer;
 use handfast_observe::access_log::{LINE_DELAY, ThreadLog};
@@ -87,6 +88,7 @@ pub(crate) struct WorkerContext {
     /// Permits of the whole process.
     pub(crate) share: Rc<Share>,
     state: RefCell<Rc<ThreadState>>,
+    challenges: RefCell<Rc<ThreadChallenges>>,
     phase: Cell<WorkerPhase>,
     after: RefCell<Successor>,
     /// Acceptors that have not yet been notified that the previous process has closed its listeners.
@@ -120,6 +122,7 @@ impl WorkerContext {
             key_process,
             share,
             state: RefCell::new(state),
+            challenges: RefCell::default(),
             phase: Cell::new(WorkerPhase::Serving),
             after: RefCell::default(),
             stands_alone: Cell::new(0),
@@ -148,6 +151,16 @@ impl WorkerContext {
 
     pub(crate) fn state(&self) -> Rc<ThreadState> {
         Rc::clone(&self.state.borrow())
+    }
+
+    /// Open challenges of certificate authorities.
+    pub(crate) fn challenges(&self) -> Rc<ThreadChallenges> {
+        Rc::clone(&self.challenges.borrow())
+    }
+
+    /// Answers by these from now on.
+    pub(crate) fn answer_challenges(&self, challenges: ThreadChallenges) {
+        *self.challenges.borrow_mut() = Rc::new(challenges);
     }
 
     /// Whether the service is still configured, in whichever version.

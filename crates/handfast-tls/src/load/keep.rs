@@ -159,6 +159,7 @@ impl Source {
                 let key = key.as_ref().filter(|key| *key != certificate);
                 certificate == file && key == rest.first()
             }
+            (Self::Awaited(path), [file, ..]) => path == file,
             (_, []) => false,
         }
     }
@@ -167,6 +168,7 @@ impl Source {
     fn named(&self) -> Vec<&Path> {
         match self {
             Self::Folder(_) => Vec::new(),
+            Self::Awaited(path) => vec![path],
             Self::File { certificate, key, .. } => {
                 [Some(certificate), key.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect()
             }
@@ -177,6 +179,7 @@ impl Source {
     fn holds(&self, file: &Path) -> bool {
         match self {
             Self::Folder(folder) => folder == file || file.parent() == Some(folder),
+            Self::Awaited(path) => path == file,
             Self::File { certificate, key, .. } => certificate == file || key.as_deref() == Some(file),
         }
     }

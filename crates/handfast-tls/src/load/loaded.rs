@@ -27,6 +27,9 @@ pub enum Source {
     },
     /// A folder, each file of which is looked at; not what is in its sub-folders.
     Folder(PathBuf),
+    /// One PEM file with a chain and its key, which this process itself will write: as long as it is not there, or cannot be used, that is
+    /// no error.
+    Awaited(PathBuf),
 }
 
 /// What was found.

@@ -363,7 +363,7 @@ fn one_changed_line_is_reported_with_its_place_and_cure() {
         (
             "\"site.pem\"",
             "7",
-            "error 5 7 expected a path of a PEM file or of a folder; or a list of such and of `{ certificate = \"chain.pem\", key = \"key.pem\", ocsp = \"response.der\" }`, found a whole number | -",
+            "error 5 7 expected a path of a PEM file or of a folder, or `\"acme\"`; or a list of such and of `{ certificate = \"chain.pem\", key = \"key.pem\", ocsp = \"response.der\" }`, found a whole number | -",
         ),
         ("\"site.pem\"", "[\"a.pem\", \"a.pem\"]", "error 5 \"a.pem\" written twice in this list | -"),
         (

@@ -5,22 +5,56 @@
 
 use handfast_config::model::PlainHttp;
 
+use crate::worker::challenges::ThreadChallenges;
+
 /// What a browser shows.
 const REFUSED: &str = "This port speaks TLS: use https:// instead of http:// to connect.\n";
 /// Longest place that is redirected to; what is longer is refused.
 const LOCATION: usize = 8 * 1024;
 
+/// What is sent back, and whether it is the answer to a challenge of a certificate authority.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) text: Vec<u8>,
+    pub(super) is_challenge: bool,
+}
+
 /// The answer to a request; `None`: more of it is needed.
-pub(super) fn answer(request: &[u8], plain_http: PlainHttp, limit: usize) -> Option<Vec<u8>> {
-    if plain_http == PlainHttp::Refuse {
-        return Some(refused());
+pub(super) fn answer(
+    request: &[u8],
+    plain_http: PlainHttp,
+    challenges: &ThreadChallenges,
+    limit: usize,
+) -> Option<Answer> {
+    let usual = |text| Some(Answer { text, is_challenge: false });
+    if plain_http == PlainHttp::Refuse && !challenges.has_files() {
+        return usual(refused());
     }
     let end = request.windows(4).position(|window| window == b"\r\n\r\n");
-    match end {
-        Some(end) => Some(location(&request[..end]).map_or_else(refused, |location| redirect(&location))),
-        None if request.len() < limit => None,
-        None => Some(refused()),
+    let Some(end) = end else {
+        return if request.len() < limit { None } else { usual(refused()) };
+    };
+    let head = &request[..end];
+    if let Some(content) = challenge(head, challenges) {
+        return Some(Answer { text: content, is_challenge: true });
     }
+    match plain_http {
+        PlainHttp::Refuse => usual(refused()),
+        PlainHttp::Redirect => usual(location(head).map_or_else(refused, |location| redirect(&location))),
+    }
+}
+
+/// The file of a challenge (RFC 8555 §8.3), if it is asked for.
+fn challenge(head: &[u8], challenges: &ThreadChallenges) -> Option<Vec<u8>> {
+    let line = head.split(|byte| *byte == b'\r').next()?;
+    let target = line.strip_prefix(b"GET ")?.split(|byte| *byte == b' ').next()?;
+    let content = challenges.file(target)?;
+    let text = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nCache-Control: no-store\r\nConnection: close\r\n\
+         Content-Length: {}\r\n\r\n{content}",
+        content.len()
+    );
+    Some(text.into_bytes())
 }
 
 fn refused() -> Vec<u8> {
@@ -66,7 +100,9 @@ mod tests {
     use super::*;
 
     fn text(request: &str, plain_http: PlainHttp) -> Option<String> {
-        answer(request.as_bytes(), plain_http, 65_536).map(|bytes| String::from_utf8(bytes).expect("text"))
+        let none = ThreadChallenges::default();
+        let answer = answer(request.as_bytes(), plain_http, &none, 65_536)?;
+        Some(String::from_utf8(answer.text).expect("text"))
     }
 
     /// A length beside the text was once counted by hand, and wrong by one.
@@ -130,6 +166,6 @@ mod tests {
             assert_eq!(text(&request[..end], PlainHttp::Redirect), None, "{end} bytes");
         }
         let endless = vec![b'G'; 2048];
-        assert!(answer(&endless, PlainHttp::Redirect, 2048).is_some());
+        assert!(answer(&endless, PlainHttp::Redirect, &ThreadChallenges::default(), 2048).is_some());
     }
 }

@@ -35,6 +35,19 @@ pub(crate) fn request(address: SocketAddr, method: &str, path: &str, accept: &st
     parse(&answer).unwrap_or_else(|| panic!("{method} {path}: not an answer: {answer:?}"))
 }
 
+/// Posts a body.
+pub(crate) fn post(address: SocketAddr, path: &str, body: &str) -> Answer {
+    let mut stream = dial(address).unwrap_or_else(|error| panic!("POST {path} at {address}: {error}"));
+    let length = body.len();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).unwrap_or_else(|error| panic!("POST {path}: {error}"));
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap_or_else(|error| panic!("POST {path}: {error}"));
+    parse(&answer).unwrap_or_else(|| panic!("POST {path}: not an answer: {answer:?}"))
+}
+
 /// Takes an answer apart.
 pub(crate) fn parse(answer: &str) -> Option<Answer> {
     let (head, body) = answer.split_once("\r\n\r\n")?;

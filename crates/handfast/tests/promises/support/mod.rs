@@ -29,6 +29,7 @@
 //! | `delays` | a TLS server that is late, resets or ends first by its script, and notes what it saw |
 //! | `proxy_headers` | clients behind a proxy, and what backends receive |
 //! | `servers` | other people's servers, and what they counted |
+//! | `pebble` | a certificate authority with ACME, and its DNS |
 //! | `bus` | a NATS server, and a client that speaks its protocol by hand |
 //! | `fleet` | workers on a bus, and the coordinators that lead them |
 //! | `tracer` | the proxy's system calls: counted, or made to fail |
@@ -54,6 +55,7 @@ pub(crate) mod manager;
 pub(crate) mod metrics;
 pub(crate) mod network;
 pub(crate) mod pattern;
+pub(crate) mod pebble;
 pub(crate) mod process;
 pub(crate) mod proxy;
 pub(crate) mod proxy_headers;

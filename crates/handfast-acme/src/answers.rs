@@ -1,0 +1,54 @@
+//! Answers to challenges that are open now, for the listeners that issuers ask.
+//!
+//! In: challenges of an order. Out: values that do not change; a listener gets new ones whenever they differ.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use handfast_tls::certificate::Certificate;
+use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
+
+use crate::error::Error;
+use crate::name::Name;
+
+/// Answers to all open challenges.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// The content of the file for HTTP-01, by its token.
+    pub files: BTreeMap<Box<str>, Box<str>>,
+    /// The certificate for TLS-ALPN-01, by the server name that is asked for.
+    pub certificates: BTreeMap<Box<str>, Arc<Certificate>>,
+}
+
+impl Answers {
+    /// Whether no challenge is open.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.certificates.is_empty()
+    }
+
+    /// Adds the answer of HTTP-01. Tokens with other letters than base64url has are left out: no issuer makes such (RFC 8555 §8.3).
+    pub(crate) fn add_file(&mut self, token: &str, content: &str) {
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        if !token.is_empty() && token.len() <= 256 && token.bytes().all(is_letter) {
+            self.files.insert(token.into(), content.into());
+        }
+    }
+
+    /// Adds the answer of TLS-ALPN-01: a certificate that signs itself, with the digest of the key authorization (RFC 8737 §3).
+    ///
+    /// **Errors**: the key cannot be made.
+    pub(crate) fn add_certificate(&mut self, name: &Name, digest: &[u8], now: i64) -> Result<(), Error> {
+        let failed = |error: rcgen::Error| Error::Key { what: error.to_string() };
+        let mut params = CertificateParams::new(vec![name.to_string()]).map_err(failed)?;
+        params.distinguished_name = DistinguishedName::new();
+        params.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
+        let key = KeyPair::generate().map_err(failed)?;
+        let pem = params.self_signed(&key).map_err(failed)?.pem() + &key.serialize_pem();
+        let (certificate, findings) = Certificate::from_pem(pem.as_bytes(), Path::new("(challenge)"), now);
+        let what = || findings.first().map_or_else(String::new, |finding| finding.message.clone());
+        let certificate = certificate.ok_or_else(|| Error::Key { what: what() })?;
+        self.certificates.insert(name.challenge_server_name().into(), Arc::new(certificate));
+        Ok(())
+    }
+}

@@ -1,0 +1,461 @@
+//! The one task that looks at every name, orders what is due, and reports.
+//!
+//! In: settings; wishes of operators. Out: certificates in the store, answers to challenges, and the state of every name. One order at a
+//! time. Only the process that holds the lock of the store orders; the others look every few seconds whether it is free.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use handfast_tls::load::FileStamp;
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{sleep, timeout};
+
+use crate::answers::Answers;
+use crate::authority::Authority;
+use crate::error::Error;
+use crate::model::{ChallengeKind, Issuer, Settings};
+use crate::name::Name;
+use crate::order::{Job, Surroundings, obtain};
+use crate::record::{OrderMade, Record};
+use crate::schedule::{Decision, Facts, IssuerFacts, Life, decide, due, suggestion};
+use crate::status::{NameStatus, Request};
+use crate::store::{Store, Stored};
+
+/// The longest pause between two looks at all names: the clock may have been set.
+const LOOK: Duration = Duration::from_secs(600);
+/// … and the shortest.
+const LEAST: Duration = Duration::from_secs(1);
+/// How often a process without the lock tries to get it.
+const LOCK_AGAIN: Duration = Duration::from_secs(2);
+/// After a failure to ask an issuer when to renew, no name's issuer is asked for this number of seconds.
+const ASK_AGAIN: i64 = 3_600;
+/// How long one try may take, with everything in it.
+const TRY_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// What the driver needs of the process around it.
+pub(crate) trait World {
+    /// An issuer's account.
+    type Account: Authority;
+
+    /// Unix seconds.
+    fn now(&self) -> i64;
+    /// A random number in 0..1.
+    fn random(&self) -> f64;
+    /// Opens an account at a directory of an issuer.
+    async fn open(&self, issuer: &Issuer, directory: &str) -> Result<Self::Account, Error>;
+    /// The window that the issuer suggests for a certificate (DER), and when to ask again.
+    async fn suggestion(
+        &self,
+        account: &Self::Account,
+        leaf: &[u8],
+    ) -> Result<Option<((i64, i64), i64)>, Error>;
+    /// Revokes a certificate (DER).
+    async fn revoke(&self, account: &Self::Account, leaf: &[u8]) -> Result<(), Error>;
+    /// Gives answers to all listeners, and returns when they have them.
+    async fn publish(&self, answers: Answers);
+    /// Sets a TXT record in DNS, or removes it.
+    async fn record(&self, sets: bool, host: &str, value: &str) -> Result<(), String>;
+    /// The state of all names has changed.
+    fn report(&self, names: Vec<NameStatus>);
+}
+
+/// The task's values.
+pub(crate) struct Driver<'w, W> {
+    settings: Settings,
+    store: Store,
+    world: &'w W,
+    records: RefCell<BTreeMap<Name, Record>>,
+    /// Certificates as they were read last, by the stamps of their files.
+    known: RefCell<BTreeMap<Name, (FileStamp, Option<Stored>)>>,
+    /// Of each name, what spreads its renewals where the issuer suggests nothing.
+    spread: BTreeMap<Name, f64>,
+    /// Until then no issuer is asked when to renew.
+    asks_from: Cell<i64>,
+}
+
+impl<'w, W: World> Driver<'w, W> {
+    pub(crate) fn new(settings: Settings, world: &'w W) -> Self {
+        let store = Store::new(&settings.folder);
+        let spread = settings.names.iter().map(|name| (name.clone(), world.random())).collect();
+        Self {
+            settings,
+            store,
+            world,
+            records: RefCell::default(),
+            known: RefCell::default(),
+            spread,
+            asks_from: Cell::new(0),
+        }
+    }
+
+    /// Runs until it is dropped. **Cancel**: at any moment; the next one goes on with what was begun.
+    pub(crate) async fn run(mut self, requests: &mut Receiver<Request>) {
+        let _lock = self.locked(requests).await;
+        loop {
+            let wait = self.look().await;
+            tokio::select! {
+                () = sleep(wait) => {}
+                request = requests.recv() => match request {
+                    Some(request) => self.answer(request).await,
+                    // No sender is left: the process ends.
+                    None => return,
+                },
+            }
+        }
+    }
+
+    /// Waits for the right to order.
+    async fn locked(&self, requests: &mut Receiver<Request>) -> crate::store::StoreLock {
+        let mut is_said = false;
+        loop {
+            match self.store.prepare().and_then(|()| self.store.lock()) {
+                Ok(Some(lock)) => return lock,
+                Ok(None) => {
+                    if !std::mem::replace(&mut is_said, true) {
+                        tracing::info!(
+                            "acme: another process orders certificates for {}",
+                            self.settings.folder.display()
+                        );
+                    }
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut is_said, true) {
+                        tracing::error!("acme: {error}");
+                    }
+                }
+            }
+            self.read_records();
+            self.report();
+            let until_again = sleep(LOCK_AGAIN);
+            tokio::pin!(until_again);
+            loop {
+                tokio::select! {
+                    () = &mut until_again => break,
+                    Some(request) = requests.recv() => {
+                        request.reply(Err("another process orders certificates for this store; ask that one".to_owned()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn read_records(&self) {
+        let now = self.world.now();
+        let read = |name: &Name| (name.clone(), self.store.record(name, now));
+        *self.records.borrow_mut() = self.settings.names.iter().map(read).collect();
+    }
+
+    /// Looks at every name once, and orders what is due; how long to wait until the next look.
+    pub(crate) async fn look(&mut self) -> Duration {
+        self.read_records();
+        let mut next = i64::MAX;
+        for name in self.settings.names.clone() {
+            self.ask_when_to_renew(&name).await;
+            next = next.min(self.tend(&name).await);
+        }
+        self.report();
+        let wait = next.saturating_sub(self.world.now());
+        Duration::from_secs(u64::try_from(wait).unwrap_or(0)).clamp(LEAST, LOOK)
+    }
+
+    fn record(&self, name: &Name) -> Record {
+        self.records.borrow().get(name).cloned().unwrap_or_default()
+    }
+
+    /// Changes the record of a name, and stores it. **Errors**: it cannot be written; in memory it has changed.
+    fn change(&self, name: &Name, change: impl FnOnce(&mut Record)) -> Result<(), Error> {
+        let mut records = self.records.borrow_mut();
+        let record = records.entry(name.clone()).or_default();
+        change(record);
+        self.store.save_record(name, record)
+    }
+
+    fn own_moment(&self, name: &Name, life: Life) -> i64 {
+        life.renewal(self.spread.get(name).copied().unwrap_or(0.0))
+    }
+
+    /// The certificate of a name; `None`: there is none that can be used. **Cost**: one system call while its file is unchanged.
+    fn stored(&self, name: &Name) -> Option<Stored> {
+        let now = self.world.now();
+        let stamp = FileStamp::of(&self.store.certificate_file(name));
+        let mut known = self.known.borrow_mut();
+        let fresh = known.get(name).filter(|(before, _)| *before == stamp).is_none();
+        if fresh {
+            known.insert(name.clone(), (stamp, self.store.certificate(name, now)));
+        }
+        let stored = known.get(name).and_then(|(_, stored)| stored.clone());
+        stored.filter(|stored| stored.life.contains(now))
+    }
+
+    fn all_orders(&self) -> Vec<OrderMade> {
+        self.records.borrow().values().flat_map(|record| record.orders.iter().cloned()).collect()
+    }
+
+    fn decide(&self, name: &Name, stored: Option<&Stored>, all_orders: &[OrderMade]) -> Decision {
+        let issuers: Vec<IssuerFacts<'_>> = self.settings.issuers.iter().map(facts_of).collect();
+        let record = self.record(name);
+        let certificate = stored.map(|stored| stored.life);
+        let own_moment = certificate.map_or(i64::MIN, |life| self.own_moment(name, life));
+        let facts = Facts { certificate, own_moment, record: &record, issuers: &issuers, all_orders };
+        decide(&facts, self.world.now())
+    }
+
+    /// Orders what is due for a name; when to look at it again.
+    async fn tend(&self, name: &Name) -> i64 {
+        // At most: a trial at staging, and then the order itself.
+        for _ in 0..2 {
+            let stored = self.stored(name);
+            match self.decide(name, stored.as_ref(), &self.all_orders()) {
+                Decision::Wait { until } => return until,
+                Decision::Order { issuer, at_staging } => {
+                    self.report();
+                    if !self.attempt(name, issuer, at_staging).await {
+                        break;
+                    }
+                }
+            }
+        }
+        self.record(name).earliest(self.world.now())
+    }
+
+    /// One try; whether it succeeded.
+    async fn attempt(&self, name: &Name, issuer: usize, at_staging: bool) -> bool {
+        let issuer = &self.settings.issuers[issuer];
+        let directory = issuer.staging.as_ref().filter(|_| at_staging).unwrap_or(&issuer.directory);
+        tracing::info!("acme: {name}: ordering a certificate at {directory}");
+        let outcome = self.order(name, issuer, directory, at_staging).await;
+        let now = self.world.now();
+        let saved = match &outcome {
+            Ok(()) if at_staging => self.change(name, |record| record.passed_staging(now)),
+            Ok(()) => self.change(name, |record| record.succeeded(now)),
+            Err(error) => {
+                let (text, pause, random) = (error.to_string(), error.pause(), self.world.random());
+                self.change(name, |record| record.failed(&text, pause, now, random))
+            }
+        };
+        match outcome {
+            Ok(()) if at_staging => tracing::info!("acme: {name}: the trial at {directory} succeeded"),
+            Ok(()) => tracing::info!("acme: {name}: new certificate from {directory}"),
+            Err(error) => {
+                let record = self.record(name);
+                let pause = handfast_text::units::long(Duration::from_secs(
+                    u64::try_from(record.next_try.saturating_sub(now)).unwrap_or(0),
+                ));
+                tracing::error!(
+                    "acme: {name}: no certificate from {directory}: {error}; failed {} times, next try in {pause}",
+                    record.failures
+                );
+                for record in crate::running::dns_records(&self.settings) {
+                    tracing::info!("acme: the record for dns-persist-01: {record}");
+                }
+                return false;
+            }
+        }
+        if let Err(error) = saved {
+            tracing::error!("acme: {name}: {error}; it is remembered until this process ends");
+        }
+        true
+    }
+
+    async fn order(
+        &self,
+        name: &Name,
+        issuer: &Issuer,
+        directory: &str,
+        is_trial: bool,
+    ) -> Result<(), Error> {
+        let now = self.world.now();
+        self.change(name, |record| record.begins(now))?;
+        let kinds = self.kinds(name);
+        let around = OfDriver { driver: self, name, directory, records: RefCell::default() };
+        let replaces = !is_trial && directory == self.settings.issuers[0].directory;
+        let job = Job { store: &self.store, name, directory, is_trial, kinds: &kinds, replaces };
+        let ordered = async {
+            let mut account = self.world.open(issuer, directory).await?;
+            obtain(&job, &mut account, &around).await
+        };
+        match timeout(TRY_TIMEOUT, ordered).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Error::Late { seconds: TRY_TIMEOUT.as_secs() }),
+        }
+    }
+
+    /// The challenges that fit a name. After each failure the next one is first: the other way may be open.
+    fn kinds(&self, name: &Name) -> Vec<ChallengeKind> {
+        let mut kinds: Vec<_> =
+            self.settings.challenges.iter().copied().filter(|kind| kind.fits(name)).collect();
+        if !kinds.is_empty() {
+            let turns = self.record(name).failures as usize % kinds.len();
+            kinds.rotate_left(turns);
+        }
+        kinds
+    }
+
+    /// Asks the issuer when to renew, where that is due.
+    async fn ask_when_to_renew(&self, name: &Name) {
+        let now = self.world.now();
+        let Some(stored) = self.stored(name) else { return };
+        let before = self.record(name).suggestion;
+        let is_known =
+            before.is_some_and(|known| known.not_after == stored.life.not_after && known.ask_again > now);
+        if is_known
+            || stored.life.emergency() <= now
+            || (now..now + 2 * ASK_AGAIN).contains(&self.asks_from.get())
+        {
+            return;
+        }
+        let issuer = &self.settings.issuers[0];
+        let asked = async {
+            let account = self.world.open(issuer, &issuer.directory).await?;
+            self.world.suggestion(&account, &stored.leaf).await
+        };
+        let made = match timeout(TRY_TIMEOUT, asked).await {
+            Ok(Ok(Some((window, again)))) => {
+                suggestion(stored.life, window, again, now, before, self.world.random())
+            }
+            failed => {
+                if let Ok(Err(error)) = failed {
+                    tracing::debug!("acme: {name}: {error}");
+                }
+                self.asks_from.set(now + ASK_AGAIN);
+                None
+            }
+        };
+        // What was suggested before stays: an issuer that is away for a day has not changed its mind.
+        if let Some(made) = made
+            && let Err(error) = self.change(name, |record| record.suggestion = Some(made))
+        {
+            tracing::error!("acme: {name}: {error}");
+        }
+    }
+
+    /// Carries out what an operator asks for.
+    async fn answer(&self, request: Request) {
+        let Some(name) = self.settings.names.iter().find(|name| name.to_string() == request.name()).cloned()
+        else {
+            let known: Vec<_> = self.settings.names.iter().map(ToString::to_string).collect();
+            request.reply(Err(format!(
+                "no certificate is ordered for this name; there is: {}",
+                known.join(", ")
+            )));
+            return;
+        };
+        let outcome = match &request {
+            Request::Renew { .. } => self.renew(&name),
+            Request::Revoke { .. } => self.revoke(&name).await,
+        };
+        request.reply(outcome);
+    }
+
+    fn renew(&self, name: &Name) -> Result<String, String> {
+        let ask = |record: &mut Record| {
+            record.renew_now = true;
+            record.next_try = 0;
+        };
+        self.change(name, ask).map_err(|error| error.to_string())?;
+        let stored = self.stored(name);
+        match self.decide(name, stored.as_ref(), &self.all_orders()) {
+            Decision::Wait { until } => {
+                let wait = u64::try_from(until.saturating_sub(self.world.now())).unwrap_or(0);
+                let wait = handfast_text::units::long(Duration::from_secs(wait));
+                Ok(format!("{name}: the limits on orders allow the next one in {wait}; it is made then"))
+            }
+            Decision::Order { .. } => Ok(format!("{name}: a certificate is ordered now")),
+        }
+    }
+
+    async fn revoke(&self, name: &Name) -> Result<String, String> {
+        let Some(stored) = self.stored(name) else {
+            return Err(format!("{name}: the store has no certificate that is valid"));
+        };
+        let mut last = String::new();
+        // The issuer is not remembered; the others answer that the certificate is not theirs.
+        for issuer in &self.settings.issuers {
+            let revoked = async {
+                let account = self.world.open(issuer, &issuer.directory).await?;
+                self.world.revoke(&account, &stored.leaf).await
+            };
+            match revoked.await {
+                Ok(()) => {
+                    tracing::warn!("acme: {name}: its certificate was revoked at {}", issuer.directory);
+                    let next = self.renew(name)?;
+                    return Ok(format!(
+                        "{name}: the certificate is revoked, and served until the next one is there. {next}"
+                    ));
+                }
+                Err(error) => last = format!("{}: {error}", issuer.directory),
+            }
+        }
+        Err(format!("{name}: not revoked: {last}"))
+    }
+
+    /// Publishes the state of all names.
+    fn report(&self) {
+        let now = self.world.now();
+        let all_orders = self.all_orders();
+        let of = |name: &Name| {
+            let record = self.record(name);
+            let stored = self.stored(name);
+            let life = stored.as_ref().map(|stored| stored.life);
+            let next = match self.decide(name, stored.as_ref(), &all_orders) {
+                Decision::Wait { until } => until,
+                Decision::Order { .. } => now,
+            };
+            let issuers: Vec<IssuerFacts<'_>> = self.settings.issuers.iter().map(facts_of).collect();
+            let own_moment = life.map_or(now, |life| self.own_moment(name, life));
+            let facts =
+                Facts { certificate: life, own_moment, record: &record, issuers: &issuers, all_orders: &[] };
+            NameStatus::of(name, life, &record, due(&facts).max(0), next)
+        };
+        self.world.report(self.settings.names.iter().map(of).collect());
+    }
+}
+
+fn facts_of(issuer: &Issuer) -> IssuerFacts<'_> {
+    IssuerFacts { directory: &issuer.directory, staging: issuer.staging.as_deref() }
+}
+
+/// What an order sees of the driver.
+struct OfDriver<'d, 'w, W> {
+    driver: &'d Driver<'w, W>,
+    name: &'d Name,
+    directory: &'d str,
+    /// Records in DNS that were set.
+    records: RefCell<Vec<(String, String)>>,
+}
+
+impl<W: World> Surroundings for OfDriver<'_, '_, W> {
+    fn now(&self) -> i64 {
+        self.driver.world.now()
+    }
+
+    fn orders(&self) -> Result<(), Error> {
+        let now = self.now();
+        self.driver.change(self.name, |record| record.orders(self.directory, now))
+    }
+
+    async fn publish(&self, answers: Answers) {
+        self.driver.world.publish(answers).await;
+    }
+
+    async fn set_record(&self, host: String, value: String) -> Result<(), Error> {
+        // Also one that failed: it may have been set.
+        self.records.borrow_mut().push((host.clone(), value.clone()));
+        let outcome = self.driver.world.record(true, &host, &value).await;
+        outcome.map_err(|what| Error::Record { host, what })
+    }
+
+    async fn withdraw(&self) {
+        self.driver.world.publish(Answers::default()).await;
+        let records = std::mem::take(&mut *self.records.borrow_mut());
+        for (host, value) in records {
+            if let Err(what) = self.driver.world.record(false, &host, &value).await {
+                tracing::warn!("acme: {}: remove the record {host} by dns-command: {what}", self.name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,336 @@
+//! A real issuer, asked through `instant-acme`: accounts, orders, challenges, suggestions (ARI), revocation.
+
+use std::path::Path;
+use std::time::Duration;
+
+use data_encoding::BASE64URL_NOPAD;
+use instant_acme::{
+    Account, AccountCredentials, AuthorizationStatus, CertificateIdentifier, ChallengeType,
+    Error as AcmeError, ExternalAccountKey, Key, NewAccount, NewOrder, Order, OrderStatus, RetryPolicy,
+    RevocationRequest,
+};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde::{Deserialize, Serialize};
+
+use crate::authority::{Authority, Challenge};
+use crate::error::Error;
+use crate::model::{ChallengeKind, ExternalAccount, Issuer};
+use crate::name::Name;
+use crate::store::Store;
+use crate::transport::Transport;
+
+/// How long an issuer may take to look at a challenge, or to sign.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// An account as it is stored. The key is stored before the account is made, so that a process which was killed asks for the same one.
+#[derive(Serialize, Deserialize)]
+struct StoredAccount {
+    /// The key, PKCS#8 in base64url.
+    key: String,
+    /// What the library knows of the account; `None`: it was not made yet.
+    account: Option<AccountCredentials>,
+}
+
+/// An account with an issuer.
+pub(crate) struct Connected {
+    account: Account,
+    transport: Transport,
+    profile: Option<String>,
+    order: Option<Order>,
+    store: Store,
+    directory: String,
+}
+
+impl Connected {
+    /// Opens the account with the issuer of a directory (its own, or its staging one), and makes it where there is none.
+    ///
+    /// **Errors**: the issuer refuses or cannot be reached; the store cannot be read or written.
+    pub(crate) async fn open(
+        issuer: &Issuer,
+        directory: &str,
+        contact: &[String],
+        store: &Store,
+    ) -> Result<Self, Error> {
+        let transport = Transport::new(issuer.ca.as_deref());
+        let stored: Option<StoredAccount> = store.account(directory)?;
+        let account = match stored {
+            Some(StoredAccount { account: Some(account), .. }) => {
+                Account::builder_with_http(Box::new(transport.clone())).from_credentials(account).await
+            }
+            unfinished => {
+                return Self::register(issuer, directory, contact, store, unfinished, transport).await;
+            }
+        };
+        let account = account.map_err(|error| failed("open the account", &error, &transport))?;
+        Ok(Self::with(account, transport, issuer, directory, store))
+    }
+
+    async fn register(
+        issuer: &Issuer,
+        directory: &str,
+        contact: &[String],
+        store: &Store,
+        unfinished: Option<StoredAccount>,
+        transport: Transport,
+    ) -> Result<Self, Error> {
+        let key = |what: &dyn std::fmt::Display| Error::Key { what: what.to_string() };
+        let pkcs8 = match unfinished {
+            Some(known) => BASE64URL_NOPAD.decode(known.key.as_bytes()).map_err(|error| key(&error))?,
+            None => {
+                let (_, pkcs8) = Key::generate_pkcs8().map_err(|error| key(&error))?;
+                let text = BASE64URL_NOPAD.encode(pkcs8.secret_pkcs8_der());
+                store.save_account(directory, &StoredAccount { key: text, account: None })?;
+                pkcs8.secret_pkcs8_der().to_vec()
+            }
+        };
+        let contact: Vec<String> = contact.iter().map(|address| format!("mailto:{address}")).collect();
+        let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
+        let builder = Account::builder_with_http(Box::new(transport.clone()));
+        let made = match &issuer.external {
+            // The library makes the key itself then; it is stored with the account.
+            Some(external) => {
+                let external = external_key(external)?;
+                let new = NewAccount {
+                    contact: &contact,
+                    terms_of_service_agreed: true,
+                    only_return_existing: false,
+                };
+                builder.create(&new, directory.to_owned(), Some(&external)).await
+            }
+            None => {
+                let der = PrivatePkcs8KeyDer::from(pkcs8.clone());
+                let account_key = Key::from_pkcs8_der(der.clone_key()).map_err(|error| key(&error))?;
+                builder.create_from_key((account_key, PrivateKeyDer::Pkcs8(der)), directory.to_owned()).await
+            }
+        };
+        let (account, credentials) = made.map_err(|error| failed("make an account", &error, &transport))?;
+        if issuer.external.is_none() && !contact.is_empty() {
+            let outcome = account.update_contacts(&contact).await;
+            outcome.map_err(|error| failed("set the contact of the account", &error, &transport))?;
+        }
+        let stored = StoredAccount { key: BASE64URL_NOPAD.encode(&pkcs8), account: Some(credentials) };
+        store.save_account(directory, &stored)?;
+        tracing::info!("acme: account {} at {directory}", account.id());
+        Ok(Self::with(account, transport, issuer, directory, store))
+    }
+
+    fn with(account: Account, transport: Transport, issuer: &Issuer, directory: &str, store: &Store) -> Self {
+        let (store, directory) = (store.clone(), directory.to_owned());
+        Self { account, transport, profile: issuer.profile.clone(), order: None, store, directory }
+    }
+
+    /// Forgets the account, and keeps its key: the issuer does not know it any more, and the next try makes it again.
+    fn forget_account(&self) -> Result<(), Error> {
+        let stored: Option<StoredAccount> = self.store.account(&self.directory)?;
+        let Some(StoredAccount { key, .. }) = stored else { return Ok(()) };
+        self.store.save_account(&self.directory, &StoredAccount { key, account: None })
+    }
+
+    /// The window in which the issuer suggests to renew a certificate (DER), and when to ask again in seconds; `None`: the issuer suggests
+    /// nothing.
+    ///
+    /// **Errors**: the issuer's answer is none.
+    pub(crate) async fn suggestion(&self, leaf: &[u8]) -> Result<Option<((i64, i64), i64)>, Error> {
+        let leaf = CertificateDer::from(leaf);
+        let Ok(identifier) = CertificateIdentifier::try_from(&leaf) else { return Ok(None) };
+        match self.account.renewal_info(&identifier).await {
+            Ok((info, again)) => {
+                let window = info.suggested_window;
+                let again = i64::try_from(again.as_secs()).unwrap_or(i64::MAX);
+                Ok(Some(((window.start.unix_timestamp(), window.end.unix_timestamp()), again)))
+            }
+            Err(AcmeError::Unsupported(_)) => Ok(None),
+            Err(error) => Err(failed("ask when to renew", &error, &self.transport)),
+        }
+    }
+
+    /// Revokes a certificate (DER). **Errors**: the issuer refuses or cannot be reached.
+    pub(crate) async fn revoke(&self, leaf: &[u8]) -> Result<(), Error> {
+        let request = RevocationRequest { certificate: &CertificateDer::from(leaf), reason: None };
+        self.account.revoke(&request).await.map_err(|error| failed("revoke", &error, &self.transport))
+    }
+
+    fn present(&mut self) -> Result<&mut Order, Error> {
+        self.order.as_mut().ok_or(Error::Key { what: "no order was begun".to_owned() })
+    }
+}
+
+impl Authority for Connected {
+    async fn order(&mut self, name: &Name, replaces: Option<&[u8]>) -> Result<String, Error> {
+        let identifiers = [name.identifier()];
+        let new = || {
+            let new = NewOrder::new(&identifiers);
+            match &self.profile {
+                Some(profile) => new.profile(profile),
+                None => new,
+            }
+        };
+        let leaf = replaces.map(CertificateDer::from);
+        let replaced = leaf.as_ref().and_then(|leaf| CertificateIdentifier::try_from(leaf).ok());
+        let outcome = match replaced {
+            // An issuer that does not know the certificate, or has replaced it already, refuses only the hint.
+            Some(replaced) => match self.account.new_order(&new().replaces(replaced)).await {
+                Err(AcmeError::Unsupported(_)) => self.account.new_order(&new()).await,
+                Err(AcmeError::Api(problem)) if is_about_replacing(problem.r#type.as_deref()) => {
+                    self.account.new_order(&new()).await
+                }
+                outcome => outcome,
+            },
+            None => self.account.new_order(&new()).await,
+        };
+        if let Err(AcmeError::Api(problem)) = &outcome
+            && problem.r#type.as_deref().is_some_and(|kind| kind.ends_with(":accountDoesNotExist"))
+        {
+            self.forget_account()?;
+        }
+        let order = outcome.map_err(|error| failed("order", &error, &self.transport))?;
+        let url = order.url().to_owned();
+        self.order = Some(order);
+        Ok(url)
+    }
+
+    async fn resume(&mut self, url: &str) -> Result<(), Error> {
+        let outcome = self.account.order(url.to_owned()).await;
+        let mut order = outcome.map_err(|error| failed("look at the order", &error, &self.transport))?;
+        if order.state().status == OrderStatus::Invalid {
+            return Err(Error::Issuer {
+                act: "go on with the order",
+                what: "it is invalid".to_owned(),
+                pause: None,
+            });
+        }
+        self.order = Some(order);
+        Ok(())
+    }
+
+    async fn challenges(&mut self, kinds: &[ChallengeKind]) -> Result<Vec<Challenge>, Error> {
+        let transport = self.transport.clone();
+        let mut authorizations = self.present()?.authorizations();
+        let mut challenges = Vec::new();
+        while let Some(authorization) = authorizations.next().await {
+            let mut authorization =
+                authorization.map_err(|error| failed("look at the challenges", &error, &transport))?;
+            if authorization.status != AuthorizationStatus::Pending {
+                continue;
+            }
+            let kind = chosen(kinds, &authorization.challenges)?;
+            let Some(challenge) = authorization.challenge(type_of(kind)) else { continue };
+            let authorization = challenge.key_authorization();
+            challenges.push(Challenge {
+                kind,
+                token: challenge.token.clone(),
+                authorization: authorization.as_str().to_owned(),
+                digest: authorization.digest().as_ref().to_vec(),
+            });
+        }
+        Ok(challenges)
+    }
+
+    async fn verdict(&mut self, kinds: &[ChallengeKind]) -> Result<(), Error> {
+        let transport = self.transport.clone();
+        let order = self.present()?;
+        let mut authorizations = order.authorizations();
+        while let Some(authorization) = authorizations.next().await {
+            let mut authorization =
+                authorization.map_err(|error| failed("look at the challenges", &error, &transport))?;
+            if authorization.status != AuthorizationStatus::Pending {
+                continue;
+            }
+            let kind = chosen(kinds, &authorization.challenges)?;
+            if let Some(mut challenge) = authorization.challenge(type_of(kind)) {
+                let outcome = challenge.set_ready().await;
+                outcome.map_err(|error| failed("have the challenge looked at", &error, &transport))?;
+            }
+        }
+        if matches!(order.state().status, OrderStatus::Valid | OrderStatus::Processing | OrderStatus::Ready) {
+            return Ok(());
+        }
+        let retries = RetryPolicy::new().timeout(TIMEOUT);
+        match order.poll_ready(&retries).await {
+            Ok(OrderStatus::Ready) => Ok(()),
+            Ok(_) => Err(refused(order, &transport).await),
+            Err(error) => Err(failed("prove the name", &error, &transport)),
+        }
+    }
+
+    async fn finalize(&mut self, request: &[u8]) -> Result<(), Error> {
+        let transport = self.transport.clone();
+        let order = self.present()?;
+        if matches!(order.state().status, OrderStatus::Valid | OrderStatus::Processing) {
+            return Ok(());
+        }
+        order.finalize_csr(request).await.map_err(|error| failed("finalize the order", &error, &transport))
+    }
+
+    async fn certificate(&mut self) -> Result<String, Error> {
+        let transport = self.transport.clone();
+        let retries = RetryPolicy::new().timeout(TIMEOUT);
+        let outcome = self.present()?.poll_certificate(&retries).await;
+        outcome.map_err(|error| failed("fetch the certificate", &error, &transport))
+    }
+}
+
+/// Why an order was refused: what the issuer found wrong with a challenge.
+async fn refused(order: &mut Order, transport: &Transport) -> Error {
+    let mut authorizations = order.authorizations();
+    let mut found = Vec::new();
+    while let Some(Ok(mut authorization)) = authorizations.next().await {
+        let Ok(state) = authorization.refresh().await else { continue };
+        let errors = state.challenges.iter().filter_map(|challenge| challenge.error.as_ref());
+        found.extend(errors.map(ToString::to_string));
+    }
+    let what = if found.is_empty() { "it was not accepted".to_owned() } else { found.join("; ") };
+    Error::Issuer { act: "prove the name", what, pause: transport.pause() }
+}
+
+fn chosen(kinds: &[ChallengeKind], offered: &[instant_acme::Challenge]) -> Result<ChallengeKind, Error> {
+    let is_offered =
+        |kind: &&ChallengeKind| offered.iter().any(|challenge| challenge.r#type == type_of(**kind));
+    kinds.iter().find(is_offered).copied().ok_or_else(|| {
+        let offered = offered.iter().map(|challenge| match &challenge.r#type {
+            ChallengeType::Http01 => "http-01".to_owned(),
+            ChallengeType::Dns01 => "dns-01".to_owned(),
+            ChallengeType::TlsAlpn01 => "tls-alpn-01".to_owned(),
+            ChallengeType::Unknown(word) => word.clone(),
+            _ => "another".to_owned(),
+        });
+        Error::NoChallenge { offered: offered.collect() }
+    })
+}
+
+fn type_of(kind: ChallengeKind) -> ChallengeType {
+    match kind {
+        ChallengeKind::Http01 => ChallengeType::Http01,
+        ChallengeKind::TlsAlpn01 => ChallengeType::TlsAlpn01,
+        ChallengeKind::Dns01 => ChallengeType::Dns01,
+        ChallengeKind::DnsPersist01 => ChallengeType::Unknown(kind.word().to_owned()),
+    }
+}
+
+/// RFC 9773 §5 and §7.4: `alreadyReplaced`; older servers answer `malformed` or `conflict` to a certificate that they do not know.
+fn is_about_replacing(kind: Option<&str>) -> bool {
+    let word = kind.and_then(|kind| kind.rsplit(':').next());
+    matches!(word, Some("alreadyReplaced" | "malformed" | "conflict" | "unauthorized"))
+}
+
+fn external_key(external: &ExternalAccount) -> Result<ExternalAccountKey, Error> {
+    let ExternalAccount { id, key_file } = external;
+    let text = read_text(key_file)?;
+    let key = BASE64URL_NOPAD.decode(text.trim().trim_end_matches('=').as_bytes());
+    let key = key.map_err(|error| Error::Malformed {
+        path: key_file.clone(),
+        what: format!("expected a key in base64url: {error}"),
+    })?;
+    Ok(ExternalAccountKey::new(id.clone(), &key))
+}
+
+fn read_text(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(Error::store("read", path))
+}
+
+fn failed(act: &'static str, error: &AcmeError, transport: &Transport) -> Error {
+    match error {
+        AcmeError::Timeout(_) => Error::Late { seconds: TIMEOUT.as_secs() },
+        error => Error::Issuer { act, what: error.to_string(), pause: transport.pause() },
+    }
+}

@@ -1,0 +1,76 @@
+//! The state of each name, as it is reported; and what operators ask for.
+
+use tokio::sync::oneshot;
+
+use crate::name::Name;
+use crate::record::Record;
+use crate::schedule::Life;
+
+/// The state of one name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NameStatus {
+    /// The name.
+    pub name: String,
+    /// The last second of its certificate, Unix time; `None`: there is none that can be used.
+    pub not_after: Option<i64>,
+    /// When the certificate is due to be renewed.
+    pub due: i64,
+    /// When the next order is tried.
+    pub next_try: i64,
+    /// When the last one was; `None`: never.
+    pub last_try: Option<i64>,
+    /// Why it failed; `None`: it has not.
+    pub last_error: Option<String>,
+    /// Tries that failed since the last success.
+    pub failures: u32,
+    /// Orders of the last days.
+    pub orders: usize,
+}
+
+impl NameStatus {
+    pub(crate) fn of(name: &Name, life: Option<Life>, record: &Record, due: i64, next_try: i64) -> Self {
+        Self {
+            name: name.to_string(),
+            not_after: life.map(|life| life.not_after),
+            due,
+            next_try,
+            last_try: record.last_try,
+            last_error: record.last_error.clone(),
+            failures: record.failures,
+            orders: record.orders.len(),
+        }
+    }
+}
+
+/// What an operator asks for; the answer is text for a person.
+#[derive(Debug)]
+pub enum Request {
+    /// A new certificate, within the limits.
+    Renew {
+        /// For this name.
+        name: String,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<String, String>>,
+    },
+    /// To revoke the present certificate, and to order a new one.
+    Revoke {
+        /// For this name.
+        name: String,
+        /// Where the answer goes.
+        reply: oneshot::Sender<Result<String, String>>,
+    },
+}
+
+impl Request {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Renew { name, .. } | Self::Revoke { name, .. } => name,
+        }
+    }
+
+    pub(crate) fn reply(self, answer: Result<String, String>) {
+        let (Self::Renew { reply, .. } | Self::Revoke { reply, .. }) = self;
+        // Who asked may have left.
+        let _ = reply.send(answer);
+    }
+}

@@ -1,0 +1,226 @@
+//! Certificates that this process orders: the thread that does, as the control thread holds it.
+//!
+//! In: configurations, operators' requests. Out: challenges for the workers, and the state of every name. New certificates are files, which
+//! the watch on files finds.
+
+use std::convert::Infallible;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::pin::Pin;
+use std::time::{Duration, SystemTime};
+
+use handfast_acme::model::{ChallengeKind, ExternalAccount, Issuer, Settings};
+use handfast_acme::{Answers, Found, Host, Name, NameStatus, Request, Running, Store};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::timeout;
+
+use crate::control::admin_state::Reply;
+use crate::control::dns_command::DnsCommand;
+use crate::worker::challenges::Challenges;
+use handfast_config::model::{AcmeChallenge, AcmeIssuer, CertificateEntry, Config};
+use handfast_process::privileges::ServiceUser;
+
+/// Events that may wait for the control thread; the thread that orders waits then.
+const EVENTS: usize = 16;
+/// How long workers may take to answer by new challenges. One that hangs must not hold up orders: most answers come from others.
+const INSTALLING: Duration = Duration::from_secs(5);
+
+/// What the thread that orders has for the control thread.
+#[derive(Debug)]
+pub(crate) enum AcmeEvent {
+    /// Every worker answers by these challenges from now on.
+    Challenges(Challenges),
+    /// The state of all names.
+    Report(Vec<NameStatus>),
+}
+
+/// The thread that orders, if there is one.
+#[derive(Debug)]
+pub(crate) struct Ordering {
+    running: Option<Running>,
+    sender: Sender<AcmeEvent>,
+    events: Receiver<AcmeEvent>,
+    dns: Option<DnsCommand>,
+}
+
+impl Ordering {
+    /// Orders nothing yet. `dns`: what sets records in DNS.
+    pub(crate) fn new(dns: Option<DnsCommand>) -> Self {
+        let (sender, events) = channel(EVENTS);
+        Self { running: None, sender, events, dns }
+    }
+
+    /// Orders what this configuration needs, from now on. An order that is under way goes on, unless settings have changed: then the next
+    /// thread goes on with it.
+    pub(crate) fn follow(&mut self, config: &Config) {
+        let settings = settings(config);
+        if self.running.as_ref().map(Running::settings) == settings.as_ref() {
+            return;
+        }
+        self.running = None;
+        let Some(settings) = settings else { return };
+        match Running::start(settings, Listeners { events: self.sender.clone(), dns: self.dns.clone() }) {
+            Ok(running) => self.running = Some(running),
+            Err(error) => tracing::error!("acme: start the thread that orders certificates: {error}"),
+        }
+    }
+
+    /// What comes next. **Cancel**: loses nothing.
+    pub(crate) async fn event(&mut self) -> Option<AcmeEvent> {
+        self.events.recv().await
+    }
+
+    /// Passes an operator's request on: to order the certificate of a name now, or to revoke it.
+    pub(crate) fn ask(&self, name: String, revokes: bool, reply: Reply<String>) {
+        let Some(running) = &self.running else {
+            // The asker may have left.
+            let _ = reply.send(Err("no certificate is ordered by this proxy, see [acme]".to_owned()));
+            return;
+        };
+        let request = match revokes {
+            true => Request::Revoke { name, reply },
+            false => Request::Renew { name, reply },
+        };
+        // A request that is dropped is answered with "busy".
+        let _ = running.requests().try_send(request);
+    }
+
+    /// Orders nothing more, and lets another process do it.
+    pub(crate) fn stop(&mut self) {
+        self.running = None;
+    }
+}
+
+/// The listeners of this process, as the thread that orders sees them.
+struct Listeners {
+    events: Sender<AcmeEvent>,
+    dns: Option<DnsCommand>,
+}
+
+impl Host for Listeners {
+    fn publish(&self, answers: Answers) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        Box::pin(async move {
+            let (installed, mut all): (Sender<Infallible>, _) = channel(1);
+            let challenges = Challenges::new(answers, installed);
+            if self.events.send(AcmeEvent::Challenges(challenges)).await.is_ok() {
+                // Nothing is ever sent: it ends when every worker has dropped its sender.
+                let _ = timeout(INSTALLING, all.recv()).await;
+            }
+        })
+    }
+
+    fn record(
+        &self,
+        sets: bool,
+        host: String,
+        value: String,
+    ) -> Pin<Box<dyn Future<Output = Result<(), String>> + '_>> {
+        Box::pin(async move {
+            let dns = self.dns.as_ref().ok_or("it was not configured when this process started; restart")?;
+            dns.run(sets, host, value).await
+        })
+    }
+
+    fn report(&self, names: Vec<NameStatus>) {
+        // The next report has the same and more.
+        let _ = self.events.try_send(AcmeEvent::Report(names));
+    }
+}
+
+/// What is ordered by a configuration; `None`: nothing.
+pub(crate) fn settings(config: &Config) -> Option<Settings> {
+    let acme = config.acme.as_ref()?;
+    let mut names = Vec::new();
+    for entry in config.services.iter().flat_map(|service| &service.tls).flat_map(|tls| &tls.certificates) {
+        let CertificateEntry::Acme { names: written, .. } = entry else { continue };
+        for name in written.iter().filter_map(|name| Name::parse(name)) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    let kind = |challenge: &AcmeChallenge| match challenge {
+        AcmeChallenge::TlsAlpn01 => ChallengeKind::TlsAlpn01,
+        AcmeChallenge::Http01 => ChallengeKind::Http01,
+        AcmeChallenge::DnsPersist01 => ChallengeKind::DnsPersist01,
+        AcmeChallenge::Dns01 => ChallengeKind::Dns01,
+    };
+    let issuer = |issuer: &AcmeIssuer| Issuer {
+        directory: issuer.directory.clone(),
+        staging: issuer.staging.clone(),
+        dns_name: issuer.dns_name.clone(),
+        ca: issuer.ca.clone(),
+        profile: issuer.profile.clone(),
+        external: issuer
+            .external
+            .as_ref()
+            .map(|(id, key_file)| ExternalAccount { id: id.clone(), key_file: key_file.clone() }),
+    };
+    (!names.is_empty()).then(|| Settings {
+        folder: acme.folder.clone(),
+        issuers: acme.issuers.iter().map(issuer).collect(),
+        contact: acme.contact.clone(),
+        challenges: acme.challenges.iter().map(kind).collect(),
+        names,
+    })
+}
+
+/// The state of every name as the store has it, and the records in DNS that prove them; `None`: nothing is ordered.
+pub fn ordered(config: &Config) -> Option<(Vec<NameStatus>, Vec<String>)> {
+    let settings = settings(config)?;
+    Some((handfast_acme::stored(&settings), handfast_acme::dns_records(&settings)))
+}
+
+/// Takes certificates of other ACME clients from a folder into the store, as the user that serves; a line for each.
+///
+/// **Errors**: nothing is ordered; the store cannot be written by that user.
+pub fn import(config: &Config, folder: &Path) -> Result<Vec<String>, String> {
+    let settings = settings(config).ok_or("no certificate is ordered by this configuration")?;
+    // As the present user: keys of other programs are mostly root's.
+    let found = handfast_acme::find(&settings, folder);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    let put = |one: &Found| {
+        let (name, file) = (&one.name, one.file.display());
+        match handfast_acme::put(&settings, one, now) {
+            Ok(true) => format!("{name}: taken from {file}"),
+            Ok(false) => format!("{name}: the store has one that is as good as {file}"),
+            Err(error) => format!("{name}: {file} is not taken: {error}"),
+        }
+    };
+    let user = ServiceUser::from(&config.process);
+    if config.process.user.is_none() {
+        is_ours(&settings.folder)?;
+    }
+    let lines: Vec<_> = user.act(|| found.iter().map(put).collect()).map_err(|error| error.to_string())?;
+    match lines.is_empty() {
+        true => Err(format!("{}: no certificate there is for a name that is ordered", folder.display())),
+        false => Ok(lines),
+    }
+}
+
+/// Root must not write where another user can replace folders by links, and what it made that user could not read.
+fn is_ours(folder: &Path) -> Result<(), String> {
+    let owner = std::fs::symlink_metadata(folder).map(|metadata| metadata.uid());
+    let own = rustix::process::geteuid().as_raw();
+    match owner {
+        Ok(owner) if owner != own => Err(format!(
+            "{} belongs to the user with the number {owner}\n  hint: run this command as that user, or write process.user",
+            folder.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the folder of the store, and checks that it can be written: before the sandbox, as the user that serves.
+///
+/// **Errors**: with the hint what to do.
+pub(crate) fn prepare(config: &Config) -> Result<(), String> {
+    let Some(acme) = &config.acme else { return Ok(()) };
+    Store::new(&acme.folder).prepare().map_err(|error| {
+        format!(
+            "{error}{}\n  hint: accounts and certificates are kept there: make the folder, and give it to the user that serves",
+            config.places.suffix(&acme.folder)
+        )
+    })
+}

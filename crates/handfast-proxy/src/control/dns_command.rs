@@ -1,0 +1,96 @@
+//! The operator's program that sets and removes records in DNS, for DNS-01.
+//!
+//! In: a record. Out: whether the program succeeded. A thread that stays outside of the sandbox starts it: what is started inside could execute
+//! nothing. It starts this one program, whose path was fixed at the start, and nothing else.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+/// How long the program may take. It returns when the record can be looked up everywhere, which takes some providers a minute.
+const TIMEOUT: Duration = Duration::from_secs(180);
+const LOOK: Duration = Duration::from_millis(50);
+/// Calls that may wait: one order runs at a time, and has one record.
+const WAITING: usize = 4;
+
+/// The thread that starts the program.
+#[derive(Clone, Debug)]
+pub(crate) struct DnsCommand(SyncSender<Call>);
+
+#[derive(Debug)]
+struct Call {
+    arguments: [String; 3],
+    reply: oneshot::Sender<Result<(), String>>,
+}
+
+impl DnsCommand {
+    /// Starts the thread, where the present one is: before the sandbox. **Errors**: the system has no thread left.
+    pub(crate) fn start(program: PathBuf) -> io::Result<Self> {
+        let (calls, waiting) = sync_channel::<Call>(WAITING);
+        let thread = std::thread::Builder::new().name("dns-command".into());
+        thread.spawn(move || {
+            for Call { arguments, reply } in waiting {
+                // The order may have been given up.
+                let _ = reply.send(run(&program, &arguments));
+            }
+        })?;
+        Ok(Self(calls))
+    }
+
+    /// Runs the program with `set` or `remove`, the name of the record, and its text. **Errors**: why it failed.
+    pub(crate) async fn run(&self, sets: bool, host: String, value: String) -> Result<(), String> {
+        let (reply, answer) = oneshot::channel();
+        let verb = if sets { "set" } else { "remove" };
+        let call = Call { arguments: [verb.to_owned(), host, value], reply };
+        self.0.try_send(call).map_err(|_| "earlier calls of it have not ended".to_owned())?;
+        answer.await.unwrap_or_else(|_| Err("its thread has ended".to_owned()))
+    }
+}
+
+fn run(program: &Path, arguments: &[String]) -> Result<(), String> {
+    let mut command = Command::new(program);
+    // What it writes to standard error is in our log.
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+    match wait(command) {
+        Ok(Some(status)) if status.success() => Ok(()),
+        Ok(Some(status)) => Err(format!("it ended with {status}")),
+        Ok(None) => Err(format!("it did not end within {} s, and was killed", TIMEOUT.as_secs())),
+        Err(error) => Err(format!("it cannot be run: {error}")),
+    }
+}
+
+/// `None`: it took too long.
+fn wait(mut command: Command) -> io::Result<Option<ExitStatus>> {
+    let mut child = command.spawn()?;
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= deadline {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::park_timeout(LOOK);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_exit_code_decides() {
+        let arguments = ["set".to_owned(), "_acme-challenge.a.example".to_owned(), "x".to_owned()];
+        assert_eq!(run(Path::new("true"), &arguments), Ok(()));
+        let failed = run(Path::new("false"), &arguments).expect_err("it fails");
+        assert!(failed.contains("exit status: 1"), "{failed}");
+        let missing = run(Path::new("/does/not/exist"), &arguments).expect_err("it is not there");
+        assert!(missing.contains("cannot be run"), "{missing}");
+    }
+}
