@@ -134,7 +134,7 @@ _handfast() {
 
     case "${cmd}" in
         handfast)
-            opts="-h -V --help --version proxy check log import top acme reload reopen drain stop upgrade load worker compare probe explain proxy-header speed doctor lab weak-keys key-process reference"
+            opts="-h -V --help --version proxy check log import top acme reload reopen drain stop upgrade load worker compare probe explain proxy-header speed doctor lab weak-keys key-process start-programs reference"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

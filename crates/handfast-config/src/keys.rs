@@ -16,6 +16,7 @@ mod client_certificates;
 mod http;
 mod limits;
 mod proxies;
+pub(crate) mod route_values;
 mod service;
 pub(crate) mod values;
 

@@ -33,10 +33,7 @@ impl ValueKind for CommandLine {
             let fault = Fault::new(format!("`{path}` is no path, and programs are not looked for"));
             return Err(fault.hint(format!("write `/usr/bin/{path}`, or where it is")));
         }
-        let (path, is_folder) = reading.path(path);
-        if is_folder {
-            return Err(Fault::new(format!("{} is a folder; a program is needed", path.display())));
-        }
+        let (path, _) = reading.path(path);
         reading.names(&path, &item.span);
         Ok(Program { path, arguments: arguments.iter().map(|&argument| argument.to_owned()).collect() })
     }

@@ -5,7 +5,7 @@ use handfast_wire::http1::{Kind, is_token};
 use toml::de::DeValue;
 
 use super::Text;
-use crate::keys::values as keys;
+use crate::keys::route_values as keys;
 use crate::model::{FixedResponse, Piece, Template, Variable};
 use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading};

@@ -17,7 +17,7 @@ use rustix::fs::{Access, access};
 use crate::backends::{checks, names};
 use crate::control::acme;
 use crate::state::{self, Built, CarriedOver, Report};
-use handfast_config::model::{AccessLog, Address, CertificateEntry, Config};
+use handfast_config::model::{AccessLog, Address, CertificateEntry, Config, OnlyClient, Target};
 use handfast_config::source::ConfigSource;
 use handfast_config::{ExplainTarget, explain};
 use handfast_process::error::Error as ProcessError;
@@ -115,6 +115,7 @@ fn look(config: &Config, files: &[PathBuf]) -> Report {
     let as_user = user.act(|| {
         access_log(config, has_user, &mut found);
         store(config, &mut found);
+        programs(config, &mut found);
         if has_user {
             found.warnings.extend(unreadable(config, files));
         }
@@ -173,6 +174,30 @@ fn unix(path: &Path) -> io::Result<()> {
         Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "the path exists and is not a socket")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => writable(folder_of(path)),
         Err(error) => Err(error),
+    }
+}
+
+/// Whether the programs that serve connections, or are clients, can be executed.
+fn programs(config: &Config, found: &mut Report) {
+    for service in &config.services {
+        let sets = service.backend_sets();
+        let targets = sets.iter().flat_map(|set| set.backends.iter()).map(|backend| &backend.target);
+        let backends = targets.filter_map(|target| match target {
+            Target::Program(program) => Some(program),
+            _ => None,
+        });
+        let client = service.only_client.iter().filter_map(|client| match client {
+            OnlyClient::Program { program, .. } => Some(program),
+            OnlyClient::Stdin => None,
+        });
+        for program in backends.chain(client) {
+            if let Err(error) = access(&program.path, Access::EXEC_OK) {
+                let (path, name) = (program.path.display(), &service.name);
+                found.warn(format!(
+                    "{path}: cannot be executed: {error}; the connections of service {name} would fail"
+                ));
+            }
+        }
     }
 }
 

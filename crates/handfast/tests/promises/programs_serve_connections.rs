@@ -13,7 +13,7 @@ use super::support::folder::Folder;
 use super::support::proxy::PROGRAM;
 use super::support::servers::address_of_ones_own;
 use super::support::skip::{needs, skipped};
-use super::support::tools::Tool;
+use super::support::tools::{self, Tool};
 use super::support::*;
 
 /// A backend of `web` that is a shell with a script.
@@ -70,7 +70,11 @@ fn one_that_cannot_be_started_aborts_the_connection() {
     let folder = Folder::new();
     let path = folder.write("program", "#!/bin/sh\necho hello\n");
     let config = Config::to(&folder, "replaced:1");
-    let proxy = Proxy::start(config.set("service", "backend", format!("{{ program = {path:?} }}")));
+    let config = config.set("service", "backend", format!("{{ program = {path:?} }}"));
+    let file = folder.write("checked.toml", config.to_string()).display().to_string();
+    let checked = tools::handfast(&["check", "-c", &file]).all();
+    assert!(checked.contains("program: cannot be executed: Permission denied"), "{checked}");
+    let proxy = Proxy::start(config);
     let ending = client(&proxy).read_to_end();
     assert!(ending.bytes.is_empty() && ending.is_abort(), "{ending:?}");
     let said = proxy.talk.containing("serve a connection");

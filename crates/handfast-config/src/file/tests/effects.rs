@@ -484,8 +484,8 @@ const INSIDE: &[(&Section, &str)] = &[
     (&keys::values::BACKEND_TABLE, "[[service]]"),
     (&keys::values::CERTIFICATE_PAIR, "[[service]]"),
     (&keys::values::CLIENT_TABLE, "[[service]]"),
-    (&keys::values::REDIRECT_TABLE, "[[service.route]]"),
-    (&keys::values::RESPOND_TABLE, "[[service.route]]"),
+    (&keys::route_values::REDIRECT_TABLE, "[[service.route]]"),
+    (&keys::route_values::RESPOND_TABLE, "[[service.route]]"),
     (&keys::values::HEX_TABLE, "[service.check]"),
 ];
 
