@@ -212,8 +212,7 @@ fn service(
 ) -> Option<Service> {
     let name = section.required(&keys::NAME);
     let only_client = programs::only_client(section);
-    let has_one_client = section.written(&keys::ONLY_CLIENT).is_some();
-    let listen = if has_one_client { Some(Vec::new()) } else { section.required(&keys::LISTEN) };
+    let listen = programs::listen(section);
     let backends = section.optional(&keys::BACKEND);
     let limits = limits(&section.inner(&keys::SERVICE_LIMITS).inheriting(&root.inner(&keys::LIMITS)));
     let policy = policy::of_service(section);
@@ -228,11 +227,7 @@ fn service(
         backends: backends.as_deref().unwrap_or_default(),
         backend_tls: backend_tls.as_ref().and_then(Option::as_ref),
     };
-    if let Some(tls) = around.backend_tls {
-        backend_tls::check_names(section, tls, around.backends);
-        let is_plain = clients == Clients::Plain;
-        backend_tls::check_alpn(&section.inner(&keys::BACKEND_TLS), tls.value.as_ref(), is_plain);
-    }
+    check_backend_tls(section, &around);
     if http.is_some() {
         http::check_keys(section);
     }
@@ -317,6 +312,15 @@ fn service(
     check::connections(section, &service, process);
     check::of_service(section, &service);
     Some(service)
+}
+
+/// TLS towards the backends of the service, and what they are.
+fn check_backend_tls(section: &Table<'_>, around: &Around<'_>) {
+    if let Some(tls) = around.backend_tls {
+        backend_tls::check_names(section, tls, around.backends);
+        let is_plain = around.clients == Clients::Plain;
+        backend_tls::check_alpn(&section.inner(&keys::BACKEND_TLS), tls.value.as_ref(), is_plain);
+    }
 }
 
 struct Around<'a> {

@@ -2,8 +2,9 @@
 
 use crate::check::warn_no_effect;
 use crate::keys;
-use crate::model::{AccessLog, Config, OnlyClient, Service, Target};
+use crate::model::{AccessLog, Address, Config, OnlyClient, Service, Target};
 use crate::problem::Fault;
+use crate::reading::Written;
 use crate::schema::Entry;
 use crate::table::Table;
 
@@ -17,6 +18,14 @@ pub(super) fn only_client(section: &Table<'_>) -> Option<Option<OnlyClient>> {
         return None;
     }
     section.optional(&keys::ONLY_CLIENT).map(Some)
+}
+
+/// Where a service listens: nowhere, if it has one client.
+pub(super) fn listen(section: &Table<'_>) -> Option<Vec<Written<Address>>> {
+    match section.written(&keys::ONLY_CLIENT) {
+        Some(_) => Some(Vec::new()),
+        None => section.required(&keys::LISTEN),
+    }
 }
 
 /// What cannot be done with programs; `targets`: everywhere that connections or requests may go.

@@ -145,8 +145,8 @@ impl ResponseFields {
         let fields = self.rules.response.iter().zip(&self.values);
         fields.filter_map(move |(rule, value)| {
             let is_default = matches!(rule.change, FieldChange::Default(_));
-            let is_sent = !value.is_empty() && !(is_default && has(&rule.name));
-            is_sent.then_some((&*rule.name, value.as_slice()))
+            let is_left_out = value.is_empty() || is_default && has(&rule.name);
+            (!is_left_out).then_some((&*rule.name, value.as_slice()))
         })
     }
 }

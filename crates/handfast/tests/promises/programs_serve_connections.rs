@@ -155,11 +155,15 @@ fn the_client_can_be_at_standard_input() {
     let mut child = at_standard_input(&folder, Stdio::piped(), Stdio::piped(), Stdio::null());
     let (mut input, mut output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
     let bytes: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect();
-    let sent = bytes.clone();
-    let sender = std::thread::spawn(move || input.write_all(&sent).expect("it reads all"));
     let mut received = Vec::new();
-    output.read_to_end(&mut received).expect("it writes until its end");
-    sender.join().expect("it sent all");
+    std::thread::scope(|scope| {
+        // It ends its input, too.
+        scope.spawn(|| {
+            input.write_all(&bytes).expect("it reads all");
+            drop(input);
+        });
+        output.read_to_end(&mut received).expect("it writes until its end");
+    });
     assert!(received.strip_prefix(b"from\n") == Some(&bytes), "{} bytes of {}", received.len(), bytes.len());
     assert!(child.wait().expect("it ended").success());
 }
