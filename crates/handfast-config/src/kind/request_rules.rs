@@ -132,14 +132,19 @@ pub(crate) struct RedirectTarget;
 impl ValueKind for RedirectTarget {
     type Value = Template;
     const FORM: &'static str = "text, such as `\"https://www.example.org{target}\"`";
-    const ALLOWED: &'static str = "a URL, or a path that starts with `/`, with variables in braces";
+    const ALLOWED: &'static str =
+        "a URL, or a path that starts with `/` and a letter, with variables in braces";
 
     fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<Template, Fault> {
         let text = self.text(item)?;
-        let begins = ["http://", "https://", "{scheme}://", "/", "{path}", "{target}"];
+        let begins = ["http://", "https://", "{scheme}://"];
+        // Two slashes, also those that a client sends in its path, are followed by another host.
+        let is_path = text.strip_prefix('/').is_some_and(|rest| !rest.starts_with(['/', '\\', '{']));
         let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
-        if !is_plain || !begins.iter().any(|beginning| text.starts_with(beginning)) {
-            return Err(Fault::new(format!("`{}` is no target", shortened(text))).allowed(self.allowed()));
+        if !is_plain || !is_path && !begins.iter().any(|beginning| text.starts_with(beginning)) {
+            let fault = Fault::new(format!("`{}` is no target", shortened(text))).allowed(self.allowed());
+            let hint = "a client could choose the host: write `{scheme}://{host}{target}`";
+            return Err(fault.maybe_hint(text.contains('{').then(|| hint.to_owned())));
         }
         template(text)
     }

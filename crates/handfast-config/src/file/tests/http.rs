@@ -364,6 +364,39 @@ const WRONG: &[(&str, &str)] = &[
          `client-tls = false`; for plain HTTP on this port there is `plain-http = \"redirect\"` in [[service]]",
     ),
     (
+        "[[service.route]]\nredirect = { to = \"/{path}\" }",
+        "error 8 `/{path}` is no target | a client could choose the host: write `{scheme}://{host}{target}`",
+    ),
+    ("[[service.route]]\nredirect = { to = \"//a.example\" }", "error 8 `//a.example` is no target | -"),
+    (
+        "[[service.route]]\nrespond = { status = 204, content = \"x\" }",
+        "error 8 a response with status 204 has no content | -",
+    ),
+    (
+        "[[service.route]]\nrespond = 404\nredirect = { to = \"/x\" }",
+        "error 8 a route has a `redirect` or a `respond`: a request gets one response | remove one of them",
+    ),
+    (
+        "[[service.route]]\nnew-path = \"/x\"",
+        "error 8 `new-path` has no effect: the route has no `path` whose place it could take | add `path`",
+    ),
+    (
+        "[[service.route]]\nset-request-fields = \"x-a: {clients}\"",
+        "error 8 there is no variable `clients` | -",
+    ),
+    (
+        "[[service.route]]\nset-response-fields = \"x-a: }\"",
+        "error 8 `}` has a `}` without its other one | write `}}` for one that stands for itself",
+    ),
+    (
+        "[[service.route]]\nset-request-fields = \"content-length: 1\"",
+        "error 8 `content-length` belongs to one connection, and is written by Handfast | -",
+    ),
+    (
+        "[[service.route]]\nset-request-fields = \"X-Forwarded-For: a\"",
+        "error 7 `X-Forwarded-For` cannot be changed by a route | `forwarded` in [service.http] decides which of these fields are sent",
+    ),
+    (
         "[[service.route]]\nbackend-tls = {}",
         "error 8 `backend-tls` has no effect: the route has no `backend`; the backends of the connection have their own TLS | remove it, \
          or change what the reason names",
