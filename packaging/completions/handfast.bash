@@ -1350,7 +1350,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__start__subcmd__programs)
-            opts="-h --help"
+            opts="-h --supervise --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

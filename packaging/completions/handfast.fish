@@ -336,5 +336,6 @@ complete -c handfast -n "__fish_handfast_using_subcommand weak-keys; and __fish_
 complete -c handfast -n "__fish_handfast_using_subcommand weak-keys; and __fish_seen_subcommand_from pack" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand key-process" -l supervise -d 'Start the process that holds the keys, and restart it when it ends'
 complete -c handfast -n "__fish_handfast_using_subcommand key-process" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand start-programs" -l supervise -d 'Start the process that starts the programs, and restart it when it ends'
 complete -c handfast -n "__fish_handfast_using_subcommand start-programs" -s h -l help -d 'Print help'
 complete -c handfast -n "__fish_handfast_using_subcommand reference" -s h -l help -d 'Print help'

@@ -1,7 +1,7 @@
 //! Programs that services start: backends that serve one connection each, and programs that are a service's only client.
 //!
 //! ```text
-//! proxy ── starts, before its sandbox ──▶ starter ── starts ──▶ a program for each connection
+//! proxy ── starts, before its sandbox ──▶ supervisor ── starts, and again ──▶ starter ── starts ──▶ a program for each connection
 //!   │  a unix socket for each program: connections ──▶ │ accept, read the PROXY header, standard input and output
 //!   │ ◀── a socket pair for each start ─────────────── │ programs that are clients
 //! ```
@@ -9,6 +9,8 @@
 //! In: the programs of a configuration. Out: an address to dial for each backend, and connected sockets of clients. A process in the
 //! sandbox executes nothing, so another one does, as the user that serves. It starts these programs, with these arguments, and can be
 //! asked for nothing else: what a compromised proxy can do with it, any client can.
+//!
+//! The supervisor keeps the sockets, so clients wait while the starter is started again.
 //!
 //! The sockets have no name that others could use: the file of each is removed before anybody serves, and the proxy dials it by a
 //! descriptor of its own (`/proc/self/fd`).
@@ -31,8 +33,10 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 mod starter;
+mod supervisor;
 
 pub use starter::start_programs;
+pub use supervisor::supervise;
 
 /// The hidden command of the program that runs the starter.
 const COMMAND: &str = "start-programs";
@@ -120,14 +124,7 @@ impl Programs {
             descriptors.push(theirs);
             clients.push((service, ours));
         }
-        let (control, theirs) = sockets()?;
-        let mut command = Command::new("/proc/self/exe");
-        command.arg0("handfast").args([COMMAND, &jobs.len().to_string()]);
-        let child = command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).spawn()?;
-        send_descriptors(&control, &descriptors.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
-        for job in jobs {
-            send(&control, &job, SendFlags::NOSIGNAL)?;
-        }
+        let (child, control) = start_process(&jobs, &descriptors, &["--supervise"])?;
         let control = waited_for(control)?;
         self.starter = Some(Starter { control, clients, child });
         Ok(())
@@ -206,6 +203,19 @@ impl ClientSockets {
 )]
 fn waited_for(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(descriptor, Interest::READABLE)
+}
+
+/// Starts this program as a process that knows these jobs, with a socket to it that ends with it.
+fn start_process(jobs: &[Vec<u8>], descriptors: &[OwnedFd], words: &[&str]) -> io::Result<(Child, OwnedFd)> {
+    let (control, theirs) = sockets()?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("handfast").args([COMMAND, &jobs.len().to_string()]).args(words);
+    let child = command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).spawn()?;
+    send_descriptors(&control, &descriptors.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
+    for job in jobs {
+        send(&control, job, SendFlags::NOSIGNAL)?;
+    }
+    Ok((child, control))
 }
 
 /// Two connected sockets that keep messages apart.

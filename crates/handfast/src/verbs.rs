@@ -52,7 +52,12 @@ pub(crate) fn upgrade(words: UpgradeWords) -> ExitCode {
 
 pub(crate) fn start_programs(words: &StartProgramsWords) -> ExitCode {
     let talk = talk::start(color(), Level::INFO, talk::Stamp::fitting());
-    let outcome = handfast_process::programs::start_programs(words.count);
+    let act = if words.supervise {
+        handfast_process::programs::supervise
+    } else {
+        handfast_process::programs::start_programs
+    };
+    let outcome = act(words.count);
     talk.finish();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -187,6 +187,9 @@ pub(crate) struct KeyProcessWords {
 pub(crate) struct StartProgramsWords {
     /// The number of programs that it is told of
     pub(crate) count: usize,
+    /// Start the process that starts the programs, and restart it when it ends
+    #[arg(long)]
+    pub(crate) supervise: bool,
 }
 
 #[derive(Args, Debug)]

@@ -41,6 +41,8 @@ pub(super) enum Kind {
     Client = b'c' as isize,
     /// It is a client, again and again.
     ClientAgain = b'r' as isize,
+    /// The same, from now on: the starter before this one was asked for it.
+    ClientNow = b'n' as isize,
 }
 
 /// A program and its arguments.
@@ -54,15 +56,9 @@ struct Job {
 ///
 /// **Errors**: it was started by hand; those of receiving what it is to start.
 pub fn start_programs(count: usize) -> io::Result<()> {
-    let control = io::stdin().as_fd().try_clone_to_owned()?;
-    if !sockopt::socket_type(&control).is_ok_and(|kind| kind == SocketType::SEQPACKET) {
-        return Err(io::Error::other(
-            "only `handfast proxy` starts this command, for programs that services start",
-        ));
-    }
     rustix::thread::set_name(c"starter")?;
-    let descriptors = receive_descriptors(&control, count)?;
-    let jobs = (0..count).map(|_| Job::receive(&control)).collect::<io::Result<Vec<_>>>()?;
+    let Told { control, descriptors, jobs } = Told::receive(count)?;
+    let jobs = jobs.iter().map(|job| Job::parse(job)).collect::<io::Result<Vec<_>>>()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     LocalSet::new().block_on(&runtime, async {
         // The proxy handles a stop. These are handled, and not ignored, so that programs do not inherit it.
@@ -77,12 +73,38 @@ pub fn start_programs(count: usize) -> io::Result<()> {
     })
 }
 
-impl Job {
-    fn receive(control: &OwnedFd) -> io::Result<Self> {
+/// What the parent process tells at the start.
+pub(super) struct Told {
+    /// The socket to it.
+    pub(super) control: OwnedFd,
+    /// One for each job.
+    pub(super) descriptors: Vec<OwnedFd>,
+    pub(super) jobs: Vec<Vec<u8>>,
+}
+
+impl Told {
+    /// **Errors**: it was started by hand; recvmsg(2).
+    pub(super) fn receive(count: usize) -> io::Result<Self> {
+        let control = io::stdin().as_fd().try_clone_to_owned()?;
+        if !sockopt::socket_type(&control).is_ok_and(|kind| kind == SocketType::SEQPACKET) {
+            let what = "only `handfast proxy` starts this command, for programs that services start";
+            return Err(io::Error::other(what));
+        }
+        let descriptors = receive_descriptors(&control, count)?;
         let mut buffer = vec![0; MAX_MESSAGE_BYTES];
-        let (_, length) = recv(control, &mut buffer[..], RecvFlags::empty())?;
-        let (kind, words) = buffer[..length].split_first().ok_or(io::ErrorKind::UnexpectedEof)?;
-        let kinds = [Kind::Backend, Kind::Client, Kind::ClientAgain];
+        let mut job = || {
+            let (_, length) = recv(&control, &mut buffer[..], RecvFlags::empty())?;
+            Ok(buffer[..length].to_vec())
+        };
+        let jobs = (0..count).map(|_| job()).collect::<io::Result<Vec<_>>>()?;
+        Ok(Self { control, descriptors, jobs })
+    }
+}
+
+impl Job {
+    fn parse(message: &[u8]) -> io::Result<Self> {
+        let (kind, words) = message.split_first().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let kinds = [Kind::Backend, Kind::Client, Kind::ClientAgain, Kind::ClientNow];
         let kind = kinds.into_iter().find(|known| *known as u8 == *kind).ok_or(io::ErrorKind::InvalidData)?;
         let words = words.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec()));
         Ok(Self { kind, words: words.collect() })
@@ -91,7 +113,7 @@ impl Job {
     async fn run(self, descriptor: OwnedFd) {
         let outcome = match self.kind {
             Kind::Backend => self.serve(descriptor).await,
-            Kind::Client | Kind::ClientAgain => self.be_client(descriptor).await,
+            Kind::Client | Kind::ClientAgain | Kind::ClientNow => self.be_client(descriptor).await,
         };
         if let Err(error) = outcome {
             self.failed("start it for connections", &error);
@@ -137,11 +159,13 @@ impl Job {
     /// Starts it with a new connection to the proxy each time, from when the proxy asks for it.
     async fn be_client(&self, hand_over: OwnedFd) -> io::Result<()> {
         let hand_over = waited_for(hand_over)?;
-        let mut ready = hand_over.readable().await?;
-        if recv(hand_over.get_ref(), &mut [0_u8; 1][..], RecvFlags::empty())?.1 == 0 {
-            return Ok(());
+        if self.kind != Kind::ClientNow {
+            let mut ready = hand_over.readable().await?;
+            if recv(hand_over.get_ref(), &mut [0_u8; 1][..], RecvFlags::empty())?.1 == 0 {
+                return Ok(());
+            }
+            ready.clear_ready();
         }
-        ready.clear_ready();
         loop {
             let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
             send_descriptors(hand_over.get_ref(), &[theirs.as_fd()])?;

@@ -18,7 +18,12 @@ use super::support::*;
 
 /// A backend of `web` that is a shell with a script.
 fn shell(config: Config, script: &str) -> Config {
-    config.set("service", "backend", format!("{{ program = [\"/bin/sh\", \"-c\", {script:?}] }}"))
+    // These clients do not answer the end of a program, and each would be waited for.
+    config.text("service.limits", "backend-ended", "100ms").set(
+        "service",
+        "backend",
+        format!("{{ program = [\"/bin/sh\", \"-c\", {script:?}] }}"),
+    )
 }
 
 /// A proxy whose one backend is a script.
@@ -103,19 +108,28 @@ fn a_reload_cannot_add_one() {
     assert_eq!(client(&proxy).read_to_end().bytes, b"one\n");
 }
 
+/// The process whose number a program says.
+fn parent(client: &mut Client) -> rustix::process::Pid {
+    let ending = client.read_to_end();
+    let number = String::from_utf8_lossy(&ending.bytes).trim().parse().expect("the number of a process");
+    rustix::process::Pid::from_raw(number).expect("a process")
+}
+
 #[test]
-fn the_end_of_the_starter_is_told() {
+fn a_starter_that_ends_is_started_again() {
     let folder = Folder::new();
     let proxy = scripted(&folder, "echo $PPID");
-    let ending = client(&proxy).read_to_end();
-    let starter: i32 =
-        String::from_utf8_lossy(&ending.bytes).trim().parse().expect("the number of a process");
-    let starter = rustix::process::Pid::from_raw(starter).expect("a process");
-    rustix::process::kill_process(starter, rustix::process::Signal::KILL).expect("it is of this test");
+    let mut starter = parent(&mut client(&proxy));
+    for _ in 0..2 {
+        rustix::process::kill_process(starter, rustix::process::Signal::KILL).expect("it is of this test");
+        wait_until("its end", || rustix::process::test_kill_process(starter).err());
+        // Who comes before the next one waits for it.
+        let next = parent(&mut client(&proxy));
+        assert_ne!(next, starter);
+        starter = next;
+    }
     let said = proxy.talk.containing("the process that starts programs has ended");
-    assert!(said.contains("signal: 9"), "{said}");
-    let ending = client(&proxy).read_to_end();
-    assert!(ending.bytes.is_empty() && ending.is_abort(), "{ending:?}");
+    assert!(said.contains("signal: 9") && said.contains("is started again"), "{said}");
 }
 
 /// A program that is the only client of a service.
