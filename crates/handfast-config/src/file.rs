@@ -163,6 +163,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
     }
     let services = services.into_iter().collect::<Option<Vec<_>>>()?;
     let access_log = programs::access_log(&log_section, access_log, &services);
+    let admin = programs::admin(&admin_section, admin, &services);
     let config = Config {
         process,
         access_log,

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
+use toml_edit::{DocumentMut, Item, Value};
+
 use crate::note::{Fate, Note};
 
 /// A converted configuration.
@@ -15,6 +17,23 @@ pub struct Imported {
 }
 
 impl Imported {
+    /// The configuration with what holds in the place of the old program. It listens on nothing besides its services, so two of them can run
+    /// on a machine. A reload may name files anywhere, where a sandbox would know only those of the start; and where another user
+    /// serves, keys that only root can read: the process that holds them stays root, as hitch's first process does.
+    pub fn in_place(&self) -> String {
+        let Ok(mut document) = self.config.parse::<DocumentMut>() else { return self.config.clone() };
+        let mut put = |section: &str, key: &str, value: Value| {
+            let section = document.entry(section).or_insert_with(toml_edit::table);
+            section.as_table_mut().is_some_and(|section| section.insert(key, Item::Value(value)).is_none())
+        };
+        put("admin", "listen", "off".into());
+        put("process", "sandbox-folders", Value::from_iter(["/"]));
+        if document.get("process").is_some_and(|process| process.get("user").is_some()) {
+            document["process"]["private-keys"] = toml_edit::value("apart");
+        }
+        document.to_string()
+    }
+
     /// Whether everything means the same as before.
     pub fn is_exact(&self) -> bool {
         self.notes.iter().all(|note| note.fate == Fate::Same)

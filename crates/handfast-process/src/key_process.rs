@@ -42,6 +42,8 @@ use channel::{
 };
 use child::{ControlMessage, Role, Setup, send_message};
 
+use crate::own_program::socket_pair;
+
 pub use channel::this_thread_carries_connections;
 pub use health::KeyProcessHealth;
 pub use holder::hold;
@@ -80,7 +82,7 @@ impl KeyProcess {
         }
         let (mut near, mut far) = (Vec::new(), Vec::new());
         for _ in 0..2 * threads + EXTRA_CHANNELS {
-            let (ours, theirs) = child::socket_pair()?;
+            let (ours, theirs) = socket_pair()?;
             // A thread that does not read an answer must not block the key process.
             sockopt::set_socket_timeout(&theirs, sockopt::Timeout::Send, Some(OTHER_TIMEOUT))?;
             near.push(Channel::new(ours));

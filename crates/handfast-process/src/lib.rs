@@ -20,6 +20,7 @@ pub mod key_process;
 pub mod limits;
 pub mod listeners;
 pub mod log_lines;
+mod own_program;
 pub mod privileges;
 pub mod programs;
 pub mod sandbox;

@@ -12,8 +12,8 @@
 //!
 //! The supervisor keeps the sockets, so clients wait while the starter is started again.
 //!
-//! The sockets have no name that others could use: the file of each is removed before anybody serves, and the proxy dials it by a
-//! descriptor of its own (`/proc/self/fd`).
+//! The sockets have no name that others could use: the file of each is removed before a client is served, and the proxy dials it by a
+//! descriptor (`/proc/self/fd`).
 
 use std::collections::HashMap;
 use std::io;
@@ -21,16 +21,16 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
 use handfast_config::model::{Address, Config, OnlyClient, Program, Service, Target};
 use handfast_net::descriptors::{receive_descriptors, send_descriptors};
 use rustix::fs::{Mode, OFlags, open};
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
-use tokio::io::Interest;
+use rustix::net::{SendFlags, send};
 use tokio::io::unix::AsyncFd;
+
+use crate::own_program::{self, socket_pair, waited_for};
 
 mod starter;
 mod supervisor;
@@ -119,7 +119,7 @@ impl Programs {
             }
         }
         for ProgramClient { service, program, again } in self.clients.drain(..) {
-            let (ours, theirs) = sockets()?;
+            let (ours, theirs) = socket_pair()?;
             jobs.push(job(if again { starter::Kind::ClientAgain } else { starter::Kind::Client }, &program));
             descriptors.push(theirs);
             clients.push((service, ours));
@@ -162,7 +162,7 @@ impl BackendSocket {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("socket");
         let listener = UnixListener::bind(&path)?;
-        // The user that serves may be another one; nobody else can reach it, neither here nor later.
+        // The user that serves may be another one; no other user can reach it, neither here nor later.
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
         let file = open(&path, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?;
         std::fs::remove_file(&path)?;
@@ -196,31 +196,16 @@ impl ClientSockets {
     }
 }
 
-/// A descriptor whose other end may send something, or end.
-#[expect(
-    deprecated,
-    reason = "unsound only for types that lend a descriptor that closes; this one never does"
-)]
-fn waited_for(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::with_interest(descriptor, Interest::READABLE)
-}
-
 /// Starts this program as a process that knows these jobs, with a socket to it that ends with it.
 fn start_process(jobs: &[Vec<u8>], descriptors: &[OwnedFd], words: &[&str]) -> io::Result<(Child, OwnedFd)> {
-    let (control, theirs) = sockets()?;
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0("handfast").args([COMMAND, &jobs.len().to_string()]).args(words);
-    let child = command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).spawn()?;
+    let count = jobs.len().to_string();
+    // Programs have the environment of the proxy.
+    let (child, control) = own_program::start(&[&[COMMAND, &count], words].concat(), true)?;
     send_descriptors(&control, &descriptors.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
     for job in jobs {
         send(&control, job, SendFlags::NOSIGNAL)?;
     }
     Ok((child, control))
-}
-
-/// Two connected sockets that keep messages apart.
-fn sockets() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
 /// The message that tells the starter of a program.

@@ -104,27 +104,10 @@ fn config_of(imported: Result<Imported, ImportError>) -> Result<(String, String)
     let imported = imported.map_err(|error| format!("error: {error}\n"))?;
     let notes: String = imported.notes.iter().map(|note| format!("{note}\n")).collect();
     if imported.is_whole() {
-        Ok((as_the_old_program(&imported.config), notes))
+        Ok((imported.in_place(), notes))
     } else {
         Err(format!("{notes}error: not everything can be served as before: see `refused` above\n"))
     }
-}
-
-/// What holds in the place of the old program, beside its own configuration. It listens on nothing besides its services, so two of them can
-/// run on a machine. A reload may name files anywhere, where a sandbox would have known only those of the start; and where another user
-/// serves, keys that only root can read: the process that holds them stays root, as hitch's first process does.
-fn as_the_old_program(config: &str) -> String {
-    let mut keys = vec![("[admin]", "listen = \"off\""), ("[process]", "sandbox-folders = [\"/\"]")];
-    if config.contains("\nuser = ") {
-        keys.push(("[process]", "private-keys = \"apart\""));
-    }
-    keys.iter().fold(config.to_owned(), |config, (header, key)| {
-        let section = format!("\n{header}\n");
-        match config.contains(&section) {
-            true => config.replacen(&section, &format!("{section}{key}\n"), 1),
-            false => format!("{config}{section}{key}\n"),
-        }
-    })
 }
 
 /// The tables of the reference page.

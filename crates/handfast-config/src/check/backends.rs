@@ -34,7 +34,7 @@ pub(crate) fn backends(
     }
     if let [alone] = backends
         && alone.value.weight > 1
-        && matches!(alone.value.target, Target::Address(_))
+        && !matches!(alone.value.target, Target::Name(..))
     {
         let fault = Fault::new("`weight` has no effect: there is one backend, which gets everything");
         section.reading().warning(&alone.span, fault);
@@ -59,7 +59,7 @@ pub(crate) fn balance(
     slow_start: Duration,
 ) {
     // A name can have several addresses.
-    let alone = backends.len() == 1 && matches!(backends[0].value.target, Target::Address(_));
+    let alone = backends.len() == 1 && !matches!(backends[0].value.target, Target::Name(..));
     let has_rules = [&keys::RULE, &keys::ROUTE].into_iter().any(|inner| section.span_of(inner).is_some());
     if alone && !has_rules && balance != Balance::RoundRobin {
         warn_no_effect(section, &keys::BALANCE, "there is one backend");

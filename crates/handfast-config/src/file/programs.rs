@@ -50,10 +50,19 @@ pub(super) fn check_backends(section: &Table<'_>, targets: &[&Target], serves_re
     }
 }
 
+/// Where a process answers operators: nowhere by default, if it has one client. There may be a process for each client.
+pub(super) fn admin(section: &Table<'_>, admin: Option<Address>, services: &[Service]) -> Option<Address> {
+    let is_default = section.written(&keys::ADMIN_LISTEN).is_none();
+    admin.filter(|_| !(is_default && has_stdin(services)))
+}
+
+fn has_stdin(services: &[Service]) -> bool {
+    services.iter().any(|service| service.only_client == Some(OnlyClient::Stdin))
+}
+
 /// The access log of a process whose standard output may be its client's.
 pub(super) fn access_log(section: &Table<'_>, access_log: AccessLog, services: &[Service]) -> AccessLog {
-    let is_clients = services.iter().any(|service| service.only_client == Some(OnlyClient::Stdin));
-    if !is_clients || access_log != AccessLog::Stdout {
+    if !has_stdin(services) || access_log != AccessLog::Stdout {
         return access_log;
     }
     let fault = Fault::new("standard output is the client's, see `only-client`");
@@ -63,8 +72,7 @@ pub(super) fn access_log(section: &Table<'_>, access_log: AccessLog, services: &
 
 /// What cannot be done in a process that serves who is at its standard input.
 pub(super) fn check_stdin(root: &Table<'_>, config: &Config) {
-    let is_stdin = |service: &&Service| service.only_client == Some(OnlyClient::Stdin);
-    if !config.services.iter().any(|service| is_stdin(&service)) {
+    if !has_stdin(&config.services) {
         return;
     }
     let others = root.inner_list(&keys::SERVICE);
@@ -74,7 +82,9 @@ pub(super) fn check_stdin(root: &Table<'_>, config: &Config) {
         others.iter().for_each(|section| section.error(&keys::ONLY_CLIENT, Fault::new(what).hint(hint)));
     }
     let process = root.inner(&keys::PROCESS);
-    for key in [&keys::DRAIN as &dyn Entry, &keys::DRAIN_DELAY, &keys::UPGRADE_SOCKET] {
+    let of_long_lives = [&keys::DRAIN as &dyn Entry, &keys::DRAIN_DELAY, &keys::UPGRADE_SOCKET];
+    for key in of_long_lives.into_iter().chain([&keys::WATCH_INTERVAL as &dyn Entry, &keys::SANDBOX_FOLDERS])
+    {
         warn_no_effect(&process, key, "the process ends when its one client has ended");
     }
 }

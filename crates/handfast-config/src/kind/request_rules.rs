@@ -26,7 +26,7 @@ fn template(text: &str) -> Result<Template, Fault> {
         }
         let Some((name, after)) = rest.split_once('}').filter(|_| brace == "{") else {
             let fault = Fault::new(format!("`{}` has a `{brace}` without its other one", shortened(text)));
-            return Err(fault.hint(format!("write `{brace}{brace}` for one that stands for itself")));
+            return Err(fault.hint(format!("write `{brace}{brace}` for a single one")));
         };
         let Some((_, variable)) = Variable::NAMES.iter().find(|(known, _)| *known == name) else {
             let names = || Variable::NAMES.iter().map(|(known, _)| *known);

@@ -23,7 +23,7 @@ impl fmt::Display for Program {
 /// The one client of a service that listens nowhere (`only-client`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnlyClient {
-    /// Whoever is at standard input and output: inetd, or a program that started this one. The process ends with it.
+    /// The peer at standard input and output: of inetd, or a program that started this one. The process ends with it.
     Stdin,
     /// A program that is started with the process. Its standard input and output are the connection.
     Program {

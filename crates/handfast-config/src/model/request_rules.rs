@@ -1,4 +1,4 @@
-//! What a route changes in requests and responses, and responses of its own.
+//! What a route changes in requests and responses, and responses that the proxy makes.
 
 use std::fmt;
 

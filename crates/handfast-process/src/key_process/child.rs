@@ -8,17 +8,17 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
 use handfast_config::model::Process;
 use handfast_net::descriptors::send_descriptors;
 use handfast_net::sys::sandbox::Below;
 use handfast_tls::source::SourceNeeds;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
+use crate::own_program;
 use crate::privileges::ServiceUser;
 use crate::sandbox::{NOT_WHOLE, folders_of};
 use crate::trusted_path::Untrusted;
@@ -32,22 +32,13 @@ pub(super) enum Role {
     KeyProcess,
 }
 
-/// Two connected sockets that keep messages apart.
-pub(super) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
-}
-
 /// Starts this program in a role; it expects this number of channels next ([`send_channels`]). Returns it with the socket to it.
-///
-/// It is the program that runs, also when the file on the disk was replaced.
 pub(super) fn start(role: Role, channels: usize) -> io::Result<(Child, OwnedFd)> {
-    let (link, theirs) = socket_pair()?;
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0("handfast").args([COMMAND, &channels.to_string()]).env_clear();
-    if role == Role::Supervisor {
-        command.arg("--supervise");
+    let channels = channels.to_string();
+    match role {
+        Role::Supervisor => own_program::start(&[COMMAND, &channels, "--supervise"], false),
+        Role::KeyProcess => own_program::start(&[COMMAND, &channels], false),
     }
-    Ok((command.stdin(Stdio::from(theirs)).stdout(Stdio::null()).spawn()?, link))
 }
 
 pub(super) fn send_channels(link: &OwnedFd, channels: &[OwnedFd]) -> io::Result<()> {
@@ -65,13 +56,7 @@ pub(super) fn begin(name: &std::ffi::CStr) -> io::Result<OwnedFd> {
     // Works only where the kernel lets the parent send it; the end of standard input works always.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     handfast_net::sys::sandbox::give_up_privileges()?;
-    let input = io::stdin().as_fd().try_clone_to_owned()?;
-    if rustix::net::sockopt::socket_type(&input).is_ok_and(|kind| kind == SocketType::SEQPACKET) {
-        return Ok(input);
-    }
-    Err(io::Error::other(
-        "only `handfast proxy` starts this command, where process.private-keys is \"apart\"",
-    ))
+    own_program::parent("where process.private-keys is \"apart\"")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

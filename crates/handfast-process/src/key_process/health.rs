@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::net::RecvFlags;
-use tokio::io::unix::AsyncFd;
 
 use super::channel::{Channel, OTHER_TIMEOUT, Pong, RequestError};
 use super::child::{ControlMessage, SWAPPABLE, receive_message};
+use crate::own_program::waited_for;
 
 /// Whether the key process answers, and how often it was restarted. Shared by everything that depends on it.
 #[derive(Debug)]
@@ -167,8 +167,7 @@ impl Heartbeat {
 
 /// Logs state changes until the supervisor ends.
 pub(super) async fn log_state_changes(control: OwnedFd, health: Arc<KeyProcessHealth>) {
-    #[expect(deprecated, reason = "unsound only for types that lend a descriptor that closes; this owns it")]
-    let Ok(control) = AsyncFd::new(control) else { return };
+    let Ok(control) = waited_for(control) else { return };
     let mut log = StateLog { health, ended_at: None, is_swap_logged: false };
     loop {
         let Ok(mut ready) = control.readable().await else { return };

@@ -3,19 +3,15 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::RecvFlags;
 
 use super::channel::broadcast_end;
 use super::child::{ControlMessage, Role, Setup, begin, receive_message, send_channels, send_message, start};
+use crate::own_program::{RESTART_DELAY, SHORT_LIFETIME};
 use handfast_net::descriptors::receive_descriptors;
-
-/// A key process that lived for less than this is started again after [`RESTART_DELAY`].
-const SHORT_LIFETIME: Duration = Duration::from_secs(1);
-/// Bounds the restarts of a key process that ends at once.
-const RESTART_DELAY: Duration = Duration::from_millis(500);
 
 struct Running {
     child: Child,

@@ -11,8 +11,8 @@ use super::*;
 /// A key that left the index and of which the key process was not notified would stay in its memory for good.
 #[test]
 fn keys_that_expire_while_a_file_is_read_are_dropped_afterwards() {
-    let (ours, theirs) = child::socket_pair().expect("there are descriptors");
-    let (control, _supervisor) = child::socket_pair().expect("there are descriptors");
+    let (ours, theirs) = socket_pair().expect("there are descriptors");
+    let (control, _supervisor) = socket_pair().expect("there are descriptors");
     let keys = KeyProcess {
         channels: ChannelPool::new(Vec::new()),
         file_channel: Mutex::new(Channel::new(ours)),

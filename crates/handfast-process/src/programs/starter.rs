@@ -1,6 +1,6 @@
 //! The starter: the process that starts programs for a proxy in its sandbox.
 //!
-//! In: listening sockets and programs, from the proxy, before anybody is served. Out: processes. It ends with the proxy; the programs that
+//! In: listening sockets and programs, from the proxy, before a client is served. Out: processes. It ends with the proxy; the programs that
 //! it has started go on until their connections end.
 
 use std::ffi::OsString;
@@ -15,14 +15,14 @@ use handfast_net::descriptors::{receive_descriptors, send_descriptors};
 use handfast_tls::subject::names_of;
 use handfast_wire::proxy_header::{Header, Peek, V2_LIMIT, peek, tlv};
 use rustix::fs::{Access, access};
-use rustix::net::{RecvFlags, SocketType, recv, sockopt};
+use rustix::net::{RecvFlags, recv};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::process::Command;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
-use super::waited_for;
+use crate::own_program::{self, waited_for};
 use crate::signals::Signals;
 
 /// Longer than any command line that Linux executes with usual limits.
@@ -85,11 +85,7 @@ pub(super) struct Told {
 impl Told {
     /// **Errors**: it was started by hand; recvmsg(2).
     pub(super) fn receive(count: usize) -> io::Result<Self> {
-        let control = io::stdin().as_fd().try_clone_to_owned()?;
-        if !sockopt::socket_type(&control).is_ok_and(|kind| kind == SocketType::SEQPACKET) {
-            let what = "only `handfast proxy` starts this command, for programs that services start";
-            return Err(io::Error::other(what));
-        }
+        let control = own_program::parent("for programs that services start")?;
         let descriptors = receive_descriptors(&control, count)?;
         let mut buffer = vec![0; MAX_MESSAGE_BYTES];
         let mut job = || {
@@ -120,7 +116,7 @@ impl Job {
         }
     }
 
-    /// Serves every connection to a socket by a process of its own.
+    /// Serves every connection to a socket by a separate process.
     async fn serve(&self, listener: OwnedFd) -> io::Result<()> {
         let listener = std::os::unix::net::UnixListener::from(listener);
         listener.set_nonblocking(true)?;
@@ -144,7 +140,7 @@ impl Job {
     }
 
     async fn serve_one(&self, mut stream: UnixStream) -> io::Result<()> {
-        // Before anything is read: closing a socket with unread data resets it, so the client is told that something failed.
+        // Before anything is read: closing a socket with unread data resets it, so the client notices that something failed.
         access(&*self.words[0], Access::EXEC_OK)?;
         let mut command = self.command();
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the proxy sent no header");

@@ -1,18 +1,14 @@
 //! The supervisor: starts the starter, and again when it ends. It starts no program, only waits, and ends with the proxy.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::time::sleep;
 
+use super::start_process;
 use super::starter::{Kind, Told};
-use super::{start_process, waited_for};
+use crate::own_program::{RESTART_DELAY, SHORT_LIFETIME, waited_for};
 use crate::signals::Signals;
-
-/// A starter that lived for less than this is started again after [`RESTART_DELAY`].
-const SHORT_LIFETIME: Duration = Duration::from_secs(1);
-/// Bounds the restarts of a starter that ends at once.
-const RESTART_DELAY: Duration = Duration::from_millis(500);
 
 /// Supervises a starter for the proxy at the other end of standard input, until the proxy ends.
 ///

@@ -24,7 +24,7 @@ pub(crate) struct Endpoint {
     pub(crate) address: Address,
     /// The tunnel destination to request from the proxy at this address; `None`: it is the backend itself.
     pub(crate) behind: Option<TunnelDestination>,
-    /// Whether a program is started for each connection, which is told of the client by a PROXY header.
+    /// Whether a program is started for each connection, which receives the client's address by a PROXY header.
     pub(crate) is_program: bool,
     pub(crate) standing: Arc<Standing>,
     metrics: Arc<BackendMetrics>,

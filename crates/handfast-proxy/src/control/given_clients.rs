@@ -18,8 +18,6 @@ use tokio::task::JoinSet;
 
 /// Clients that may wait for the control thread: each program sends one at a time.
 const WAITING: usize = 16;
-/// Bytes copied at once.
-const PIECE: usize = 16 << 10;
 /// How long the last bytes may take to standard output when the process ends.
 const LAST_BYTES: Duration = Duration::from_secs(10);
 
@@ -90,7 +88,7 @@ impl GivenClients {
     pub(crate) async fn flush(self) {
         if let Some(output) = self.output {
             let ended = tokio::task::spawn_blocking(|| drop(output.join()));
-            // A reader that stands still keeps no process alive.
+            // A reader that is blocked keeps no process alive.
             let _ = tokio::time::timeout(LAST_BYTES, ended).await;
         }
     }
@@ -132,16 +130,8 @@ fn copy<R: Read + Send + 'static, W: Write + Send + 'static>(
     end: fn(W),
 ) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        let mut buffer = vec![0; PIECE];
-        loop {
-            match from.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(count) if to.write_all(&buffer[..count]).is_ok() => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Who does not read any more ends the connection.
-                Ok(_) | Err(_) => break,
-            }
-        }
+        // Who does not read any more ends the connection, too.
+        let _ = io::copy(&mut from, &mut to);
         end(to);
     })
 }

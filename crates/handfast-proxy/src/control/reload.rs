@@ -126,7 +126,7 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
     Ok(Reloaded { state: Arc::new(state), plan, found, scope })
 }
 
-/// The first program that was in no configuration of the start: the process that starts programs cannot be told of it.
+/// The first program that was in no configuration of the start: the process that starts programs does not know it.
 fn new_program(config: &Config, own: &OwnTargets) -> Option<Error> {
     let is_new = |target: &Target| target.is_program() && !own.contains_key(target);
     config.services.iter().find_map(|service| {

@@ -14,7 +14,7 @@ use handfast_config::model::SentCertificate;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::record::Record;
 
-/// What the process that starts programs learns: it tells them whose certificate it is.
+/// What the process that starts programs receives: programs learn whose certificate the client has.
 const TO_PROGRAMS: (Version, SentCertificate) = (Version::V2, SentCertificate::Der);
 
 /// The header for this connection's backends that listen; empty where none is sent.

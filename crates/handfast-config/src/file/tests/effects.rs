@@ -120,6 +120,18 @@ const MODES: &[Mode] = &[
             ("[[service.route]]", &["path = \"/z\"", "backend = \"10.0.0.7:80\""]),
         ],
     },
+    Mode {
+        name: "a program as the backend",
+        sections: &[("[[service]]", &[NAME, LISTEN, "backend = { program = \"/bin/true\" }", CERTIFIED])],
+    },
+    Mode {
+        name: "a program as the client",
+        sections: &[("[[service]]", &[NAME, "only-client = { program = \"/bin/true\" }", TO, CERTIFIED])],
+    },
+    Mode {
+        name: "the client at standard input",
+        sections: &[("[[service]]", &[NAME, "only-client = \"stdin\"", TO, CERTIFIED])],
+    },
 ];
 
 /// A key, and what comes of it.
@@ -150,331 +162,333 @@ impl Row {
 }
 
 const ROWS: &[Row] = &[
-    row("[process]", "threads", "+++++ +++++ +++++ +++++ +++++"),
-    row("[process]", "user", "+++++ +++++ +++++ +++++ +++++"),
-    row("[process]", "max-connections", "+++++ +++++ +++++ +++++ +++++"),
-    row("[process]", "drain-delay", "+++++ +++++ +++++ +++++ +++++"),
-    row("[process]", "drain", "+++++ +++++ +++++ +++++ +++++"),
-    row("[process]", "watch-interval", "+++++ ?++?+ +++++ +++++ ++?++"),
-    row("[process]", "keep-removed-certificates", "?+??? ????? ????? ????? ?????"),
-    row("[process]", "weak-keys", "+++++ !++!+ +++++ +++++ ++!++"),
-    row("[process]", "upgrade-socket", "+++++ +++++ +++++ +++++ +++++"),
-    row("[process]", "private-keys", "+++++ ?++?? +++++ ++++= ++?++"),
-    row("[process]", "sandbox", "+++++ +++++ +++++ +++=+ +++++"),
-    row("[process]", "sandbox-folders", "+++++ +++++ +++++ +++?+ +++++"),
-    row("[process]", "group", "+++++ +++++ +++++ +++++ +++++").with(&[("[process]", &["user = \"nobody\""])]),
-    row("[access-log]", "to", "+++++ +++++ +++++ +++++ +++++"),
-    row("[access-log]", "format", "+++++ +++++ +++++ +++++ +++++"),
-    row("[admin]", "listen", "+++++ +++++ +++++ +++++ +++++"),
-    row("[admin]", "hosts", "+++++ +++++ +++++ +??++ +++++"),
-    row("[limits]", "handshake", "+++++ +++++ +++++ +++++ +++++"),
-    row("[limits]", "hello", "+++++ +++?? +++++ +++++ ++?++"),
-    row("[limits]", "connect", "+++++ +++++ +++++ +++++ +++++"),
-    row("[limits]", "idle", "+++++ +++++ +++++ +++++ +++++"),
-    row("[limits]", "half-closed", "+++++ +++++ +++++ +++++ +++++"),
-    row("[limits]", "backend-ended", "+++++ +++++ +++++ +++++ +++++"),
-    row("[limits]", "lifetime", "+++++ +++++ +++++ +++++ +++++"),
-    row("[limits]", "unacknowledged", "+++++ +++++ +?+++ +++++ +++++"),
-    row("[limits]", "keepalive", "+++++ +++++ +?+++ +++++ +++++"),
-    row("[limits]", "resolve", "?+??? ????? ????? ????? ?????"),
-    row("[limits]", "backend-failures", "+++++ +++++ +++++ +++++ +++++"),
-    row("[limits]", "backend-retry", "+++++ +++++ +++++ +++++ +++++"),
-    row("[tickets]", "per-handshake", "+++++ ?++?? +++++ +++++ ++?++"),
-    row("[tickets]", "key-file", "+++++ ?++?? +++++ ?++++ ++?++"),
-    row("[tickets]", "rotate", "+++++ ?++?? +++++ ?++++ ++?++"),
-    row("[tickets]", "lifetime", "+++++ ?++?? +++++ ?++++ ++?++"),
-    row("[acme]", "accept-terms-of-service", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[acme]", "folder", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[acme]", "directory", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[acme]", "staging", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[acme]", "issuer-name", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[acme]", "ca", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[acme]", "profile", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[acme]", "eab-key-id", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[acme]", "eab-key-file", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[acme]", "contact", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[acme]", "dns-command", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[acme]", "challenges", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[[acme.fallback]]", "directory", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[[acme.fallback]]", "staging", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[[acme.fallback]]", "issuer-name", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[[acme.fallback]]", "ca", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[[acme.fallback]]", "profile", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[[acme.fallback]]", "eab-key-id", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[[acme.fallback]]", "eab-key-file", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[[service]]", "name", "+++++ +++++ +++++ +++++ +++++").line("name = \"other\""),
-    row("[[service]]", "listen", "+++++ +++++ +++++ +++++ +++++").line("listen = \"127.0.0.1:8444\""),
-    row("[[service]]", "only-client", "xxxxx xxxxx xxxxx xxxxx xxxxx"),
-    row("[[service]]", "mode", "++x++ xxx++ +++++ +++++ ====="),
-    row("[[service]]", "listen-mode", "????? ????? +++?? ????? ????+"),
-    row("[[service]]", "starttls", "+++++ !!x!! +++++ +++++ xx!xx").line("starttls = \"imap\""),
-    row("[[service]]", "starttls-name", "??+?? !!?!! ????? ????? ??!??"),
-    row("[[service]]", "backend", "+++++ +++++ +++++ +++++ +++++"),
-    row("[[service]]", "balance", "?+??? ?++?? ???+? ????? ????+"),
-    row("[[service]]", "source", "+++++ +++++ +?+++ +++++ +++++"),
-    row("[[service]]", "slow-start", "?+??? ?++?? ???+? ????? ????+"),
-    row("[[service]]", "client-tls", "xxxxx xxx== xxxxx xxxxx xx=xx"),
-    row("[[service]]", "pass-through", "xxxxx ==x!! xxxxx xxxxx xx!xx"),
-    row("[[service]]", "plain-http", "++?++ +++!! +++++ +++++ ++!++"),
-    row("[[service]]", "certificate", "+++++ !++!! +++++ +++++ ++!++"),
-    row("[[service]]", "acme-names", "!!!!! !!!!! !!!!! !!!!! !!!!!"),
-    row("[[service]]", "key", "+x+++ !++!! +++++ +++++ ++!++"),
-    row("[[service]]", "unknown-name", "+++++ !++!! +++++ +++++ ++!++"),
-    row("[[service]]", "policy", "+++++ !++!! +++++ +++++ ++!++"),
-    row("[[service]]", "versions", "+++++ !++!! +++++ +++++ ++!++"),
-    row("[[service]]", "suites", "+++++ !++!! +++++ +++++ ++!++"),
-    row("[[service]]", "groups", "+++++ !++!! +++++ +++++ ++!++"),
-    row("[[service]]", "alpn", "+++++ !++!! +++++ +++++ ++!++"),
-    row("[[service]]", "max-connections", "+++++ +++++ +++++ +++++ +++++"),
-    row("[[service]]", "max-connections-per-address", "+++++ +++++ !!+++ +++++ ++++!"),
-    row("[[service]]", "allow-clients", "+++++ +++++ !!+++ +++++ ++++!"),
-    row("[[service]]", "refuse-clients", "+++++ +++++ !!+++ +++++ ++++!"),
-    row("[[service]]", "missing-close-notify", "+++++ !++!! +++++ +++++ !!!!!"),
-    row("[service.client-certificates]", "mode", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
-    row("[service.client-certificates]", "ca", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
-    row("[service.client-certificates]", "pinned", "+++++ !++!! ++++x +++++ ++!++").with(WITHOUT_CA),
-    row("[service.client-certificates]", "verify", "+++++ !++!! ++++x +++++ ++!++")
+    row("[process]", "threads", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[process]", "user", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[process]", "max-connections", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[process]", "drain-delay", "+++++ +++++ +++++ +++++ +++++ ++?"),
+    row("[process]", "drain", "+++++ +++++ +++++ +++++ +++++ ++?"),
+    row("[process]", "watch-interval", "+++++ ?++?+ +++++ +++++ ++?++ ++?"),
+    row("[process]", "keep-removed-certificates", "?+??? ????? ????? ????? ????? ???"),
+    row("[process]", "weak-keys", "+++++ !++!+ +++++ +++++ ++!++ +++"),
+    row("[process]", "upgrade-socket", "+++++ +++++ +++++ +++++ +++++ ++?"),
+    row("[process]", "private-keys", "+++++ ?++?? +++++ ++++= ++?++ +++"),
+    row("[process]", "sandbox", "+++++ +++++ +++++ +++=+ +++++ +++"),
+    row("[process]", "sandbox-folders", "+++++ +++++ +++++ +++?+ +++++ ++?"),
+    row("[process]", "group", "+++++ +++++ +++++ +++++ +++++ +++")
+        .with(&[("[process]", &["user = \"nobody\""])]),
+    row("[access-log]", "to", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[access-log]", "format", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[admin]", "listen", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[admin]", "hosts", "+++++ +++++ +++++ +??++ +++++ ++?"),
+    row("[limits]", "handshake", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[limits]", "hello", "+++++ +++?? +++++ +++++ ++?++ +++"),
+    row("[limits]", "connect", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[limits]", "idle", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[limits]", "half-closed", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[limits]", "backend-ended", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[limits]", "lifetime", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[limits]", "unacknowledged", "+++++ +++++ +?+++ +++++ +++++ +++"),
+    row("[limits]", "keepalive", "+++++ +++++ +?+++ +++++ +++++ +++"),
+    row("[limits]", "resolve", "?+??? ????? ????? ????? ????? ???"),
+    row("[limits]", "backend-failures", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[limits]", "backend-retry", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[tickets]", "per-handshake", "+++++ ?++?? +++++ +++++ ++?++ +++"),
+    row("[tickets]", "key-file", "+++++ ?++?? +++++ ?++++ ++?++ +++"),
+    row("[tickets]", "rotate", "+++++ ?++?? +++++ ?++++ ++?++ +++"),
+    row("[tickets]", "lifetime", "+++++ ?++?? +++++ ?++++ ++?++ +++"),
+    row("[acme]", "accept-terms-of-service", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[acme]", "folder", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[acme]", "directory", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[acme]", "staging", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[acme]", "issuer-name", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[acme]", "ca", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[acme]", "profile", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[acme]", "eab-key-id", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[acme]", "eab-key-file", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[acme]", "contact", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[acme]", "dns-command", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[acme]", "challenges", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[[acme.fallback]]", "directory", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[[acme.fallback]]", "staging", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[[acme.fallback]]", "issuer-name", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[[acme.fallback]]", "ca", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[[acme.fallback]]", "profile", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[[acme.fallback]]", "eab-key-id", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[[acme.fallback]]", "eab-key-file", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[[service]]", "name", "+++++ +++++ +++++ +++++ +++++ +++").line("name = \"other\""),
+    row("[[service]]", "listen", "+++++ +++++ +++++ +++++ +++++ +xx").line("listen = \"127.0.0.1:8444\""),
+    row("[[service]]", "only-client", "xxxxx xxxxx xxxxx xxxxx xxxxx x+="),
+    row("[[service]]", "mode", "++x++ xxx++ +++++ +++++ ===== x++"),
+    row("[[service]]", "listen-mode", "????? ????? +++?? ????? ????+ ???"),
+    row("[[service]]", "starttls", "+++++ !!x!! +++++ +++++ xx!xx +++").line("starttls = \"imap\""),
+    row("[[service]]", "starttls-name", "??+?? !!?!! ????? ????? ??!?? ???"),
+    row("[[service]]", "backend", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[[service]]", "balance", "?+??? ?++?? ???+? ????? ????+ ???"),
+    row("[[service]]", "source", "+++++ +++++ +?+++ +++++ +++++ ?++"),
+    row("[[service]]", "slow-start", "?+??? ?++?? ???+? ????? ????+ ???"),
+    row("[[service]]", "client-tls", "xxxxx xxx== xxxxx xxxxx xx=xx xxx"),
+    row("[[service]]", "pass-through", "xxxxx ==x!! xxxxx xxxxx xx!xx xxx"),
+    row("[[service]]", "plain-http", "++?++ +++!! +++++ +++++ ++!++ +++"),
+    row("[[service]]", "certificate", "+++++ !++!! +++++ +++++ ++!++ +++"),
+    row("[[service]]", "acme-names", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[[service]]", "key", "+x+++ !++!! +++++ +++++ ++!++ +++"),
+    row("[[service]]", "unknown-name", "+++++ !++!! +++++ +++++ ++!++ +++"),
+    row("[[service]]", "policy", "+++++ !++!! +++++ +++++ ++!++ +++"),
+    row("[[service]]", "versions", "+++++ !++!! +++++ +++++ ++!++ +++"),
+    row("[[service]]", "suites", "+++++ !++!! +++++ +++++ ++!++ +++"),
+    row("[[service]]", "groups", "+++++ !++!! +++++ +++++ ++!++ +++"),
+    row("[[service]]", "alpn", "+++++ !++!! +++++ +++++ ++!++ +++"),
+    row("[[service]]", "max-connections", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[[service]]", "max-connections-per-address", "+++++ +++++ !!+++ +++++ ++++! +!+"),
+    row("[[service]]", "allow-clients", "+++++ +++++ !!+++ +++++ ++++! +!+"),
+    row("[[service]]", "refuse-clients", "+++++ +++++ !!+++ +++++ ++++! +!+"),
+    row("[[service]]", "missing-close-notify", "+++++ !++!! +++++ +++++ !!!!! +++"),
+    row("[service.client-certificates]", "mode", "+++++ !++!! +++++ +++++ ++!++ +++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "ca", "+++++ !++!! +++++ +++++ ++!++ +++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "pinned", "+++++ !++!! ++++x +++++ ++!++ +++").with(WITHOUT_CA),
+    row("[service.client-certificates]", "verify", "+++++ !++!! ++++x +++++ ++!++ +++")
         .line("verify = \"insecure-anything\"")
         .with(WITHOUT_CA),
-    row("[service.client-certificates]", "crl", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
-    row("[service.client-certificates]", "crl-expired", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
-    row("[service.client-certificates]", "crl-missing", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
-    row("[service.client-certificates]", "allow", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
-    row("[service.client-certificates]", "refuse", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
-    row("[service.client-certificates]", "failed-to", "+++++ !++!! +++++ +++++ ++!++").with(OF_CLIENTS),
-    row("[service.rule.client-certificates]", "mode", "+++++ !+!!! +++++ +++++ ++!++")
+    row("[service.client-certificates]", "crl", "+++++ !++!! +++++ +++++ ++!++ +++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "crl-expired", "+++++ !++!! +++++ +++++ ++!++ +++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "crl-missing", "+++++ !++!! +++++ +++++ ++!++ +++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "allow", "+++++ !++!! +++++ +++++ ++!++ +++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "refuse", "+++++ !++!! +++++ +++++ ++!++ +++").with(OF_CLIENTS),
+    row("[service.client-certificates]", "failed-to", "+++++ !++!! +++++ +++++ ++!++ +++").with(OF_CLIENTS),
+    row("[service.rule.client-certificates]", "mode", "+++++ !+!!! +++++ +++++ ++!++ +++")
         .with(OF_CLIENTS_OF_A_RULE),
-    row("[service.rule.client-certificates]", "ca", "+++++ !+!!! +++++ +++++ ++!++")
+    row("[service.rule.client-certificates]", "ca", "+++++ !+!!! +++++ +++++ ++!++ +++")
         .with(OF_CLIENTS_OF_A_RULE),
-    row("[service.rule.client-certificates]", "pinned", "+++++ !+!!! +++++ +++++ ++!++")
+    row("[service.rule.client-certificates]", "pinned", "+++++ !+!!! +++++ +++++ ++!++ +++")
         .with(WITHOUT_CA_IN_A_RULE),
-    row("[service.rule.client-certificates]", "verify", "+++++ !+!!! +++++ +++++ ++!++")
+    row("[service.rule.client-certificates]", "verify", "+++++ !+!!! +++++ +++++ ++!++ +++")
         .line("verify = \"insecure-anything\"")
         .with(WITHOUT_CA_IN_A_RULE),
-    row("[service.rule.client-certificates]", "crl", "+++++ !+!!! +++++ +++++ ++!++")
+    row("[service.rule.client-certificates]", "crl", "+++++ !+!!! +++++ +++++ ++!++ +++")
         .with(OF_CLIENTS_OF_A_RULE),
-    row("[service.rule.client-certificates]", "crl-expired", "+++++ !+!!! +++++ +++++ ++!++")
+    row("[service.rule.client-certificates]", "crl-expired", "+++++ !+!!! +++++ +++++ ++!++ +++")
         .with(OF_CLIENTS_OF_A_RULE),
-    row("[service.rule.client-certificates]", "crl-missing", "+++++ !+!!! +++++ +++++ ++!++")
+    row("[service.rule.client-certificates]", "crl-missing", "+++++ !+!!! +++++ +++++ ++!++ +++")
         .with(OF_CLIENTS_OF_A_RULE),
-    row("[service.rule.client-certificates]", "allow", "+++++ !+!!! +++++ +++++ ++!++")
+    row("[service.rule.client-certificates]", "allow", "+++++ !+!!! +++++ +++++ ++!++ +++")
         .with(OF_CLIENTS_OF_A_RULE),
-    row("[service.rule.client-certificates]", "refuse", "+++++ !+!!! +++++ +++++ ++!++")
+    row("[service.rule.client-certificates]", "refuse", "+++++ !+!!! +++++ +++++ ++!++ +++")
         .with(OF_CLIENTS_OF_A_RULE),
-    row("[service.rule.client-certificates]", "failed-to", "+++++ !+!!! +++++ +++++ ++!++")
+    row("[service.rule.client-certificates]", "failed-to", "+++++ !+!!! +++++ +++++ ++!++ +++")
         .with(OF_CLIENTS_OF_A_RULE),
-    row("[service.backend-tls]", "mode", "++++= !++++ +++++ +++++ +++++"),
-    row("[service.backend-tls]", "starttls", "++x+! !++++ +x+++ +++++ xxxxx"),
-    row("[service.backend-tls]", "starttls-name", "++++! !++++ +x+++ +++++ xxxxx")
+    row("[service.backend-tls]", "mode", "++++= !++++ +++++ +++++ +++++ +++"),
+    row("[service.backend-tls]", "starttls", "++x+! !++++ +x+++ +++++ xxxxx x++"),
+    row("[service.backend-tls]", "starttls-name", "++++! !++++ +x+++ +++++ xxxxx x++")
         .with(&[("[service.backend-tls]", &["starttls = \"smtp\""])]),
-    row("[service.backend-tls]", "verify", "++++! !++++ +++++ +++++ +++++").with(&[(
+    row("[service.backend-tls]", "verify", "++++! !++++ +++++ +++++ +++++ x++").with(&[(
         "[service.backend-tls]",
         &["pins = \"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\""],
     )]),
-    row("[service.backend-tls]", "ca", "++++! !++++ +x+++ +++++ +++++"),
-    row("[service.backend-tls]", "name", "++++! !++++ +++++ +++++ +++++"),
-    row("[service.backend-tls]", "server-name", "++++! !++++ +x+++ +++++ +++++"),
-    row("[service.backend-tls]", "pins", "++++! !++++ +x+++ +++++ +++++"),
-    row("[service.backend-tls]", "certificate", "++++! !++++ +x+++ +++++ +++++"),
-    row("[service.backend-tls]", "key", "++++! !++++ +x+++ +++++ +++++")
+    row("[service.backend-tls]", "ca", "++++! !++++ +x+++ +++++ +++++ x++"),
+    row("[service.backend-tls]", "name", "++++! !++++ +++++ +++++ +++++ x++"),
+    row("[service.backend-tls]", "server-name", "++++! !++++ +x+++ +++++ +++++ x++"),
+    row("[service.backend-tls]", "pins", "++++! !++++ +x+++ +++++ +++++ x++"),
+    row("[service.backend-tls]", "certificate", "++++! !++++ +x+++ +++++ +++++ x++"),
+    row("[service.backend-tls]", "key", "++++! !++++ +x+++ +++++ +++++ x++")
         .with(&[("[service.backend-tls]", &["certificate = \"c.pem\""])]),
-    row("[service.backend-tls]", "alpn", "++++! !++!! +x+++ +++++ xx!xx")
+    row("[service.backend-tls]", "alpn", "++++! !++!! +x+++ +++++ xx!xx x++")
         .line("alpn = \"client\"")
         .with(&[("[[service]]", &["alpn = [\"h2\"]"])]),
-    row("[service.backend-tls]", "policy", "++++! !++++ +x+++ +++++ +++++"),
-    row("[service.backend-tls]", "versions", "++++! !++++ +x+++ +++++ +++++"),
-    row("[service.backend-tls]", "suites", "++++! !++++ +x+++ +++++ +++++"),
-    row("[service.backend-tls]", "groups", "++++! !++++ +x+++ +++++ +++++"),
-    row("[service.backend-tls]", "revocation", "++++! !++++ +x+++ +++++ +++++"),
-    row("[service.backend-tls]", "resumption", "++++! !++++ +x+++ +++++ +++++"),
-    row("[service.backend-tls]", "missing-close-notify", "++++! !++++ +x+++ +++++ +!+++"),
-    row("[service.rule.backend-tls]", "mode", "+++++ !+!!! +++++ +++++ ++!++"),
-    row("[service.rule.backend-tls]", "starttls", "++x++ !+!!! +x+++ +++++ xx!xx"),
-    row("[service.rule.backend-tls]", "starttls-name", "+++++ !+!!! +x+++ +++++ xx!xx")
+    row("[service.backend-tls]", "policy", "++++! !++++ +x+++ +++++ +++++ x++"),
+    row("[service.backend-tls]", "versions", "++++! !++++ +x+++ +++++ +++++ x++"),
+    row("[service.backend-tls]", "suites", "++++! !++++ +x+++ +++++ +++++ x++"),
+    row("[service.backend-tls]", "groups", "++++! !++++ +x+++ +++++ +++++ x++"),
+    row("[service.backend-tls]", "revocation", "++++! !++++ +x+++ +++++ +++++ x++"),
+    row("[service.backend-tls]", "resumption", "++++! !++++ +x+++ +++++ +++++ x++"),
+    row("[service.backend-tls]", "missing-close-notify", "++++! !++++ +x+++ +++++ +!+++ x++"),
+    row("[service.rule.backend-tls]", "mode", "+++++ !+!!! +++++ +++++ ++!++ +++"),
+    row("[service.rule.backend-tls]", "starttls", "++x++ !+!!! +x+++ +++++ xx!xx x++"),
+    row("[service.rule.backend-tls]", "starttls-name", "+++++ !+!!! +x+++ +++++ xx!xx x++")
         .with(&[("[service.rule.backend-tls]", &["starttls = \"smtp\""])]),
-    row("[service.rule.backend-tls]", "verify", "+++++ !+!!! +++++ +++++ ++!++").with(&[(
+    row("[service.rule.backend-tls]", "verify", "+++++ !+!!! +++++ +++++ ++!++ x++").with(&[(
         "[service.rule.backend-tls]",
         &["pins = \"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\""],
     )]),
-    row("[service.rule.backend-tls]", "ca", "+++++ !+!!! +x+++ +++++ ++!++"),
-    row("[service.rule.backend-tls]", "name", "+++++ !+!!! +++++ +++++ ++!++"),
-    row("[service.rule.backend-tls]", "server-name", "+++++ !+!!! +x+++ +++++ ++!++"),
-    row("[service.rule.backend-tls]", "pins", "+++++ !+!!! +x+++ +++++ ++!++"),
-    row("[service.rule.backend-tls]", "certificate", "+++++ !+!!! +x+++ +++++ ++!++"),
-    row("[service.rule.backend-tls]", "key", "+++++ !+!!! +x+++ +++++ ++!++")
+    row("[service.rule.backend-tls]", "ca", "+++++ !+!!! +x+++ +++++ ++!++ x++"),
+    row("[service.rule.backend-tls]", "name", "+++++ !+!!! +++++ +++++ ++!++ x++"),
+    row("[service.rule.backend-tls]", "server-name", "+++++ !+!!! +x+++ +++++ ++!++ x++"),
+    row("[service.rule.backend-tls]", "pins", "+++++ !+!!! +x+++ +++++ ++!++ x++"),
+    row("[service.rule.backend-tls]", "certificate", "+++++ !+!!! +x+++ +++++ ++!++ x++"),
+    row("[service.rule.backend-tls]", "key", "+++++ !+!!! +x+++ +++++ ++!++ x++")
         .with(&[("[service.rule.backend-tls]", &["certificate = \"c.pem\""])]),
-    row("[service.rule.backend-tls]", "alpn", "+++++ !+!!! +x+++ +++++ xx!xx")
+    row("[service.rule.backend-tls]", "alpn", "+++++ !+!!! +x+++ +++++ xx!xx x++")
         .line("alpn = \"client\"")
         .with(&[("[[service]]", &["alpn = [\"h2\"]"])]),
-    row("[service.rule.backend-tls]", "policy", "+++++ !+!!! +x+++ +++++ ++!++"),
-    row("[service.rule.backend-tls]", "versions", "+++++ !+!!! +x+++ +++++ ++!++"),
-    row("[service.rule.backend-tls]", "suites", "+++++ !+!!! +x+++ +++++ ++!++"),
-    row("[service.rule.backend-tls]", "groups", "+++++ !+!!! +x+++ +++++ ++!++"),
-    row("[service.rule.backend-tls]", "revocation", "+++++ !+!!! +x+++ +++++ ++!++"),
-    row("[service.rule.backend-tls]", "resumption", "+++++ !+!!! +x+++ +++++ ++!++"),
-    row("[service.rule.backend-tls]", "missing-close-notify", "+++++ !+!!! +x+++ +++++ +!!++"),
-    row("[service.connect-through]", "type", "+++++ +++++ +x+++ +++++ +++++")
+    row("[service.rule.backend-tls]", "policy", "+++++ !+!!! +x+++ +++++ ++!++ x++"),
+    row("[service.rule.backend-tls]", "versions", "+++++ !+!!! +x+++ +++++ ++!++ x++"),
+    row("[service.rule.backend-tls]", "suites", "+++++ !+!!! +x+++ +++++ ++!++ x++"),
+    row("[service.rule.backend-tls]", "groups", "+++++ !+!!! +x+++ +++++ ++!++ x++"),
+    row("[service.rule.backend-tls]", "revocation", "+++++ !+!!! +x+++ +++++ ++!++ x++"),
+    row("[service.rule.backend-tls]", "resumption", "+++++ !+!!! +x+++ +++++ ++!++ x++"),
+    row("[service.rule.backend-tls]", "missing-close-notify", "+++++ !+!!! +x+++ +++++ +!!++ x++"),
+    row("[service.connect-through]", "type", "+++++ +++++ +x+++ +++++ +++++ x++")
         .with(&[("[service.connect-through]", &["type = \"http\"", "address = \"10.0.0.4:3128\""])]),
-    row("[service.connect-through]", "address", "+++++ +++++ +x+++ +++++ +++++")
+    row("[service.connect-through]", "address", "+++++ +++++ +x+++ +++++ +++++ x++")
         .with(&[("[service.connect-through]", &["type = \"http\"", "address = \"10.0.0.4:3128\""])]),
-    row("[service.connect-through]", "user", "+++++ +++++ +x+++ +++++ +++++").with(&[(
+    row("[service.connect-through]", "user", "+++++ +++++ +x+++ +++++ +++++ x++").with(&[(
         "[service.connect-through]",
         &["type = \"http\"", "address = \"10.0.0.4:3128\"", "password-file = \"p\""],
     )]),
-    row("[service.connect-through]", "password-file", "+++++ +++++ +x+++ +++++ +++++").with(&[(
+    row("[service.connect-through]", "password-file", "+++++ +++++ +x+++ +++++ +++++ x++").with(&[(
         "[service.connect-through]",
         &["type = \"http\"", "address = \"10.0.0.4:3128\"", "user = \"u\""],
     )]),
-    row("[service.check]", "type", "+++++ +++++ +++++ +++++ +++++")
+    row("[service.check]", "type", "+++++ +++++ +++++ +++++ +++++ x++")
         .with(&[("[service.check]", &["type = \"tcp\""])]),
-    row("[service.check]", "interval", "+++++ +++++ +++++ +++++ +++++")
+    row("[service.check]", "interval", "+++++ +++++ +++++ +++++ +++++ x++")
         .with(&[("[service.check]", &["type = \"tcp\""])]),
-    row("[service.check]", "timeout", "+++++ +++++ +++++ +++++ +++++")
+    row("[service.check]", "timeout", "+++++ +++++ +++++ +++++ +++++ x++")
         .with(&[("[service.check]", &["type = \"tcp\""])]),
-    row("[service.check]", "rise", "+++++ +++++ +++++ +++++ +++++")
+    row("[service.check]", "rise", "+++++ +++++ +++++ +++++ +++++ x++")
         .with(&[("[service.check]", &["type = \"tcp\""])]),
-    row("[service.check]", "fall", "+++++ +++++ +++++ +++++ +++++")
+    row("[service.check]", "fall", "+++++ +++++ +++++ +++++ +++++ x++")
         .with(&[("[service.check]", &["type = \"tcp\""])]),
-    row("[service.check]", "port", "+++++ +++++ +?+++ +++++ +++++")
+    row("[service.check]", "port", "+++++ +++++ +?+++ +++++ +++++ ?++")
         .with(&[("[service.check]", &["type = \"tcp\""])]),
-    row("[service.check]", "tls", "???+? ????+ ????? ????? ?+???")
+    row("[service.check]", "tls", "???+? ????+ ????? ????? ?+??? ???")
         .with(&[("[service.check]", &["type = \"http\""])]),
-    row("[service.check]", "path", "+++++ +++++ +++++ +++++ +++++")
+    row("[service.check]", "path", "+++++ +++++ +++++ +++++ +++++ x++")
         .with(&[("[service.check]", &["type = \"http\""])]),
-    row("[service.check]", "host", "+++++ +++++ +++++ +++++ +++++")
+    row("[service.check]", "host", "+++++ +++++ +++++ +++++ +++++ x++")
         .with(&[("[service.check]", &["type = \"http\""])]),
-    row("[service.check]", "status", "+++++ +++++ +++++ +++++ +++++")
+    row("[service.check]", "status", "+++++ +++++ +++++ +++++ +++++ x++")
         .with(&[("[service.check]", &["type = \"http\""])]),
-    row("[service.check]", "send", "+++++ +++++ +++++ +++++ +++++")
+    row("[service.check]", "send", "+++++ +++++ +++++ +++++ +++++ x++")
         .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
-    row("[service.check]", "expect", "+++++ +++++ +++++ +++++ +++++")
+    row("[service.check]", "expect", "+++++ +++++ +++++ +++++ +++++ x++")
         .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
-    row("[service.handshake-rate]", "per-second", "+++++ +++++ !!+++ +++++ ++++!")
+    row("[service.handshake-rate]", "per-second", "+++++ +++++ !!+++ +++++ ++++! +!+")
         .with(&[("[service.handshake-rate]", &["per-second = 7"])]),
-    row("[service.handshake-rate]", "burst", "+++++ +++++ !!+++ +++++ ++++!")
+    row("[service.handshake-rate]", "burst", "+++++ +++++ !!+++ +++++ ++++! +!+")
         .with(&[("[service.handshake-rate]", &["per-second = 7"])]),
-    row("[service.handshake-rate]", "prefix-v4", "+++++ +++++ !!+++ +++++ ++++!")
+    row("[service.handshake-rate]", "prefix-v4", "+++++ +++++ !!+++ +++++ ++++! +!+")
         .with(&[("[service.handshake-rate]", &["per-second = 7"])]),
-    row("[service.handshake-rate]", "prefix-v6", "+++++ +++++ !!+++ +++++ ++++!")
+    row("[service.handshake-rate]", "prefix-v6", "+++++ +++++ !!+++ +++++ ++++! +!+")
         .with(&[("[service.handshake-rate]", &["per-second = 7"])]),
-    row("[service.proxy-protocol]", "accept-from", "+++++ +++++ ???++ +++++ ++++?"),
-    row("[service.proxy-protocol]", "send", "+++++ +++++ +++++ +++++ xxx+x"),
-    row("[service.proxy-protocol]", "client-certificate", "????? ????? ????+ ????? ?????")
+    row("[service.proxy-protocol]", "accept-from", "+++++ +++++ ???++ +++++ ++++? +++"),
+    row("[service.proxy-protocol]", "send", "+++++ +++++ +++++ +++++ xxx+x ?++"),
+    row("[service.proxy-protocol]", "client-certificate", "????? ????? ????+ ????? ????? ???")
         .with(&[("[service.proxy-protocol]", &["send = \"v2\""])]),
-    row("[service.limits]", "handshake", "+++++ +++++ +++++ +++++ +++++"),
-    row("[service.limits]", "hello", "+++++ +++?? +++++ +++++ ++?++"),
-    row("[service.limits]", "connect", "+++++ +++++ +++++ +++++ +++++"),
-    row("[service.limits]", "idle", "+++++ +++++ +++++ +++++ +++++"),
-    row("[service.limits]", "half-closed", "+++++ +++++ +++++ +++++ +++++"),
-    row("[service.limits]", "backend-ended", "+++++ +++++ +++++ +++++ +++++"),
-    row("[service.limits]", "lifetime", "+++++ +++++ +++++ +++++ +++++"),
-    row("[service.limits]", "unacknowledged", "+++++ +++++ +?+++ +++++ +++++"),
-    row("[service.limits]", "keepalive", "+++++ +++++ +?+++ +++++ +++++"),
-    row("[service.limits]", "resolve", "?+??? ????? ????? ????? ?????"),
-    row("[service.limits]", "backend-failures", "+++++ +++++ +++++ +++++ +++++"),
-    row("[service.limits]", "backend-retry", "+++++ +++++ +++++ +++++ +++++"),
-    row("[service.tickets]", "per-handshake", "+++++ !++!! +++++ +++++ ++!++"),
-    row("[service.tickets]", "key-file", "+++++ !++!! +++++ ?++++ ++!++"),
-    row("[service.tickets]", "rotate", "+++++ !++!! +++++ ?++++ ++!++"),
-    row("[service.tickets]", "lifetime", "+++++ !++!! +++++ ?++++ ++!++"),
-    row("[[service.rule]]", "names", "+++++ +++!! +++++ +++++ ++!++"),
-    row("[[service.rule]]", "client-alpn", "+++++ +++!! +++++ +++++ ++!++"),
-    row("[[service.rule]]", "pass-through", "++x++ +x=!! +++++ +++++ xx!xx"),
-    row("[[service.rule]]", "backend", "+++++ +++!! +++++ +++++ ++!++"),
-    row("[[service.rule]]", "policy", "+++++ !+!!! +++++ +++++ ++!++"),
-    row("[[service.rule]]", "versions", "+++++ !+!!! +++++ +++++ ++!++"),
-    row("[[service.rule]]", "suites", "+++++ !+!!! +++++ +++++ ++!++"),
-    row("[[service.rule]]", "groups", "+++++ !+!!! +++++ +++++ ++!++"),
-    row("[[service.rule]]", "alpn", "+++++ !+!!! +++++ +++++ ++!++"),
-    row("[service.http]", "backend-version", "!!!!! !!!!! !!!!! !!!!! +=+++"),
-    row("[service.http]", "forwarded", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.http]", "trust-forwarded-from", "!!!!! !!!!! !!!!! !!!!! ++++?"),
-    row("[service.http]", "request-id", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.http]", "max-head", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.http]", "max-start-line", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.http]", "max-fields", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.http]", "underscores", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.http]", "max-body", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.http]", "idle", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.http]", "head-timeout", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.http]", "content-timeout", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.http]", "answer-timeout", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.http]", "pool", "!!!!! !!!!! !!!!! !!!!! +++=+"),
-    row("[service.http]", "pool-idle", "!!!!! !!!!! !!!!! !!!!! +++?+"),
-    row("[service.http]", "pool-requests", "!!!!! !!!!! !!!!! !!!!! +++?+"),
-    row("[service.http]", "max-streams", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.http]", "retries", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.http]", "count-failures", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[[service.route]]", "name", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[[service.route]]", "hosts", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[[service.route]]", "path", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[[service.route]]", "methods", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[[service.route]]", "headers", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[[service.route]]", "backend", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[[service.route]]", "redirect", "!!!!! !!!!! !!!!! !!!!! xx+xx"),
-    row("[[service.route]]", "set-request-fields", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[[service.route]]", "add-request-fields", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[[service.route]]", "remove-request-fields", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[[service.route]]", "set-response-fields", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[[service.route]]", "add-response-fields", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[[service.route]]", "remove-response-fields", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[[service.route]]", "security-fields", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[[service.route]]", "respond", "!!!!! !!!!! !!!!! !!!!! ++++x"),
-    row("[[service.route]]", "new-path", "!!!!! !!!!! !!!!! !!!!! +++++")
+    row("[service.limits]", "handshake", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[service.limits]", "hello", "+++++ +++?? +++++ +++++ ++?++ +++"),
+    row("[service.limits]", "connect", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[service.limits]", "idle", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[service.limits]", "half-closed", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[service.limits]", "backend-ended", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[service.limits]", "lifetime", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[service.limits]", "unacknowledged", "+++++ +++++ +?+++ +++++ +++++ +++"),
+    row("[service.limits]", "keepalive", "+++++ +++++ +?+++ +++++ +++++ +++"),
+    row("[service.limits]", "resolve", "?+??? ????? ????? ????? ????? ???"),
+    row("[service.limits]", "backend-failures", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[service.limits]", "backend-retry", "+++++ +++++ +++++ +++++ +++++ +++"),
+    row("[service.tickets]", "per-handshake", "+++++ !++!! +++++ +++++ ++!++ +++"),
+    row("[service.tickets]", "key-file", "+++++ !++!! +++++ ?++++ ++!++ +++"),
+    row("[service.tickets]", "rotate", "+++++ !++!! +++++ ?++++ ++!++ +++"),
+    row("[service.tickets]", "lifetime", "+++++ !++!! +++++ ?++++ ++!++ +++"),
+    row("[[service.rule]]", "names", "+++++ +++!! +++++ +++++ ++!++ +++"),
+    row("[[service.rule]]", "client-alpn", "+++++ +++!! +++++ +++++ ++!++ +++"),
+    row("[[service.rule]]", "pass-through", "++x++ +x=!! +++++ +++++ xx!xx +++"),
+    row("[[service.rule]]", "backend", "+++++ +++!! +++++ +++++ ++!++ +++"),
+    row("[[service.rule]]", "policy", "+++++ !+!!! +++++ +++++ ++!++ +++"),
+    row("[[service.rule]]", "versions", "+++++ !+!!! +++++ +++++ ++!++ +++"),
+    row("[[service.rule]]", "suites", "+++++ !+!!! +++++ +++++ ++!++ +++"),
+    row("[[service.rule]]", "groups", "+++++ !+!!! +++++ +++++ ++!++ +++"),
+    row("[[service.rule]]", "alpn", "+++++ !+!!! +++++ +++++ ++!++ +++"),
+    row("[service.http]", "backend-version", "!!!!! !!!!! !!!!! !!!!! +=+++ !!!"),
+    row("[service.http]", "forwarded", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "trust-forwarded-from", "!!!!! !!!!! !!!!! !!!!! ++++? !!!"),
+    row("[service.http]", "request-id", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "max-head", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "max-start-line", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "max-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "underscores", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "max-body", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "idle", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "head-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "content-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "answer-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "pool", "!!!!! !!!!! !!!!! !!!!! +++=+ !!!"),
+    row("[service.http]", "pool-idle", "!!!!! !!!!! !!!!! !!!!! +++?+ !!!"),
+    row("[service.http]", "pool-requests", "!!!!! !!!!! !!!!! !!!!! +++?+ !!!"),
+    row("[service.http]", "max-streams", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "retries", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "count-failures", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "name", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "hosts", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "path", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "methods", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "headers", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "backend", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "redirect", "!!!!! !!!!! !!!!! !!!!! xx+xx !!!"),
+    row("[[service.route]]", "set-request-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "add-request-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "remove-request-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "set-response-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "add-response-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "remove-response-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "security-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "respond", "!!!!! !!!!! !!!!! !!!!! ++++x !!!"),
+    row("[[service.route]]", "new-path", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")
         .with(&[("[[service.route]]", &["path = \"/z\""])]),
-    row("[service.route.backend-tls]", "mode", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.route.backend-tls]", "starttls", "!!!!! !!!!! !!!!! !!!!! xxxxx"),
-    row("[service.route.backend-tls]", "starttls-name", "!!!!! !!!!! !!!!! !!!!! xxxxx")
+    row("[service.route.backend-tls]", "mode", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.route.backend-tls]", "starttls", "!!!!! !!!!! !!!!! !!!!! xxxxx !!!"),
+    row("[service.route.backend-tls]", "starttls-name", "!!!!! !!!!! !!!!! !!!!! xxxxx !!!")
         .with(&[("[service.route.backend-tls]", &["starttls = \"smtp\""])]),
-    row("[service.route.backend-tls]", "verify", "!!!!! !!!!! !!!!! !!!!! +++++").with(&[(
+    row("[service.route.backend-tls]", "verify", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(&[(
         "[service.route.backend-tls]",
         &["pins = \"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\""],
     )]),
-    row("[service.route.backend-tls]", "ca", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.route.backend-tls]", "name", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.route.backend-tls]", "server-name", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.route.backend-tls]", "pins", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.route.backend-tls]", "certificate", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.route.backend-tls]", "key", "!!!!! !!!!! !!!!! !!!!! +++++")
+    row("[service.route.backend-tls]", "ca", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.route.backend-tls]", "name", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.route.backend-tls]", "server-name", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.route.backend-tls]", "pins", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.route.backend-tls]", "certificate", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.route.backend-tls]", "key", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")
         .with(&[("[service.route.backend-tls]", &["certificate = \"c.pem\""])]),
-    row("[service.route.backend-tls]", "alpn", "!!!!! !!!!! !!!!! !!!!! xx!xx")
+    row("[service.route.backend-tls]", "alpn", "!!!!! !!!!! !!!!! !!!!! xx!xx !!!")
         .line("alpn = \"client\"")
         .with(&[("[[service]]", &["alpn = [\"h2\"]"])]),
-    row("[service.route.backend-tls]", "policy", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.route.backend-tls]", "versions", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.route.backend-tls]", "suites", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.route.backend-tls]", "groups", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.route.backend-tls]", "revocation", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.route.backend-tls]", "resumption", "!!!!! !!!!! !!!!! !!!!! +++++"),
-    row("[service.route.backend-tls]", "missing-close-notify", "!!!!! !!!!! !!!!! !!!!! +!+++"),
-    row("{ address = …, weight = … }", "address", "+++++ +++++ +++++ +++++ +++++")
+    row("[service.route.backend-tls]", "policy", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.route.backend-tls]", "versions", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.route.backend-tls]", "suites", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.route.backend-tls]", "groups", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.route.backend-tls]", "revocation", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.route.backend-tls]", "resumption", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.route.backend-tls]", "missing-close-notify", "!!!!! !!!!! !!!!! !!!!! +!+++ !!!"),
+    row("{ address = …, weight = … }", "address", "+++++ +++++ +++++ +++++ +++++ +++")
         .line("backend = { address = \"10.0.0.2:80\" }"),
-    row("{ address = …, weight = … }", "program", "+++x+ ++++x +++x+ +++++ xxxxx")
+    row("{ address = …, weight = … }", "program", "+++x+ ++++x +++x+ +++++ xxxxx +++")
         .line("backend = { program = \"/bin/cat\" }"),
-    row("{ address = …, weight = … }", "weight", "+++++ +++++ +++++ +++++ +++++")
+    row("{ address = …, weight = … }", "weight", "+++++ +++++ +++++ +++++ +++++ +++")
         .line("backend = [\"10.0.0.1:80\", { address = \"10.0.0.2:80\", weight = 3 }]"),
-    row("{ address = …, weight = … }", "backup", "+++++ +++++ +++++ +++++ +++++")
+    row("{ address = …, weight = … }", "backup", "+++++ +++++ +++++ +++++ +++++ +++")
         .line("backend = [\"10.0.0.1:80\", { address = \"10.0.0.2:80\", backup = true }]"),
-    row("{ certificate = …, key = …, ocsp = … }", "certificate", "+++++ !++!! +++++ +++++ ++!++")
+    row("{ certificate = …, key = …, ocsp = … }", "certificate", "+++++ !++!! +++++ +++++ ++!++ +++")
         .line("certificate = [{ certificate = \"a.pem\", key = \"a.key\" }]"),
-    row("{ certificate = …, key = …, ocsp = … }", "key", "+++++ !++!! +++++ +++++ ++!++")
+    row("{ certificate = …, key = …, ocsp = … }", "key", "+++++ !++!! +++++ +++++ ++!++ +++")
         .line("certificate = [{ certificate = \"a.pem\", key = \"a.key\" }]"),
-    row("{ certificate = …, key = …, ocsp = … }", "ocsp", "+++++ !++!! +++++ +++++ ++!++")
+    row("{ certificate = …, key = …, ocsp = … }", "ocsp", "+++++ !++!! +++++ +++++ ++!++ +++")
         .line("certificate = [{ certificate = \"a.pem\", key = \"a.key\", ocsp = \"a.der\" }]"),
-    row("{ program = …, again = … }", "program", "xxxxx xxxxx xxxxx xxxxx xxxxx")
+    row("{ program = …, again = … }", "program", "xxxxx xxxxx xxxxx xxxxx xxxxx x++")
         .line("only-client = { program = \"/bin/cat\" }"),
-    row("{ program = …, again = … }", "again", "xxxxx xxxxx xxxxx xxxxx xxxxx")
+    row("{ program = …, again = … }", "again", "xxxxx xxxxx xxxxx xxxxx xxxxx x++")
         .line("only-client = { program = \"/bin/cat\", again = true }"),
-    row("{ to = …, status = … }", "to", "xxxxx xxxxx xxxxx xxxxx ++++x").line("redirect = { to = \"/x\" }"),
-    row("{ to = …, status = … }", "status", "xxxxx xxxxx xxxxx xxxxx ++++x")
+    row("{ to = …, status = … }", "to", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")
+        .line("redirect = { to = \"/x\" }"),
+    row("{ to = …, status = … }", "status", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")
         .line("redirect = { to = \"/x\", status = \"301\" }"),
-    row("{ status = …, content = … }", "status", "xxxxx xxxxx xxxxx xxxxx ++++x")
+    row("{ status = …, content = … }", "status", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")
         .line("respond = { status = 404 }"),
-    row("{ status = …, content = … }", "content", "xxxxx xxxxx xxxxx xxxxx ++++x")
+    row("{ status = …, content = … }", "content", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")
         .line("respond = { status = 404, content = \"x\" }"),
-    row("{ status = …, content = … }", "type", "xxxxx xxxxx xxxxx xxxxx ++++x")
+    row("{ status = …, content = … }", "type", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")
         .line("respond = { status = 404, content = \"x\", type = \"text/html\" }"),
-    row("{ hex = … }", "hex", "+++++ +++++ +++++ +++++ +++++")
+    row("{ hex = … }", "hex", "+++++ +++++ +++++ +++++ +++++ x++")
         .line("expect = { hex = \"0d0a\" }")
         .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
 ];

@@ -386,7 +386,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[service.route]]\nset-response-fields = \"x-a: }\"",
-        "error 8 `}` has a `}` without its other one | write `}}` for one that stands for itself",
+        "error 8 `}` has a `}` without its other one | write `}}` for a single one",
     ),
     (
         "[[service.route]]\nset-request-fields = \"content-length: 1\"",

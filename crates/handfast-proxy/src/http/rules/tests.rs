@@ -8,7 +8,7 @@ use crate::http::testing::{Fixture, head};
 
 const GET: &str = "GET /api/users?x=1 HTTP/1.1";
 
-/// A service without fields of its own, whose one route has these lines.
+/// A service that adds no fields, whose one route has these lines.
 fn with_route(lines: &str) -> Fixture {
     Fixture::new(&format!(
         "http = {{ request-id = \"off\", forwarded = \"off\" }}\n[[service.route]]\npath = \"/api\"\n{lines}"
