@@ -25,7 +25,7 @@ fn the_next_backend_serves_when_the_first_refuses() {
 #[test]
 fn a_backend_that_keeps_failing_is_marked_down_and_comes_back() {
     let good = Backend::echo();
-    let gone = Backend::refusing();
+    let (gone, socket) = Backend::refusing_at_first();
     let folder = folder::Folder::new();
     let config = Config::to(&folder, good.address)
         .backend(gone)
@@ -46,7 +46,8 @@ fn a_backend_that_keeps_failing_is_marked_down_and_comes_back() {
     });
     let failures =
         || proxy.metrics().sum("handfast_backend_failures_total", &[("backend", &gone.to_string())]);
-    let back = Backend::on(TcpListener::bind(gone).expect("the port is still free"), |peer| {
+    rustix::net::listen(&socket, 128).expect("it is bound");
+    let back = Backend::on(socket.into(), |peer| {
         peer.read_to_end();
     });
     assert!(failures() >= 2.0);

@@ -4,11 +4,13 @@
 use std::fmt;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 
 use super::deadline::{DEADLINE, thread};
 use super::ending::{self, SocketEnd};
@@ -105,10 +107,23 @@ impl Backend {
         })
     }
 
-    /// An address without a listener: bound once, closed again.
+    /// An address that refuses connections until the tests are over.
     pub(crate) fn refusing() -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-        listener.local_addr().expect("a bound socket has an address")
+        static KEPT: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+        let (address, socket) = Self::refusing_at_first();
+        KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(socket);
+        address
+    }
+
+    /// An address that refuses connections until somebody listens on its socket.
+    ///
+    /// The socket is bound meanwhile: a port that is free would be given to a listener of another test sooner or later.
+    pub(crate) fn refusing_at_first() -> (SocketAddr, OwnedFd) {
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .expect("there is a descriptor left");
+        bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("loopback has a free port");
+        let address = getsockname(&socket).expect("a bound socket has an address");
+        (address.try_into().expect("it is of IPv4"), socket)
     }
 
     /// What the next connection to end has seen.
