@@ -12,6 +12,9 @@ use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 use crate::error::Error;
 use crate::name::Name;
 
+/// Answers that are taken from one other machine, of each kind: it has one order at a time.
+const MOST_TOLD: usize = 100;
+
 /// Answers to all open challenges.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
@@ -19,6 +22,8 @@ pub struct Answers {
     pub files: BTreeMap<Box<str>, Box<str>>,
     /// The certificate for TLS-ALPN-01, by the server name that is asked for.
     pub certificates: BTreeMap<Box<str>, Arc<Certificate>>,
+    /// The same in PEM, with their keys, for other machines that may be asked.
+    pub texts: BTreeMap<Box<str>, Box<str>>,
 }
 
 impl Answers {
@@ -45,10 +50,45 @@ impl Answers {
         params.custom_extensions = vec![CustomExtension::new_acme_identifier(digest)];
         let key = KeyPair::generate().map_err(failed)?;
         let pem = params.self_signed(&key).map_err(failed)?.pem() + &key.serialize_pem();
+        self.add_text(&name.challenge_server_name(), &pem, now)
+    }
+
+    /// Adds a certificate with its key, in PEM, for a server name. **Errors**: it cannot be used.
+    fn add_text(&mut self, server_name: &str, pem: &str, now: i64) -> Result<(), Error> {
         let (certificate, findings) = Certificate::from_pem(pem.as_bytes(), Path::new("(challenge)"), now);
         let what = || findings.first().map_or_else(String::new, |finding| finding.message.clone());
         let certificate = certificate.ok_or_else(|| Error::Key { what: what() })?;
-        self.certificates.insert(name.challenge_server_name().into(), Arc::new(certificate));
+        self.certificates.insert(server_name.into(), Arc::new(certificate));
+        self.texts.insert(server_name.into(), pem.into());
         Ok(())
+    }
+
+    /// Those that another machine has told: contents of files by their tokens, certificates with keys by server names. What cannot be an
+    /// answer is left out, and so is all beyond a bound.
+    pub fn told<'a>(
+        files: impl IntoIterator<Item = (&'a str, &'a str)>,
+        texts: impl IntoIterator<Item = (&'a str, &'a str)>,
+        now: i64,
+    ) -> Self {
+        let mut answers = Self::default();
+        for (token, content) in
+            files.into_iter().take(MOST_TOLD).filter(|(_, content)| content.len() <= 1_024)
+        {
+            answers.add_file(token, content);
+        }
+        for (server_name, pem) in texts.into_iter().take(MOST_TOLD) {
+            if let Err(error) = answers.add_text(server_name, pem, now) {
+                tracing::debug!("acme: another machine's answer for {server_name}: {error}");
+            }
+        }
+        answers
+    }
+
+    /// Adds those of another machine.
+    pub fn extend(&mut self, others: &Self) {
+        let Self { files, certificates, texts } = others.clone();
+        self.files.extend(files);
+        self.certificates.extend(certificates);
+        self.texts.extend(texts);
     }
 }

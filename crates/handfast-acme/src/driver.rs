@@ -14,12 +14,13 @@ use tokio::time::{sleep, timeout};
 use crate::answers::Answers;
 use crate::authority::Authority;
 use crate::error::Error;
+use crate::import;
 use crate::model::{ChallengeKind, Issuer, Settings};
 use crate::name::Name;
 use crate::order::{Job, Surroundings, obtain};
 use crate::record::{OrderMade, Record};
 use crate::schedule::{Decision, Facts, IssuerFacts, Life, decide, due, suggestion};
-use crate::status::{NameStatus, Request};
+use crate::status::{NameStatus, OrderEnd, Request};
 use crate::store::{Store, Stored};
 
 /// The longest pause between two looks at all names: the clock may have been set.
@@ -30,6 +31,8 @@ const LEAST: Duration = Duration::from_secs(1);
 const LOCK_AGAIN: Duration = Duration::from_secs(2);
 /// After a failure to ask an issuer when to renew, no name's issuer is asked for this number of seconds.
 const ASK_AGAIN: i64 = 3_600;
+/// When a name is looked at again whose certificate another machine orders. **Units**: seconds.
+const ORDERED_ELSEWHERE: i64 = 10;
 /// How long one try may take, with everything in it.
 const TRY_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -56,6 +59,12 @@ pub(crate) trait World {
     async fn publish(&self, answers: Answers);
     /// Sets a TXT record in DNS, or removes it.
     async fn record(&self, sets: bool, host: &str, value: &str) -> Result<(), String>;
+    /// Whether this machine may order the certificate of a name now; the answer comes within seconds.
+    async fn may_order(&self, name: &Name) -> bool;
+    /// What became of an order that it was allowed.
+    fn ended(&self, name: &Name, end: OrderEnd);
+    /// Tells a certificate with its key, in PEM, to other machines.
+    fn share(&self, name: &Name, pem: String);
     /// The state of all names has changed.
     fn report(&self, names: Vec<NameStatus>);
 }
@@ -93,11 +102,14 @@ impl<'w, W: World> Driver<'w, W> {
     pub(crate) async fn run(mut self, requests: &mut Receiver<Request>) {
         let _lock = self.locked(requests).await;
         loop {
-            let wait = self.look().await;
+            let wait = self.look(requests).await;
             tokio::select! {
                 () = sleep(wait) => {}
                 request = requests.recv() => match request {
-                    Some(request) => self.answer(request).await,
+                    Some(request) => {
+                        self.answer(request).await;
+                        self.answer_waiting(requests).await;
+                    }
                     // No sender is left: the process ends.
                     None => return,
                 },
@@ -133,7 +145,7 @@ impl<'w, W: World> Driver<'w, W> {
                 tokio::select! {
                     () = &mut until_again => break,
                     Some(request) = requests.recv() => {
-                        request.reply(Err("another process orders certificates for this store; ask that one".to_owned()));
+                        request.refuse("another process orders certificates for this store; ask that one");
                     }
                 }
             }
@@ -147,12 +159,12 @@ impl<'w, W: World> Driver<'w, W> {
     }
 
     /// Looks at every name once, and orders what is due; how long to wait until the next look.
-    pub(crate) async fn look(&mut self) -> Duration {
+    pub(crate) async fn look(&mut self, requests: &mut Receiver<Request>) -> Duration {
         self.read_records();
         let mut next = i64::MAX;
         for name in self.settings.names.clone() {
             self.ask_when_to_renew(&name).await;
-            next = next.min(self.tend(&name).await);
+            next = next.min(self.tend(&name, requests).await);
         }
         self.report();
         let wait = next.saturating_sub(self.world.now());
@@ -202,7 +214,7 @@ impl<'w, W: World> Driver<'w, W> {
     }
 
     /// Orders what is due for a name; when to look at it again.
-    async fn tend(&self, name: &Name) -> i64 {
+    async fn tend(&self, name: &Name, requests: &mut Receiver<Request>) -> i64 {
         // At most: a trial at staging, and then the order itself.
         for _ in 0..2 {
             let stored = self.stored(name);
@@ -210,6 +222,17 @@ impl<'w, W: World> Driver<'w, W> {
                 Decision::Wait { until } => return until,
                 Decision::Order { issuer, at_staging } => {
                     self.report();
+                    if !self.world.may_order(name).await {
+                        return self.world.now() + ORDERED_ELSEWHERE;
+                    }
+                    // The machine that has just ordered it told it before it let others order.
+                    self.answer_waiting(requests).await;
+                    if let Decision::Wait { until } =
+                        self.decide(name, self.stored(name).as_ref(), &self.all_orders())
+                    {
+                        self.world.ended(name, OrderEnd::NotNeeded);
+                        return until;
+                    }
                     if !self.attempt(name, issuer, at_staging).await {
                         break;
                     }
@@ -236,12 +259,16 @@ impl<'w, W: World> Driver<'w, W> {
         };
         match outcome {
             Ok(()) if at_staging => tracing::info!("acme: {name}: the trial at {directory} succeeded"),
-            Ok(()) => tracing::info!("acme: {name}: new certificate from {directory}"),
+            Ok(()) => {
+                tracing::info!("acme: {name}: new certificate from {directory}");
+                self.world.ended(name, self.text(name).map_or(OrderEnd::NotNeeded, OrderEnd::Made));
+            }
             Err(error) => {
                 let record = self.record(name);
-                let pause = handfast_text::units::long(Duration::from_secs(
-                    u64::try_from(record.next_try.saturating_sub(now)).unwrap_or(0),
-                ));
+                let pause = u64::try_from(record.next_try.saturating_sub(now)).unwrap_or(0);
+                let pause = Duration::from_secs(pause);
+                self.world.ended(name, OrderEnd::Failed(pause));
+                let pause = handfast_text::units::long(pause);
                 tracing::error!(
                     "acme: {name}: no certificate from {directory}: {error}; failed {} times, next try in {pause}",
                     record.failures
@@ -330,22 +357,68 @@ impl<'w, W: World> Driver<'w, W> {
         }
     }
 
-    /// Carries out what an operator asks for.
+    async fn answer_waiting(&self, requests: &mut Receiver<Request>) {
+        while let Ok(request) = requests.try_recv() {
+            self.answer(request).await;
+        }
+    }
+
+    /// Carries out what an operator or another machine asks for.
     async fn answer(&self, request: Request) {
-        let Some(name) = self.settings.names.iter().find(|name| name.to_string() == request.name()).cloned()
-        else {
-            let known: Vec<_> = self.settings.names.iter().map(ToString::to_string).collect();
-            request.reply(Err(format!(
-                "no certificate is ordered for this name; there is: {}",
-                known.join(", ")
-            )));
-            return;
-        };
-        let outcome = match &request {
-            Request::Renew { .. } => self.renew(&name),
-            Request::Revoke { .. } => self.revoke(&name).await,
-        };
-        request.reply(outcome);
+        // Who asked may have left.
+        match request {
+            Request::Renew { name, reply } => {
+                let _ = reply.send(self.known_name(&name).and_then(|name| self.renew(name)));
+            }
+            Request::Revoke { name, reply } => {
+                let outcome = match self.known_name(&name) {
+                    Ok(name) => self.revoke(name).await,
+                    Err(unknown) => Err(unknown),
+                };
+                let _ = reply.send(outcome);
+            }
+            Request::Take { name, pem } => self.take(&name, pem),
+            Request::Share => {
+                for name in &self.settings.names {
+                    if let Some(pem) = self.text(name) {
+                        self.world.share(name, pem);
+                    }
+                }
+            }
+        }
+    }
+
+    fn known_name(&self, text: &str) -> Result<&Name, String> {
+        let names = &self.settings.names;
+        names.iter().find(|name| name.to_string() == text).ok_or_else(|| {
+            let known: Vec<_> = names.iter().map(ToString::to_string).collect();
+            format!("no certificate is ordered for this name; there is: {}", known.join(", "))
+        })
+    }
+
+    /// Takes the certificate of another machine, if its name is ordered here and it expires later than the one there.
+    fn take(&self, name: &str, pem: String) {
+        let Ok(name) = self.known_name(name) else { return };
+        let now = self.world.now();
+        let taken = import::given(name, pem, now).and_then(|found| import::put(&self.settings, &found, now));
+        match taken {
+            Ok(true) => {
+                tracing::info!("acme: {name}: new certificate from another machine");
+                if let Err(error) = self.change(name, |record| record.succeeded(now)) {
+                    tracing::error!("acme: {name}: {error}");
+                }
+            }
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!("acme: {name}: a certificate of another machine is not taken: {error}")
+            }
+        }
+    }
+
+    /// The certificate of a name that can be used, with its key, as it is in the store.
+    fn text(&self, name: &Name) -> Option<String> {
+        self.stored(name)?;
+        std::fs::read_to_string(self.store.certificate_file(name)).ok()
     }
 
     fn renew(&self, name: &Name) -> Result<String, String> {

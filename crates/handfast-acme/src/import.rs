@@ -65,6 +65,18 @@ pub fn put(settings: &Settings, found: &Found, now: i64) -> Result<bool, Error> 
     store.reserve(name)?.install(pem, name, now).map(|()| true)
 }
 
+/// A certificate with its key, in PEM, that another machine has ordered. **Errors**: it cannot be used.
+pub(crate) fn given(name: &Name, pem: String, now: i64) -> Result<Found, Error> {
+    let file = PathBuf::from("(of another machine)");
+    let (certificate, findings) = Certificate::from_pem(pem.as_bytes(), &file, now);
+    let what = || findings.first().map_or_else(String::new, |finding| finding.message.clone());
+    let certificate = certificate.ok_or_else(|| Error::Key { what: what() })?;
+    if !is_for(&certificate, name) {
+        return Err(Error::Key { what: format!("it is not for {name}") });
+    }
+    Ok(Found { name: name.clone(), not_after: certificate.not_after(), pem, file })
+}
+
 fn is_for(certificate: &Certificate, name: &Name) -> bool {
     match name.address() {
         Some(address) => certificate.ip_names().contains(&address),

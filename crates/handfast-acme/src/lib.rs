@@ -40,5 +40,5 @@ pub use import::{Found, find, put};
 pub use name::Name;
 pub use real::Host;
 pub use running::{Running, dns_records, stored};
-pub use status::{NameStatus, Request};
+pub use status::{NameStatus, OrderEnd, Request};
 pub use store::Store;

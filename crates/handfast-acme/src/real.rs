@@ -8,7 +8,8 @@ use crate::driver::World;
 use crate::error::Error;
 use crate::issuer::Connected;
 use crate::model::{Issuer, Settings};
-use crate::status::NameStatus;
+use crate::name::Name;
+use crate::status::{NameStatus, OrderEnd};
 use crate::store::Store;
 
 /// The process that serves the certificates.
@@ -23,6 +24,15 @@ pub trait Host: Send + 'static {
         host: String,
         value: String,
     ) -> Pin<Box<dyn Future<Output = Result<(), String>> + '_>>;
+
+    /// Whether this machine may order the certificate of a name now; another one may be doing it.
+    fn may_order(&self, name: String) -> Pin<Box<dyn Future<Output = bool> + '_>>;
+
+    /// What became of an order that it was allowed.
+    fn ended(&self, name: String, end: OrderEnd);
+
+    /// A certificate in the store, with its key in PEM, for other machines.
+    fn share(&self, name: String, pem: String);
 
     /// The state of all names.
     fn report(&self, names: Vec<NameStatus>);
@@ -65,6 +75,18 @@ impl<H: Host> World for Real<H> {
 
     async fn record(&self, sets: bool, host: &str, value: &str) -> Result<(), String> {
         self.host.record(sets, host.to_owned(), value.to_owned()).await
+    }
+
+    async fn may_order(&self, name: &Name) -> bool {
+        self.host.may_order(name.to_string()).await
+    }
+
+    fn ended(&self, name: &Name, end: OrderEnd) {
+        self.host.ended(name.to_string(), end);
+    }
+
+    fn share(&self, name: &Name, pem: String) {
+        self.host.share(name.to_string(), pem);
     }
 
     fn report(&self, names: Vec<NameStatus>) {

@@ -1,5 +1,7 @@
 //! The state of each name, as it is reported; and what operators ask for.
 
+use std::time::Duration;
+
 use tokio::sync::oneshot;
 
 use crate::name::Name;
@@ -59,18 +61,35 @@ pub enum Request {
         /// Where the answer goes.
         reply: oneshot::Sender<Result<String, String>>,
     },
+    /// To take a certificate that another machine has ordered, if it is better than the one there.
+    Take {
+        /// For this name.
+        name: String,
+        /// Certificate and key, in PEM.
+        pem: String,
+    },
+    /// To tell all certificates to other machines.
+    Share,
 }
 
 impl Request {
-    pub(crate) fn name(&self) -> &str {
+    /// Answers that nothing can be done.
+    pub(crate) fn refuse(self, why: &str) {
         match self {
-            Self::Renew { name, .. } | Self::Revoke { name, .. } => name,
+            // Who asked may have left.
+            Self::Renew { reply, .. } | Self::Revoke { reply, .. } => drop(reply.send(Err(why.to_owned()))),
+            Self::Take { .. } | Self::Share => {}
         }
     }
+}
 
-    pub(crate) fn reply(self, answer: Result<String, String>) {
-        let (Self::Renew { reply, .. } | Self::Revoke { reply, .. }) = self;
-        // Who asked may have left.
-        let _ = reply.send(answer);
-    }
+/// What became of an order, for other machines with the same names.
+#[derive(Debug)]
+pub enum OrderEnd {
+    /// The name has this certificate and key, in PEM.
+    Made(String),
+    /// It failed, and is tried again after this time.
+    Failed(Duration),
+    /// It was not needed any more.
+    NotNeeded,
 }

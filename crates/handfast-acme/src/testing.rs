@@ -15,7 +15,7 @@ use crate::driver::World;
 use crate::error::Error;
 use crate::model::{ChallengeKind, Issuer, Settings};
 use crate::name::Name;
-use crate::status::NameStatus;
+use crate::status::{NameStatus, OrderEnd};
 
 /// A moment in 2027.
 pub(crate) const NOW: i64 = 1_800_000_000;
@@ -72,6 +72,11 @@ pub(crate) struct InMemory {
     pub(crate) reported: RefCell<Vec<NameStatus>>,
     /// Calls of the program for DNS.
     pub(crate) records: RefCell<Vec<(bool, String)>>,
+    /// Whether another machine orders certificates for the same names.
+    pub(crate) others_order: Cell<bool>,
+    /// What other machines were told of orders, and of certificates.
+    pub(crate) ended: RefCell<Vec<String>>,
+    pub(crate) shared: RefCell<Vec<String>>,
 }
 
 impl InMemory {
@@ -230,6 +235,19 @@ impl World for InMemory {
     async fn record(&self, sets: bool, host: &str, _: &str) -> Result<(), String> {
         self.records.borrow_mut().push((sets, host.to_owned()));
         Ok(())
+    }
+
+    async fn may_order(&self, _: &Name) -> bool {
+        round_trip().await;
+        !self.others_order.get()
+    }
+
+    fn ended(&self, name: &Name, end: OrderEnd) {
+        self.ended.borrow_mut().push(format!("{name} {end:?}").chars().take(40).collect());
+    }
+
+    fn share(&self, _: &Name, pem: String) {
+        self.shared.borrow_mut().push(pem);
     }
 
     fn report(&self, names: Vec<NameStatus>) {

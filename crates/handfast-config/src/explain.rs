@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use handfast_text::units::counted;
 use handfast_text::{duration, size};
+use handfast_tls::ticket::KeySource;
 use handfast_wire::starttls::Protocol;
 
 use super::file::default_limits;
@@ -207,9 +208,10 @@ fn tickets(tickets: &Tickets) -> String {
     if *per_handshake == 0 {
         return "issues no tickets: each handshake is a full one".to_owned();
     }
-    let kept = match key_source.file() {
-        Some(file) => format!("kept in {}", file.display()),
-        None => "kept in memory, so a restart makes them useless".to_owned(),
+    let kept = match key_source {
+        KeySource::File(file) => format!("kept in {}", file.display()),
+        KeySource::Memory => "kept in memory, so a restart makes them useless".to_owned(),
+        KeySource::Fleet => "shared with the machines of the fleet".to_owned(),
     };
     format!(
         "issues {per_handshake} ticket{} a full handshake, good for {}, by keys that change every {} and are {kept}",

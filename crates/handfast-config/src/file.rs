@@ -32,6 +32,7 @@ use client_certificates::client_certificates;
 mod client_certificates;
 
 mod acme;
+mod fleet;
 mod admission;
 mod backend_tls;
 mod clients;
@@ -143,9 +144,10 @@ fn config(root: &Table<'_>) -> Option<Config> {
     let admin_hosts = admin_section.list(&keys::ADMIN_HOSTS);
     // Also where each service has its own: problems of these sections are reported in any case.
     limits(&root.inner(&keys::LIMITS));
-    tickets(&root.inner(&keys::TICKETS));
+    tickets(&root.inner(&keys::TICKETS), root);
 
     let acme = acme::acme(root);
+    let fleet = fleet::fleet(root);
     let mut listeners = Listeners::default();
     listeners.admin(&admin_section, admin.as_ref());
     let sections = root.inner_list(&keys::SERVICE);
@@ -171,9 +173,11 @@ fn config(root: &Table<'_>) -> Option<Config> {
         admin,
         admin_hosts,
         acme: acme?,
+        fleet: fleet?,
         services,
         places: Places::default(),
     };
+    fleet::check_use(root, &config.services, config.acme.as_ref());
     check::of_file(root, &config);
     programs::check_stdin(root, &config);
     Some(config)
@@ -355,10 +359,11 @@ fn limits(section: &Table<'_>) -> Limits {
 }
 
 /// Tickets; those of a service inherit `[tickets]`.
-fn tickets(section: &Table<'_>) -> Tickets {
+fn tickets(section: &Table<'_>, root: &Table<'_>) -> Tickets {
+    let without_file = if fleet::is_there(root) { KeySource::Fleet } else { KeySource::Memory };
     Tickets {
         per_handshake: section.or_default(&keys::PER_HANDSHAKE),
-        key_source: section.optional(&keys::KEY_FILE).map(KeySource::File).unwrap_or_default(),
+        key_source: section.optional(&keys::KEY_FILE).map_or(without_file, KeySource::File),
         rotate: section.or_default(&keys::ROTATE),
         lifetime: section.or_default(&keys::TICKET_LIFETIME),
     }
@@ -381,7 +386,10 @@ fn tls(section: &Table<'_>, root: &Table<'_>, around: &Around<'_>, terminates: b
         unknown_name: section.or_default(&keys::UNKNOWN_NAME),
         policy: around.policy.clone(),
         alpn: http::client_alpn(section, around.http),
-        tickets: tickets(&section.inner(&keys::SERVICE_TICKETS).inheriting(&root.inner(&keys::TICKETS))),
+        tickets: tickets(
+            &section.inner(&keys::SERVICE_TICKETS).inheriting(&root.inner(&keys::TICKETS)),
+            root,
+        ),
         certificates: certificates?,
         client_certificates: client_certificates?.unwrap_or(ClientCertificates::Off),
     }))

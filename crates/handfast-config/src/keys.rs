@@ -13,6 +13,7 @@ mod acme;
 mod backend_tls;
 mod check;
 mod client_certificates;
+mod fleet;
 mod http;
 mod limits;
 mod proxies;
@@ -24,6 +25,7 @@ pub(crate) use acme::*;
 pub(crate) use backend_tls::*;
 pub(crate) use check::*;
 pub(crate) use client_certificates::*;
+pub(crate) use fleet::*;
 pub(crate) use http::*;
 pub(crate) use limits::*;
 pub(crate) use proxies::*;
@@ -32,7 +34,7 @@ pub(crate) use service::*;
 section! {
     /// A configuration is a TOML file. Relative paths in it start from the folder it is in. Keys that are not listed here are
     /// errors, so that a misspelt one cannot be overlooked.
-    FILE = "", "the file", with PROCESS, ACCESS_LOG, ADMIN, LIMITS, TICKETS, SERVICE, ACME;
+    FILE = "", "the file", with PROCESS, ACCESS_LOG, ADMIN, LIMITS, TICKETS, SERVICE, ACME, FLEET;
 }
 
 section! {

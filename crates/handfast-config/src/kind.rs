@@ -17,6 +17,7 @@ use super::scalar;
 use super::schema::ValueKind;
 
 mod acme;
+mod fleet;
 mod address;
 mod check;
 mod http;
@@ -31,6 +32,7 @@ pub(crate) use address::{
     SourceAddress, SourceItem, is_local,
 };
 pub(crate) use check::{Bytes, StatusRange};
+pub(crate) use fleet::{BusUrl, Token};
 pub(crate) use http::{FieldCondition, HostPattern, MethodName, PathPrefix, RequestIdField};
 pub(crate) use path::{Certificates, FileOrFolder, FilePath, FolderPath, LogTarget};
 pub(crate) use program::{ClientEntry, CommandLine};

@@ -10,6 +10,7 @@ use std::time::Duration;
 pub use handfast_net::address::Address;
 
 pub(crate) mod acme;
+mod fleet;
 mod backend;
 mod check;
 mod client_certificates;
@@ -26,6 +27,7 @@ pub use acme::{Acme, AcmeChallenge, AcmeIssuer};
 pub use backend::{Backend, Balance, ConnectThrough, Source, Target, TunnelKind};
 pub use check::{Check, CheckKind};
 pub use client_certificates::{ClientCertificates, ClientChecks};
+pub use fleet::Fleet;
 pub use http::{BackendVersion, Forwarded, Http, HttpTimeouts, PoolLimits, RequestRoute, RouteAction};
 pub use limits::{Admission, HandshakeRate, Limits};
 pub use places::Places;
@@ -53,6 +55,8 @@ pub struct Config {
     pub admin_hosts: Vec<String>,
     /// The issuers that certificates are ordered from; `None`: none are ordered.
     pub acme: Option<Acme>,
+    /// The fleet that this machine belongs to; `None`: none.
+    pub fleet: Option<Fleet>,
     /// The services, in the order written; at least one.
     pub services: Vec<Service>,
     /// Where the files are named, for messages about them.

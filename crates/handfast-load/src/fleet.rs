@@ -5,8 +5,7 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | transport of messages | `bus.rs`; inside the process `bus/local.rs`, between machines `bus/nats.rs` |
-//! | checks before joining a bus | `safety.rs` |
+//! | transport of messages, checks before joining a bus | the crate `handfast-bus` |
 //! | messages | `protocol.rs` |
 //! | the worker | `worker.rs`, `share.rs` |
 //! | the workers of a run | `lineup.rs`, `gather.rs` |
@@ -18,11 +17,8 @@
 //! **Safety.** A worker makes load on the order of a coordinator, so orders are leases: a worker that receives nothing for [`LEASE`]
 //! stops automatically, by its own clock, also when the process was stopped and continued meanwhile.
 
-use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
-mod bus;
 mod merge;
 mod gather;
 mod lineup;
@@ -30,16 +26,15 @@ mod link;
 mod orders;
 mod protocol;
 mod run;
-mod safety;
 mod setup;
 mod share;
 mod worker;
 #[cfg(test)]
 mod tests;
 
+pub use handfast_bus::{BusAddress, PORT, doctor};
 pub use lineup::Lineup;
-pub use safety::doctor;
-pub use setup::{PORT, setup};
+pub use setup::setup;
 pub use worker::serve_worker;
 
 /// How long a worker continues without a message from its coordinator.
@@ -67,37 +62,6 @@ pub enum Workers {
         /// How many of them.
         machines: u32,
     },
-}
-
-/// A NATS server, and how to join it.
-#[derive(Clone)]
-pub struct BusAddress {
-    /// `nats://host:port`, or `tls://` to insist on TLS; user and password may stand in front of the host.
-    pub url: String,
-    /// The fleet's name in subjects: fleets on one server do not see each other.
-    pub fleet: String,
-    /// Authorities that verify the server's certificate, PEM; `None`: the system's.
-    pub ca: Option<PathBuf>,
-    /// A file with one line, `user:password`, so that neither stands on a command line.
-    pub credentials: Option<PathBuf>,
-}
-
-impl BusAddress {
-    /// The server at `url`, fleet `default`, the system's authorities, no file with credentials.
-    pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), fleet: "default".into(), ca: None, credentials: None }
-    }
-}
-
-impl fmt::Debug for BusAddress {
-    /// Leaves out the URL, which may hold a password.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BusAddress")
-            .field("fleet", &self.fleet)
-            .field("ca", &self.ca)
-            .field("credentials", &self.credentials)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The effect of a lost worker on a run.

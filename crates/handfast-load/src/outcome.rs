@@ -1,9 +1,9 @@
 //! The result of a run before the verdict: the merged seconds, and the facts about each worker.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::SystemTime;
 
+pub use handfast_bus::Refusal;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
@@ -83,46 +83,3 @@ pub struct WorkerEnd {
     /// Kernel counters that moved meanwhile.
     pub kernel: BTreeMap<String, i64>,
 }
-
-/// Why a run cannot begin, in words for people.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Refusal {
-    /// Act, object, what happened, what was expected.
-    pub what: String,
-    /// The hint, if there is one.
-    pub hint: Option<String>,
-    /// Whether the request is wrong (exit code 2), and not the machine or the target (1).
-    pub wrong_use: bool,
-}
-
-impl Refusal {
-    /// The request cannot be fulfilled.
-    pub fn wrong_use(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None, wrong_use: true }
-    }
-
-    /// It could be done, and something is in the way.
-    pub fn failed(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None, wrong_use: false }
-    }
-
-    /// Adds the hint.
-    #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
-        match &self.hint {
-            Some(hint) => write!(f, "\nhint: {hint}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}

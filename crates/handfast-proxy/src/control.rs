@@ -16,6 +16,7 @@ mod admin_state;
 mod built_in_backend;
 pub(crate) mod check;
 mod dns_command;
+mod fleet;
 mod draining;
 pub(crate) mod error;
 mod given_clients;

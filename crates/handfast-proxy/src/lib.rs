@@ -27,3 +27,4 @@ pub use control::error::Outcome;
 pub use control::start::run;
 pub use control::upgrade::{UpgradeFailure, upgrade};
 pub use handfast_acme::NameStatus as OrderedName;
+pub use handfast_fleet::{PORT as BUS_PORT, setup as set_up_fleet};

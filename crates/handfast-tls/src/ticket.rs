@@ -1,7 +1,8 @@
 //! Session tickets: who may resume, and with which keys.
 //!
 //! In: the time, a policy's identity, and perhaps a file that several processes share. Out: [`TicketKeys`], which makes,
-//! rotates and erases keys, and [`Ticketer`], which rustls asks for tickets. Next: `ticket/file.rs` keeps keys.
+//! rotates and erases keys, and [`Ticketer`], which rustls asks for tickets. Next: `ticket/file.rs` keeps keys, `ticket/fleet.rs` shares
+//! them with other machines.
 //!
 //! # A ticket never crosses a policy
 //! The secret in a [`KeySet`] encrypts nothing. Each [`Ticketer`] derives its own keys from it with the identity of its
@@ -43,6 +44,9 @@ use crate::{Error, side_channels};
 use file::KeyFile;
 
 mod file;
+mod fleet;
+
+pub use fleet::Merged;
 
 /// Between a key's appearance in a file and its first use. Processes that share a file must call
 /// [`TicketKeys::refresh`] at least this often.
@@ -68,13 +72,15 @@ pub enum KeySource {
     Memory,
     /// In a file that several processes can share.
     File(PathBuf),
+    /// In memory, and in that of every other machine of the fleet.
+    Fleet,
 }
 
 impl KeySource {
     /// Its file.
     pub fn file(&self) -> Option<&Path> {
         match self {
-            Self::Memory => None,
+            Self::Memory | Self::Fleet => None,
             Self::File(file) => Some(file),
         }
     }
@@ -168,13 +174,29 @@ impl fmt::Debug for KeyText {
     }
 }
 
+/// Who else has the keys.
+#[derive(Debug)]
+enum Keeping {
+    /// Nobody.
+    Alone,
+    /// Whoever has the file.
+    File(KeyFile),
+    /// Every machine of the fleet.
+    Fleet {
+        /// How much later than possible this machine makes a key that is due: mostly another one has made it by then. **Units**: seconds.
+        patience: u64,
+        /// Until when the first keys are those of others, if they come; Unix seconds.
+        asks_until: u64,
+    },
+}
+
 /// Makes, rotates, keeps and erases ticket keys. One for the process, off the path of connections.
 #[derive(Debug)]
 pub struct TicketKeys {
     /// By first use.
     keys: Vec<Arc<MasterKey>>,
     settings: TicketSettings,
-    file: Option<KeyFile>,
+    keeping: Keeping,
     current: Arc<KeySet>,
     refreshed_at: u64,
 }
@@ -184,7 +206,7 @@ impl TicketKeys {
     ///
     /// **Errors**: [`Error::Random`].
     pub fn random(now: SystemTime, settings: TicketSettings) -> Result<Self, Error> {
-        Self::start(None, unix(now), settings)
+        Self::start(Keeping::Alone, unix(now), settings)
     }
 
     /// Keys of this process alone, which it was given by the process before it; `None` when they are not understood.
@@ -193,14 +215,21 @@ impl TicketKeys {
     pub fn given(text: &KeyText, now: SystemTime, settings: TicketSettings) -> Result<Option<Self>, Error> {
         let Ok(keys) = file::parse(text.0.as_bytes()) else { return Ok(None) };
         let current = Arc::new(KeySet { keys: Vec::new(), encrypting: None });
-        let mut made = Self { keys, settings, file: None, current, refreshed_at: unix(now) };
+        let mut made = Self { keys, settings, keeping: Keeping::Alone, current, refreshed_at: unix(now) };
         made.refresh_at(unix(now), true)?;
         Ok(Some(made))
     }
 
     /// The keys as text, for the process that follows; `None` when they are in a file, where it reads them.
     pub fn to_give(&self) -> Option<KeyText> {
-        self.file.is_none().then(|| KeyText(file::text(&self.keys)))
+        match self.keeping {
+            Keeping::File(_) => None,
+            Keeping::Alone | Keeping::Fleet { .. } => Some(self.text()),
+        }
+    }
+
+    fn text(&self) -> KeyText {
+        KeyText(file::text(&self.keys))
     }
 
     /// Keys kept in the file at `path`, shared with every process and machine that has the file; made if it is not
@@ -209,12 +238,12 @@ impl TicketKeys {
     /// **Errors**: a file that others may read, that is malformed, cannot be read, or cannot be made. A file
     /// that is good for now but cannot be written is no error here; [`Self::refresh`] reports it when it matters.
     pub fn load_or_create(path: &Path, now: SystemTime, settings: TicketSettings) -> Result<Self, Error> {
-        Self::start(Some(KeyFile::new(path)), unix(now), settings)
+        Self::start(Keeping::File(KeyFile::new(path)), unix(now), settings)
     }
 
-    fn start(file: Option<KeyFile>, now: u64, settings: TicketSettings) -> Result<Self, Error> {
-        let current = Arc::new(KeySet { keys: Vec::new(), encrypting: None });
-        let mut made = Self { keys: Vec::new(), settings, file, current, refreshed_at: now };
+    fn start(keeping: Keeping, now: u64, settings: TicketSettings) -> Result<Self, Error> {
+        let current = Arc::new(KeySet::none());
+        let mut made = Self { keys: Vec::new(), settings, keeping, current, refreshed_at: now };
         let refreshed = made.refresh_at(now, true);
         match (refreshed, made.current.encrypting) {
             (Err(error), None) => Err(error),
@@ -253,23 +282,39 @@ impl TicketKeys {
     /// When to call [`Self::refresh`] next, at the latest; with a file it must also be at least every minute, for what
     /// others write.
     pub fn next_refresh(&self) -> SystemTime {
-        let schedule = Schedule::new(&self.settings, self.ahead());
-        let next = schedule.next_event(&self.keys, self.refreshed_at);
+        let next = match self.keeping {
+            Keeping::Fleet { asks_until, .. } if self.keys.is_empty() => asks_until,
+            _ => self.schedule().next_event(&self.keys, self.refreshed_at),
+        };
         SystemTime::UNIX_EPOCH + Duration::from_secs(next)
     }
 
     /// A quarter of a rotation at most, so that with rotations shorter than minutes keys still come one after the other.
     fn ahead(&self) -> u64 {
-        match self.file {
-            Some(_) => AHEAD.as_secs().min(self.settings.rotate_seconds() / 4),
-            None => 0,
+        match self.keeping {
+            Keeping::File(_) | Keeping::Fleet { .. } => shared_ahead(&self.settings),
+            Keeping::Alone => 0,
+        }
+    }
+
+    fn schedule(&self) -> Schedule {
+        Schedule {
+            rotate: self.settings.rotate_seconds(),
+            lifetime: self.settings.lifetime.as_secs(),
+            ahead: self.ahead(),
+            patience: match self.keeping {
+                Keeping::Fleet { patience, .. } => patience,
+                Keeping::Alone | Keeping::File(_) => 0,
+            },
+            // Of a fleet that was in parts, one part may have used a key for longer than the others.
+            is_used_to_its_end: matches!(self.keeping, Keeping::Fleet { .. }),
         }
     }
 
     fn refresh_at(&mut self, now: u64, may_wait: bool) -> Result<(), Error> {
         self.refreshed_at = now;
         let result = self.rotate(now, may_wait);
-        let schedule = Schedule::new(&self.settings, self.ahead());
+        let schedule = self.schedule();
         schedule.prune(&mut self.keys, now);
         let encrypting = schedule.encrypting(&self.keys, now);
         let next = KeySet { keys: self.keys.clone(), encrypting };
@@ -281,10 +326,11 @@ impl TicketKeys {
 
     /// Adds the next key when it is time to; with a file, under its lock and on top of what others have added.
     fn rotate(&mut self, now: u64, may_wait: bool) -> Result<(), Error> {
-        let schedule = Schedule::new(&self.settings, self.ahead());
-        let Some(file) = &mut self.file else {
-            if let Some(used_from) = schedule.due(&self.keys, now) {
+        let schedule = self.schedule();
+        let Keeping::File(file) = &mut self.keeping else {
+            if let Some(used_from) = schedule.due(&self.keys, now).filter(|_| !self.is_asking(now)) {
                 self.keys.push(MasterKey::random(now, used_from)?);
+                self.draw_patience();
             }
             return Ok(());
         };
@@ -320,13 +366,18 @@ struct Schedule {
     rotate: u64,
     lifetime: u64,
     ahead: u64,
+    /// How much later than `ahead` this machine makes a key.
+    patience: u64,
+    /// Whether each key may have been used until it ended by itself.
+    is_used_to_its_end: bool,
+}
+
+/// A quarter of a rotation at most: see [`TicketKeys::ahead`].
+fn shared_ahead(settings: &TicketSettings) -> u64 {
+    AHEAD.as_secs().min(settings.rotate_seconds() / 4)
 }
 
 impl Schedule {
-    fn new(settings: &TicketSettings, ahead: u64) -> Self {
-        Self { rotate: settings.rotate_seconds(), lifetime: settings.lifetime.as_secs(), ahead }
-    }
-
     /// When the key at `place` encrypts for the last time.
     fn encrypts_until(&self, keys: &[Arc<MasterKey>], place: usize) -> u64 {
         let fallback = keys[place].used_from.saturating_add(2 * self.rotate);
@@ -337,10 +388,17 @@ impl Schedule {
     /// their time would keep an older key in use for as long.
     fn prune(&self, keys: &mut Vec<Arc<MasterKey>>, now: u64) {
         keys.retain(|key| key.used_from <= now.saturating_add(self.rotate + self.ahead));
-        let over = (0..keys.len())
-            .take_while(|place| now >= self.encrypts_until(keys, *place).saturating_add(self.lifetime))
-            .count();
+        let over = (0..keys.len()).take_while(|place| now >= self.accepted_until(keys, *place)).count();
         keys.drain(..over);
+    }
+
+    /// When the last ticket of the key at `place` is over.
+    fn accepted_until(&self, keys: &[Arc<MasterKey>], place: usize) -> u64 {
+        let used_until = match self.is_used_to_its_end {
+            true => keys[place].used_from.saturating_add(2 * self.rotate),
+            false => self.encrypts_until(keys, place),
+        };
+        used_until.saturating_add(self.lifetime)
     }
 
     /// Place of the key to encrypt with: the newest whose time has come.
@@ -356,6 +414,7 @@ impl Schedule {
 
     /// When a key that has to be made now is to be used from; `None` when none has to be made.
     fn due(&self, keys: &[Arc<MasterKey>], now: u64) -> Option<u64> {
+        let ahead = self.ahead - self.patience.min(self.ahead);
         let horizon = now.saturating_add(self.rotate + self.ahead);
         let newest = keys.iter().map(|key| key.used_from).filter(|from| *from <= horizon).max();
         let Some(newest) = newest else { return Some(now) };
@@ -364,16 +423,15 @@ impl Schedule {
             // No process has rotated for so long that none can be using it.
             return Some(now);
         }
-        (now.saturating_add(self.ahead) >= end).then(|| end.max(now.saturating_add(self.ahead)))
+        (now.saturating_add(ahead) >= end).then(|| end.max(now.saturating_add(ahead)))
     }
 
     /// The next moment at which one of the above gives another answer.
     fn next_event(&self, keys: &[Arc<MasterKey>], now: u64) -> u64 {
-        let due =
-            keys.last().map_or(now, |newest| (newest.used_from + self.rotate).saturating_sub(self.ahead));
+        let ahead = self.ahead - self.patience.min(self.ahead);
+        let due = keys.last().map_or(now, |newest| (newest.used_from + self.rotate).saturating_sub(ahead));
         let uses = keys.iter().map(|key| key.used_from);
-        let ends =
-            (0..keys.len()).map(|place| self.encrypts_until(keys, place).saturating_add(self.lifetime));
+        let ends = (0..keys.len()).map(|place| self.accepted_until(keys, place));
         let events = uses.chain(ends).chain([due]).filter(|event| *event > now);
         events.min().unwrap_or(now + self.rotate)
     }

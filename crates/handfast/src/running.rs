@@ -81,7 +81,8 @@ fn asked(status: &AdminAddress, path: &str) -> Result<String, ExitCode> {
     }
 }
 
-fn status_of(words: &RunningWords) -> Result<AdminAddress, ExitCode> {
+/// Where the proxy is asked. **Errors**: reported, with the exit code.
+pub(crate) fn status_of(words: &RunningWords) -> Result<AdminAddress, ExitCode> {
     let wrong = |what: &str| {
         talk::err(what.trim_end());
         ExitCode::from(2)

@@ -1,6 +1,7 @@
 //! The command line, as it is typed.
 
 pub(crate) mod acme;
+pub(crate) mod fleet;
 pub(crate) mod choices;
 pub(crate) mod compare;
 pub(crate) mod import;
@@ -83,6 +84,9 @@ pub(crate) enum Verb {
     /// List, renew and revoke the certificates that a proxy orders (ACME)
     #[command(subcommand, after_help = acme::AFTER_HELP)]
     Acme(acme::AcmeWords),
+    /// List the machines of a fleet that share ticket keys and certificates, or set up a new one
+    #[command(subcommand, after_help = fleet::AFTER_HELP)]
+    Fleet(fleet::FleetWords),
     /// Reload the configuration and certificates of a running proxy, and report the result
     ///
     /// Exit code 0 if all of it took effect, otherwise 1, with the problems; then the proxy serves as before.

@@ -33,7 +33,7 @@ impl Place {
 fn look(place: &Place, world: &InMemory) -> i64 {
     let mut driver = Driver::new(settings(place.path(), &[WEB]), world);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    let wait = runtime.block_on(driver.look());
+    let wait = runtime.block_on(driver.look(&mut tokio::sync::mpsc::channel(1).1));
     i64::try_from(wait.as_secs()).expect("minutes")
 }
 
@@ -43,6 +43,46 @@ fn until(place: &Place, world: &InMemory, end: i64) {
         let wait = look(place, world);
         world.clock.set(world.clock.get() + wait);
     }
+}
+
+#[test]
+fn what_another_machine_orders_is_taken_and_not_ordered() {
+    let (there, here) = ((Place::new(), InMemory::new()), (Place::new(), InMemory::new()));
+    look(&there.0, &there.1);
+    here.1.others_order.set(true);
+    assert_eq!(look(&here.0, &here.1), 10, "it is looked at again");
+    assert_eq!(here.1.issuer.made.borrow().len(), 0);
+    let driver = Driver::new(settings(there.0.path(), &[WEB]), &there.1);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(driver.answer(Request::Share));
+    let pem = there.1.shared.borrow()[0].clone();
+    let driver = Driver::new(settings(here.0.path(), &[WEB]), &here.1);
+    runtime.block_on(async {
+        for (name, pem) in [(WEB, "no certificate".to_owned()), ("other.example", pem.clone()), (WEB, pem)] {
+            driver.answer(Request::Take { name: name.to_owned(), pem }).await;
+        }
+    });
+    let (theirs, ours) =
+        (there.0.stored(NOW).expect("it is ordered"), here.0.stored(NOW).expect("it is taken"));
+    assert_eq!(theirs.leaf, ours.leaf);
+    here.1.others_order.set(false);
+    look(&here.0, &here.1);
+    assert_eq!(here.1.issuer.made.borrow().len(), 0, "nothing is due");
+}
+
+#[test]
+fn other_machines_are_told_what_became_of_an_order() {
+    let (place, world) = (Place::new(), InMemory::new());
+    world.issuer.refused.borrow_mut().push(WEB.to_owned());
+    look(&place, &world);
+    world.issuer.refused.borrow_mut().clear();
+    until(&place, &world, NOW + 3_600);
+    let ended = world.ended.borrow();
+    assert!(ended[0].starts_with("web.example.org Failed("), "{ended:?}");
+    assert!(
+        ended.last().is_some_and(|last| last.starts_with("web.example.org Made(\"-----BEGIN")),
+        "{ended:?}"
+    );
 }
 
 fn within_limits(world: &InMemory) {
@@ -168,7 +208,7 @@ fn look_and_die(place: &Place, world: &InMemory, polls: usize) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let _entered = runtime.enter();
     let mut driver = Driver::new(settings(place.path(), &[WEB]), world);
-    let mut look = pin!(driver.look());
+    let mut look = pin!(driver.look(&mut tokio::sync::mpsc::channel(1).1));
     let mut context = Context::from_waker(Waker::noop());
     (0..polls).any(|_| matches!(look.as_mut().poll(&mut context), Poll::Ready(_)))
 }
@@ -254,7 +294,7 @@ fn a_full_disk_orders_nothing() {
     }
     let mut driver = Driver::new(settings(place.path(), &[WEB]), &world);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    runtime.block_on(driver.look());
+    runtime.block_on(driver.look(&mut tokio::sync::mpsc::channel(1).1));
     assert_eq!(world.issuer.made.borrow().len(), 1);
     assert_eq!(place.stored(NOW + 70 * DAY), kept);
     let reported = world.reported.borrow()[0].last_error.clone().expect("it is reported");

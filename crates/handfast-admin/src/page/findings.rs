@@ -26,6 +26,8 @@ const CLIENTS: u64 = 5;
 /// Time left to an OCSP response from which it is worth reporting: CAs sign them for days, and those who fetch them do so
 /// when half of that is over.
 const STAPLE_SOON: Duration = Duration::from_secs(86_400);
+/// Seconds by which clocks of a fleet may differ: its keys are made two minutes before their use.
+const CLOCKS_DIFFER: f64 = 30.0;
 
 /// Findings that are open on the page; with many backends there may be hundreds.
 const MOST: usize = 12;
@@ -73,6 +75,7 @@ pub(super) fn attention(status: &Status) -> Markup {
 pub(super) fn sorted_findings(status: &Status) -> Vec<(Urgency, String)> {
     let mut findings = Findings::default();
     program(status, &mut findings);
+    fleet(status, &mut findings);
     certificates(status, &mut findings);
     machine(status, &mut findings);
     let now = status.measured.process.now;
@@ -129,6 +132,26 @@ fn program(status: &Status, findings: &mut Findings) {
         let often = times(keys.restarts);
         findings.soon(format!(
             "The process that holds the private keys was started again {often}: the log says why."
+        ));
+    }
+}
+
+/// The fleet: its bus, its clocks, and strangers.
+fn fleet(status: &Status, findings: &mut Findings) {
+    let Some(fleet) = &status.measured.fleet else { return };
+    if let Some(problem) = &fleet.problem {
+        let first = problem.lines().next().unwrap_or_default();
+        findings.bad(format!("This machine goes on alone: {first}. Sessions resume on it and on no other."));
+    }
+    for machine in fleet.machines.iter().filter(|machine| machine.clock_differs_seconds > CLOCKS_DIFFER) {
+        let how = if machine.clock_behind { "behind" } else { "ahead" };
+        let differs = long(Duration::from_secs_f64(machine.clock_differs_seconds));
+        findings.soon(format!("The clock of {} is {differs} {how} of this machine's.", machine.name));
+    }
+    if fleet.foreign_messages > 0 {
+        let messages = counted(fleet.foreign_messages, "message");
+        findings.soon(format!(
+            "On the bus of the fleet {messages} came from somebody with another secret, and had no effect."
         ));
     }
 }

@@ -228,6 +228,31 @@ fn cpu(status: &Status, thread: &str) -> [Markup; 3] {
     [html! { (thread) }, bar, html! { (time) }]
 }
 
+/// The other machines of the fleet; nothing without one.
+pub(super) fn fleet(status: &Status) -> Markup {
+    let Some(fleet) = &status.measured.fleet else { return Markup::default() };
+    let now = status.measured.process.now;
+    let ago = |time| format!("{} ago", long(now.duration_since(time).unwrap_or_default()));
+    let mut table = Table::new("Machines", "Machine|Heard|Clock|Version");
+    for machine in &fleet.machines {
+        let differs = seconds(machine.clock_differs_seconds);
+        let clock = format!("{differs} {}", if machine.clock_behind { "behind" } else { "ahead" });
+        table.row([
+            html! { (machine.name) },
+            html! { (ago(machine.heard_at)) },
+            html! { (clock) },
+            html! { (machine.version) },
+        ]);
+    }
+    let keys = match fleet.keys_shared_at {
+        Some(at) => format!("Another machine had the ticket key that is used here {}.", ago(at)),
+        None => "No other machine was heard to have the ticket key that is used here.".to_owned(),
+    };
+    let words =
+        format!("{} is this machine's name in {}, on {}. {keys}", fleet.machine, fleet.name, fleet.bus);
+    card("Fleet", &words, &table.draw())
+}
+
 pub(super) fn process(status: &Status) -> Markup {
     let measured = &status.measured;
     let (process, reload) = (&measured.process, &measured.reload);

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use tokio::time::{Duration, interval, timeout_at};
 
 use super::GATHERING;
-use super::bus::Feed;
 use super::link::Link;
 use super::protocol::{Event, HELLO, Hello, Order, Subjects, decode, encode};
 use crate::outcome::Refusal;
+use handfast_bus::Feed;
 
 /// How often the call is repeated: workers may be starting at this moment.
 const CALLING: Duration = Duration::from_millis(250);

@@ -8,19 +8,18 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Duration;
 
-use super::bus::local::Local;
-use super::bus::{Bus, Feed};
 use super::gather;
 use super::link::{Clock, Link};
 use super::orders::{Member, Orders};
-use super::protocol::{Caller, Order, Subjects, fresh_id};
+use super::protocol::{Caller, Order, Subjects};
 use super::run;
 use super::share::{Load, TrueLoad};
 use super::worker::{Worker, default_name, own_identity};
-use super::{BusAddress, OnLost, Workers, safety};
+use super::{BusAddress, OnLost, Workers};
 use crate::outcome::{Outcome, Refusal};
 use crate::plan::Plan;
 use crate::sample::Interval;
+use handfast_bus::{Bus, Feed, Local, fresh_id};
 
 /// Name of the only worker of [`Workers::Local`].
 const HERE: &str = "this machine";
@@ -55,7 +54,7 @@ impl Lineup {
             Workers::Nats { bus, machines } => {
                 let subjects = Subjects::new(&bus.fleet)?;
                 let me = Caller { id: fresh_id()?, name: default_name(), identity: own_identity().await? };
-                let joined = safety::join(bus, &me.name, &subjects.inbox(&me.id)).await?;
+                let joined = handfast_bus::join(bus, &me.name, &subjects.inbox(&me.id)).await?;
                 let joining = joining(bus, joined.place());
                 Self::on(Link { bus: joined, subjects, me, joining }, *machines).await
             }
@@ -64,7 +63,7 @@ impl Lineup {
 
     /// This process alone, with this load.
     pub(super) async fn here(load: Arc<dyn Load>) -> Result<Self, Refusal> {
-        let bus: Arc<dyn Bus> = Arc::new(Local::new());
+        let bus: Arc<dyn Bus> = Arc::new(Local::default());
         let (subjects, identity) = (Subjects::new("here")?, own_identity().await?);
         let id = "here".to_owned();
         let worker = Worker::new(Arc::clone(&bus), subjects.clone(), id, HERE.into(), identity.clone(), load);

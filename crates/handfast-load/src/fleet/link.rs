@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 use tokio::time::Duration;
 
 use super::ANSWER;
-use super::bus::{Bus, Fault};
 use super::protocol::{Answer, Caller, Order, Subjects, decode, encode};
+use handfast_bus::{Bus, Fault};
 
 /// Questions about the time to one worker.
 const SAMPLES: u32 = 32;

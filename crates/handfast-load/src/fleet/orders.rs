@@ -2,10 +2,10 @@
 //!
 //! In: a coordinator's end of the bus. Out: success if all accepted, otherwise the first worker that did not, and why.
 
-use super::bus::Fault;
 use super::link::{Clock, Link};
 use super::protocol::{Answer, Order};
 use crate::outcome::Refusal;
+use handfast_bus::Fault;
 
 /// One worker of a run.
 #[derive(Clone, Debug)]

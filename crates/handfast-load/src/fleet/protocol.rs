@@ -18,6 +18,7 @@ use std::sync::OnceLock;
 use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
+use handfast_bus::check_fleet;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -29,9 +30,6 @@ use crate::sample::Interval;
 /// The version of everything in this file. [`Order::RollCall`] and [`Event::Hello`] stay as they are forever, so that
 /// two versions can detect each other.
 pub(super) const PROTOCOL: u32 = 1;
-
-/// No fleet has this name: no user needs permission for its subjects, so a user that has it has too many permissions.
-pub(super) const CHECK: &str = "permission-check";
 
 /// In place of a run's name, in answers to a call.
 pub(super) const HELLO: &str = "hello";
@@ -93,14 +91,6 @@ fn hash(path: &str) -> std::io::Result<String> {
         }
         context.update(&block[..length]);
     }
-}
-
-/// A unique name: 64 bits, in hex.
-pub(super) fn fresh_id() -> Result<String, Refusal> {
-    let mut bytes = [0; 8];
-    aws_lc_rs::rand::fill(&mut bytes)
-        .map_err(|_| Refusal::failed("draw a random name: the system has no random numbers"))?;
-    Ok(HEXLOWER.encode(&bytes))
 }
 
 /// A coordinator.
@@ -254,13 +244,9 @@ pub(super) struct Subjects {
 impl Subjects {
     /// Those of the fleet with this name.
     ///
-    /// **Errors**: a name that is not one token of letters, digits, `-` and `_`, or is ours.
+    /// **Errors**: those of [`check_fleet`].
     pub(super) fn new(fleet: &str) -> Result<Self, Refusal> {
-        let ours = fleet == CHECK;
-        if ours || fleet.len() > 64 || token(fleet) != fleet || fleet.is_empty() {
-            let what = format!("fleet {fleet:?}: expected up to 64 letters, digits, `-` and `_`");
-            return Err(Refusal::wrong_use(what));
-        }
+        check_fleet(fleet)?;
         Ok(Self { fleet: fleet.to_owned() })
     }
 
@@ -300,12 +286,6 @@ impl Subjects {
 fn printable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;
     Ok(name.chars().map(|c| if c.is_control() { '?' } else { c }).take(100).collect())
-}
-
-/// A name as one token of a subject: everything but letters, digits, `-` and `_` becomes `-`.
-pub(super) fn token(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
-    name.chars().map(plain).take(64).collect()
 }
 
 #[cfg(test)]
@@ -356,7 +336,7 @@ mod tests {
 
     #[test]
     fn names_cannot_leave_their_place_in_a_subject() {
-        assert_eq!(token("a.b c>*"), "a-b-c--");
+        assert_eq!(handfast_bus::token("a.b c>*"), "a-b-c--");
         assert!(Subjects::new("a.b").is_err() && Subjects::new("").is_err() && Subjects::new(">").is_err());
         let subjects = Subjects::new("lab_1").unwrap();
         assert_eq!(Subjects::run_and_worker(&subjects.events("c", "r", "w")), Some(("r", "w")));

@@ -9,11 +9,10 @@ use handfast_net::clock::Moment;
 use tokio::sync::watch;
 use tokio::time::{Interval as Ticks, MissedTickBehavior, interval};
 
-use super::bus::{Feed, Message};
 use super::link::Link;
 use super::merge::{Merge, Standing, sums_agree};
 use super::orders::{Member, Orders};
-use super::protocol::{Event, Order, Subjects, decode, fresh_id};
+use super::protocol::{Event, Order, Subjects, decode};
 use super::worker::asked;
 use super::{LEASE, OnLost, PATIENCE, RENEWAL};
 use crate::generator::Share;
@@ -21,6 +20,7 @@ use crate::opener::LONGEST_PREPARATION;
 use crate::outcome::{EarlyEnd, Facts, Outcome, Refusal, WorkerEnd, WorkerOutcome};
 use crate::plan::Plan;
 use crate::sample::Interval;
+use handfast_bus::{Feed, Message, fresh_id};
 
 /// The interval of checks of clocks and leases.
 const LOOK: Duration = Duration::from_millis(250);

@@ -9,15 +9,13 @@ use handfast_net::clock::Moment;
 use tokio::sync::watch;
 use tokio::time::{Duration, MissedTickBehavior, interval};
 
-use super::bus::{Bus, Feed, Message};
-use super::protocol::{
-    Answer, Caller, Event, HELLO, Hello, Identity, Order, Subjects, decode, encode, fresh_id, token,
-};
+use super::protocol::{Answer, Caller, Event, HELLO, Hello, Identity, Order, Subjects, decode, encode};
 use super::share::{Lease, Load, News, ShareThread, TrueLoad};
-use super::{BEAT, BusAddress, LEASE, safety};
+use super::{BEAT, BusAddress, LEASE};
 use crate::generator::Share;
 use crate::outcome::Refusal;
 use crate::plan::Plan;
+use handfast_bus::{Bus, Feed, Message, fresh_id, token};
 
 /// How long the final message is repeated until a coordinator has received it.
 const INSISTING: Duration = Duration::from_secs(20);
@@ -41,7 +39,7 @@ pub async fn serve_worker(
     let subjects = Subjects::new(&bus.fleet)?;
     let name = name.unwrap_or_else(default_name);
     let id = format!("{}-{}", token(&name), fresh_id()?);
-    let joined = safety::join(bus, &id, &subjects.inbox(&id)).await?;
+    let joined = handfast_bus::join(bus, &id, &subjects.inbox(&id)).await?;
     let identity = own_identity().await?;
     tracing::info!(bus = joined.place(), worker = name, fleet = bus.fleet, "waiting for orders");
     Worker::new(joined, subjects, id, name, identity, Arc::new(TrueLoad)).serve(stop).await

@@ -46,8 +46,8 @@ pub use registry::Registry;
 pub use requests::{Phase, RequestSnapshot, StatusClass};
 pub use service::{HeaderOutcome, Limit, ServiceMetrics, ServiceSnapshot};
 pub use snapshot::{
-    CertificateSnapshot, FileProblemSnapshot, KeyProcessSnapshot, OrderedCertificate, ProcessSnapshot,
-    ReloadSnapshot, RevocationListSnapshot, Snapshot,
+    CertificateSnapshot, FileProblemSnapshot, FleetSnapshot, KeyProcessSnapshot, MachineSnapshot,
+    OrderedCertificate, ProcessSnapshot, ReloadSnapshot, RevocationListSnapshot, Snapshot,
 };
 pub use thread::{ThreadMetrics, ThreadSnapshot};
 

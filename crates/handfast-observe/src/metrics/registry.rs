@@ -10,8 +10,8 @@ use super::configured::Configured;
 use super::failures::{self, FailureSnapshot};
 use super::previous_processes::{self, PreviousProcesses, ProcessCounts};
 use super::snapshot::{
-    CertificateSnapshot, FileProblemSnapshot, KeyProcessSnapshot, OrderedCertificate, ReloadSnapshot,
-    RevocationListSnapshot, Snapshot,
+    CertificateSnapshot, FileProblemSnapshot, FleetSnapshot, KeyProcessSnapshot, OrderedCertificate,
+    ReloadSnapshot, RevocationListSnapshot, Snapshot,
 };
 use super::thread::ThreadMetrics;
 use super::{machine, sum};
@@ -113,6 +113,11 @@ impl Registry {
     /// Replaces what is known of certificates that are ordered.
     pub fn set_ordered_certificates(&self, ordered: Vec<OrderedCertificate>) {
         self.lock().reported.ordered = ordered;
+    }
+
+    /// Replaces what is known of the fleet.
+    pub fn set_fleet(&self, fleet: Option<FleetSnapshot>) {
+        self.lock().reported.fleet = fleet;
     }
 
     /// Replaces what is known of revocation lists.

@@ -41,6 +41,9 @@ pub struct Snapshot {
     /// Certificates that this process orders (ACME), by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ordered: Vec<OrderedCertificate>,
+    /// The machines that serve the same names; `None`: this one belongs to no fleet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<FleetSnapshot>,
     /// How the process is that holds the private keys; `None`: they are in this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_process: Option<KeyProcessSnapshot>,
@@ -50,6 +53,43 @@ pub struct Snapshot {
     pub access_log_dropped: u64,
     /// The process and its machine.
     pub process: ProcessSnapshot,
+}
+
+/// The fleet of this machine, as it sees it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FleetSnapshot {
+    /// Its name.
+    pub name: String,
+    /// This machine's name.
+    pub machine: String,
+    /// Where the bus is.
+    pub bus: String,
+    /// Why this machine cannot reach it; `None`: it can.
+    pub problem: Option<String>,
+    /// The other machines that were heard lately, by name.
+    pub machines: Vec<MachineSnapshot>,
+    /// When another machine was last heard to have the ticket key that is used here; `None`: never.
+    #[serde(default, with = "times::optional")]
+    pub keys_shared_at: Option<SystemTime>,
+    /// Messages that were not sealed with the fleet's secret.
+    pub foreign_messages: u64,
+}
+
+/// Another machine of the fleet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MachineSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Its program's version.
+    pub version: String,
+    /// When it was heard last.
+    #[serde(with = "times")]
+    pub heard_at: SystemTime,
+    /// By how much its clock differs from ours.
+    pub clock_differs_seconds: f64,
+    /// Whether its clock is behind ours, and not ahead.
+    pub clock_behind: bool,
 }
 
 /// The process that holds the private keys.

@@ -10,26 +10,32 @@ use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 use handfast_acme::model::{ChallengeKind, ExternalAccount, Issuer, Settings};
-use handfast_acme::{Answers, Found, Host, Name, NameStatus, Request, Running, Store};
+use handfast_acme::{Answers, Found, Host, Name, NameStatus, OrderEnd, Request, Running, Store};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::control::admin_state::Reply;
 use crate::control::dns_command::DnsCommand;
-use crate::worker::challenges::Challenges;
 use handfast_config::model::{AcmeChallenge, AcmeIssuer, CertificateEntry, Config};
 use handfast_process::privileges::ServiceUser;
 
 /// Events that may wait for the control thread; the thread that orders waits then.
-const EVENTS: usize = 16;
+const EVENTS: usize = 64;
 /// How long workers may take to answer by new challenges. One that hangs must not hold up orders: most answers come from others.
 const INSTALLING: Duration = Duration::from_secs(5);
 
 /// What the thread that orders has for the control thread.
 #[derive(Debug)]
 pub(crate) enum AcmeEvent {
-    /// Every worker answers by these challenges from now on.
-    Challenges(Challenges),
+    /// Every worker, and every machine of the fleet, answers by these from now on. The sender is dropped when they do.
+    Answers(Answers, Sender<Infallible>),
+    /// Whether this machine may order the certificate of a name.
+    Claim(String, oneshot::Sender<bool>),
+    /// What became of an order.
+    Ended(String, OrderEnd),
+    /// A certificate with its key, for other machines.
+    Share(String, String),
     /// The state of all names.
     Report(Vec<NameStatus>),
 }
@@ -85,6 +91,23 @@ impl Ordering {
         let _ = running.requests().try_send(request);
     }
 
+    /// Takes a certificate that another machine has ordered.
+    pub(crate) fn take(&self, name: String, pem: String) {
+        self.request(Request::Take { name, pem });
+    }
+
+    /// Has all certificates told to other machines.
+    pub(crate) fn share(&self) {
+        self.request(Request::Share);
+    }
+
+    fn request(&self, request: Request) {
+        if let Some(running) = &self.running {
+            // It is told, or asked for, again.
+            let _ = running.requests().try_send(request);
+        }
+    }
+
     /// Orders nothing more, and lets another process do it.
     pub(crate) fn stop(&mut self) {
         self.running = None;
@@ -101,8 +124,7 @@ impl Host for Listeners {
     fn publish(&self, answers: Answers) -> Pin<Box<dyn Future<Output = ()> + '_>> {
         Box::pin(async move {
             let (installed, mut all): (Sender<Infallible>, _) = channel(1);
-            let challenges = Challenges::new(answers, installed);
-            if self.events.send(AcmeEvent::Challenges(challenges)).await.is_ok() {
+            if self.events.send(AcmeEvent::Answers(answers, installed)).await.is_ok() {
                 // Nothing is ever sent: it ends when every worker has dropped its sender.
                 let _ = timeout(INSTALLING, all.recv()).await;
             }
@@ -119,6 +141,25 @@ impl Host for Listeners {
             let dns = self.dns.as_ref().ok_or("it was not configured when this process started; restart")?;
             dns.run(sets, host, value).await
         })
+    }
+
+    fn may_order(&self, name: String) -> Pin<Box<dyn Future<Output = bool> + '_>> {
+        Box::pin(async move {
+            let (reply, answer) = oneshot::channel();
+            // Without an answer there is no order; it is asked again.
+            let sent = self.events.send(AcmeEvent::Claim(name, reply)).await;
+            sent.is_ok() && answer.await.unwrap_or(false)
+        })
+    }
+
+    fn ended(&self, name: String, end: OrderEnd) {
+        // Other machines find out when the lease is over.
+        let _ = self.events.try_send(AcmeEvent::Ended(name, end));
+    }
+
+    fn share(&self, name: String, pem: String) {
+        // The next machine that asks is told.
+        let _ = self.events.try_send(AcmeEvent::Share(name, pem));
     }
 
     fn report(&self, names: Vec<NameStatus>) {

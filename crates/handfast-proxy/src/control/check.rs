@@ -15,7 +15,7 @@ use handfast_tls::ticket::KeySource;
 use rustix::fs::{Access, access};
 
 use crate::backends::{checks, names};
-use crate::control::acme;
+use crate::control::{acme, fleet};
 use crate::state::{self, Built, CarriedOver, Report};
 use handfast_config::model::{AccessLog, Address, CertificateEntry, Config, OnlyClient, Target};
 use handfast_config::source::ConfigSource;
@@ -115,6 +115,9 @@ fn look(config: &Config, files: &[PathBuf]) -> Report {
     let as_user = user.act(|| {
         access_log(config, has_user, &mut found);
         store(config, &mut found);
+        if let Some(problem) = fleet::secret_problem(config) {
+            found.error(problem);
+        }
         programs(config, &mut found);
         if has_user {
             found.warnings.extend(unreadable(config, files));

@@ -52,6 +52,7 @@ impl Draining {
         program.notifier.retain_sockets(&[]);
         // Another process may order from now on.
         program.ordering.stop();
+        program.fleet.stop();
         program.upgrades.close(false);
         program.clients.end();
         program.workers.tell(|| Order::Drain(after.clone()));

@@ -16,16 +16,19 @@ use crate::backends::tunnel::{DialAddress, dial_addresses};
 use crate::control::acme::{AcmeEvent, Ordering};
 use crate::control::admin_state::{AdminState, Request};
 use crate::control::error::Error;
+use crate::control::fleet::{self, Fleet};
 use crate::control::given_clients::GivenClients;
 use crate::control::reload::Present;
 use crate::control::upgrade::Upgrades;
 use crate::control::watch::Watch;
 use crate::control::workers::{Order, Workers};
 use crate::state::{ServiceState, SharedCarriedOver, State};
-use handfast_acme::NameStatus;
+use crate::worker::challenges::Challenges;
+use handfast_acme::{Answers, NameStatus};
 use handfast_admin::BackendRefusal;
 use handfast_config::model;
 use handfast_config::source::ConfigSource;
+use handfast_fleet::Event;
 use handfast_observe::access_log::AccessLogHandle;
 use handfast_observe::metrics::{
     BackendStatus, Configured, ConfiguredBackend, ConfiguredService, OrderedCertificate, Registry,
@@ -38,6 +41,8 @@ use handfast_process::sandbox::Sandbox;
 use handfast_process::service_manager::Notifier;
 use handfast_process::signals::Signals;
 use handfast_text::units::counted;
+use std::convert::Infallible;
+use tokio::sync::mpsc::{Sender, channel};
 
 /// How long until a unix socket that could not be bound again is tried once more.
 const BIND_AGAIN: Duration = Duration::from_secs(60);
@@ -65,6 +70,7 @@ pub(crate) struct Program {
     pub(crate) programs: Programs,
     pub(crate) clients: GivenClients,
     pub(crate) ordering: Ordering,
+    pub(crate) fleet: Fleet,
 }
 
 impl Program {
@@ -177,10 +183,72 @@ impl Program {
     }
 
     /// Takes what the thread that orders certificates has.
-    pub(crate) fn take_acme(&self, event: AcmeEvent) {
+    pub(crate) fn take_acme(&mut self, event: AcmeEvent) {
         match event {
-            AcmeEvent::Challenges(challenges) => self.workers.tell(|| Order::Challenges(challenges.clone())),
+            AcmeEvent::Answers(answers, given) => {
+                let all = self.fleet.own_answers(answers, given.clone());
+                self.answer_by(all, given);
+            }
+            AcmeEvent::Claim(name, reply) => self.fleet.claim(name, reply),
+            AcmeEvent::Ended(name, end) => self.fleet.ended(name, end),
+            AcmeEvent::Share(name, pem) => self.fleet.share_certificate(name, pem),
             AcmeEvent::Report(names) => self.registry.set_ordered_certificates(ordered(names)),
+        }
+    }
+
+    /// Has every worker answer by these; `installed` is dropped when all do.
+    fn answer_by(&self, answers: Answers, installed: Sender<Infallible>) {
+        let challenges = Challenges::new(answers, installed);
+        self.workers.tell(|| Order::Challenges(challenges.clone()));
+    }
+
+    /// Joins the fleet of what is served, or leaves it.
+    pub(crate) fn follow_fleet(&mut self) {
+        if self.fleet.follow(&self.state.config)
+            && let Some(mut carried) = self.carried.try_lock()
+        {
+            carried.rings.forget_shared(SystemTime::now());
+        }
+        self.refresh_keys();
+        self.registry.set_fleet(self.fleet.snapshot());
+    }
+
+    /// Takes what other machines of the fleet have.
+    pub(crate) fn take_fleet(&mut self, event: Event) {
+        match event {
+            Event::Keys { machine, rotate, lifetime, text } => {
+                let theirs = fleet::given(rotate, lifetime, text);
+                // During a reload they are not taken; they are said each minute.
+                let merged = self
+                    .carried
+                    .try_lock()
+                    .and_then(|mut carried| carried.rings.merge(&theirs, SystemTime::now()));
+                if let Some(merged) = merged {
+                    self.fleet.merged(&machine, merged);
+                    self.refresh_keys();
+                }
+            }
+            Event::Asked { certificates } => {
+                self.share_keys();
+                if certificates {
+                    self.ordering.share();
+                }
+            }
+            Event::Answers { of, number, files, certificates } => {
+                let (installed, all) = channel(1);
+                let answers = self.fleet.told_answers(&of, &files, &certificates);
+                self.answer_by(answers, installed);
+                self.fleet.confirm(of, number, all);
+            }
+            Event::Certificate { name, pem } => self.ordering.take(name, pem),
+            Event::Report(report) => self.fleet.reported(report),
+        }
+        self.registry.set_fleet(self.fleet.snapshot());
+    }
+
+    fn share_keys(&self) {
+        if let Some(carried) = self.carried.try_lock() {
+            self.fleet.share_keys(carried.rings.to_share());
         }
     }
 
@@ -272,8 +340,12 @@ impl Program {
         problems
             .iter()
             .for_each(|problem| tracing::warn!("ticket keys: {problem}; the old ones stay in use"));
+        let has_changed = !changed.is_empty();
         for (ring, keys) in changed {
             self.workers.tell(|| Order::Keys(ring, Arc::clone(&keys)));
+        }
+        if has_changed {
+            self.fleet.share_keys(carried.rings.to_share());
         }
     }
 }

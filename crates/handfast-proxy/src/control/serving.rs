@@ -54,6 +54,7 @@ impl Serving {
         program.shared.enter(Readiness::Serving);
         program.shared.waits_for(program.names_needed());
         let config = Arc::clone(&program.state);
+        program.follow_fleet();
         program.ordering.follow(&config.config);
         tracing::info!("ready");
         let sentence = program.sentence();
@@ -118,6 +119,7 @@ impl Serving {
                     return Outcome::Failed;
                 },
                 Some(event) = program.ordering.event() => program.take_acme(event),
+                Some(event) = program.fleet.event() => program.take_fleet(event),
                 Some(answer) = program.answers.recv() => program.take_answer(answer),
                 (service, client) = program.clients.next() => program.workers.serve(service, client),
                 how = program.programs.ended() => tracing::error!(
@@ -195,6 +197,7 @@ impl Serving {
         program.names.follow(&state.config);
         program.retain_operator_states();
         program.needs_keys();
+        program.follow_fleet();
         program.ordering.follow(&state.config);
         program.tell();
         program.registry.set_certificates(state.certificate_snapshots());

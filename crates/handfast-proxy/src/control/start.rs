@@ -29,6 +29,7 @@ use crate::control::admin_state::AdminState;
 use crate::control::built_in_backend;
 use crate::control::dns_command::DnsCommand;
 use crate::control::error::{Error, Outcome};
+use crate::control::fleet::{self, Fleet};
 use crate::control::given_clients::GivenClients;
 use crate::control::program::Program;
 use crate::control::serving::Serving;
@@ -217,6 +218,10 @@ impl Prepared {
         user.take_over(&own_files(config))?;
         // As the user that serves: no folder can be made in the sandbox.
         acme::prepare(config).map_err(|problem| Error::not_servable(&[problem]))?;
+        // The same user reads it again when a reload names another one.
+        if let Some(problem) = fleet::secret_problem(config) {
+            return Err(Error::not_servable(&[problem]));
+        }
         let dns_command = config.acme.as_ref().and_then(|acme| acme.dns_command.clone());
         let dns_command = dns_command.map(DnsCommand::start).transpose();
         let dns_command = dns_command.map_err(Error::system("start the thread for acme.dns-command"))?;
@@ -290,6 +295,7 @@ impl Bound {
             programs: prepared.programs,
             clients: prepared.clients,
             ordering,
+            fleet: Fleet::new(),
         };
         let opens_admin = |admin: AdminAddress, shared| {
             admin.open(threads, shared).map_err(Error::system("listen for admin"))

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use handfast_tls::apart::Holder;
 use handfast_tls::throwaway::{self, Throwaway};
-use handfast_tls::ticket::{KeySet, KeySource, KeyText, TicketKeys, TicketSettings};
+use handfast_tls::ticket::{KeySet, KeySource, KeyText, Merged, TicketKeys, TicketSettings};
 
 use crate::backends::tunnel::OwnTargets;
 use handfast_config::model::{CertificateEntry, Config, Tickets};
@@ -144,16 +144,21 @@ impl KeyRings {
         self.rings.iter().filter_map(given).collect()
     }
 
-    /// Keys for a ring without a file: those that were given, or new ones.
+    /// Those of the process before this one for a ring without a file, if there are any.
+    fn take_given(&mut self, settings: TicketSettings) -> Option<GivenKeys> {
+        let of_ring =
+            |given: &GivenKeys| (given.rotate, given.lifetime) == (settings.rotate, settings.lifetime);
+        let place = self.given.iter().position(of_ring)?;
+        Some(self.given.swap_remove(place))
+    }
+
+    /// Keys for a ring of this process alone: those that were given, or new ones.
     fn in_memory(
         &mut self,
         now: SystemTime,
         settings: TicketSettings,
     ) -> Result<TicketKeys, handfast_tls::Error> {
-        let of_ring =
-            |given: &GivenKeys| (given.rotate, given.lifetime) == (settings.rotate, settings.lifetime);
-        if let Some(place) = self.given.iter().position(of_ring) {
-            let given = self.given.swap_remove(place);
+        if let Some(given) = self.take_given(settings) {
             if let Some(keys) = TicketKeys::given(&given.text, now, settings)? {
                 return Ok(keys);
             }
@@ -191,6 +196,10 @@ impl KeyRings {
                 let keys = match &tickets.key_source {
                     KeySource::File(path) => self.in_file(path, now, settings)?,
                     KeySource::Memory => self.in_memory(now, settings)?,
+                    KeySource::Fleet => {
+                        let given = self.take_given(settings);
+                        TicketKeys::shared(given.as_ref().map(|given| &given.text), now, settings)?
+                    }
                 };
                 self.rings.push((identity, keys));
                 self.rings.len() - 1
@@ -211,6 +220,27 @@ impl KeyRings {
             }
         }
         (changed, problems)
+    }
+
+    /// Keys that other machines of the fleet have too, by the settings of their ring.
+    pub(crate) fn to_share(&self) -> Vec<GivenKeys> {
+        let shared = |(identity, keys): &(RingIdentity, TicketKeys)| {
+            let (_, rotate, lifetime) = identity;
+            Some(GivenKeys { rotate: *rotate, lifetime: *lifetime, text: keys.to_share()? })
+        };
+        self.rings.iter().filter_map(shared).collect()
+    }
+
+    /// Adds keys of another machine of the fleet to the ring that has their settings; `None`: there is none.
+    pub(crate) fn merge(&mut self, theirs: &GivenKeys, now: SystemTime) -> Option<Merged> {
+        let identity = (KeySource::Fleet, theirs.rotate, theirs.lifetime);
+        let (_, keys) = self.rings.iter_mut().find(|(known, _)| *known == identity)?;
+        Some(keys.merge(&theirs.text, now))
+    }
+
+    /// Forgets all keys that are shared with other machines.
+    pub(crate) fn forget_shared(&mut self, now: SystemTime) {
+        self.rings.iter_mut().for_each(|(_, keys)| keys.forget(now));
     }
 
     /// When to refresh next; `None` without any keys.

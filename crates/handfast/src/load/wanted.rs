@@ -587,6 +587,7 @@ pub(crate) fn bus(url: &str, words: &BusWords) -> BusAddress {
         fleet: words.fleet.clone().unwrap_or(default.fleet),
         ca: words.bus_ca.clone(),
         credentials: words.bus_credentials.clone(),
+        purpose: default.purpose,
         url: default.url,
     }
 }

@@ -35,13 +35,13 @@ pub(crate) struct SetupWords {
     /// Folder to write to; created if it does not exist
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
-    /// Name or address under which workers will reach the NATS server
+    /// Name or address under which machines will reach the NATS server
     #[arg(long, value_name = "NAME")]
     pub(crate) host: String,
     /// Port on which the NATS server will listen [default: 4222]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
-    /// Fleet whose subjects its users may use; coordinator and workers must give the same --fleet [default: default]
+    /// Fleet whose subjects its users may use; all its machines must name the same [default: default]
     #[arg(long, value_name = "NAME")]
     pub(crate) fleet: Option<String>,
 }

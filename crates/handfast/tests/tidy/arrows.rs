@@ -19,7 +19,7 @@ struct Arrows {
 }
 
 /// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
-const TABLE: [Arrows; 22] = [
+const TABLE: [Arrows; 23] = [
     Arrows {
         name: "handfast-wire",
         ours: &[],
@@ -98,6 +98,25 @@ const TABLE: [Arrows; 22] = [
         ],
         in_tests: &["proptest", "tempfile"],
         never: "acme is names to certificates in files: it serves nobody, and knows no configuration and no worker",
+    },
+    Arrows {
+        name: "handfast-bus",
+        ours: &[],
+        theirs: &[
+            "async-nats",
+            "aws-lc-rs",
+            "bytes",
+            "data-encoding",
+            "futures-util",
+            "percent-encoding",
+            "rcgen",
+            "serde",
+            "serde_json",
+            "tokio",
+            "tracing",
+        ],
+        in_tests: &[],
+        never: "bus is bytes between machines: it knows no load test, no key and no configuration",
     },
     Arrows {
         name: "handfast-config",
@@ -208,6 +227,7 @@ const TABLE: [Arrows; 22] = [
     Arrows {
         name: "handfast-load",
         ours: &[
+            "handfast-bus",
             "handfast-http",
             "handfast-leg",
             "handfast-net",
@@ -217,22 +237,18 @@ const TABLE: [Arrows; 22] = [
             "handfast-tls",
         ],
         theirs: &[
-            "async-nats",
             "aws-lc-rs",
             "bytes",
             "data-encoding",
-            "futures-util",
             "http-body-util",
             "hyper",
-            "percent-encoding",
-            "rcgen",
             "rustix",
             "serde",
             "serde_json",
             "tokio",
             "tracing",
         ],
-        in_tests: &["handfast-wire", "proptest", "tempfile"],
+        in_tests: &["handfast-wire", "proptest", "rcgen", "tempfile"],
         never: "load is a product: it names no other product, and TLS only through handfast-tls",
     },
     Arrows {

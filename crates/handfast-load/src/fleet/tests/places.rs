@@ -8,14 +8,13 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::script::Script;
 use super::server::Server;
-use crate::fleet::bus::Bus;
-use crate::fleet::bus::local::Local;
 use crate::fleet::link::Link;
-use crate::fleet::protocol::{Caller, Identity, Subjects, fresh_id};
+use crate::fleet::protocol::{Caller, Identity, Subjects};
 use crate::fleet::share::Load;
 use crate::fleet::worker::Worker;
-use crate::fleet::{BusAddress, Lineup, safety};
+use crate::fleet::{BusAddress, Lineup};
 use crate::outcome::Refusal;
+use handfast_bus::{Bus, Local, fresh_id};
 
 enum Kind {
     Local(Arc<Local>),
@@ -37,7 +36,7 @@ impl Place {
 
     /// The bus inside the process.
     pub(super) fn local() -> Self {
-        Self::new(Kind::Local(Arc::new(Local::new())))
+        Self::new(Kind::Local(Arc::new(Local::default())))
     }
 
     /// A separate server; `None` where there is no nats-server.
@@ -136,5 +135,5 @@ impl Place {
 /// Joins as the program does.
 pub(super) async fn join(address: &BusAddress, id: &str) -> Arc<dyn Bus> {
     let inbox = Subjects::new("default").unwrap().inbox(id);
-    safety::join(address, id, &inbox).await.unwrap()
+    handfast_bus::join(address, id, &inbox).await.unwrap()
 }

@@ -15,8 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::{Bus, Fault, Feed, Later, QUEUE};
-use crate::fleet::BusAddress;
-use crate::outcome::Refusal;
+use crate::{BusAddress, Refusal};
 
 /// Bound of a connection attempt, TLS included.
 const CONNECTING: Duration = Duration::from_secs(5);
@@ -30,29 +29,29 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 const COMPLAINTS: usize = 64;
 
 /// A connection to a NATS server.
-pub(in crate::fleet) struct Nats {
+pub(crate) struct Nats {
     client: Client,
     place: String,
 }
 
 /// The settings of a connection.
-pub(in crate::fleet) struct Wish<'a> {
+pub(crate) struct Wish<'a> {
     /// The server.
-    pub(in crate::fleet) address: &'a BusAddress,
+    pub(crate) address: &'a BusAddress,
     /// The same, parsed.
-    pub(in crate::fleet) server: ServerAddr,
+    pub(crate) server: ServerAddr,
     /// User and password.
-    pub(in crate::fleet) user: Option<(String, String)>,
+    pub(crate) user: Option<(String, String)>,
     /// Whether TLS is required.
-    pub(in crate::fleet) insist_on_tls: bool,
+    pub(crate) insist_on_tls: bool,
     /// Our name in the server's list of clients.
-    pub(in crate::fleet) name: &'a str,
+    pub(crate) name: &'a str,
     /// The subject of answers.
-    pub(in crate::fleet) inbox: String,
+    pub(crate) inbox: String,
 }
 
 /// The host and port of a server, without user and password.
-pub(in crate::fleet) fn place(server: &ServerAddr) -> String {
+pub(crate) fn place(server: &ServerAddr) -> String {
     let host = server.host();
     let (open, close) = if host.contains(':') { ("[", "]") } else { ("", "") };
     format!("{}://{open}{host}{close}:{}", server.scheme(), server.port())
@@ -62,9 +61,7 @@ impl Nats {
     /// Connects. The second part of the answer are the server's complaints, as they come.
     ///
     /// **Errors**: the server is unreachable, its certificate is not trusted, or it rejects this user.
-    pub(in crate::fleet) async fn connect(
-        wish: Wish<'_>,
-    ) -> Result<(Arc<Self>, mpsc::Receiver<String>), Refusal> {
+    pub(crate) async fn connect(wish: Wish<'_>) -> Result<(Arc<Self>, mpsc::Receiver<String>), Refusal> {
         let place = place(&wish.server);
         let (complain, complaints) = mpsc::channel(COMPLAINTS);
         let lost = Arc::new(AtomicBool::new(false));
@@ -93,14 +90,14 @@ impl Nats {
         let client =
             connecting.map_err(|_| failed("no answer in time".into()))?.map_err(|error| {
                 match error.kind() {
-                ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => failed(
-                    "the server rejected this user and password".into(),
-                )
-                .hint(
-                    "give the file that `handfast worker setup --host NAME DIR` wrote for this role, or the user in the URL",
-                ),
-                _ => failed(error.to_string()),
-            }
+                    ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
+                        failed("the server rejected this user and password".into()).hint(format!(
+                            "give the file that `{}` wrote, or the user in the URL",
+                            wish.address.purpose.command()
+                        ))
+                    }
+                    _ => failed(error.to_string()),
+                }
             })?;
         Ok((Arc::new(Self { client, place }), complaints))
     }

@@ -1,4 +1,4 @@
-//! The transport of messages: publish, subscribe, request and reply, by subject.
+//! The transport of messages, by subject.
 //!
 //! In: a subject and a payload. Out: the messages of a subscription. Two buses: [`local`] inside the process, [`nats`]
 //! between machines. Both deliver at most once and in the sender's order, and both drop messages of a reader that is
@@ -13,29 +13,29 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::sync::broadcast;
 
-pub(super) mod local;
-pub(super) mod nats;
+pub(crate) mod local;
+pub(crate) mod nats;
 
 /// Messages that wait for one reader, at most. A worker sends three a second.
 const QUEUE: usize = 4096;
 
 /// A future of a [`Bus`], boxed so that both buses have one type.
-pub(super) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A received message.
 #[derive(Clone, Debug)]
-pub(super) struct Message {
+pub struct Message {
     /// The subject that it was published to.
-    pub(super) subject: String,
+    pub subject: String,
     /// The subject for the answer.
-    pub(super) reply: Option<String>,
+    pub reply: Option<String>,
     /// The payload.
-    pub(super) payload: Bytes,
+    pub payload: Bytes,
 }
 
 /// Why sending failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub enum Fault {
     /// The subject has no subscriber.
     Nobody,
     /// No answer came in time.
@@ -65,7 +65,7 @@ impl fmt::Display for Fault {
 }
 
 /// A message bus.
-pub(super) trait Bus: Send + Sync {
+pub trait Bus: Send + Sync {
     /// Sends to all subscribers. A message that was sent need not arrive.
     fn publish<'a>(&'a self, subject: &'a str, payload: Bytes) -> Later<'a, Result<(), Fault>>;
 
@@ -94,7 +94,7 @@ pub(super) trait Bus: Send + Sync {
 }
 
 /// The messages of one subscription.
-pub(super) enum Feed {
+pub enum Feed {
     /// Inside the process: all messages, filtered here.
     Local {
         /// The pattern of subjects.
@@ -110,7 +110,7 @@ impl Feed {
     /// The next message, or `None` when no more can come.
     ///
     /// **Cancel**: nothing is lost.
-    pub(super) async fn next(&mut self) -> Option<Message> {
+    pub async fn next(&mut self) -> Option<Message> {
         match self {
             Self::Local { pattern, from } => loop {
                 match from.recv().await {

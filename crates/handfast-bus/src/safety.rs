@@ -1,4 +1,4 @@
-//! Checks a bus before joining it. A client that can publish on a bus can let every worker make load against any target. So a server
+//! Checks a bus before joining it. Who can publish on a bus of load tests can let every worker make load against any target. So a server
 //! that others can reach must authenticate users, be encrypted, and restrict us to our own subjects.
 //!
 //! In: a [`BusAddress`]. Out: a bus that is safe to use, or why not and what to do about it.
@@ -21,11 +21,9 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::BusAddress;
-use super::bus::Bus;
-use super::bus::nats::{Nats, Wish, place};
-use super::protocol::{CHECK, Subjects, fresh_id};
-use crate::outcome::Refusal;
+use crate::bus::Bus;
+use crate::bus::nats::{Nats, Wish, place};
+use crate::{BusAddress, CHECK, Purpose, Refusal, check_fleet, fresh_id};
 
 /// Timeout for reaching a server and reading its greeting.
 const GREETING: Duration = Duration::from_secs(5);
@@ -35,13 +33,17 @@ const LONGEST_GREETING: u64 = 65_536;
 const COMPLAINING: Duration = Duration::from_secs(2);
 /// The first version without the known ways around users and permissions (CVE-2023-47090, CVE-2025-30215).
 const SOUND: [u32; 3] = [2, 10, 27];
-/// The hint for a server that others can reach.
-const SET_UP: &str =
-    "`handfast worker setup --host NAME DIR` writes a configuration with TLS, users and narrow permissions";
+impl Purpose {
+    /// The hint for a server that others can reach.
+    fn set_up(self) -> String {
+        format!("`{}` writes a configuration with TLS, users and narrow permissions", self.command())
+    }
 
-/// The hint for a server that others can reach although only this machine needs it.
-const LISTEN_HERE: &str = "`nats-server -a 127.0.0.1` listens for this machine only; for others, `handfast worker setup --host \
-                           NAME DIR` writes a configuration with TLS, users and narrow permissions";
+    /// The hint for a server that others can reach although only this machine needs it.
+    fn listen_here(self) -> String {
+        format!("`nats-server -a 127.0.0.1` listens for this machine only; for others, {}", self.set_up())
+    }
+}
 
 /// The server's first message (`INFO` of the NATS client protocol). `host` is its listening address, or its configured
 /// address.
@@ -72,12 +74,13 @@ struct Inspection {
     exposed: bool,
     greeting: Greeting,
     place: String,
+    purpose: Purpose,
 }
 
 /// Joins a bus that is safe to join. `name` is our name in the server's list of clients, `inbox` the subject of answers.
 ///
 /// **Errors**: a server that others can reach without TLS, users or narrow permissions; one that cannot be reached.
-pub(super) async fn join(address: &BusAddress, name: &str, inbox: &str) -> Result<Arc<dyn Bus>, Refusal> {
+pub async fn join(address: &BusAddress, name: &str, inbox: &str) -> Result<Arc<dyn Bus>, Refusal> {
     let inspection = inspect(address).await?;
     for warning in inspection.openness().into_iter().chain(inspection.weaknesses()) {
         tracing::warn!("{warning}");
@@ -85,7 +88,7 @@ pub(super) async fn join(address: &BusAddress, name: &str, inbox: &str) -> Resul
     let (nats, complaints) = inspection.connect(address, name, inbox).await?;
     if inspection.exposed {
         let allowed = allowed_elsewhere(&nats, complaints).await?;
-        permissions_are_narrow(&inspection.place, &allowed)?;
+        permissions_are_narrow(&inspection, &allowed)?;
     }
     Ok(nats)
 }
@@ -94,7 +97,7 @@ pub(super) async fn join(address: &BusAddress, name: &str, inbox: &str) -> Resul
 ///
 /// **Errors**: what prevents a worker or coordinator from joining.
 pub async fn doctor(bus: &BusAddress) -> Result<Vec<String>, Refusal> {
-    let subjects = Subjects::new(&bus.fleet)?;
+    check_fleet(&bus.fleet)?;
     let inspection = inspect(bus).await?;
     let yes = |yes: bool| if yes { "required" } else { "not required" };
     let mut found = vec![
@@ -110,11 +113,11 @@ pub async fn doctor(bus: &BusAddress) -> Result<Vec<String>, Refusal> {
     ];
     found.extend(inspection.openness().into_iter().chain(inspection.weaknesses()));
     let id = fresh_id()?;
-    let (nats, complaints) = inspection.connect(bus, "handfast doctor", &subjects.inbox(&id)).await?;
+    let (nats, complaints) = inspection.connect(bus, "handfast doctor", &bus.inbox(&id)).await?;
     found.push("this user may join".into());
     let allowed = allowed_elsewhere(&nats, complaints).await?;
     if inspection.exposed {
-        permissions_are_narrow(&inspection.place, &allowed)?;
+        permissions_are_narrow(&inspection, &allowed)?;
     }
     found.push(if allowed.is_empty() {
         "this user may use no subjects but the fleet's".into()
@@ -149,8 +152,8 @@ async fn inspect(address: &BusAddress) -> Result<Inspection, Refusal> {
             .hint("check whether nats-server runs there, and listens on this address and port")
     })?;
     let exposed = far || !greeting.is_here_alone();
-    judge(&place, &greeting, far)?;
-    Ok(Inspection { server, user, exposed, greeting, place })
+    judge(&place, &greeting, far, address.purpose)?;
+    Ok(Inspection { server, user, exposed, greeting, place, purpose: address.purpose })
 }
 
 /// Why no greeting was received.
@@ -195,7 +198,7 @@ async fn greeting(addresses: &[SocketAddr]) -> Result<Greeting, NoGreeting> {
 }
 
 /// Refuses a server that others can reach and that lacks encryption or users. `far`: we dial another machine ourselves.
-fn judge(place: &str, greeting: &Greeting, far: bool) -> Result<(), Refusal> {
+fn judge(place: &str, greeting: &Greeting, far: bool, purpose: Purpose) -> Result<(), Refusal> {
     let lacks = match (greeting.tls_required, greeting.auth_required) {
         (true, true) => return Ok(()),
         (true, false) => "does not authenticate users",
@@ -203,16 +206,16 @@ fn judge(place: &str, greeting: &Greeting, far: bool) -> Result<(), Refusal> {
         (false, false) => "neither encrypts nor authenticates users",
     };
     let (listens, cure) = match (far, greeting.is_here_alone()) {
-        (true, _) => (String::new(), SET_UP),
+        (true, _) => (String::new(), purpose.set_up()),
         (false, true) => return Ok(()),
         (false, false) if greeting.host.is_empty() => {
-            ("it does not report where it listens, ".to_owned(), LISTEN_HERE)
+            ("it does not report where it listens, ".to_owned(), purpose.listen_here())
         }
-        (false, false) => (format!("it listens on {}, ", greeting.host), LISTEN_HERE),
+        (false, false) => (format!("it listens on {}, ", greeting.host), purpose.listen_here()),
     };
     let what = format!(
-        "join the bus {place}: {listens}it can be reached from other machines and {lacks}; an attacker that reaches it could have our \
-         workers make load against anybody"
+        "join the bus {place}: {listens}it can be reached from other machines and {lacks}; an attacker that reaches it could {}",
+        purpose.danger()
     );
     Err(Refusal::failed(what).hint(cure))
 }
@@ -222,8 +225,10 @@ impl Inspection {
     fn openness(&self) -> Option<String> {
         (!self.greeting.auth_required).then(|| {
             format!(
-                "the bus {} does not authenticate users: any program here could have its workers make load; {SET_UP}",
-                self.place
+                "the bus {} does not authenticate users: any program here could {}; {}",
+                self.place,
+                self.purpose.danger(),
+                self.purpose.set_up()
             )
         })
     }
@@ -272,14 +277,20 @@ fn user(address: &BusAddress, server: &ServerAddr) -> Result<Option<(String, Str
     }
 }
 
+/// Reads a file with a secret; also whether others on this machine can read it. **Errors**: read(2).
+pub fn read_private(file: &Path) -> io::Result<(String, bool)> {
+    let text = fs::read_to_string(file)?;
+    let metadata = fs::metadata(file)?;
+    // A secret of Kubernetes belongs to root and is readable by the group of the pod.
+    let private = if metadata.uid() == 0 { 0o037 } else { 0o077 };
+    Ok((text, metadata.mode() & private != 0))
+}
+
 fn credentials(file: &Path) -> Result<(String, String), Refusal> {
     let failed =
         |what: String| Refusal::wrong_use(format!("read user and password from {}: {what}", file.display()));
-    let text = fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
-    let metadata = fs::metadata(file).map_err(|error| failed(error.to_string()))?;
-    // A secret of Kubernetes belongs to root and is readable by the group of the pod.
-    let private = if metadata.uid() == 0 { 0o037 } else { 0o077 };
-    if metadata.mode() & private != 0 {
+    let (text, others_can_read) = read_private(file).map_err(|error| failed(error.to_string()))?;
+    if others_can_read {
         tracing::warn!(file = %file.display(), "others on this machine can read this password: chmod 600");
     }
     let split = text.trim().split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()));
@@ -323,38 +334,31 @@ async fn allowed_elsewhere(
     Ok(allowed)
 }
 
-fn permissions_are_narrow(place: &str, allowed: &[&str]) -> Result<(), Refusal> {
+fn permissions_are_narrow(inspection: &Inspection, allowed: &[&str]) -> Result<(), Refusal> {
     if allowed.is_empty() {
         return Ok(());
     }
     let what = format!(
-        "join the bus {place}: it can be reached from other machines, and this user may {} subjects that are not the \
+        "join the bus {}: it can be reached from other machines, and this user may {} subjects that are not the \
          fleet's",
+        inspection.place,
         allowed.join(" and ")
     );
-    Err(Refusal::failed(what).hint(SET_UP))
+    Err(Refusal::failed(what).hint(inspection.purpose.set_up()))
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-
-    /// The user's permissions outside the fleet's subjects.
-    pub(in crate::fleet) async fn allowed_at(address: &BusAddress) -> Vec<&'static str> {
-        let inspection = inspect(address).await.unwrap();
-        let (nats, complaints) =
-            inspection.connect(address, "test", "hf.default.w.inbox.test").await.unwrap();
-        allowed_elsewhere(&nats, complaints).await.unwrap()
-    }
 
     #[test]
     fn a_server_that_listens_for_others_is_refused_by_whatever_way_we_came() {
         let on = |host: &str| Greeting { host: host.into(), ..Greeting::default() };
         for host in ["127.0.0.1", "127.3.2.1", "::1", "::ffff:127.0.0.1", "localhost", "LOCALHOST"] {
-            assert_eq!(judge("here", &on(host), false), Ok(()), "{host}");
+            assert_eq!(judge("here", &on(host), false, Purpose::Load), Ok(()), "{host}");
         }
         for host in ["0.0.0.0", "::", "10.0.0.7", "bus.example", ""] {
-            let refusal = judge("here", &on(host), false).unwrap_err();
+            let refusal = judge("here", &on(host), false, Purpose::Load).unwrap_err();
             assert!(
                 refusal.what.contains("it can be reached from other machines and neither"),
                 "{host}: {refusal}"
@@ -364,31 +368,48 @@ pub(super) mod tests {
                 "{refusal}"
             );
             let safe = Greeting { tls_required: true, auth_required: true, ..on(host) };
-            assert_eq!(judge("here", &safe, false), Ok(()), "{host}");
+            assert_eq!(judge("here", &safe, false, Purpose::Load), Ok(()), "{host}");
         }
         assert!(
-            judge("here", &on("0.0.0.0"), false).unwrap_err().what.contains("it listens on 0.0.0.0, it can")
+            judge("here", &on("0.0.0.0"), false, Purpose::Load)
+                .unwrap_err()
+                .what
+                .contains("it listens on 0.0.0.0, it can")
         );
     }
 
     #[test]
     fn only_a_server_that_others_reach_must_know_its_users() {
         let open = Greeting { host: "127.0.0.1".into(), ..Greeting::default() };
-        assert_eq!(judge("here", &open, false), Ok(()));
-        let refusal = judge("there", &open, true).unwrap_err();
+        assert_eq!(judge("here", &open, false, Purpose::Load), Ok(()));
+        let refusal = judge("there", &open, true, Purpose::Load).unwrap_err();
         assert!(refusal.what.contains("neither encrypts nor authenticates"), "{refusal}");
         assert!(refusal.hint.as_ref().is_some_and(|hint| hint.contains("handfast worker setup")));
         let half = Greeting { tls_required: true, ..open.clone() };
-        assert!(judge("there", &half, true).unwrap_err().what.contains("does not authenticate users"));
+        assert!(
+            judge("there", &half, true, Purpose::Load)
+                .unwrap_err()
+                .what
+                .contains("does not authenticate users")
+        );
         let half = Greeting { auth_required: true, ..open };
-        assert!(judge("there", &half, true).unwrap_err().what.contains("does not encrypt"));
-        assert_eq!(judge("there", &Greeting { tls_required: true, ..half }, true), Ok(()));
+        assert!(judge("there", &half, true, Purpose::Load).unwrap_err().what.contains("does not encrypt"));
+        assert_eq!(judge("there", &Greeting { tls_required: true, ..half }, true, Purpose::Load), Ok(()));
     }
 
     #[test]
     fn permissions_must_be_narrow() {
-        assert!(permissions_are_narrow("there", &[]).is_ok());
-        let refusal = permissions_are_narrow("there", &["publish to"]).unwrap_err();
+        let there = Inspection {
+            server: "nats://there".parse().unwrap(),
+            user: None,
+            exposed: true,
+            greeting: Greeting::default(),
+            place: "there".into(),
+            purpose: Purpose::Fleet,
+        };
+        assert!(permissions_are_narrow(&there, &[]).is_ok());
+        let refusal = permissions_are_narrow(&there, &["publish to"]).unwrap_err();
+        assert!(refusal.hint.as_ref().is_some_and(|hint| hint.contains("handfast fleet setup")), "{refusal}");
         assert!(refusal.what.contains("may publish to subjects"), "{refusal}");
     }
 

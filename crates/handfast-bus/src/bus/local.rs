@@ -16,17 +16,18 @@ use super::{Bus, Fault, Feed, Later, Message, QUEUE};
 const LIMIT: usize = 1_048_576;
 
 /// A bus that ends with the process.
-pub(in crate::fleet) struct Local {
+pub struct Local {
     ring: broadcast::Sender<Message>,
     inboxes: AtomicU64,
 }
 
-impl Local {
-    /// An empty one.
-    pub(in crate::fleet) fn new() -> Self {
+impl Default for Local {
+    fn default() -> Self {
         Self { ring: broadcast::Sender::new(QUEUE), inboxes: AtomicU64::new(0) }
     }
+}
 
+impl Local {
     fn send(&self, subject: &str, reply: Option<String>, payload: Bytes) -> Result<(), Fault> {
         if payload.len() > LIMIT {
             return Err(Fault::TooLarge { length: payload.len(), limit: LIMIT });
@@ -109,7 +110,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_is_answered_once_and_silence_has_an_end() {
-        let bus = Local::new();
+        let bus = Local::default();
         let mut questions = bus.subscribe("q.*").await.unwrap();
         let patience = Duration::from_secs(5);
         let (answer, ()) = tokio::join!(bus.request("q.1", Bytes::from_static(b"?"), patience), async {
@@ -123,7 +124,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_server_would_not_take_is_not_taken_here() {
-        let bus = Local::new();
+        let bus = Local::default();
         let refused = bus.publish("a", Bytes::from(vec![0; LIMIT + 1])).await;
         assert_eq!(refused, Err(Fault::TooLarge { length: LIMIT + 1, limit: LIMIT }));
     }

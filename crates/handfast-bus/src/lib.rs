@@ -1,0 +1,141 @@
+//! Messages between machines: publish, subscribe, request and reply, on a NATS server that was checked before it is joined.
+//!
+//! In: a [`BusAddress`]. Out: a [`Bus`]. A bus inside the process has the same trait, so that one machine takes the same path as many.
+//! The load tester's workers and the proxies of a fleet use it; what they say to each other is theirs.
+//!
+//! | question | file |
+//! |---|---|
+//! | the trait, a subscription | `bus.rs` |
+//! | between machines, inside the process | `bus/nats.rs`, `bus/local.rs` |
+//! | checks before joining a server | `safety.rs` |
+//! | a server's configuration, written with its certificate and passwords | `setup.rs` |
+//! | why something cannot begin, in words for people | `refusal.rs` |
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::path::PathBuf;
+
+use aws_lc_rs::rand;
+use data_encoding::HEXLOWER;
+
+mod bus;
+mod refusal;
+mod safety;
+mod setup;
+
+pub use bus::local::Local;
+pub use bus::{Bus, Fault, Feed, Later, Message};
+pub use refusal::Refusal;
+pub use safety::{doctor, join, read_private};
+pub use setup::{PORT, Setup};
+
+/// No fleet has this name: no user needs permission for its subjects, so a user that has it has too many permissions.
+const CHECK: &str = "permission-check";
+
+/// What a bus is for, in messages to people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Load tests: coordinators and workers.
+    Load,
+    /// Proxies that serve the same names.
+    Fleet,
+}
+
+impl Purpose {
+    /// What an attacker could do who reaches a bus that is open.
+    fn danger(self) -> &'static str {
+        match self {
+            Self::Load => "have our workers make load against anybody",
+            Self::Fleet => "keep this fleet's keys and certificates from its machines",
+        }
+    }
+
+    /// The token of the subjects that its machines publish to.
+    fn token(self) -> char {
+        match self {
+            Self::Load => 'w',
+            Self::Fleet => 'm',
+        }
+    }
+
+    /// The command that writes a safe configuration.
+    fn command(self) -> &'static str {
+        match self {
+            Self::Load => "handfast worker setup --host NAME DIR",
+            Self::Fleet => "handfast fleet setup --host NAME DIR",
+        }
+    }
+}
+
+/// A NATS server, and how to join it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BusAddress {
+    /// `nats://host:port`, or `tls://` to insist on TLS; user and password may stand in front of the host.
+    pub url: String,
+    /// The fleet's name in subjects: fleets on one server do not see each other.
+    pub fleet: String,
+    /// Authorities that verify the server's certificate, PEM; `None`: the system's.
+    pub ca: Option<PathBuf>,
+    /// A file with one line, `user:password`, so that neither stands on a command line.
+    pub credentials: Option<PathBuf>,
+    /// What it is for.
+    pub purpose: Purpose,
+}
+
+impl BusAddress {
+    /// The server at `url` for load tests, fleet `default`, the system's authorities, no file with credentials.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into(), fleet: "default".into(), ca: None, credentials: None, purpose: Purpose::Load }
+    }
+}
+
+impl BusAddress {
+    /// The host and port of its server, without user and password.
+    pub fn place(&self) -> String {
+        self.url
+            .parse()
+            .map_or_else(|_| "(its URL cannot be read)".to_owned(), |server| bus::nats::place(&server))
+    }
+
+    /// The subject of answers to `asker`.
+    pub fn inbox(&self, asker: &str) -> String {
+        format!("hf.{}.{}.inbox.{asker}", self.fleet, self.purpose.token())
+    }
+}
+
+impl fmt::Debug for BusAddress {
+    /// Leaves out the URL, which may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BusAddress")
+            .field("fleet", &self.fleet)
+            .field("ca", &self.ca)
+            .field("credentials", &self.credentials)
+            .field("purpose", &self.purpose)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Checks the name of a fleet, which is a token of its subjects.
+///
+/// **Errors**: a name that is not one token of letters, digits, `-` and `_`, or is ours.
+pub fn check_fleet(fleet: &str) -> Result<(), Refusal> {
+    if fleet == CHECK || fleet.len() > 64 || token(fleet) != fleet || fleet.is_empty() {
+        let what = format!("fleet {fleet:?}: expected up to 64 letters, digits, `-` and `_`");
+        return Err(Refusal::wrong_use(what));
+    }
+    Ok(())
+}
+
+/// A unique name: 64 bits, in hex. **Errors**: the system has no random numbers.
+pub fn fresh_id() -> Result<String, Refusal> {
+    let mut bytes = [0; 8];
+    rand::fill(&mut bytes)
+        .map_err(|_| Refusal::failed("draw a random name: the system has no random numbers"))?;
+    Ok(HEXLOWER.encode(&bytes))
+}
+
+/// A name as one token of a subject: everything but letters, digits, `-` and `_` becomes `-`.
+pub fn token(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
+    name.chars().map(plain).take(64).collect()
+}

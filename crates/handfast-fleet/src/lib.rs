@@ -1,0 +1,26 @@
+//! What proxies that serve the same names tell each other: ticket keys, answers to challenges, certificates.
+//!
+//! In: a [`BusAddress`], a [`Secret`], what this machine has. Out: [`Event`]s, what others have. Core NATS carries the messages, each sealed
+//! with the fleet's secret, so the bus and who has its password can withhold and repeat, and neither read nor forge. There is no leader:
+//! without the bus each machine goes on alone.
+//!
+//! | question | file |
+//! |---|---|
+//! | how a message is sealed | `secret.rs` |
+//! | what is said | `words.rs` |
+//! | who is there, and who orders which certificate | `members.rs`, pure |
+//! | the task that listens and speaks | `running.rs` |
+//! | what `handfast fleet setup` writes | `setup.rs` |
+#![forbid(unsafe_code)]
+
+mod members;
+mod running;
+mod secret;
+mod setup;
+mod words;
+
+pub use handfast_bus::{BusAddress, PORT, Purpose, Refusal, check_fleet, doctor};
+pub use members::Machine;
+pub use running::{Event, Report, Request, Running, Settings};
+pub use secret::{Secret, Tag};
+pub use setup::setup;

@@ -1,0 +1,312 @@
+//! Who is there, and who orders which certificate: values, without a clock or a bus.
+//!
+//! In: words of others, the time. Out: answers to questions. A claim is a lease: it ends by itself, with a word, or when its holder is
+//! silent. Two machines that claim the same name at once may both order it after a bus was away, which costs an order and nothing else.
+//!
+//! Of two claims that are not confirmed yet, that of the process with the smaller identifier is confirmed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::words::{Said, Word};
+
+/// A machine that says nothing for this long is gone.
+const GONE: Duration = Duration::from_secs(45);
+/// … and for this long, is no longer waited for.
+const SILENT: Duration = Duration::from_secs(15);
+/// Machines that are known, at most; the words of more are heard, and the machines not listed.
+const MOST: usize = 256;
+/// Names that are claimed by others, at most.
+const MOST_CLAIMS: usize = 10_000;
+/// The longest lease. **Units**: seconds.
+const LONGEST: u64 = 6 * 3_600;
+
+/// Another machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Its name.
+    pub name: String,
+    /// Its program's version.
+    pub version: String,
+    /// When it was heard last, on our clock. **Units**: milliseconds since 1970.
+    pub heard_at: u64,
+    /// Its clock minus ours. **Units**: milliseconds.
+    pub clock_ahead: i64,
+}
+
+/// A name whose certificate one machine orders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Claim {
+    by: String,
+    until: u64,
+    confirmed: bool,
+}
+
+/// The fleet as this machine sees it.
+#[derive(Debug)]
+pub(crate) struct Members {
+    me: String,
+    machines: BTreeMap<String, Machine>,
+    claims: BTreeMap<String, Claim>,
+}
+
+impl Members {
+    /// None but this process.
+    pub(crate) fn new(me: &str) -> Self {
+        Self { me: me.to_owned(), machines: BTreeMap::new(), claims: BTreeMap::new() }
+    }
+
+    /// Takes note of a word, and gives one to answer with. `now`: milliseconds since 1970.
+    pub(crate) fn hear(&mut self, said: &Said, now: u64) -> Option<Word> {
+        self.forget_silent(now);
+        if said.word == Word::Leaving {
+            self.machines.remove(&said.from);
+            self.claims.retain(|_, claim| claim.by != said.from);
+            return None;
+        }
+        self.note(said, now);
+        match &said.word {
+            Word::Claim { name, seconds, confirmed } => {
+                let until = now.saturating_add(1_000 * (*seconds).min(LONGEST));
+                let theirs = Claim { by: said.from.clone(), until, confirmed: *confirmed };
+                self.claimed(name, theirs, now)
+            }
+            Word::Released { name } => {
+                if self.claims.get(name).is_some_and(|claim| claim.by == said.from) {
+                    self.claims.remove(name);
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn note(&mut self, said: &Said, now: u64) {
+        if !self.machines.contains_key(&said.from) && self.machines.len() >= MOST {
+            return;
+        }
+        let machine = Machine {
+            name: said.machine.clone(),
+            version: said.version.clone(),
+            heard_at: now,
+            clock_ahead: i64::try_from(i128::from(said.at) - i128::from(now)).unwrap_or(0),
+        };
+        self.machines.insert(said.from.clone(), machine);
+    }
+
+    /// Another machine claims a name. Where ours is the better claim it is answered with.
+    fn claimed(&mut self, name: &str, theirs: Claim, now: u64) -> Option<Word> {
+        let ours = self.claims.get(name).filter(|claim| claim.until > now && claim.by != theirs.by);
+        let stays = ours.is_some_and(|ours| match (ours.confirmed, theirs.confirmed) {
+            (true, false) => true,
+            (false, true) => false,
+            _ => ours.by < theirs.by,
+        });
+        if !stays {
+            if self.claims.len() < MOST_CLAIMS || self.claims.contains_key(name) {
+                self.claims.insert(name.to_owned(), theirs);
+            }
+            return None;
+        }
+        let ours = ours.filter(|ours| ours.by == self.me)?;
+        let seconds = (ours.until - now) / 1_000;
+        Some(Word::Claim { name: name.to_owned(), seconds, confirmed: ours.confirmed })
+    }
+
+    /// Claims a name for this machine, which is to be said, and confirmed after others could object. `None`: another one has it.
+    pub(crate) fn claim(&mut self, name: &str, seconds: u64, now: u64) -> Option<Word> {
+        self.forget_silent(now);
+        if self.claims.get(name).is_some_and(|claim| claim.by != self.me) {
+            return None;
+        }
+        let until = now.saturating_add(1_000 * seconds.min(LONGEST));
+        let confirmed = self.claims.get(name).is_some_and(|claim| claim.confirmed);
+        self.claims.insert(name.to_owned(), Claim { by: self.me.clone(), until, confirmed });
+        Some(Word::Claim { name: name.to_owned(), seconds, confirmed })
+    }
+
+    /// Confirms a claim, if it still is ours.
+    pub(crate) fn confirm(&mut self, name: &str, now: u64) -> Option<Word> {
+        self.forget_silent(now);
+        let ours = self.claims.get_mut(name).filter(|claim| claim.by == self.me)?;
+        ours.confirmed = true;
+        let seconds = ours.until.saturating_sub(now) / 1_000;
+        Some(Word::Claim { name: name.to_owned(), seconds, confirmed: true })
+    }
+
+    /// Whether a name is claimed by this machine.
+    pub(crate) fn holds(&self, name: &str) -> bool {
+        self.claims.get(name).is_some_and(|claim| claim.by == self.me)
+    }
+
+    /// Gives a claim of ours up; whether there was one.
+    pub(crate) fn release(&mut self, name: &str) -> bool {
+        let is_ours = self.holds(name);
+        if is_ours {
+            self.claims.remove(name);
+        }
+        is_ours
+    }
+
+    /// Machines that were heard lately: their processes.
+    pub(crate) fn lively(&self, now: u64) -> Vec<String> {
+        let is_lively = |machine: &Machine| now.saturating_sub(machine.heard_at) < millis(SILENT);
+        self.machines.iter().filter(|(_, machine)| is_lively(machine)).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Whether this machine is the one to answer a question of `asker` for all.
+    pub(crate) fn speaks_for_all(&self, asker: &str, now: u64) -> bool {
+        self.lively(now).iter().all(|id| id == asker || *id > self.me)
+    }
+
+    /// The others.
+    pub(crate) fn machines(&mut self, now: u64) -> Vec<Machine> {
+        self.forget_silent(now);
+        let mut machines: Vec<_> = self.machines.values().cloned().collect();
+        machines.sort_by(|one, other| one.name.cmp(&other.name));
+        machines
+    }
+
+    /// The machine of a process.
+    pub(crate) fn machine(&self, id: &str) -> Option<&Machine> {
+        self.machines.get(id)
+    }
+
+    fn forget_silent(&mut self, now: u64) {
+        self.machines.retain(|_, machine| now.saturating_sub(machine.heard_at) < millis(GONE));
+        let (me, machines) = (&self.me, &self.machines);
+        self.claims
+            .retain(|_, claim| claim.until > now && (claim.by == *me || machines.contains_key(&claim.by)));
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn said(from: &str, word: Word, at: u64) -> Said {
+        Said { from: from.into(), machine: format!("machine {from}"), version: "1".into(), at, word }
+    }
+
+    #[test]
+    fn a_claim_is_for_one_until_it_ends_or_its_holder_is_gone() {
+        let (mut a, mut b) = (Members::new("a"), Members::new("b"));
+        let word = a.claim("x", 600, 1_000).expect("nobody has it");
+        assert_eq!(b.hear(&said("a", word.clone(), 1_000), 1_000), None);
+        assert_eq!(b.claim("x", 600, 2_000), None, "a has it");
+        assert!(b.claim("y", 600, 2_000).is_some());
+        assert!(b.claim("x", 600, 1_000 + millis(GONE)).is_some(), "a is silent");
+        let mut b = Members::new("b");
+        b.hear(&said("a", word.clone(), 1_000), 1_000);
+        b.hear(&said("a", Word::Released { name: "x".into() }, 2_000), 2_000);
+        assert!(b.claim("x", 600, 2_000).is_some(), "a has released it");
+        let mut b = Members::new("b");
+        b.hear(&said("a", word, 1_000), 1_000);
+        b.hear(&said("a", Word::Leaving, 2_000), 2_000);
+        assert!(b.claim("x", 600, 2_000).is_some(), "a has left");
+        assert!(b.machines(2_000).is_empty());
+    }
+
+    #[test]
+    fn a_confirmed_claim_is_defended() {
+        let mut a = Members::new("z");
+        a.claim("x", 600, 1_000).expect("nobody has it");
+        a.confirm("x", 1_500).expect("it is ours");
+        let late = Word::Claim { name: "x".into(), seconds: 600, confirmed: false };
+        let defence = a.hear(&said("b", late, 2_000), 2_000).expect("it is defended");
+        let mut b = Members::new("b");
+        b.claim("x", 600, 2_000).expect("it knows no better");
+        b.hear(&said("z", defence, 2_000), 2_001);
+        assert_eq!(b.confirm("x", 2_500), None, "z has it");
+        assert!(a.release("x") && !a.release("x"));
+    }
+
+    #[test]
+    fn one_machine_answers_for_all() {
+        let mut b = Members::new("b");
+        for other in ["a", "c"] {
+            b.hear(&said(other, Word::Here, 1_000), 1_000);
+        }
+        assert!(b.speaks_for_all("a", 2_000), "c is behind it");
+        assert!(!b.speaks_for_all("c", 2_000), "a is before it");
+        assert!(b.speaks_for_all("c", 1_000 + millis(SILENT)), "a is silent");
+    }
+
+    #[test]
+    fn clocks_are_compared() {
+        let mut a = Members::new("a");
+        a.hear(&said("b", Word::Here, 301_000), 1_000);
+        assert_eq!(a.machines(1_000)[0].clock_ahead, 300_000);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Claim(usize),
+        Confirm(usize),
+        Deliver(usize),
+    }
+
+    proptest! {
+        /// Three machines, one name, every order of claims and messages: once all that was said has been heard, one at most has a
+        /// confirmed claim, as long as nobody confirms before the words of others could come.
+        #[test]
+        fn two_machines_never_order_the_same_name_while_the_bus_works(
+            steps in prop::collection::vec(
+                prop_oneof![(0..3_usize).prop_map(Step::Claim), (0..3_usize).prop_map(Step::Deliver)], 0..30,
+            ),
+            confirms in prop::collection::vec((0..3_usize).prop_map(Step::Confirm), 0..3),
+        ) {
+            let ids = ["a", "b", "c"];
+            let mut machines: Vec<_> = ids.iter().map(|id| Members::new(id)).collect();
+            let mut inboxes: Vec<Vec<Said>> = vec![Vec::new(); 3];
+            let say = |inboxes: &mut Vec<Vec<Said>>, from: usize, word: Word| {
+                for (to, inbox) in inboxes.iter_mut().enumerate() {
+                    if to != from {
+                        inbox.push(said(ids[from], word.clone(), 1_000));
+                    }
+                }
+            };
+            let deliver = |machines: &mut Vec<Members>, inboxes: &mut Vec<Vec<Said>>, to: usize| {
+                if inboxes[to].is_empty() {
+                    return false;
+                }
+                let said = inboxes[to].remove(0);
+                if let Some(word) = machines[to].hear(&said, 1_000) {
+                    say(inboxes, to, word);
+                }
+                true
+            };
+            for step in &steps {
+                match step {
+                    Step::Claim(one) => {
+                        if let Some(word) = machines[*one].claim("x", 600, 1_000) {
+                            say(&mut inboxes, *one, word);
+                        }
+                    }
+                    Step::Confirm(_) => {}
+                    Step::Deliver(one) => { deliver(&mut machines, &mut inboxes, *one); }
+                }
+            }
+            // The pause before a claim is confirmed.
+            while (0..3).any(|one| deliver(&mut machines, &mut inboxes, one)) {}
+            let mut confirmed = Vec::new();
+            for step in confirms {
+                let Step::Confirm(one) = step else { continue };
+                if let Some(word) = machines[one].confirm("x", 1_000) {
+                    say(&mut inboxes, one, word);
+                    confirmed.push(one);
+                }
+                while (0..3).any(|one| deliver(&mut machines, &mut inboxes, one)) {}
+            }
+            confirmed.sort_unstable();
+            confirmed.dedup();
+            prop_assert!(confirmed.len() <= 1, "{confirmed:?}");
+        }
+    }
+}

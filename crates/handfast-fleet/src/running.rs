@@ -1,0 +1,558 @@
+//! The task that listens and speaks.
+//!
+//! In: [`Request`]s of this machine, words of others. Out: [`Event`]s. It joins the bus as soon as that can be, goes on without it, and joins
+//! again; requests are always answered in bounded time. Dropping [`Running`] says good-bye and ends it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use handfast_bus::{Bus, BusAddress, Feed, Refusal, fresh_id};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+use crate::members::{Machine, Members};
+use crate::secret::Secret;
+use crate::words::{Said, Word, subject};
+
+/// How often a machine says that it is there.
+const BEAT: Duration = Duration::from_secs(5);
+/// How often it says which keys it has.
+const KEYS: Duration = Duration::from_secs(60);
+/// How long others may object to a claim.
+const OBJECTING: Duration = Duration::from_millis(500);
+/// How long after it has joined a machine orders nothing: what others have is on its way.
+const LEARNING: Duration = Duration::from_secs(2);
+/// How long a machine that starts waits for the bus before it orders certificates alone.
+const ALONE: Duration = Duration::from_secs(5);
+/// How long the other machines may take to give answers to a challenge; then the issuer is told to ask.
+const ANSWERING: Duration = Duration::from_secs(2);
+/// The first and the longest pause between two attempts to join.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// Clocks that differ by more are said. **Units**: milliseconds.
+const SKEW: u64 = 30_000;
+/// Requests that may wait.
+const REQUESTS: usize = 64;
+
+/// How to join a fleet, and as whom.
+#[derive(Debug)]
+pub struct Settings {
+    /// The bus.
+    pub bus: BusAddress,
+    /// The fleet's secret.
+    pub secret: Secret,
+    /// This machine's name, for people.
+    pub machine: String,
+    /// The program's version.
+    pub version: String,
+}
+
+/// What this machine wants to be said.
+#[derive(Debug)]
+pub enum Request {
+    /// Keys of tickets, in the form of their file.
+    Keys {
+        /// Of the services whose keys have this life.
+        rotate: Duration,
+        /// See there.
+        lifetime: Duration,
+        /// The text.
+        text: String,
+    },
+    /// Whether this machine may order the certificate of a name.
+    Claim {
+        /// The name.
+        name: String,
+        /// For how long.
+        lease: Duration,
+        /// The answer comes within seconds; without one it may.
+        reply: oneshot::Sender<bool>,
+    },
+    /// The order is over.
+    Released {
+        /// Of this name.
+        name: String,
+    },
+    /// A failed order: nobody needs to try again before this machine does.
+    Held {
+        /// Of this name.
+        name: String,
+        /// For how long.
+        lease: Duration,
+    },
+    /// Answers to this machine's challenges.
+    Answers {
+        /// The content of each file of HTTP-01.
+        files: BTreeMap<String, String>,
+        /// Certificate and key for each server name of TLS-ALPN-01, in PEM.
+        certificates: BTreeMap<String, String>,
+        /// Dropped when all machines give them, or have had their time.
+        given: Sender<Infallible>,
+    },
+    /// This machine gives the answers of another one, see [`Event::Answers`].
+    Answering {
+        /// The other one.
+        of: String,
+        /// Which.
+        number: u64,
+    },
+    /// A certificate that this machine has.
+    Certificate {
+        /// Its name.
+        name: String,
+        /// Certificate and key, in PEM.
+        pem: String,
+    },
+}
+
+/// What others have said.
+#[derive(Debug)]
+pub enum Event {
+    /// Keys of tickets.
+    Keys {
+        /// The machine that has them.
+        machine: String,
+        /// Of the services whose keys have this life.
+        rotate: Duration,
+        /// See there.
+        lifetime: Duration,
+        /// The keys, in the form of their file.
+        text: String,
+    },
+    /// Say what you have.
+    Asked {
+        /// The certificates too.
+        certificates: bool,
+    },
+    /// Answers to another machine's challenges; they replace those that it gave before. To be confirmed by [`Request::Answering`].
+    Answers {
+        /// The other one.
+        of: String,
+        /// Which.
+        number: u64,
+        /// The content of each file of HTTP-01.
+        files: BTreeMap<String, String>,
+        /// Certificate and key for each server name of TLS-ALPN-01, in PEM.
+        certificates: BTreeMap<String, String>,
+    },
+    /// The certificate of a name.
+    Certificate {
+        /// Its name.
+        name: String,
+        /// Certificate and key, in PEM.
+        pem: String,
+    },
+    /// Who is there has changed, or was looked at again.
+    Report(Report),
+}
+
+/// The fleet as this machine sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The bus, without a password.
+    pub bus: String,
+    /// Why there is none; `None`: there is.
+    pub problem: Option<String>,
+    /// The other machines.
+    pub machines: Vec<Machine>,
+    /// Messages that were not sealed with our secret, or for another fleet.
+    pub foreign: u64,
+}
+
+/// The task, as its owner has it.
+#[derive(Debug)]
+pub struct Running {
+    requests: Sender<Request>,
+}
+
+impl Running {
+    /// Starts it on the present runtime; must be called within one. **Errors**: the system has no random numbers.
+    pub fn start(settings: Settings, events: Sender<Event>) -> Result<Self, Refusal> {
+        let me = fresh_id()?;
+        let (requests, received) = channel(REQUESTS);
+        tokio::spawn(Task::new(settings, me, events).run(received));
+        Ok(Self { requests })
+    }
+
+    /// Where requests go. One that finds no room is dropped: each is repeated, or has a bound.
+    pub fn requests(&self) -> &Sender<Request> {
+        &self.requests
+    }
+}
+
+type Joining = Pin<Box<dyn Future<Output = Result<(Arc<dyn Bus>, Feed), Refusal>> + Send>>;
+
+/// A claim that others may object to.
+struct Claiming {
+    name: String,
+    decided_at: Instant,
+    reply: oneshot::Sender<bool>,
+}
+
+/// Answers that others do not give yet.
+struct Sharing {
+    number: u64,
+    missing: BTreeSet<String>,
+    until: Instant,
+    _given: Sender<Infallible>,
+}
+
+struct Task {
+    settings: Settings,
+    me: String,
+    events: Sender<Event>,
+    members: Members,
+    bus: Option<(Arc<dyn Bus>, Feed)>,
+    /// Whether the connection stood when it was looked at last.
+    stood: bool,
+    problem: Option<String>,
+    /// Certificates are not ordered before; then as a fleet, or alone.
+    orders_from: Instant,
+    claiming: Vec<Claiming>,
+    sharing: Option<Sharing>,
+    answers: u64,
+    foreign: u64,
+    /// Machines whose clocks were found to differ.
+    skewed: BTreeSet<String>,
+    reported: Report,
+}
+
+impl Task {
+    fn new(settings: Settings, me: String, events: Sender<Event>) -> Self {
+        Self {
+            members: Members::new(&me),
+            me,
+            events,
+            bus: None,
+            stood: false,
+            problem: Some("not joined yet".to_owned()),
+            orders_from: Instant::now() + ALONE,
+            claiming: Vec::new(),
+            sharing: None,
+            answers: 0,
+            foreign: 0,
+            skewed: BTreeSet::new(),
+            reported: Report::default(),
+            settings,
+        }
+    }
+
+    async fn run(mut self, mut requests: Receiver<Request>) {
+        let mut pause = PAUSES.0;
+        let mut joining = self.join();
+        let mut join_at = None;
+        let mut beat_at = Instant::now();
+        let mut keys_at = Instant::now() + KEYS;
+        loop {
+            let next = self.next_moment().min(beat_at);
+            tokio::select! {
+                request = requests.recv() => match request {
+                    Some(request) => self.do_request(request).await,
+                    None => return self.leave().await,
+                },
+                joined = &mut joining, if self.bus.is_none() && join_at.is_none() => match joined {
+                    Ok(bus) => {
+                        pause = PAUSES.0;
+                        self.joined(bus).await;
+                    }
+                    Err(refusal) => {
+                        self.has_problem(refusal.to_string());
+                        join_at = Some(Instant::now() + pause);
+                        pause = (pause * 2).min(PAUSES.1);
+                    }
+                },
+                () = sleep_until(join_at.unwrap_or_else(Instant::now)), if join_at.is_some() => {
+                    join_at = None;
+                    joining = self.join();
+                }
+                message = next_message(&mut self.bus) => match message {
+                    Some(payload) => self.hear(&payload).await,
+                    None => {
+                        self.bus = None;
+                        joining = self.join();
+                    }
+                },
+                () = sleep_until(next) => {}
+            }
+            self.decide().await;
+            if Instant::now() >= beat_at {
+                beat_at = Instant::now() + BEAT;
+                self.beat().await;
+                if Instant::now() >= keys_at {
+                    keys_at = Instant::now() + KEYS;
+                    self.tell(Event::Asked { certificates: false }).await;
+                }
+            }
+        }
+    }
+
+    fn join(&self) -> Joining {
+        let (address, name) = (self.settings.bus.clone(), self.settings.machine.clone());
+        let inbox = address.inbox(&self.me);
+        Box::pin(async move {
+            let bus = handfast_bus::join(&address, &name, &inbox).await?;
+            let feed = bus.subscribe(&subject(&address.fleet)).await;
+            let feed = feed.map_err(|fault| Refusal::failed(format!("listen on the bus: {fault}")))?;
+            Ok((bus, feed))
+        })
+    }
+
+    async fn joined(&mut self, bus: (Arc<dyn Bus>, Feed)) {
+        tracing::info!("fleet: joined {} on {}", self.settings.bus.fleet, bus.0.place());
+        self.bus = Some(bus);
+        self.is_back().await;
+    }
+
+    /// The bus is there, for the first time or again.
+    async fn is_back(&mut self) {
+        (self.problem, self.stood) = (None, true);
+        self.orders_from = Instant::now() + LEARNING;
+        // Those that waited for the bus need not wait any longer than this.
+        self.claiming.iter_mut().for_each(|claiming| claiming.decided_at = self.orders_from);
+        self.say(Word::Ask).await;
+        self.tell(Event::Asked { certificates: true }).await;
+    }
+
+    fn has_problem(&mut self, problem: String) {
+        if self.problem.as_ref() != Some(&problem) {
+            tracing::warn!("fleet: {problem}; this machine goes on alone, and tries again");
+            self.problem = Some(problem);
+        }
+    }
+
+    /// The next moment at which something is decided.
+    fn next_moment(&self) -> Instant {
+        let claims = self.claiming.iter().map(|claiming| claiming.decided_at);
+        let sharing = self.sharing.iter().map(|sharing| sharing.until);
+        claims.chain(sharing).min().unwrap_or_else(|| Instant::now() + BEAT)
+    }
+
+    async fn do_request(&mut self, request: Request) {
+        match request {
+            Request::Keys { rotate, lifetime, text } => {
+                self.say(Word::Keys { rotate: rotate.as_secs(), lifetime: lifetime.as_secs(), text }).await;
+            }
+            Request::Claim { name, lease, reply } => self.claim(name, lease, reply).await,
+            Request::Released { name } => {
+                if self.members.release(&name) {
+                    self.say(Word::Released { name }).await;
+                }
+            }
+            Request::Held { name, lease } => {
+                if let Some(word) = self.members.claim(&name, lease.as_secs(), unix_millis()) {
+                    self.say(word).await;
+                }
+            }
+            Request::Answers { files, certificates, given } => {
+                self.answers += 1;
+                let number = self.answers;
+                let missing = self.members.lively(unix_millis()).into_iter().collect::<BTreeSet<_>>();
+                // Answers that are taken back need nobody's word.
+                let is_over =
+                    missing.is_empty() || !self.is_connected() || files.is_empty() && certificates.is_empty();
+                self.sharing = (!is_over).then(|| Sharing {
+                    number,
+                    missing,
+                    until: Instant::now() + ANSWERING,
+                    _given: given,
+                });
+                self.say(Word::Answers { number, files, certificates }).await;
+            }
+            Request::Answering { of, number } => self.say(Word::Answering { of, number }).await,
+            Request::Certificate { name, pem } => self.say(Word::Certificate { name, pem }).await,
+        }
+    }
+
+    async fn claim(&mut self, name: String, lease: Duration, reply: oneshot::Sender<bool>) {
+        let decided_at = self.orders_from.max(Instant::now() + OBJECTING);
+        if let Some(word) = self.members.claim(&name, lease.as_secs(), unix_millis()) {
+            self.say(word).await;
+            self.claiming.push(Claiming { name, decided_at, reply });
+        } else {
+            // Who asked may have ended.
+            let _ = reply.send(false);
+        }
+    }
+
+    /// Answers what is due: claims, and waits for other machines.
+    async fn decide(&mut self) {
+        let now = Instant::now();
+        let is_due = |claiming: &Claiming| now >= claiming.decided_at || !self.members.holds(&claiming.name);
+        let (due, rest) = std::mem::take(&mut self.claiming).into_iter().partition(is_due);
+        self.claiming = rest;
+        let due: Vec<Claiming> = due;
+        for Claiming { name, reply, .. } in due {
+            let word = self.members.confirm(&name, unix_millis());
+            let _ = reply.send(word.is_some());
+            if let Some(word) = word {
+                self.say(word).await;
+            }
+        }
+        if let Some(sharing) = self.sharing.take_if(|sharing| now >= sharing.until) {
+            let missing = sharing.missing.iter().filter_map(|id| Some(&*self.members.machine(id)?.name));
+            tracing::warn!(
+                "fleet: {} did not confirm in time that it answers a challenge too",
+                missing.collect::<Vec<_>>().join(", ")
+            );
+        }
+    }
+
+    async fn beat(&mut self) {
+        let stands = self.is_connected();
+        match (self.stood, stands) {
+            (true, false) => {
+                let place = self.bus.as_ref().map_or_else(String::new, |(bus, _)| bus.place().to_owned());
+                self.has_problem(format!("the connection to the bus {place} is lost"));
+                self.stood = false;
+            }
+            (false, true) => self.is_back().await,
+            _ => {}
+        }
+        self.say(Word::Here).await;
+        self.report().await;
+    }
+
+    async fn report(&mut self) {
+        let bus =
+            self.bus.as_ref().map_or_else(|| self.settings.bus.place(), |(bus, _)| bus.place().to_owned());
+        let report = Report {
+            bus,
+            problem: self.problem.clone(),
+            machines: self.members.machines(unix_millis()),
+            foreign: self.foreign,
+        };
+        if report != self.reported {
+            self.reported = report.clone();
+            self.tell(Event::Report(report)).await;
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        self.bus.as_ref().is_some_and(|(bus, _)| bus.stands())
+    }
+
+    async fn hear(&mut self, payload: &[u8]) {
+        let opened = self.settings.secret.open(&self.settings.bus.fleet, payload);
+        let Some(said) = opened.as_ref().and_then(|plain| serde_json::from_slice::<Said>(plain).ok()) else {
+            // A later version's word is no stranger's.
+            if opened.is_none() {
+                self.is_foreign();
+            }
+            return;
+        };
+        if said.from == self.me {
+            return;
+        }
+        let is_new = self.members.machine(&said.from).is_none();
+        if let Some(word) = self.members.hear(&said, unix_millis()) {
+            self.say(word).await;
+        }
+        self.compare_clocks(&said);
+        let is_gone = said.word == Word::Leaving;
+        self.take(said).await;
+        if is_new || is_gone {
+            self.report().await;
+        }
+    }
+
+    fn is_foreign(&mut self) {
+        self.foreign += 1;
+        if self.foreign == 1 {
+            tracing::warn!(
+                "fleet: a message was not sealed with this fleet's secret, and is ignored\n  hint: one machine has another `secret` \
+                 file, or somebody else has the password of the bus"
+            );
+        }
+    }
+
+    fn compare_clocks(&mut self, said: &Said) {
+        let Some(machine) = self.members.machine(&said.from) else { return };
+        let differs = machine.clock_ahead.unsigned_abs() > SKEW;
+        if !differs {
+            self.skewed.remove(&machine.name);
+        } else if self.skewed.insert(machine.name.clone()) {
+            let (name, seconds) = (&machine.name, machine.clock_ahead / 1_000);
+            let (seconds, how) = (seconds.unsigned_abs(), if seconds < 0 { "behind" } else { "ahead" });
+            tracing::warn!(
+                "fleet: the clock of {name} is {seconds} s {how} of this machine's: its ticket keys may be refused, or begin early\n  \
+                 hint: synchronize the clocks of all machines"
+            );
+        }
+    }
+
+    async fn take(&mut self, Said { from, machine, word, .. }: Said) {
+        match word {
+            Word::Ask => {
+                let certificates = self.members.speaks_for_all(&from, unix_millis());
+                self.tell(Event::Asked { certificates }).await;
+            }
+            Word::Keys { rotate, lifetime, text } => {
+                let [rotate, lifetime] = [rotate, lifetime].map(Duration::from_secs);
+                self.tell(Event::Keys { machine, rotate, lifetime, text }).await;
+            }
+            Word::Answers { number, files, certificates } => {
+                self.tell(Event::Answers { of: from, number, files, certificates }).await;
+            }
+            Word::Answering { of, number } if of == self.me => {
+                if let Some(sharing) = self.sharing.as_mut().filter(|sharing| sharing.number == number) {
+                    sharing.missing.remove(&from);
+                }
+                self.sharing.take_if(|sharing| sharing.missing.is_empty());
+            }
+            Word::Certificate { name, pem } => self.tell(Event::Certificate { name, pem }).await,
+            Word::Here
+            | Word::Leaving
+            | Word::Claim { .. }
+            | Word::Released { .. }
+            | Word::Answering { .. } => {}
+        }
+    }
+
+    async fn tell(&self, event: Event) {
+        // No receiver: the process ends.
+        let _ = self.events.send(event).await;
+    }
+
+    async fn say(&self, word: Word) {
+        let Some((bus, _)) = &self.bus else { return };
+        let fleet = &self.settings.bus.fleet;
+        let said = Said {
+            from: self.me.clone(),
+            machine: self.settings.machine.clone(),
+            version: self.settings.version.clone(),
+            at: unix_millis(),
+            word,
+        };
+        let sealed =
+            serde_json::to_vec(&said).ok().and_then(|plain| self.settings.secret.seal(fleet, &plain));
+        if let Some(sealed) = sealed
+            && let Err(fault) = bus.publish(&subject(fleet), Bytes::from(sealed)).await
+        {
+            tracing::debug!("fleet: {fault}");
+        }
+    }
+
+    async fn leave(self) {
+        self.say(Word::Leaving).await;
+        if let Some((bus, _)) = &self.bus {
+            bus.flush().await;
+        }
+    }
+}
+
+/// The next message; none ever comes while there is no bus.
+async fn next_message(bus: &mut Option<(Arc<dyn Bus>, Feed)>) -> Option<Bytes> {
+    match bus {
+        Some((_, feed)) => feed.next().await.map(|message| message.payload),
+        None => std::future::pending().await,
+    }
+}
+
+fn unix_millis() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

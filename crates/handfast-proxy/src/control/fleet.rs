@@ -1,0 +1,272 @@
+//! The fleet, as the control thread holds it: what this machine shares with others that serve the same names.
+//!
+//! In: configurations, ticket keys, answers to challenges, certificates; words of other machines. Out: the same, of all. The task that
+//! listens and speaks is that of `handfast-fleet`; here its words become keys for the workers and files in the store.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use handfast_acme::{Answers, OrderEnd};
+use handfast_config::model::{Config, Fleet as Joined};
+use handfast_fleet::{BusAddress, Event, Machine, Purpose, Report, Request, Running, Secret, Settings, Tag};
+use handfast_observe::metrics::{FleetSnapshot, MachineSnapshot};
+use handfast_tls::ticket::{KeyText, Merged};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
+
+use crate::state::GivenKeys;
+
+/// Events that may wait for the control thread; the task waits then.
+const EVENTS: usize = 64;
+/// How long one machine may order a certificate before another one may. A try has ten minutes.
+const LEASE: Duration = Duration::from_secs(11 * 60);
+/// How long another machine's answers are given that it does not take back.
+const TOLD: Duration = Duration::from_secs(15 * 60);
+
+/// The fleet, if there is one.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    running: Option<(Joined, Tag, Running)>,
+    sender: Sender<Event>,
+    events: Receiver<Event>,
+    report: Report,
+    /// When another machine was last heard to have the key that encrypts here.
+    shared_at: Option<SystemTime>,
+    /// Whether keys of a clock that is wrong were said.
+    said_out_of_time: bool,
+    /// Answers to this machine's challenges.
+    own: Answers,
+    /// … and to those of others, with the moment at which they were told.
+    told: BTreeMap<String, (Answers, Instant)>,
+}
+
+impl Fleet {
+    /// Of no other machine yet.
+    pub(crate) fn new() -> Self {
+        let (sender, events) = channel(EVENTS);
+        Self {
+            running: None,
+            sender,
+            events,
+            report: Report::default(),
+            shared_at: None,
+            said_out_of_time: false,
+            own: Answers::default(),
+            told: BTreeMap::new(),
+        }
+    }
+
+    /// Joins the fleet of this configuration, or leaves it. `true`: it is another one than before, whose keys are to be forgotten.
+    pub(crate) fn follow(&mut self, config: &Config) -> bool {
+        let Some(joined) = &config.fleet else { return self.running.take().is_some() };
+        let secret = match Secret::read(&joined.secret) {
+            Ok(secret) => secret,
+            Err(error) => {
+                tracing::error!("{}; the fleet stays as it was", unreadable(&joined.secret, &error));
+                return false;
+            }
+        };
+        let tag = secret.tag();
+        if self.running.as_ref().is_some_and(|(before, known, _)| (before, known) == (joined, &tag)) {
+            return false;
+        }
+        let before = self.running.take();
+        let is_another = before.is_some_and(|(before, known, _)| before.name != joined.name || known != tag);
+        self.report = Report::default();
+        match Running::start(settings(joined, secret), self.sender.clone()) {
+            Ok(running) => self.running = Some((joined.clone(), tag, running)),
+            Err(refusal) => tracing::error!("fleet: {refusal}; this machine goes on alone"),
+        }
+        is_another
+    }
+
+    /// What comes next. **Cancel**: loses nothing.
+    pub(crate) async fn event(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+
+    /// Leaves it.
+    pub(crate) fn stop(&mut self) {
+        self.running = None;
+    }
+
+    fn say(&self, request: Request) {
+        if let Some((.., running)) = &self.running {
+            // One that is dropped is said again, or its waiters have a bound.
+            let _ = running.requests().try_send(request);
+        }
+    }
+
+    /// Tells keys to the others.
+    pub(crate) fn share_keys(&self, keys: Vec<GivenKeys>) {
+        for GivenKeys { rotate, lifetime, text } in keys {
+            self.say(Request::Keys { rotate, lifetime, text: text.reveal().to_owned() });
+        }
+    }
+
+    /// Notes what came of keys of another machine.
+    pub(crate) fn merged(&mut self, machine: &str, merged: Merged) {
+        if merged.has_ours {
+            self.shared_at = Some(SystemTime::now());
+        }
+        if merged.out_of_time > 0 && !std::mem::replace(&mut self.said_out_of_time, true) {
+            tracing::warn!(
+                "fleet: {} ticket keys of {machine} are of another time, and not taken\n  hint: synchronize the clocks of all machines",
+                merged.out_of_time
+            );
+        }
+    }
+
+    /// Whether this machine may order the certificate of a name. Without a fleet it may.
+    pub(crate) fn claim(&self, name: String, reply: oneshot::Sender<bool>) {
+        match &self.running {
+            // A request that finds no room is answered by its end.
+            Some((.., running)) => {
+                drop(running.requests().try_send(Request::Claim { name, lease: LEASE, reply }))
+            }
+            None => drop(reply.send(true)),
+        }
+    }
+
+    /// Tells what became of an order.
+    pub(crate) fn ended(&self, name: String, end: OrderEnd) {
+        match end {
+            OrderEnd::Made(pem) => {
+                self.say(Request::Certificate { name: name.clone(), pem });
+                self.say(Request::Released { name });
+            }
+            OrderEnd::Failed(pause) => self.say(Request::Held { name, lease: pause }),
+            OrderEnd::NotNeeded => self.say(Request::Released { name }),
+        }
+    }
+
+    /// Tells a certificate.
+    pub(crate) fn share_certificate(&self, name: String, pem: String) {
+        self.say(Request::Certificate { name, pem });
+    }
+
+    /// Takes the answers to this machine's own challenges, tells them to others, and gives all that are open. `given` is dropped when the
+    /// others give them too.
+    pub(crate) fn own_answers(&mut self, own: Answers, given: Sender<Infallible>) -> Answers {
+        let texts = |map: &BTreeMap<Box<str>, Box<str>>| {
+            map.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect()
+        };
+        self.say(Request::Answers { files: texts(&own.files), certificates: texts(&own.texts), given });
+        self.own = own;
+        self.all_answers()
+    }
+
+    /// Takes the answers of another machine, and gives all that are open.
+    pub(crate) fn told_answers(
+        &mut self,
+        of: &str,
+        files: &BTreeMap<String, String>,
+        certificates: &BTreeMap<String, String>,
+    ) -> Answers {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        let told = Answers::told(pairs(files), pairs(certificates), now);
+        match told.is_empty() {
+            true => drop(self.told.remove(of)),
+            false => drop(self.told.insert(of.to_owned(), (told, Instant::now()))),
+        }
+        self.all_answers()
+    }
+
+    /// Confirms that this machine gives the answers of another one, once all workers do: when `installed` has ended.
+    pub(crate) fn confirm(&self, of: String, number: u64, mut installed: Receiver<Infallible>) {
+        let Some((.., running)) = &self.running else { return };
+        let requests = running.requests().clone();
+        tokio::spawn(async move {
+            // Nothing is ever sent. A worker that hangs is not waited for: most answers come from others.
+            if tokio::time::timeout(Duration::from_secs(5), installed.recv()).await.is_ok() {
+                let _ = requests.send(Request::Answering { of, number }).await;
+            }
+        });
+    }
+
+    fn all_answers(&mut self) -> Answers {
+        self.told.retain(|_, (_, at)| at.elapsed() < TOLD);
+        let mut all = self.own.clone();
+        self.told.values().for_each(|(answers, _)| all.extend(answers));
+        all
+    }
+
+    /// Takes a report.
+    pub(crate) fn reported(&mut self, report: Report) {
+        self.report = report;
+    }
+
+    /// The state of the fleet, for metrics and pages; `None`: there is none.
+    pub(crate) fn snapshot(&self) -> Option<FleetSnapshot> {
+        let (joined, ..) = self.running.as_ref()?;
+        let Report { bus, problem, machines, foreign } = self.report.clone();
+        let machine = |Machine { name, version, heard_at, clock_ahead }| MachineSnapshot {
+            name,
+            version,
+            heard_at: SystemTime::UNIX_EPOCH + Duration::from_millis(heard_at),
+            clock_differs_seconds: clock_ahead.unsigned_abs() as f64 / 1_000.0,
+            clock_behind: clock_ahead < 0,
+        };
+        Some(FleetSnapshot {
+            name: joined.name.clone(),
+            machine: machine_name(joined),
+            bus,
+            problem,
+            machines: machines.into_iter().map(machine).collect(),
+            keys_shared_at: self.shared_at,
+            foreign_messages: foreign,
+        })
+    }
+}
+
+fn pairs(map: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str)> {
+    map.iter().map(|(name, text)| (&**name, &**text))
+}
+
+fn settings(joined: &Joined, secret: Secret) -> Settings {
+    Settings {
+        bus: bus(joined),
+        secret,
+        machine: machine_name(joined),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+/// The bus of a fleet.
+pub(crate) fn bus(joined: &Joined) -> BusAddress {
+    BusAddress {
+        url: joined.bus.clone(),
+        fleet: joined.name.clone(),
+        ca: joined.ca.clone(),
+        credentials: joined.credentials.clone(),
+        purpose: Purpose::Fleet,
+    }
+}
+
+fn machine_name(joined: &Joined) -> String {
+    let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    joined.machine.clone().unwrap_or_else(host)
+}
+
+/// What is wrong with the file of the secret. `None`: there is no fleet, or nothing.
+pub(crate) fn secret_problem(config: &Config) -> Option<String> {
+    let joined = config.fleet.as_ref()?;
+    let error = Secret::read(&joined.secret).err()?;
+    let place = config.places.suffix(&joined.secret);
+    Some(format!(
+        "{}{place}\n  hint: `handfast fleet setup --host NAME DIR` writes one, which every machine needs",
+        unreadable(&joined.secret, &error)
+    ))
+}
+
+fn unreadable(file: &Path, error: &std::io::Error) -> String {
+    format!("read the fleet's secret {}: {error}", file.display())
+}
+
+/// Keys as another machine told them.
+pub(crate) fn given(rotate: Duration, lifetime: Duration, text: String) -> GivenKeys {
+    GivenKeys { rotate, lifetime, text: KeyText::from(text) }
+}
