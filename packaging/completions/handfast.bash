@@ -34,6 +34,9 @@ _handfast() {
             handfast,explain)
                 cmd="handfast__subcmd__explain"
                 ;;
+            handfast,fleet)
+                cmd="handfast__subcmd__fleet"
+                ;;
             handfast,import)
                 cmd="handfast__subcmd__import"
                 ;;
@@ -106,6 +109,12 @@ _handfast() {
             handfast__subcmd__doctor,size)
                 cmd="handfast__subcmd__doctor__subcmd__size"
                 ;;
+            handfast__subcmd__fleet,list)
+                cmd="handfast__subcmd__fleet__subcmd__list"
+                ;;
+            handfast__subcmd__fleet,setup)
+                cmd="handfast__subcmd__fleet__subcmd__setup"
+                ;;
             handfast__subcmd__import,ghostunnel)
                 cmd="handfast__subcmd__import__subcmd__ghostunnel"
                 ;;
@@ -134,7 +143,7 @@ _handfast() {
 
     case "${cmd}" in
         handfast)
-            opts="-h -V --help --version proxy check log import top acme reload reopen drain stop upgrade load worker compare probe explain proxy-header speed doctor lab weak-keys key-process start-programs reference"
+            opts="-h -V --help --version proxy check log import top acme fleet reload reopen drain stop upgrade load worker compare probe explain proxy-header speed doctor lab weak-keys key-process start-programs reference"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -496,6 +505,68 @@ _handfast() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        handfast__subcmd__fleet)
+            opts="-h --help list setup"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        handfast__subcmd__fleet__subcmd__list)
+            opts="-c -h --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        handfast__subcmd__fleet__subcmd__setup)
+            opts="-h --host --port --fleet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --host)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --port)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --fleet)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

@@ -32,6 +32,7 @@ complete -c handfast -n "__fish_handfast_needs_command" -f -a "log" -d 'Read the
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "import" -d 'Convert a stunnel, hitch or ghostunnel configuration'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "top" -d 'Show a running proxy live in the terminal'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "acme" -d 'List, renew and revoke the certificates that a proxy orders (ACME)'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "fleet" -d 'List the machines of a fleet that share ticket keys and certificates, or set up a new one'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "reload" -d 'Reload the configuration and certificates of a running proxy, and report the result'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "reopen" -d 'Reopen the access log of a running proxy, after a rotation'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "drain" -d 'Drain a running proxy, and return at once: it accepts no more connections, and ends after the last one or process.drain'
@@ -122,6 +123,15 @@ complete -c handfast -n "__fish_handfast_using_subcommand acme; and __fish_seen_
 complete -c handfast -n "__fish_handfast_using_subcommand acme; and __fish_seen_subcommand_from renew" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand acme; and __fish_seen_subcommand_from revoke" -s c -l config -d 'The proxy\'s configuration, which has its admin address (`admin.listen`)' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand acme; and __fish_seen_subcommand_from revoke" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand fleet; and not __fish_seen_subcommand_from list setup" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand fleet; and not __fish_seen_subcommand_from list setup" -f -a "list" -d 'List the machines that a proxy hears, and whether its sessions resume on them'
+complete -c handfast -n "__fish_handfast_using_subcommand fleet; and not __fish_seen_subcommand_from list setup" -f -a "setup" -d 'Write a NATS server\'s configuration, a separate CA, a password, and the secret of a fleet'
+complete -c handfast -n "__fish_handfast_using_subcommand fleet; and __fish_seen_subcommand_from list" -s c -l config -d 'The proxy\'s configuration, which has its admin address (`admin.listen`)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand fleet; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand fleet; and __fish_seen_subcommand_from setup" -l host -d 'Name or address under which machines will reach the NATS server' -r
+complete -c handfast -n "__fish_handfast_using_subcommand fleet; and __fish_seen_subcommand_from setup" -l port -d 'Port on which the NATS server will listen [default: 4222]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand fleet; and __fish_seen_subcommand_from setup" -l fleet -d 'Fleet whose subjects its users may use; all its machines must name the same [default: default]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand fleet; and __fish_seen_subcommand_from setup" -s h -l help -d 'Print help'
 complete -c handfast -n "__fish_handfast_using_subcommand reload" -s c -l config -d 'The proxy\'s configuration, which has its admin address (`admin.listen`)' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand reload" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand reopen" -s c -l config -d 'The proxy\'s configuration, which has its admin address (`admin.listen`)' -r -F
@@ -218,9 +228,9 @@ complete -c handfast -n "__fish_handfast_using_subcommand worker; and not __fish
 complete -c handfast -n "__fish_handfast_using_subcommand worker; and not __fish_seen_subcommand_from setup" -l bus-credentials -d 'File with one line, user:password, used to log in at the NATS server [default: those in the URL, if any]' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand worker; and not __fish_seen_subcommand_from setup" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand worker; and not __fish_seen_subcommand_from setup" -a "setup" -d 'Write a NATS server\'s configuration, a separate CA, and passwords for coordinator and workers'
-complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_seen_subcommand_from setup" -l host -d 'Name or address under which workers will reach the NATS server' -r
+complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_seen_subcommand_from setup" -l host -d 'Name or address under which machines will reach the NATS server' -r
 complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_seen_subcommand_from setup" -l port -d 'Port on which the NATS server will listen [default: 4222]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_seen_subcommand_from setup" -l fleet -d 'Fleet whose subjects its users may use; coordinator and workers must give the same --fleet [default: default]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_seen_subcommand_from setup" -l fleet -d 'Fleet whose subjects its users may use; all its machines must name the same [default: default]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_seen_subcommand_from setup" -s h -l help -d 'Print help'
 complete -c handfast -n "__fish_handfast_using_subcommand compare" -l before -d 'JSON reports of the runs of one side; the test needs at least three of each side' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand compare" -l after -d 'JSON reports of the runs of the other side, which were made in turn with the first' -r -F

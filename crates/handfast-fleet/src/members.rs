@@ -28,6 +28,8 @@ pub struct Machine {
     pub name: String,
     /// Its program's version.
     pub version: String,
+    /// Whether it orders certificates.
+    pub orders: bool,
     /// When it was heard last, on our clock. **Units**: milliseconds since 1970.
     pub heard_at: u64,
     /// Its clock minus ours. **Units**: milliseconds.
@@ -88,6 +90,7 @@ impl Members {
         let machine = Machine {
             name: said.machine.clone(),
             version: said.version.clone(),
+            orders: said.orders,
             heard_at: now,
             clock_ahead: i64::try_from(i128::from(said.at) - i128::from(now)).unwrap_or(0),
         };
@@ -154,9 +157,10 @@ impl Members {
         self.machines.iter().filter(|(_, machine)| is_lively(machine)).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Whether this machine is the one to answer a question of `asker` for all.
+    /// Whether this machine, which orders certificates, reports them to `asker` for all that do.
     pub(crate) fn speaks_for_all(&self, asker: &str, now: u64) -> bool {
-        self.lively(now).iter().all(|id| id == asker || *id > self.me)
+        let orders = |id: &String| self.machines.get(id).is_some_and(|machine| machine.orders);
+        self.lively(now).iter().filter(|id| orders(id)).all(|id| id == asker || *id > self.me)
     }
 
     /// The others.
@@ -191,7 +195,8 @@ mod tests {
     use super::*;
 
     fn said(from: &str, word: Word, at: u64) -> Said {
-        Said { from: from.into(), machine: format!("machine {from}"), version: "1".into(), at, word }
+        let (from, machine, version) = (from.into(), format!("machine {from}"), "1".into());
+        Said { from, machine, version, orders: true, at, word }
     }
 
     #[test]
@@ -236,6 +241,8 @@ mod tests {
         assert!(b.speaks_for_all("a", 2_000), "c is behind it");
         assert!(!b.speaks_for_all("c", 2_000), "a is before it");
         assert!(b.speaks_for_all("c", 1_000 + millis(SILENT)), "a is silent");
+        b.hear(&Said { orders: false, ..said("a", Word::Here, 2_000) }, 2_000);
+        assert!(b.speaks_for_all("c", 2_000), "a has no certificates");
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub struct Settings {
     pub machine: String,
     /// The program's version.
     pub version: String,
+    /// Whether this machine orders certificates.
+    pub orders: bool,
 }
 
 /// What this machine wants to be said.
@@ -487,7 +489,7 @@ impl Task {
     async fn take(&mut self, Said { from, machine, word, .. }: Said) {
         match word {
             Word::Ask => {
-                let certificates = self.members.speaks_for_all(&from, unix_millis());
+                let certificates = self.settings.orders && self.members.speaks_for_all(&from, unix_millis());
                 self.tell(Event::Asked { certificates }).await;
             }
             Word::Keys { rotate, lifetime, text } => {
@@ -524,6 +526,7 @@ impl Task {
             from: self.me.clone(),
             machine: self.settings.machine.clone(),
             version: self.settings.version.clone(),
+            orders: self.settings.orders,
             at: unix_millis(),
             word,
         };

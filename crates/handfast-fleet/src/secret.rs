@@ -150,7 +150,7 @@ pub(crate) mod tests {
             assert!(secret(1).open("blue", &changed).is_none(), "byte {place}");
             assert!(secret(1).open("blue", &sealed[..place]).is_none(), "{place} bytes");
         }
-        assert_ne!(secret(1).seal("blue", b"x"), secret(1).seal("blue", b"x"), "each has a key of its own");
+        assert_ne!(secret(1).seal("blue", b"x"), secret(1).seal("blue", b"x"), "each has a separate key");
     }
 
     #[test]

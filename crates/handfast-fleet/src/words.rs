@@ -22,6 +22,8 @@ pub(crate) struct Said {
     /// Its program's version.
     #[serde(deserialize_with = "printable")]
     pub(crate) version: String,
+    /// Whether it orders certificates.
+    pub(crate) orders: bool,
     /// By its clock. **Units**: milliseconds since 1970.
     pub(crate) at: u64,
     pub(crate) word: Word,

@@ -29,11 +29,16 @@ impl Place {
     }
 }
 
+/// Of operators and machines that ask for nothing.
+fn nobody() -> Receiver<Request> {
+    tokio::sync::mpsc::channel(1).1
+}
+
 /// One look of a process that has just been started.
 fn look(place: &Place, world: &InMemory) -> i64 {
     let mut driver = Driver::new(settings(place.path(), &[WEB]), world);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    let wait = runtime.block_on(driver.look(&mut tokio::sync::mpsc::channel(1).1));
+    let wait = runtime.block_on(driver.look(&mut nobody()));
     i64::try_from(wait.as_secs()).expect("minutes")
 }
 
@@ -208,7 +213,8 @@ fn look_and_die(place: &Place, world: &InMemory, polls: usize) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let _entered = runtime.enter();
     let mut driver = Driver::new(settings(place.path(), &[WEB]), world);
-    let mut look = pin!(driver.look(&mut tokio::sync::mpsc::channel(1).1));
+    let mut nobody = nobody();
+    let mut look = pin!(driver.look(&mut nobody));
     let mut context = Context::from_waker(Waker::noop());
     (0..polls).any(|_| matches!(look.as_mut().poll(&mut context), Poll::Ready(_)))
 }
@@ -277,7 +283,7 @@ fn a_record_that_was_set_is_removed_whatever_becomes_of_the_order() {
         let mut settings = settings(place.path(), &["*.example.org"]);
         settings.challenges = vec![ChallengeKind::Dns01];
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-        runtime.block_on(Driver::new(settings, &world).look());
+        runtime.block_on(Driver::new(settings, &world).look(&mut nobody()));
         let host = "_acme-challenge.example.org".to_owned();
         assert_eq!(*world.records.borrow(), [(true, host.clone()), (false, host)], "refused: {refused}");
     }
@@ -294,7 +300,7 @@ fn a_full_disk_orders_nothing() {
     }
     let mut driver = Driver::new(settings(place.path(), &[WEB]), &world);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    runtime.block_on(driver.look(&mut tokio::sync::mpsc::channel(1).1));
+    runtime.block_on(driver.look(&mut nobody()));
     assert_eq!(world.issuer.made.borrow().len(), 1);
     assert_eq!(place.stored(NOW + 70 * DAY), kept);
     let reported = world.reported.borrow()[0].last_error.clone().expect("it is reported");

@@ -8,7 +8,7 @@ section! {
     /// challenges and certificates. They meet on a NATS server. Without it each goes on alone.
     FLEET = "fleet", "[fleet]";
 
-    /// The fleet's name on the bus. Fleets with other names do not hear each other.
+    /// The fleet's name on the bus. Fleets with different names receive nothing from each other.
     FLEET_NAME: Token = "name", Token,
         default "\"default\"",
         why "one fleet on a bus is the usual case",
@@ -27,7 +27,7 @@ section! {
     /// File with one line, `user:password`, for the NATS server.
     CREDENTIALS: FilePath = "credentials", FilePath,
         absent "no user; only a server on this machine alone is joined without",
-        why "a password in this file would be read by everybody who reads the configuration",
+        why "every reader of the configuration would have the password",
         example "\"machine.secret\"", elsewhere "user password creds auth";
 
     /// File with the secret of the fleet, 64 hexadecimal digits, the same on every machine. What machines say is sealed with it. Another

@@ -223,6 +223,21 @@ fn control(registry: &Registry) {
         not_after: at(1_000),
         staple_until: Some(at(500)),
     }]);
+    registry.set_fleet(Some(FleetSnapshot {
+        name: "blue".into(),
+        machine: "web-1".into(),
+        bus: "tls://bus.example:4222".into(),
+        problem: None,
+        machines: vec![MachineSnapshot {
+            name: "web-2".into(),
+            version: "0.1.0".into(),
+            heard_at: at(98),
+            clock_differs_seconds: 0.5,
+            clock_behind: true,
+        }],
+        keys_shared_at: Some(at(97)),
+        foreign_messages: 1,
+    }));
     registry.set_ordered_certificates(vec![OrderedCertificate {
         name: "b.example.org".into(),
         not_after: Some(at(700)),
@@ -282,18 +297,24 @@ fn is_as_recorded(text: &str, recorded: &str) {
 
 #[test]
 fn openmetrics_is_as_recorded() {
-    let registry = registry();
-    is_as_recorded(&Format::OpenMetrics.write(snapshot(&registry)), include_str!("recorded/openmetrics.txt"));
+    let text = Format::OpenMetrics.write(snapshot(&registry()));
+    record("openmetrics.txt", &text);
+    is_as_recorded(&text, include_str!("recorded/openmetrics.txt"));
 }
 
+/// With `HANDFAST_WRITE_RECORDED` set, what is found becomes what is expected.
 #[expect(clippy::disallowed_methods, reason = "records what a developer then looks at")]
+fn record(file: &str, text: &str) {
+    if std::env::var_os("HANDFAST_WRITE_RECORDED").is_some() {
+        std::fs::write(format!("src/metrics/recorded/{file}"), text).expect("a checkout");
+    }
+}
+
 #[test]
 fn the_json_is_as_recorded() -> Result<(), impl fmt::Debug> {
     let json = serde_json::to_string_pretty(&snapshot(&registry()))?;
     let json = json + "\n";
-    if std::env::var_os("HANDFAST_WRITE_RECORDED").is_some() {
-        std::fs::write("src/metrics/recorded/snapshot.json", &json).expect("a checkout");
-    }
+    record("snapshot.json", &json);
     is_as_recorded(&json, include_str!("recorded/snapshot.json"));
     Ok::<(), serde_json::Error>(())
 }

@@ -25,10 +25,18 @@ const LEASE: Duration = Duration::from_secs(11 * 60);
 /// How long another machine's answers are given that it does not take back.
 const TOLD: Duration = Duration::from_secs(15 * 60);
 
+/// What a fleet was joined with; a change joins it again.
+#[derive(Debug, PartialEq, Eq)]
+struct Known {
+    joined: Joined,
+    tag: Tag,
+    orders: bool,
+}
+
 /// The fleet, if there is one.
 #[derive(Debug)]
 pub(crate) struct Fleet {
-    running: Option<(Joined, Tag, Running)>,
+    running: Option<(Known, Running)>,
     sender: Sender<Event>,
     events: Receiver<Event>,
     report: Report,
@@ -68,15 +76,16 @@ impl Fleet {
                 return false;
             }
         };
-        let tag = secret.tag();
-        if self.running.as_ref().is_some_and(|(before, known, _)| (before, known) == (joined, &tag)) {
+        let known = Known { joined: joined.clone(), tag: secret.tag(), orders: config.acme.is_some() };
+        if self.running.as_ref().is_some_and(|(before, _)| *before == known) {
             return false;
         }
         let before = self.running.take();
-        let is_another = before.is_some_and(|(before, known, _)| before.name != joined.name || known != tag);
+        let is_another =
+            before.is_some_and(|(before, _)| before.joined.name != joined.name || before.tag != known.tag);
         self.report = Report::default();
-        match Running::start(settings(joined, secret), self.sender.clone()) {
-            Ok(running) => self.running = Some((joined.clone(), tag, running)),
+        match Running::start(settings(&known, secret), self.sender.clone()) {
+            Ok(running) => self.running = Some((known, running)),
             Err(refusal) => tracing::error!("fleet: {refusal}; this machine goes on alone"),
         }
         is_another
@@ -201,9 +210,9 @@ impl Fleet {
 
     /// The state of the fleet, for metrics and pages; `None`: there is none.
     pub(crate) fn snapshot(&self) -> Option<FleetSnapshot> {
-        let (joined, ..) = self.running.as_ref()?;
+        let (Known { joined, .. }, _) = self.running.as_ref()?;
         let Report { bus, problem, machines, foreign } = self.report.clone();
-        let machine = |Machine { name, version, heard_at, clock_ahead }| MachineSnapshot {
+        let machine = |Machine { name, version, heard_at, clock_ahead, .. }| MachineSnapshot {
             name,
             version,
             heard_at: SystemTime::UNIX_EPOCH + Duration::from_millis(heard_at),
@@ -226,8 +235,9 @@ fn pairs(map: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, &str)> {
     map.iter().map(|(name, text)| (&**name, &**text))
 }
 
-fn settings(joined: &Joined, secret: Secret) -> Settings {
+fn settings(Known { joined, orders, .. }: &Known, secret: Secret) -> Settings {
     Settings {
+        orders: *orders,
         bus: bus(joined),
         secret,
         machine: machine_name(joined),

@@ -14,7 +14,7 @@ Examples:
 /// `handfast fleet`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FleetWords {
-    /// List the machines that a proxy hears, and whether its sessions resume on them
+    /// List the machines that a proxy receives messages from, and whether its sessions resume on them
     ///
     /// Exit code 1 if the bus cannot be reached, or no other machine has the ticket key that is used.
     List(RunningWords),

@@ -19,7 +19,7 @@ struct Arrows {
 }
 
 /// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
-const TABLE: [Arrows; 23] = [
+const TABLE: [Arrows; 24] = [
     Arrows {
         name: "handfast-wire",
         ours: &[],
@@ -119,6 +119,22 @@ const TABLE: [Arrows; 23] = [
         never: "bus is bytes between machines: it knows no load test, no key and no configuration",
     },
     Arrows {
+        name: "handfast-fleet",
+        ours: &["handfast-bus"],
+        theirs: &[
+            "aws-lc-rs",
+            "bytes",
+            "data-encoding",
+            "serde",
+            "serde_json",
+            "tokio",
+            "tracing",
+            "zeroize",
+        ],
+        in_tests: &["proptest", "tempfile"],
+        never: "fleet is what machines tell each other: it knows no configuration, no key but its secret, and no worker",
+    },
+    Arrows {
         name: "handfast-config",
         ours: &["handfast-net", "handfast-text", "handfast-tls", "handfast-wire"],
         theirs: &["annotate-snippets", "nix", "toml"],
@@ -178,6 +194,7 @@ const TABLE: [Arrows; 23] = [
             "handfast-acme",
             "handfast-admin",
             "handfast-config",
+            "handfast-fleet",
             "handfast-http",
             "handfast-leg",
             "handfast-net",

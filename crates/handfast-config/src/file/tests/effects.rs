@@ -21,6 +21,8 @@ const TO: &str = "backend = \"10.0.0.9:80\"";
 const UNIX_TO: &str = "backend = \"unix:/run/backend.sock\"";
 const CERTIFIED: &str = "certificate = \"site.pem\"";
 const TLS: (&str, &[&str]) = ("[[service]]", &[NAME, LISTEN, TO, CERTIFIED]);
+const FLEET: &[(&str, &[&str])] =
+    &[("[fleet]", &["bus = \"nats://127.0.0.1:4222\"", "secret = \"other.secret\""])];
 const THROUGH: &str = "pass-through = true";
 const PLAIN: &str = "client-tls = false";
 const RULE: &str = "names = \"z.example\"";
@@ -215,6 +217,12 @@ const ROWS: &[Row] = &[
     row("[[acme.fallback]]", "profile", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
     row("[[acme.fallback]]", "eab-key-id", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
     row("[[acme.fallback]]", "eab-key-file", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[fleet]", "name", "+++++ !++!! +++++ !++++ ++!++ +++").with(FLEET),
+    row("[fleet]", "bus", "+++++ !++!! +++++ !++++ ++!++ +++").with(FLEET),
+    row("[fleet]", "ca", "+++++ !++!! +++++ !++++ ++!++ +++").with(FLEET),
+    row("[fleet]", "credentials", "+++++ !++!! +++++ !++++ ++!++ +++").with(FLEET),
+    row("[fleet]", "secret", "+++++ !++!! +++++ !++++ ++!++ +++").with(FLEET),
+    row("[fleet]", "machine", "+++++ !++!! +++++ !++++ ++!++ +++").with(FLEET),
     row("[[service]]", "name", "+++++ +++++ +++++ +++++ +++++ +++").line("name = \"other\""),
     row("[[service]]", "listen", "+++++ +++++ +++++ +++++ +++++ +xx").line("listen = \"127.0.0.1:8444\""),
     row("[[service]]", "only-client", "xxxxx xxxxx xxxxx xxxxx xxxxx x+="),
