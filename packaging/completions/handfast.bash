@@ -819,12 +819,16 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__load)
-            opts="-n -X -H -c -r -d -q -v -h --send --receive --reply --exchanges --handshake-only --bulk --idle --http --streams --method --header --body --url --in-order --take --expect --connections --rate --arrivals --think --duration --timeout --threads --find-max --find-start --step --repeats --seed --tls --suites --groups --sni --alpn --client-certificate --client-key --verify --ca --resume --early-data --profile --mix --close --source --workers --machines --fleet --bus-ca --bus-credentials --on-worker-lost --pid --cgroup --status --max --min --json --csv --csv-latencies --openmetrics --hlog --html --live-json --metrics --quiet --verbose --replay --help"
+            opts="-n -X -H -c -r -d -q -v -h --also --send --receive --reply --exchanges --handshake-only --bulk --idle --http --streams --method --header --body --url --in-order --take --expect --connections --rate --arrivals --think --duration --timeout --threads --find-max --find-start --step --repeats --seed --tls --suites --groups --sni --alpn --client-certificate --client-key --verify --ca --resume --early-data --profile --mix --close --source --workers --machines --fleet --bus-ca --bus-credentials --on-worker-lost --pid --cgroup --status --max --min --json --csv --csv-latencies --openmetrics --hlog --html --live-json --metrics --quiet --verbose --replay --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --also)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --send)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -124,7 +124,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand acme; and __fish_seen_
 complete -c handfast -n "__fish_handfast_using_subcommand acme; and __fish_seen_subcommand_from revoke" -s c -l config -d 'The proxy\'s configuration, which has its admin address (`admin.listen`)' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand acme; and __fish_seen_subcommand_from revoke" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand fleet; and not __fish_seen_subcommand_from list setup" -s h -l help -d 'Print help'
-complete -c handfast -n "__fish_handfast_using_subcommand fleet; and not __fish_seen_subcommand_from list setup" -f -a "list" -d 'List the machines that a proxy hears, and whether its sessions resume on them'
+complete -c handfast -n "__fish_handfast_using_subcommand fleet; and not __fish_seen_subcommand_from list setup" -f -a "list" -d 'List the machines that a proxy receives messages from, and whether its sessions resume on them'
 complete -c handfast -n "__fish_handfast_using_subcommand fleet; and not __fish_seen_subcommand_from list setup" -f -a "setup" -d 'Write a NATS server\'s configuration, a separate CA, a password, and the secret of a fleet'
 complete -c handfast -n "__fish_handfast_using_subcommand fleet; and __fish_seen_subcommand_from list" -s c -l config -d 'The proxy\'s configuration, which has its admin address (`admin.listen`)' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand fleet; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -144,6 +144,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -s c -l confi
 complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -l socket -d 'Its socket, instead of the one in the configuration' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -l program -d 'Program to start; by default that of the running process, as it is on disk now. If this command starts it, the file must be writable by root only' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l also -d 'Another server with the same names, HOST:PORT: connections go to each in turn, and resume sessions of one at any other (may be repeated)' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l send -d 'Bytes to send in each exchange: 4096, 4KiB, 1MiB (k and m mean KiB and MiB) [default: 4KiB]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l receive -d 'Bytes to expect back in each exchange [default: as --send]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l reply -d 'Whether the answer must equal the sent bytes (echo), or may be any bytes of that length (any) [default: echo when --send and --receive are equal]' -r -f -a "echo\t''

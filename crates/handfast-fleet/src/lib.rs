@@ -21,6 +21,6 @@ mod words;
 
 pub use handfast_bus::{BusAddress, PORT, Purpose, Refusal, check_fleet, doctor};
 pub use members::Machine;
-pub use running::{Event, Report, Request, Running, Settings};
+pub use running::{Event, Report, Request, Settings, member};
 pub use secret::{Secret, Tag};
 pub use setup::setup;

@@ -1,7 +1,7 @@
 //! The task that listens and speaks.
 //!
 //! In: [`Request`]s of this machine, words of others. Out: [`Event`]s. It joins the bus as soon as that can be, goes on without it, and joins
-//! again; requests are always answered in bounded time. Dropping [`Running`] says good-bye and ends it.
+//! again; requests are always answered in bounded time. When their sender is dropped it says good-bye and ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -165,25 +165,17 @@ pub struct Report {
     pub foreign: u64,
 }
 
-/// The task, as its owner has it.
-#[derive(Debug)]
-pub struct Running {
-    requests: Sender<Request>,
-}
-
-impl Running {
-    /// Starts it on the present runtime; must be called within one. **Errors**: the system has no random numbers.
-    pub fn start(settings: Settings, events: Sender<Event>) -> Result<Self, Refusal> {
-        let me = fresh_id()?;
-        let (requests, received) = channel(REQUESTS);
-        tokio::spawn(Task::new(settings, me, events).run(received));
-        Ok(Self { requests })
-    }
-
-    /// Where requests go. One that finds no room is dropped: each is repeated, or has a bound.
-    pub fn requests(&self) -> &Sender<Request> {
-        &self.requests
-    }
+/// The task, which the caller runs, and where requests to it go. A request that finds no room can be dropped: each is repeated, or has a
+/// bound.
+///
+/// **Errors**: the system has no random numbers.
+pub fn member(
+    settings: Settings,
+    events: Sender<Event>,
+) -> Result<(Sender<Request>, impl Future<Output = ()> + Send + 'static), Refusal> {
+    let me = fresh_id()?;
+    let (requests, received) = channel(REQUESTS);
+    Ok((requests, Task::new(settings, me, events).run(received)))
 }
 
 type Joining = Pin<Box<dyn Future<Output = Result<(Arc<dyn Bus>, Feed), Refusal>> + Send>>;
@@ -477,10 +469,10 @@ impl Task {
         if !differs {
             self.skewed.remove(&machine.name);
         } else if self.skewed.insert(machine.name.clone()) {
-            let (name, seconds) = (&machine.name, machine.clock_ahead / 1_000);
-            let (seconds, how) = (seconds.unsigned_abs(), if seconds < 0 { "behind" } else { "ahead" });
+            let (name, seconds) = (&machine.name, (machine.clock_ahead.unsigned_abs() + 500) / 1_000);
+            let how = if machine.clock_ahead < 0 { "behind" } else { "ahead of" };
             tracing::warn!(
-                "fleet: the clock of {name} is {seconds} s {how} of this machine's: its ticket keys may be refused, or begin early\n  \
+                "fleet: the clock of {name} is {seconds} s {how} this machine's: its ticket keys may be refused, or begin early\n  \
                  hint: synchronize the clocks of all machines"
             );
         }

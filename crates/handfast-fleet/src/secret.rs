@@ -131,6 +131,7 @@ fn aad(fleet: &str) -> Aad<Vec<u8>> {
 #[cfg(test)]
 pub(crate) mod tests {
     use std::fs;
+    use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -158,7 +159,7 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("fleet.secret");
         let write = |text: &str, mode| {
-            fs::write(&path, text).expect("it is ours");
+            fs::File::create(&path).and_then(|mut file| file.write_all(text.as_bytes())).expect("it is ours");
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("it is ours");
             Secret::read(&path).map_err(|error| error.to_string())
         };

@@ -67,7 +67,9 @@ pub(crate) struct ThreadContext {
     pub(crate) requests: Vec<PreparedRequest>,
     /// The order of the requests.
     request_turns: RefCell<Turns>,
-    target: RefCell<Address>,
+    /// At least one, used in turn.
+    targets: RefCell<Vec<Address>>,
+    next_target: Cell<usize>,
     sources: Vec<IpAddr>,
     next_source: Cell<usize>,
     recorder: RefCell<Recorder>,
@@ -101,7 +103,8 @@ impl ThreadContext {
             )),
             requests: parts.requests,
             plan: parts.plan,
-            target: RefCell::new(Address::Ip(parts.target)),
+            targets: RefCell::new(vec![Address::Ip(parts.target)]),
+            next_target: Cell::new(parts.stream as usize),
             sources: parts.sources,
             // Threads begin at different addresses, so that the first one does not get most connections.
             next_source: Cell::new(parts.stream as usize),
@@ -212,12 +215,20 @@ impl ThreadContext {
 
     /// What to connect to.
     pub(crate) fn target(&self) -> Address {
-        self.target.borrow().clone()
+        let targets = self.targets.borrow();
+        let turn = self.next_target.get();
+        self.next_target.set(turn.wrapping_add(1));
+        targets[turn % targets.len()].clone()
     }
 
     /// Connects to another address from here on.
     pub(crate) fn aim_at(&self, target: SocketAddr) {
-        *self.target.borrow_mut() = Address::Ip(target);
+        *self.targets.borrow_mut() = vec![Address::Ip(target)];
+    }
+
+    /// Connects to these as well, in turn.
+    pub(crate) fn aim_at_also(&self, targets: Vec<SocketAddr>) {
+        self.targets.borrow_mut().extend(targets.into_iter().map(Address::Ip));
     }
 
     /// The start of the measured part.

@@ -44,23 +44,31 @@ impl Generator {
     /// **Errors**: everything that would make the run meaningless, reported before it begins.
     pub fn prepare(plan: &Plan, share: Share) -> Result<Self, Refusal> {
         target::check(plan)?;
-        let addresses = target::resolve(plan, plan.timeout)?;
+        let addresses = target::resolve(plan, &plan.target)?;
+        let also: Vec<_> =
+            plan.also.iter().map(|target| target::resolve(plan, target)).collect::<Result<_, _>>()?;
         let (settings, requests) = (target::settings(plan)?, requests::prepare(plan)?);
         // More descriptors are welcome; whether there are enough is checked below.
         let _ = handfast_net::limits::raise_file_limit();
-        let destinations: Vec<_> = addresses.iter().take(1).map(SocketAddr::ip).collect();
+        let destinations: Vec<_> =
+            [&addresses].into_iter().chain(&also).filter_map(|all| all.first()).map(SocketAddr::ip).collect();
         let arithmetic = ports::arithmetic(plan, &destinations);
         if let Some(refusal) = ports::objection(plan, share, arithmetic.as_ref(), machine::file_limit()) {
             return Err(refusal);
         }
         let threads = Threads::start(plan, share, &settings, &requests, addresses[0])?;
         let mut notes = Vec::new();
+        let mut chosen_also = Vec::new();
+        for addresses in &also {
+            chosen_also.push(threads.rehearse(plan, addresses, &mut notes)?.0);
+        }
         let (chosen, took) = threads.rehearse(plan, &addresses, &mut notes)?;
         threads.warm_up(plan, chosen, &mut notes)?;
+        threads.also(&chosen_also)?;
         threads.open(plan, took, &mut notes)?;
         let facts = Facts {
             machine: machine::facts(),
-            addresses: vec![chosen.to_string()],
+            addresses: [chosen].iter().chain(&chosen_also).map(ToString::to_string).collect(),
             threads: threads.count(),
             notes,
         };

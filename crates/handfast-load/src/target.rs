@@ -3,7 +3,6 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
-use std::time::Duration;
 
 use handfast_tls::client::{ClientSettings, Identity, Verification};
 
@@ -11,19 +10,19 @@ use crate::outcome::Refusal;
 use crate::plan::mix::{MOST_MEMBERS, MOST_NAMES};
 use crate::plan::request::MOST_REQUESTS;
 use crate::plan::take;
-use crate::plan::{HttpVersion, Model, Plan, Stage, Tls, Verify, Work};
+use crate::plan::{HttpVersion, Model, Plan, Stage, Target, Tls, Verify, Work};
 
-/// Resolves the target's name, as applications of this machine do.
+/// Resolves a target's name, as applications of this machine do.
 ///
-/// **Errors**: no such name, or no answer within `timeout`.
-pub(crate) fn resolve(plan: &Plan, timeout: Duration) -> Result<Vec<SocketAddr>, Refusal> {
-    let (host, port) = (plan.target.host.clone(), plan.target.port);
+/// **Errors**: no such name, or no answer within the plan's timeout.
+pub(crate) fn resolve(plan: &Plan, target: &Target) -> Result<Vec<SocketAddr>, Refusal> {
+    let (host, port, timeout) = (target.host.clone(), target.port, plan.timeout);
     let (answer, waiting) = sync_channel(1);
     let thread = std::thread::Builder::new().name("resolve".into()).spawn(move || {
         // getaddrinfo(3) has no deadline: a separate thread waits, and may outlive this call.
         let _ = answer.send((host.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>));
     });
-    let name = &plan.target.host;
+    let name = &target.host;
     thread.map_err(|error| Refusal::failed(format!("start a thread to resolve {name}: {error}")))?;
     let addresses = match waiting.recv_timeout(timeout) {
         Ok(Ok(addresses)) => addresses,
@@ -211,6 +210,8 @@ fn requests(plan: &Plan, wrong: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::plan::Arrivals;
 
@@ -266,9 +267,15 @@ mod tests {
             plan.target.host = host.into();
             plan
         };
-        let addresses = resolve(&plan("localhost"), Duration::from_secs(10)).expect("localhost");
+        let addresses = {
+            let plan = plan("localhost");
+            resolve(&plan, &plan.target).expect("localhost")
+        };
         assert!(addresses.iter().all(|address| address.ip().is_loopback() && address.port() == 8443));
-        let refusal = resolve(&plan("no such name"), Duration::from_secs(10)).expect_err("no such name");
+        let refusal = {
+            let plan = plan("no such name");
+            resolve(&plan, &plan.target).expect_err("no such name")
+        };
         assert!(refusal.what.contains("no such name"), "{refusal}");
     }
 }

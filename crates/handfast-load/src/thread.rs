@@ -33,6 +33,8 @@ pub(crate) enum Order {
     Rehearse(SocketAddr),
     /// Fills the ticket pool, connecting to this address.
     WarmUp(SocketAddr),
+    /// Connects to these as well, in turn.
+    Also(Vec<SocketAddr>),
     /// Opens the connections that must be open when the run begins; an exchange takes about this long.
     Prepare(Duration),
     /// The measured part begins and ends.
@@ -120,6 +122,7 @@ async fn take_orders(
                     let tickets = context.clients.iter().map(|side| side.client.tickets()).sum();
                     let _ = answers.send(Answer::Warm { tickets, wanted });
                 }
+                Order::Also(targets) => context.aim_at_also(targets),
                 Order::Prepare(took) => pool = prepare(&assignment, &context, took, answers.clone()),
                 Order::Begin(start, end) => {
                     begin(&assignment, &context, pool.take(), (start, end), answers.clone())

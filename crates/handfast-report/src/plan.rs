@@ -30,6 +30,9 @@ use crate::series::Series;
 pub struct Plan {
     /// What to connect to.
     pub target: Target,
+    /// More of them: connections go to each in turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Target>,
     /// What a transaction does between handshake and close.
     pub work: Work,
     /// When transactions begin.
@@ -254,6 +257,7 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             target: Target { host: "localhost".into(), port: 8443, plain: false },
+            also: Vec::new(),
             work: Work::Exchange { send: 4096, receive: 4096, echo: true },
             model: Model::Closed,
             think: None,

@@ -144,9 +144,9 @@ fn fleet(status: &Status, findings: &mut Findings) {
         findings.bad(format!("This machine goes on alone: {first}. Sessions resume on it and on no other."));
     }
     for machine in fleet.machines.iter().filter(|machine| machine.clock_differs_seconds > CLOCKS_DIFFER) {
-        let how = if machine.clock_behind { "behind" } else { "ahead" };
+        let how = if machine.clock_behind { "behind" } else { "ahead of" };
         let differs = long(Duration::from_secs_f64(machine.clock_differs_seconds));
-        findings.soon(format!("The clock of {} is {differs} {how} of this machine's.", machine.name));
+        findings.soon(format!("The clock of {} is {differs} {how} this machine's.", machine.name));
     }
     if fleet.foreign_messages > 0 {
         let messages = counted(fleet.foreign_messages, "message");

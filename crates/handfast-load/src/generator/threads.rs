@@ -150,6 +150,16 @@ impl Threads {
         ))
     }
 
+    /// Has every thread connect to these as well.
+    ///
+    /// **Errors**: the mailbox of one of them is full.
+    pub(super) fn also(&self, targets: &[SocketAddr]) -> Result<(), Refusal> {
+        match targets {
+            [] => Ok(()),
+            targets => self.order(|| Order::Also(targets.to_vec())),
+        }
+    }
+
     /// Fills each thread's pool of tickets.
     pub(super) fn warm_up(
         &self,

@@ -62,8 +62,10 @@ impl Draining {
     /// Waits for the connections, cuts what is left, and ends the threads.
     pub(crate) async fn finish(mut self) -> Outcome {
         let cut_why = self.wait().await;
-        let Program { workers, mut listeners, state, shared, log, mut upgrades, clients, .. } = self.program;
+        let Program { workers, mut listeners, state, shared, log, mut upgrades, clients, fleet, .. } =
+            self.program;
         let cut = workers.end().await;
+        fleet.left().await;
         listeners.close();
         if let Some(address) = &state.config.admin {
             handfast_admin::forget(address, shared.admin_file());

@@ -10,11 +10,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use handfast_acme::{Answers, OrderEnd};
 use handfast_config::model::{Config, Fleet as Joined};
-use handfast_fleet::{BusAddress, Event, Machine, Purpose, Report, Request, Running, Secret, Settings, Tag};
+use handfast_fleet::{BusAddress, Event, Machine, Purpose, Report, Request, Secret, Settings, Tag, member};
 use handfast_observe::metrics::{FleetSnapshot, MachineSnapshot};
 use handfast_tls::ticket::{KeyText, Merged};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::state::GivenKeys;
 
@@ -22,6 +24,8 @@ use crate::state::GivenKeys;
 const EVENTS: usize = 64;
 /// How long one machine may order a certificate before another one may. A try has ten minutes.
 const LEASE: Duration = Duration::from_secs(11 * 60);
+/// How long the others are told that this machine leaves.
+const LEAVING: Duration = Duration::from_secs(1);
 /// How long another machine's answers are given that it does not take back.
 const TOLD: Duration = Duration::from_secs(15 * 60);
 
@@ -36,7 +40,9 @@ struct Known {
 /// The fleet, if there is one.
 #[derive(Debug)]
 pub(crate) struct Fleet {
-    running: Option<(Known, Running)>,
+    joined: Option<(Known, Sender<Request>)>,
+    /// The member, and what it waits for.
+    tasks: JoinSet<()>,
     sender: Sender<Event>,
     events: Receiver<Event>,
     report: Report,
@@ -55,7 +61,8 @@ impl Fleet {
     pub(crate) fn new() -> Self {
         let (sender, events) = channel(EVENTS);
         Self {
-            running: None,
+            joined: None,
+            tasks: JoinSet::new(),
             sender,
             events,
             report: Report::default(),
@@ -68,7 +75,7 @@ impl Fleet {
 
     /// Joins the fleet of this configuration, or leaves it. `true`: it is another one than before, whose keys are to be forgotten.
     pub(crate) fn follow(&mut self, config: &Config) -> bool {
-        let Some(joined) = &config.fleet else { return self.running.take().is_some() };
+        let Some(joined) = &config.fleet else { return self.joined.take().is_some() };
         let secret = match Secret::read(&joined.secret) {
             Ok(secret) => secret,
             Err(error) => {
@@ -77,15 +84,18 @@ impl Fleet {
             }
         };
         let known = Known { joined: joined.clone(), tag: secret.tag(), orders: config.acme.is_some() };
-        if self.running.as_ref().is_some_and(|(before, _)| *before == known) {
+        if self.joined.as_ref().is_some_and(|(before, _)| *before == known) {
             return false;
         }
-        let before = self.running.take();
+        let before = self.joined.take();
         let is_another =
             before.is_some_and(|(before, _)| before.joined.name != joined.name || before.tag != known.tag);
         self.report = Report::default();
-        match Running::start(settings(&known, secret), self.sender.clone()) {
-            Ok(running) => self.running = Some((known, running)),
+        match member(settings(&known, secret), self.sender.clone()) {
+            Ok((requests, task)) => {
+                self.tasks.spawn(task);
+                self.joined = Some((known, requests));
+            }
             Err(refusal) => tracing::error!("fleet: {refusal}; this machine goes on alone"),
         }
         is_another
@@ -93,18 +103,32 @@ impl Fleet {
 
     /// What comes next. **Cancel**: loses nothing.
     pub(crate) async fn event(&mut self) -> Option<Event> {
-        self.events.recv().await
+        loop {
+            tokio::select! {
+                event = self.events.recv() => return event,
+                Some(_) = self.tasks.join_next() => {}
+            }
+        }
     }
 
     /// Leaves it.
     pub(crate) fn stop(&mut self) {
-        self.running = None;
+        self.joined = None;
+    }
+
+    /// Waits until the others know that it has left, for a bounded time.
+    pub(crate) async fn left(mut self) {
+        self.joined = None;
+        // The task does not wait for room for its events.
+        self.events.close();
+        let ending = async { while self.tasks.join_next().await.is_some() {} };
+        let _ = timeout(LEAVING, ending).await;
     }
 
     fn say(&self, request: Request) {
-        if let Some((.., running)) = &self.running {
+        if let Some((_, requests)) = &self.joined {
             // One that is dropped is said again, or its waiters have a bound.
-            let _ = running.requests().try_send(request);
+            let _ = requests.try_send(request);
         }
     }
 
@@ -130,11 +154,9 @@ impl Fleet {
 
     /// Whether this machine may order the certificate of a name. Without a fleet it may.
     pub(crate) fn claim(&self, name: String, reply: oneshot::Sender<bool>) {
-        match &self.running {
+        match &self.joined {
             // A request that finds no room is answered by its end.
-            Some((.., running)) => {
-                drop(running.requests().try_send(Request::Claim { name, lease: LEASE, reply }))
-            }
+            Some((_, requests)) => drop(requests.try_send(Request::Claim { name, lease: LEASE, reply })),
             None => drop(reply.send(true)),
         }
     }
@@ -185,12 +207,12 @@ impl Fleet {
     }
 
     /// Confirms that this machine gives the answers of another one, once all workers do: when `installed` has ended.
-    pub(crate) fn confirm(&self, of: String, number: u64, mut installed: Receiver<Infallible>) {
-        let Some((.., running)) = &self.running else { return };
-        let requests = running.requests().clone();
-        tokio::spawn(async move {
+    pub(crate) fn confirm(&mut self, of: String, number: u64, mut installed: Receiver<Infallible>) {
+        let Some((_, requests)) = &self.joined else { return };
+        let requests = requests.clone();
+        self.tasks.spawn(async move {
             // Nothing is ever sent. A worker that hangs is not waited for: most answers come from others.
-            if tokio::time::timeout(Duration::from_secs(5), installed.recv()).await.is_ok() {
+            if timeout(Duration::from_secs(5), installed.recv()).await.is_ok() {
                 let _ = requests.send(Request::Answering { of, number }).await;
             }
         });
@@ -210,7 +232,7 @@ impl Fleet {
 
     /// The state of the fleet, for metrics and pages; `None`: there is none.
     pub(crate) fn snapshot(&self) -> Option<FleetSnapshot> {
-        let (Known { joined, .. }, _) = self.running.as_ref()?;
+        let (Known { joined, .. }, _) = self.joined.as_ref()?;
         let Report { bus, problem, machines, foreign } = self.report.clone();
         let machine = |Machine { name, version, heard_at, clock_ahead, .. }| MachineSnapshot {
             name,

@@ -117,7 +117,9 @@ fn facts(report: &Report, across_targets: bool) -> Facts {
                 put(weight, &format!("job {name}"), value);
             });
             if !across_targets {
-                put(Weight::Same, "the target", format!("{}:{}", plan.target.host, plan.target.port));
+                let all = [&plan.target].into_iter().chain(&plan.also);
+                let all: Vec<_> = all.map(|target| format!("{}:{}", target.host, target.port)).collect();
+                put(Weight::Same, "the target", all.join(", "));
             }
         }
         None => {

@@ -207,6 +207,11 @@ pub(crate) fn aim(text: &str) -> Result<Aim, ValueError> {
     Ok(Aim { target, http: None })
 }
 
+/// `HOST:PORT`.
+pub(crate) fn also(text: &str) -> Result<Target, ValueError> {
+    endpoint(text, None).ok_or_else(|| ValueError::Target(text.to_owned()))
+}
+
 /// Host and port; the brackets around an IPv6 address are not part of it.
 fn endpoint(text: &str, default_port: Option<u16>) -> Option<Target> {
     let (host, port) = match text.strip_prefix('[') {

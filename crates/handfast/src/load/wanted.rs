@@ -136,8 +136,11 @@ pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> W
         false => clients::clients(&words.tls, &aim, &work, mistakes),
     };
     let (close, sources) = close(&words.close, aim.target.plain, mistakes);
+    let also = words.also.iter().filter_map(|text| mistakes.read("--also", Some(text), values::also));
+    let also = also.map(|also| Target { plain: aim.target.plain, ..also }).collect();
     let plan = Plan {
         target: aim.target,
+        also,
         work,
         model,
         think,

@@ -79,6 +79,10 @@ pub(crate) struct LoadWords {
     /// `doctor` instead of a target checks the bus given with --workers, and reports what is wrong with it.
     #[arg(value_name = "TARGET", required_unless_present = "replay")]
     pub(crate) target: Option<String>,
+    /// Another server with the same names, HOST:PORT: connections go to each in turn, and resume sessions of one at any
+    /// other (may be repeated)
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) also: Vec<String>,
     #[command(flatten)]
     pub(crate) work: WorkWords,
     #[command(flatten)]

@@ -136,6 +136,35 @@ fn rotations_interrupt_nothing() {
 }
 
 #[test]
+fn a_load_test_of_several_machines_resumes_everywhere() {
+    needs!("nats-server");
+    let fleet = Fleet::new();
+    let machines: [Proxy; 3] =
+        fleet.machines(|config| config.text("tickets", "rotate", "8s").text("tickets", "lifetime", "60s"));
+    let addresses = machines.each_ref().map(|proxy| proxy.address().to_string());
+    let [first, second, third] = &addresses;
+    let words = ["load", first, "--also", second, "--also", third, "--resume", "1", "--json", "-"];
+    let ran = handfast(&[&words[..], &["--rate", "100", "--duration", "20s", "--sni", "localhost"]].concat());
+    let report: serde_json::Value =
+        serde_json::from_str(&ran.output).unwrap_or_else(|_| panic!("{}", ran.all()));
+    let also = &report["manifest"]["job"]["plan"]["also"];
+    assert_eq!(also.as_array().map(Vec::len), Some(2), "{also}");
+    let sum = |kind: &str| -> f64 {
+        machines.iter().map(|proxy| proxy.metrics().sum("handfast_handshakes_total", &[("kind", kind)])).sum()
+    };
+    let (full, resumed) = (sum("full"), sum("resumed"));
+    // Those of the rehearsals and of the first tickets are full ones.
+    assert!(resumed > 1_500.0 && full < 100.0, "{full} full, {resumed} resumed");
+    let each = machines
+        .each_ref()
+        .map(|proxy| proxy.metrics().sum("handfast_handshakes_total", &[("kind", "resumed")]));
+    assert!(each.iter().all(|count| *count > 400.0), "{each:?}");
+    let offered: f64 =
+        machines.iter().map(|proxy| proxy.metrics().sum("handfast_tickets_offered_total", &[])).sum();
+    assert!(resumed >= 0.999 * offered, "{resumed} of {offered} tickets were accepted");
+}
+
+#[test]
 fn without_the_bus_each_goes_on_alone_and_then_all_is_shared_again() {
     needs!("nats-server");
     let mut fleet = Fleet::new();
@@ -167,6 +196,44 @@ fn without_the_bus_each_goes_on_alone_and_then_all_is_shared_again() {
     assert!(resumes(&third, &trust), "and the other way round");
     let alone = |line: &&String| line.contains("goes on alone");
     assert_eq!(first.talk.so_far().iter().filter(alone).count(), 1, "said once");
+}
+
+#[test]
+fn clocks_that_differ_by_minutes_are_told_and_harm_nothing() {
+    needs!("nats-server", "faketime");
+    let fleet = Fleet::new();
+    let right = Proxy::start(fleet.serving("right"));
+    let ahead = Proxy::start_under(&["faketime", "-f", "+300s"], fleet.serving("ahead"));
+    let behind = Proxy::start_under(&["faketime", "-f", "-300s"], fleet.serving("behind"));
+    let machines = [&right, &ahead, &behind];
+    machines.iter().for_each(|proxy| are_together(proxy, 3));
+    let trust = Trust::version(Version::Tls13).config();
+    assert!(!resumes(&right, &trust), "the first one");
+    for turn in [1, 2, 0, 2, 1, 0] {
+        assert!(resumes(machines[turn], &trust), "machine {turn}");
+    }
+    for words in
+        ["the clock of ahead is 300 s ahead of this machine's", "the clock of behind is 300 s behind this machine's"]
+    {
+        right.talk.containing(words);
+    }
+    let page = http::get(right.admin(), "/status", "text/html").body.replace("&#39;", "'");
+    assert!(page.contains("The clock of behind is 5 min behind this machine's."), "{page}");
+}
+
+#[test]
+fn all_may_be_started_again_at_once() {
+    needs!("nats-server");
+    let fleet = Fleet::new();
+    let before: [Proxy; 3] = fleet.machines(|config| config);
+    let trust = Trust::version(Version::Tls13).config();
+    assert!(!resumes(&before[0], &trust), "the first one");
+    drop(before);
+    let machines: [Proxy; 3] = fleet.machines(|config| config);
+    assert!(!resumes(&machines[0], &trust), "nobody remembers");
+    for turn in [1, 2, 0] {
+        assert!(resumes(&machines[turn], &trust), "machine {turn}");
+    }
 }
 
 #[test]
