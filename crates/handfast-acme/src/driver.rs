@@ -5,8 +5,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use handfast_tls::apart::Holder;
 use handfast_tls::load::FileStamp;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{sleep, timeout};
@@ -56,6 +58,10 @@ pub(crate) trait World {
     async fn publish(&self, answers: Answers);
     /// Sets a TXT record in DNS, or removes it.
     async fn record(&self, sets: bool, host: &str, value: &str) -> Result<(), String>;
+    /// The key process, where private keys are not in this one.
+    fn holder(&self) -> Option<Arc<dyn Holder>> {
+        None
+    }
     /// The state of all names has changed.
     fn report(&self, names: Vec<NameStatus>);
 }
@@ -76,7 +82,7 @@ pub(crate) struct Driver<'w, W> {
 
 impl<'w, W: World> Driver<'w, W> {
     pub(crate) fn new(settings: Settings, world: &'w W) -> Self {
-        let store = Store::new(&settings.folder);
+        let store = Store::of(&settings, world.holder());
         let spread = settings.names.iter().map(|name| (name.clone(), world.random())).collect();
         Self {
             settings,

@@ -1,7 +1,10 @@
 //! The driver's world as it is: this machine's clock, real issuers, the listeners of the process.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::SystemTime;
+
+use handfast_tls::apart::Holder;
 
 use crate::answers::Answers;
 use crate::driver::World;
@@ -23,6 +26,9 @@ pub trait Host: Send + 'static {
         host: String,
         value: String,
     ) -> Pin<Box<dyn Future<Output = Result<(), String>> + '_>>;
+
+    /// The key process, where private keys are not in this one.
+    fn holder(&self) -> Option<Arc<dyn Holder>>;
 
     /// The state of all names.
     fn report(&self, names: Vec<NameStatus>);
@@ -48,7 +54,13 @@ impl<H: Host> World for Real<H> {
     }
 
     async fn open(&self, issuer: &Issuer, directory: &str) -> Result<Connected, Error> {
-        Connected::open(issuer, directory, &self.settings.contact, &Store::new(&self.settings.folder)).await
+        Connected::open(
+            issuer,
+            directory,
+            &self.settings.contact,
+            &Store::of(&self.settings, self.host.holder()),
+        )
+        .await
     }
 
     async fn suggestion(&self, account: &Connected, leaf: &[u8]) -> Result<Option<((i64, i64), i64)>, Error> {
@@ -65,6 +77,10 @@ impl<H: Host> World for Real<H> {
 
     async fn record(&self, sets: bool, host: &str, value: &str) -> Result<(), String> {
         self.host.record(sets, host.to_owned(), value.to_owned()).await
+    }
+
+    fn holder(&self) -> Option<Arc<dyn Holder>> {
+        self.host.holder()
     }
 
     fn report(&self, names: Vec<NameStatus>) {

@@ -117,7 +117,8 @@ impl Sandbox {
             let path = real(path);
             reach.iter().any(|below| path.starts_with(&below.path) && (below.write || !write))
         };
-        let named = config.places.paths().chain(files).map(|path| (path, false));
+        let needed = |path: &&PathBuf| !config.is_for_keys_alone(path);
+        let named = config.places.paths().chain(files).filter(needed).map(|path| (path, false));
         let own = own_files(config);
         let missing: BTreeSet<_> = named
             .chain(own.iter().map(|path| (path, true)))
