@@ -4,7 +4,7 @@
 //! time. Only the process that holds the lock of the store orders; the others look every few seconds whether it is free.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,6 +72,8 @@ pub(crate) struct Driver<'w, W> {
     store: Store,
     world: &'w W,
     records: RefCell<BTreeMap<Name, Record>>,
+    /// Names whose records could not be written: those in memory are newer.
+    unsaved: RefCell<BTreeSet<Name>>,
     /// Certificates as they were read last, by the stamps of their files.
     known: RefCell<BTreeMap<Name, (FileStamp, Option<Stored>)>>,
     /// Of each name, what spreads its renewals where the issuer suggests nothing.
@@ -89,6 +91,7 @@ impl<'w, W: World> Driver<'w, W> {
             store,
             world,
             records: RefCell::default(),
+            unsaved: RefCell::default(),
             known: RefCell::default(),
             spread,
             asks_from: Cell::new(0),
@@ -148,8 +151,10 @@ impl<'w, W: World> Driver<'w, W> {
 
     fn read_records(&self) {
         let now = self.world.now();
-        let read = |name: &Name| (name.clone(), self.store.record(name, now));
-        *self.records.borrow_mut() = self.settings.names.iter().map(read).collect();
+        let mut records = self.records.borrow_mut();
+        for name in self.settings.names.iter().filter(|name| !self.unsaved.borrow().contains(name)) {
+            records.insert(name.clone(), self.store.record(name, now));
+        }
     }
 
     /// Looks at every name once, and orders what is due; how long to wait until the next look.
@@ -174,7 +179,12 @@ impl<'w, W: World> Driver<'w, W> {
         let mut records = self.records.borrow_mut();
         let record = records.entry(name.clone()).or_default();
         change(record);
-        self.store.save_record(name, record)
+        let saved = self.store.save_record(name, record);
+        match saved {
+            Ok(()) => drop(self.unsaved.borrow_mut().remove(name)),
+            Err(_) => drop(self.unsaved.borrow_mut().insert(name.clone())),
+        }
+        saved
     }
 
     fn own_moment(&self, name: &Name, life: Life) -> i64 {
