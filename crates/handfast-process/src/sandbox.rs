@@ -105,6 +105,12 @@ impl Sandbox {
         Self { reach: confined.is_ok().then(|| reach.collect()) }
     }
 
+    /// Whether the process can access this path although it is in a sandbox.
+    pub fn reaches(&self, path: &Path) -> bool {
+        let path = real(path);
+        self.reach.iter().flat_map(|reach| reach.iter()).any(|below| path.starts_with(real(&below.path)))
+    }
+
     /// A message about paths that a configuration names, or that were read for it (`files`), and that this process cannot access, with
     /// the remedy; `None`: there are none.
     pub fn out_of_reach<'f>(

@@ -6,13 +6,14 @@
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use handfast_acme::model::{ChallengeKind, ExternalAccount, Issuer, Settings};
 use handfast_acme::{Answers, Found, FoundAccount, Host, Keeper, Name, NameStatus, Request, Running, Store};
+use rustix::fs::Access;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 
@@ -279,11 +280,26 @@ fn is_ours(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Makes the folder of the private keys, as the present user, and checks that no other user can enter it.
+/// Makes the folder of the private keys, as the present user.
+///
+/// **Errors**: as [`check_keys`].
+pub(crate) fn prepare_keys(config: &Config) -> Result<(), String> {
+    if let Some(real) = check_keys(config)? {
+        // If it cannot be made, it cannot be opened.
+        let _ = std::fs::DirBuilder::new().mode(0o700).create(&real);
+        check_keys(config)?
+            .map_or(Ok(()), |real| Err(format!("make the folder of private keys {}", real.display())))?;
+    }
+    Ok(())
+}
+
+/// Checks that no other user can enter the folder of the private keys; `Some`: where it is to be made.
 ///
 /// **Errors**: with the hint what to do.
-pub(crate) fn prepare_keys(config: &Config) -> Result<(), String> {
-    let Some(folder) = config.acme.as_ref().and_then(|acme| acme.key_folder.as_ref()) else { return Ok(()) };
+pub(crate) fn check_keys(config: &Config) -> Result<Option<PathBuf>, String> {
+    let Some(folder) = config.acme.as_ref().and_then(|acme| acme.key_folder.as_ref()) else {
+        return Ok(None);
+    };
     let failed = |error: &dyn std::fmt::Display| {
         format!(
             "open the folder of private keys {}: {error}{}\n  hint: make it, for the user that starts the proxy alone: mkdir -m 700, in a \
@@ -293,11 +309,15 @@ pub(crate) fn prepare_keys(config: &Config) -> Result<(), String> {
         )
     };
     let real = trusted_path::resolve(folder).map_err(|error| failed(&error))?;
-    match std::fs::DirBuilder::new().mode(0o700).create(&real) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(failed(&error)),
-        _ => {}
+    match Keeper::open(&real) {
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let parent = trusted_path::folder_of(&real);
+            rustix::fs::access(parent, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| failed(&error))?;
+            Ok(Some(real))
+        }
+        Err(error) => Err(failed(&error)),
     }
-    Keeper::open(&real).map(drop).map_err(|error| failed(&error))
 }
 
 /// The key process, for the command of the program that runs it: holds the keys of files, and makes those of ordered certificates.

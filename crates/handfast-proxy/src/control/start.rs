@@ -229,6 +229,15 @@ impl Prepared {
         }
         let reach = state.reach(&self.source);
         let sandbox = Sandbox::enter(config.process.sandbox, &reach, !self.notifier.is_abstract());
+        if let Some(keys) = config.acme.as_ref().and_then(|acme| acme.key_folder.as_ref())
+            && sandbox.reaches(keys)
+        {
+            tracing::warn!(
+                "acme.key-folder {} is below a folder that the sandbox of this process opens; the user's permissions alone keep it from \
+                 the keys\n  hint: name a folder that has no other files of this configuration beside it",
+                keys.display()
+            );
+        }
         // As the user that serves, who will have to open it again after a rotation.
         let log = open_log(config)?;
         let holder = self.carried.keys.clone().map(|keys| keys as Arc<dyn Holder>);

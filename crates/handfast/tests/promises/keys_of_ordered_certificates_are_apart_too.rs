@@ -32,7 +32,7 @@ fn apart(scene: &Scene) -> Config {
     scene
         .config(&[NAME])
         .text("process", "private-keys", "apart")
-        .text("process", "upgrade-socket", scene.store.file("upgrade.sock").display())
+        .text("process", "upgrade-socket", scene.store.folder("run").join("upgrade.sock").display())
         .text("acme", "key-folder", keys(scene).display())
 }
 
@@ -46,7 +46,9 @@ fn start(scene: &Scene, config: &Config) -> Proxy {
         mode(path, 0o755);
     }
     mode(&scene.pebble.ca(), 0o644);
-    chown(scene.store.folder("store"), Some(USER_ID), Some(USER_ID)).expect("we are root");
+    for folder in ["store", "run"] {
+        chown(scene.store.folder(folder), Some(USER_ID), Some(USER_ID)).expect("we are root");
+    }
     let proxy = Proxy::start(config.clone().text("process", "user", USER));
     mode(&proxy.file, 0o644);
     mode(proxy.file.parent().expect("it is in a folder"), 0o755);
@@ -109,6 +111,8 @@ fn a_name_is_ordered_renewed_reloaded_and_upgraded_without_its_key() {
     let mut proxy = start(&scene, &apart(&scene));
     let first = scene.serves(NAME, Some(NAME), None);
     are_apart(&scene, proxy.process());
+    let said = proxy.talk.so_far().join("\n");
+    assert!(!said.contains("acme.key-folder"), "the sandbox does not reach it: {said}");
     let owners: Vec<_> = files(&keys(&scene)).iter().map(|path| owner(path)).collect();
     assert!(owners.iter().all(|(user, mode)| *user == 0 && mode & 0o077 == 0), "{owners:?}");
 
@@ -192,7 +196,10 @@ fn a_folder_that_others_can_enter_or_a_link_is_refused() {
     };
     let refused = |folder: &Path| {
         let config = store.write("handfast.toml", config(folder).to_string());
-        let ran = tools::handfast(&["proxy", "-c", &config.display().to_string()]);
+        let file = config.display().to_string();
+        let checked = tools::handfast(&["check", "-c", &file]);
+        assert!(checked.code != Some(0) && checked.all().contains("private keys"), "{checked:?}");
+        let ran = tools::handfast(&["proxy", "-c", &file]);
         assert_eq!(ran.code, Some(2), "{ran:?}");
         assert!(ran.talk.contains(&folder.display().to_string()) && ran.talk.contains("hint:"), "{ran:?}");
         ran.talk
@@ -206,4 +213,41 @@ fn a_folder_that_others_can_enter_or_a_link_is_refused() {
     assert!(said.contains("other users than root can change"), "{said}");
     let file = store.write("file", "");
     refused(&file);
+}
+
+/// The key process, the process that serves and its order, in every part of an order.
+#[test]
+fn a_kill_at_any_moment_leaves_a_certificate_with_its_key() {
+    needs!("pebble", "pebble-challtestsrv", "openssl");
+    let scene = Scene::new(Pebble::start(""));
+    let config = apart(&scene);
+    let proxy = Proxy::start(&config);
+    let old = scene.serves(NAME, Some(NAME), None);
+    renew(&proxy, NAME);
+    both(proxy.process()).1.signal(Signal::KILL);
+    drop(proxy);
+    for moment in [20, 60, 120, 200, 300, 400] {
+        let proxy = Proxy::start(&config);
+        assert!(served(scene.pebble.tls, Some(NAME)).is_some(), "what was stored is served at once");
+        pause(std::time::Duration::from_millis(moment));
+        both(proxy.process()).1.signal(Signal::KILL);
+    }
+    let proxy = Proxy::start(&config);
+    scene.serves(NAME, Some(NAME), Some(&old));
+    assert!(scene.orders(NAME) <= 4, "{} orders", scene.orders(NAME));
+    let left = files(&keys(&scene)).len();
+    assert!(left <= 2 + 4, "the account's, the old one's, and one for each order: {left}");
+    drop(proxy);
+}
+
+#[test]
+fn a_folder_that_the_sandbox_opens_is_named() {
+    needs!("pebble", "pebble-challtestsrv");
+    let scene = Scene::new(Pebble::prepare(""));
+    let beside = scene.store.file("upgrade.sock");
+    let proxy = Proxy::start(apart(&scene).text("process", "upgrade-socket", beside.display()));
+    if proxy.talk.so_far().iter().any(|line| line.contains("served without")) {
+        skipped!("this kernel has no sandbox for files");
+    }
+    proxy.talk.containing("is below a folder that the sandbox of this process opens");
 }
