@@ -130,7 +130,7 @@ fn lego_acme_sh_and_caddy() {
     let folder = "caddy/acme/ca.example-14000-dir/users/a@example.org";
     place.write(&format!("{folder}/a.json"), &json!({"status": "valid", "location": url(4)}).to_string());
     place.write(&format!("{folder}/a.key"), &sec1(&pair));
-    place.write(&format!("{folder}/b.key"), &sec1(&other));
+    place.write(&format!("{folder}/0.key"), &sec1(&other));
     assert_eq!(place.one(), (url(4), expected), "the key of the same name");
 }
 
