@@ -112,7 +112,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand top" -l once -d 'Print
 complete -c handfast -n "__fish_handfast_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand acme; and not __fish_seen_subcommand_from list import renew revoke" -s h -l help -d 'Print help'
 complete -c handfast -n "__fish_handfast_using_subcommand acme; and not __fish_seen_subcommand_from list import renew revoke" -f -a "list" -d 'List the certificates that are ordered: days left, next try, last error, and the DNS records to set'
-complete -c handfast -n "__fish_handfast_using_subcommand acme; and not __fish_seen_subcommand_from list import renew revoke" -f -a "import" -d 'Take over certificates that certbot, lego, acme.sh or Caddy have left behind'
+complete -c handfast -n "__fish_handfast_using_subcommand acme; and not __fish_seen_subcommand_from list import renew revoke" -f -a "import" -d 'Take over certificates and accounts that certbot, lego, acme.sh or Caddy have left behind'
 complete -c handfast -n "__fish_handfast_using_subcommand acme; and not __fish_seen_subcommand_from list import renew revoke" -f -a "renew" -d 'Order a new certificate for a name now, within the limits on orders'
 complete -c handfast -n "__fish_handfast_using_subcommand acme; and not __fish_seen_subcommand_from list import renew revoke" -f -a "revoke" -d 'Revoke the certificate of a name, and order a new one'
 complete -c handfast -n "__fish_handfast_using_subcommand acme; and __fish_seen_subcommand_from list" -s c -l config -d 'The proxy\'s configuration' -r -F

@@ -4,9 +4,11 @@
 //! time. Only the process that holds the lock of the store orders; the others look every few seconds whether it is free.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
+use handfast_tls::apart::Holder;
 use handfast_tls::load::FileStamp;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{sleep, timeout};
@@ -65,6 +67,10 @@ pub(crate) trait World {
     fn ended(&self, name: &Name, end: OrderEnd);
     /// Tells a certificate with its key, in PEM, to other machines.
     fn share(&self, name: &Name, pem: String);
+    /// The key process, where private keys are not in this one.
+    fn holder(&self) -> Option<Arc<dyn Holder>> {
+        None
+    }
     /// The state of all names has changed.
     fn report(&self, names: Vec<NameStatus>);
 }
@@ -75,6 +81,8 @@ pub(crate) struct Driver<'w, W> {
     store: Store,
     world: &'w W,
     records: RefCell<BTreeMap<Name, Record>>,
+    /// Names whose records could not be written: those in memory are newer.
+    unsaved: RefCell<BTreeSet<Name>>,
     /// Certificates as they were read last, by the stamps of their files.
     known: RefCell<BTreeMap<Name, (FileStamp, Option<Stored>)>>,
     /// Of each name, what spreads its renewals where the issuer suggests nothing.
@@ -85,13 +93,14 @@ pub(crate) struct Driver<'w, W> {
 
 impl<'w, W: World> Driver<'w, W> {
     pub(crate) fn new(settings: Settings, world: &'w W) -> Self {
-        let store = Store::new(&settings.folder);
+        let store = Store::of(&settings, world.holder());
         let spread = settings.names.iter().map(|name| (name.clone(), world.random())).collect();
         Self {
             settings,
             store,
             world,
             records: RefCell::default(),
+            unsaved: RefCell::default(),
             known: RefCell::default(),
             spread,
             asks_from: Cell::new(0),
@@ -154,8 +163,10 @@ impl<'w, W: World> Driver<'w, W> {
 
     fn read_records(&self) {
         let now = self.world.now();
-        let read = |name: &Name| (name.clone(), self.store.record(name, now));
-        *self.records.borrow_mut() = self.settings.names.iter().map(read).collect();
+        let mut records = self.records.borrow_mut();
+        for name in self.settings.names.iter().filter(|name| !self.unsaved.borrow().contains(name)) {
+            records.insert(name.clone(), self.store.record(name, now));
+        }
     }
 
     /// Looks at every name once, and orders what is due; how long to wait until the next look.
@@ -180,7 +191,12 @@ impl<'w, W: World> Driver<'w, W> {
         let mut records = self.records.borrow_mut();
         let record = records.entry(name.clone()).or_default();
         change(record);
-        self.store.save_record(name, record)
+        let saved = self.store.save_record(name, record);
+        match saved {
+            Ok(()) => drop(self.unsaved.borrow_mut().remove(name)),
+            Err(_) => drop(self.unsaved.borrow_mut().insert(name.clone())),
+        }
+        saved
     }
 
     fn own_moment(&self, name: &Name, life: Life) -> i64 {
@@ -398,6 +414,10 @@ impl<'w, W: World> Driver<'w, W> {
 
     /// Takes the certificate of another machine, if its name is ordered here and it expires later than the one there.
     fn take(&self, name: &str, pem: String) {
+        if self.world.holder().is_some() {
+            // Each machine has its own keys then.
+            return;
+        }
         let Ok(name) = self.known_name(name) else { return };
         let now = self.world.now();
         let taken = import::given(name, pem, now).and_then(|found| import::put(&self.settings, &found, now));
@@ -417,6 +437,9 @@ impl<'w, W: World> Driver<'w, W> {
 
     /// The certificate of a name that can be used, with its key, as it is in the store.
     fn text(&self, name: &Name) -> Option<String> {
+        if self.world.holder().is_some() {
+            return None;
+        }
         self.stored(name)?;
         std::fs::read_to_string(self.store.certificate_file(name)).ok()
     }

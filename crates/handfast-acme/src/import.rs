@@ -1,8 +1,8 @@
-//! Certificates that other ACME clients have left behind: certbot, lego, acme.sh, Caddy.
+//! Certificates that other ACME clients have left behind: certbot, lego, acme.sh, Caddy. `import/accounts.rs` has their accounts.
 //!
 //! In: a folder, searched with those below it; file names have no meaning, as certificates and keys are paired by their public keys. Out:
-//! for each name the certificate that expires last, which is then put into the store. Accounts are not taken over: theirs mostly have
-//! RSA keys, which the library does not have, and a new account costs nothing.
+//! for each name the certificate that expires last, which is then put into the store; where private keys are in `key-folder`, its key
+//! is put there first.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,9 +14,14 @@ use handfast_tls::load::{Source, load};
 use handfast_tls::weak::Lists;
 
 use crate::error::Error;
+use crate::keeper::Keeper;
 use crate::model::Settings;
 use crate::name::Name;
 use crate::store::Store;
+
+mod accounts;
+
+pub use accounts::{FoundAccount, find_accounts};
 
 /// Folders below the one that is named, and folders in all, that are searched. Caddy's are three deep.
 const DEEPEST: usize = 6;
@@ -52,14 +57,15 @@ pub fn find(settings: &Settings, folder: &Path) -> Vec<Found> {
     found.into_values().collect()
 }
 
-/// Puts one into the store, unless the one there is as good; whether it did.
+/// Puts one into the store, unless the one there is as good; whether it did. Where keys are in `key-folder`: see
+/// [`keep`] and [`put_chain`].
 ///
 /// **Errors**: it cannot be used, or not be written.
 pub fn put(settings: &Settings, found: &Found, now: i64) -> Result<bool, Error> {
-    let store = Store::new(&settings.folder);
+    let store = Store::of(settings, None);
     store.prepare()?;
-    let Found { name, pem, not_after, .. } = found;
-    if store.certificate(name, now).is_some_and(|stored| stored.life.not_after >= *not_after) {
+    let Found { name, pem, .. } = found;
+    if !is_later(&store, found, now) {
         return Ok(false);
     }
     store.reserve(name)?.install(pem, name, now).map(|()| true)
@@ -75,6 +81,44 @@ pub(crate) fn given(name: &Name, pem: String, now: i64) -> Result<Found, Error> 
         return Err(Error::Key { what: format!("it is not for {name}") });
     }
     Ok(Found { name: name.clone(), not_after: certificate.not_after(), pem, file })
+}
+
+/// Puts the key of one into the folder of keys, unless the certificate in the store is as good; whether it did.
+///
+/// **Errors**: it cannot be written.
+pub fn keep(settings: &Settings, keeper: &Keeper, found: &Found, now: i64) -> Result<bool, Error> {
+    if !is_later(&Store::of(settings, None), found, now) {
+        return Ok(false);
+    }
+    let (keys, _) = parts(&found.pem);
+    keeper.take(&found.name, &keys).map(|()| true).map_err(|what| Error::Key { what })
+}
+
+/// Puts the chain of one into the store. Its key was kept before, by a user that this one is not.
+///
+/// **Errors**: it cannot be written.
+pub fn put_chain(settings: &Settings, found: &Found) -> Result<(), Error> {
+    let store = Store::of(settings, None);
+    store.prepare()?;
+    store.reserve(&found.name)?.put(&parts(&found.pem).1)
+}
+
+fn is_later(store: &Store, found: &Found, now: i64) -> bool {
+    store.certificate(&found.name, now).is_none_or(|stored| stored.life.not_after < found.not_after)
+}
+
+/// Private keys and the rest of a PEM text.
+fn parts(pem: &str) -> (String, String) {
+    let (mut keys, mut rest) = (String::new(), String::new());
+    let mut is_key = false;
+    for line in pem.lines() {
+        is_key |= line.starts_with("-----BEGIN ") && line.contains("PRIVATE KEY");
+        let part = if is_key { &mut keys } else { &mut rest };
+        part.push_str(line);
+        part.push('\n');
+        is_key &= !line.starts_with("-----END ");
+    }
+    (keys, rest)
 }
 
 fn is_for(certificate: &Certificate, name: &Name) -> bool {

@@ -1,6 +1,7 @@
 //! A real issuer, asked through `instant-acme`: accounts, orders, challenges, suggestions (ARI), revocation.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::BASE64URL_NOPAD;
@@ -14,6 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::authority::{Authority, Challenge};
 use crate::error::Error;
+use crate::jws::{AccountKey, AccountSigner, key_authorization};
+use crate::keys::RemoteAccount;
 use crate::model::{ChallengeKind, ExternalAccount, Issuer};
 use crate::name::Name;
 use crate::store::Store;
@@ -25,16 +28,43 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// An account as it is stored. The key is stored before the account is made, so that a process which was killed asks for the same one.
 #[derive(Serialize, Deserialize)]
 struct StoredAccount {
-    /// The key, PKCS#8 in base64url.
+    /// The key, PKCS#8 in base64url; empty where the library does not have it.
     key: String,
     /// What the library knows of the account; `None`: it was not made yet.
     account: Option<AccountCredentials>,
+    /// The URL of an account whose key the library does not have; `None`: it was not made yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    /// Its key, DER in base64url; `None`: it is in the key process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    own_key: Option<String>,
+}
+
+impl StoredAccount {
+    fn new(key: &[u8], account: Option<AccountCredentials>) -> Self {
+        Self { key: BASE64URL_NOPAD.encode(key), account, url: None, own_key: None }
+    }
+}
+
+/// Stores an account that was made elsewhere, with its key unless that is in the key process.
+///
+/// **Errors**: the file cannot be written.
+pub(crate) fn store_account(
+    store: &Store,
+    directory: &str,
+    url: &str,
+    key: Option<&AccountKey>,
+) -> Result<(), Error> {
+    let own_key = key.map(|key| BASE64URL_NOPAD.encode(key.der()));
+    let stored = StoredAccount { key: String::new(), account: None, url: Some(url.to_owned()), own_key };
+    store.save_account(directory, &stored)
 }
 
 /// An account with an issuer.
 pub(crate) struct Connected {
     account: Account,
     transport: Transport,
+    signer: Option<Arc<dyn AccountSigner>>,
     profile: Option<String>,
     order: Option<Order>,
     store: Store,
@@ -53,6 +83,9 @@ impl Connected {
     ) -> Result<Self, Error> {
         let transport = Transport::new(issuer.ca.as_deref());
         let stored: Option<StoredAccount> = store.account(directory)?;
+        if let Some(signer) = signer(stored.as_ref(), directory, store)? {
+            return Self::open_signed(issuer, directory, contact, store, (stored, signer)).await;
+        }
         let account = match stored {
             Some(StoredAccount { account: Some(account), .. }) => {
                 Account::builder_with_http(Box::new(transport.clone())).from_credentials(account).await
@@ -63,6 +96,44 @@ impl Connected {
         };
         let account = account.map_err(|error| failed("open the account", &error, &transport))?;
         Ok(Self::with(account, transport, issuer, directory, store))
+    }
+
+    /// The same with a key that the library does not have: it signs with a throwaway key, and the transport signs again.
+    async fn open_signed(
+        issuer: &Issuer,
+        directory: &str,
+        contact: &[String],
+        store: &Store,
+        (stored, signer): (Option<StoredAccount>, Arc<dyn AccountSigner>),
+    ) -> Result<Self, Error> {
+        let binding = issuer.external.as_ref().map(binding_key).transpose()?;
+        let transport = Transport::new(issuer.ca.as_deref()).signed_by(Arc::clone(&signer), binding);
+        let builder = Account::builder_with_http(Box::new(transport.clone()));
+        let account = if let Some(StoredAccount { url: Some(url), .. }) = &stored {
+            let (_, throwaway) =
+                Key::generate_pkcs8().map_err(|error| Error::Key { what: error.to_string() })?;
+            let opened = builder.from_parts(url.clone(), throwaway, directory.to_owned()).await;
+            opened.map_err(|error| failed("open the account", &error, &transport))?
+        } else {
+            let contact: Vec<String> = contact.iter().map(|address| format!("mailto:{address}")).collect();
+            let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
+            let new =
+                NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
+            let external = issuer.external.as_ref().map(external_key).transpose()?;
+            let made = builder.create(&new, directory.to_owned(), external.as_ref()).await;
+            let (account, _) = made.map_err(|error| failed("make an account", &error, &transport))?;
+            let own_key = stored.and_then(|stored| stored.own_key);
+            let url = Some(account.id().to_owned());
+            store.save_account(
+                directory,
+                &StoredAccount { key: String::new(), account: None, url, own_key },
+            )?;
+            tracing::info!("acme: account {} at {directory}", account.id());
+            account
+        };
+        let mut opened = Self::with(account, transport, issuer, directory, store);
+        opened.signer = Some(signer);
+        Ok(opened)
     }
 
     async fn register(
@@ -78,8 +149,7 @@ impl Connected {
             Some(known) => BASE64URL_NOPAD.decode(known.key.as_bytes()).map_err(|error| key(&error))?,
             None => {
                 let (_, pkcs8) = Key::generate_pkcs8().map_err(|error| key(&error))?;
-                let text = BASE64URL_NOPAD.encode(pkcs8.secret_pkcs8_der());
-                store.save_account(directory, &StoredAccount { key: text, account: None })?;
+                store.save_account(directory, &StoredAccount::new(pkcs8.secret_pkcs8_der(), None))?;
                 pkcs8.secret_pkcs8_der().to_vec()
             }
         };
@@ -108,22 +178,29 @@ impl Connected {
             let outcome = account.update_contacts(&contact).await;
             outcome.map_err(|error| failed("set the contact of the account", &error, &transport))?;
         }
-        let stored = StoredAccount { key: BASE64URL_NOPAD.encode(&pkcs8), account: Some(credentials) };
-        store.save_account(directory, &stored)?;
+        store.save_account(directory, &StoredAccount::new(&pkcs8, Some(credentials)))?;
         tracing::info!("acme: account {} at {directory}", account.id());
         Ok(Self::with(account, transport, issuer, directory, store))
     }
 
     fn with(account: Account, transport: Transport, issuer: &Issuer, directory: &str, store: &Store) -> Self {
         let (store, directory) = (store.clone(), directory.to_owned());
-        Self { account, transport, profile: issuer.profile.clone(), order: None, store, directory }
+        Self {
+            account,
+            transport,
+            signer: None,
+            profile: issuer.profile.clone(),
+            order: None,
+            store,
+            directory,
+        }
     }
 
     /// Forgets the account, and keeps its key: the issuer does not know it any more, and the next try makes it again.
     fn forget_account(&self) -> Result<(), Error> {
         let stored: Option<StoredAccount> = self.store.account(&self.directory)?;
-        let Some(StoredAccount { key, .. }) = stored else { return Ok(()) };
-        self.store.save_account(&self.directory, &StoredAccount { key, account: None })
+        let Some(stored) = stored else { return Ok(()) };
+        self.store.save_account(&self.directory, &StoredAccount { account: None, url: None, ..stored })
     }
 
     /// The window in which the issuer suggests to renew a certificate (DER), and when to ask again in seconds; `None`: the issuer suggests
@@ -204,7 +281,7 @@ impl Authority for Connected {
     }
 
     async fn challenges(&mut self, kinds: &[ChallengeKind]) -> Result<Vec<Challenge>, Error> {
-        let transport = self.transport.clone();
+        let (transport, signer) = (self.transport.clone(), self.signer.clone());
         let mut authorizations = self.present()?.authorizations();
         let mut challenges = Vec::new();
         while let Some(authorization) = authorizations.next().await {
@@ -215,13 +292,14 @@ impl Authority for Connected {
             }
             let kind = chosen(kinds, &authorization.challenges)?;
             let Some(challenge) = authorization.challenge(type_of(kind)) else { continue };
-            let authorization = challenge.key_authorization();
-            challenges.push(Challenge {
-                kind,
-                token: challenge.token.clone(),
-                authorization: authorization.as_str().to_owned(),
-                digest: authorization.digest().as_ref().to_vec(),
-            });
+            let (authorization, digest) = match &signer {
+                Some(signer) => key_authorization(&**signer, &challenge.token),
+                None => {
+                    let authorization = challenge.key_authorization();
+                    (authorization.as_str().to_owned(), authorization.digest().as_ref().to_vec())
+                }
+            };
+            challenges.push(Challenge { kind, token: challenge.token.clone(), authorization, digest });
         }
         Ok(challenges)
     }
@@ -313,15 +391,34 @@ fn is_about_replacing(kind: Option<&str>) -> bool {
     matches!(word, Some("alreadyReplaced" | "malformed" | "conflict" | "unauthorized"))
 }
 
+/// What signs requests of an account, if that is not the library itself.
+fn signer(
+    stored: Option<&StoredAccount>,
+    directory: &str,
+    store: &Store,
+) -> Result<Option<Arc<dyn AccountSigner>>, Error> {
+    if let Some(keys) = store.keys() {
+        return Ok(Some(Arc::new(RemoteAccount::open(keys, directory)?)));
+    }
+    let Some(own_key) = stored.and_then(|stored| stored.own_key.as_ref()) else { return Ok(None) };
+    let failed =
+        |what: String| Error::Key { what: format!("read the key of the account at {directory}: {what}") };
+    let der = BASE64URL_NOPAD.decode(own_key.as_bytes()).map_err(|error| failed(error.to_string()))?;
+    Ok(Some(Arc::new(AccountKey::from_der(&der).map_err(failed)?)))
+}
+
 fn external_key(external: &ExternalAccount) -> Result<ExternalAccountKey, Error> {
-    let ExternalAccount { id, key_file } = external;
-    let text = read_text(key_file)?;
+    Ok(ExternalAccountKey::new(external.id.clone(), &binding_key(external)?))
+}
+
+fn binding_key(external: &ExternalAccount) -> Result<Vec<u8>, Error> {
+    let path = &external.key_file;
+    let text = read_text(path)?;
     let key = BASE64URL_NOPAD.decode(text.trim().trim_end_matches('=').as_bytes());
-    let key = key.map_err(|error| Error::Malformed {
-        path: key_file.clone(),
+    key.map_err(|error| Error::Malformed {
+        path: path.clone(),
         what: format!("expected a key in base64url: {error}"),
-    })?;
-    Ok(ExternalAccountKey::new(id.clone(), &key))
+    })
 }
 
 fn read_text(path: &Path) -> Result<String, Error> {

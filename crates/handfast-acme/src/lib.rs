@@ -9,6 +9,7 @@
 //! | what is remembered of a name | [`record`] |
 //! | what is on the disk, and what survives a crash | [`store`] |
 //! | the steps of one order | `order.rs`, over `authority.rs`; with a real issuer `issuer.rs` |
+//! | where private keys are, and what the key process does with them | `keys.rs`, `keeper.rs`, `jws.rs` |
 //! | what other clients have left behind | `import.rs` |
 //! | the loop over all names | `driver.rs` |
 #![forbid(unsafe_code)]
@@ -25,6 +26,9 @@ mod driver;
 mod error;
 mod import;
 mod issuer;
+mod jws;
+mod keeper;
+mod keys;
 mod order;
 mod real;
 mod running;
@@ -36,7 +40,9 @@ mod testing;
 
 pub use answers::Answers;
 pub use error::Error;
-pub use import::{Found, find, put};
+pub use import::{Found, FoundAccount, find, find_accounts, keep, put, put_chain};
+pub use keeper::Keeper;
+pub use keys::KeysApart;
 pub use name::Name;
 pub use real::Host;
 pub use running::{Running, dns_records, stored};

@@ -9,6 +9,8 @@ use crate::name::Name;
 pub struct Settings {
     /// The folder of the store.
     pub folder: PathBuf,
+    /// The folder of private keys, which are in the key process; `None`: they are in this one, and in the store.
+    pub key_folder: Option<PathBuf>,
     /// Issuers, best first; at least one.
     pub issuers: Vec<Issuer>,
     /// Mail addresses that issuers may write to.

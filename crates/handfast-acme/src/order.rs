@@ -10,11 +10,11 @@
 //! ```
 
 use data_encoding::BASE64URL_NOPAD;
-use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
 use crate::answers::Answers;
 use crate::authority::Authority;
 use crate::error::Error;
+use crate::keys::OrderKey;
 use crate::model::ChallengeKind;
 use crate::name::Name;
 use crate::store::{Pending, Reserved, Store};
@@ -82,7 +82,7 @@ fn finish(job: &Job<'_>, room: Reserved, pem: &str, now: i64) -> Result<(), Erro
     installed
 }
 
-/// All steps; returns the chain and the key, in PEM.
+/// All steps; returns the chain and what comes before it in the file, in PEM.
 async fn run(
     job: &Job<'_>,
     authority: &mut impl Authority,
@@ -97,13 +97,13 @@ async fn run(
         // The issuer has refused, and would again.
         job.store.forget_pending(job.name);
     }
-    outcome.map(|chain| (chain, key.serialize_pem()))
+    outcome.map(|chain| (chain, key.before_chain()))
 }
 
 /// Goes on with an order that was begun earlier, if there is one; the key of its certificate.
-async fn resumed(job: &Job<'_>, authority: &mut impl Authority) -> Option<KeyPair> {
+async fn resumed(job: &Job<'_>, authority: &mut impl Authority) -> Option<OrderKey> {
     let pending = job.store.pending(job.name).filter(|_| !job.is_trial)?;
-    let key = KeyPair::from_pem(&pending.key).ok().filter(|_| pending.directory == job.directory);
+    let key = OrderKey::stored(job.store.keys(), &pending.key).filter(|_| pending.directory == job.directory);
     let resumed = match key {
         Some(key) => authority.resume(&pending.url).await.ok().map(|()| key),
         None => None,
@@ -118,14 +118,16 @@ async fn begin(
     job: &Job<'_>,
     authority: &mut impl Authority,
     around: &impl Surroundings,
-) -> Result<KeyPair, Error> {
-    let key = KeyPair::generate().map_err(|error| Error::Key { what: error.to_string() })?;
-    let present = job.store.certificate(job.name, around.now()).filter(|_| job.replaces);
+) -> Result<OrderKey, Error> {
+    let present = job.store.certificate(job.name, around.now());
+    let in_use = present.as_ref().and_then(|stored| stored.key_id.clone());
+    let key = OrderKey::make(job.store.keys(), job.name, in_use)?;
+    let present = present.filter(|_| job.replaces);
     around.orders()?;
     let url = authority.order(job.name, present.as_ref().map(|stored| &stored.leaf[..])).await?;
     if !job.is_trial {
         let directory = job.directory.to_owned();
-        job.store.save_pending(job.name, &Pending { directory, url, key: key.serialize_pem() })?;
+        job.store.save_pending(job.name, &Pending { directory, url, key: key.to_store() })?;
     }
     Ok(key)
 }
@@ -134,7 +136,7 @@ async fn carry_on(
     job: &Job<'_>,
     authority: &mut impl Authority,
     around: &impl Surroundings,
-    key: &KeyPair,
+    key: &OrderKey,
 ) -> Result<String, Error> {
     let challenges = authority.challenges(job.kinds).await?;
     if !challenges.is_empty() {
@@ -157,14 +159,6 @@ async fn carry_on(
         around.publish(answers).await;
     }
     authority.verdict(job.kinds).await?;
-    authority.finalize(&request(job.name, key)?).await?;
+    authority.finalize(&key.request(job.name)?).await?;
     authority.certificate().await
-}
-
-/// The request for a certificate (CSR), DER.
-fn request(name: &Name, key: &KeyPair) -> Result<Vec<u8>, Error> {
-    let failed = |error: rcgen::Error| Error::Key { what: error.to_string() };
-    let mut params = CertificateParams::new(vec![name.to_string()]).map_err(failed)?;
-    params.distinguished_name = DistinguishedName::new();
-    Ok(params.serialize_request(key).map_err(failed)?.der().to_vec())
 }

@@ -1,7 +1,10 @@
 //! The driver's world as it is: this machine's clock, real issuers, the listeners of the process.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::SystemTime;
+
+use handfast_tls::apart::Holder;
 
 use crate::answers::Answers;
 use crate::driver::World;
@@ -34,6 +37,9 @@ pub trait Host: Send + 'static {
     /// A certificate in the store, with its key in PEM, for other machines.
     fn share(&self, name: String, pem: String);
 
+    /// The key process, where private keys are not in this one.
+    fn holder(&self) -> Option<Arc<dyn Holder>>;
+
     /// The state of all names.
     fn report(&self, names: Vec<NameStatus>);
 }
@@ -58,7 +64,13 @@ impl<H: Host> World for Real<H> {
     }
 
     async fn open(&self, issuer: &Issuer, directory: &str) -> Result<Connected, Error> {
-        Connected::open(issuer, directory, &self.settings.contact, &Store::new(&self.settings.folder)).await
+        Connected::open(
+            issuer,
+            directory,
+            &self.settings.contact,
+            &Store::of(&self.settings, self.host.holder()),
+        )
+        .await
     }
 
     async fn suggestion(&self, account: &Connected, leaf: &[u8]) -> Result<Option<((i64, i64), i64)>, Error> {
@@ -87,6 +99,10 @@ impl<H: Host> World for Real<H> {
 
     fn share(&self, name: &Name, pem: String) {
         self.host.share(name.to_string(), pem);
+    }
+
+    fn holder(&self) -> Option<Arc<dyn Holder>> {
+        self.host.holder()
     }
 
     fn report(&self, names: Vec<NameStatus>) {

@@ -85,7 +85,7 @@ fn run(world: &Real<impl Host>, mut requests: Receiver<Request>, stopped: onesho
 
 /// The records in DNS that prove the names by `dns-persist-01`, a line for each; accounts that were not made yet have none.
 pub fn dns_records(settings: &Settings) -> Vec<String> {
-    let store = Store::new(&settings.folder);
+    let store = Store::of(settings, None);
     let kind = ChallengeKind::DnsPersist01;
     if !settings.challenges.contains(&kind) {
         return Vec::new();
@@ -93,7 +93,9 @@ pub fn dns_records(settings: &Settings) -> Vec<String> {
     let mut records = Vec::new();
     for issuer in &settings.issuers {
         let account = store.account::<serde_json::Value>(&issuer.directory).ok().flatten();
-        let url = account.as_ref().and_then(|account| account.get("account")?.get("id")?.as_str());
+        let url = account.as_ref().and_then(|account| {
+            account.get("url").or_else(|| account.get("account")?.get("id")).and_then(|url| url.as_str())
+        });
         let (Some(url), Some(issuer_name)) = (url, &issuer.dns_name) else { continue };
         for name in settings.names.iter().filter(|name| kind.fits(name)) {
             let text = name.to_string();
@@ -131,7 +133,7 @@ async fn drive(world: &Real<impl Host>, requests: &mut Receiver<Request>) {
 
 /// The state of every name as the store has it, without asking anybody.
 pub fn stored(settings: &Settings) -> Vec<NameStatus> {
-    let (store, now) = (Store::new(&settings.folder), unix_now());
+    let (store, now) = (Store::of(settings, None), unix_now());
     let of = |name| {
         let record: Record = store.record(name, now);
         let life = store.certificate(name, now).map(|stored| stored.life);

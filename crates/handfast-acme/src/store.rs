@@ -3,10 +3,13 @@
 //! ```text
 //! FOLDER/lock                      held by the one process that orders
 //! FOLDER/accounts/DIRECTORY.json   account with the issuer of that directory
-//! FOLDER/certificates/NAME.pem     key and chain in one file, which is served
+//! FOLDER/certificates/NAME.pem     key and chain in one file, which is served; the chain alone where keys are apart
 //! FOLDER/records/NAME.json         orders, failures, the next try
 //! FOLDER/pending/NAME.json         an order that is under way, with its key
 //! ```
+//!
+//! Where private keys are apart they are in another folder (`keeper.rs`), and this process reads no file that may hold one: the key
+//! process reads files of certificates for it, and accounts have other files (`accounts/DIRECTORY.apart.json`).
 //!
 //! In: values. Out: files of mode 0600, written aside, synced and renamed, so that a reader sees the old file or the new one. A file
 //! that was written in part has a name that begins with a dot, and is removed by the next process that takes the lock.
@@ -15,14 +18,21 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
+use handfast_tls::apart::Holder;
 use handfast_tls::certificate::Certificate;
+use handfast_tls::load::{Source, load_from};
 use handfast_tls::source::Ordered;
+use handfast_tls::weak::Lists;
 use rustix::fs::{FlockOperation, flock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::keys::KeysApart;
+use crate::model::Settings;
 use crate::name::Name;
 use crate::record::Record;
 use crate::schedule::Life;
@@ -40,9 +50,10 @@ const ROOM: usize = 64 << 10;
 const AFTER_A_LOST_RECORD: i64 = 3_600;
 
 /// The store. Copies share the folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
+    keys: Option<KeysApart>,
 }
 
 /// The right to order. Given back when it is dropped, also by a process that is killed.
@@ -58,7 +69,7 @@ pub struct Pending {
     pub directory: String,
     /// Its URL.
     pub url: String,
-    /// The key of the certificate, in PEM.
+    /// The key of the certificate, in PEM; where keys are apart, which one it is.
     pub key: String,
 }
 
@@ -69,6 +80,8 @@ pub struct Stored {
     pub life: Life,
     /// The server's own certificate, DER.
     pub leaf: Vec<u8>,
+    /// Which key it has, as the key process calls it.
+    pub(crate) key_id: Option<String>,
 }
 
 /// Room on the disk for a file that is yet to come.
@@ -77,12 +90,24 @@ pub struct Reserved {
     file: File,
     path: PathBuf,
     target: PathBuf,
+    keys: Option<KeysApart>,
 }
 
 impl Store {
-    /// The store in a folder. Nothing is read or made.
+    /// The store in a folder, with private keys. Nothing is read or made.
     pub fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_owned() }
+        Self { folder: folder.to_owned(), keys: None }
+    }
+
+    /// The store of these settings. `holder`: the key process, if there is one.
+    pub(crate) fn of(settings: &Settings, holder: Option<Arc<dyn Holder>>) -> Self {
+        let keys = settings.key_folder.clone().map(|folder| KeysApart { folder, holder });
+        Self { folder: settings.folder.clone(), keys }
+    }
+
+    /// Where private keys are, if not in this process.
+    pub(crate) fn keys(&self) -> Option<&KeysApart> {
+        self.keys.as_ref()
     }
 
     /// The folders of the store, which must exist before the process enters its sandbox.
@@ -149,8 +174,11 @@ impl Store {
 
     /// The certificate of a name; `None`: there is none that can be used.
     pub fn certificate(&self, name: &Name, now: i64) -> Option<Stored> {
-        let pem = read(&self.certificate_file(name)).ok()??;
-        usable(&pem, name, now).ok()
+        let path = self.certificate_file(name);
+        match &self.keys {
+            Some(keys) => usable_apart(&path, keys, name, now).ok(),
+            None => usable(&read(&path).ok()??, name, now).ok(),
+        }
     }
 
     /// Takes room on the disk for a certificate.
@@ -165,7 +193,7 @@ impl Store {
             Ok(file)
         });
         match reserved {
-            Ok(file) => Ok(Reserved { file, path, target }),
+            Ok(file) => Ok(Reserved { file, path, target, keys: self.keys.clone() }),
             Err(error) => {
                 let _ = fs::remove_file(&path);
                 Err(Error::store("take room for", &target)(error))
@@ -225,14 +253,8 @@ impl Store {
     }
 
     fn account_file(&self, directory: &str) -> PathBuf {
-        let mut name = String::new();
-        for byte in directory.bytes() {
-            match byte {
-                b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' => name.push(byte.into()),
-                _ => name.push_str(&format!("_{byte:02x}")),
-            }
-        }
-        self.folder.join(ACCOUNTS).join(name + ".json")
+        let end = if self.keys.is_some() { ".apart.json" } else { ".json" };
+        self.folder.join(ACCOUNTS).join(directory_stem(directory) + end)
     }
 }
 
@@ -241,20 +263,40 @@ impl Reserved {
     ///
     /// **Errors**: it cannot be used for the name, or not be written.
     pub fn install(mut self, pem: &str, name: &Name, now: i64) -> Result<(), Error> {
-        let tried = usable(pem.as_bytes(), name, now).map_err(|what| Error::Unusable { what });
-        let written = tried.and_then(|_| self.replace(pem).map_err(Error::store("write", &self.target)));
+        let written = self.try_and_put(pem, name, now);
         if written.is_err() {
             let _ = fs::remove_file(&self.path);
         }
         written
     }
 
-    fn replace(&mut self, pem: &str) -> io::Result<()> {
+    /// Puts a chain in place that was tried elsewhere. **Errors**: it cannot be written.
+    pub(crate) fn put(mut self, pem: &str) -> Result<(), Error> {
+        let written = self.write(pem).and_then(|()| put_in_place(&self.path, &self.target));
+        written.map_err(|error| {
+            let _ = fs::remove_file(&self.path);
+            Error::store("write", &self.target)(error)
+        })
+    }
+
+    fn try_and_put(&mut self, pem: &str, name: &Name, now: i64) -> Result<(), Error> {
+        let unusable = |what| Error::Unusable { what };
+        if self.keys.is_none() {
+            usable(pem.as_bytes(), name, now).map_err(unusable)?;
+        }
+        self.write(pem).map_err(Error::store("write", &self.target))?;
+        if let Some(keys) = &self.keys {
+            // The key process pairs it with its key, as it will when it is served: so it has to be on the disk.
+            usable_apart(&self.path, keys, name, now).map_err(unusable)?;
+        }
+        put_in_place(&self.path, &self.target).map_err(Error::store("write", &self.target))
+    }
+
+    fn write(&mut self, pem: &str) -> io::Result<()> {
         self.file.rewind()?;
         self.file.write_all(pem.as_bytes())?;
         self.file.set_len(pem.len() as u64)?;
-        self.file.sync_all()?;
-        put_in_place(&self.path, &self.target)
+        self.file.sync_all()
     }
 
     /// Gives the room back.
@@ -271,6 +313,25 @@ fn usable(pem: &[u8], name: &Name, now: i64) -> Result<Stored, String> {
             .first()
             .map_or_else(|| "it cannot be read".to_owned(), |finding| finding.message.clone()));
     };
+    fits(&certificate, name, now)
+}
+
+/// Whether a file has a certificate for this name that is valid now, and the key process its key; else why not.
+fn usable_apart(path: &Path, keys: &KeysApart, name: &Name, now: i64) -> Result<Stored, String> {
+    let source =
+        Source::Awaited { file: path.to_owned(), keys: Some(Ordered::keys(&keys.folder, &name.file_stem())) };
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(now).unwrap_or(0));
+    let loaded = load_from(&[source], &Lists::default(), time, keys.holder.as_ref());
+    match loaded.certificates.first() {
+        Some(certificate) => fits(certificate, name, now),
+        None => Err(loaded
+            .findings
+            .first()
+            .map_or_else(|| "it cannot be read".to_owned(), |finding| finding.message.clone())),
+    }
+}
+
+fn fits(certificate: &Certificate, name: &Name, now: i64) -> Result<Stored, String> {
     let text = name.to_string();
     let has_name = match name.address() {
         Some(address) => certificate.ip_names().contains(&address),
@@ -286,7 +347,20 @@ fn usable(pem: &[u8], name: &Name, now: i64) -> Result<Stored, String> {
         ));
     }
     let life = Life { not_before: certificate.not_before(), not_after: certificate.not_after() };
-    Ok(Stored { life, leaf: certificate.chain()[0].to_vec() })
+    let key_id = certificate.key_id().map(|id| id.file_part());
+    Ok(Stored { life, leaf: certificate.chain()[0].to_vec(), key_id })
+}
+
+/// The URL of a directory as the name of a file.
+pub(crate) fn directory_stem(directory: &str) -> String {
+    let mut name = String::new();
+    for byte in directory.bytes() {
+        match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-' => name.push(byte.into()),
+            _ => name.push_str(&format!("_{byte:02x}")),
+        }
+    }
+    name
 }
 
 fn create(path: &Path) -> io::Result<File> {

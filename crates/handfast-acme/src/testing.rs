@@ -104,6 +104,7 @@ pub(crate) fn settings(folder: &Path, names: &[&str]) -> Settings {
     };
     Settings {
         folder: folder.to_owned(),
+        key_folder: None,
         issuers: vec![issuer("first", Some("first-staging")), issuer("second", None)],
         contact: Vec::new(),
         challenges: ChallengeKind::ALL.to_vec(),

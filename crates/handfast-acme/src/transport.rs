@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use crate::jws::{AccountSigner, sign_again};
 use bytes::Bytes;
 use handfast_leg::blocking::{Connection, Got, Hello, Line};
 use handfast_net::clock::Moment;
@@ -34,6 +35,9 @@ const READ: usize = 16 << 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Transport {
     ca: Option<PathBuf>,
+    signer: Option<Arc<dyn AccountSigner>>,
+    /// The key of an account that was made elsewhere, which a request for a new account is signed with too.
+    binding: Option<Arc<[u8]>>,
     /// Seconds that the issuer's last response asks to wait; 0: none.
     pause: Arc<AtomicI64>,
 }
@@ -41,7 +45,14 @@ pub(crate) struct Transport {
 impl Transport {
     /// `ca`: file of the authorities that may sign the certificate of the issuer's server.
     pub(crate) fn new(ca: Option<&Path>) -> Self {
-        Self { ca: ca.map(Path::to_owned), pause: Arc::default() }
+        Self { ca: ca.map(Path::to_owned), signer: None, binding: None, pause: Arc::default() }
+    }
+
+    /// With this every request is signed again.
+    pub(crate) fn signed_by(mut self, signer: Arc<dyn AccountSigner>, binding: Option<Vec<u8>>) -> Self {
+        self.signer = Some(signer);
+        self.binding = binding.map(Into::into);
+        self
     }
 
     /// For how long the last refusal asks to wait.
@@ -55,11 +66,19 @@ impl HttpClient for Transport {
         &self,
         request: Request<BodyWrapper<Bytes>>,
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, AcmeError>> + Send>> {
-        let Self { ca, pause } = self.clone();
+        let Self { ca, signer, binding, pause } = self.clone();
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let body = body.collect().await.map_or_else(|_| Bytes::new(), |body| body.to_bytes());
-            let exchange = tokio::task::spawn_blocking(move || exchange(&head, &body, ca.as_deref()));
+            let exchange = tokio::task::spawn_blocking(move || {
+                let signed = match signer.filter(|_| head.method == http::Method::POST) {
+                    Some(signer) => {
+                        sign_again(&body, &*signer, binding.as_deref()).map_err(io::Error::other)?
+                    }
+                    None => body.to_vec(),
+                };
+                exchange(&head, &signed, ca.as_deref())
+            });
             let outcome = exchange.await.map_err(io::Error::other).and_then(|outcome| outcome);
             let response = outcome.map_err(|error| AcmeError::Other(Box::new(error)))?;
             if response.status() == StatusCode::TOO_MANY_REQUESTS || response.status().is_server_error() {

@@ -158,7 +158,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
         .collect();
     let orders = root.reading().named().certificates.iter().any(|entries| acme::is_ordered(entries));
     acme::check_use(root, orders);
-    acme::check_process(&root.inner(&keys::PROCESS), orders, process.private_keys_apart);
+    acme::check_keys(root, acme.as_ref().and_then(Option::as_ref), process.private_keys_apart);
     if services.is_empty() && root.span_of(&keys::SERVICE).is_none() {
         let cure = "write [[service]] with `name`, `listen`, `backend` and `certificate`";
         root.missing(Fault::new("there is no service").hint(cure));

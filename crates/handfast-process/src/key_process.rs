@@ -46,7 +46,7 @@ use crate::own_program::socket_pair;
 
 pub use channel::this_thread_carries_connections;
 pub use health::KeyProcessHealth;
-pub use holder::hold;
+pub use holder::{Keeper, hold};
 pub use supervisor::supervise;
 
 /// The timeout for reading a file: longer than a disk under load takes, short enough that an operator learns of one that does not answer.
@@ -155,6 +155,20 @@ impl KeyProcess {
         let _ = send_message(&self.control, message, path.as_os_str().as_bytes());
     }
 
+    /// Sends a request that is answered when a disk has done its part.
+    fn file_request(&self, request: Request, content: &[u8]) -> Result<Vec<u8>, RequestError> {
+        let mut channel = lock(&self.file_channel);
+        let deadline = Instant::now() + FILE_TIMEOUT;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match channel.request(request, &[content], left) {
+                // The next key process answers it.
+                Err(RequestError::Ended) if !left.is_zero() => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// Sends a request that is answered without delay, and records whether it is.
     fn request(&self, request: Request, parts: &[&[u8]]) -> Result<Vec<u8>, Unavailable> {
         let usual = timeout_of_this_thread();
@@ -175,16 +189,8 @@ impl Holder for KeyProcess {
         if let Some(files) = &mut *lock(&self.requested_files) {
             files.insert(path.to_path_buf());
         }
-        let mut channel = lock(&self.file_channel);
-        let deadline = Instant::now() + FILE_TIMEOUT;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match channel.request(Request::Look, &[path.as_os_str().as_bytes()], left) {
-                // The next key process reads it.
-                Err(RequestError::Ended) if !left.is_zero() => {}
-                outcome => return outcome.map_err(|error| io::Error::other(error.to_string())),
-            }
-        }
+        let answer = self.file_request(Request::Look, path.as_os_str().as_bytes());
+        answer.map_err(|error| io::Error::other(error.to_string()))
     }
 
     fn stamp(&self, path: &Path) -> io::Result<Vec<u8>> {
@@ -200,6 +206,11 @@ impl Holder for KeyProcess {
 
     fn sign(&self, key: &KeyId, scheme: u16, message: &[u8]) -> Result<Vec<u8>, Unavailable> {
         self.request(Request::Sign, &[&key.0, &scheme.to_le_bytes(), message])
+    }
+
+    fn keep(&self, request: &[u8]) -> Result<Vec<u8>, Unavailable> {
+        let answer = self.file_request(Request::Keep, request);
+        answer.map_err(|error| Unavailable(error.to_string()))
     }
 }
 

@@ -105,6 +105,12 @@ impl Sandbox {
         Self { reach: confined.is_ok().then(|| reach.collect()) }
     }
 
+    /// Whether the process can access this path although it is in a sandbox.
+    pub fn reaches(&self, path: &Path) -> bool {
+        let path = real(path);
+        self.reach.iter().flat_map(|reach| reach.iter()).any(|below| path.starts_with(real(&below.path)))
+    }
+
     /// A message about paths that a configuration names, or that were read for it (`files`), and that this process cannot access, with
     /// the remedy; `None`: there are none.
     pub fn out_of_reach<'f>(
@@ -117,7 +123,8 @@ impl Sandbox {
             let path = real(path);
             reach.iter().any(|below| path.starts_with(&below.path) && (below.write || !write))
         };
-        let named = config.places.paths().chain(files).map(|path| (path, false));
+        let needed = |path: &&PathBuf| !config.is_for_keys_alone(path);
+        let named = config.places.paths().chain(files).filter(needed).map(|path| (path, false));
         let own = own_files(config);
         let missing: BTreeSet<_> = named
             .chain(own.iter().map(|path| (path, true)))

@@ -172,6 +172,8 @@ impl State {
         // All that the file names, `sandbox-folders` too.
         let named = self.config.places.paths().chain(needs.paths());
         let read = itself.into_iter().chain(named).chain(self.files.iter().map(|(path, _)| path));
+        // Only the key process needs it.
+        let read = read.filter(|path| !self.config.is_for_keys_alone(path));
         Reach { read: read.cloned().collect(), write: own_files(&self.config), folders: self.folders.clone() }
     }
 

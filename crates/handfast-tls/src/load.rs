@@ -23,12 +23,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::apart::{self, Holder};
+use crate::apart::{self, Holder, KeyId};
 use crate::certificate::{self, Certificate};
 use crate::finding::{Finding, Reason, Severity};
 pub use crate::read::FileStamp;
 use crate::read::{failed, watch};
 use crate::sections::Contents;
+use crate::source::Ordered;
 use crate::unix_time::unix_seconds;
 use crate::weak::Lists;
 
@@ -74,9 +75,9 @@ pub fn load_from(
                 watch(certificate, &mut watched);
                 key.iter().chain(ocsp).for_each(|file| watch(file, &mut watched));
             }
-            Source::Awaited(path) => {
-                awaited(path, (known_keys, now), &mut loaded);
-                watch(path, &mut watched);
+            Source::Awaited { file, keys } => {
+                awaited(file, keys.as_deref(), (known_keys, now), &mut loaded);
+                watch(file, &mut watched);
             }
             Source::Folder(path) => {
                 folder::load(path, (known_keys, now), &mut loaded);
@@ -148,16 +149,37 @@ fn file(
 }
 
 /// One certificate that may not be there yet. What is wrong with its file is mended by the next order.
-fn awaited(path: &Path, by: (&Lists, i64), loaded: &mut Loaded) {
+fn awaited(path: &Path, keys: Option<&Path>, by: (&Lists, i64), loaded: &mut Loaded) {
     let stamp = FileStamp::of(path);
-    if !stamp.is_there() && loaded.holder.is_none() {
+    if !stamp.is_there() {
         loaded.files_read.push((path.to_path_buf(), stamp));
         return;
     }
     let before = loaded.findings.len();
-    file(path, None, None, by, loaded);
+    with_key_elsewhere(path, keys, by, loaded);
     for finding in &mut loaded.findings[before..] {
         finding.severity = finding.severity.max(Severity::Warning);
+    }
+}
+
+/// One file that may hold a chain alone: then the name of the key's own file follows from the certificate.
+fn with_key_elsewhere(path: &Path, keys: Option<&Path>, by: (&Lists, i64), loaded: &mut Loaded) {
+    let Some(mut chain) = take(path, loaded) else { return };
+    let mut found = std::mem::take(&mut chain.keys);
+    let mut key_file = None;
+    if found.is_empty()
+        && let (Some(keys), Some(leaf)) = (keys, chain.certificates.first())
+    {
+        let named = Ordered::with_id(keys, &KeyId::of(&leaf.public_key).file_part());
+        let Some(contents) = take(&named, loaded) else { return };
+        found = contents.keys;
+        key_file = Some(named);
+    }
+    let findings = &mut loaded.findings;
+    let made = certificate::with_one_of(chain.certificates, found, path, key_file.as_deref(), by, findings);
+    if let Some(mut made) = made {
+        staples::attach(&mut made, &staples::beside(path), false, by.1, loaded);
+        loaded.add(made);
     }
 }
 

@@ -38,10 +38,12 @@ pub struct SourceNeeds {
     pub folders: Vec<PathBuf>,
     /// Files without keys: the key process does not read them.
     pub keyless: Vec<PathBuf>,
+    /// The folder in which the key process makes and keeps keys: no other process needs it.
+    pub key_folder: Option<PathBuf>,
 }
 
 impl SourceNeeds {
-    /// All of them.
+    /// All that the process which serves needs.
     pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.files.iter().chain(&self.folders).chain(&self.keyless)
     }
@@ -49,10 +51,11 @@ impl SourceNeeds {
 
 impl Extend<Self> for SourceNeeds {
     fn extend<T: IntoIterator<Item = Self>>(&mut self, all: T) {
-        for Self { files, folders, keyless } in all {
+        for Self { files, folders, keyless, key_folder } in all {
             self.files.extend(files);
             self.folders.extend(folders);
             self.keyless.extend(keyless);
+            self.key_folder = self.key_folder.take().or(key_folder);
         }
     }
 }
@@ -101,27 +104,58 @@ pub struct Ordered {
     pub folder: PathBuf,
     /// Names, wildcards and addresses, in lower case; each has a certificate.
     pub names: Vec<String>,
+    /// The folder of the private keys, where they are in the key process; `None`: each is in the file of its certificate.
+    pub key_folder: Option<PathBuf>,
 }
 
 impl Ordered {
     /// The file of one name. No two names have the same: `_` is in no host name.
     pub fn file(folder: &Path, name: &str) -> PathBuf {
-        let stem = match name.strip_prefix("*.") {
+        folder.join(Self::stem(name) + ".pem")
+    }
+
+    /// The name of that file without its end.
+    fn stem(name: &str) -> String {
+        match name.strip_prefix("*.") {
             Some(below) => format!("wildcard_.{below}"),
             None if name.parse::<std::net::IpAddr>().is_ok() => format!("ip_{}", name.replace(':', "-")),
             None => name.to_owned(),
-        };
-        folder.join(stem + ".pem")
+        }
+    }
+
+    /// How files of the keys of a certificate begin, whose file has this stem.
+    pub fn keys(folder: &Path, stem: &str) -> PathBuf {
+        folder.join(format!("{stem}~"))
+    }
+
+    /// The file of one key, by its ID.
+    pub fn key_file(folder: &Path, stem: &str, id: &str) -> PathBuf {
+        Self::with_id(&Self::keys(folder, stem), id)
+    }
+
+    pub(crate) fn with_id(keys: &Path, id: &str) -> PathBuf {
+        let mut file = keys.as_os_str().to_owned();
+        file.push(id);
+        file.push(".pem");
+        file.into()
     }
 }
 
 impl CertificateSource for Ordered {
     fn places(&self) -> Vec<Source> {
-        self.names.iter().map(|name| Source::Awaited(Self::file(&self.folder, name))).collect()
+        let source = |name: &String| Source::Awaited {
+            file: Self::file(&self.folder, name),
+            keys: self.key_folder.as_ref().map(|folder| Self::keys(folder, &Self::stem(name))),
+        };
+        self.names.iter().map(source).collect()
     }
 
     fn needs(&self) -> SourceNeeds {
-        SourceNeeds { folders: vec![self.folder.clone()], ..SourceNeeds::default() }
+        SourceNeeds {
+            folders: vec![self.folder.clone()],
+            key_folder: self.key_folder.clone(),
+            ..SourceNeeds::default()
+        }
     }
 }
 

@@ -69,11 +69,8 @@ pub(crate) fn start_programs(words: &StartProgramsWords) -> ExitCode {
 }
 
 pub(crate) fn key_process(words: &KeyProcessWords) -> ExitCode {
-    let act = if words.supervise {
-        handfast_process::key_process::supervise
-    } else {
-        handfast_process::key_process::hold
-    };
+    let act =
+        if words.supervise { handfast_process::key_process::supervise } else { handfast_proxy::hold_keys };
     match act(words.channels) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -328,3 +328,26 @@ fn two_processes_over_one_store_order_once() {
         "the other one reports what is stored"
     );
 }
+
+/// A disk that was remounted read-only, say: what happened is remembered, so that tries become rarer, and none orders anything.
+#[test]
+fn while_nothing_can_be_written_tries_become_rarer_and_nothing_is_ordered() {
+    let (place, world) = (Place::new(), InMemory::new());
+    let blocked = place.path().join("records").join(format!(".{WEB}.json.new"));
+    std::fs::create_dir(&blocked).expect("the folder is ours");
+    let mut driver = Driver::new(settings(place.path(), &[WEB]), &world);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    for failures in 1..=4 {
+        let wait = runtime.block_on(driver.look(&mut nobody()));
+        let reported = world.reported.borrow()[0].clone();
+        assert_eq!(reported.failures, failures, "{reported:?}");
+        world.clock.set(reported.next_try.max(world.clock.get() + 1));
+        assert!(wait >= std::time::Duration::from_secs(30), "{wait:?}");
+    }
+    assert!(world.issuer.made.borrow().is_empty());
+    assert!(world.clock.get() > NOW + 7 * 60, "1, 2, 4 and 8 minutes");
+    std::fs::remove_dir(&blocked).expect("the folder is ours");
+    runtime.block_on(driver.look(&mut nobody()));
+    assert!(place.stored(world.clock.get()).is_some());
+    assert_eq!(world.issuer.made.borrow().len(), 1 + 1, "the trial at staging, and the order");
+}

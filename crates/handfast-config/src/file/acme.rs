@@ -8,7 +8,7 @@ use crate::model::acme::{LETS_ENCRYPT, LETS_ENCRYPT_NAME, LETS_ENCRYPT_STAGING};
 use crate::model::{Acme, AcmeChallenge, AcmeIssuer, CertificateEntry, RequestRoute, ServiceRule, Tls};
 use crate::problem::Fault;
 use crate::reading::{Written, values};
-use crate::schema::{Entry, Key};
+use crate::schema::Entry;
 use crate::table::Table;
 
 /// Reads the section; the inner `None`: it is not there.
@@ -44,6 +44,7 @@ pub(super) fn acme(root: &Table<'_>) -> Option<Option<Acme>> {
     }
     Some(Some(Acme {
         folder: folder?,
+        key_folder: section.optional(&keys::KEY_FOLDER),
         dns_command,
         issuers: issuers?,
         contact: section.list(&keys::CONTACT),
@@ -126,7 +127,7 @@ pub(super) fn order(
 ) {
     let mut certificates = tls.iter_mut().flatten().flat_map(|tls| &mut tls.certificates);
     let own = service.optional(&keys::ACME_NAMES);
-    let Some(CertificateEntry::Acme { folder, names }) =
+    let Some(CertificateEntry::Acme { folder, key_folder, names }) =
         certificates.find(|entry| matches!(entry, CertificateEntry::Acme { .. }))
     else {
         let why = "no certificate is ordered, see `certificate = \"acme\"`";
@@ -140,7 +141,10 @@ pub(super) fn order(
                 .hint("write [acme] with `folder` and `accept-terms-of-service = true`");
             return service.error(&keys::CERTIFICATE, fault);
         }
-        Some(Some(acme)) => *folder = acme.certificates(),
+        Some(Some(acme)) => {
+            *folder = acme.certificates();
+            *key_folder = acme.key_folder.clone();
+        }
     }
     let ends_here = |rule: &&ServiceRule| rule.pass_through != Some(true);
     let bare = |host: &String| host.trim_start_matches('[').trim_end_matches(']').to_owned();
@@ -210,19 +214,25 @@ pub(super) fn check_use(root: &Table<'_>, is_used: bool) {
     }
 }
 
-/// Reports what cannot go together with it.
-pub(super) fn check_process(process: &Table<'_>, is_used: bool, keys_apart: bool) {
-    if is_used && keys_apart {
-        let key: &Key<_> = &keys::PRIVATE_KEYS;
-        let fault = Fault::new(
-            "`certificate = \"acme\"` makes the keys of certificates in this process, which `private-keys = \"apart\"` forbids",
-        );
-        process.error(
-            key,
-            fault.hint(
-                "have another program order the certificates, or write `private-keys = \"in-process\"`",
-            ),
-        );
+/// Reports where keys are made, if that contradicts `private-keys`.
+pub(super) fn check_keys(root: &Table<'_>, acme: Option<&Acme>, keys_apart: bool) {
+    let section = root.inner(&keys::ACME);
+    let Some(acme) = acme else { return };
+    match &acme.key_folder {
+        None if keys_apart => section.missing(
+            Fault::new("`private-keys = \"apart\"` needs `key-folder`: the key process keeps the keys of ordered certificates there")
+                .hint("write `key-folder = \"/var/lib/handfast-keys\"`, or `private-keys = \"in-process\"`"),
+        ),
+        Some(_) if !keys_apart => {
+            no_effect(&section, [&keys::KEY_FOLDER as &dyn Entry], "`private-keys` is not \"apart\"");
+        }
+        // The sandbox of the process that serves opens the one, with all below it, and not the other.
+        Some(keys) if keys.starts_with(&acme.folder) || acme.folder.starts_with(keys) => section.error(
+            &keys::KEY_FOLDER,
+            Fault::new("`key-folder` and `folder` are one in the other, and the process that serves can write in `folder`")
+                .hint("name a folder beside it"),
+        ),
+        _ => {}
     }
 }
 
@@ -233,5 +243,5 @@ pub(super) fn is_ordered(certificates: &[CertificateEntry]) -> bool {
 
 /// As written: the folder and the names are not known yet.
 pub(crate) fn entry() -> CertificateEntry {
-    CertificateEntry::Acme { folder: PathBuf::new(), names: Vec::new() }
+    CertificateEntry::Acme { folder: PathBuf::new(), key_folder: None, names: Vec::new() }
 }

@@ -1,6 +1,8 @@
 //! Certificates that are ordered: the issuers, and how names are proven (`[acme]`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use super::Config;
 
 /// Let's Encrypt, and where the same can be tried.
 pub(crate) const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
@@ -13,6 +15,8 @@ pub(crate) const LETS_ENCRYPT_NAME: &str = "letsencrypt.org";
 pub struct Acme {
     /// Where accounts and certificates are kept.
     pub folder: PathBuf,
+    /// Where the key process keeps private keys; `None`: they are in `folder`.
+    pub key_folder: Option<PathBuf>,
     /// Issuers, best first; at least one.
     pub issuers: Vec<AcmeIssuer>,
     /// Mail addresses.
@@ -27,6 +31,14 @@ impl Acme {
     /// The folder of the certificates.
     pub fn certificates(&self) -> PathBuf {
         self.folder.join("certificates")
+    }
+}
+
+impl Config {
+    /// Whether only the key process needs this path: the process that serves must not reach it.
+    pub fn is_for_keys_alone(&self, path: &Path) -> bool {
+        let folder = self.acme.as_ref().and_then(|acme| acme.key_folder.as_ref());
+        folder.is_some_and(|folder| path.starts_with(folder))
     }
 }
 

@@ -46,6 +46,8 @@ pub enum CertificateEntry {
     Acme {
         /// The folder of their files.
         folder: PathBuf,
+        /// Where the key process keeps their keys; `None`: each is in the file of its certificate.
+        key_folder: Option<PathBuf>,
         /// Names, wildcards and addresses, in lower case.
         names: Vec<String>,
     },
@@ -62,7 +64,7 @@ impl CertificateEntry {
         match self.clone() {
             Self::File { certificate, key, ocsp } => Some(Box::new(Files { certificate, key, ocsp })),
             Self::Folder(folder) => Some(Box::new(source::Folder(folder))),
-            Self::Acme { folder, names } => Some(Box::new(Ordered { folder, names })),
+            Self::Acme { folder, key_folder, names } => Some(Box::new(Ordered { folder, names, key_folder })),
             Self::Throwaway { .. } => None,
         }
     }

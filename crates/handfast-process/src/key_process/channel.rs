@@ -38,10 +38,12 @@ pub(super) enum Request {
     Forget,
     /// Answers with nothing: the heartbeat.
     Ping,
+    /// What the keeper of keys that are made there answers.
+    Keep,
 }
 
 impl Request {
-    const ALL: [Self; 5] = [Self::Sign, Self::Look, Self::Stamp, Self::Forget, Self::Ping];
+    const ALL: [Self; 6] = [Self::Sign, Self::Look, Self::Stamp, Self::Forget, Self::Ping, Self::Keep];
 
     fn code(self) -> u8 {
         Self::ALL.iter().position(|known| *known == self).unwrap_or_default() as u8
@@ -72,7 +74,7 @@ impl fmt::Display for RequestError {
             Self::TooLong(length) => {
                 write!(f, "the key process was not asked: {length} bytes are to be signed")
             }
-            Self::Refused(why) => write!(f, "the key process did not sign: {why}"),
+            Self::Refused(why) => write!(f, "the key process refused: {why}"),
         }
     }
 }

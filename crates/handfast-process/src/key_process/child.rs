@@ -20,7 +20,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::own_program;
 use crate::privileges::ServiceUser;
-use crate::sandbox::{NOT_WHOLE, folders_of};
+use crate::sandbox::{NOT_WHOLE, folders_of, real};
 use crate::trusted_path::Untrusted;
 
 /// The hidden command of the program that runs a supervisor or a key process.
@@ -68,6 +68,8 @@ pub(super) enum ControlMessage {
     Remember = b'+' as isize,
     /// A file that the next key process does not read any more.
     Forget = b'-' as isize,
+    /// The folder in which the key process makes keys.
+    Keys = b'k' as isize,
     /// The last of the first messages: the supervisor starts a key process, the key process begins.
     Begin = b'b' as isize,
     /// The key process serves; with [`SWAPPABLE`] or nothing.
@@ -77,8 +79,16 @@ pub(super) enum ControlMessage {
 }
 
 impl ControlMessage {
-    const ALL: [Self; 7] =
-        [Self::Reach, Self::Sandboxed, Self::Remember, Self::Forget, Self::Begin, Self::Ready, Self::Ended];
+    const ALL: [Self; 8] = [
+        Self::Reach,
+        Self::Sandboxed,
+        Self::Remember,
+        Self::Forget,
+        Self::Keys,
+        Self::Begin,
+        Self::Ready,
+        Self::Ended,
+    ];
 }
 
 /// Content of [`ControlMessage::Ready`]: the memory of the key process may be written to swap.
@@ -120,13 +130,16 @@ pub(super) fn receive_message(
 pub(super) struct Setup {
     pub(super) is_sandboxed: bool,
     pub(super) reach: BTreeSet<PathBuf>,
+    /// The folder in which keys are made, without links.
+    pub(super) keys: Option<PathBuf>,
     /// Files with keys that the previous key process had read.
     pub(super) files: BTreeSet<PathBuf>,
 }
 
 impl Setup {
     pub(super) fn new(process: &Process, needs: &SourceNeeds) -> Self {
-        Self { is_sandboxed: process.sandbox, reach: reach(process, needs), files: BTreeSet::new() }
+        let keys = needs.key_folder.as_ref().map(|folder| real(folder));
+        Self { is_sandboxed: process.sandbox, reach: reach(process, needs), keys, files: BTreeSet::new() }
     }
 
     /// Receives everything up to [`ControlMessage::Begin`]; `None`: the other process has ended.
@@ -138,6 +151,7 @@ impl Setup {
                 Some((ControlMessage::Begin, _)) => return Ok(Some(setup)),
                 Some((ControlMessage::Sandboxed, _)) => setup.is_sandboxed = true,
                 Some((ControlMessage::Reach, path)) => drop(setup.reach.insert(path_of(path))),
+                Some((ControlMessage::Keys, path)) => setup.keys = Some(path_of(path)),
                 Some((message, content)) => setup.update(message, content),
             }
         }
@@ -152,6 +166,9 @@ impl Setup {
             send_message(link, ControlMessage::Sandboxed, &[])?;
         }
         send_paths(ControlMessage::Reach, &self.reach)?;
+        if let Some(keys) = &self.keys {
+            send_message(link, ControlMessage::Keys, keys.as_os_str().as_bytes())?;
+        }
         send_paths(ControlMessage::Remember, &self.files)?;
         send_message(link, ControlMessage::Begin, &[])
     }

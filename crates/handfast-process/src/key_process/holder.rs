@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 
@@ -25,8 +25,13 @@ use super::child::{ControlMessage, SWAPPABLE, Setup, begin, receive_message, sen
 use crate::sandbox::real;
 use handfast_net::descriptors::receive_descriptors;
 
+/// Answers requests about keys that are made in the key process. **Errors**: why one is not carried out.
+pub type Keeper = Box<dyn Fn(&[u8]) -> Result<Vec<u8>, String> + Send + Sync>;
+
 struct Shared {
     held: Held,
+    /// `None`: no keys are made here.
+    keeper: Option<Keeper>,
     /// Files to read at first, and the index of the next one.
     files: Vec<PathBuf>,
     next: AtomicUsize,
@@ -38,18 +43,23 @@ struct Shared {
 
 /// Holds keys and signs with them, for the supervisor at the other end of standard input, until that ends.
 ///
-/// **Errors**: it was started by hand; a thread cannot be started.
-pub fn hold(channels: usize) -> io::Result<()> {
+/// `keeper` opens the folder in which keys are made, if there is one.
+///
+/// **Errors**: it was started by hand; a thread cannot be started; the folder cannot be opened.
+pub fn hold(channels: usize, keeper: impl FnOnce(&Path) -> io::Result<Keeper>) -> io::Result<()> {
     let link = begin(c"key-process")?;
     let is_locked = keep_from_swap();
     let channels = receive_descriptors(&link, channels)?;
-    let Some(Setup { is_sandboxed, reach, files }) = Setup::receive(&link)? else { return Ok(()) };
+    let Some(Setup { is_sandboxed, mut reach, keys, files }) = Setup::receive(&link)? else { return Ok(()) };
+    let keeper = keys.as_deref().map(keeper).transpose()?;
     if is_sandboxed {
-        confine(&reach);
+        confine(&reach, keys.as_deref());
     }
+    reach.extend(keys);
     let is_root = rustix::process::geteuid().is_root();
     let shared = Arc::new(Shared {
         held: Held::default(),
+        keeper,
         files: files.into_iter().collect(),
         next: AtomicUsize::new(0),
         reach: is_root.then(|| reach.iter().map(|path| real(path)).collect()),
@@ -77,9 +87,11 @@ fn keep_from_swap() -> bool {
         && mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT).is_ok()
 }
 
-/// Confines this process to reading these files, and to the sockets that it has.
-fn confine(reach: &BTreeSet<PathBuf>) {
-    let reach: Vec<_> = reach.iter().map(|path| Below { path: path.clone(), write: false }).collect();
+/// Confines this process to reading these files, to writing in the folder of keys, and to the sockets that it has.
+fn confine(reach: &BTreeSet<PathBuf>, keys: Option<&Path>) {
+    let read = reach.iter().map(|path| Below { path: path.clone(), write: false });
+    let keys = keys.map(|path| Below { path: path.to_path_buf(), write: true });
+    let reach: Vec<_> = read.chain(keys).collect();
     // The proxy logs at the same time what this kernel cannot do.
     let _ = confine_files(&reach, true);
     if receive_refusals().is_ok() {
@@ -116,6 +128,11 @@ impl Shared {
                 Request::Look => self.allowed(content).map(|path| self.held.look(&path)),
                 Request::Stamp => self.allowed(content).map(|path| self.held.stamp(&path)),
                 Request::Ping => Ok(Vec::new()),
+                Request::Keep => match &self.keeper {
+                    Some(keeper) => keeper(content),
+                    None => Err("acme.key-folder was not there at the start; restart, or `handfast upgrade`"
+                        .to_owned()),
+                },
                 Request::Forget => {
                     let keys = content.as_chunks::<ID>().0;
                     keys.iter().for_each(|key| self.held.forget(&KeyId(*key)));

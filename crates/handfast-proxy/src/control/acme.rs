@@ -4,13 +4,18 @@
 //! the watch on files finds.
 
 use std::convert::Infallible;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use handfast_acme::model::{ChallengeKind, ExternalAccount, Issuer, Settings};
-use handfast_acme::{Answers, Found, Host, Name, NameStatus, OrderEnd, Request, Running, Store};
+use handfast_acme::{
+    Answers, Found, FoundAccount, Host, Keeper, Name, NameStatus, OrderEnd, Request, Running, Store,
+};
+use rustix::fs::Access;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -19,6 +24,8 @@ use crate::control::admin_state::Reply;
 use crate::control::dns_command::DnsCommand;
 use handfast_config::model::{AcmeChallenge, AcmeIssuer, CertificateEntry, Config};
 use handfast_process::privileges::ServiceUser;
+use handfast_process::trusted_path;
+use handfast_tls::apart::Holder;
 
 /// Events that may wait for the control thread; the thread that orders waits then.
 const EVENTS: usize = 64;
@@ -47,13 +54,14 @@ pub(crate) struct Ordering {
     sender: Sender<AcmeEvent>,
     events: Receiver<AcmeEvent>,
     dns: Option<DnsCommand>,
+    holder: Option<Arc<dyn Holder>>,
 }
 
 impl Ordering {
-    /// Orders nothing yet. `dns`: what sets records in DNS.
-    pub(crate) fn new(dns: Option<DnsCommand>) -> Self {
+    /// Orders nothing yet. `dns`: what sets records in DNS; `holder`: the key process, if private keys are not in this one.
+    pub(crate) fn new(dns: Option<DnsCommand>, holder: Option<Arc<dyn Holder>>) -> Self {
         let (sender, events) = channel(EVENTS);
-        Self { running: None, sender, events, dns }
+        Self { running: None, sender, events, dns, holder }
     }
 
     /// Orders what this configuration needs, from now on. An order that is under way goes on, unless settings have changed: then the next
@@ -65,7 +73,9 @@ impl Ordering {
         }
         self.running = None;
         let Some(settings) = settings else { return };
-        match Running::start(settings, Listeners { events: self.sender.clone(), dns: self.dns.clone() }) {
+        let listeners =
+            Listeners { events: self.sender.clone(), dns: self.dns.clone(), holder: self.holder.clone() };
+        match Running::start(settings, listeners) {
             Ok(running) => self.running = Some(running),
             Err(error) => tracing::error!("acme: start the thread that orders certificates: {error}"),
         }
@@ -118,6 +128,7 @@ impl Ordering {
 struct Listeners {
     events: Sender<AcmeEvent>,
     dns: Option<DnsCommand>,
+    holder: Option<Arc<dyn Holder>>,
 }
 
 impl Host for Listeners {
@@ -162,6 +173,10 @@ impl Host for Listeners {
         let _ = self.events.try_send(AcmeEvent::Share(name, pem));
     }
 
+    fn holder(&self) -> Option<Arc<dyn Holder>> {
+        self.holder.clone()
+    }
+
     fn report(&self, names: Vec<NameStatus>) {
         // The next report has the same and more.
         let _ = self.events.try_send(AcmeEvent::Report(names));
@@ -199,6 +214,7 @@ pub(crate) fn settings(config: &Config) -> Option<Settings> {
     };
     (!names.is_empty()).then(|| Settings {
         folder: acme.folder.clone(),
+        key_folder: acme.key_folder.clone(),
         issuers: acme.issuers.iter().map(issuer).collect(),
         contact: acme.contact.clone(),
         challenges: acme.challenges.iter().map(kind).collect(),
@@ -212,31 +228,85 @@ pub fn ordered(config: &Config) -> Option<(Vec<NameStatus>, Vec<String>)> {
     Some((handfast_acme::stored(&settings), handfast_acme::dns_records(&settings)))
 }
 
-/// Takes certificates of other ACME clients from a folder into the store, as the user that serves; a line for each.
+/// Takes certificates and accounts of other ACME clients from a folder into the store, as the user that serves; a line for each. Where
+/// `key-folder` is written, private keys are put there as the present user.
 ///
 /// **Errors**: nothing is ordered; the store cannot be written by that user.
 pub fn import(config: &Config, folder: &Path) -> Result<Vec<String>, String> {
     let settings = settings(config).ok_or("no certificate is ordered by this configuration")?;
     // As the present user: keys of other programs are mostly root's.
-    let found = handfast_acme::find(&settings, folder);
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let now = i64::try_from(now).unwrap_or(i64::MAX);
-    let put = |one: &Found| {
-        let (name, file) = (&one.name, one.file.display());
-        match handfast_acme::put(&settings, one, now) {
-            Ok(true) => format!("{name}: taken from {file}"),
-            Ok(false) => format!("{name}: the store has one that is as good as {file}"),
-            Err(error) => format!("{name}: {file} is not taken: {error}"),
-        }
-    };
+    let (found, accounts) =
+        (handfast_acme::find(&settings, folder), handfast_acme::find_accounts(&settings, folder));
+    prepare_keys(config)?;
+    let keeper = settings.key_folder.as_deref().map(Keeper::open).transpose();
+    let keeper = keeper.map_err(|error| error.to_string())?;
     let user = ServiceUser::from(&config.process);
     if config.process.user.is_none() {
         is_ours(&settings.folder)?;
     }
-    let lines: Vec<_> = user.act(|| found.iter().map(put).collect()).map_err(|error| error.to_string())?;
+    let import = Import { settings: &settings, keeper: keeper.as_ref(), user: &user };
+    let certificates = found.iter().map(|found| {
+        let (name, file) = (&found.name, found.file.display());
+        match import.certificate(found) {
+            Ok(true) => format!("{name}: taken from {file}"),
+            Ok(false) => format!("{name}: the store has one that is as good as {file}"),
+            Err(error) => format!("{name}: {file} is not taken: {error}"),
+        }
+    });
+    let accounts = accounts.iter().map(|account| {
+        let (directory, file) = (&account.directory, account.file.display());
+        match import.account(account) {
+            Ok(true) => format!("account at {directory}: taken from {file}"),
+            Ok(false) => format!("account at {directory}: the store has one; {file} is not taken"),
+            Err(error) => format!("account at {directory}: {file} is not taken: {error}"),
+        }
+    });
+    let lines: Vec<_> = certificates.chain(accounts).collect();
     match lines.is_empty() {
-        true => Err(format!("{}: no certificate there is for a name that is ordered", folder.display())),
+        true => Err(format!(
+            "{}: no certificate there is for a name that is ordered, and no account for an issuer",
+            folder.display()
+        )),
         false => Ok(lines),
+    }
+}
+
+struct Import<'a> {
+    settings: &'a Settings,
+    keeper: Option<&'a Keeper>,
+    user: &'a ServiceUser,
+}
+
+impl Import<'_> {
+    fn certificate(&self, found: &Found) -> Result<bool, String> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
+        let failed = |error: handfast_acme::Error| error.to_string();
+        match self.keeper {
+            Some(keeper) if !handfast_acme::keep(self.settings, keeper, found, now).map_err(failed)? => {
+                Ok(false)
+            }
+            Some(_) => self.as_user(|| handfast_acme::put_chain(self.settings, found)).map(|()| true),
+            None => self.as_user(|| handfast_acme::put(self.settings, found, now)),
+        }
+    }
+
+    fn account(&self, account: &FoundAccount) -> Result<bool, String> {
+        if !account.is_needed(self.settings) {
+            return Ok(false);
+        }
+        if let Some(keeper) = self.keeper {
+            account.keep(keeper).map_err(|error| error.to_string())?;
+        }
+        self.as_user(|| account.put(self.settings)).map(|()| true)
+    }
+
+    fn as_user<T: Send>(
+        &self,
+        act: impl FnOnce() -> Result<T, handfast_acme::Error> + Send,
+    ) -> Result<T, String> {
+        let acted = self.user.act(|| act().map_err(|error| error.to_string()));
+        acted.map_err(|error| error.to_string()).and_then(|outcome| outcome)
     }
 }
 
@@ -251,6 +321,56 @@ fn is_ours(folder: &Path) -> Result<(), String> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Makes the folder of the private keys, as the present user.
+///
+/// **Errors**: as [`check_keys`].
+pub(crate) fn prepare_keys(config: &Config) -> Result<(), String> {
+    if let Some(real) = check_keys(config)? {
+        // If it cannot be made, it cannot be opened.
+        let _ = std::fs::DirBuilder::new().mode(0o700).create(&real);
+        check_keys(config)?
+            .map_or(Ok(()), |real| Err(format!("make the folder of private keys {}", real.display())))?;
+    }
+    Ok(())
+}
+
+/// Checks that no other user can enter the folder of the private keys; `Some`: where it is to be made.
+///
+/// **Errors**: with the hint what to do.
+pub(crate) fn check_keys(config: &Config) -> Result<Option<PathBuf>, String> {
+    let Some(folder) = config.acme.as_ref().and_then(|acme| acme.key_folder.as_ref()) else {
+        return Ok(None);
+    };
+    let failed = |error: &dyn std::fmt::Display| {
+        format!(
+            "open the folder of private keys {}: {error}{}\n  hint: make it, for the user that starts the proxy alone: mkdir -m 700, in a \
+             folder that no other user can change",
+            folder.display(),
+            config.places.suffix(folder)
+        )
+    };
+    let real = trusted_path::resolve(folder).map_err(|error| failed(&error))?;
+    match Keeper::open(&real) {
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let parent = trusted_path::folder_of(&real);
+            rustix::fs::access(parent, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| failed(&error))?;
+            Ok(Some(real))
+        }
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+/// The key process, for the command of the program that runs it: holds the keys of files, and makes those of ordered certificates.
+///
+/// **Errors**: those of the start of the process.
+pub fn hold_keys(channels: usize) -> io::Result<()> {
+    handfast_process::key_process::hold(channels, |folder| {
+        let keeper = Keeper::open(folder)?;
+        Ok(Box::new(move |request: &[u8]| keeper.answer(request)))
+    })
 }
 
 /// Makes the folder of the store, and checks that it can be written: before the sandbox, as the user that serves.

@@ -111,6 +111,9 @@ fn look(config: &Config, files: &[PathBuf]) -> Report {
     let known = if user.look_up().is_ok() { user.clone() } else { ServiceUser::default() };
     addresses(config, &known, &mut found);
     made_before_the_user_is_changed(config, &known, &mut found);
+    if let Err(problem) = acme::check_keys(config) {
+        found.error(problem);
+    }
     let has_user = process.user.is_some();
     let as_user = user.act(|| {
         access_log(config, has_user, &mut found);

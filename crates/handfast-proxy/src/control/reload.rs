@@ -201,6 +201,7 @@ impl Reloaded {
 fn at_a_restart_only(before: &Config, after: &Config) -> Vec<&'static str> {
     let (old, new) = (&before.process, &after.process);
     let dns_command = |config: &Config| config.acme.as_ref().and_then(|acme| acme.dns_command.clone());
+    let key_folder = |config: &Config| config.acme.as_ref().and_then(|acme| acme.key_folder.clone());
     let changed = [
         ("process.threads", old.threads != new.threads),
         ("process.user", old.user != new.user || old.group != new.group),
@@ -209,6 +210,7 @@ fn at_a_restart_only(before: &Config, after: &Config) -> Vec<&'static str> {
         ("process.private-keys", old.private_keys_apart != new.private_keys_apart),
         ("process.sandbox", old.sandbox != new.sandbox),
         ("acme.dns-command", dns_command(before) != dns_command(after)),
+        ("acme.key-folder", key_folder(before) != key_folder(after)),
         ("process.sandbox-folders", old.sandbox_folders != new.sandbox_folders),
         (
             "access-log",

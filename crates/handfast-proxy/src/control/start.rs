@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use handfast_net::limits::{FileLimit, raise_file_limit};
+use handfast_tls::apart::Holder;
 use handfast_tls::load::FileStamp;
 use rustix::fs::OFlags;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -145,6 +146,7 @@ impl Prepared {
         user.look_up()?;
         let threads = threads(&config);
         let max_connections = max_connections(&config, limit, checks::SLOTS)?;
+        acme::prepare_keys(&config).map_err(|problem| Error::not_servable(&[problem]))?;
         let private_keys = KeyProcess::start(&config.process, threads, &certificate_needs(&config))
             .map_err(Error::system("start the key process"))?;
         if let Some(keys) = &private_keys {
@@ -232,8 +234,18 @@ impl Prepared {
         }
         let reach = state.reach(&self.source);
         let sandbox = Sandbox::enter(config.process.sandbox, &reach, !self.notifier.is_abstract());
+        if let Some(keys) = config.acme.as_ref().and_then(|acme| acme.key_folder.as_ref())
+            && sandbox.reaches(keys)
+        {
+            tracing::warn!(
+                "acme.key-folder {} is below a folder that the sandbox of this process opens; the user's permissions alone keep it from \
+                 the keys\n  hint: name a folder that has no other files of this configuration beside it",
+                keys.display()
+            );
+        }
         // As the user that serves, who will have to open it again after a rotation.
         let log = open_log(config)?;
+        let holder = self.carried.keys.clone().map(|keys| keys as Arc<dyn Holder>);
         Ok(Bound {
             prepared: self,
             admin,
@@ -242,7 +254,7 @@ impl Prepared {
             plan,
             log,
             sandbox,
-            ordering: Ordering::new(dns_command),
+            ordering: Ordering::new(dns_command, holder),
         })
     }
 }

@@ -192,7 +192,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
         kept.problems.extend(self.staples(&mut loaded));
         self.context.took(loaded.findings, loaded.files_read, loaded.folders);
         certificates.extend(loaded.certificates);
-        let is_ordered = |source: &Source| matches!(source, Source::Awaited(_));
+        let is_ordered = |source: &Source| matches!(source, Source::Awaited { .. });
         if certificates.is_empty() && !sources.iter().any(is_ordered) {
             self.context.report.error(format!("service {}: no certificate can be served", self.model.name));
             return None;

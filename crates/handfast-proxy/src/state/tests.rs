@@ -45,7 +45,10 @@ fn written(config: &Config) -> SourceNeeds {
                     needs.keyless.extend(ocsp);
                 }
                 Written::Folder(folder) => needs.folders.push(folder),
-                Written::Acme { folder, .. } => needs.folders.push(folder),
+                Written::Acme { folder, key_folder, .. } => {
+                    needs.folders.push(folder);
+                    needs.key_folder = key_folder;
+                }
                 Written::Throwaway { .. } => {}
             }
         }

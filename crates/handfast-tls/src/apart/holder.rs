@@ -23,10 +23,16 @@ pub const ID: usize = 32;
 pub struct KeyId(pub [u8; ID]);
 
 impl KeyId {
-    pub(super) fn of(public_key: &[u8]) -> Self {
+    /// Of a public key (SubjectPublicKeyInfo, DER).
+    pub fn of(public_key: &[u8]) -> Self {
         let mut id = [0; ID];
         id.copy_from_slice(digest(&SHA256, public_key).as_ref());
         Self(id)
+    }
+
+    /// The half of it that names of files have, in hexadecimal.
+    pub fn file_part(&self) -> String {
+        data_encoding::HEXLOWER.encode(&self.0[..ID / 2])
     }
 }
 
@@ -61,6 +67,14 @@ pub trait Holder: fmt::Debug + Send + Sync {
     ///
     /// **Errors**: it does not answer, or refuses to sign, with the reason.
     fn sign(&self, key: &KeyId, scheme: u16, message: &[u8]) -> Result<Vec<u8>, Unavailable>;
+
+    /// What the keeper of keys that are made there answers (certificates that are ordered).
+    ///
+    /// **Errors**: there is none; it does not answer, or refuses, with the reason.
+    fn keep(&self, request: &[u8]) -> Result<Vec<u8>, Unavailable> {
+        let _ = request;
+        Err(Unavailable("no keys are made there".to_owned()))
+    }
 }
 
 /// A key that is held elsewhere.

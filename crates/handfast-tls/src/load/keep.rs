@@ -159,7 +159,7 @@ impl Source {
                 let key = key.as_ref().filter(|key| *key != certificate);
                 certificate == file && key == rest.first()
             }
-            (Self::Awaited(path), [file, ..]) => path == file,
+            (Self::Awaited { file: awaited, .. }, [file, ..]) => awaited == file,
             (_, []) => false,
         }
     }
@@ -168,7 +168,7 @@ impl Source {
     fn named(&self) -> Vec<&Path> {
         match self {
             Self::Folder(_) => Vec::new(),
-            Self::Awaited(path) => vec![path],
+            Self::Awaited { file, .. } => vec![file],
             Self::File { certificate, key, .. } => {
                 [Some(certificate), key.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect()
             }
@@ -179,7 +179,7 @@ impl Source {
     fn holds(&self, file: &Path) -> bool {
         match self {
             Self::Folder(folder) => folder == file || file.parent() == Some(folder),
-            Self::Awaited(path) => path == file,
+            Self::Awaited { file: awaited, .. } => awaited == file,
             Self::File { certificate, key, .. } => certificate == file || key.as_deref() == Some(file),
         }
     }

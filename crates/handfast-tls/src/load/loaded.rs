@@ -29,7 +29,12 @@ pub enum Source {
     Folder(PathBuf),
     /// One PEM file with a chain and its key, which this process itself will write: as long as it is not there, or cannot be used, that is
     /// no error.
-    Awaited(PathBuf),
+    Awaited {
+        /// The file.
+        file: PathBuf,
+        /// How files of keys begin, where the key is in no file with a chain: the ID of the key and `.pem` follow.
+        keys: Option<PathBuf>,
+    },
 }
 
 /// What was found.

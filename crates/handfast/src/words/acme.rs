@@ -19,10 +19,11 @@ pub(crate) enum AcmeWords {
     ///
     /// Reads the store; the proxy need not run.
     List(ListWords),
-    /// Take over certificates that certbot, lego, acme.sh or Caddy have left behind
+    /// Take over certificates and accounts that certbot, lego, acme.sh or Caddy have left behind
     ///
     /// Searches a folder and those below it, and puts the certificates of names that are ordered into the store; those that are there
-    /// already and expire later are kept. Accounts are not taken over. To be run as root with process.user, else as the user that serves.
+    /// already and expire later are kept. An account is taken for each issuer of the configuration that the store has none for. To be run
+    /// as root with process.user, else as the user that serves.
     Import(ImportWords),
     /// Order a new certificate for a name now, within the limits on orders
     ///

@@ -212,9 +212,10 @@ fn clocks_that_differ_by_minutes_are_told_and_harm_nothing() {
     for turn in [1, 2, 0, 2, 1, 0] {
         assert!(resumes(machines[turn], &trust), "machine {turn}");
     }
-    for words in
-        ["the clock of ahead is 300 s ahead of this machine's", "the clock of behind is 300 s behind this machine's"]
-    {
+    for words in [
+        "the clock of ahead is 300 s ahead of this machine's",
+        "the clock of behind is 300 s behind this machine's",
+    ] {
         right.talk.containing(words);
     }
     let page = http::get(right.admin(), "/status", "text/html").body.replace("&#39;", "'");

@@ -10,22 +10,22 @@ use super::support::skip::{needs, skipped};
 use super::support::tools::{handfast, run};
 use super::support::*;
 
-const NAME: &str = "a.example.org";
+pub(crate) const NAME: &str = "a.example.org";
 
 /// A proxy, with its store outside of the folder that goes with it.
-struct Scene {
-    pebble: Pebble,
-    store: Folder,
-    backend: Backend,
+pub(crate) struct Scene {
+    pub(crate) pebble: Pebble,
+    pub(crate) store: Folder,
+    pub(crate) backend: Backend,
 }
 
 impl Scene {
-    fn new(pebble: Pebble) -> Self {
+    pub(crate) fn new(pebble: Pebble) -> Self {
         Self { pebble, store: Folder::new(), backend: Backend::echo() }
     }
 
     /// A configuration for these names; what is set in `acme` and `service` comes after it.
-    fn config(&self, names: &[&str]) -> Config {
+    pub(crate) fn config(&self, names: &[&str]) -> Config {
         let listen = format!("[\"{}\", \"{}\"]", self.pebble.tls, self.pebble.http);
         Config::empty()
             .text("process", "watch-interval", "200ms")
@@ -39,19 +39,19 @@ impl Scene {
             .set("service", "acme-names", format!("{names:?}"))
     }
 
-    fn folder(&self) -> PathBuf {
+    pub(crate) fn folder(&self) -> PathBuf {
         self.store.file("store")
     }
 
     /// The certificate of a file of the store.
-    fn stored(&self, stem: &str) -> Option<String> {
+    pub(crate) fn stored(&self, stem: &str) -> Option<String> {
         let pem = std::fs::read_to_string(self.folder().join("certificates").join(stem.to_owned() + ".pem"))
             .ok()?;
         first(&pem)
     }
 
     /// Orders of a name that are remembered.
-    fn orders(&self, stem: &str) -> usize {
+    pub(crate) fn orders(&self, stem: &str) -> usize {
         let record = std::fs::read(self.folder().join("records").join(stem.to_owned() + ".json"));
         let record: serde_json::Value =
             record.ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
@@ -59,7 +59,7 @@ impl Scene {
     }
 
     /// Waits until another certificate than this one is stored and served.
-    fn serves(&self, stem: &str, name: Option<&str>, before: Option<&String>) -> String {
+    pub(crate) fn serves(&self, stem: &str, name: Option<&str>, before: Option<&String>) -> String {
         let new = wait_until("a new certificate in the store", || {
             self.stored(stem).filter(|new| Some(new) != before)
         });
@@ -78,14 +78,14 @@ fn first(text: &str) -> Option<String> {
 }
 
 /// The certificate that a client gets; `None`: it is refused.
-fn served(address: SocketAddr, name: Option<&str>) -> Option<String> {
+pub(crate) fn served(address: SocketAddr, name: Option<&str>) -> Option<String> {
     let address = address.to_string();
     let mut words = vec!["s_client", "-connect", &address];
     words.extend(name.map_or_else(|| vec!["-noservername"], |name| vec!["-servername", name]));
     first(&run("openssl", &words, b"").output)
 }
 
-fn renew(proxy: &Proxy, name: &str) -> String {
+pub(crate) fn renew(proxy: &Proxy, name: &str) -> String {
     let ran = handfast(&["acme", "renew", name, &proxy.admin().to_string()]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     ran.output
@@ -253,7 +253,8 @@ fn a_kill_at_any_moment_costs_no_certificate_and_few_orders() {
     let old = scene.serves(NAME, Some(NAME), None);
     renew(&proxy, NAME);
     drop(proxy);
-    for moment in [20, 60, 120, 250, 400] {
+    // An order takes some 400 ms here, on an idle machine: each of its steps.
+    for moment in [5, 10, 20, 40, 60, 90, 120, 160, 200, 250, 320, 400] {
         let proxy = Proxy::start(&config);
         assert!(served(scene.pebble.tls, Some(NAME)).is_some(), "what was stored is served at once");
         pause(std::time::Duration::from_millis(moment));

@@ -82,6 +82,7 @@ const TABLE: [Arrows; 24] = [
         name: "handfast-acme",
         ours: &["handfast-leg", "handfast-net", "handfast-text", "handfast-tls"],
         theirs: &[
+            "aws-lc-rs",
             "bytes",
             "data-encoding",
             "http",

@@ -3,6 +3,7 @@
 use super::*;
 use crate::model::{AcmeChallenge, AcmeIssuer};
 
+const APART: &str = "[process]\nprivate-keys = \"apart\"\n";
 const ACCEPTED: &str = "[acme]\naccept-terms-of-service = true\nfolder = \"store\"\n";
 
 fn service(lines: &str) -> String {
@@ -23,7 +24,7 @@ fn names(config: &Config) -> Vec<&str> {
         config.services.iter().flat_map(|service| &service.tls).flat_map(|tls| &tls.certificates);
     certificates
         .filter_map(|entry| match entry {
-            CertificateEntry::Acme { folder, names } => {
+            CertificateEntry::Acme { folder, names, .. } => {
                 assert_eq!(folder, Path::new("/etc/store/certificates"));
                 Some(names.iter().map(String::as_str))
             }
@@ -119,7 +120,9 @@ fn every_contradiction_is_named() {
             ),
             "asked already",
         ),
-        (format!("[process]\nprivate-keys = \"apart\"\n{ACCEPTED}{ordered}"), "forbids"),
+        (format!("{APART}{ACCEPTED}{ordered}"), "needs `key-folder`"),
+        (format!("{ACCEPTED}key-folder = \"keys\"\n{ordered}"), "`key-folder` has no effect"),
+        (format!("{APART}{ACCEPTED}key-folder = \"store/keys\"\n{ordered}"), "one in the other"),
         (
             format!(
                 "{ACCEPTED}{}",

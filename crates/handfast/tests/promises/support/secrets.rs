@@ -57,6 +57,18 @@ pub(crate) fn of_rsa(identity: &Identity) -> impl Iterator<Item = Secret> {
         .into_iter()
 }
 
+/// Everything that is secret of an EC key that is known by its DER (PKCS #8), called so.
+pub(crate) fn of_pkcs8(name: &'static str, key: &[u8]) -> Vec<Secret> {
+    let mut left = der(key).0;
+    for _ in 0..2 {
+        left = der(left).1;
+    }
+    let (_, rest) = der(der(der(left).0).0);
+    let number = der(rest).0.to_vec();
+    assert_eq!(number.len(), 32, "{name}");
+    vec![(name, number.iter().rev().copied().collect()), (name, number)]
+}
+
 /// Everything that is secret of an EC key, called so.
 pub(crate) fn of_ec(name: &'static str, identity: &Identity) -> impl Iterator<Item = Secret> {
     forms(name, &inner(identity)[1], identity).into_iter()

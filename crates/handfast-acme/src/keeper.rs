@@ -1,0 +1,293 @@
+//! Keys of certificates and accounts in the key process (`private-keys = "apart"`): made there, kept there, used there.
+//!
+//! In: requests of the process that serves, which may be in the hands of an attacker. Out: public keys, requests for certificates (CSR),
+//! signed requests to issuers; never a private key.
+//!
+//! ```text
+//! KEY-FOLDER/NAME~ID.pem             key of a certificate; the ID is the beginning of the hash of its public key
+//! KEY-FOLDER/account_DIRECTORY.json  key of the account with the issuer of that directory
+//! ```
+//!
+//! The folder is opened once, before the first request. No request has a path: files are named by names that were parsed, below the open
+//! folder, and no link is followed. A key of an account is in no PEM file, so that the request to read a file, which lets its keys sign
+//! anything, does not find it.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use handfast_tls::apart::KeyId;
+use handfast_tls::source::Ordered;
+use rcgen::{CertificateParams, DistinguishedName, KeyPair, PublicKeyData};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, fsync, openat, unlinkat};
+use serde::{Deserialize, Serialize};
+
+use crate::jws::{AccountKey, AccountSigner, Jws};
+use crate::name::Name;
+use crate::store::directory_stem;
+
+/// Keys of one name: the present one, that of an order, and those of orders that a kill cut short.
+const MOST_OF_A_NAME: usize = 8;
+/// Files in all: what an attacker can have made.
+const MOST_FILES: usize = 20_000;
+const MOST_ACCOUNTS: usize = 64;
+const MOST_BYTES: u64 = 64 << 10;
+const ACCOUNT: &str = "account_";
+
+/// What is requested.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum KeyRequest {
+    /// Makes a key for a name; removes its others but this one. Answered with the ID.
+    Make {
+        /// The name.
+        name: String,
+        /// The ID of the key that is in use.
+        keeps: Option<String>,
+    },
+    /// The request for a certificate (CSR, DER) for a name, with this key.
+    Csr {
+        /// The name.
+        name: String,
+        /// The ID of the key.
+        id: String,
+    },
+    /// The public key of an account, which is made where there is none.
+    Account {
+        /// The directory of the issuer.
+        directory: String,
+    },
+    /// A signed request to an issuer.
+    Sign {
+        /// The directory of the issuer.
+        directory: String,
+        /// The header.
+        header: String,
+        /// The payload.
+        payload: String,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredKey {
+    /// DER in base64url.
+    key: String,
+}
+
+/// The keys in their folder.
+#[derive(Debug)]
+pub struct Keeper {
+    folder: OwnedFd,
+}
+
+impl Keeper {
+    /// Opens the folder. **Errors**: it is none; it is a link; another user owns it, or can read or write it.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(folder, flags, Mode::empty())?;
+        let found = rustix::fs::fstat(&opened)?;
+        if found.st_uid != rustix::process::geteuid().as_raw() || found.st_mode & 0o077 != 0 {
+            return Err(io::Error::other(format!(
+                "it belongs to the user {} with the mode {:o}, expected the user {} and the mode 700",
+                found.st_uid,
+                found.st_mode & 0o7777,
+                rustix::process::geteuid().as_raw()
+            )));
+        }
+        Ok(Self { folder: opened })
+    }
+
+    /// Answers a request. **Errors**: why it is not carried out.
+    pub fn answer(&self, request: &[u8]) -> Result<Vec<u8>, String> {
+        let request =
+            serde_json::from_slice(request).map_err(|error| format!("the request is invalid: {error}"))?;
+        match request {
+            KeyRequest::Make { name, keeps } => {
+                self.make(&parsed(&name)?, keeps.as_deref()).map(String::into_bytes)
+            }
+            KeyRequest::Csr { name, id } => {
+                let name = parsed(&name)?;
+                let pem = self.read(&key_file(&name, checked(&id)?))?.ok_or("this key is not there")?;
+                let pem = String::from_utf8(pem).map_err(|error| error.to_string())?;
+                certificate_request(&name, &KeyPair::from_pem(&pem).map_err(|error| error.to_string())?)
+            }
+            KeyRequest::Account { directory } => {
+                self.account(&directory, true).map(|key| key.jwk().as_bytes().to_vec())
+            }
+            KeyRequest::Sign { directory, header, payload } => {
+                let signed: Jws = self.account(&directory, false)?.sign(&header, &payload)?;
+                serde_json::to_vec(&signed).map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    /// Makes a key for a name; removes its others but the one that is in use.
+    fn make(&self, name: &Name, keeps: Option<&str>) -> Result<String, String> {
+        let prefix = key_file(name, "");
+        let prefix = prefix.trim_end_matches(".pem");
+        let keeps = keeps.map(checked).transpose()?.map(|id| key_file(name, id));
+        let all = self.files()?;
+        let of_name = all.iter().filter(|file| file.starts_with(prefix));
+        // Without a certificate in use, several processes or a damaged file may be the reason: the last ones are kept.
+        for file in of_name.clone().filter(|file| keeps.is_some() && Some(*file) != keeps.as_ref()) {
+            let _ = unlinkat(&self.folder, file.as_str(), AtFlags::empty());
+        }
+        if keeps.is_none() && of_name.count() >= MOST_OF_A_NAME {
+            let first = self.oldest(prefix, &all);
+            let _ = first.map(|file| unlinkat(&self.folder, file, AtFlags::empty()));
+        }
+        let key = KeyPair::generate().map_err(|error| error.to_string())?;
+        self.put(name, &key, all.len())
+    }
+
+    fn put(&self, name: &Name, key: &KeyPair, files: usize) -> Result<String, String> {
+        let id = id_of(&key.subject_public_key_info());
+        self.write(&key_file(name, &id), key.serialize_pem().as_bytes(), files)?;
+        Ok(id)
+    }
+
+    /// Stores a key that was made elsewhere; `pem` has it. For the import, which no client and no issuer can reach.
+    pub(crate) fn take(&self, name: &Name, pem: &str) -> Result<(), String> {
+        let key = KeyPair::from_pem(pem).map_err(|error| error.to_string())?;
+        let file = key_file(name, &id_of(&key.subject_public_key_info()));
+        match self.read(&file)? {
+            Some(_) => Ok(()),
+            // As it is: PKCS#1 and SEC 1 have other words in PEM.
+            None => self.write(&file, pem.as_bytes(), self.files()?.len()),
+        }
+    }
+
+    /// Stores the key of an account that was made elsewhere, DER.
+    pub(crate) fn take_account(&self, directory: &str, key: &AccountKey) -> Result<(), String> {
+        let file = account_file(directory)?;
+        let stored = StoredKey { key: BASE64URL_NOPAD.encode(key.der()) };
+        let text = serde_json::to_vec(&stored).map_err(|error| error.to_string())?;
+        self.write(&file, &text, self.files()?.len())
+    }
+
+    fn oldest<'f>(&self, prefix: &str, all: &'f [String]) -> Option<&'f str> {
+        let of_name = all.iter().filter(|file| file.starts_with(prefix));
+        let age = |file: &&String| {
+            let stat = rustix::fs::statat(&self.folder, file.as_str(), AtFlags::SYMLINK_NOFOLLOW);
+            stat.map_or(0, |stat| stat.st_mtime)
+        };
+        of_name.min_by_key(age).map(String::as_str)
+    }
+
+    fn account(&self, directory: &str, makes: bool) -> Result<AccountKey, String> {
+        let file = account_file(directory)?;
+        if let Some(text) = self.read(&file)? {
+            let stored: StoredKey =
+                serde_json::from_slice(&text).map_err(|error| format!("{file}: {error}"))?;
+            let der =
+                BASE64URL_NOPAD.decode(stored.key.as_bytes()).map_err(|error| format!("{file}: {error}"))?;
+            return AccountKey::from_der(&der).map_err(|error| format!("{file}: {error}"));
+        }
+        if !makes {
+            return Err("there is no account with this issuer".to_owned());
+        }
+        let files = self.files()?;
+        if files.iter().filter(|file| file.starts_with(ACCOUNT)).count() >= MOST_ACCOUNTS {
+            return Err(format!("there are {MOST_ACCOUNTS} accounts already"));
+        }
+        let key = AccountKey::generate()?;
+        self.take_account(directory, &key)?;
+        Ok(key)
+    }
+
+    fn files(&self) -> Result<Vec<String>, String> {
+        let listed = || -> io::Result<Vec<String>> {
+            let again = openat(&self.folder, ".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+            let mut files = Vec::new();
+            for entry in Dir::new(again)? {
+                let name = entry?.file_name().to_string_lossy().into_owned();
+                if !name.starts_with('.') {
+                    files.push(name);
+                }
+            }
+            Ok(files)
+        };
+        listed().map_err(|error| format!("list the folder of the keys: {error}"))
+    }
+
+    fn read(&self, file: &str) -> Result<Option<Vec<u8>>, String> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = match openat(&self.folder, file, flags, Mode::empty()) {
+            Ok(opened) => File::from(opened),
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(format!("read {file}: {error}")),
+        };
+        let mut bytes = Vec::new();
+        let read = opened.take(MOST_BYTES).read_to_end(&mut bytes);
+        read.map(|_| Some(bytes)).map_err(|error| format!("read {file}: {error}"))
+    }
+
+    /// Writes a new file: whole and on the disk, or not at all.
+    fn write(&self, file: &str, content: &[u8], files: usize) -> Result<(), String> {
+        if files >= MOST_FILES {
+            return Err(format!("there are {files} keys already"));
+        }
+        let aside = format!(".{}.new", HEXLOWER.encode(&random()?));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let written = || -> io::Result<()> {
+            let mut opened =
+                File::from(openat(&self.folder, aside.as_str(), flags, Mode::RUSR | Mode::WUSR)?);
+            opened.write_all(content)?;
+            opened.sync_all()?;
+            rustix::fs::renameat(&self.folder, aside.as_str(), &self.folder, file)?;
+            Ok(fsync(&self.folder)?)
+        };
+        written().map_err(|error| {
+            let _ = unlinkat(&self.folder, aside.as_str(), AtFlags::empty());
+            format!("write {file}: {error}")
+        })
+    }
+}
+
+fn random() -> Result<[u8; 8], String> {
+    let mut bytes = [0; 8];
+    handfast_tls::random_bytes(&mut bytes).map(|()| bytes).map_err(|error| format!("{error:?}"))
+}
+
+fn parsed(name: &str) -> Result<Name, String> {
+    Name::parse(name).ok_or_else(|| "this is no name".to_owned())
+}
+
+/// An ID, and nothing that leads elsewhere.
+fn checked(id: &str) -> Result<&str, String> {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    (id.len() == 32 && id.bytes().all(is_digit))
+        .then_some(id)
+        .ok_or_else(|| "this is no ID of a key".to_owned())
+}
+
+fn id_of(public_key: &[u8]) -> String {
+    KeyId::of(public_key).file_part()
+}
+
+fn key_file(name: &Name, id: &str) -> String {
+    let file = Ordered::key_file(Path::new(""), &name.file_stem(), id);
+    file.to_string_lossy().into_owned()
+}
+
+fn account_file(directory: &str) -> Result<String, String> {
+    let stem = directory_stem(directory);
+    match stem.len() {
+        1..=200 => Ok(format!("{ACCOUNT}{stem}.json")),
+        length => {
+            Err(format!("the directory of the issuer is {length} characters long, expected at most 200"))
+        }
+    }
+}
+
+/// The request for a certificate (CSR), DER.
+pub(crate) fn certificate_request(name: &Name, key: &KeyPair) -> Result<Vec<u8>, String> {
+    let failed = |error: rcgen::Error| error.to_string();
+    let mut params = CertificateParams::new(vec![name.to_string()]).map_err(failed)?;
+    params.distinguished_name = DistinguishedName::new();
+    Ok(params.serialize_request(key).map_err(failed)?.der().to_vec())
+}
+
+#[cfg(test)]
+mod tests;
