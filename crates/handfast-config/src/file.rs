@@ -31,6 +31,7 @@ use client_certificates::client_certificates;
 
 mod client_certificates;
 
+mod access;
 mod acme;
 mod admission;
 mod backend_tls;
@@ -227,6 +228,7 @@ fn service(
         clients,
         backends: backends.as_deref().unwrap_or_default(),
         backend_tls: backend_tls.as_ref().and_then(Option::as_ref),
+        names_clients: proxy_protocol::names_clients(section),
     };
     check_backend_tls(section, &around);
     if http.is_some() {
@@ -332,6 +334,8 @@ struct Around<'a> {
     clients: Clients,
     backends: &'a [Written<Backend>],
     backend_tls: Option<&'a Written<Option<BackendTls>>>,
+    /// Whether proxies in front may report the addresses of clients.
+    names_clients: bool,
 }
 
 /// Limits; those of a service inherit `[limits]`.

@@ -16,6 +16,8 @@ mod client_certificates;
 mod http;
 mod limits;
 mod proxies;
+mod route;
+pub(crate) mod route_access;
 pub(crate) mod route_values;
 mod service;
 pub(crate) mod values;
@@ -27,6 +29,7 @@ pub(crate) use client_certificates::*;
 pub(crate) use http::*;
 pub(crate) use limits::*;
 pub(crate) use proxies::*;
+pub(crate) use route::*;
 pub(crate) use service::*;
 
 section! {

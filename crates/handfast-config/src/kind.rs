@@ -16,6 +16,7 @@ use super::reading::{Item, Reading, Written};
 use super::scalar;
 use super::schema::ValueKind;
 
+mod access;
 mod acme;
 mod address;
 mod check;
@@ -25,6 +26,7 @@ mod program;
 mod request_rules;
 mod tls;
 
+pub(crate) use access::{RateKey, RateLimit};
 pub(crate) use acme::{DirectoryUrl, MailAddress, OrderedName};
 pub(crate) use address::{
     AddressPrefix, AdminAddress, Backend, BackendEntry, ListenAddress, NamePattern, Protocol, ProxySenders,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 pub use handfast_net::address::Address;
 
+mod access;
 pub(crate) mod acme;
 mod backend;
 mod check;
@@ -22,6 +23,7 @@ mod request_rules;
 mod route;
 mod tls;
 
+pub use access::{RateKey, RequestRate, RouteAccess};
 pub use acme::{Acme, AcmeChallenge, AcmeIssuer};
 pub use backend::{Backend, Balance, ConnectThrough, Source, Target, TunnelKind};
 pub use check::{Check, CheckKind};

@@ -101,6 +101,7 @@ causes! {
     AnswerDeadline = "answer-deadline", "{who} did not begin its response in time";
     ContentDeadline = "content-deadline", "{who} moved the content of a message too slowly";
     BodyTooLarge = "body-too-large", "{who} sent more content than max-body allows";
+    RequestRate = "request-rate", "the limit on requests of a route (rate-limit) was reached";
     Misdirected = "misdirected", "{who} sent a request for a host that its connection is not for";
     StreamReset = "stream-reset", "{who} reset the HTTP/2 stream";
     Http2 = "http2", "{who} broke the rules of HTTP/2, or used up what it may";

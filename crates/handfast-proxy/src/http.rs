@@ -21,6 +21,7 @@
 //! | what an exchange needs of its client | `client.rs` |
 //! | one side in HTTP/1 | `h1_client.rs`, `h1_backend.rs` |
 //! | one side in HTTP/2 | `h2_client.rs`, `h2_backend.rs` |
+//! | what a request must meet before it is served | `gate.rs` |
 //! | what a route changes in requests and responses | `rules.rs` |
 //! | responses of our own | `answer.rs` |
 //! | why an exchange failed, and the status for its client | `fault.rs` |
@@ -33,6 +34,7 @@ mod content;
 mod exchange;
 mod fault;
 mod forward;
+mod gate;
 mod h1_backend;
 mod h1_client;
 mod h2_backend;

@@ -19,6 +19,7 @@ use handfast_tls::ticket::KeySet;
 use handfast_tls::weak::Lists;
 
 use crate::admission::Admission;
+use crate::admission::gate::Gates;
 use crate::admission::permits::{AddressLimit, Pool};
 use crate::backends::standing::Standings;
 use crate::backends::tunnel::{OwnTargets, ProxyHop};
@@ -73,6 +74,8 @@ pub(crate) struct ServiceState {
     pub(crate) address_limit: Option<Arc<AddressLimit>>,
     /// Whom it lets in by address, where it does not let in everybody.
     pub(crate) admission: Option<Arc<Admission>>,
+    /// What its requests must meet, by route.
+    pub(crate) gates: Gates,
     /// How its backends do; the same for every state that has the service.
     pub(crate) standings: Arc<Standings>,
     pub(crate) store: Arc<CertificateStore>,

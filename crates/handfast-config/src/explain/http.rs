@@ -10,7 +10,8 @@ use handfast_text::units::counted;
 use super::phrases::{backend_tls, backends, list};
 use super::target::ExplainRequest;
 use crate::model::{
-    BackendVersion, FieldRule, Forwarded, Http, RequestRoute, RequestRules, RouteAction, Service,
+    BackendVersion, FieldRule, Forwarded, Http, RateKey, RequestRate, RequestRoute, RequestRules,
+    RouteAccess, RouteAction, Service,
 };
 use crate::request_table::RequestTable;
 
@@ -39,9 +40,10 @@ pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
     lines.extend(http.body_limit.map(|most| format!("refuses content of more than {}", size::written(most))));
     lines.extend(http.routes.iter().map(|route| {
         format!(
-            "{} by the route `{}`: {}{}",
+            "{} by the route `{}`: {}{}{}",
             conditions(route),
             route.name,
+            access(&route.access),
             action(service, route),
             changes(route)
         )
@@ -90,6 +92,20 @@ fn headers(route: &RequestRoute) -> impl Iterator<Item = String> {
         Some(value) => format!("{name}: {value}"),
         None => name.to_string(),
     })
+}
+
+/// What requests must meet first.
+fn access(access: &RouteAccess) -> String {
+    let rate = access.rate.iter().map(|RequestRate { requests, per, burst, by, .. }| {
+        let whose = match by {
+            RateKey::Client => "each client".to_owned(),
+            RateKey::Route => "all clients together".to_owned(),
+            RateKey::Field(name) => format!("each value of {name}"),
+        };
+        let per = duration::written(*per);
+        format!("{whose} may send {} in {per} and {burst} at once; ", counted((*requests).into(), "request"))
+    });
+    rate.collect()
 }
 
 /// What a route changes in requests and responses.

@@ -1,6 +1,6 @@
 //! Routes for requests, from `[[service.route]]` to the model, and those that no request reaches.
 
-use super::{Around, backend_tls, request_rules};
+use super::{Around, access, backend_tls, request_rules};
 use crate::check::{self, no_effect_of_section};
 use crate::keys;
 use crate::kind::RedirectTo;
@@ -56,6 +56,7 @@ fn route(section: &Table<'_>, index: usize, around: &Around<'_>) -> Option<Reque
     let action = action(section, around);
     let forwards = !has_response(section);
     let rules = request_rules::rules(section, around.clients, forwards);
+    let access = access::access(section, around);
     if is_path_wrong {
         return None;
     }
@@ -67,6 +68,7 @@ fn route(section: &Table<'_>, index: usize, around: &Around<'_>) -> Option<Reque
         headers: headers?,
         action: action?,
         rules,
+        access: access?,
     })
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use handfast_wire::http1::HeadLimits;
 
-use super::{Backend, BackendTls, FixedResponse, ProxySender, RequestRules, Template};
+use super::{Backend, BackendTls, FixedResponse, ProxySender, RequestRules, RouteAccess, Template};
 
 /// HTTP mode of a service (`mode = "http"`, `[service.http]`, `[[service.route]]`).
 #[derive(Clone, Debug, PartialEq)]
@@ -97,6 +97,8 @@ pub struct RequestRoute {
     pub action: RouteAction,
     /// What is changed in it, and in its response.
     pub rules: RequestRules,
+    /// What it must meet first.
+    pub access: RouteAccess,
 }
 
 impl RequestRoute {

@@ -121,6 +121,7 @@ fn made((hosts, path, methods, headers): Parts) -> RequestRoute {
         headers,
         action: RouteAction::Inherit,
         rules: Default::default(),
+        access: Default::default(),
     }
 }
 

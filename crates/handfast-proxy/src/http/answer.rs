@@ -18,6 +18,8 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     /// The target of a redirect.
     location: Option<Vec<u8>>,
+    /// Other fields.
+    others: Vec<(&'static str, Vec<u8>)>,
     content_type: Cow<'static, str>,
     pub(crate) content: String,
 }
@@ -35,25 +37,37 @@ impl Answer {
             let id = id.map(|id| format!("request id: {id}\n")).unwrap_or_default();
             ("text/plain; charset=utf-8", format!("{status} {title}\n{id}"))
         };
-        Self { status, location: None, content_type: content_type.into(), content }
+        Self { status, location: None, others: Vec::new(), content_type: content_type.into(), content }
     }
 
     /// A response that the configuration has.
     pub(crate) fn fixed(response: &FixedResponse) -> Self {
         let FixedResponse { status, content, content_type } = response;
         let content_type = content_type.clone().into_string().into();
-        Self { status: *status, location: None, content_type, content: content.clone().into_string() }
+        Self {
+            status: *status,
+            location: None,
+            others: Vec::new(),
+            content_type,
+            content: content.clone().into_string(),
+        }
     }
 
     pub(crate) fn redirect(status: u16, location: Vec<u8>) -> Self {
         let content = format!("{status} {}\n", reason(status));
-        Self { status, location: Some(location), content_type: "text/plain; charset=utf-8".into(), content }
+        let content_type = "text/plain; charset=utf-8".into();
+        Self { status, location: Some(location), others: Vec::new(), content_type, content }
     }
 
     /// The file of a challenge (RFC 8555 §8.3).
     pub(crate) fn file(content: &str) -> Self {
         let content_type = "application/octet-stream".into();
-        Self { status: 200, location: None, content_type, content: content.to_owned() }
+        Self { status: 200, location: None, others: Vec::new(), content_type, content: content.to_owned() }
+    }
+
+    /// With these fields too.
+    pub(crate) fn with(self, others: Vec<(&'static str, Vec<u8>)>) -> Self {
+        Self { others, ..self }
     }
 
     /// Its fields, beside those of the framing, and those that the rules of its request's route add; they replace none.
@@ -64,11 +78,16 @@ impl Answer {
         const OWN: [&str; 3] = ["content-type", "cache-control", "location"];
         let content_type = ("Content-Type", self.content_type.as_bytes());
         let location = self.location.iter().map(|location| ("Location", location.as_slice()));
+        let others = self.others.iter().map(|(name, value)| (*name, value.as_slice()));
         let rules = request.and_then(|request| request.response_fields.as_deref());
         let added = rules.into_iter().flat_map(|rules| rules.added(|_| false));
         let added = added.filter(|(name, _)| !OWN.iter().any(|own| name.eq_ignore_ascii_case(own)));
         // A cache must not take it for the backend's.
-        [content_type, ("Cache-Control", b"no-store".as_slice())].into_iter().chain(location).chain(added)
+        [content_type, ("Cache-Control", b"no-store".as_slice())]
+            .into_iter()
+            .chain(location)
+            .chain(others)
+            .chain(added)
     }
 
     /// Writes it. `is_head`: its content is announced and not sent.

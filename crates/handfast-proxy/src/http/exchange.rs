@@ -41,6 +41,11 @@ where
             let answer = Answer::redirect(*status, location.clone());
             answer_with::<R>(connection, client, &mut request, &answer, None).await
         }
+        Action::Refuse(refusal) => {
+            let (fault, fields) = (refusal.fault(), refusal.fields.clone());
+            let answer = Answer::error(refusal.status, Some(&request)).with(fields);
+            answer_with::<R>(connection, client, &mut request, &answer, Some(fault)).await
+        }
         Action::Challenge(content) => {
             let answer = Answer::file(content);
             answer_with::<R>(connection, client, &mut request, &answer, None).await

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::{HttpVersion, RequestRecord};
@@ -11,6 +12,7 @@ use handfast_wire::http1::{Framing, Method, RequestHead, Target, Version};
 use crate::http::connection::{HttpConnection, Totals};
 use crate::http::fault::Fault;
 use crate::http::forward;
+use crate::http::gate::{self, Refusal};
 use crate::http::rules::{RequestFacts, ResponseFields};
 use crate::worker::context::WorkerContext;
 use crate::worker::http::ThreadRequestRoute;
@@ -76,6 +78,8 @@ pub(crate) enum Action {
     Redirect(u16, Vec<u8>),
     /// It has this response.
     Respond(FixedResponse),
+    /// Its route does not take it.
+    Refuse(Box<Refusal>),
     /// It asks for the file of a challenge of a certificate authority, with this content.
     Challenge(Box<str>),
 }
@@ -278,6 +282,11 @@ fn action(route: Option<&ThreadRequestRoute>, facts: &RequestFacts<'_>) -> Actio
         return Action::Challenge(content.into());
     }
     let Some(route) = route else { return Action::Forward(connection.chosen) };
+    if let Some(gate) = &route.gate
+        && let Err(refusal) = gate::check(gate, facts, Moment::now())
+    {
+        return Action::Refuse(refusal);
+    }
     match (&route.action, route.index) {
         (RouteAction::Redirect(target, status), _) => Action::Redirect(*status, facts.text(target)),
         (RouteAction::Respond(response), _) => Action::Respond(response.clone()),

@@ -19,6 +19,7 @@ use super::build::BuildContext;
 use super::carried::RingId;
 use super::{Authorities, RouteState, ServiceState, State, report, seconds};
 use crate::admission::Admission;
+use crate::admission::gate::Gate;
 use crate::admission::permits::{AddressLimit, Pool};
 use crate::backends::standing::Standings;
 use crate::backends::tls::{BackendTlsSettings, client_for};
@@ -79,6 +80,10 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
             threads: self.context.carried.threads,
             address_limit: address_limit(model, before),
             admission: Admission::new(&model.admission, before.and_then(|before| before.admission.as_ref())),
+            gates: Gate::of_routes(
+                model.http.as_ref().map_or(&[], |http| &http.routes),
+                before.map(|before| &before.gates),
+            ),
             standings: before
                 .map_or_else(|| Standings::new(&model.name), |before| Arc::clone(&before.standings)),
             model: model.clone(),

@@ -1,11 +1,13 @@
 //! HTTP mode of a service, as one thread serves by it.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use handfast_config::RequestTable;
 use handfast_config::model::{Http, RequestRules, RouteAction, Service};
 
 use crate::admission::TrustedSenders;
+use crate::admission::gate::{Gate, Gates};
 use crate::backends::pool::Bounds;
 
 #[derive(Debug)]
@@ -29,18 +31,20 @@ pub(crate) struct ThreadRequestRoute {
     pub(crate) path: Option<Box<str>>,
     /// What it changes; `None`: nothing.
     pub(crate) rules: Option<Rc<RequestRules>>,
+    /// What its requests must meet first; `None`: nothing.
+    pub(crate) gate: Option<Arc<Gate>>,
     /// The route of the service that its requests go to; `None`: that of their connection.
     pub(crate) index: Option<usize>,
 }
 
 impl ThreadHttp {
     /// `None` where a service relays bytes.
-    pub(crate) fn new(service: &Service, threads: usize) -> Option<Rc<Self>> {
+    pub(crate) fn new(service: &Service, gates: &Gates, threads: usize) -> Option<Rc<Self>> {
         let http = service.http.as_ref()?;
-        let routes = service.request_routes().map(|(index, route)| {
+        let routes = service.request_routes().zip(gates).map(|((index, route), gate)| {
             let rules = (!route.rules.is_empty()).then(|| Rc::new(route.rules.clone()));
             let (name, action, path) = ((&*route.name).into(), route.action.clone(), route.path.clone());
-            ThreadRequestRoute { name, action, path, rules, index }
+            ThreadRequestRoute { name, action, path, rules, gate: gate.clone(), index }
         });
         Some(Rc::new(Self {
             model: http.clone(),

@@ -230,7 +230,7 @@ impl ThreadService {
             proxy_out: model.proxy_protocol.send.zip(Some(model.proxy_protocol.client_certificate)),
             clients: model.clients,
             plain_http: model.plain_http,
-            http: ThreadHttp::new(model, service.threads),
+            http: ThreadHttp::new(model, &service.gates, service.threads),
             ring: service.ring.as_ref().map(|ring| ring.0),
             source: model.source.clone(),
             through: service.through.clone(),

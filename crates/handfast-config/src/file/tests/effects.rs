@@ -435,6 +435,7 @@ const ROWS: &[Row] = &[
     row("[[service.route]]", "respond", "!!!!! !!!!! !!!!! !!!!! ++++x !!!"),
     row("[[service.route]]", "new-path", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")
         .with(&[("[[service.route]]", &["path = \"/z\""])]),
+    row("[[service.route]]", "rate-limit", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
     row("[service.route.backend-tls]", "mode", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.route.backend-tls]", "starttls", "!!!!! !!!!! !!!!! !!!!! xxxxx !!!"),
     row("[service.route.backend-tls]", "starttls-name", "!!!!! !!!!! !!!!! !!!!! xxxxx !!!")
@@ -488,6 +489,18 @@ const ROWS: &[Row] = &[
         .line("respond = { status = 404, content = \"x\" }"),
     row("{ status = …, content = … }", "type", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")
         .line("respond = { status = 404, content = \"x\", type = \"text/html\" }"),
+    row("{ requests = …, per = … }", "requests", "xxxxx xxxxx xxxxx xxxxx ++++! xxx")
+        .line("rate-limit = { requests = 7 }"),
+    row("{ requests = …, per = … }", "per", "xxxxx xxxxx xxxxx xxxxx ++++! xxx")
+        .line("rate-limit = { requests = 7, per = \"1m\" }"),
+    row("{ requests = …, per = … }", "burst", "xxxxx xxxxx xxxxx xxxxx ++++! xxx")
+        .line("rate-limit = { requests = 7, burst = 9 }"),
+    row("{ requests = …, per = … }", "by", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("rate-limit = { requests = 7, by = \"header:x-key\" }"),
+    row("{ requests = …, per = … }", "prefix-v4", "xxxxx xxxxx xxxxx xxxxx ++++! xxx")
+        .line("rate-limit = { requests = 7, prefix-v4 = 24 }"),
+    row("{ requests = …, per = … }", "prefix-v6", "xxxxx xxxxx xxxxx xxxxx ++++! xxx")
+        .line("rate-limit = { requests = 7, prefix-v6 = 56 }"),
     row("{ hex = … }", "hex", "+++++ +++++ +++++ +++++ +++++ x++")
         .line("expect = { hex = \"0d0a\" }")
         .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
@@ -498,6 +511,7 @@ const INSIDE: &[(&Section, &str)] = &[
     (&keys::values::BACKEND_TABLE, "[[service]]"),
     (&keys::values::CERTIFICATE_PAIR, "[[service]]"),
     (&keys::values::CLIENT_TABLE, "[[service]]"),
+    (&keys::route_access::RATE_LIMIT_TABLE, "[[service.route]]"),
     (&keys::route_values::REDIRECT_TABLE, "[[service.route]]"),
     (&keys::route_values::RESPOND_TABLE, "[[service.route]]"),
     (&keys::values::HEX_TABLE, "[service.check]"),

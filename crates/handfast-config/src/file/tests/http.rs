@@ -4,7 +4,7 @@ use handfast_wire::http1::{HeadLimits, Underscores};
 
 use super::super::super::model::{
     BackendAlpn, BackendVersion, Forwarded, Http, HttpTimeouts, PoolLimits, ProxySender, RequestRoute,
-    RequestRules, RouteAction, Target,
+    RequestRules, RouteAccess, RouteAction, Target,
 };
 use super::*;
 
@@ -123,6 +123,7 @@ fn routes_are_read_in_the_order_written() {
         headers: Vec::new(),
         action: RouteAction::Inherit,
         rules: RequestRules::default(),
+        access: RouteAccess::default(),
     };
     assert_eq!(*second, expected);
 }
@@ -395,6 +396,26 @@ const WRONG: &[(&str, &str)] = &[
     (
         "[[service.route]]\nset-request-fields = \"X-Forwarded-For: a\"",
         "error 7 `X-Forwarded-For` cannot be changed by a route | `forwarded` in [service.http] decides which of these fields are sent",
+    ),
+    (
+        "[[service.route]]\nrate-limit = { per = \"1s\" }",
+        "error 8 { requests = …, per = … } has no `requests` | add a line such as `requests = 100`",
+    ),
+    (
+        "[[service.route]]\nrate-limit = { requests = 1, by = \"x-key\" }",
+        "error 8 `x-key` is not one of the possible values | write `header:x-key` for a field",
+    ),
+    (
+        "[[service.route]]\nrate-limit = { requests = 1, by = \"header:x key\" }",
+        "error 8 `x key` is not the name of a field | names consist of letters, digits and `-`: `header:x-api-key`",
+    ),
+    (
+        "[[service.route]]\nrate-limit = { requests = 1, by = \"route\", prefix-v4 = 8 }",
+        "warning 8 `prefix-v4` has no effect: all requests of the route are counted together | remove it, or change what the reason names",
+    ),
+    (
+        "[[service.route]]\nrate-limit = 100",
+        "error 8 expected a table, such as `{ requests = 100, per = \"1s\" }`, found a whole number | -",
     ),
     (
         "[[service.route]]\nbackend-tls = {}",

@@ -1,0 +1,71 @@
+//! The types of values that decide which requests a route takes.
+
+use handfast_wire::http1::is_token;
+use toml::de::DeValue;
+
+use crate::keys::{PREFIX_V4, PREFIX_V6, route_access as keys};
+use crate::model;
+use crate::problem::{Fault, shortened};
+use crate::reading::{Item, Reading};
+use crate::schema::ValueKind;
+use crate::table::Table;
+
+/// A limit on requests.
+pub(crate) struct RateLimit;
+
+impl ValueKind for RateLimit {
+    type Value = model::RequestRate;
+    const FORM: &'static str = "table, such as `{ requests = 100, per = \"1s\" }`";
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::RequestRate> {
+        let DeValue::Table(entries) = item.value else {
+            reading.error(&item.span, self.wrong_type(item));
+            return None;
+        };
+        let table = Table::open(&keys::RATE_LIMIT_TABLE, entries, item.span.clone(), reading);
+        let requests = table.required(&keys::RATE_REQUESTS);
+        let (per, by) = (table.or_default(&keys::RATE_PER), table.or_default(&keys::RATE_BY));
+        let burst = table.optional(&keys::RATE_BURST);
+        let (prefix_v4, prefix_v6) = (table.or_default(&PREFIX_V4), table.or_default(&PREFIX_V6));
+        if by == model::RateKey::Route {
+            for key in [&PREFIX_V4, &PREFIX_V6] {
+                let why = "all requests of the route are counted together";
+                crate::check::warn_no_effect(&table, key, why);
+            }
+        }
+        let requests = requests?;
+        let burst = burst.unwrap_or(requests);
+        Some(model::RequestRate { requests, per, burst, by, prefix_v4, prefix_v6 })
+    }
+}
+
+/// Which requests are counted together.
+pub(crate) struct RateKey;
+
+impl ValueKind for RateKey {
+    type Value = model::RateKey;
+    const FORM: &'static str = "text, such as `\"header:x-api-key\"`";
+    const ALLOWED: &'static str = "`client`, `route`, or `header:` and the name of a field";
+
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<model::RateKey, Fault> {
+        let text = self.text(item)?;
+        let wrong = |what: String| Fault::new(what).allowed(self.allowed());
+        match (text, text.split_once(':')) {
+            ("client", _) => Ok(model::RateKey::Client),
+            ("route", _) => Ok(model::RateKey::Route),
+            (_, Some(("header", name))) if is_token(name.as_bytes()) => {
+                Ok(model::RateKey::Field(name.to_ascii_lowercase().into()))
+            }
+            (_, Some(("header", name))) => {
+                Err(wrong(format!("`{}` is not the name of a field", shortened(name)))
+                    .hint("names consist of letters, digits and `-`: `header:x-api-key`"))
+            }
+            _ => {
+                let is_name = is_token(text.as_bytes());
+                let hint = is_name.then(|| format!("write `header:{}` for a field", shortened(text)));
+                Err(wrong(format!("`{}` is not one of the possible values", shortened(text)))
+                    .maybe_hint(hint))
+            }
+        }
+    }
+}

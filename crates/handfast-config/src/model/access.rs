@@ -1,0 +1,57 @@
+//! Which requests a route takes, and how many.
+//!
+//! Made by `file/access.rs`, run by `handfast-proxy/src/http/gate.rs`.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use handfast_net::prefix::Prefix;
+
+/// The limits and conditions that a request of a route must meet before anything else is done with it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RouteAccess {
+    /// A limit on requests.
+    pub rate: Option<RequestRate>,
+}
+
+impl RouteAccess {
+    /// Whether every request is taken.
+    pub fn is_open(&self) -> bool {
+        self.rate.is_none()
+    }
+}
+
+/// A limit on requests in a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestRate {
+    /// Requests in the time `per` in the long run; not zero.
+    pub requests: u32,
+    /// Not zero, and at most an hour.
+    pub per: Duration,
+    /// Requests that may be sent at once after a pause; not zero.
+    pub burst: u32,
+    /// Which requests are counted together.
+    pub by: RateKey,
+    /// IPv4 clients with this number of equal leading bits are counted together; at most 32.
+    pub prefix_v4: u8,
+    /// The same for IPv6; at most 128.
+    pub prefix_v6: u8,
+}
+
+impl RequestRate {
+    /// The prefix that a client is counted in.
+    pub fn prefix_of(&self, address: IpAddr) -> Prefix {
+        Prefix::within(address, self.prefix_v4, self.prefix_v6)
+    }
+}
+
+/// Which requests are counted together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RateKey {
+    /// Those of clients in one prefix.
+    Client,
+    /// All of the route.
+    Route,
+    /// Those with the same value of this field, whose name is in lower case. Those without it are counted by client.
+    Field(Box<str>),
+}
