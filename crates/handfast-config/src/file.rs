@@ -229,6 +229,7 @@ fn service(
         backends: backends.as_deref().unwrap_or_default(),
         backend_tls: backend_tls.as_ref().and_then(Option::as_ref),
         names_clients: proxy_protocol::names_clients(section),
+        requests_certificates: requests_certificates(section),
     };
     check_backend_tls(section, &around);
     if http.is_some() {
@@ -336,6 +337,17 @@ struct Around<'a> {
     backend_tls: Option<&'a Written<Option<BackendTls>>>,
     /// Whether proxies in front may report the addresses of clients.
     names_clients: bool,
+    /// Whether some clients are asked for a certificate.
+    requests_certificates: bool,
+}
+
+/// Whether a service, or one of its rules, asks clients for a certificate.
+fn requests_certificates(section: &Table<'_>) -> bool {
+    section.span_of(&keys::CLIENT_CERTIFICATES).is_some()
+        || section
+            .inner_list(&keys::RULE)
+            .iter()
+            .any(|rule| rule.span_of(&keys::RULE_CLIENT_CERTIFICATES).is_some())
 }
 
 /// Limits; those of a service inherit `[limits]`.

@@ -73,6 +73,8 @@ pub struct RequestRecord {
     /// Why no backend answered it completely, also where this proxy answered instead (`status`); `None`: one did, or the configuration
     /// asks for an answer without a backend (a redirect). For the operator: the client must not see it.
     pub failure: Option<CloseReason>,
+    /// The name of the user, where the route asks for one.
+    pub user: Option<Box<str>>,
     /// The client's `Referer`; only where the [log](crate::access_log::ThreadLog::has_client_fields) has it.
     pub referer: Option<Box<str>>,
     /// The client's `User-Agent`; likewise.
@@ -114,6 +116,7 @@ impl RequestRecord {
             seconds: RequestTimes::default(),
             broken_rule: None,
             failure: None,
+            user: None,
             referer: None,
             user_agent: None,
         }

@@ -22,6 +22,8 @@
 //! | one side in HTTP/1 | `h1_client.rs`, `h1_backend.rs` |
 //! | one side in HTTP/2 | `h2_client.rs`, `h2_backend.rs` |
 //! | what a request must meet before it is served | `gate.rs` |
+//! | who sends a request, where its route asks | `identity.rs` |
+//! | a path as a backend may read it | `plain_path.rs` |
 //! | what a route changes in requests and responses | `rules.rs` |
 //! | responses of our own | `answer.rs` |
 //! | why an exchange failed, and the status for its client | `fault.rs` |
@@ -41,6 +43,8 @@ mod h2_backend;
 mod h2_client;
 mod h2_heads;
 mod h2_session;
+mod identity;
+mod plain_path;
 mod relay;
 mod request;
 mod rules;

@@ -96,6 +96,20 @@ fn headers(route: &RequestRoute) -> impl Iterator<Item = String> {
 
 /// What requests must meet first.
 fn access(access: &RouteAccess) -> String {
+    let RouteAccess { allow, refuse, certificates, basic, .. } = access;
+    let mut text = String::new();
+    if !allow.is_empty() {
+        text.push_str(&format!("only clients from {} are let in; ", list(allow)));
+    }
+    if !refuse.is_empty() {
+        text.push_str(&format!("clients from {} are refused; ", list(refuse)));
+    }
+    if !certificates.is_empty() {
+        text.push_str("only clients with certain certificates are let in; ");
+    }
+    if let Some(basic) = basic {
+        text.push_str(&format!("clients need a password of {}; ", basic.file.display()));
+    }
     let rate = access.rate.iter().map(|RequestRate { requests, per, burst, by, .. }| {
         let whose = match by {
             RateKey::Client => "each client".to_owned(),
@@ -105,7 +119,7 @@ fn access(access: &RouteAccess) -> String {
         let per = duration::written(*per);
         format!("{whose} may send {} in {per} and {burst} at once; ", counted((*requests).into(), "request"))
     });
-    rate.collect()
+    rate.chain(std::iter::once(text)).collect()
 }
 
 /// What a route changes in requests and responses.

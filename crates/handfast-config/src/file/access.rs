@@ -1,22 +1,55 @@
 //! Which requests a route takes, read and checked against what is around it.
 
+use handfast_tls::client_certificates::Rules;
+
 use super::Around;
+use crate::check;
 use crate::keys;
 use crate::model::{Address, RateKey, RouteAccess};
 use crate::problem::Fault;
+use crate::reading::values;
+use crate::schema::{Entry, Key, ValueKind};
 use crate::table::Table;
 
 /// The limits and conditions of a route; `None` when something is wrong, which is then noted.
 pub(super) fn access(section: &Table<'_>, around: &Around<'_>) -> Option<RouteAccess> {
-    let rate = section.optional(&keys::ROUTE_RATE_LIMIT);
-    let is_wrong = rate.is_none() && section.written(&keys::ROUTE_RATE_LIMIT).is_some();
-    if rate.as_ref().is_some_and(|rate| rate.by == RateKey::Client) && !have_addresses(around) {
-        let what = "`rate-limit` has no effect: clients of unix sockets have no address";
-        let hint =
-            "write `by = \"route\"`, or `by = \"header:x-real-ip\"` if the proxy in front sends this field";
-        section.error(&keys::ROUTE_RATE_LIMIT, Fault::new(what).hint(hint));
+    let allow = section.optional(&keys::ROUTE_ALLOW_CLIENTS).unwrap_or_default();
+    let refuse = section.optional(&keys::ROUTE_REFUSE_CLIENTS).unwrap_or_default();
+    super::admission::contradictions(section, &allow, &refuse);
+    let certificates = section.list(&keys::ROUTE_ALLOW_CERTIFICATES);
+    let rate = unless_wrong(section, &keys::ROUTE_RATE_LIMIT);
+    let basic = unless_wrong(section, &keys::ROUTE_BASIC_AUTH);
+    if !have_addresses(around) {
+        let why = "clients of unix sockets have no address, unless a proxy in front names it";
+        let keys = [&keys::ROUTE_ALLOW_CLIENTS as &dyn Entry, &keys::ROUTE_REFUSE_CLIENTS];
+        check::no_effect(section, keys, why);
+        if rate.as_ref().is_some_and(|rate| rate.as_ref().is_some_and(|rate| rate.by == RateKey::Client)) {
+            let what = "`rate-limit` has no effect: clients of unix sockets have no address";
+            let hint =
+                "write `by = \"route\"`, or `by = \"header:NAME\"` for a field that the proxy in front sends";
+            section.error(&keys::ROUTE_RATE_LIMIT, Fault::new(what).hint(hint));
+        }
     }
-    (!is_wrong).then_some(RouteAccess { rate })
+    if around.http.is_some() && !around.requests_certificates {
+        let why = "no client is asked for a certificate";
+        let fault = Fault::new(format!("`allow-certificates` has no effect: {why}"));
+        let hint = "add [service.client-certificates] with `mode` and `ca`";
+        section.error(&keys::ROUTE_ALLOW_CERTIFICATES, fault.hint(hint));
+    }
+    let certificates = Rules { allow: certificates, refuse: Vec::new() };
+    Some(RouteAccess {
+        allow: values(allow),
+        refuse: values(refuse),
+        certificates,
+        rate: rate?,
+        basic: basic?,
+    })
+}
+
+/// The value of a key; `None`: it is wrong.
+fn unless_wrong<K: ValueKind>(section: &Table<'_>, key: &Key<K>) -> Option<Option<K::Value>> {
+    let value = section.optional(key);
+    (value.is_some() || section.written(key).is_none()).then_some(value)
 }
 
 /// Whether some clients have an address, as far as this matters. PROXY headers and trusted fields may name one at a unix socket.

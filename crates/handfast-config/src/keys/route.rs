@@ -26,8 +26,8 @@ section! {
         elsewhere "host names server-name hostnames match-host hdr-host";
 
     /// The beginning of the path, at whole parts: `/api` matches `/api`, `/api/v1` and `/api?x=1`, but not `/apis`. The path is compared as
-    /// the client sent it: `/a/../api` and `/%61pi` are other paths, also where the backend takes them for `/api`. So a route cannot
-    /// protect a path from access; let the backend do that.
+    /// the client sent it: `/a/../api` and `/%61pi` are other paths, also where the backend takes them for `/api`. Where a route is for
+    /// certain clients alone, a request that may be read as one for its path is refused.
     ROUTE_PATH: PathPrefix = "path", PathPrefix,
         absent "any path",
         why "most routes are about a name",
@@ -74,7 +74,7 @@ section! {
 
     /// Fields that backends receive with this value alone, whatever the client sent. Variables are in braces, and two braces are one:
     /// `{client-address}`, `{client-subject}` and `{client-fingerprint}` (of a verified certificate), `{host}`, `{path}`, `{request-id}`,
-    /// `{scheme}`, `{server-name}`, `{target}`, `{tls-version}`. A field whose value is empty is not sent.
+    /// `{scheme}`, `{server-name}`, `{target}`, `{tls-version}`, `{user}` (of `basic-auth`). A field whose value is empty is not sent.
     ROUTE_SET_REQUEST: List<FieldValue> = "set-request-fields", List::of(FieldValue),
         absent "the fields of the client are forwarded",
         why "only the backend knows what it needs",
@@ -119,6 +119,33 @@ section! {
         default "false",
         why "browsers remember the first one for a year, also when the site has no TLS any more",
         example "true", elsewhere "hsts security-headers strict-transport-security add-security-headers";
+
+    /// Addresses of the clients whose requests are taken. Those of others receive 403.
+    ROUTE_ALLOW_CLIENTS: List<AddressPrefix> = "allow-clients", List::of(AddressPrefix),
+        absent "clients from everywhere",
+        why "most routes are for everybody",
+        example "[\"10.0.0.0/8\", \"2001:db8::/32\"]", elsewhere "allow allow-from ip-allow-list whitelist remote-ip src acl";
+
+    /// Addresses of clients whose requests receive 403. It wins over `allow-clients`.
+    ROUTE_REFUSE_CLIENTS: List<AddressPrefix> = "refuse-clients", List::of(AddressPrefix),
+        absent "no client",
+        why "as `allow-clients`",
+        example "\"192.0.2.0/24\"", elsewhere "deny deny-from blacklist";
+
+    /// Clients whose requests are taken, by what their certificates contain, in the same words as `allow` in
+    /// [service.client-certificates]. Others receive 403.
+    ROUTE_ALLOW_CERTIFICATES: List<Identity> = "allow-certificates", List::of(Identity),
+        absent "clients with any certificate, and with none",
+        why "the service decides which certificates are requested",
+        example "[\"spiffe://example.org/web/*\", \"dns:*.clients.example.org\"]",
+        elsewhere "client-certificates allow-cn allow-dns allow-uri allow-spiffe ssl-client-s-dn client-san";
+
+    /// Name and password that clients must send (RFC 7617). Others receive 401.
+    ROUTE_BASIC_AUTH: BasicAuth = "basic-auth", BasicAuth,
+        absent "clients need no password",
+        why "the backend knows its users",
+        example "{ file = \"htpasswd\", realm = \"Example\" }",
+        elsewhere "auth-basic auth-basic-user-file basicauth http-request-auth userlist auth-type";
 
     /// How many requests one client, one value of a field, or the whole route may send. Those beyond it receive 429 with `Retry-After`, and
     /// no backend gets them. It takes 512 KiB of memory for the route, however many clients there are.

@@ -1,7 +1,7 @@
 //! The keys inside of the values of a route that decide which requests it takes.
 
 use super::service::{PREFIX_V4, PREFIX_V6};
-use crate::kind::{Count, RateKey, Span, seconds};
+use crate::kind::{Count, FilePath, RateKey, Realm, Span, Switch, seconds};
 use crate::schema::section;
 
 section! {
@@ -32,4 +32,26 @@ section! {
         example "\"header:x-api-key\"", elsewhere "key zone match";
 
     use PREFIX_V4, PREFIX_V6;
+}
+
+section! {
+    /// Names and passwords of clients.
+    BASIC_AUTH_TABLE = "basic-auth", "{ file = …, realm = … }";
+
+    /// The file of users, one `name:hash` a line, as `htpasswd -B` writes it. Hashes are bcrypt or Argon2; others can be guessed too quickly,
+    /// and are refused. A changed file is read again.
+    BASIC_AUTH_FILE: FilePath = "file", FilePath,
+        example "\"htpasswd\"", elsewhere "users-file user-file auth-basic-user-file userlist users";
+
+    /// What browsers show when they ask for the password.
+    BASIC_AUTH_REALM: Realm = "realm", Realm,
+        default "\"restricted\"",
+        why "most browsers show only the host",
+        example "\"Example\"", elsewhere "name auth-name title";
+
+    /// Whether backends receive the field `Authorization` with the password.
+    BASIC_AUTH_PASS: Switch = "pass", Switch,
+        default "true",
+        why "backends may read the name of the user from it",
+        example "false", elsewhere "remove-header forward";
 }

@@ -69,3 +69,42 @@ impl ValueKind for RateKey {
         }
     }
 }
+
+/// Names and passwords of clients.
+pub(crate) struct BasicAuth;
+
+impl ValueKind for BasicAuth {
+    type Value = model::BasicAuth;
+    const FORM: &'static str = "table, such as `{ file = \"htpasswd\" }`";
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::BasicAuth> {
+        let DeValue::Table(entries) = item.value else {
+            reading.error(&item.span, self.wrong_type(item));
+            return None;
+        };
+        let table = Table::open(&keys::BASIC_AUTH_TABLE, entries, item.span.clone(), reading);
+        let file = table.required(&keys::BASIC_AUTH_FILE);
+        let realm = table.or_default(&keys::BASIC_AUTH_REALM).into();
+        let passes = table.or_default(&keys::BASIC_AUTH_PASS);
+        Some(model::BasicAuth { file: file?, realm, passes })
+    }
+}
+
+/// The realm of a password (RFC 9110 §11.5).
+pub(crate) struct Realm;
+
+impl ValueKind for Realm {
+    type Value = String;
+    const FORM: &'static str = "text, such as `\"Example\"`";
+    const ALLOWED: &'static str =
+        "1 to 128 letters, digits, spaces and signs of ASCII, without `\"` and `\\`";
+
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<String, Fault> {
+        let text = self.text(item)?;
+        let is_good = |byte: u8| (b' '..=b'~').contains(&byte) && !matches!(byte, b'"' | b'\\');
+        if (1..=128).contains(&text.len()) && text.bytes().all(is_good) {
+            return Ok(text.to_owned());
+        }
+        Err(Fault::new(format!("`{}` cannot be a realm", shortened(text))).allowed(self.allowed()))
+    }
+}

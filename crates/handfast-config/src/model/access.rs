@@ -3,22 +3,49 @@
 //! Made by `file/access.rs`, run by `handfast-proxy/src/http/gate.rs`.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use handfast_net::prefix::Prefix;
+use handfast_tls::client_certificates::Rules;
 
 /// The limits and conditions that a request of a route must meet before anything else is done with it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RouteAccess {
+    /// Clients with these addresses alone; empty: all.
+    pub allow: Vec<Prefix>,
+    /// None of these, even where `allow` has them.
+    pub refuse: Vec<Prefix>,
+    /// Clients whose certificates fit one of these alone; empty: all.
+    pub certificates: Rules,
     /// A limit on requests.
     pub rate: Option<RequestRate>,
+    /// Names and passwords that clients must send.
+    pub basic: Option<BasicAuth>,
 }
 
 impl RouteAccess {
     /// Whether every request is taken.
     pub fn is_open(&self) -> bool {
-        self.rate.is_none()
+        *self == Self::default()
     }
+
+    /// Whether some clients are refused, whatever the number of their requests.
+    pub fn protects(&self) -> bool {
+        let Self { allow, refuse, certificates, basic, rate: _ } = self;
+        !allow.is_empty() || !refuse.is_empty() || !certificates.is_empty() || basic.is_some()
+    }
+}
+
+/// Names and passwords that clients must send (RFC 7617).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BasicAuth {
+    /// The file with `name:hash` on each line.
+    pub file: PathBuf,
+    /// Printable ASCII without quotes.
+    pub realm: Box<str>,
+    /// Whether backends receive the password.
+    pub passes: bool,
 }
 
 /// A limit on requests in a time.

@@ -28,6 +28,7 @@ impl Serialize for Line<'_> {
         line.known("version", connection.tls_version)?;
         line.is("request", record.id())?;
         line.is("protocol", record.protocol.name())?;
+        line.known("user", record.user.as_deref())?;
         line.is("method", record.method())?;
         line.known("host", record.host())?;
         line.is("path", record.path())?;

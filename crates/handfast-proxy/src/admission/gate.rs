@@ -3,40 +3,104 @@
 //! In: the model of a route's access. Out: its limits, with what each client has used of them, over reloads too.
 
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use handfast_config::model::{RateKey, RequestRate, RequestRoute, RouteAccess};
+use handfast_config::model::{BasicAuth, RateKey, RequestRate, RequestRoute};
 use handfast_net::clock::Moment;
-use handfast_net::prefix::Prefix;
+use handfast_net::prefix::{Prefix, PrefixSet};
+use handfast_tls::client_certificates::Rules;
 
 use super::rate::{Rate, Table};
+use super::users::Users;
+use super::verifier::Verifier;
 
 /// The gate of one route.
 #[derive(Debug)]
 pub(crate) struct Gate {
     /// The route's name, by which a reload finds it.
     name: Box<str>,
+    allow: Option<PrefixSet>,
+    refuse: PrefixSet,
+    /// Clients whose certificates fit one of these alone; empty: all.
+    pub(crate) certificates: Rules,
     pub(crate) rate: Option<RequestLimit>,
+    pub(crate) basic: Option<Basic>,
+    /// Whether some clients are refused, whatever the number of their requests.
+    pub(crate) protects: bool,
+}
+
+/// Names and passwords that clients must send.
+#[derive(Debug)]
+pub(crate) struct Basic {
+    file: PathBuf,
+    pub(crate) realm: Box<str>,
+    /// Whether backends receive the password.
+    pub(crate) passes: bool,
+    pub(crate) users: Arc<Users>,
+    pub(crate) verifier: Arc<Verifier>,
 }
 
 /// The gates of a service, one for each of its routes for requests; `None`: every request passes.
 pub(crate) type Gates = Vec<Option<Arc<Gate>>>;
 
 impl Gate {
-    /// The gates of these routes. `before`: those of the same service, whose use is passed on so that a reload resets no limit.
-    pub(crate) fn of_routes(routes: &[RequestRoute], before: Option<&Gates>) -> Gates {
-        let known = |name: &str| before?.iter().flatten().find(|gate| *gate.name == *name);
-        routes.iter().map(|route| Self::new(&route.name, &route.access, known(&route.name))).collect()
-    }
-
-    fn new(name: &str, model: &RouteAccess, before: Option<&Arc<Self>>) -> Option<Arc<Self>> {
+    /// The gate of a route; `None` where it takes every request. `before`: those of the same service, whose use is passed on so that a
+    /// reload resets no limit. `users`: those of its file.
+    pub(crate) fn new(
+        RequestRoute { name, access: model, .. }: &RequestRoute,
+        before: Option<&Gates>,
+        users: Option<Arc<Users>>,
+        verifier: &Arc<Verifier>,
+    ) -> Option<Arc<Self>> {
         if model.is_open() {
             return None;
         }
+        let before = before.and_then(|before| before.iter().flatten().find(|gate| gate.name == *name));
         let used = before.and_then(|before| before.rate.as_ref());
         let rate = model.rate.as_ref().map(|model| RequestLimit::new(model, used));
-        Some(Arc::new(Self { name: name.into(), rate }))
+        let set = |prefixes: &[Prefix]| prefixes.iter().copied().collect::<PrefixSet>();
+        let basic = model.basic.as_ref().zip(users).map(|(BasicAuth { file, realm, passes }, users)| Basic {
+            file: file.clone(),
+            realm: realm.clone(),
+            passes: *passes,
+            users,
+            verifier: Arc::clone(verifier),
+        });
+        Some(Arc::new(Self {
+            name: name.clone(),
+            allow: (!model.allow.is_empty()).then(|| set(&model.allow)),
+            refuse: set(&model.refuse),
+            certificates: model.certificates.clone(),
+            rate,
+            basic,
+            protects: model.protects(),
+        }))
+    }
+
+    /// Whether a client with this address is let in; if not, why. A client without one is not in a list.
+    pub(crate) fn refuses(&self, client: Option<IpAddr>) -> Option<String> {
+        if let Some(prefix) = client.and_then(|client| self.refuse.find(client)) {
+            return Some(format!("refuse-clients has {prefix}"));
+        }
+        let allow = self.allow.as_ref()?;
+        match client {
+            Some(client) if allow.contains(client) => None,
+            Some(client) => Some(format!("allow-clients does not have {client}")),
+            None => Some("the client has no address".to_owned()),
+        }
+    }
+
+    /// The users of a file, among those that these gates have.
+    pub(crate) fn known_users<'g>(gates: &'g Gates, file: &Path) -> Option<&'g Arc<Users>> {
+        let mut basic = gates.iter().flatten().filter_map(|gate| gate.basic.as_ref());
+        basic.find(|basic| basic.file == file).map(|basic| &basic.users)
+    }
+
+    /// Whether a request waits until it is known who sends it.
+    pub(crate) fn identifies(&self) -> bool {
+        self.basic.is_some()
     }
 }
 

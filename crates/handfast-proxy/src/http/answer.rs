@@ -19,7 +19,7 @@ pub(crate) struct Answer {
     /// The target of a redirect.
     location: Option<Vec<u8>>,
     /// Other fields.
-    others: Vec<(&'static str, Vec<u8>)>,
+    others: Vec<(Cow<'static, str>, Vec<u8>)>,
     content_type: Cow<'static, str>,
     pub(crate) content: String,
 }
@@ -66,7 +66,7 @@ impl Answer {
     }
 
     /// With these fields too.
-    pub(crate) fn with(self, others: Vec<(&'static str, Vec<u8>)>) -> Self {
+    pub(crate) fn with(self, others: Vec<(Cow<'static, str>, Vec<u8>)>) -> Self {
         Self { others, ..self }
     }
 
@@ -78,7 +78,7 @@ impl Answer {
         const OWN: [&str; 3] = ["content-type", "cache-control", "location"];
         let content_type = ("Content-Type", self.content_type.as_bytes());
         let location = self.location.iter().map(|location| ("Location", location.as_slice()));
-        let others = self.others.iter().map(|(name, value)| (*name, value.as_slice()));
+        let others = self.others.iter().map(|(name, value)| (name.as_ref(), value.as_slice()));
         let rules = request.and_then(|request| request.response_fields.as_deref());
         let added = rules.into_iter().flat_map(|rules| rules.added(|_| false));
         let added = added.filter(|(name, _)| !OWN.iter().any(|own| name.eq_ignore_ascii_case(own)));

@@ -14,6 +14,8 @@ use crate::http::answer::Answer;
 use crate::http::client::Client;
 use crate::http::connection::HttpConnection;
 use crate::http::fault::Fault;
+use crate::http::gate::Refusal;
+use crate::http::identity;
 use crate::http::relay::{Exchange, Outcome};
 use crate::http::request::{Action, Refused, Request, note_refused};
 use crate::http::upstream::Search;
@@ -28,6 +30,10 @@ pub(crate) async fn run<R: Runtime>(
 where
     R::Socket: 'static,
 {
+    if matches!(request.action, Action::Authenticate(_)) {
+        // Boxed, because most requests need no place for it.
+        Box::pin(identity::identify::<R>(connection, client, &mut request)).await;
+    }
     let outcome = match &request.action {
         Action::Forward(chosen) => {
             let chosen = *chosen;
@@ -42,9 +48,12 @@ where
             answer_with::<R>(connection, client, &mut request, &answer, None).await
         }
         Action::Refuse(refusal) => {
-            let (fault, fields) = (refusal.fault(), refusal.fields.clone());
-            let answer = Answer::error(refusal.status, Some(&request)).with(fields);
-            answer_with::<R>(connection, client, &mut request, &answer, Some(fault)).await
+            let refusal = refusal.clone();
+            refuse_by_route::<R>(connection, client, &mut request, *refusal).await
+        }
+        // It was identified above.
+        Action::Authenticate(_) => {
+            refuse_by_route::<R>(connection, client, &mut request, Refusal::internal()).await
         }
         Action::Challenge(content) => {
             let answer = Answer::file(content);
@@ -108,6 +117,20 @@ async fn forward<R: Runtime>(
     }
 }
 
+/// Sends the response of a route that does not take a request.
+async fn refuse_by_route<R: Runtime>(
+    connection: &HttpConnection,
+    client: &mut impl Client,
+    request: &mut Request,
+    refusal: Refusal,
+) -> Ended<R::Socket> {
+    let Refusal { status, reason, fields } = refusal;
+    let Some(status) = status else { return Err((Outcome::Abort(reason.clone()), reason)) };
+    let answer = Answer::error(status, Some(request)).with(fields);
+    let fault = Fault { status: Some(status), ..Fault::gone(reason) };
+    answer_with::<R>(connection, client, request, &answer, Some(fault)).await
+}
+
 /// Sends a response of our own. The connection stays open if the request has come whole and broke no rule.
 async fn answer_with<R: Runtime>(
     connection: &HttpConnection,
@@ -116,7 +139,9 @@ async fn answer_with<R: Runtime>(
     answer: &Answer,
     fault: Option<Fault>,
 ) -> Ended<R::Socket> {
-    let is_clients = fault.as_ref().is_some_and(|fault| fault.reason.side == Side::Client);
+    // A client that is refused by its route has broken no rule.
+    let is_broken = |fault: &Fault| fault.reason.side == Side::Client && fault.reason.step != Step::Route;
+    let is_clients = fault.as_ref().is_some_and(is_broken);
     let close = !request.keeps_open || !client.has_ended() || is_clients || connection.closes(R::turn());
     request.record.status = Some(answer.status);
     let sent = send_answer::<R>(connection, client, Some(request), answer, close).await;

@@ -29,7 +29,7 @@ pub(crate) fn write_head(
     rules: Option<&RequestRules>,
     prefix: Option<&str>,
 ) {
-    let RequestFacts { head, connection, id, path } = *facts;
+    let RequestFacts { head, connection, id, path, sender } = *facts;
     let http = &connection.http.model;
     let own_id = http.request_id.as_deref();
     let new_path = rules.and_then(|rules| rules.new_path.as_deref()).zip(prefix);
@@ -64,6 +64,9 @@ pub(crate) fn write_head(
     }
     if let Some(name) = own_id {
         push(out, name, id.as_bytes());
+    }
+    if let Some(sender) = sender {
+        sender.write(out);
     }
     write_request_fields(out, of_route, facts);
     end_head(out, &HeadEnd::for_backend(head));

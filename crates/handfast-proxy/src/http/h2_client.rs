@@ -355,7 +355,11 @@ impl Client for Http2Client {
 /// gRPC reports errors in trailers of a 200 (gRPC over HTTP/2, "Responses"): 14 is UNAVAILABLE, by which clients retry.
 fn grpc_answer(status: u16) -> Response<()> {
     let mut response = Response::new(());
+    // UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE, INTERNAL, as gRPC maps the statuses of HTTP.
     let code = match status {
+        401 => "16",
+        403 => "7",
+        429 => "14",
         400..=499 => "13",
         504 => "4",
         _ => "14",

@@ -13,6 +13,7 @@ use crate::http::connection::{HttpConnection, Totals};
 use crate::http::fault::Fault;
 use crate::http::forward;
 use crate::http::gate::{self, Refusal};
+use crate::http::identity::{Identified, Unidentified};
 use crate::http::rules::{RequestFacts, ResponseFields};
 use crate::worker::context::WorkerContext;
 use crate::worker::http::ThreadRequestRoute;
@@ -78,6 +79,8 @@ pub(crate) enum Action {
     Redirect(u16, Vec<u8>),
     /// It has this response.
     Respond(FixedResponse),
+    /// It is not known yet who sends it, which its route asks.
+    Authenticate(Box<Unidentified>),
     /// Its route does not take it.
     Refuse(Box<Refusal>),
     /// It asks for the file of a challenge of a certificate authority, with this content.
@@ -107,7 +110,7 @@ impl Request {
         }
         record.seconds.hello = hello;
         let route = route(head, path, connection, &mut record);
-        let facts = RequestFacts { head, path, connection, id: record.id() };
+        let facts = RequestFacts { head, path, connection, id: record.id(), sender: None };
         let action = action(route, &facts);
         let rules = route.and_then(|route| route.rules.as_ref());
         let prefix = route.and_then(|route| route.path.as_deref());
@@ -139,6 +142,24 @@ impl Request {
             Some(fault) => Err(Refused::new(Some(request), fault)),
             None => Ok(request),
         }
+    }
+
+    /// It is known who sends it: it is done with it what its route says. `head` has the fields that its backend may see.
+    pub(crate) fn admit(
+        &mut self,
+        head: &RequestHead<'_>,
+        connection: &HttpConnection,
+        route: &ThreadRequestRoute,
+        sender: &Identified,
+    ) {
+        let path = path_of(head.target);
+        let facts = RequestFacts { head, path, connection, id: self.record.id(), sender: Some(sender) };
+        self.action = route_action(route, &facts);
+        self.head.clear();
+        let rules = route.rules.as_ref();
+        forward::write_head(&mut self.head, &facts, rules.map(Rc::as_ref), route.path.as_deref());
+        self.response_fields = rules.and_then(|rules| ResponseFields::new(rules, &facts));
+        self.record.user.clone_from(&sender.user);
     }
 
     /// Counts and logs it; `failure`: why no backend has answered it completely.
@@ -252,6 +273,17 @@ fn path_of(target: Target<'_>) -> &[u8] {
     }
 }
 
+/// Whether a request has a field with this name, and with this value if one is given.
+pub(crate) fn has_field<'h>(head: &'h RequestHead<'_>) -> impl Fn(&str, Option<&str>) -> bool + 'h {
+    |name, value| {
+        let mut values = head.values(name);
+        match value {
+            None => values.next().is_some(),
+            Some(value) => values.any(|sent| sent == value.as_bytes()),
+        }
+    }
+}
+
 /// The route that takes a request; `None`: that of its connection.
 fn route<'c>(
     head: &RequestHead<'_>,
@@ -260,14 +292,7 @@ fn route<'c>(
     record: &mut RequestRecord,
 ) -> Option<&'c ThreadRequestRoute> {
     let http = &connection.http;
-    let has = |name: &str, value: Option<&str>| {
-        let mut values = head.values(name);
-        match value {
-            None => values.next().is_some(),
-            Some(value) => values.any(|sent| sent == value.as_bytes()),
-        }
-    };
-    let found = http.table.find(head.host.name, path, head.method.as_bytes(), has);
+    let found = http.table.find(head.host.name, path, head.method.as_bytes(), has_field(head));
     let route = &http.routes[found?];
     record.route = Some(Rc::clone(&route.name));
     Some(route)
@@ -281,12 +306,29 @@ fn action(route: Option<&ThreadRequestRoute>, facts: &RequestFacts<'_>) -> Actio
     {
         return Action::Challenge(content.into());
     }
-    let Some(route) = route else { return Action::Forward(connection.chosen) };
-    if let Some(gate) = &route.gate
-        && let Err(refusal) = gate::check(gate, facts, Moment::now())
+    if connection.http.protects
+        && let Err(refusal) = gate::check_path(route, facts)
     {
         return Action::Refuse(refusal);
     }
+    let Some(route) = route else { return Action::Forward(connection.chosen) };
+    if let Some(gate) = &route.gate {
+        match gate::check(gate, facts, Moment::now()) {
+            Err(refusal) => return Action::Refuse(refusal),
+            Ok(()) if gate.identifies() => {
+                let head = facts.head.text[..facts.head.length].to_vec();
+                let is_it = |known: &ThreadRequestRoute| std::ptr::eq(known, route);
+                let route = connection.http.routes.iter().position(is_it).unwrap_or_default();
+                return Action::Authenticate(Box::new(Unidentified { head, route }));
+            }
+            Ok(()) => {}
+        }
+    }
+    route_action(route, facts)
+}
+
+fn route_action(route: &ThreadRequestRoute, facts: &RequestFacts<'_>) -> Action {
+    let connection = facts.connection;
     match (&route.action, route.index) {
         (RouteAction::Redirect(target, status), _) => Action::Redirect(*status, facts.text(target)),
         (RouteAction::Respond(response), _) => Action::Respond(response.clone()),

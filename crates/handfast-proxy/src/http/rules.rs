@@ -10,6 +10,7 @@ use handfast_config::model::{FieldChange, FieldRule, Piece, RequestRules, Templa
 use handfast_wire::http1::{Field, Kind, RequestHead, push_field};
 
 use crate::http::connection::HttpConnection;
+use crate::http::identity::Identified;
 
 /// What is known of a request.
 #[derive(Clone, Copy)]
@@ -19,6 +20,8 @@ pub(crate) struct RequestFacts<'a> {
     pub(crate) path: &'a [u8],
     pub(crate) connection: &'a HttpConnection,
     pub(crate) id: &'a str,
+    /// `None`: its route does not ask, or it is not known yet.
+    pub(crate) sender: Option<&'a Identified>,
 }
 
 impl RequestFacts<'_> {
@@ -44,6 +47,7 @@ impl RequestFacts<'_> {
             Variable::ClientSubject => certificate.map(|shown| shown.subject.as_bytes()),
             Variable::ClientFingerprint => certificate.map(|shown| shown.fingerprint.as_bytes()),
             Variable::RequestId => Some(self.id.as_bytes()),
+            Variable::User => self.sender.and_then(|sender| sender.user.as_deref()).map(str::as_bytes),
             Variable::Scheme => Some(connection.scheme().as_bytes()),
             Variable::Host => Some(self.head.host.name),
             Variable::Path => return Cow::Owned(without_query(&self.target())),

@@ -15,6 +15,7 @@ use handfast_tls::apart::Holder;
 use handfast_tls::throwaway::{self, Throwaway};
 use handfast_tls::ticket::{KeySet, KeySource, KeyText, TicketKeys, TicketSettings};
 
+use crate::admission::verifier::Verifier;
 use crate::backends::tunnel::OwnTargets;
 use handfast_config::model::{CertificateEntry, Config, Tickets};
 use handfast_process::key_process::KeyProcess;
@@ -29,6 +30,8 @@ pub(crate) struct CarriedOver {
     pub(crate) threads: usize,
     /// Who holds the private keys, when it is another process.
     pub(crate) keys: Option<Arc<KeyProcess>>,
+    /// Verifies passwords of clients.
+    pub(crate) verifier: Arc<Verifier>,
 }
 
 impl CarriedOver {

@@ -18,6 +18,8 @@ pub(crate) struct ThreadHttp {
     pub(crate) routes: Vec<ThreadRequestRoute>,
     /// Clients that are proxies and name their own clients.
     pub(crate) trusted: Option<TrustedSenders>,
+    /// Whether a route is for certain clients alone, so that a path that can be read in two ways is looked at in both.
+    pub(crate) protects: bool,
     /// Connections that this thread keeps for each backend.
     connections: usize,
 }
@@ -51,6 +53,7 @@ impl ThreadHttp {
             table: RequestTable::new(service),
             routes: routes.collect(),
             trusted: TrustedSenders::new(&http.forwarded.trusted),
+            protects: gates.iter().flatten().any(|gate| gate.protects),
             connections: http.pool.connections.div_ceil(threads.max(1)),
         }))
     }
@@ -60,6 +63,12 @@ impl ThreadHttp {
         self.routes.iter().any(|route| {
             route.rules.is_some() || !matches!(route.action, RouteAction::Inherit | RouteAction::Backends(..))
         })
+    }
+
+    /// Whether a route asks what a client's certificate contains.
+    pub(crate) fn asks_certificates(&self) -> bool {
+        let mut gates = self.routes.iter().filter_map(|route| route.gate.as_ref());
+        gates.any(|gate| !gate.certificates.is_empty())
     }
 
     /// Bounds of kept connections, and the requests that each may serve.

@@ -169,6 +169,8 @@ const TABLE: [Arrows; 22] = [
             "handfast-wire",
         ],
         theirs: &[
+            "argon2",
+            "bcrypt",
             "bytes",
             "data-encoding",
             "h2",
@@ -180,6 +182,7 @@ const TABLE: [Arrows; 22] = [
             "serde_json",
             "tokio",
             "tracing",
+            "zeroize",
         ],
         in_tests: &["handfast-stats", "rcgen", "tempfile"],
         never: "proxy is a product: it names no other product, and TLS only through handfast-tls",

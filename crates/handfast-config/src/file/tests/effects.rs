@@ -435,6 +435,10 @@ const ROWS: &[Row] = &[
     row("[[service.route]]", "respond", "!!!!! !!!!! !!!!! !!!!! ++++x !!!"),
     row("[[service.route]]", "new-path", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")
         .with(&[("[[service.route]]", &["path = \"/z\""])]),
+    row("[[service.route]]", "allow-clients", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
+    row("[[service.route]]", "refuse-clients", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
+    row("[[service.route]]", "allow-certificates", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[[service.route]]", "basic-auth", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "rate-limit", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
     row("[service.route.backend-tls]", "mode", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.route.backend-tls]", "starttls", "!!!!! !!!!! !!!!! !!!!! xxxxx !!!"),
@@ -501,6 +505,12 @@ const ROWS: &[Row] = &[
         .line("rate-limit = { requests = 7, prefix-v4 = 24 }"),
     row("{ requests = …, per = … }", "prefix-v6", "xxxxx xxxxx xxxxx xxxxx ++++! xxx")
         .line("rate-limit = { requests = 7, prefix-v6 = 56 }"),
+    row("{ file = …, realm = … }", "file", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("basic-auth = { file = \"users\" }"),
+    row("{ file = …, realm = … }", "realm", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("basic-auth = { file = \"users\", realm = \"x\" }"),
+    row("{ file = …, realm = … }", "pass", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("basic-auth = { file = \"users\", pass = false }"),
     row("{ hex = … }", "hex", "+++++ +++++ +++++ +++++ +++++ x++")
         .line("expect = { hex = \"0d0a\" }")
         .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
@@ -511,6 +521,7 @@ const INSIDE: &[(&Section, &str)] = &[
     (&keys::values::BACKEND_TABLE, "[[service]]"),
     (&keys::values::CERTIFICATE_PAIR, "[[service]]"),
     (&keys::values::CLIENT_TABLE, "[[service]]"),
+    (&keys::route_access::BASIC_AUTH_TABLE, "[[service.route]]"),
     (&keys::route_access::RATE_LIMIT_TABLE, "[[service.route]]"),
     (&keys::route_values::REDIRECT_TABLE, "[[service.route]]"),
     (&keys::route_values::RESPOND_TABLE, "[[service.route]]"),

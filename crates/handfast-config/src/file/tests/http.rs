@@ -414,6 +414,22 @@ const WRONG: &[(&str, &str)] = &[
         "warning 8 `prefix-v4` has no effect: all requests of the route are counted together | remove it, or change what the reason names",
     ),
     (
+        "[[service.route]]\nallow-certificates = \"dns:*.a.example\"",
+        "error 8 `allow-certificates` has no effect: no client is asked for a certificate | add [service.client-certificates] with `mode` and `ca`",
+    ),
+    (
+        "[[service.route]]\nallow-clients = \"10.0.0.0/8\"\nrefuse-clients = \"10.0.0.0/8\"",
+        "warning 8 `10.0.0.0/8` is never let in: `refuse-clients` wins | take it out of one of the lists",
+    ),
+    (
+        "[[service.route]]\nbasic-auth = { realm = \"x\" }",
+        "error 8 { file = …, realm = … } has no `file` | add a line such as `file = \"htpasswd\"`",
+    ),
+    (
+        "[[service.route]]\nbasic-auth = { file = \"x\", realm = \"a \\\" b\" }",
+        "error 8 `a \" b` cannot be a realm | -",
+    ),
+    (
         "[[service.route]]\nrate-limit = 100",
         "error 8 expected a table, such as `{ requests = 100, per = \"1s\" }`, found a whole number | -",
     ),
