@@ -103,7 +103,7 @@ causes! {
     BodyTooLarge = "body-too-large", "{who} sent more content than max-body allows";
     RequestRate = "request-rate", "the limit on requests of a route (rate-limit) was reached";
     Forbidden = "forbidden", "the route is not for this client (allow-clients, refuse-clients, allow-certificates)";
-    Unauthenticated = "unauthenticated", "{who} sent no name and password that the route knows";
+    Unauthenticated = "unauthenticated", "{who} did not show who it is, as the route asks (basic-auth, forward-auth)";
     AuthenticationBusy = "authentication-busy", "too many passwords waited to be verified";
     Misdirected = "misdirected", "{who} sent a request for a host that its connection is not for";
     StreamReset = "stream-reset", "{who} reset the HTTP/2 stream";

@@ -23,12 +23,14 @@
 //! | one side in HTTP/2 | `h2_client.rs`, `h2_backend.rs` |
 //! | what a request must meet before it is served | `gate.rs` |
 //! | who sends a request, where its route asks | `identity.rs` |
+//! | a server that is asked about a request | `auth_server.rs` |
 //! | a path as a backend may read it | `plain_path.rs` |
 //! | what a route changes in requests and responses | `rules.rs` |
 //! | responses of our own | `answer.rs` |
 //! | why an exchange failed, and the status for its client | `fault.rs` |
 
 mod answer;
+mod auth_server;
 mod backend;
 mod client;
 mod connection;

@@ -10,8 +10,8 @@ use handfast_text::units::counted;
 use super::phrases::{backend_tls, backends, list};
 use super::target::ExplainRequest;
 use crate::model::{
-    BackendVersion, FieldRule, Forwarded, Http, RateKey, RequestRate, RequestRoute, RequestRules,
-    RouteAccess, RouteAction, Service,
+    BackendVersion, FieldRule, ForwardAuth, Forwarded, Http, RateKey, RequestRate, RequestRoute,
+    RequestRules, RouteAccess, RouteAction, Service,
 };
 use crate::request_table::RequestTable;
 
@@ -96,7 +96,7 @@ fn headers(route: &RequestRoute) -> impl Iterator<Item = String> {
 
 /// What requests must meet first.
 fn access(access: &RouteAccess) -> String {
-    let RouteAccess { allow, refuse, certificates, basic, .. } = access;
+    let RouteAccess { allow, refuse, certificates, basic, forward, .. } = access;
     let mut text = String::new();
     if !allow.is_empty() {
         text.push_str(&format!("only clients from {} are let in; ", list(allow)));
@@ -109,6 +109,14 @@ fn access(access: &RouteAccess) -> String {
     }
     if let Some(basic) = basic {
         text.push_str(&format!("clients need a password of {}; ", basic.file.display()));
+    }
+    if let Some(ForwardAuth { to, path, copy, .. }) = forward {
+        let servers = list(to.iter().map(|backend| &backend.target));
+        text.push_str(&format!("{servers} is asked about each for {path}"));
+        if !copy.is_empty() {
+            text.push_str(&format!(", and backends receive its fields {}", list(copy)));
+        }
+        text.push_str("; ");
     }
     let rate = access.rate.iter().map(|RequestRate { requests, per, burst, by, .. }| {
         let whose = match by {

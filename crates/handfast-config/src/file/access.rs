@@ -19,6 +19,7 @@ pub(super) fn access(section: &Table<'_>, around: &Around<'_>) -> Option<RouteAc
     let certificates = section.list(&keys::ROUTE_ALLOW_CERTIFICATES);
     let rate = unless_wrong(section, &keys::ROUTE_RATE_LIMIT);
     let basic = unless_wrong(section, &keys::ROUTE_BASIC_AUTH);
+    let forward = unless_wrong(section, &keys::ROUTE_FORWARD_AUTH);
     if !have_addresses(around) {
         let why = "clients of unix sockets have no address, unless a proxy in front names it";
         let keys = [&keys::ROUTE_ALLOW_CLIENTS as &dyn Entry, &keys::ROUTE_REFUSE_CLIENTS];
@@ -36,13 +37,13 @@ pub(super) fn access(section: &Table<'_>, around: &Around<'_>) -> Option<RouteAc
         let hint = "add [service.client-certificates] with `mode` and `ca`";
         section.error(&keys::ROUTE_ALLOW_CERTIFICATES, fault.hint(hint));
     }
-    let certificates = Rules { allow: certificates, refuse: Vec::new() };
     Some(RouteAccess {
         allow: values(allow),
         refuse: values(refuse),
-        certificates,
+        certificates: Rules { allow: certificates, refuse: Vec::new() },
         rate: rate?,
         basic: basic?,
+        forward: forward?,
     })
 }
 

@@ -144,8 +144,16 @@ section! {
     ROUTE_BASIC_AUTH: BasicAuth = "basic-auth", BasicAuth,
         absent "clients need no password",
         why "the backend knows its users",
-        example "{ file = \"htpasswd\", realm = \"Example\" }",
+        example "{ file = \"users.htpasswd\", realm = \"Example\" }",
         elsewhere "auth-basic auth-basic-user-file basicauth http-request-auth userlist auth-type";
+
+    /// A server that is asked about each request, by GET with the method, URI, host and client in `X-Forwarded-…`. If it answers with 200 to 299,
+    /// the request goes on with the fields of `copy`; the client receives any other answer.
+    ROUTE_FORWARD_AUTH: ForwardAuth = "forward-auth", ForwardAuth,
+        absent "no server is asked",
+        why "the backend knows its users",
+        example "{ to = \"10.0.0.9:4180\", path = \"/oauth2/auth\", copy = [\"X-Auth-Request-User\"] }",
+        elsewhere "auth-request external-auth ext-authz forwardauth http-request-auth-intercept";
 
     /// How many requests one client, one value of a field, or the whole route may send. Those beyond it receive 429 with `Retry-After`, and
     /// no backend gets them. It takes 512 KiB of memory for the route, however many clients there are.

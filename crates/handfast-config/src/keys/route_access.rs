@@ -1,7 +1,9 @@
 //! The keys inside of the values of a route that decide which requests it takes.
 
 use super::service::{PREFIX_V4, PREFIX_V6};
-use crate::kind::{Count, FilePath, RateKey, Realm, Span, Switch, seconds};
+use crate::kind::{
+    AuthPath, BackendEntry, Count, FieldName, FilePath, List, RateKey, Realm, Span, Switch, seconds,
+};
 use crate::schema::section;
 
 section! {
@@ -41,7 +43,7 @@ section! {
     /// The file of users, one `name:hash` a line, as `htpasswd -B` writes it. Hashes are bcrypt or Argon2; others can be guessed too quickly,
     /// and are refused. A changed file is read again.
     BASIC_AUTH_FILE: FilePath = "file", FilePath,
-        example "\"htpasswd\"", elsewhere "users-file user-file auth-basic-user-file userlist users";
+        example "\"users.htpasswd\"", elsewhere "users-file user-file auth-basic-user-file userlist users";
 
     /// What browsers show when they ask for the password.
     BASIC_AUTH_REALM: Realm = "realm", Realm,
@@ -54,4 +56,30 @@ section! {
         default "true",
         why "backends may read the name of the user from it",
         example "false", elsewhere "remove-header forward";
+}
+
+section! {
+    /// A server that is asked about each request.
+    FORWARD_AUTH_TABLE = "forward-auth", "{ to = …, path = … }";
+
+    /// Where the server is. It is asked by HTTP/1.1 in plain text.
+    AUTH_TO: List<BackendEntry> = "to", List::of(BackendEntry),
+        example "\"10.0.0.9:4180\"", elsewhere "address uri url server upstream backend";
+
+    /// The path that it is asked for.
+    AUTH_PATH: AuthPath = "path", AuthPath,
+        example "\"/oauth2/auth\"", elsewhere "uri location endpoint";
+
+    /// Fields of its answer that the backend receives. Those of these names that clients send are removed.
+    AUTH_COPY: List<FieldName> = "copy", List::of(FieldName),
+        absent "none",
+        why "each server has other names",
+        example "[\"Remote-User\", \"Remote-Groups\"]",
+        elsewhere "copy-headers auth-response-headers auth-request-set response-headers";
+
+    /// How long its answer may take to begin.
+    AUTH_TIMEOUT: Span = "timeout", Span { range: seconds(1)..=seconds(300), zero: None },
+        default "\"10s\"",
+        why "each request waits for it",
+        example "\"3s\"", elsewhere "proxy-read-timeout response-timeout";
 }

@@ -6,7 +6,7 @@ use toml::de::DeValue;
 use crate::keys::{PREFIX_V4, PREFIX_V6, route_access as keys};
 use crate::model;
 use crate::problem::{Fault, shortened};
-use crate::reading::{Item, Reading};
+use crate::reading::{Item, Reading, values};
 use crate::schema::ValueKind;
 use crate::table::Table;
 
@@ -75,7 +75,7 @@ pub(crate) struct BasicAuth;
 
 impl ValueKind for BasicAuth {
     type Value = model::BasicAuth;
-    const FORM: &'static str = "table, such as `{ file = \"htpasswd\" }`";
+    const FORM: &'static str = "table, such as `{ file = \"users.htpasswd\" }`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::BasicAuth> {
         let DeValue::Table(entries) = item.value else {
@@ -106,5 +106,50 @@ impl ValueKind for Realm {
             return Ok(text.to_owned());
         }
         Err(Fault::new(format!("`{}` cannot be a realm", shortened(text))).allowed(self.allowed()))
+    }
+}
+
+/// A server that is asked about each request.
+pub(crate) struct ForwardAuth;
+
+impl ValueKind for ForwardAuth {
+    type Value = model::ForwardAuth;
+    const FORM: &'static str = "table, such as `{ to = \"10.0.0.9:4180\", path = \"/auth\" }`";
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::ForwardAuth> {
+        let DeValue::Table(entries) = item.value else {
+            reading.error(&item.span, self.wrong_type(item));
+            return None;
+        };
+        let table = Table::open(&keys::FORWARD_AUTH_TABLE, entries, item.span.clone(), reading);
+        let (to, path) = (table.required(&keys::AUTH_TO), table.required(&keys::AUTH_PATH));
+        let (copy, timeout) = (table.list(&keys::AUTH_COPY), table.or_default(&keys::AUTH_TIMEOUT));
+        let to = to?;
+        crate::check::backends(&table, &keys::AUTH_TO, &[], &to);
+        if to.iter().any(|server| server.value.target.is_program()) {
+            let fault = Fault::new("a program cannot be asked about requests: it would be started for each");
+            table.error(&keys::AUTH_TO, fault.hint("write the address of a server"));
+            return None;
+        }
+        Some(model::ForwardAuth { to: values(to).into(), path: path?.into(), copy, timeout })
+    }
+}
+
+/// The path of a server that is asked about requests.
+pub(crate) struct AuthPath;
+
+impl ValueKind for AuthPath {
+    type Value = String;
+    const FORM: &'static str = "text, such as `\"/oauth2/auth\"`";
+    const ALLOWED: &'static str = "`/` and what follows it, with a query";
+
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<String, Fault> {
+        let text = self.text(item)?;
+        if text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+            return Ok(text.to_owned());
+        }
+        let fault = Fault::new(format!("`{}` cannot be asked for", shortened(text))).allowed(self.allowed());
+        let is_url = text.contains("://");
+        Err(fault.maybe_hint(is_url.then(|| "write the address in `to`, and here only the path".to_owned())))
     }
 }

@@ -4,10 +4,13 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use handfast_net::prefix::Prefix;
 use handfast_tls::client_certificates::Rules;
+
+use super::Backend;
 
 /// The limits and conditions that a request of a route must meet before anything else is done with it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +25,8 @@ pub struct RouteAccess {
     pub rate: Option<RequestRate>,
     /// Names and passwords that clients must send.
     pub basic: Option<BasicAuth>,
+    /// A server that is asked about each request.
+    pub forward: Option<ForwardAuth>,
 }
 
 impl RouteAccess {
@@ -32,8 +37,12 @@ impl RouteAccess {
 
     /// Whether some clients are refused, whatever the number of their requests.
     pub fn protects(&self) -> bool {
-        let Self { allow, refuse, certificates, basic, rate: _ } = self;
-        !allow.is_empty() || !refuse.is_empty() || !certificates.is_empty() || basic.is_some()
+        let Self { allow, refuse, certificates, basic, forward, rate: _ } = self;
+        !allow.is_empty()
+            || !refuse.is_empty()
+            || !certificates.is_empty()
+            || basic.is_some()
+            || forward.is_some()
     }
 }
 
@@ -46,6 +55,19 @@ pub struct BasicAuth {
     pub realm: Box<str>,
     /// Whether backends receive the password.
     pub passes: bool,
+}
+
+/// A server that is asked about each request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForwardAuth {
+    /// Where it is, in plain text and HTTP/1.1.
+    pub to: Arc<[Backend]>,
+    /// The path that it is asked for, with a query.
+    pub path: Box<str>,
+    /// Fields of its answer that the backend receives.
+    pub copy: Vec<Box<str>>,
+    /// How long its answer may take to begin.
+    pub timeout: Duration,
 }
 
 /// A limit on requests in a time.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use handfast_config::model::{BasicAuth, RateKey, RequestRate, RequestRoute};
+use handfast_config::model::{BasicAuth, ForwardAuth, RateKey, RequestRate, RequestRoute};
 use handfast_net::clock::Moment;
 use handfast_net::prefix::{Prefix, PrefixSet};
 use handfast_tls::client_certificates::Rules;
@@ -27,6 +27,8 @@ pub(crate) struct Gate {
     pub(crate) certificates: Rules,
     pub(crate) rate: Option<RequestLimit>,
     pub(crate) basic: Option<Basic>,
+    /// A server that is asked about each request.
+    pub(crate) forward: Option<ForwardAuth>,
     /// Whether some clients are refused, whatever the number of their requests.
     pub(crate) protects: bool,
 }
@@ -75,6 +77,7 @@ impl Gate {
             certificates: model.certificates.clone(),
             rate,
             basic,
+            forward: model.forward.clone(),
             protects: model.protects(),
         }))
     }
@@ -100,7 +103,7 @@ impl Gate {
 
     /// Whether a request waits until it is known who sends it.
     pub(crate) fn identifies(&self) -> bool {
-        self.basic.is_some()
+        self.basic.is_some() || self.forward.is_some()
     }
 }
 

@@ -124,9 +124,12 @@ async fn refuse_by_route<R: Runtime>(
     request: &mut Request,
     refusal: Refusal,
 ) -> Ended<R::Socket> {
-    let Refusal { status, reason, fields } = refusal;
+    let Refusal { status, reason, fields, content } = refusal;
     let Some(status) = status else { return Err((Outcome::Abort(reason.clone()), reason)) };
-    let answer = Answer::error(status, Some(request)).with(fields);
+    let answer = match content {
+        Some(content) => Answer::passed(status, fields, content),
+        None => Answer::error(status, Some(request)).with(fields),
+    };
     let fault = Fault { status: Some(status), ..Fault::gone(reason) };
     answer_with::<R>(connection, client, request, &answer, Some(fault)).await
 }

@@ -86,7 +86,7 @@ fn keep_others(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConne
     write_fields(out, head.text, head.fields, drops);
 }
 
-fn x_forwarded(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnection) {
+pub(super) fn x_forwarded(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnection) {
     let [for_, proto, host] = CONTINUED;
     let client = connection.client_address.as_deref().unwrap_or_default().as_bytes();
     let mut chain = earlier(head, connection, for_);
@@ -137,7 +137,7 @@ fn add(chain: &mut Vec<u8>, element: &[u8]) {
 }
 
 /// Values come from a head that was accepted, or are ours.
-fn push(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+pub(super) fn push(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     let is_written = push_field(out, name, value);
     debug_assert!(is_written, "{name}: {}", value.escape_ascii());
 }

@@ -24,6 +24,8 @@ pub(crate) struct Refusal {
     pub(crate) reason: CloseReason,
     /// Fields of the response.
     pub(crate) fields: Vec<(Cow<'static, str>, Vec<u8>)>,
+    /// Its content, where it is not ours.
+    pub(crate) content: Option<Vec<u8>>,
 }
 
 impl Refusal {
@@ -32,12 +34,12 @@ impl Refusal {
     }
 
     pub(crate) fn of(status: u16, reason: CloseReason) -> Self {
-        Self { status: Some(status), reason, fields: Vec::new() }
+        Self { status: Some(status), reason, fields: Vec::new(), content: None }
     }
 
     /// The client is gone, or the program ends.
     pub(crate) fn gone(reason: CloseReason) -> Box<Self> {
-        Box::new(Self { status: None, reason, fields: Vec::new() })
+        Box::new(Self { status: None, ..Self::of(500, reason) })
     }
 
     /// For what cannot be.

@@ -323,7 +323,7 @@ impl Client for Http2Client {
             return self.send(response, true);
         }
         self.send(response, false);
-        output.out.extend_from_slice(answer.content.as_bytes());
+        output.out.extend_from_slice(&answer.content);
         self.outgoing.put_end(&[], &[]);
     }
 

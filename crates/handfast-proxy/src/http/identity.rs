@@ -15,10 +15,12 @@ use handfast_wire::http1::{Field, HeadProgress, RequestHead, parse_request, push
 use zeroize::Zeroizing;
 
 use crate::admission::gate::{Basic, Gate};
+use crate::http::auth_server;
 use crate::http::client::Client;
 use crate::http::connection::HttpConnection;
 use crate::http::gate::{Refusal, retry_after};
 use crate::http::request::{Action, Request};
+use crate::worker::http::ThreadRequestRoute;
 
 /// Bytes of `Authorization` that are read. bcrypt ends after 72 bytes of a password.
 const MOST_CREDENTIALS: usize = 1024;
@@ -71,7 +73,7 @@ pub(crate) async fn identify<R: Runtime>(
     let Ok(Some(head)) = parsed else { return };
     let route = &connection.http.routes[unidentified.route];
     let Some(gate) = &route.gate else { return };
-    match user::<R>(gate, &head, connection, client).await {
+    match user::<R>(route, gate, &head, connection, client).await {
         Ok(identified) => {
             let fields = forwarded(gate, &head);
             let head = RequestHead { fields: &fields, ..head };
@@ -84,11 +86,16 @@ pub(crate) async fn identify<R: Runtime>(
 /// The fields that backends receive.
 fn forwarded(gate: &Gate, head: &RequestHead<'_>) -> Vec<Field> {
     let drops_password = gate.basic.as_ref().is_some_and(|basic| !basic.passes);
-    let is_dropped = |name: &[u8]| drops_password && name.eq_ignore_ascii_case(b"authorization");
+    let copied = gate.forward.as_ref().map_or(&[][..], |forward| &forward.copy);
+    let is_dropped = |name: &[u8]| {
+        drops_password && name.eq_ignore_ascii_case(b"authorization")
+            || copied.iter().any(|copied| auth_server::is_same_field(name, copied.as_bytes()))
+    };
     head.fields.iter().filter(|field| !is_dropped(field.name(head.text))).copied().collect()
 }
 
 async fn user<R: Runtime>(
+    route: &ThreadRequestRoute,
     gate: &Gate,
     head: &RequestHead<'_>,
     connection: &HttpConnection,
@@ -97,6 +104,15 @@ async fn user<R: Runtime>(
     let mut identified = Identified::default();
     if let Some(basic) = &gate.basic {
         identified.user = Some(password::<R>(basic, head, connection, client).await?);
+    }
+    if let (Some(model), Some((http, index))) = (&gate.forward, &route.auth) {
+        let server = auth_server::Server { model, http, index: *index };
+        let copied = server.ask::<R>(head, connection, client).await?;
+        let is_name = |name: &str| name.to_ascii_lowercase().ends_with("user");
+        if let Some((_, value)) = copied.iter().find(|(name, _)| is_name(name)) {
+            identified.user = Some(shortened(&String::from_utf8_lossy(value)).into());
+        }
+        identified.added = copied;
     }
     Ok(identified)
 }

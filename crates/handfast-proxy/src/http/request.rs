@@ -144,6 +144,31 @@ impl Request {
         }
     }
 
+    /// A request of the proxy's own for the content of `head`, which is neither counted nor logged.
+    pub(crate) fn own(head: Vec<u8>, connection: &HttpConnection) -> Self {
+        let record = RequestRecord::new(&connection.facts, HttpVersion::Http11, forward::new_id(), [b""; 3]);
+        Self {
+            head,
+            action: Action::Forward(connection.chosen),
+            version: Version::Http11,
+            framing: Framing::None,
+            keeps_open: true,
+            expects_continue: false,
+            wants_upgrade: false,
+            is_head: false,
+            is_idempotent: true,
+            is_about_the_connection: false,
+            is_grpc: false,
+            wants_json: false,
+            response_fields: None,
+            record,
+            thread: Rc::clone(&connection.thread),
+            service: Rc::clone(&connection.service),
+            totals: Rc::clone(&connection.totals),
+            has_ended: true,
+        }
+    }
+
     /// It is known who sends it: it is done with it what its route says. `head` has the fields that its backend may see.
     pub(crate) fn admit(
         &mut self,
@@ -264,7 +289,7 @@ fn refusal(head: &RequestHead<'_>, connection: &HttpConnection, action: &Action)
 }
 
 /// The path with its query, as it was sent.
-fn path_of(target: Target<'_>) -> &[u8] {
+pub(crate) fn path_of(target: Target<'_>) -> &[u8] {
     match target {
         Target::Origin(path) => path,
         Target::Absolute { path: [], .. } => b"/",

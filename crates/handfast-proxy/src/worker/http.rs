@@ -4,7 +4,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use handfast_config::RequestTable;
-use handfast_config::model::{Http, RequestRules, RouteAction, Service};
+use handfast_config::model::{
+    BackendVersion, ForwardAuth, Http, HttpTimeouts, PoolLimits, RequestRules, RouteAction, Service,
+};
 
 use crate::admission::TrustedSenders;
 use crate::admission::gate::{Gate, Gates};
@@ -35,6 +37,8 @@ pub(crate) struct ThreadRequestRoute {
     pub(crate) rules: Option<Rc<RequestRules>>,
     /// What its requests must meet first; `None`: nothing.
     pub(crate) gate: Option<Arc<Gate>>,
+    /// The server that is asked about its requests: how, and its route.
+    pub(crate) auth: Option<(Rc<ThreadHttp>, usize)>,
     /// The route of the service that its requests go to; `None`: that of their connection.
     pub(crate) index: Option<usize>,
 }
@@ -43,10 +47,14 @@ impl ThreadHttp {
     /// `None` where a service relays bytes.
     pub(crate) fn new(service: &Service, gates: &Gates, threads: usize) -> Option<Rc<Self>> {
         let http = service.http.as_ref()?;
-        let routes = service.request_routes().zip(gates).map(|((index, route), gate)| {
+        let auth = service.auth_routes();
+        let routes = service.request_routes().zip(gates).zip(auth).map(|(((index, route), gate), auth)| {
             let rules = (!route.rules.is_empty()).then(|| Rc::new(route.rules.clone()));
             let (name, action, path) = ((&*route.name).into(), route.action.clone(), route.path.clone());
-            ThreadRequestRoute { name, action, path, rules, gate: gate.clone(), index }
+            let forward = route.access.forward.as_ref();
+            let auth =
+                auth.zip(forward).map(|(index, forward)| (Self::for_auth(http, forward, threads), index));
+            ThreadRequestRoute { auth, name, action, path, rules, gate: gate.clone(), index }
         });
         Some(Rc::new(Self {
             model: http.clone(),
@@ -56,6 +64,23 @@ impl ThreadHttp {
             protects: gates.iter().flatten().any(|gate| gate.protects),
             connections: http.pool.connections.div_ceil(threads.max(1)),
         }))
+    }
+
+    /// For a server that is asked about requests: HTTP/1.1, one answer, in time.
+    fn for_auth(http: &Http, forward: &ForwardAuth, threads: usize) -> Rc<Self> {
+        let timeouts =
+            HttpTimeouts { answer: forward.timeout, content: forward.timeout, ..http.timeouts.clone() };
+        let model = Http {
+            backend_version: BackendVersion::Http1,
+            timeouts,
+            pool: PoolLimits { connections: http.pool.connections.max(threads), ..http.pool.clone() },
+            count_failures: false,
+            routes: Vec::new(),
+            ..http.clone()
+        };
+        let connections = model.pool.connections.div_ceil(threads.max(1));
+        let table = RequestTable::default();
+        Rc::new(Self { model, table, routes: Vec::new(), trusted: None, protects: false, connections })
     }
 
     /// Whether a route changes requests, or answers them.

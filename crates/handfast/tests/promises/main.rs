@@ -12,6 +12,7 @@ mod addresses_decide_who_comes_in;
 mod out_of_descriptors_is_slower_never_spinning;
 // hello
 mod a_proxy_header_is_believed_from_those_listed;
+mod another_server_decides_who_may;
 mod any_split_of_a_hello_works;
 mod backends_are_asked_for_tls_in_their_protocol;
 mod clients_may_ask_for_tls_in_their_protocol;

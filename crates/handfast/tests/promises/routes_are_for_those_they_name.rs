@@ -80,7 +80,7 @@ allow-clients = "127.0.0.1"
             let answer = curl(&proxy, &folder, path, &[version]);
             assert!(matches!(status(&answer), "400" | "403"), "{version} {path}: {answer}");
         }
-        for path in ["/%6fur", "/x/../mine", "//other"] {
+        for path in ["/%6fur", "/x/../other", "//other"] {
             assert_eq!(status(&curl(&proxy, &folder, path, &[version])), "200", "{version} {path}");
         }
     }
@@ -143,23 +143,22 @@ fn by_certificate() {
     assert_eq!(record.reason(), "route/operator/forbidden");
 }
 
-const PASSWORDS: &str = r#"
-[[service.route]]
-path = "/pass"
-basic-auth = { file = "users", realm = "The House" }
-
-[[service.route]]
-path = "/drop"
-basic-auth = { file = "users", pass = false }
-set-request-fields = "x-user: {user}"
-"#;
+fn passwords(folder: &Folder) -> String {
+    let file = folder.file("users");
+    let file = file.display();
+    format!(
+        "[[service.route]]\npath = \"/pass\"\nbasic-auth = {{ file = \"{file}\", realm = \"The House\" }}\n\
+         [[service.route]]\npath = \"/drop\"\nbasic-auth = {{ file = \"{file}\", pass = false }}\n\
+         set-request-fields = \"x-user: {{user}}\"\n"
+    )
+}
 
 #[test]
 fn by_password() {
     needs!("curl", "htpasswd");
     let (folder, backend) = (Folder::new(), Backend::start(mirror));
     folder.write("users", htpasswd("alice", "wonderland"));
-    let proxy = Proxy::start(config(&folder, &backend, PASSWORDS));
+    let proxy = Proxy::start(config(&folder, &backend, &passwords(&folder)));
     for version in ["--http1.1", "--http2"] {
         let see = |path: &str, more: &[&str]| curl(&proxy, &folder, path, &[more, &[version]].concat());
         let asked = see("/pass", &[]);
@@ -182,9 +181,8 @@ fn by_password() {
         }
         assert_eq!(status(&see("/pas", &[])), "200");
     }
-    let record =
-        proxy.record("a user", |record| record.text("user") == "alice" && record.number("status") == 200);
-    assert_eq!(record.text("route"), "route 1");
+    let line = proxy.output.containing("\"user\":\"alice\"");
+    assert!(line.contains("\"route\":\"route 1\"") && line.contains("\"status\":200"), "{line}");
     let record = proxy.record("a wrong password", |record| record.detail().starts_with("the password of"));
     assert_eq!(
         (record.reason().as_str(), record.detail()),
@@ -210,7 +208,7 @@ fn hashes_that_are_guessed_quickly_are_refused_by_line() {
     let folder = Folder::new();
     folder.write("users", format!("{}bob:$apr1$x$y\ncarol:secret\n", htpasswd("alice", "x")));
     let to = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
-    let text = format!("{}{PASSWORDS}", Config::to(&folder, to).text("service", "mode", "http"));
+    let text = format!("{}{}", Config::to(&folder, to).text("service", "mode", "http"), passwords(&folder));
     let file = folder.write("handfast.toml", text).display().to_string();
     let ran = tools::handfast(&["check", "--config", &file]);
     assert_eq!(ran.code, Some(2), "{}", ran.all());
@@ -230,7 +228,7 @@ fn those_who_guess_delay_no_other_requests() {
     let (folder, backend) = (Folder::new(), Backend::start(mirror));
     let ran = tools::run("htpasswd", &["-nbB", "-C", "11", "alice", "wonderland"], b"");
     folder.write("users", ran.output);
-    let proxy = Proxy::start(config(&folder, &backend, PASSWORDS));
+    let proxy = Proxy::start(config(&folder, &backend, &passwords(&folder)));
     let url = format!("https://localhost:{}/pass", proxy.address().port());
     let header = "authorization: Basic YWxpY2U6d3Jvbmc=";
     let mut guesser =

@@ -439,6 +439,7 @@ const ROWS: &[Row] = &[
     row("[[service.route]]", "refuse-clients", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
     row("[[service.route]]", "allow-certificates", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
     row("[[service.route]]", "basic-auth", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "forward-auth", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "rate-limit", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
     row("[service.route.backend-tls]", "mode", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.route.backend-tls]", "starttls", "!!!!! !!!!! !!!!! !!!!! xxxxx !!!"),
@@ -511,6 +512,14 @@ const ROWS: &[Row] = &[
         .line("basic-auth = { file = \"users\", realm = \"x\" }"),
     row("{ file = …, realm = … }", "pass", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
         .line("basic-auth = { file = \"users\", pass = false }"),
+    row("{ to = …, path = … }", "to", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("forward-auth = { to = \"10.0.0.9:80\", path = \"/\" }"),
+    row("{ to = …, path = … }", "path", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("forward-auth = { to = \"10.0.0.9:80\", path = \"/a\" }"),
+    row("{ to = …, path = … }", "copy", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("forward-auth = { to = \"10.0.0.9:80\", path = \"/\", copy = \"x-user\" }"),
+    row("{ to = …, path = … }", "timeout", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("forward-auth = { to = \"10.0.0.9:80\", path = \"/\", timeout = \"3s\" }"),
     row("{ hex = … }", "hex", "+++++ +++++ +++++ +++++ +++++ x++")
         .line("expect = { hex = \"0d0a\" }")
         .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
@@ -522,6 +531,7 @@ const INSIDE: &[(&Section, &str)] = &[
     (&keys::values::CERTIFICATE_PAIR, "[[service]]"),
     (&keys::values::CLIENT_TABLE, "[[service]]"),
     (&keys::route_access::BASIC_AUTH_TABLE, "[[service.route]]"),
+    (&keys::route_access::FORWARD_AUTH_TABLE, "[[service.route]]"),
     (&keys::route_access::RATE_LIMIT_TABLE, "[[service.route]]"),
     (&keys::route_values::REDIRECT_TABLE, "[[service.route]]"),
     (&keys::route_values::RESPOND_TABLE, "[[service.route]]"),

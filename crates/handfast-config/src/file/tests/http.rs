@@ -411,7 +411,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[service.route]]\nrate-limit = { requests = 1, by = \"route\", prefix-v4 = 8 }",
-        "warning 8 `prefix-v4` has no effect: all requests of the route are counted together | remove it, or change what the reason names",
+        "warning 8 `prefix-v4` has no effect: all requests of the route are counted together | -",
     ),
     (
         "[[service.route]]\nallow-certificates = \"dns:*.a.example\"",
@@ -423,11 +423,23 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[service.route]]\nbasic-auth = { realm = \"x\" }",
-        "error 8 { file = …, realm = … } has no `file` | add a line such as `file = \"htpasswd\"`",
+        "error 8 { file = …, realm = … } has no `file` | add a line such as `file = \"users.htpasswd\"`",
     ),
     (
         "[[service.route]]\nbasic-auth = { file = \"x\", realm = \"a \\\" b\" }",
         "error 8 `a \" b` cannot be a realm | -",
+    ),
+    (
+        "[[service.route]]\nforward-auth = { to = \"10.0.0.9:80\", path = \"http://a/x\" }",
+        "error 8 `http://a/x` cannot be asked for | write the address in `to`, and here only the path",
+    ),
+    (
+        "[[service.route]]\nforward-auth = { to = { program = \"/bin/cat\" }, path = \"/\" }",
+        "error 8 a program cannot be asked about requests: it would be started for each | write the address of a server",
+    ),
+    (
+        "[[service.route]]\nforward-auth = { to = \"10.0.0.9:80\", path = \"/\", copy = \"Content-Length\" }",
+        "error 8 `Content-Length` belongs to one connection, and is written by Handfast | -",
     ),
     (
         "[[service.route]]\nrate-limit = 100",
