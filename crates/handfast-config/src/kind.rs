@@ -26,7 +26,7 @@ mod program;
 mod request_rules;
 mod tls;
 
-pub(crate) use access::{AuthPath, BasicAuth, ForwardAuth, RateKey, RateLimit, Realm};
+pub(crate) use access::{AuthPath, BasicAuth, ForwardAuth, Queue, RateKey, RateLimit, Realm};
 pub(crate) use acme::{DirectoryUrl, MailAddress, OrderedName};
 pub(crate) use address::{
     AddressPrefix, AdminAddress, Backend, BackendEntry, ListenAddress, NamePattern, Protocol, ProxySenders,

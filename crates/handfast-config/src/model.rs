@@ -28,7 +28,9 @@ pub use acme::{Acme, AcmeChallenge, AcmeIssuer};
 pub use backend::{Backend, Balance, ConnectThrough, Source, Target, TunnelKind};
 pub use check::{Check, CheckKind};
 pub use client_certificates::{ClientCertificates, ClientChecks};
-pub use http::{BackendVersion, Forwarded, Http, HttpTimeouts, PoolLimits, RequestRoute, RouteAction};
+pub use http::{
+    BackendVersion, Concurrency, Forwarded, Http, HttpTimeouts, PoolLimits, RequestRoute, RouteAction,
+};
 pub use limits::{Admission, HandshakeRate, Limits};
 pub use places::Places;
 pub use program::{OnlyClient, Program};

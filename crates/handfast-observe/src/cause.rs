@@ -91,6 +91,8 @@ causes! {
     /// The drain deadline of a stop passed, or a second signal came.
     Stopped = "stopped", "the operator's stop cut it";
     NoBackend = "no-backend", "no backend was configured, known or healthy";
+    QueueFull = "queue-full", "every backend had max-requests requests, and the queue was full";
+    QueueTimeout = "queue-timeout", "every backend had max-requests requests, and none ended within the timeout of the queue";
     NameNotResolved = "name-not-resolved", "the backend's name could not be resolved";
     KeyProcess = "key-process", "the process that holds the private keys made no signature";
     HttpRequest = "http-request", "{who} sent a request that breaks the rules of HTTP";

@@ -191,6 +191,8 @@ fn lossy(bytes: &[u8]) -> Cow<'_, str> {
 pub struct RequestTimes {
     /// From the first byte of its head to the last one.
     pub hello: Duration,
+    /// Until a backend had less than `max-requests` requests.
+    pub queue: Duration,
     /// Until a connection to a backend could be used.
     pub connect: Duration,
     /// From then to the first byte of the response.

@@ -21,6 +21,7 @@ use handfast_tls::weak::Lists;
 use crate::admission::Admission;
 use crate::admission::gate::Gates;
 use crate::admission::permits::{AddressLimit, Pool};
+use crate::backends::slots::Slots;
 use crate::backends::standing::Standings;
 use crate::backends::tunnel::{OwnTargets, ProxyHop};
 use handfast_config::model::{Backend, ClientChecks, Config, Route, Service, backend_sets, each_once};
@@ -76,6 +77,8 @@ pub(crate) struct ServiceState {
     pub(crate) admission: Option<Arc<Admission>>,
     /// What its requests must meet, by route.
     pub(crate) gates: Gates,
+    /// The requests that its backends have; the same for every state that has the service.
+    pub(crate) slots: Arc<Slots>,
     /// How its backends do; the same for every state that has the service.
     pub(crate) standings: Arc<Standings>,
     pub(crate) store: Arc<CertificateStore>,

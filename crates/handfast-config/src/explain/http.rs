@@ -10,7 +10,7 @@ use handfast_text::units::counted;
 use super::phrases::{backend_tls, backends, list};
 use super::target::ExplainRequest;
 use crate::model::{
-    BackendVersion, FieldRule, ForwardAuth, Forwarded, Http, RateKey, RequestRate, RequestRoute,
+    BackendVersion, Concurrency, FieldRule, ForwardAuth, Forwarded, Http, RateKey, RequestRate, RequestRoute,
     RequestRules, RouteAccess, RouteAction, Service,
 };
 use crate::request_table::RequestTable;
@@ -37,6 +37,11 @@ pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
         lines.push(format!("forwards HTTP requests to backends by {version}, and {kept}"));
         lines.extend(fields(http));
     }
+    lines.extend(http.concurrency.as_ref().map(|Concurrency { requests, queue, wait }| {
+        let most = counted((*requests).into(), "request");
+        let wait = duration::written(*wait);
+        format!("gives each backend up to {most} at once; up to {queue} more wait for up to {wait}")
+    }));
     lines.extend(http.body_limit.map(|most| format!("refuses content of more than {}", size::written(most))));
     lines.extend(http.routes.iter().map(|route| {
         format!(

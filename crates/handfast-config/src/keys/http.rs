@@ -126,6 +126,20 @@ section! {
         why "new connections spread over backends that were added later",
         example "10000", elsewhere "keepalive-requests max-reuse";
 
+    /// Requests that each backend gets at the same time, over all threads. Others wait in `queue` for one of them to end, those that came first
+    /// in front. A backup gets none of them while another backend is up.
+    MAX_REQUESTS: Count<u32> = "max-requests", Count(1..=1_000_000),
+        absent "any number",
+        why "only the operator knows how many requests a backend can answer at once",
+        example "100", elsewhere "maxconn max-conns max-concurrent max-concurrency max-connections-per-backend in-flight";
+
+    /// How many requests wait for backends with `max-requests`, and for how long. One that finds the queue full, or waits for too long,
+    /// receives 503.
+    QUEUE: Queue = "queue", Queue,
+        absent "`{ length = 100, timeout = \"5s\" }`",
+        why "a short wait is better than an error, and a long one is not",
+        example "{ length = 500, timeout = \"2s\" }", elsewhere "timeout-queue maxqueue max-queue pending";
+
     /// Streams that one HTTP/2 client may have open at once.
     MAX_STREAMS: Count<u32> = "max-streams", Count(1..=1000),
         default "100",

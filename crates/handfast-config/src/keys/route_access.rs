@@ -1,4 +1,6 @@
-//! The keys inside of the values of a route that decide which requests it takes.
+//! The keys inside of values that decide which requests are taken, and when.
+
+use std::time::Duration;
 
 use super::service::{PREFIX_V4, PREFIX_V6};
 use crate::kind::{
@@ -82,4 +84,21 @@ section! {
         default "\"10s\"",
         why "each request waits for it",
         example "\"3s\"", elsewhere "proxy-read-timeout response-timeout";
+}
+
+section! {
+    /// The requests that wait for a backend.
+    QUEUE_TABLE = "queue", "{ length = …, timeout = … }";
+
+    /// Requests that wait for backends of the service at the same time, over all threads; 0: none does.
+    QUEUE_LENGTH: Count<usize> = "length", Count(0..=1_000_000),
+        default "100",
+        why "it bounds the memory, and the time that the last one waits",
+        example "500", elsewhere "maxqueue size max";
+
+    /// How long a request waits.
+    QUEUE_TIMEOUT: Span = "timeout", Span { range: Duration::from_millis(1)..=seconds(3600), zero: None },
+        default "\"5s\"",
+        why "people wait for a page for a few seconds",
+        example "\"2s\"", elsewhere "timeout-queue wait";
 }

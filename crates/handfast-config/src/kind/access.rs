@@ -1,5 +1,7 @@
 //! The types of values that decide which requests a route takes.
 
+use std::time::Duration;
+
 use handfast_wire::http1::is_token;
 use toml::de::DeValue;
 
@@ -151,5 +153,27 @@ impl ValueKind for AuthPath {
         let fault = Fault::new(format!("`{}` cannot be asked for", shortened(text))).allowed(self.allowed());
         let is_url = text.contains("://");
         Err(fault.maybe_hint(is_url.then(|| "write the address in `to`, and here only the path".to_owned())))
+    }
+}
+
+/// How many requests wait for a backend, and for how long.
+pub(crate) struct Queue;
+
+impl ValueKind for Queue {
+    type Value = (usize, Duration);
+    const FORM: &'static str = "table, such as `{ length = 100, timeout = \"5s\" }`";
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
+        let DeValue::Table(entries) = item.value else {
+            reading.error(&item.span, self.wrong_type(item));
+            return None;
+        };
+        let table = Table::open(&keys::QUEUE_TABLE, entries, item.span.clone(), reading);
+        let (length, timeout) =
+            (table.or_default(&keys::QUEUE_LENGTH), table.or_default(&keys::QUEUE_TIMEOUT));
+        if length == 0 {
+            crate::check::warn_no_effect(&table, &keys::QUEUE_TIMEOUT, "no request waits (`length = 0`)");
+        }
+        Some((length, timeout))
     }
 }

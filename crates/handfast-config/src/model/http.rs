@@ -26,6 +26,8 @@ pub struct Http {
     pub timeouts: HttpTimeouts,
     /// Connections to backends that are kept for the next request.
     pub pool: PoolLimits,
+    /// How many requests each backend gets at once; `None`: any number.
+    pub concurrency: Option<Concurrency>,
     /// Streams that one HTTP/2 client may have open at once.
     pub streams: u32,
     /// Other backends that a request is tried with after a failure, where that is safe.
@@ -34,6 +36,17 @@ pub struct Http {
     pub count_failures: bool,
     /// The routes, in the order written. The first one that matches serves a request; the service itself serves the rest.
     pub routes: Vec<RequestRoute>,
+}
+
+/// Requests that each backend gets at once, and those that wait for one of them to end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Concurrency {
+    /// Requests of one backend; not zero.
+    pub requests: u32,
+    /// Requests that wait, for all backends of the service.
+    pub queue: usize,
+    /// How long one waits.
+    pub wait: Duration,
 }
 
 /// The HTTP version towards backends.

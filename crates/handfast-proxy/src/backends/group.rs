@@ -78,6 +78,12 @@ impl Group {
         self.members.borrow().iter().map(|member| Rc::clone(&member.endpoint)).collect()
     }
 
+    /// Whether an endpoint is used only while no other one is up.
+    pub(crate) fn is_backup(&self, endpoint: &Rc<Endpoint>) -> bool {
+        let members = self.members.borrow();
+        members.iter().any(|member| member.backup && Rc::ptr_eq(&member.endpoint, endpoint))
+    }
+
     /// Counts a connection that ended because there was no endpoint to try.
     pub(crate) fn nothing_to_try(&self) {
         self.nameless.borrow().iter().for_each(|metrics| metrics.failed(Cause::NameNotResolved));

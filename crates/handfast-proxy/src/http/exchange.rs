@@ -3,6 +3,8 @@
 //! In: a request whose head was accepted, and its client. Out: a response, or an error, or an abort; and the request's record. Both
 //! directions move at the same time, and neither is kept whole.
 
+use std::time::Duration;
+
 use handfast_leg::runtime::Runtime;
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
@@ -14,7 +16,7 @@ use crate::http::answer::Answer;
 use crate::http::client::Client;
 use crate::http::connection::HttpConnection;
 use crate::http::fault::Fault;
-use crate::http::gate::Refusal;
+use crate::http::gate::{self, Refusal};
 use crate::http::identity;
 use crate::http::relay::{Exchange, Outcome};
 use crate::http::request::{Action, Refused, Request, note_refused};
@@ -113,7 +115,20 @@ async fn forward<R: Runtime>(
             return Err((Outcome::Abort(fault.reason.clone()), fault.reason));
         };
         let answer = Answer::error(status, Some(request));
+        let answer = if status == 503 {
+            answer.with(vec![gate::retry_after(try_again(connection, &fault))])
+        } else {
+            answer
+        };
         return answer_with::<R>(connection, client, request, &answer, Some(fault)).await;
+    }
+}
+
+/// When a client should try again that found no backend: when one that is down is tried, or soon where all of them are busy.
+fn try_again(connection: &HttpConnection, fault: &Fault) -> Duration {
+    match fault.reason.cause {
+        Cause::QueueFull | Cause::QueueTimeout => Duration::ZERO,
+        _ => connection.service.limits.backend_retry,
     }
 }
 

@@ -9,6 +9,7 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::{HttpVersion, RequestRecord};
 use handfast_wire::http1::{Framing, Method, RequestHead, Target, Version};
 
+use crate::backends::slots::Slot;
 use crate::http::connection::{HttpConnection, Totals};
 use crate::http::fault::Fault;
 use crate::http::forward;
@@ -44,6 +45,8 @@ pub(crate) struct Request {
     pub(crate) wants_json: bool,
     /// What its route changes in the response; `None`: nothing.
     pub(crate) response_fields: Option<Box<ResponseFields>>,
+    /// Its place at a backend with `max-requests`.
+    pub(crate) slot: Option<Slot>,
     pub(crate) record: RequestRecord,
     thread: Rc<WorkerContext>,
     service: Rc<ThreadService>,
@@ -132,6 +135,7 @@ impl Request {
             is_grpc: traits.is_grpc,
             wants_json: traits.wants_json,
             response_fields,
+            slot: None,
             record,
             thread: Rc::clone(&connection.thread),
             service: Rc::clone(&connection.service),
@@ -161,6 +165,7 @@ impl Request {
             is_grpc: false,
             wants_json: false,
             response_fields: None,
+            slot: None,
             record,
             thread: Rc::clone(&connection.thread),
             service: Rc::clone(&connection.service),

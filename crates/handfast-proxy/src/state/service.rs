@@ -84,6 +84,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
             address_limit: address_limit(model, before),
             admission: Admission::new(&model.admission, before.and_then(|before| before.admission.as_ref())),
             gates: gates?,
+            slots: before.map(|before| Arc::clone(&before.slots)).unwrap_or_default(),
             standings: before
                 .map_or_else(|| Standings::new(&model.name), |before| Arc::clone(&before.standings)),
             model: model.clone(),

@@ -75,6 +75,7 @@ impl ThreadHttp {
             timeouts,
             pool: PoolLimits { connections: http.pool.connections.max(threads), ..http.pool.clone() },
             count_failures: false,
+            concurrency: None,
             routes: Vec::new(),
             ..http.clone()
         };

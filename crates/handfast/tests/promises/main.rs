@@ -53,6 +53,7 @@ mod a_backend_is_dialled_from_the_sources_that_were_named;
 mod a_failing_backend_is_named_and_another_is_tried;
 mod a_retry_is_one_connection;
 mod backends_are_shared_out_by_weight;
+mod backends_get_no_more_requests_than_they_can;
 mod either_side_may_speak_tls;
 mod backends_that_are_revoked_are_refused;
 mod real_servers_are_backends_with_tls;

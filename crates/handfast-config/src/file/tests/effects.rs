@@ -415,6 +415,9 @@ const ROWS: &[Row] = &[
     row("[service.http]", "pool", "!!!!! !!!!! !!!!! !!!!! +++=+ !!!"),
     row("[service.http]", "pool-idle", "!!!!! !!!!! !!!!! !!!!! +++?+ !!!"),
     row("[service.http]", "pool-requests", "!!!!! !!!!! !!!!! !!!!! +++?+ !!!"),
+    row("[service.http]", "max-requests", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "queue", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")
+        .with(&[("[service.http]", &["max-requests = 9"])]),
     row("[service.http]", "max-streams", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "retries", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "count-failures", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
@@ -520,6 +523,12 @@ const ROWS: &[Row] = &[
         .line("forward-auth = { to = \"10.0.0.9:80\", path = \"/\", copy = \"x-user\" }"),
     row("{ to = …, path = … }", "timeout", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
         .line("forward-auth = { to = \"10.0.0.9:80\", path = \"/\", timeout = \"3s\" }"),
+    row("{ length = …, timeout = … }", "length", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("queue = { length = 7 }")
+        .with(&[("[service.http]", &["max-requests = 9"])]),
+    row("{ length = …, timeout = … }", "timeout", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("queue = { timeout = \"7s\" }")
+        .with(&[("[service.http]", &["max-requests = 9"])]),
     row("{ hex = … }", "hex", "+++++ +++++ +++++ +++++ +++++ x++")
         .line("expect = { hex = \"0d0a\" }")
         .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
@@ -530,6 +539,7 @@ const INSIDE: &[(&Section, &str)] = &[
     (&keys::values::BACKEND_TABLE, "[[service]]"),
     (&keys::values::CERTIFICATE_PAIR, "[[service]]"),
     (&keys::values::CLIENT_TABLE, "[[service]]"),
+    (&keys::route_access::QUEUE_TABLE, "[service.http]"),
     (&keys::route_access::BASIC_AUTH_TABLE, "[[service.route]]"),
     (&keys::route_access::FORWARD_AUTH_TABLE, "[[service.route]]"),
     (&keys::route_access::RATE_LIMIT_TABLE, "[[service.route]]"),

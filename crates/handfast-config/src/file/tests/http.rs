@@ -48,6 +48,7 @@ fn five_lines_are_a_service_in_http_mode() {
             answer: seconds(60),
         },
         pool: PoolLimits { connections: 256, idle: seconds(30), requests: 1000 },
+        concurrency: None,
         streams: 100,
         retries: 1,
         count_failures: false,
@@ -440,6 +441,14 @@ const WRONG: &[(&str, &str)] = &[
     (
         "[[service.route]]\nforward-auth = { to = \"10.0.0.9:80\", path = \"/\", copy = \"Content-Length\" }",
         "error 8 `Content-Length` belongs to one connection, and is written by Handfast | -",
+    ),
+    (
+        "[service.http]\nqueue = { length = 5 }",
+        "warning 8 `queue` has no effect: backends get any number of requests, so none waits (`max-requests`) | -",
+    ),
+    (
+        "[service.http]\nmax-requests = 1\nqueue = { length = 0, timeout = \"1s\" }",
+        "warning 9 `timeout` has no effect: no request waits (`length = 0`) | -",
     ),
     (
         "[[service.route]]\nrate-limit = 100",
