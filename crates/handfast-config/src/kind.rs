@@ -26,7 +26,9 @@ mod program;
 mod request_rules;
 mod tls;
 
-pub(crate) use access::{AuthPath, BasicAuth, ForwardAuth, Queue, RateKey, RateLimit, Realm};
+pub(crate) use access::{
+    AuthPath, BasicAuth, CookieName, ForwardAuth, Queue, RateKey, RateLimit, Realm, Sticky,
+};
 pub(crate) use acme::{DirectoryUrl, MailAddress, OrderedName};
 pub(crate) use address::{
     AddressPrefix, AdminAddress, Backend, BackendEntry, ListenAddress, NamePattern, Protocol, ProxySenders,

@@ -17,6 +17,7 @@ use handfast_observe::metrics::Limit;
 pub(crate) mod gate;
 pub(crate) mod permits;
 mod rate;
+pub(crate) mod sticky;
 pub(crate) mod users;
 pub(crate) mod verifier;
 

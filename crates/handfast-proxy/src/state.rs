@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use handfast_tls::certificate::Certificate;
 use handfast_tls::client_certificates::{ClientCertificates as ClientRule, Demand, KnownLists};
+use handfast_tls::keyed_hash::HashKey;
 use handfast_tls::load::{self, FileProblem, FileStamp, ProblemKind, Source};
 use handfast_tls::server::ServerSettings;
 use handfast_tls::source::{CertificateSource, SourceNeeds};
@@ -77,6 +78,8 @@ pub(crate) struct ServiceState {
     pub(crate) admission: Option<Arc<Admission>>,
     /// What its requests must meet, by route.
     pub(crate) gates: Gates,
+    /// The secrets that cookies are made from, by route.
+    pub(crate) sticky_keys: Vec<Option<HashKey>>,
     /// The requests that its backends have; the same for every state that has the service.
     pub(crate) slots: Arc<Slots>,
     /// How its backends do; the same for every state that has the service.

@@ -11,7 +11,7 @@ use super::phrases::{backend_tls, backends, list};
 use super::target::ExplainRequest;
 use crate::model::{
     BackendVersion, Concurrency, FieldRule, ForwardAuth, Forwarded, Http, RateKey, RequestRate, RequestRoute,
-    RequestRules, RouteAccess, RouteAction, Service,
+    RequestRules, RouteAccess, RouteAction, Service, Sticky,
 };
 use crate::request_table::RequestTable;
 
@@ -138,12 +138,17 @@ fn access(access: &RouteAccess) -> String {
 /// What a route changes in requests and responses.
 fn changes(route: &RequestRoute) -> String {
     let RequestRules { request, response, new_path } = &route.rules;
+    let sticky = route.sticky.as_ref().map(|sticky| match sticky {
+        Sticky::Cookie { name, .. } => format!("; each client stays at its backend by the cookie {name}"),
+        Sticky::Header(name) => format!("; each value of {name} stays at its backend"),
+    });
+    let sticky = sticky.unwrap_or_default();
     let fields = |rules: &[FieldRule], of: &str| {
         let names = list(rules.iter().map(|rule| &rule.name));
         if rules.is_empty() { String::new() } else { format!("; changes {names} of {of}") }
     };
     let path = new_path.as_ref().map(|path| format!("; with the path below {path}")).unwrap_or_default();
-    format!("{path}{}{}", fields(request, "requests"), fields(response, "responses"))
+    format!("{path}{sticky}{}{}", fields(request, "requests"), fields(response, "responses"))
 }
 
 fn action(service: &Service, route: &RequestRoute) -> String {

@@ -5,7 +5,7 @@ use handfast_tls::client_certificates::Rules;
 use super::Around;
 use crate::check;
 use crate::keys;
-use crate::model::{Address, RateKey, RouteAccess};
+use crate::model::{Address, RateKey, RouteAccess, Sticky};
 use crate::problem::Fault;
 use crate::reading::values;
 use crate::schema::{Entry, Key, ValueKind};
@@ -45,6 +45,15 @@ pub(super) fn access(section: &Table<'_>, around: &Around<'_>) -> Option<RouteAc
         basic: basic?,
         forward: forward?,
     })
+}
+
+/// How the requests of a client are kept at one backend; the inner `None`: they are not.
+pub(super) fn sticky(section: &Table<'_>, forwards: bool) -> Option<Option<Sticky>> {
+    if !forwards {
+        let why = "no backend gets the requests of this route";
+        check::no_effect(section, [&keys::ROUTE_STICKY as &dyn Entry], why);
+    }
+    unless_wrong(section, &keys::ROUTE_STICKY)
 }
 
 /// The value of a key; `None`: it is wrong.

@@ -57,6 +57,7 @@ fn route(section: &Table<'_>, index: usize, around: &Around<'_>) -> Option<Reque
     let forwards = !has_response(section);
     let rules = request_rules::rules(section, around.clients, forwards);
     let access = access::access(section, around);
+    let sticky = access::sticky(section, forwards);
     if is_path_wrong {
         return None;
     }
@@ -69,6 +70,7 @@ fn route(section: &Table<'_>, index: usize, around: &Around<'_>) -> Option<Reque
         action: action?,
         rules,
         access: access?,
+        sticky: sticky?,
     })
 }
 

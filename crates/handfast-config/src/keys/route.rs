@@ -65,6 +65,14 @@ section! {
         why "most requests are forwarded",
         example "404", elsewhere "return deny static-response http-request-return maintenance";
 
+    /// Whether the requests of a client go to the same backend: by a cookie that Handfast sets, or by the value of a field. When that backend is
+    /// down they go to another one.
+    ROUTE_STICKY: Sticky = "sticky", Sticky,
+        absent "each request goes to any backend",
+        why "backends without sessions of their own can share every request",
+        example "{ cookie = \"srv\" }",
+        elsewhere "sticky-cookie sticky-session session-affinity affinity persistence appsession lb-policy ip-hash hash hdr stick";
+
     /// What takes the place of `path` in the target that backends receive: with `path = "/api"` and `new-path = "/v2"` they get
     /// `/v2/users` for `/api/users`. `"/"` removes it.
     ROUTE_NEW_PATH: PathPrefix = "new-path", PathPrefix,

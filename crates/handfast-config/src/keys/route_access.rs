@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::service::{PREFIX_V4, PREFIX_V6};
 use crate::kind::{
-    AuthPath, BackendEntry, Count, FieldName, FilePath, List, RateKey, Realm, Span, Switch, seconds,
+    AuthPath, BackendEntry, Choice, CookieName, Count, FieldName, FilePath, List, RateKey, Realm, Span,
+    Switch, seconds,
 };
 use crate::schema::section;
 
@@ -101,4 +102,36 @@ section! {
         default "\"5s\"",
         why "people wait for a page for a few seconds",
         example "\"2s\"", elsewhere "timeout-queue wait";
+}
+
+section! {
+    /// How the requests of a client are kept at one backend.
+    STICKY_TABLE = "sticky", "{ cookie = … }";
+
+    /// The name of the cookie. Its value is a keyed hash of the backend's name, which says nothing about it. It is `HttpOnly`, lasts as long as
+    /// the browser's session, and is `Secure` where the client speaks TLS.
+    STICKY_COOKIE: CookieName = "cookie", CookieName,
+        absent "a field decides, see `header`",
+        why "one of both is written",
+        example "\"srv\"", elsewhere "name cookie-name insert";
+
+    /// The field whose value decides: requests with the same value go to the same backend, also by other proxies with the same backends. One that
+    /// goes or comes moves only its own share. Requests without the field go to any backend.
+    STICKY_HEADER: FieldName = "header", FieldName,
+        absent "a cookie decides, see `cookie`",
+        why "one of both is written",
+        example "\"x-user\"", elsewhere "field hdr hash-on";
+
+    /// A file with a secret of 16 to 1,024 bytes, from which the cookies are made. Proxies with the same file understand each other's.
+    STICKY_KEY: FilePath = "key-file", FilePath,
+        absent "a random key, which a restart or an upgrade replaces: clients then may have another backend",
+        why "no file is needed to begin",
+        example "\"sticky.key\"", elsewhere "secret key dynamic-cookie-key";
+
+    /// Which requests from pages of other sites have the cookie (`SameSite`). `none` needs TLS.
+    STICKY_SAME_SITE: Choice<&'static str> = "same-site",
+        Choice(&[("lax", "Lax"), ("strict", "Strict"), ("none", "None")]),
+        default "\"lax\"",
+        why "a link from another site finds the session, a form that another site sends does not",
+        example "\"strict\"", elsewhere "samesite attr";
 }

@@ -177,3 +177,62 @@ impl ValueKind for Queue {
         Some((length, timeout))
     }
 }
+
+/// How the requests of a client are kept at one backend.
+pub(crate) struct Sticky;
+
+impl ValueKind for Sticky {
+    type Value = model::Sticky;
+    const FORM: &'static str = "table, such as `{ cookie = \"srv\" }` or `{ header = \"x-user\" }`";
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::Sticky> {
+        let DeValue::Table(entries) = item.value else {
+            reading.error(&item.span, self.wrong_type(item));
+            return None;
+        };
+        let table = Table::open(&keys::STICKY_TABLE, entries, item.span.clone(), reading);
+        let (cookie, header) = (table.optional(&keys::STICKY_COOKIE), table.optional(&keys::STICKY_HEADER));
+        let (key, same_site) = (table.optional(&keys::STICKY_KEY), table.or_default(&keys::STICKY_SAME_SITE));
+        let is_written = |key: &dyn crate::schema::Entry| table.written(key).is_some();
+        match (is_written(&keys::STICKY_COOKIE), is_written(&keys::STICKY_HEADER)) {
+            (false, false) => {
+                let fault = Fault::new("nothing says how clients are kept at their backends");
+                table.missing(fault.hint("write `cookie` or `header`"));
+                return None;
+            }
+            (true, true) => {
+                let fault = Fault::new("a cookie or a field keeps clients at their backends, not both");
+                table.error(&keys::STICKY_HEADER, fault.hint("remove one of them"));
+                return None;
+            }
+            (false, true) => {
+                let why = "a field decides, and no cookie is set";
+                let of_cookies = [&keys::STICKY_KEY as &dyn crate::schema::Entry, &keys::STICKY_SAME_SITE];
+                crate::check::no_effect(&table, of_cookies, why);
+            }
+            (true, false) => {}
+        }
+        match (cookie, header) {
+            (Some(name), _) => Some(model::Sticky::Cookie { name: name.into(), key, same_site }),
+            (None, Some(name)) => Some(model::Sticky::Header(name)),
+            (None, None) => None,
+        }
+    }
+}
+
+/// The name of a cookie (RFC 6265 §4.1.1).
+pub(crate) struct CookieName;
+
+impl ValueKind for CookieName {
+    type Value = String;
+    const FORM: &'static str = "text, such as `\"srv\"`";
+    const ALLOWED: &'static str = "1 to 64 letters, digits and signs of a token";
+
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<String, Fault> {
+        let text = self.text(item)?;
+        if is_token(text.as_bytes()) && text.len() <= 64 {
+            return Ok(text.to_owned());
+        }
+        Err(Fault::new(format!("`{}` is not the name of a cookie", shortened(text))).allowed(self.allowed()))
+    }
+}

@@ -104,3 +104,19 @@ pub enum RateKey {
     /// Those with the same value of this field, whose name is in lower case. Those without it are counted by client.
     Field(Box<str>),
 }
+
+/// How the requests of a client are kept at one backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sticky {
+    /// By a cookie.
+    Cookie {
+        /// Its name.
+        name: Box<str>,
+        /// The file with the secret that its values are made from; `None`: a random one.
+        key: Option<PathBuf>,
+        /// `Lax`, `Strict` or `None`.
+        same_site: &'static str,
+    },
+    /// By the value of this field.
+    Header(Box<str>),
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use handfast_wire::http1::HeadLimits;
 
-use super::{Backend, BackendTls, FixedResponse, ProxySender, RequestRules, RouteAccess, Template};
+use super::{Backend, BackendTls, FixedResponse, ProxySender, RequestRules, RouteAccess, Sticky, Template};
 
 /// HTTP mode of a service (`mode = "http"`, `[service.http]`, `[[service.route]]`).
 #[derive(Clone, Debug, PartialEq)]
@@ -112,6 +112,8 @@ pub struct RequestRoute {
     pub rules: RequestRules,
     /// What it must meet first.
     pub access: RouteAccess,
+    /// How the requests of a client are kept at one backend; `None`: they are not.
+    pub sticky: Option<Sticky>,
 }
 
 impl RequestRoute {

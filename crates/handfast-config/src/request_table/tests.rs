@@ -122,6 +122,7 @@ fn made((hosts, path, methods, headers): Parts) -> RequestRoute {
         action: RouteAction::Inherit,
         rules: Default::default(),
         access: Default::default(),
+        sticky: None,
     }
 }
 

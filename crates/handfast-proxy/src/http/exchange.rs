@@ -88,6 +88,10 @@ async fn forward<R: Runtime>(
         let fault = match search.run::<R>(request, client).await {
             Err(fault) => fault,
             Ok(upstream) => {
+                if request.affinity.is_some() {
+                    let is_secure = connection.facts.tls_version.is_some();
+                    request.is_at(&upstream.identity.endpoint.name, is_secure);
+                }
                 let mut exchange = Exchange::new(connection, request, upstream, client.has_ended());
                 match exchange.relay::<R>(client).await {
                     Ok(()) => return Ok(exchange.finish::<R>(client)),

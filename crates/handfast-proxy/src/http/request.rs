@@ -19,6 +19,7 @@ use crate::http::rules::{RequestFacts, ResponseFields};
 use crate::worker::context::WorkerContext;
 use crate::worker::http::ThreadRequestRoute;
 use crate::worker::services::{Chosen, ThreadService};
+use crate::worker::sticky::Affinity;
 use handfast_config::model::{FixedResponse, RouteAction};
 
 /// A request whose head was accepted. It is counted from then on, and ends once, whatever becomes of its task.
@@ -45,6 +46,8 @@ pub(crate) struct Request {
     pub(crate) wants_json: bool,
     /// What its route changes in the response; `None`: nothing.
     pub(crate) response_fields: Option<Box<ResponseFields>>,
+    /// What it says about its backend, where its route asks.
+    pub(crate) affinity: Option<Box<Affinity>>,
     /// Its place at a backend with `max-requests`.
     pub(crate) slot: Option<Slot>,
     pub(crate) record: RequestRecord,
@@ -120,6 +123,7 @@ impl Request {
         let mut text = Vec::with_capacity(head.length + forward::ROOM);
         forward::write_head(&mut text, &facts, rules.map(Rc::as_ref), prefix);
         let response_fields = rules.and_then(|rules| ResponseFields::new(rules, &facts));
+        let affinity = route.and_then(|route| route.sticky.as_ref()).and_then(|sticky| sticky.affinity(head));
         let traits = Traits::of(head);
         let request = Box::new(Self {
             head: text,
@@ -135,6 +139,7 @@ impl Request {
             is_grpc: traits.is_grpc,
             wants_json: traits.wants_json,
             response_fields,
+            affinity,
             slot: None,
             record,
             thread: Rc::clone(&connection.thread),
@@ -165,6 +170,7 @@ impl Request {
             is_grpc: false,
             wants_json: false,
             response_fields: None,
+            affinity: None,
             slot: None,
             record,
             thread: Rc::clone(&connection.thread),
@@ -172,6 +178,13 @@ impl Request {
             totals: Rc::clone(&connection.totals),
             has_ended: true,
         }
+    }
+
+    /// It went to this backend, which its client is told by a cookie.
+    pub(crate) fn is_at(&mut self, backend: &Rc<str>, is_secure: bool) {
+        let Some(affinity) = &self.affinity else { return };
+        let set = affinity.set_cookie(backend, is_secure);
+        ResponseFields::set_cookie(&mut self.response_fields, set);
     }
 
     /// It is known who sends it: it is done with it what its route says. `head` has the fields that its backend may see.

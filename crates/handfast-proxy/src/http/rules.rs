@@ -121,6 +121,8 @@ pub(crate) struct ResponseFields {
     rules: Rc<RequestRules>,
     /// For each rule; empty: none is sent.
     values: Vec<Vec<u8>>,
+    /// A cookie of the proxy's own.
+    cookie: Option<Vec<u8>>,
 }
 
 impl ResponseFields {
@@ -133,7 +135,18 @@ impl ResponseFields {
             }
         };
         let values: Vec<_> = rules.response.iter().map(value).collect();
-        (!values.is_empty()).then(|| Box::new(Self { rules: Rc::clone(rules), values }))
+        (!values.is_empty()).then(|| Box::new(Self { rules: Rc::clone(rules), values, cookie: None }))
+    }
+
+    /// Sets a cookie beside those of the backend, and none where it is `None`.
+    pub(crate) fn set_cookie(fields: &mut Option<Box<Self>>, cookie: Option<Vec<u8>>) {
+        match fields {
+            Some(fields) => fields.cookie = cookie,
+            None if cookie.is_some() => {
+                *fields = Some(Box::new(Self { rules: Rc::default(), values: Vec::new(), cookie }));
+            }
+            None => {}
+        }
     }
 
     /// Whether a field of the backend is not forwarded.
@@ -147,11 +160,12 @@ impl ResponseFields {
         has: impl Fn(&str) -> bool + 'a,
     ) -> impl Iterator<Item = (&'a str, &'a [u8])> {
         let fields = self.rules.response.iter().zip(&self.values);
-        fields.filter_map(move |(rule, value)| {
+        let added = fields.filter_map(move |(rule, value)| {
             let is_default = matches!(rule.change, FieldChange::Default(_));
             let is_left_out = value.is_empty() || is_default && has(&rule.name);
             (!is_left_out).then_some((&*rule.name, value.as_slice()))
-        })
+        });
+        added.chain(self.cookie.iter().map(|cookie| ("Set-Cookie", cookie.as_slice())))
     }
 }
 

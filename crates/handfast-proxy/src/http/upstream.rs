@@ -85,7 +85,12 @@ impl Search<'_> {
         let address = self.connection.facts.client.map(|client| client.ip());
         let mut last = None;
         let outcome = loop {
-            let (endpoint, error) = match service.group(self.chosen).pick(R::turn(), &self.tried, address) {
+            let group = service.group(self.chosen);
+            let picked = match &request.affinity {
+                None => group.pick(R::turn(), &self.tried, address),
+                Some(affinity) => affinity.pick(group, R::turn(), &self.tried, address),
+            };
+            let (endpoint, error) = match picked {
                 Pick::Nothing => {
                     let reason = last.unwrap_or_else(|| service.no_backend(self.chosen));
                     let status = if reason.side == Side::Backend { 502 } else { 503 };
@@ -146,6 +151,8 @@ impl Search<'_> {
             }
             self.tried.push(Rc::clone(&attempt.endpoint));
             picked = match group.pick(R::turn(), &self.tried, address) {
+                // A client that belongs to a backend waits for it.
+                _ if request.affinity.is_some() => None,
                 Pick::Dial(next) if takes_backups || !group.is_backup(&next.endpoint) => Some(next),
                 _ => None,
             };

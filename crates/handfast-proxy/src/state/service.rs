@@ -9,6 +9,7 @@ use handfast_tls::certificate::Certificate;
 use handfast_tls::client::{self, ClientSettings, Identity, Revocation, Trust, Verification};
 use handfast_tls::client_certificates::{self, ClientCertificates as ClientRule, Demand};
 use handfast_tls::finding::Reason;
+use handfast_tls::keyed_hash::HashKey;
 use handfast_tls::load::{self, Before, FileProblem, FileStamp, Kept, ProblemKind, Source};
 use handfast_tls::server::{Server, ServerSettings};
 use handfast_tls::source::{CertificateSource, Files};
@@ -22,13 +23,14 @@ use super::{Authorities, RouteState, ServiceState, State, report, seconds};
 use crate::admission::Admission;
 use crate::admission::gate::{Gate, Gates};
 use crate::admission::permits::{AddressLimit, Pool};
+use crate::admission::sticky;
 use crate::admission::users::{self, Users};
 use crate::backends::standing::Standings;
 use crate::backends::tls::{BackendTlsSettings, client_for};
 use crate::backends::tunnel::ProxyHop;
 use handfast_config::model::{
     self, BackendAlpn, BackendRevocation, BackendTls, BackendVerification, CertificateEntry, ClientChecks,
-    RouteTls, Service, each_once,
+    RouteTls, Service, Sticky, each_once,
 };
 
 /// What a service needs where TLS ends here; nothing where it does not.
@@ -74,6 +76,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
         self.context.has_new_problems |= self.authority_problems.iter().any(is_new);
         self.source();
         let gates = self.gates();
+        let sticky_keys = self.sticky_keys();
         has_backend_tls?;
         let termination = tls.unwrap_or_else(|| Some(Termination::default()))?;
         let Termination { ring, store, sources, mut problems } = termination;
@@ -84,6 +87,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
             address_limit: address_limit(model, before),
             admission: Admission::new(&model.admission, before.and_then(|before| before.admission.as_ref())),
             gates: gates?,
+            sticky_keys: sticky_keys?,
             slots: before.map(|before| Arc::clone(&before.slots)).unwrap_or_default(),
             standings: before
                 .map_or_else(|| Standings::new(&model.name), |before| Arc::clone(&before.standings)),
@@ -382,6 +386,45 @@ impl ServiceBuilder<'_, '_, '_> {
             gates.push(Gate::new(route, before, users.flatten(), &self.context.carried.verifier));
         }
         is_whole.then_some(gates)
+    }
+
+    /// The secrets that cookies are made from; `None` where a file cannot be used.
+    fn sticky_keys(&mut self) -> Option<Vec<Option<HashKey>>> {
+        let routes = self.model.http.as_ref().map_or(&[][..], |http| &http.routes);
+        let keys: Vec<Option<Option<HashKey>>> = routes
+            .iter()
+            .map(|route| match &route.sticky {
+                Some(Sticky::Cookie { key, .. }) => self.sticky_key(key.as_deref()).map(Some),
+                Some(Sticky::Header(_)) | None => Some(None),
+            })
+            .collect();
+        keys.into_iter().collect()
+    }
+
+    fn sticky_key(&mut self, file: Option<&Path>) -> Option<HashKey> {
+        let made = match (file, &self.context.carried.sticky_key) {
+            (None, Some(known)) => return Some(known.clone()),
+            (None, None) => HashKey::random().map_err(|error| error.to_string()),
+            (Some(file), _) => {
+                self.context.took(Vec::new(), vec![(file.to_path_buf(), FileStamp::of(file))], Vec::new());
+                let read = self.context.user.act_on(file, || sticky::key(file));
+                let place = self.context.places.suffix(file);
+                let read = read.unwrap_or_else(|error| Err(error.to_string()));
+                read.map_err(|what| format!("secret of cookies in {}{place}: {what}", file.display()))
+            }
+        };
+        match made {
+            Ok(key) => {
+                if file.is_none() {
+                    self.context.carried.sticky_key = Some(key.clone());
+                }
+                Some(key)
+            }
+            Err(what) => {
+                self.context.report.error(format!("service {}: {what}", self.model.name));
+                None
+            }
+        }
     }
 
     /// Reads a file of users, once for all routes. Where it cannot be used, those that it had are let in.

@@ -11,6 +11,8 @@ use handfast_config::model::{
 use crate::admission::TrustedSenders;
 use crate::admission::gate::{Gate, Gates};
 use crate::backends::pool::Bounds;
+use crate::worker::sticky::ThreadSticky;
+use handfast_tls::keyed_hash::HashKey;
 
 #[derive(Debug)]
 pub(crate) struct ThreadHttp {
@@ -37,6 +39,8 @@ pub(crate) struct ThreadRequestRoute {
     pub(crate) rules: Option<Rc<RequestRules>>,
     /// What its requests must meet first; `None`: nothing.
     pub(crate) gate: Option<Arc<Gate>>,
+    /// How the requests of a client are kept at one backend.
+    pub(crate) sticky: Option<Rc<ThreadSticky>>,
     /// The server that is asked about its requests: how, and its route.
     pub(crate) auth: Option<(Rc<ThreadHttp>, usize)>,
     /// The route of the service that its requests go to; `None`: that of their connection.
@@ -45,16 +49,23 @@ pub(crate) struct ThreadRequestRoute {
 
 impl ThreadHttp {
     /// `None` where a service relays bytes.
-    pub(crate) fn new(service: &Service, gates: &Gates, threads: usize) -> Option<Rc<Self>> {
+    pub(crate) fn new(
+        service: &Service,
+        gates: &Gates,
+        keys: &[Option<HashKey>],
+        threads: usize,
+    ) -> Option<Rc<Self>> {
         let http = service.http.as_ref()?;
         let auth = service.auth_routes();
-        let routes = service.request_routes().zip(gates).zip(auth).map(|(((index, route), gate), auth)| {
+        let routes = service.request_routes().zip(gates).zip(auth).zip(keys);
+        let routes = routes.map(|((((index, route), gate), auth), key)| {
             let rules = (!route.rules.is_empty()).then(|| Rc::new(route.rules.clone()));
             let (name, action, path) = ((&*route.name).into(), route.action.clone(), route.path.clone());
             let forward = route.access.forward.as_ref();
             let auth =
                 auth.zip(forward).map(|(index, forward)| (Self::for_auth(http, forward, threads), index));
-            ThreadRequestRoute { auth, name, action, path, rules, gate: gate.clone(), index }
+            let sticky = route.sticky.as_ref().map(|sticky| ThreadSticky::new(sticky, key, &service.name));
+            ThreadRequestRoute { sticky, auth, name, action, path, rules, gate: gate.clone(), index }
         });
         Some(Rc::new(Self {
             model: http.clone(),

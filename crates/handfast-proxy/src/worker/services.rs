@@ -233,7 +233,7 @@ impl ThreadService {
             clients: model.clients,
             plain_http: model.plain_http,
             slots: Arc::clone(&service.slots),
-            http: ThreadHttp::new(model, &service.gates, service.threads),
+            http: ThreadHttp::new(model, &service.gates, &service.sticky_keys, service.threads),
             ring: service.ring.as_ref().map(|ring| ring.0),
             source: model.source.clone(),
             through: service.through.clone(),

@@ -16,6 +16,7 @@ mod another_server_decides_who_may;
 mod any_split_of_a_hello_works;
 mod backends_are_asked_for_tls_in_their_protocol;
 mod clients_may_ask_for_tls_in_their_protocol;
+mod clients_stay_at_their_backend;
 mod nobody_can_hold_a_handshake_open;
 mod slow_hellos_do_not_starve_tunnels;
 mod what_is_not_tls_is_named;

@@ -443,6 +443,7 @@ const ROWS: &[Row] = &[
     row("[[service.route]]", "allow-certificates", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
     row("[[service.route]]", "basic-auth", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "forward-auth", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "sticky", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "rate-limit", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
     row("[service.route.backend-tls]", "mode", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.route.backend-tls]", "starttls", "!!!!! !!!!! !!!!! !!!!! xxxxx !!!"),
@@ -529,6 +530,12 @@ const ROWS: &[Row] = &[
     row("{ length = …, timeout = … }", "timeout", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
         .line("queue = { timeout = \"7s\" }")
         .with(&[("[service.http]", &["max-requests = 9"])]),
+    row("{ cookie = … }", "cookie", "xxxxx xxxxx xxxxx xxxxx +++++ xxx").line("sticky = { cookie = \"a\" }"),
+    row("{ cookie = … }", "header", "xxxxx xxxxx xxxxx xxxxx +++++ xxx").line("sticky = { header = \"a\" }"),
+    row("{ cookie = … }", "key-file", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("sticky = { cookie = \"a\", key-file = \"k\" }"),
+    row("{ cookie = … }", "same-site", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("sticky = { cookie = \"a\", same-site = \"none\" }"),
     row("{ hex = … }", "hex", "+++++ +++++ +++++ +++++ +++++ x++")
         .line("expect = { hex = \"0d0a\" }")
         .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
@@ -540,6 +547,7 @@ const INSIDE: &[(&Section, &str)] = &[
     (&keys::values::CERTIFICATE_PAIR, "[[service]]"),
     (&keys::values::CLIENT_TABLE, "[[service]]"),
     (&keys::route_access::QUEUE_TABLE, "[service.http]"),
+    (&keys::route_access::STICKY_TABLE, "[[service.route]]"),
     (&keys::route_access::BASIC_AUTH_TABLE, "[[service.route]]"),
     (&keys::route_access::FORWARD_AUTH_TABLE, "[[service.route]]"),
     (&keys::route_access::RATE_LIMIT_TABLE, "[[service.route]]"),

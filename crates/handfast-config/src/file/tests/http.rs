@@ -125,6 +125,7 @@ fn routes_are_read_in_the_order_written() {
         action: RouteAction::Inherit,
         rules: RequestRules::default(),
         access: RouteAccess::default(),
+        sticky: None,
     };
     assert_eq!(*second, expected);
 }
@@ -449,6 +450,23 @@ const WRONG: &[(&str, &str)] = &[
     (
         "[service.http]\nmax-requests = 1\nqueue = { length = 0, timeout = \"1s\" }",
         "warning 9 `timeout` has no effect: no request waits (`length = 0`) | -",
+    ),
+    (
+        "[[service.route]]\nsticky = { same-site = \"lax\" }",
+        "error 8 nothing says how clients are kept at their backends | write `cookie` or `header`",
+    ),
+    (
+        "[[service.route]]\nsticky = { cookie = \"a\", header = \"b\" }",
+        "error 8 a cookie or a field keeps clients at their backends, not both | remove one of them",
+    ),
+    ("[[service.route]]\nsticky = { cookie = \"a b\" }", "error 8 `a b` is not the name of a cookie | -"),
+    (
+        "[[service.route]]\nsticky = { header = \"x-a\", key-file = \"k\" }",
+        "error 8 `key-file` has no effect: a field decides, and no cookie is set | remove it, or change what the reason names",
+    ),
+    (
+        "[[service.route]]\nrespond = 404\nsticky = { cookie = \"a\" }",
+        "error 9 `sticky` has no effect: no backend gets the requests of this route | remove it, or change what the reason names",
     ),
     (
         "[[service.route]]\nrate-limit = 100",

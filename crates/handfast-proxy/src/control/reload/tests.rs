@@ -35,6 +35,7 @@ impl Served {
             own_targets: OwnTargets::default(),
             threads: 2,
             keys: None,
+            sticky_key: None,
             verifier: Default::default(),
         };
         let built = state::build(config, 1, None, &mut carried, SystemTime::now());
