@@ -23,7 +23,7 @@ mod request_rules;
 mod route;
 mod tls;
 
-pub use access::{BasicAuth, ForwardAuth, RateKey, RequestRate, RouteAccess, Sticky};
+pub use access::{BasicAuth, ForwardAuth, RateKey, RequestRate, RouteAccess, RouteLimits, Sticky};
 pub use acme::{Acme, AcmeChallenge, AcmeIssuer};
 pub use backend::{Backend, Balance, ConnectThrough, Source, Target, TunnelKind};
 pub use check::{Check, CheckKind};

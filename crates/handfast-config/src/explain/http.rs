@@ -3,6 +3,8 @@
 //! In: the model, and a request for `handfast check --explain URL`. Out: lines of a text. The route is found by the same code that finds
 //! it for requests.
 
+use std::time::Duration;
+
 use handfast_text::duration;
 use handfast_text::size;
 use handfast_text::units::counted;
@@ -11,7 +13,7 @@ use super::phrases::{backend_tls, backends, list};
 use super::target::ExplainRequest;
 use crate::model::{
     BackendVersion, Concurrency, FieldRule, ForwardAuth, Forwarded, Http, RateKey, RequestRate, RequestRoute,
-    RequestRules, RouteAccess, RouteAction, Service, Sticky,
+    RequestRules, RouteAccess, RouteAction, RouteLimits, Service, Sticky,
 };
 use crate::request_table::RequestTable;
 
@@ -143,12 +145,21 @@ fn changes(route: &RequestRoute) -> String {
         Sticky::Header(name) => format!("; each value of {name} stays at its backend"),
     });
     let sticky = sticky.unwrap_or_default();
+    let RouteLimits { answer, content, body, retries } = &route.limits;
+    let time = |limit: &Duration| if limit.is_zero() { "none".to_owned() } else { duration::written(*limit) };
+    let own = [
+        answer.as_ref().map(|limit| format!("; answer-timeout {}", time(limit))),
+        content.as_ref().map(|limit| format!("; content-timeout {}", time(limit))),
+        body.map(|most| format!("; content of at most {}", size::written(most))),
+        retries.map(|retries| format!("; {}", counted(retries.into(), "retry"))),
+    ];
+    let own: String = own.into_iter().flatten().collect();
     let fields = |rules: &[FieldRule], of: &str| {
         let names = list(rules.iter().map(|rule| &rule.name));
         if rules.is_empty() { String::new() } else { format!("; changes {names} of {of}") }
     };
     let path = new_path.as_ref().map(|path| format!("; with the path below {path}")).unwrap_or_default();
-    format!("{path}{sticky}{}{}", fields(request, "requests"), fields(response, "responses"))
+    format!("{path}{sticky}{own}{}{}", fields(request, "requests"), fields(response, "responses"))
 }
 
 fn action(service: &Service, route: &RequestRoute) -> String {

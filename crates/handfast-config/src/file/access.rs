@@ -5,7 +5,7 @@ use handfast_tls::client_certificates::Rules;
 use super::Around;
 use crate::check;
 use crate::keys;
-use crate::model::{Address, RateKey, RouteAccess, Sticky};
+use crate::model::{Address, RateKey, RouteAccess, RouteLimits, Sticky};
 use crate::problem::Fault;
 use crate::reading::values;
 use crate::schema::{Entry, Key, ValueKind};
@@ -54,6 +54,22 @@ pub(super) fn sticky(section: &Table<'_>, forwards: bool) -> Option<Option<Stick
         check::no_effect(section, [&keys::ROUTE_STICKY as &dyn Entry], why);
     }
     unless_wrong(section, &keys::ROUTE_STICKY)
+}
+
+/// The limits of a route that differ from those of its service.
+pub(super) fn limits(section: &Table<'_>, forwards: bool) -> RouteLimits {
+    if !forwards {
+        let why = "no backend gets the requests of this route";
+        let keys =
+            [&keys::ROUTE_ANSWER_TIMEOUT as &dyn Entry, &keys::ROUTE_CONTENT_TIMEOUT, &keys::ROUTE_RETRIES];
+        check::no_effect(section, keys, why);
+    }
+    RouteLimits {
+        answer: section.optional(&keys::ROUTE_ANSWER_TIMEOUT),
+        content: section.optional(&keys::ROUTE_CONTENT_TIMEOUT),
+        body: section.optional(&keys::ROUTE_MAX_BODY).map(|most| most as u64),
+        retries: section.optional(&keys::ROUTE_RETRIES),
+    }
 }
 
 /// The value of a key; `None`: it is wrong.

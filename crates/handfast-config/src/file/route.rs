@@ -71,6 +71,7 @@ fn route(section: &Table<'_>, index: usize, around: &Around<'_>) -> Option<Reque
         rules,
         access: access?,
         sticky: sticky?,
+        limits: access::limits(section, forwards),
     })
 }
 

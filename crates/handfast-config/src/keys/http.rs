@@ -162,4 +162,4 @@ section! {
 }
 
 /// Largest limit of a content that can be written.
-const MOST_BODY: usize = handfast_text::size::LARGEST as usize;
+pub(super) const MOST_BODY: usize = handfast_text::size::LARGEST as usize;

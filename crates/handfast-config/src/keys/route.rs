@@ -1,6 +1,8 @@
 //! The keys of a route for requests.
 
 use super::backend_tls::ROUTE_BACKEND_TLS;
+use super::http::{ANSWER_TIMEOUT, CONTENT_TIMEOUT, MAX_BODY, MOST_BODY, RETRIES};
+use super::limits::{DAY, TENTH};
 use super::service::BACKEND;
 use crate::kind::*;
 use crate::schema::section;
@@ -72,6 +74,22 @@ section! {
         why "backends without sessions of their own can share every request",
         example "{ cookie = \"srv\" }",
         elsewhere "sticky-cookie sticky-session session-affinity affinity persistence appsession lb-policy ip-hash hash hdr stick";
+
+    /// From the end of a request to the head of its response, for the requests of this route.
+    ROUTE_ANSWER_TIMEOUT: Span = "answer-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
+        of_service "that", example "\"5m\"", elsewhere ANSWER_TIMEOUT.about.elsewhere;
+
+    /// How long content may stop, in requests of this route and their responses.
+    ROUTE_CONTENT_TIMEOUT: Span = "content-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
+        of_service "that", example "\"5m\"", elsewhere CONTENT_TIMEOUT.about.elsewhere;
+
+    /// Most bytes of content in a request of this route.
+    ROUTE_MAX_BODY: Size = "max-body", Size(1..=MOST_BODY),
+        of_service "that", example "\"1GiB\"", elsewhere MAX_BODY.about.elsewhere;
+
+    /// How often a request of this route is sent again after a failure, where that is safe.
+    ROUTE_RETRIES: Count<u32> = "retries", Count(0..=10),
+        of_service "that", example "0", elsewhere RETRIES.about.elsewhere;
 
     /// What takes the place of `path` in the target that backends receive: with `path = "/api"` and `new-path = "/v2"` they get
     /// `/v2/users` for `/api/users`. `"/"` removes it.

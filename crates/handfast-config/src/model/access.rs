@@ -120,3 +120,16 @@ pub enum Sticky {
     /// By the value of this field.
     Header(Box<str>),
 }
+
+/// Limits of the requests of a route; what is not set is that of the service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteLimits {
+    /// From the end of the request to the head of the response.
+    pub answer: Option<Duration>,
+    /// Between two pieces of content.
+    pub content: Option<Duration>,
+    /// Most bytes of a request's content.
+    pub body: Option<u64>,
+    /// Other backends, or connections, that a request is tried with after a failure.
+    pub retries: Option<u32>,
+}

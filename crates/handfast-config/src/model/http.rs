@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use handfast_wire::http1::HeadLimits;
 
-use super::{Backend, BackendTls, FixedResponse, ProxySender, RequestRules, RouteAccess, Sticky, Template};
+use super::{
+    Backend, BackendTls, FixedResponse, ProxySender, RequestRules, RouteAccess, RouteLimits, Sticky, Template,
+};
 
 /// HTTP mode of a service (`mode = "http"`, `[service.http]`, `[[service.route]]`).
 #[derive(Clone, Debug, PartialEq)]
@@ -114,6 +116,8 @@ pub struct RequestRoute {
     pub access: RouteAccess,
     /// How the requests of a client are kept at one backend; `None`: they are not.
     pub sticky: Option<Sticky>,
+    /// Limits of its own.
+    pub limits: RouteLimits,
 }
 
 impl RequestRoute {

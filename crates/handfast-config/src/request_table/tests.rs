@@ -123,6 +123,7 @@ fn made((hosts, path, methods, headers): Parts) -> RequestRoute {
         rules: Default::default(),
         access: Default::default(),
         sticky: None,
+        limits: Default::default(),
     }
 }
 

@@ -37,6 +37,11 @@ pub(crate) struct StreamIn {
 }
 
 impl StreamIn {
+    /// Most bytes of its content from here on.
+    pub(crate) fn limit(&mut self, limit: Option<u64>) {
+        self.limit = limit;
+    }
+
     pub(crate) fn new(stream: RecvStream, limit: Option<u64>, limits: HeadLimits, is_response: bool) -> Self {
         let ended = stream.is_end_stream();
         Self { stream, ended, bytes: 0, limit, limits, is_response }
@@ -191,6 +196,11 @@ pub(crate) struct Http2Client {
 impl Http2Client {
     pub(crate) fn new(incoming: StreamIn, respond: SendResponse<Bytes>, waker: Waker) -> Self {
         Self { incoming, respond, outgoing: StreamOut::default(), waker, failed: None, has_answered: false }
+    }
+
+    /// Most bytes of the request's content.
+    pub(crate) fn limit(&mut self, limit: Option<u64>) {
+        self.incoming.limit(limit);
     }
 
     /// Cuts the response off.

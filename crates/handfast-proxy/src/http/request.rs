@@ -20,7 +20,7 @@ use crate::worker::context::WorkerContext;
 use crate::worker::http::ThreadRequestRoute;
 use crate::worker::services::{Chosen, ThreadService};
 use crate::worker::sticky::Affinity;
-use handfast_config::model::{FixedResponse, RouteAction};
+use handfast_config::model::{FixedResponse, Http, RouteAction, RouteLimits};
 
 /// A request whose head was accepted. It is counted from then on, and ends once, whatever becomes of its task.
 #[derive(Debug)]
@@ -46,6 +46,8 @@ pub(crate) struct Request {
     pub(crate) wants_json: bool,
     /// What its route changes in the response; `None`: nothing.
     pub(crate) response_fields: Option<Box<ResponseFields>>,
+    /// Limits of its route that differ from those of its service.
+    limits: Option<Rc<RouteLimits>>,
     /// What it says about its backend, where its route asks.
     pub(crate) affinity: Option<Box<Affinity>>,
     /// Its place at a backend with `max-requests`.
@@ -139,6 +141,7 @@ impl Request {
             is_grpc: traits.is_grpc,
             wants_json: traits.wants_json,
             response_fields,
+            limits: route.and_then(|route| route.limits.clone()),
             affinity,
             slot: None,
             record,
@@ -147,7 +150,7 @@ impl Request {
             totals: Rc::clone(&connection.totals),
             has_ended: false,
         });
-        match refusal(head, connection, &request.action) {
+        match refusal(head, connection, &request) {
             Some(fault) => Err(Refused::new(Some(request), fault)),
             None => Ok(request),
         }
@@ -170,6 +173,7 @@ impl Request {
             is_grpc: false,
             wants_json: false,
             response_fields: None,
+            limits: None,
             affinity: None,
             slot: None,
             record,
@@ -215,6 +219,26 @@ impl Request {
             self.service.metrics.request(&self.record);
             self.thread.log_request(&self.record);
         }
+    }
+
+    /// Most bytes of its content.
+    pub(crate) fn body_limit(&self, http: &Http) -> Option<u64> {
+        self.limits.as_ref().and_then(|limits| limits.body).or(http.body_limit)
+    }
+
+    /// Times it may be sent again.
+    pub(crate) fn retries(&self, http: &Http) -> u32 {
+        self.limits.as_ref().and_then(|limits| limits.retries).unwrap_or(http.retries)
+    }
+
+    /// Between two pieces of content.
+    pub(crate) fn content_timeout(&self, http: &Http) -> Duration {
+        self.limits.as_ref().and_then(|limits| limits.content).unwrap_or(http.timeouts.content)
+    }
+
+    /// From its end to the head of its response.
+    pub(crate) fn answer_timeout(&self, http: &Http) -> Duration {
+        self.limits.as_ref().and_then(|limits| limits.answer).unwrap_or(http.timeouts.answer)
     }
 
     /// Whether it has no content.
@@ -292,14 +316,13 @@ pub(crate) fn note_refused(connection: &HttpConnection, protocol: HttpVersion, f
     connection.thread.log_request(&record);
 }
 
-fn refusal(head: &RequestHead<'_>, connection: &HttpConnection, action: &Action) -> Option<Fault> {
-    let http = &connection.http.model;
-    if let (Framing::Length(length), Some(limit)) = (head.framing, http.body_limit)
+fn refusal(head: &RequestHead<'_>, connection: &HttpConnection, request: &Request) -> Option<Fault> {
+    if let (Framing::Length(length), Some(limit)) = (head.framing, request.body_limit(&connection.http.model))
         && length > limit
     {
         return Some(Fault::new(Step::Hello, Side::Client, Cause::BodyTooLarge, 413));
     }
-    if matches!(action, Action::Challenge(_)) {
+    if matches!(request.action, Action::Challenge(_)) {
         return None;
     }
     let detail = connection.is_misdirected(head.host.name)?;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use handfast_config::RequestTable;
 use handfast_config::model::{
-    BackendVersion, ForwardAuth, Http, HttpTimeouts, PoolLimits, RequestRules, RouteAction, Service,
+    BackendVersion, ForwardAuth, Http, HttpTimeouts, PoolLimits, RequestRules, RouteAction, RouteLimits,
+    Service,
 };
 
 use crate::admission::TrustedSenders;
@@ -39,6 +40,8 @@ pub(crate) struct ThreadRequestRoute {
     pub(crate) rules: Option<Rc<RequestRules>>,
     /// What its requests must meet first; `None`: nothing.
     pub(crate) gate: Option<Arc<Gate>>,
+    /// Limits that differ from those of its service.
+    pub(crate) limits: Option<Rc<RouteLimits>>,
     /// How the requests of a client are kept at one backend.
     pub(crate) sticky: Option<Rc<ThreadSticky>>,
     /// The server that is asked about its requests: how, and its route.
@@ -65,7 +68,18 @@ impl ThreadHttp {
             let auth =
                 auth.zip(forward).map(|(index, forward)| (Self::for_auth(http, forward, threads), index));
             let sticky = route.sticky.as_ref().map(|sticky| ThreadSticky::new(sticky, key, &service.name));
-            ThreadRequestRoute { sticky, auth, name, action, path, rules, gate: gate.clone(), index }
+            let is_own = route.limits != RouteLimits::default();
+            ThreadRequestRoute {
+                limits: is_own.then(|| Rc::new(route.limits.clone())),
+                sticky,
+                auth,
+                name,
+                action,
+                path,
+                rules,
+                gate: gate.clone(),
+                index,
+            }
         });
         Some(Rc::new(Self {
             model: http.clone(),

@@ -245,3 +245,49 @@ fn those_who_guess_delay_no_other_requests() {
                 > 0.0
     );
 }
+
+/// Routes have their own limits of content and time.
+#[test]
+fn each_route_by_its_own_limits() {
+    needs!("curl");
+    let (folder, backend) = (Folder::new(), Backend::start(mirror));
+    let silent = Backend::start(|peer: &mut Peer| peer.read_to_end());
+    let routes = format!(
+        "[service.http]\nmax-body = \"100B\"\n[[service.route]]\npath = \"/large\"\nmax-body = \"1MiB\"\n\
+         [[service.route]]\npath = \"/small\"\nmax-body = \"10B\"\n\
+         [[service.route]]\npath = \"/soon\"\nbackend = \"{}\"\nanswer-timeout = \"200ms\"\n",
+        silent.address
+    );
+    let config = Config::to(&folder, backend.address).text("service", "mode", "http");
+    let proxy = Proxy::start(format!("{config}{routes}"));
+    for version in ["--http1.1", "--http2"] {
+        for (path, size, expected) in [
+            ("/", 50, " 200"),
+            ("/", 200, " 413"),
+            ("/large", 5000, " 200"),
+            ("/small", 5, " 200"),
+            ("/small", 50, " 413"),
+        ] {
+            for chunked in [&[][..], &["-H", "Transfer-Encoding: chunked"]] {
+                if chunked.len() > 0 && version == "--http2" {
+                    continue;
+                }
+                let content = "c".repeat(size);
+                let file = folder.write("content", &content).display().to_string();
+                let data = format!("@{file}");
+                let answer = curl(
+                    &proxy,
+                    &folder,
+                    path,
+                    &[&[version][..], chunked, &["--data-binary", &data]].concat(),
+                );
+                let status = answer.lines().next().unwrap_or_default();
+                assert!(status.contains(expected), "{version} {path} {size} {chunked:?}: {answer}");
+            }
+        }
+        let began = std::time::Instant::now();
+        let answer = curl(&proxy, &folder, "/soon", &[version]);
+        assert!(answer.lines().next().unwrap_or_default().contains(" 504"), "{answer}");
+        assert!(began.elapsed().as_secs() < 30, "not after the minute of the service");
+    }
+}

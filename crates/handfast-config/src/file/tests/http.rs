@@ -4,7 +4,7 @@ use handfast_wire::http1::{HeadLimits, Underscores};
 
 use super::super::super::model::{
     BackendAlpn, BackendVersion, Forwarded, Http, HttpTimeouts, PoolLimits, ProxySender, RequestRoute,
-    RequestRules, RouteAccess, RouteAction, Target,
+    RequestRules, RouteAccess, RouteAction, RouteLimits, Target,
 };
 use super::*;
 
@@ -86,6 +86,7 @@ fn every_key_of_http_mode_is_read() {
             answer: Duration::ZERO,
         },
         pool: PoolLimits { connections: 7, idle: seconds(4), requests: 9 },
+        concurrency: None,
         streams: 8,
         retries: 0,
         count_failures: true,
@@ -126,6 +127,7 @@ fn routes_are_read_in_the_order_written() {
         rules: RequestRules::default(),
         access: RouteAccess::default(),
         sticky: None,
+        limits: RouteLimits::default(),
     };
     assert_eq!(*second, expected);
 }
@@ -468,6 +470,11 @@ const WRONG: &[(&str, &str)] = &[
         "[[service.route]]\nrespond = 404\nsticky = { cookie = \"a\" }",
         "error 9 `sticky` has no effect: no backend gets the requests of this route | remove it, or change what the reason names",
     ),
+    (
+        "[[service.route]]\nrespond = 404\nanswer-timeout = \"5s\"",
+        "error 9 `answer-timeout` has no effect: no backend gets the requests of this route | remove it, or change what the reason names",
+    ),
+    ("[[service.route]]\nretries = 11", "error 8 11 is out of range | -"),
     (
         "[[service.route]]\nrate-limit = 100",
         "error 8 expected a table, such as `{ requests = 100, per = \"1s\" }`, found a whole number | -",
