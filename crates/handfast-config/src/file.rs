@@ -228,8 +228,7 @@ fn service(
         clients,
         backends: backends.as_deref().unwrap_or_default(),
         backend_tls: backend_tls.as_ref().and_then(Option::as_ref),
-        names_clients: proxy_protocol::names_clients(section),
-        requests_certificates: requests_certificates(section),
+        known_of_clients: known_of_clients(section, listen.as_deref().unwrap_or_default(), http),
     };
     check_backend_tls(section, &around);
     if http.is_some() {
@@ -335,10 +334,24 @@ struct Around<'a> {
     clients: Clients,
     backends: &'a [Written<Backend>],
     backend_tls: Option<&'a Written<Option<BackendTls>>>,
-    /// Whether proxies in front may report the addresses of clients.
-    names_clients: bool,
-    /// Whether some clients are asked for a certificate.
-    requests_certificates: bool,
+    /// For the conditions of routes.
+    known_of_clients: access::KnownOfClients,
+}
+
+/// What the conditions of routes need to know. Where they have no effect at all, nothing is missing.
+fn known_of_clients(
+    section: &Table<'_>,
+    listen: &[Written<Address>],
+    http: Option<BackendVersion>,
+) -> access::KnownOfClients {
+    let is_ip = |address: &Written<Address>| !matches!(address.value, Address::Unix(_));
+    access::KnownOfClients {
+        have_addresses: http.is_none()
+            || listen.is_empty()
+            || listen.iter().any(is_ip)
+            || proxy_protocol::names_clients(section),
+        show_certificates: http.is_none() || requests_certificates(section),
+    }
 }
 
 /// Whether a service, or one of its rules, asks clients for a certificate.

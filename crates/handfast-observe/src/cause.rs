@@ -229,6 +229,7 @@ mod tests {
     fn the_documents_explain_every_word_once() {
         let pages = [
             include_str!("../../../docs/diagnose/causes.md"),
+            include_str!("../../../docs/diagnose/causes-http.md"),
             include_str!("../../../docs/diagnose/causes-network.md"),
         ];
         let rows = pages.iter().flat_map(|page| page.lines()).filter_map(|line| line.strip_prefix("| `"));
@@ -238,7 +239,7 @@ mod tests {
             assert_eq!(
                 rows,
                 1,
-                "rows for `{}` in docs/diagnose/causes.md and causes-network.md",
+                "rows for `{}` in docs/diagnose/causes.md, causes-http.md and causes-network.md",
                 cause.name()
             );
         }

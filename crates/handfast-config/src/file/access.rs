@@ -2,17 +2,25 @@
 
 use handfast_tls::client_certificates::Rules;
 
-use super::Around;
 use crate::check;
 use crate::keys;
-use crate::model::{Address, RateKey, RouteAccess, RouteLimits, Sticky};
+use crate::model::{RateKey, RouteAccess, RouteLimits, Sticky};
 use crate::problem::Fault;
 use crate::reading::values;
 use crate::schema::{Entry, Key, ValueKind};
 use crate::table::Table;
 
+/// What is known of the clients of a service.
+#[derive(Clone, Copy)]
+pub(super) struct KnownOfClients {
+    /// Whether some have an address, by their socket or by a proxy in front.
+    pub(super) have_addresses: bool,
+    /// Whether some are asked for a certificate.
+    pub(super) show_certificates: bool,
+}
+
 /// The limits and conditions of a route; `None` when something is wrong, which is then noted.
-pub(super) fn access(section: &Table<'_>, around: &Around<'_>) -> Option<RouteAccess> {
+pub(super) fn access(section: &Table<'_>, clients: KnownOfClients) -> Option<RouteAccess> {
     let allow = section.optional(&keys::ROUTE_ALLOW_CLIENTS).unwrap_or_default();
     let refuse = section.optional(&keys::ROUTE_REFUSE_CLIENTS).unwrap_or_default();
     super::admission::contradictions(section, &allow, &refuse);
@@ -20,7 +28,7 @@ pub(super) fn access(section: &Table<'_>, around: &Around<'_>) -> Option<RouteAc
     let rate = unless_wrong(section, &keys::ROUTE_RATE_LIMIT);
     let basic = unless_wrong(section, &keys::ROUTE_BASIC_AUTH);
     let forward = unless_wrong(section, &keys::ROUTE_FORWARD_AUTH);
-    if !have_addresses(around) {
+    if !clients.have_addresses {
         let why = "clients of unix sockets have no address, unless a proxy in front names it";
         let keys = [&keys::ROUTE_ALLOW_CLIENTS as &dyn Entry, &keys::ROUTE_REFUSE_CLIENTS];
         check::no_effect(section, keys, why);
@@ -31,7 +39,7 @@ pub(super) fn access(section: &Table<'_>, around: &Around<'_>) -> Option<RouteAc
             section.error(&keys::ROUTE_RATE_LIMIT, Fault::new(what).hint(hint));
         }
     }
-    if around.http.is_some() && !around.requests_certificates {
+    if !clients.show_certificates {
         let why = "no client is asked for a certificate";
         let fault = Fault::new(format!("`allow-certificates` has no effect: {why}"));
         let hint = "add [service.client-certificates] with `mode` and `ca`";
@@ -76,12 +84,4 @@ pub(super) fn limits(section: &Table<'_>, forwards: bool) -> RouteLimits {
 fn unless_wrong<K: ValueKind>(section: &Table<'_>, key: &Key<K>) -> Option<Option<K::Value>> {
     let value = section.optional(key);
     (value.is_some() || section.written(key).is_none()).then_some(value)
-}
-
-/// Whether some clients have an address, as far as this matters. PROXY headers and trusted fields may name one at a unix socket.
-fn have_addresses(around: &Around<'_>) -> bool {
-    around.http.is_none()
-        || around.names_clients
-        || around.listen.is_empty()
-        || around.listen.iter().any(|address| !matches!(address.value, Address::Unix(_)))
 }

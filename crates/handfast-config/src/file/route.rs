@@ -56,7 +56,7 @@ fn route(section: &Table<'_>, index: usize, around: &Around<'_>) -> Option<Reque
     let action = action(section, around);
     let forwards = !has_response(section);
     let rules = request_rules::rules(section, around.clients, forwards);
-    let access = access::access(section, around);
+    let access = access::access(section, around.known_of_clients);
     let sticky = access::sticky(section, forwards);
     if is_path_wrong {
         return None;

@@ -162,7 +162,7 @@ fn check(hash: &str) -> Result<(), (&'static str, &'static str)> {
     {
         "hashes of crypt(3) are not read; most of its forms can be guessed quickly"
     } else {
-        "this is no hash; a password in plain text can be read by whoever sees the file"
+        "this is no hash; a password in plain text is known to everyone who can read the file"
     };
     Err((what, HINT))
 }

@@ -22,7 +22,7 @@ use crate::http::connection::HttpConnection;
 use crate::http::content::{Io, Output, Sink, Source};
 use crate::http::fault::Fault;
 use crate::http::forward::{push, x_forwarded};
-use crate::http::gate::Refusal;
+use crate::http::refusal::Refusal;
 use crate::http::relay::Exchange;
 use crate::http::request::{Request, path_of};
 use crate::http::upstream::Search;

@@ -16,8 +16,8 @@ use crate::http::answer::Answer;
 use crate::http::client::Client;
 use crate::http::connection::HttpConnection;
 use crate::http::fault::Fault;
-use crate::http::gate::{self, Refusal};
 use crate::http::identity;
+use crate::http::refusal::{Refusal, retry_after};
 use crate::http::relay::{Exchange, Outcome};
 use crate::http::request::{Action, Refused, Request, note_refused};
 use crate::http::upstream::Search;
@@ -120,7 +120,7 @@ async fn forward<R: Runtime>(
         };
         let answer = Answer::error(status, Some(request));
         let answer = if status == 503 {
-            answer.with(vec![gate::retry_after(try_again(connection, &fault))])
+            answer.with(vec![retry_after(try_again(connection, &fault))])
         } else {
             answer
         };

@@ -2,55 +2,18 @@
 //!
 //! In: a request's head, and the gate of its route. Out: nothing, or the response that the client receives instead.
 
-use std::borrow::Cow;
 use std::net::IpAddr;
-use std::time::Duration;
 
 use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
-use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_observe::reason::Side;
+use handfast_wire::http1::RequestHead;
 
 use crate::admission::gate::{Exceeded, Gate};
 use crate::http::plain_path;
-use crate::http::request::has_field;
+use crate::http::refusal::{Refusal, retry_after};
 use crate::http::rules::RequestFacts;
 use crate::worker::http::ThreadRequestRoute;
-
-/// Why a request is not served, and what its client receives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    /// `None`: the client is gone.
-    pub(crate) status: Option<u16>,
-    pub(crate) reason: CloseReason,
-    /// Fields of the response.
-    pub(crate) fields: Vec<(Cow<'static, str>, Vec<u8>)>,
-    /// Its content, where it is not ours.
-    pub(crate) content: Option<Vec<u8>>,
-}
-
-impl Refusal {
-    pub(crate) fn new(status: u16, side: Side, cause: Cause, detail: impl Into<Box<str>>) -> Self {
-        Self::of(status, CloseReason::new(Step::Route, side, cause).because(detail))
-    }
-
-    pub(crate) fn of(status: u16, reason: CloseReason) -> Self {
-        Self { status: Some(status), reason, fields: Vec::new(), content: None }
-    }
-
-    /// The client is gone, or the program ends.
-    pub(crate) fn gone(reason: CloseReason) -> Box<Self> {
-        Box::new(Self { status: None, ..Self::of(500, reason) })
-    }
-
-    /// For what cannot be.
-    pub(crate) fn internal() -> Self {
-        Self::of(500, CloseReason::new(Step::Route, Side::Local, Cause::Internal))
-    }
-
-    pub(crate) fn with(self, fields: Vec<(Cow<'static, str>, Vec<u8>)>) -> Self {
-        Self { fields, ..self }
-    }
-}
 
 /// Whether a request meets the conditions that need no waiting.
 pub(crate) fn check(gate: &Gate, facts: &RequestFacts<'_>, now: Moment) -> Result<(), Box<Refusal>> {
@@ -98,15 +61,20 @@ pub(crate) fn check_path(
     Err(Box::new(Refusal::new(400, Side::Client, Cause::HttpRequest, detail)))
 }
 
+/// Whether a request has a field with this name, and with this value if one is given.
+pub(crate) fn has_field<'h>(head: &'h RequestHead<'_>) -> impl Fn(&str, Option<&str>) -> bool + 'h {
+    |name, value| {
+        let mut values = head.values(name);
+        match value {
+            None => values.next().is_some(),
+            Some(value) => values.any(|sent| sent == value.as_bytes()),
+        }
+    }
+}
+
 fn too_many(Exceeded { wait, detail }: Exceeded) -> Box<Refusal> {
     let refusal = Refusal::new(429, Side::Operator, Cause::RequestRate, detail);
     Box::new(Refusal { fields: vec![retry_after(wait)], ..refusal })
-}
-
-/// `Retry-After` (RFC 9110 §10.2.3) in whole seconds, at least one.
-pub(crate) fn retry_after(wait: Duration) -> (Cow<'static, str>, Vec<u8>) {
-    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-    (Cow::Borrowed("Retry-After"), seconds.max(1).to_string().into_bytes())
 }
 
 /// The address of the client. Where a trusted proxy names its own client, that one: the last address in `X-Forwarded-For` that is no

@@ -11,15 +11,16 @@ use handfast_leg::runtime::Runtime;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_wire::http1::{Field, HeadProgress, RequestHead, parse_request, push_field};
+use handfast_wire::http1::{Field, HeadProgress, RequestHead, parse_request};
 use zeroize::Zeroizing;
 
 use crate::admission::gate::{Basic, Gate};
 use crate::http::auth_server;
 use crate::http::client::Client;
 use crate::http::connection::HttpConnection;
-use crate::http::gate::{Refusal, retry_after};
+use crate::http::refusal::{Refusal, retry_after};
 use crate::http::request::{Action, Request};
+use crate::http::sender::Identified;
 use crate::worker::http::ThreadRequestRoute;
 
 /// Bytes of `Authorization` that are read. bcrypt ends after 72 bytes of a password.
@@ -28,31 +29,6 @@ const MOST_CREDENTIALS: usize = 1024;
 const LOGGED_NAME: usize = 64;
 /// When a client should try again that found too many others.
 const BUSY: Duration = Duration::from_secs(1);
-
-/// A request whose sender is not known yet: its head as it came, and the route that it is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unidentified {
-    pub(crate) head: Vec<u8>,
-    pub(crate) route: usize,
-}
-
-/// What is known of the sender of a request.
-#[derive(Debug, Default)]
-pub(crate) struct Identified {
-    pub(crate) user: Option<Box<str>>,
-    /// Fields that backends receive of it.
-    added: Vec<(Box<str>, Vec<u8>)>,
-}
-
-impl Identified {
-    /// Writes the fields that backends receive.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        for (name, value) in &self.added {
-            // What cannot be a value is left out.
-            let _ = push_field(out, name, value);
-        }
-    }
-}
 
 /// Finds out who sends a request. Its action is then that of its route, or a refusal.
 pub(crate) async fn identify<R: Runtime>(

@@ -13,9 +13,10 @@ use crate::backends::slots::Slot;
 use crate::http::connection::{HttpConnection, Totals};
 use crate::http::fault::Fault;
 use crate::http::forward;
-use crate::http::gate::{self, Refusal};
-use crate::http::identity::{Identified, Unidentified};
+use crate::http::gate;
+use crate::http::refusal::Refusal;
 use crate::http::rules::{RequestFacts, ResponseFields};
+use crate::http::sender::{Identified, Unidentified};
 use crate::worker::context::WorkerContext;
 use crate::worker::http::ThreadRequestRoute;
 use crate::worker::services::{Chosen, ThreadService};
@@ -339,17 +340,6 @@ pub(crate) fn path_of(target: Target<'_>) -> &[u8] {
     }
 }
 
-/// Whether a request has a field with this name, and with this value if one is given.
-pub(crate) fn has_field<'h>(head: &'h RequestHead<'_>) -> impl Fn(&str, Option<&str>) -> bool + 'h {
-    |name, value| {
-        let mut values = head.values(name);
-        match value {
-            None => values.next().is_some(),
-            Some(value) => values.any(|sent| sent == value.as_bytes()),
-        }
-    }
-}
-
 /// The route that takes a request; `None`: that of its connection.
 fn route<'c>(
     head: &RequestHead<'_>,
@@ -358,7 +348,7 @@ fn route<'c>(
     record: &mut RequestRecord,
 ) -> Option<&'c ThreadRequestRoute> {
     let http = &connection.http;
-    let found = http.table.find(head.host.name, path, head.method.as_bytes(), has_field(head));
+    let found = http.table.find(head.host.name, path, head.method.as_bytes(), gate::has_field(head));
     let route = &http.routes[found?];
     record.route = Some(Rc::clone(&route.name));
     Some(route)

@@ -10,7 +10,7 @@ use handfast_config::model::{FieldChange, FieldRule, Piece, RequestRules, Templa
 use handfast_wire::http1::{Field, Kind, RequestHead, push_field};
 
 use crate::http::connection::HttpConnection;
-use crate::http::identity::Identified;
+use crate::http::sender::Identified;
 
 /// What is known of a request.
 #[derive(Clone, Copy)]

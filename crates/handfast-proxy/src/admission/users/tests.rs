@@ -1,3 +1,5 @@
+//! Which hashes are read, which are refused, and which passwords they fit.
+
 use super::*;
 
 fn parse(text: &str) -> Result<Users, Vec<Problem>> {
