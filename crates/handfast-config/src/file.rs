@@ -228,7 +228,6 @@ fn service(
         clients,
         backends: backends.as_deref().unwrap_or_default(),
         backend_tls: backend_tls.as_ref().and_then(Option::as_ref),
-        known_of_clients: known_of_clients(section, listen.as_deref().unwrap_or_default(), http),
     };
     check_backend_tls(section, &around);
     if http.is_some() {
@@ -334,33 +333,6 @@ struct Around<'a> {
     clients: Clients,
     backends: &'a [Written<Backend>],
     backend_tls: Option<&'a Written<Option<BackendTls>>>,
-    /// For the conditions of routes.
-    known_of_clients: access::KnownOfClients,
-}
-
-/// What the conditions of routes need to know. Where they have no effect at all, nothing is missing.
-fn known_of_clients(
-    section: &Table<'_>,
-    listen: &[Written<Address>],
-    http: Option<BackendVersion>,
-) -> access::KnownOfClients {
-    let is_ip = |address: &Written<Address>| !matches!(address.value, Address::Unix(_));
-    access::KnownOfClients {
-        have_addresses: http.is_none()
-            || listen.is_empty()
-            || listen.iter().any(is_ip)
-            || proxy_protocol::names_clients(section),
-        show_certificates: http.is_none() || requests_certificates(section),
-    }
-}
-
-/// Whether a service, or one of its rules, asks clients for a certificate.
-fn requests_certificates(section: &Table<'_>) -> bool {
-    section.span_of(&keys::CLIENT_CERTIFICATES).is_some()
-        || section
-            .inner_list(&keys::RULE)
-            .iter()
-            .any(|rule| rule.span_of(&keys::RULE_CLIENT_CERTIFICATES).is_some())
 }
 
 /// Limits; those of a service inherit `[limits]`.

@@ -269,7 +269,7 @@ fn each_route_by_its_own_limits() {
             ("/small", 50, " 413"),
         ] {
             for chunked in [&[][..], &["-H", "Transfer-Encoding: chunked"]] {
-                if chunked.len() > 0 && version == "--http2" {
+                if !chunked.is_empty() && version == "--http2" {
                     continue;
                 }
                 let content = "c".repeat(size);
