@@ -96,23 +96,31 @@ fn by_a_cookie() {
     assert!(cookie.is_some());
 }
 
+/// The other way of being down, a refused connection, is that of every request: the next backend is tried.
 #[test]
-fn by_a_cookie_while_its_backend_is_down() {
+fn by_a_cookie_except_while_its_backend_is_out() {
     needs!("curl");
     let folder = Folder::new();
-    let up = Backend::start(named("up"));
-    let (down, _keeper) = Backend::refusing_at_first();
-    let list = format!(
-        "[[service.route]]\nbackend = [\"{}\", \"{down}\"]\nsticky = {{ cookie = \"srv\" }}\n",
-        up.address
-    );
-    let config = Config::to(&folder, up.address).text("service", "mode", "http");
-    let proxy = Proxy::start(format!("{config}{list}"));
-    for _ in 0..6 {
-        let (name, cookie) = seen(&curl(&proxy, &folder, &["-H", "Cookie: srv=x"]));
-        assert_eq!(name, "up");
-        assert!(cookie.is_some_and(|cookie| cookie.starts_with("srv=")));
-    }
+    let (one, two) = (Backend::start(named("one")), Backend::start(named("two")));
+    let proxy = Proxy::start(config(&folder, &[&one, &two], "{ cookie = \"srv\" }"));
+    let of_two = wait_until("the cookie of the second", || {
+        let (name, cookie) = seen(&curl(&proxy, &folder, &[]));
+        cookie.filter(|_| name == "two")
+    });
+    let sent = format!("Cookie: {}", of_two.split(';').next().unwrap_or_default());
+    let see = || seen(&curl(&proxy, &folder, &["-H", &sent]));
+    let set = |state: &str| {
+        let path = format!("/backends/web/{}?state={state}", two.address);
+        let answer = http::request(proxy.admin(), "POST", &path, "*/*");
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    };
+    assert_eq!(see(), ("two".to_owned(), None));
+    set("drain");
+    let (name, cookie) = see();
+    assert_eq!(name, "one");
+    assert!(cookie.is_some_and(|cookie| cookie.starts_with("srv=") && cookie != of_two));
+    set("up");
+    assert_eq!(see(), ("two".to_owned(), None));
 }
 
 #[test]

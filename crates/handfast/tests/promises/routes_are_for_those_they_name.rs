@@ -233,7 +233,9 @@ fn those_who_guess_delay_no_other_requests() {
     let header = "authorization: Basic YWxpY2U6d3Jvbmc=";
     let mut guesser =
         tools::Tool::start("h2load", &["-n", "5000", "-c", "10", "-m", "20", "-H", header, &url]);
-    proxy.record("the queue is full", |record| record.reason() == "route/local/authentication-busy");
+    let full =
+        proxy.record("the queue is full", |record| record.detail() == "the queue of passwords is full");
+    assert_eq!(full.reason(), "route/local/authentication-busy");
     for _ in 0..20 {
         let began = std::time::Instant::now();
         assert_eq!(status(&curl(&proxy, &folder, "/", &["--http1.1"])), "200");
