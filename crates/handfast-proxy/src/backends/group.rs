@@ -124,6 +124,7 @@ impl Group {
         Some(Attempt::without_trial(&found.endpoint))
     }
 
+    #[inline]
     fn pick_as(&self, balance: Balance, now: Moment, tried: &[Rc<Endpoint>], client: Option<IpAddr>) -> Pick {
         let members = self.members.borrow();
         let start = self.next.get() % members.len().max(1);

@@ -86,6 +86,7 @@ fn keep_others(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConne
     write_fields(out, head.text, head.fields, drops);
 }
 
+#[inline]
 pub(super) fn x_forwarded(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnection) {
     let [for_, proto, host] = CONTINUED;
     let client = connection.client_address.as_deref().unwrap_or_default().as_bytes();
