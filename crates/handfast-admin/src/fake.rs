@@ -247,6 +247,7 @@ fn requests(web: &ServiceMetrics) {
             .then(|| CloseReason::new(Step::Connect, Side::Backend, Cause::Socket(SocketCause::Refused)));
         record.is_reused = record.failure.is_none().then_some(round % 12 != 0);
         record.seconds = RequestTimes {
+            queue: Duration::ZERO,
             hello: micros(40),
             connect: if round % 12 == 0 { micros(310) } else { micros(2) },
             answer: micros(1_200 + round * 3),

@@ -72,7 +72,13 @@ fn groups(service: &Service) -> Vec<GroupDemand> {
     };
     let names_of_routes: HashMap<usize, &str> =
         service.request_routes().filter_map(|(index, route)| Some((index?, &*route.name))).collect();
+    let routes = service.request_routes().zip(service.auth_routes());
+    let names_of_servers: HashMap<usize, &str> =
+        routes.filter_map(|((_, route), index)| Some((index?, &*route.name))).collect();
     let name = |index: usize| match (index, names_of_routes.get(&index)) {
+        _ if names_of_servers.contains_key(&index) => {
+            format!("service {}, forward-auth of {}", service.name, names_of_servers[&index])
+        }
         (0, _) => format!("service {}", service.name),
         (_, Some(route)) => format!("service {}, {route}", service.name),
         (rule, None) => format!("service {}, rule {rule}", service.name),

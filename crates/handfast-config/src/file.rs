@@ -31,6 +31,7 @@ use client_certificates::client_certificates;
 
 mod client_certificates;
 
+mod access;
 mod acme;
 mod fleet;
 mod admission;

@@ -17,6 +17,8 @@ mod fleet;
 mod http;
 mod limits;
 mod proxies;
+mod route;
+pub(crate) mod route_access;
 pub(crate) mod route_values;
 mod service;
 pub(crate) mod values;
@@ -29,6 +31,7 @@ pub(crate) use fleet::*;
 pub(crate) use http::*;
 pub(crate) use limits::*;
 pub(crate) use proxies::*;
+pub(crate) use route::*;
 pub(crate) use service::*;
 
 section! {

@@ -16,6 +16,7 @@ use super::reading::{Item, Reading, Written};
 use super::scalar;
 use super::schema::ValueKind;
 
+mod access;
 mod acme;
 mod fleet;
 mod address;
@@ -26,6 +27,9 @@ mod program;
 mod request_rules;
 mod tls;
 
+pub(crate) use access::{
+    AuthPath, BasicAuth, CookieName, ForwardAuth, Queue, RateKey, RateLimit, Realm, Sticky,
+};
 pub(crate) use acme::{DirectoryUrl, MailAddress, OrderedName};
 pub(crate) use address::{
     AddressPrefix, AdminAddress, Backend, BackendEntry, ListenAddress, NamePattern, Protocol, ProxySenders,

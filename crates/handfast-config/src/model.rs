@@ -9,6 +9,7 @@ use std::time::Duration;
 
 pub use handfast_net::address::Address;
 
+mod access;
 pub(crate) mod acme;
 mod fleet;
 mod backend;
@@ -23,12 +24,15 @@ mod request_rules;
 mod route;
 mod tls;
 
+pub use access::{BasicAuth, ForwardAuth, RateKey, RequestRate, RouteAccess, RouteLimits, Sticky};
 pub use acme::{Acme, AcmeChallenge, AcmeIssuer};
 pub use backend::{Backend, Balance, ConnectThrough, Source, Target, TunnelKind};
 pub use check::{Check, CheckKind};
 pub use client_certificates::{ClientCertificates, ClientChecks};
 pub use fleet::Fleet;
-pub use http::{BackendVersion, Forwarded, Http, HttpTimeouts, PoolLimits, RequestRoute, RouteAction};
+pub use http::{
+    BackendVersion, Concurrency, Forwarded, Http, HttpTimeouts, PoolLimits, RequestRoute, RouteAction,
+};
 pub use limits::{Admission, HandshakeRate, Limits};
 pub use places::Places;
 pub use program::{OnlyClient, Program};

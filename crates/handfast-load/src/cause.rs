@@ -222,6 +222,7 @@ mod tests {
         let pages = [
             include_str!("../../../docs/diagnose/load-run.md"),
             include_str!("../../../docs/diagnose/causes.md"),
+            include_str!("../../../docs/diagnose/causes-http.md"),
             include_str!("../../../docs/diagnose/causes-network.md"),
         ];
         for cause in Cause::ALL {

@@ -33,6 +33,13 @@ impl Prefix {
         Some(Self { first: first(address, length), length })
     }
 
+    /// The prefix that an address is in: of the first length for IPv4, of the second one for IPv6. A longer one is the whole address.
+    pub fn within(address: IpAddr, v4: u8, v6: u8) -> Self {
+        let address = address.to_canonical();
+        let length = if address.is_ipv4() { v4.min(32) } else { v6.min(128) };
+        Self { first: first(address, length), length }
+    }
+
     /// Its first address.
     pub const fn first(&self) -> IpAddr {
         self.first

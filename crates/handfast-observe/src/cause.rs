@@ -91,6 +91,8 @@ causes! {
     /// The drain deadline of a stop passed, or a second signal came.
     Stopped = "stopped", "the operator's stop cut it";
     NoBackend = "no-backend", "no backend was configured, known or healthy";
+    QueueFull = "queue-full", "every backend had max-requests requests, and the queue was full";
+    QueueTimeout = "queue-timeout", "every backend had max-requests requests, and none ended within the timeout of the queue";
     NameNotResolved = "name-not-resolved", "the backend's name could not be resolved";
     KeyProcess = "key-process", "the process that holds the private keys made no signature";
     HttpRequest = "http-request", "{who} sent a request that breaks the rules of HTTP";
@@ -101,6 +103,10 @@ causes! {
     AnswerDeadline = "answer-deadline", "{who} did not begin its response in time";
     ContentDeadline = "content-deadline", "{who} moved the content of a message too slowly";
     BodyTooLarge = "body-too-large", "{who} sent more content than max-body allows";
+    RequestRate = "request-rate", "the limit on requests of a route (rate-limit) was reached";
+    Forbidden = "forbidden", "the route is not for this client (allow-clients, refuse-clients, allow-certificates)";
+    Unauthenticated = "unauthenticated", "{who} did not show who it is, as the route asks (basic-auth, forward-auth)";
+    AuthenticationBusy = "authentication-busy", "too many passwords waited to be verified";
     Misdirected = "misdirected", "{who} sent a request for a host that its connection is not for";
     StreamReset = "stream-reset", "{who} reset the HTTP/2 stream";
     Http2 = "http2", "{who} broke the rules of HTTP/2, or used up what it may";
@@ -223,6 +229,7 @@ mod tests {
     fn the_documents_explain_every_word_once() {
         let pages = [
             include_str!("../../../docs/diagnose/causes.md"),
+            include_str!("../../../docs/diagnose/causes-http.md"),
             include_str!("../../../docs/diagnose/causes-network.md"),
         ];
         let rows = pages.iter().flat_map(|page| page.lines()).filter_map(|line| line.strip_prefix("| `"));
@@ -232,7 +239,7 @@ mod tests {
             assert_eq!(
                 rows,
                 1,
-                "rows for `{}` in docs/diagnose/causes.md and causes-network.md",
+                "rows for `{}` in docs/diagnose/causes.md, causes-http.md and causes-network.md",
                 cause.name()
             );
         }

@@ -73,6 +73,8 @@ pub struct RequestRecord {
     /// Why no backend answered it completely, also where this proxy answered instead (`status`); `None`: one did, or the configuration
     /// asks for an answer without a backend (a redirect). For the operator: the client must not see it.
     pub failure: Option<CloseReason>,
+    /// The name of the user, where the route asks for one.
+    pub user: Option<Box<str>>,
     /// The client's `Referer`; only where the [log](crate::access_log::ThreadLog::has_client_fields) has it.
     pub referer: Option<Box<str>>,
     /// The client's `User-Agent`; likewise.
@@ -114,6 +116,7 @@ impl RequestRecord {
             seconds: RequestTimes::default(),
             broken_rule: None,
             failure: None,
+            user: None,
             referer: None,
             user_agent: None,
         }
@@ -188,6 +191,8 @@ fn lossy(bytes: &[u8]) -> Cow<'_, str> {
 pub struct RequestTimes {
     /// From the first byte of its head to the last one.
     pub hello: Duration,
+    /// Until a backend had less than `max-requests` requests.
+    pub queue: Duration,
     /// Until a connection to a backend could be used.
     pub connect: Duration,
     /// From then to the first byte of the response.

@@ -14,8 +14,12 @@ use handfast_config::model::{self, ProxySender};
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::Limit;
 
+pub(crate) mod gate;
 pub(crate) mod permits;
 mod rate;
+pub(crate) mod sticky;
+pub(crate) mod users;
+pub(crate) mod verifier;
 
 use rate::{Rate, Table};
 
@@ -73,7 +77,7 @@ impl Admission {
         }
         let Some(HandshakeRate { model, rate, table }) = &self.rate else { return Ok(()) };
         let prefix = model.prefix_of(address);
-        if table.take(prefix, *rate, now) {
+        if table.take(prefix, *rate, now).is_ok() {
             return Ok(());
         }
         let model::HandshakeRate { per_second, burst, .. } = model;

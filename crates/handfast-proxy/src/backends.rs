@@ -22,6 +22,7 @@ pub(crate) mod group;
 pub(crate) mod names;
 pub(crate) mod opening;
 pub(crate) mod pool;
+pub(crate) mod slots;
 pub(crate) mod standing;
 pub(crate) mod tls;
 pub(crate) mod trial;

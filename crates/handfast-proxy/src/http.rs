@@ -21,11 +21,16 @@
 //! | what an exchange needs of its client | `client.rs` |
 //! | one side in HTTP/1 | `h1_client.rs`, `h1_backend.rs` |
 //! | one side in HTTP/2 | `h2_client.rs`, `h2_backend.rs` |
+//! | what a request must meet before it is served | `gate.rs`, `refusal.rs` |
+//! | who sends a request, where its route asks | `identity.rs`, `sender.rs` |
+//! | a server that is asked about a request | `auth_server.rs` |
+//! | a path as a backend may read it | `plain_path.rs` |
 //! | what a route changes in requests and responses | `rules.rs` |
 //! | responses of our own | `answer.rs` |
 //! | why an exchange failed, and the status for its client | `fault.rs` |
 
 mod answer;
+mod auth_server;
 mod backend;
 mod client;
 mod connection;
@@ -33,15 +38,20 @@ mod content;
 mod exchange;
 mod fault;
 mod forward;
+mod gate;
 mod h1_backend;
 mod h1_client;
 mod h2_backend;
 mod h2_client;
 mod h2_heads;
 mod h2_session;
+mod identity;
+mod plain_path;
+mod refusal;
 mod relay;
 mod request;
 mod rules;
+mod sender;
 mod session;
 mod task;
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use handfast_tls::certificate::Certificate;
 use handfast_tls::client_certificates::{ClientCertificates as ClientRule, Demand, KnownLists};
+use handfast_tls::keyed_hash::HashKey;
 use handfast_tls::load::{self, FileProblem, FileStamp, ProblemKind, Source};
 use handfast_tls::server::ServerSettings;
 use handfast_tls::source::{CertificateSource, SourceNeeds};
@@ -19,7 +20,9 @@ use handfast_tls::ticket::KeySet;
 use handfast_tls::weak::Lists;
 
 use crate::admission::Admission;
+use crate::admission::gate::Gates;
 use crate::admission::permits::{AddressLimit, Pool};
+use crate::backends::slots::Slots;
 use crate::backends::standing::Standings;
 use crate::backends::tunnel::{OwnTargets, ProxyHop};
 use handfast_config::model::{Backend, ClientChecks, Config, Route, Service, backend_sets, each_once};
@@ -73,6 +76,12 @@ pub(crate) struct ServiceState {
     pub(crate) address_limit: Option<Arc<AddressLimit>>,
     /// Whom it lets in by address, where it does not let in everybody.
     pub(crate) admission: Option<Arc<Admission>>,
+    /// What its requests must meet, by route.
+    pub(crate) gates: Gates,
+    /// The secrets that cookies are made from, by route.
+    pub(crate) sticky_keys: Vec<Option<HashKey>>,
+    /// The requests that its backends have; the same for every state that has the service.
+    pub(crate) slots: Arc<Slots>,
     /// How its backends do; the same for every state that has the service.
     pub(crate) standings: Arc<Standings>,
     pub(crate) store: Arc<CertificateStore>,

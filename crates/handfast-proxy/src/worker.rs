@@ -12,5 +12,6 @@ pub(crate) mod challenges;
 pub(crate) mod context;
 pub(crate) mod http;
 pub(crate) mod services;
+pub(crate) mod sticky;
 pub(crate) mod signer;
 pub(crate) mod waiting_client;

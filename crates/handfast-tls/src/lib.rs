@@ -32,6 +32,7 @@ pub mod policy;
 pub mod apart;
 pub mod certificate;
 pub mod key_kind;
+pub mod keyed_hash;
 pub mod load;
 pub mod names;
 pub mod store;

@@ -129,7 +129,9 @@ fn without_backends(service: &Table<'_>) {
         no_effect_of_section(service, section, why);
     }
     no_effect(&service.inner(&keys::PROXY_PROTOCOL), [&keys::SEND as &dyn Entry], why);
-    let of_requests: [&dyn Entry; 8] = [
+    let of_requests: [&dyn Entry; 10] = [
+        &keys::MAX_REQUESTS,
+        &keys::QUEUE,
         &keys::BACKEND_VERSION,
         &keys::FORWARDED,
         &keys::ANSWER_TIMEOUT,

@@ -3,6 +3,8 @@
 //! In: the model, and a request for `handfast check --explain URL`. Out: lines of a text. The route is found by the same code that finds
 //! it for requests.
 
+use std::time::Duration;
+
 use handfast_text::duration;
 use handfast_text::size;
 use handfast_text::units::counted;
@@ -10,7 +12,8 @@ use handfast_text::units::counted;
 use super::phrases::{backend_tls, backends, list};
 use super::target::ExplainRequest;
 use crate::model::{
-    BackendVersion, FieldRule, Forwarded, Http, RequestRoute, RequestRules, RouteAction, Service,
+    BackendVersion, Concurrency, FieldRule, ForwardAuth, Forwarded, Http, RateKey, RequestRate, RequestRoute,
+    RequestRules, RouteAccess, RouteAction, RouteLimits, Service, Sticky,
 };
 use crate::request_table::RequestTable;
 
@@ -36,12 +39,18 @@ pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
         lines.push(format!("forwards HTTP requests to backends by {version}, and {kept}"));
         lines.extend(fields(http));
     }
+    lines.extend(http.concurrency.as_ref().map(|Concurrency { requests, queue, wait }| {
+        let most = counted((*requests).into(), "request");
+        let wait = duration::written(*wait);
+        format!("gives each backend up to {most} at once; up to {queue} more wait for up to {wait}")
+    }));
     lines.extend(http.body_limit.map(|most| format!("refuses content of more than {}", size::written(most))));
     lines.extend(http.routes.iter().map(|route| {
         format!(
-            "{} by the route `{}`: {}{}",
+            "{} by the route `{}`: {}{}{}",
             conditions(route),
             route.name,
+            access(&route.access),
             action(service, route),
             changes(route)
         )
@@ -92,15 +101,65 @@ fn headers(route: &RequestRoute) -> impl Iterator<Item = String> {
     })
 }
 
+/// What requests must meet first.
+fn access(access: &RouteAccess) -> String {
+    let RouteAccess { allow, refuse, certificates, basic, forward, .. } = access;
+    let mut text = String::new();
+    if !allow.is_empty() {
+        text.push_str(&format!("only clients from {} are let in; ", list(allow)));
+    }
+    if !refuse.is_empty() {
+        text.push_str(&format!("clients from {} are refused; ", list(refuse)));
+    }
+    if !certificates.is_empty() {
+        text.push_str("only clients with certain certificates are let in; ");
+    }
+    if let Some(basic) = basic {
+        text.push_str(&format!("clients need a password of {}; ", basic.file.display()));
+    }
+    if let Some(ForwardAuth { to, path, copy, .. }) = forward {
+        let servers = list(to.iter().map(|backend| &backend.target));
+        text.push_str(&format!("{servers} is asked about each for {path}"));
+        if !copy.is_empty() {
+            text.push_str(&format!(", and backends receive its fields {}", list(copy)));
+        }
+        text.push_str("; ");
+    }
+    let rate = access.rate.iter().map(|RequestRate { requests, per, burst, by, .. }| {
+        let whose = match by {
+            RateKey::Client => "each client".to_owned(),
+            RateKey::Route => "all clients together".to_owned(),
+            RateKey::Field(name) => format!("each value of {name}"),
+        };
+        let per = duration::written(*per);
+        format!("{whose} may send {} in {per} and {burst} at once; ", counted((*requests).into(), "request"))
+    });
+    rate.chain(std::iter::once(text)).collect()
+}
+
 /// What a route changes in requests and responses.
 fn changes(route: &RequestRoute) -> String {
     let RequestRules { request, response, new_path } = &route.rules;
+    let sticky = route.sticky.as_ref().map(|sticky| match sticky {
+        Sticky::Cookie { name, .. } => format!("; each client stays at its backend by the cookie {name}"),
+        Sticky::Header(name) => format!("; each value of {name} stays at its backend"),
+    });
+    let sticky = sticky.unwrap_or_default();
+    let RouteLimits { answer, content, body, retries } = &route.limits;
+    let time = |limit: &Duration| if limit.is_zero() { "none".to_owned() } else { duration::written(*limit) };
+    let own = [
+        answer.as_ref().map(|limit| format!("; answer-timeout {}", time(limit))),
+        content.as_ref().map(|limit| format!("; content-timeout {}", time(limit))),
+        body.map(|most| format!("; content of at most {}", size::written(most))),
+        retries.map(|retries| format!("; {}", counted(retries.into(), "retry"))),
+    ];
+    let own: String = own.into_iter().flatten().collect();
     let fields = |rules: &[FieldRule], of: &str| {
         let names = list(rules.iter().map(|rule| &rule.name));
         if rules.is_empty() { String::new() } else { format!("; changes {names} of {of}") }
     };
     let path = new_path.as_ref().map(|path| format!("; with the path below {path}")).unwrap_or_default();
-    format!("{path}{}{}", fields(request, "requests"), fields(response, "responses"))
+    format!("{path}{sticky}{own}{}{}", fields(request, "requests"), fields(response, "responses"))
 }
 
 fn action(service: &Service, route: &RequestRoute) -> String {

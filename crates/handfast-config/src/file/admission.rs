@@ -39,7 +39,7 @@ fn rate(section: &Table<'_>) -> Option<HandshakeRate> {
 }
 
 /// Entries of one list that the other one leaves without effect.
-fn contradictions(section: &Table<'_>, allow: &[Written<Prefix>], refuse: &[Written<Prefix>]) {
+pub(super) fn contradictions(section: &Table<'_>, allow: &[Written<Prefix>], refuse: &[Written<Prefix>]) {
     let around = |list: &[Written<Prefix>], one: &Written<Prefix>| {
         list.iter().take(MOST_COMPARED).find(|other| other.value.covers(&one.value)).cloned()
     };

@@ -8,13 +8,13 @@ use crate::check::{no_effect, warn_no_effect};
 use crate::keys;
 use crate::kind::{List, Protocol};
 use crate::model::{
-    BackendAlpn, BackendVersion, Forwarded, Http, HttpTimeouts, PoolLimits, ProxyProtocol, RequestRoute,
-    Source,
+    BackendAlpn, BackendVersion, Concurrency, Forwarded, Http, HttpTimeouts, PoolLimits, ProxyProtocol,
+    RequestRoute, Source,
 };
 use crate::problem::Fault;
 use crate::reading::values;
 use crate::schema::{Entry, Key};
-use crate::table::Table;
+use crate::table::{Table, default_of};
 
 /// The application protocols of HTTP mode, best first. Some clients of HTTP/1.0 offer nothing else (`curl --http1.0`).
 const PROTOCOLS: [&str; 3] = ["h2", "http/1.1", "http/1.0"];
@@ -61,6 +61,7 @@ pub(super) fn http(
             answer: section.or_default(&keys::ANSWER_TIMEOUT),
         },
         pool: pool(&section),
+        concurrency: concurrency(&section),
         streams: section.or_default(&keys::MAX_STREAMS),
         retries: section.or_default(&keys::RETRIES),
         count_failures: section.or_default(&keys::COUNT_FAILURES),
@@ -81,6 +82,22 @@ fn head(section: &Table<'_>) -> HeadLimits {
         section.warn(&keys::MAX_START_LINE, Fault::new(what));
     }
     limits
+}
+
+fn concurrency(section: &Table<'_>) -> Option<Concurrency> {
+    let requests = section.optional(&keys::MAX_REQUESTS);
+    let queue = section.optional(&keys::QUEUE);
+    if section.written(&keys::MAX_REQUESTS).is_none() {
+        warn_no_effect(
+            section,
+            &keys::QUEUE,
+            "backends get any number of requests, so none waits (`max-requests`)",
+        );
+    }
+    let default =
+        || (default_of(&keys::route_access::QUEUE_LENGTH), default_of(&keys::route_access::QUEUE_TIMEOUT));
+    let (queue, wait) = queue.unwrap_or_else(default);
+    Some(Concurrency { requests: requests?, queue, wait })
 }
 
 fn pool(section: &Table<'_>) -> PoolLimits {

@@ -1,10 +1,11 @@
 //! Routes for requests, from `[[service.route]]` to the model, and those that no request reaches.
 
-use super::{Around, backend_tls, request_rules};
+use super::access::{self, KnownOfClients};
+use super::{Around, backend_tls, proxy_protocol, request_rules};
 use crate::check::{self, no_effect_of_section};
 use crate::keys;
 use crate::kind::RedirectTo;
-use crate::model::{BackendVersion, Clients, Piece, RequestRoute, RouteAction, Template, Variable};
+use crate::model::{Address, BackendVersion, Clients, Piece, RequestRoute, RouteAction, Template, Variable};
 use crate::problem::Fault;
 use crate::reading::{Written, values};
 use crate::schema::{Entry, Key, ValueKind};
@@ -17,12 +18,31 @@ const MOST_COMPARED: usize = 500;
 pub(super) fn routes(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<RequestRoute>> {
     let sections = service.inner_list(&keys::ROUTE);
     check::names(&sections, &keys::ROUTE_NAME, "routes");
+    let known = known_of_clients(service, around);
     let routes: Vec<Option<RequestRoute>> =
-        sections.iter().enumerate().map(|(index, section)| route(section, index, around)).collect();
+        sections.iter().enumerate().map(|(index, section)| route(section, index, around, known)).collect();
     if around.http.is_some() {
         check_reachable(&sections, &routes);
     }
     routes.into_iter().collect()
+}
+
+/// What the conditions of routes need to know. Where they have no effect at all, nothing is missing.
+fn known_of_clients(service: &Table<'_>, around: &Around<'_>) -> KnownOfClients {
+    let is_ip = |address: &Written<Address>| !matches!(address.value, Address::Unix(_));
+    KnownOfClients {
+        have_addresses: around.http.is_none()
+            || around.listen.is_empty()
+            || around.listen.iter().any(is_ip)
+            || proxy_protocol::names_clients(service),
+        show_certificates: around.http.is_none() || requests_certificates(service),
+    }
+}
+
+/// Whether a service, or one of its rules, asks clients for a certificate.
+fn requests_certificates(service: &Table<'_>) -> bool {
+    let asks = |rule: &Table<'_>| rule.span_of(&keys::RULE_CLIENT_CERTIFICATES).is_some();
+    service.span_of(&keys::CLIENT_CERTIFICATES).is_some() || service.inner_list(&keys::RULE).iter().any(asks)
 }
 
 /// Whether the service has no backends and needs none: each request has a response, or backends, of a route. Reports those that are missing.
@@ -46,7 +66,12 @@ pub(super) fn is_without_backend(
     is_without
 }
 
-fn route(section: &Table<'_>, index: usize, around: &Around<'_>) -> Option<RequestRoute> {
+fn route(
+    section: &Table<'_>,
+    index: usize,
+    around: &Around<'_>,
+    known: KnownOfClients,
+) -> Option<RequestRoute> {
     let name = section.optional(&keys::ROUTE_NAME);
     let hosts = whole_list(section, &keys::ROUTE_HOSTS);
     let path = section.optional(&keys::ROUTE_PATH);
@@ -56,6 +81,8 @@ fn route(section: &Table<'_>, index: usize, around: &Around<'_>) -> Option<Reque
     let action = action(section, around);
     let forwards = !has_response(section);
     let rules = request_rules::rules(section, around.clients, forwards);
+    let access = access::access(section, known);
+    let sticky = access::sticky(section, forwards);
     if is_path_wrong {
         return None;
     }
@@ -67,6 +94,9 @@ fn route(section: &Table<'_>, index: usize, around: &Around<'_>) -> Option<Reque
         headers: headers?,
         action: action?,
         rules,
+        access: access?,
+        sticky: sticky?,
+        limits: access::limits(section, forwards),
     })
 }
 

@@ -2,9 +2,7 @@
 
 use handfast_wire::http1::Underscores;
 
-use super::backend_tls::ROUTE_BACKEND_TLS;
 use super::limits::{DAY, HOUR, TENTH};
-use super::service::BACKEND;
 use crate::kind::*;
 use crate::model::BackendVersion;
 use crate::schema::section;
@@ -128,6 +126,20 @@ section! {
         why "new connections spread over backends that were added later",
         example "10000", elsewhere "keepalive-requests max-reuse";
 
+    /// Requests that each backend gets at the same time, over all threads. Others wait in `queue` for one of them to end, those that came first
+    /// in front. A backup gets none of them while another backend is up.
+    MAX_REQUESTS: Count<u32> = "max-requests", Count(1..=1_000_000),
+        absent "any number",
+        why "only the operator knows how many requests a backend can answer at once",
+        example "100", elsewhere "maxconn max-conns max-concurrent max-concurrency max-connections-per-backend in-flight";
+
+    /// How many requests wait for backends with `max-requests`, and for how long. One that finds the queue full, or waits for too long,
+    /// receives 503.
+    QUEUE: Queue = "queue", Queue,
+        absent "`{ length = 100, timeout = \"5s\" }`",
+        why "a short wait is better than an error, and a long one is not",
+        example "{ length = 500, timeout = \"2s\" }", elsewhere "timeout-queue maxqueue max-queue pending";
+
     /// Streams that one HTTP/2 client may have open at once.
     MAX_STREAMS: Count<u32> = "max-streams", Count(1..=1000),
         default "100",
@@ -150,120 +162,4 @@ section! {
 }
 
 /// Largest limit of a content that can be written.
-const MOST_BODY: usize = handfast_text::size::LARGEST as usize;
-
-section! {
-    /// A route for certain requests of a service with `mode = "http"`: those that match everything that is written. The first route
-    /// that matches is used, in the order written. Other requests go to the backends of their connection: those of its rule, or of
-    /// the service. A route without `backend` and `redirect` sends its requests there too, as an exception from later routes.
-    ROUTE = "route", "[[service.route]]", with ROUTE_BACKEND_TLS;
-
-    /// Its name in logs and metrics.
-    ROUTE_NAME: Name = "name", Name("route"),
-        absent "`route 1` for the first one, and so on",
-        why "the number is unique, too",
-        example "\"api\"", elsewhere "id label";
-
-    /// Names, one of which the request must be for, without a port. A wildcard matches exactly one part: `*.example.org` has
-    /// `a.example.org`, but neither `example.org` nor `a.b.example.org`. IPv6 addresses are written in brackets.
-    ROUTE_HOSTS: List<HostPattern> = "hosts", List::of(HostPattern),
-        absent "any name",
-        why "most services have one",
-        example "[\"api.example.org\", \"*.api.example.org\"]",
-        elsewhere "host names server-name hostnames match-host hdr-host";
-
-    /// The beginning of the path, at whole parts: `/api` matches `/api`, `/api/v1` and `/api?x=1`, but not `/apis`. The path is compared as
-    /// the client sent it: `/a/../api` and `/%61pi` are other paths, also where the backend takes them for `/api`. So a route cannot
-    /// protect a path from access; let the backend do that.
-    ROUTE_PATH: PathPrefix = "path", PathPrefix,
-        absent "any path",
-        why "most routes are about a name",
-        example "\"/api\"", elsewhere "location prefix path-prefix path-beg uri url match-path";
-
-    /// Methods, one of which the request must have.
-    ROUTE_METHODS: List<MethodName> = "methods", List::of(MethodName),
-        absent "any method",
-        why "most servers answer all of a path",
-        example "[\"GET\", \"HEAD\"]", elsewhere "method verbs match-method limit-except";
-
-    /// Fields that the request must have, all of them: `"name"` with any value, or `"name: value"` with exactly this one.
-    ROUTE_HEADERS: List<FieldCondition> = "headers", List::of(FieldCondition),
-        absent "whatever fields it has",
-        why "name and path decide for most",
-        example "[\"x-beta\", \"x-tenant: blue\"]", elsewhere "header fields field match-header hdr";
-
-    /// Where its requests go.
-    ROUTE_BACKEND: List<BackendEntry> = "backend", List::of(BackendEntry),
-        absent "the backends of the connection: those of its rule, or of the service",
-        why "the connection decides",
-        example "\"10.0.0.4:8080\"", elsewhere BACKEND.about.elsewhere;
-
-    /// `https`: its requests are redirected to the same host and path by `https://`, with status 308. For services whose clients
-    /// speak plain text. A table has another target and status.
-    ROUTE_REDIRECT: Redirect = "redirect", Redirect,
-        absent "they are not redirected",
-        why "most requests are forwarded",
-        example "\"https\"", elsewhere "return redirect-scheme https-redirect redirect-to-https rewrite";
-
-    /// The response to all of its requests: a status, or a table with the content too. For maintenance, and for what no client
-    /// should reach.
-    ROUTE_RESPOND: Respond = "respond", Respond,
-        absent "backends respond",
-        why "most requests are forwarded",
-        example "404", elsewhere "return deny static-response http-request-return maintenance";
-
-    /// What takes the place of `path` in the target that backends receive: with `path = "/api"` and `new-path = "/v2"` they get
-    /// `/v2/users` for `/api/users`. `"/"` removes it.
-    ROUTE_NEW_PATH: PathPrefix = "new-path", PathPrefix,
-        absent "backends receive the path as the client sent it",
-        why "links in pages then lead where they should",
-        example "\"/v2\"", elsewhere "strip-prefix strip-path-prefix replace-path rewrite uri-strip-prefix";
-
-    /// Fields that backends receive with this value alone, whatever the client sent. Variables are in braces, and two braces are one:
-    /// `{client-address}`, `{client-subject}` and `{client-fingerprint}` (of a verified certificate), `{host}`, `{path}`, `{request-id}`,
-    /// `{scheme}`, `{server-name}`, `{target}`, `{tls-version}`. A field whose value is empty is not sent.
-    ROUTE_SET_REQUEST: List<FieldValue> = "set-request-fields", List::of(FieldValue),
-        absent "the fields of the client are forwarded",
-        why "only the backend knows what it needs",
-        example "\"x-client: {client-address}\"",
-        elsewhere "proxy-set-header request-header http-request-set-header header-up add-request-header";
-
-    /// Fields that backends receive beside those of the same name.
-    ROUTE_ADD_REQUEST: List<FieldValue> = "add-request-fields", List::of(FieldValue),
-        absent "none is added",
-        why "only the backend knows what it needs",
-        example "\"via: 1.1 handfast\"", elsewhere "http-request-add-header";
-
-    /// Fields that backends do not receive.
-    ROUTE_REMOVE_REQUEST: List<FieldName> = "remove-request-fields", List::of(FieldName),
-        absent "none is removed",
-        why "fields may have a meaning that only the backend knows",
-        example "\"x-debug\"", elsewhere "http-request-del-header";
-
-    /// Fields that clients receive with this value alone, whatever the backend sent; with variables as above.
-    ROUTE_SET_RESPONSE: List<FieldValue> = "set-response-fields", List::of(FieldValue),
-        absent "the fields of the backend are forwarded",
-        why "the backend decides",
-        example "\"cache-control: no-store\"",
-        elsewhere "add-header response-header http-response-set-header header-down set-header";
-
-    /// Fields that clients receive beside those of the same name.
-    ROUTE_ADD_RESPONSE: List<FieldValue> = "add-response-fields", List::of(FieldValue),
-        absent "none is added",
-        why "the backend decides",
-        example "\"x-served-by: {server-name}\"", elsewhere "http-response-add-header";
-
-    /// Fields that clients do not receive.
-    ROUTE_REMOVE_RESPONSE: List<FieldName> = "remove-response-fields", List::of(FieldName),
-        absent "none is removed",
-        why "the backend decides",
-        example "\"server\"", elsewhere "proxy-hide-header http-response-del-header more-clear-headers";
-
-    /// Whether responses have the usual fields for the security of browsers, where the backend sends none of that name:
-    /// `Strict-Transport-Security: max-age=31536000` (over TLS), `X-Content-Type-Options: nosniff`, `X-Frame-Options: SAMEORIGIN`,
-    /// `Referrer-Policy: strict-origin-when-cross-origin`.
-    ROUTE_SECURITY: Switch = "security-fields", Switch,
-        default "false",
-        why "browsers remember the first one for a year, also when the site has no TLS any more",
-        example "true", elsewhere "hsts security-headers strict-transport-security add-security-headers";
-}
+pub(super) const MOST_BODY: usize = handfast_text::size::LARGEST as usize;

@@ -3,9 +3,10 @@
 use super::backend_tls::{BACKEND_TLS, RULE_BACKEND_TLS};
 use super::check::CHECK;
 use super::client_certificates::{CLIENT_CERTIFICATES, RULE_CLIENT_CERTIFICATES};
-use super::http::{HTTP, ROUTE};
+use super::http::HTTP;
 use super::limits::{SERVICE_LIMITS, SERVICE_TICKETS};
 use super::proxies::{CONNECT_THROUGH, PROXY_PROTOCOL};
+use super::route::ROUTE;
 use super::values::{BACKEND_WORDS, CERTIFICATE_WORDS, KEY_WORDS};
 use crate::kind::*;
 use crate::model::{Balance, MissingCloseNotify, PlainHttp, UnknownName};

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use handfast_wire::http1::HeadLimits;
 
-use super::{Backend, BackendTls, FixedResponse, ProxySender, RequestRules, Template};
+use super::{
+    Backend, BackendTls, FixedResponse, ProxySender, RequestRules, RouteAccess, RouteLimits, Sticky, Template,
+};
 
 /// HTTP mode of a service (`mode = "http"`, `[service.http]`, `[[service.route]]`).
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +28,8 @@ pub struct Http {
     pub timeouts: HttpTimeouts,
     /// Connections to backends that are kept for the next request.
     pub pool: PoolLimits,
+    /// How many requests each backend gets at once; `None`: any number.
+    pub concurrency: Option<Concurrency>,
     /// Streams that one HTTP/2 client may have open at once.
     pub streams: u32,
     /// Other backends that a request is tried with after a failure, where that is safe.
@@ -34,6 +38,17 @@ pub struct Http {
     pub count_failures: bool,
     /// The routes, in the order written. The first one that matches serves a request; the service itself serves the rest.
     pub routes: Vec<RequestRoute>,
+}
+
+/// Requests that each backend gets at once, and those that wait for one of them to end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Concurrency {
+    /// Requests of one backend; not zero.
+    pub requests: u32,
+    /// Requests that wait, for all backends of the service.
+    pub queue: usize,
+    /// How long one waits.
+    pub wait: Duration,
 }
 
 /// The HTTP version towards backends.
@@ -97,6 +112,12 @@ pub struct RequestRoute {
     pub action: RouteAction,
     /// What is changed in it, and in its response.
     pub rules: RequestRules,
+    /// What it must meet first.
+    pub access: RouteAccess,
+    /// How the requests of a client are kept at one backend; `None`: they are not.
+    pub sticky: Option<Sticky>,
+    /// Limits of its own.
+    pub limits: RouteLimits,
 }
 
 impl RequestRoute {

@@ -76,8 +76,6 @@ pub struct HandshakeRate {
 impl HandshakeRate {
     /// The prefix that a client is counted in.
     pub fn prefix_of(&self, address: IpAddr) -> Prefix {
-        let address = address.to_canonical();
-        let length = if address.is_ipv4() { self.prefix_v4.min(32) } else { self.prefix_v6.min(128) };
-        Prefix::of(address, length).expect("a length that its family has")
+        Prefix::within(address, self.prefix_v4, self.prefix_v6)
     }
 }

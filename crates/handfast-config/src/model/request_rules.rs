@@ -78,11 +78,13 @@ pub enum Variable {
     Path,
     /// The path and the query as the client sent them.
     Target,
+    /// The name of the user, where the route asks for one.
+    User,
 }
 
 impl Variable {
     /// The names in a configuration.
-    pub const NAMES: [(&str, Self); 10] = [
+    pub const NAMES: [(&str, Self); 11] = [
         ("client-address", Self::ClientAddress),
         ("tls-version", Self::TlsVersion),
         ("server-name", Self::ServerName),
@@ -93,6 +95,7 @@ impl Variable {
         ("host", Self::Host),
         ("path", Self::Path),
         ("target", Self::Target),
+        ("user", Self::User),
     ];
 
     /// Its name in a configuration.

@@ -47,7 +47,8 @@ pub struct BackendSet {
 
 impl Service {
     /// The routes of the service. The first one is the service itself, then come its rules, then the routes for requests that have
-    /// their own backends ([`Service::request_routes`]), each in the order written.
+    /// their own backends ([`Service::request_routes`]), then the servers that are asked about requests ([`Service::auth_routes`]), each in the
+    /// order written.
     ///
     /// **Cost**: for each rule, a search among the settings that differ.
     pub fn routes(&self) -> Vec<Route> {
@@ -56,6 +57,12 @@ impl Service {
         let mut routes: Vec<_> =
             rules.enumerate().map(|(index, rule)| self.route(index, rule, &mut made)).collect();
         routes.extend(self.request_routes().filter_map(|(_, route)| self.for_requests(route, &mut made)));
+        routes.extend(self.auth_servers().map(|servers| Route {
+            clients: Clients::Plain,
+            tls: None,
+            backends: (servers, None).into(),
+            failed_client_backends: None,
+        }));
         routes
     }
 
@@ -68,6 +75,26 @@ impl Service {
             *last += usize::from(is_own);
             Some((is_own.then_some(*last), route))
         })
+    }
+
+    /// The servers that are asked about the requests of each route (`forward-auth`), as the index of theirs among [`Service::routes`].
+    pub fn auth_routes(&self) -> impl Iterator<Item = Option<usize>> {
+        let routes = self.http.iter().flat_map(|http| &http.routes);
+        routes.scan(self.backend_routes(), |next, route| {
+            let is_asked = route.access.forward.is_some();
+            *next += usize::from(is_asked);
+            Some(is_asked.then_some(*next - 1))
+        })
+    }
+
+    /// The number of routes, from the first, whose backends requests go to.
+    pub fn backend_routes(&self) -> usize {
+        1 + self.rules.len() + self.request_routes().filter(|(index, _)| index.is_some()).count()
+    }
+
+    fn auth_servers(&self) -> impl Iterator<Item = &Arc<[Backend]>> {
+        let routes = self.http.iter().flat_map(|http| &http.routes);
+        routes.filter_map(|route| route.access.forward.as_ref().map(|forward| &forward.to))
     }
 
     fn for_requests<'a>(&'a self, route: &'a RequestRoute, made: &mut Made<'a>) -> Option<Route> {

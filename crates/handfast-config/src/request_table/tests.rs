@@ -121,6 +121,9 @@ fn made((hosts, path, methods, headers): Parts) -> RequestRoute {
         headers,
         action: RouteAction::Inherit,
         rules: Default::default(),
+        access: Default::default(),
+        sticky: None,
+        limits: Default::default(),
     }
 }
 

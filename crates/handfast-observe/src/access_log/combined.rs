@@ -16,7 +16,9 @@ pub(super) fn append(buffer: &mut Vec<u8>, record: &RequestRecord) {
         Some(client) => write!(buffer, "{}", client.ip()),
         None => write!(buffer, "-"),
     };
-    let _ = write!(buffer, " - - [{}] \"", Utc::of(record.at).for_web_log());
+    buffer.extend_from_slice(b" - ");
+    escaped_word(buffer, record.user.as_deref().unwrap_or("-"));
+    let _ = write!(buffer, " [{}] \"", Utc::of(record.at).for_web_log());
     escaped(buffer, record.method());
     buffer.push(b' ');
     escaped(buffer, record.path());
@@ -33,6 +35,11 @@ pub(super) fn append(buffer: &mut Vec<u8>, record: &RequestRecord) {
         buffer.push(b'"');
     }
     buffer.push(b'\n');
+}
+
+/// The same without spaces, which separate the fields.
+fn escaped_word(buffer: &mut Vec<u8>, text: &str) {
+    escaped(buffer, &text.replace(' ', "\u{a0}"));
 }
 
 fn escaped(buffer: &mut Vec<u8>, text: &str) {

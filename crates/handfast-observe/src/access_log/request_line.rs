@@ -28,6 +28,7 @@ impl Serialize for Line<'_> {
         line.known("version", connection.tls_version)?;
         line.is("request", record.id())?;
         line.is("protocol", record.protocol.name())?;
+        line.known("user", record.user.as_deref())?;
         line.is("method", record.method())?;
         line.known("host", record.host())?;
         line.is("path", record.path())?;
@@ -55,6 +56,9 @@ impl Serialize for Seconds<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seconds = Object(serializer.serialize_map(None)?);
         seconds.seconds("hello", self.0.hello)?;
+        if !self.0.queue.is_zero() {
+            seconds.seconds("queue", self.0.queue)?;
+        }
         seconds.seconds("connect", self.0.connect)?;
         seconds.seconds("answer", self.0.answer)?;
         seconds.seconds("relay", self.0.relay)?;

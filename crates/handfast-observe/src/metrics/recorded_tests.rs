@@ -109,7 +109,13 @@ fn requests(shop: &ServiceMetrics) {
     };
     let record = RequestRecord::new(&Rc::new(facts), HttpVersion::Http11, "1".into(), [b"GET", b"", b"/"]);
     let millis = Duration::from_millis;
-    let seconds = RequestTimes { hello: millis(1), connect: millis(2), answer: millis(30), relay: millis(7) };
+    let seconds = RequestTimes {
+        hello: millis(1),
+        queue: millis(0),
+        connect: millis(2),
+        answer: millis(30),
+        relay: millis(7),
+    };
     let failure = CloseReason::new(Step::Connect, Side::Backend, Cause::Socket(SocketCause::Refused));
     let refused = CloseReason::new(Step::Hello, Side::Client, Cause::HttpRequest);
     let records = [

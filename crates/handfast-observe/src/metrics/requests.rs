@@ -38,6 +38,8 @@ words! {
     Phase {
         /// The client's head.
         Hello = "hello";
+        /// Until a backend had less than `max-requests` requests.
+        Queue = "queue";
         /// Until a connection to a backend could be used.
         Connect = "connect";
         /// Until the first byte of the response.
@@ -166,10 +168,15 @@ impl ServiceMetrics {
         for (phase, duration) in phases.into_iter().filter(|(_, duration)| !duration.is_zero()) {
             cells.phases.record(phase, duration);
         }
+        if !seconds.queue.is_zero() {
+            cells.phases.record(Phase::Queue, seconds.queue);
+        }
         if !seconds.answer.is_zero() {
             cells.first_byte.record(seconds.connect + seconds.answer);
         }
-        cells.duration.record(class, phases.iter().map(|(_, duration)| *duration).sum::<Duration>());
+        cells
+            .duration
+            .record(class, phases.iter().map(|(_, duration)| *duration).sum::<Duration>() + seconds.queue);
     }
 
     /// A further request came on a client's connection that has served one.

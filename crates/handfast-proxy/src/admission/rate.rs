@@ -1,6 +1,7 @@
-//! How many handshakes each prefix of client addresses has begun lately: token buckets in a table of fixed size.
+//! How many handshakes each prefix of client addresses has begun lately, and how many requests each client of a route has sent: token buckets in
+//! a table of fixed size.
 //!
-//! In: a prefix and the time. Out: whether it has a token left, which is then taken. Threads share the table without a lock.
+//! In: a prefix, or another key, and the time. Out: whether it has a token left, which is then taken. Threads share the table without a lock.
 //!
 //! **A bucket is one number**: the moment at which it is full again. Taking a token moves it into the future by the time that
 //! one token needs to come back; it must not be further away than a whole burst needs (the generic cell rate algorithm, ITU-T
@@ -12,11 +13,11 @@
 //! prefixes in use within the time in which their tokens come back; with one token a second those are more handshakes than eight cores
 //! compute. A hash with a key of this process chooses the places, so a client cannot choose addresses that share another's bucket.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use handfast_net::clock::Moment;
-use handfast_net::prefix::Prefix;
 
 /// Places that one prefix has: 128 bytes, two lines of a cache.
 const PLACES: usize = 8;
@@ -37,8 +38,14 @@ pub(super) struct Rate {
 impl Rate {
     /// `per_second` tokens come back in a second, and `burst` are there at once; neither is zero.
     pub(super) fn new(per_second: u32, burst: u32) -> Self {
-        let token = 1_000_000_000 / u64::from(per_second.max(1));
-        Self { token, whole: token * u64::from(burst.max(1)) }
+        Self::within(per_second, Duration::from_secs(1), burst)
+    }
+
+    /// `count` tokens come back in the time `per`, and `burst` are there at once; none of them is zero, and `per` is at most an hour.
+    pub(super) fn within(count: u32, per: Duration, burst: u32) -> Self {
+        let per = u64::try_from(per.as_nanos()).unwrap_or(u64::MAX);
+        let token = (per / u64::from(count.max(1))).max(1);
+        Self { token, whole: token.saturating_mul(u64::from(burst.max(1))) }
     }
 }
 
@@ -66,22 +73,33 @@ struct Bucket {
 
 impl Table {
     pub(super) fn new() -> Self {
-        let sets = std::iter::repeat_with(Set::default).take(SETS).collect();
+        Self::with_sets(SETS)
+    }
+
+    /// One for a single key.
+    pub(super) fn of_one() -> Self {
+        Self::with_sets(1)
+    }
+
+    fn with_sets(count: usize) -> Self {
+        let sets = std::iter::repeat_with(Set::default).take(count).collect();
         Self { key: RandomState::new(), sets }
     }
 
-    /// Takes a token of this prefix; false: it has none left.
+    /// Takes a token of this key, such as a prefix.
     ///
-    /// Two threads that see a prefix for the first time in the same instant may give it two buckets, of which one is used from
+    /// **Errors**: it has none left; the time after which it has one.
+    ///
+    /// Two threads that see a key for the first time in the same instant may give it two buckets, of which one is used from
     /// then on: it may get a burst more, once.
-    pub(super) fn take(&self, prefix: Prefix, rate: Rate, now: Moment) -> bool {
+    pub(super) fn take(&self, key: impl Hash, rate: Rate, now: Moment) -> Result<(), Duration> {
         let now = now.nanos();
-        self.bucket(self.key.hash_one(prefix), now).take(rate, now)
+        self.bucket(self.key.hash_one(key), now).take(rate, now)
     }
 
     /// The bucket that belongs to `owner` from now on.
     fn bucket(&self, hash: u64, now: u64) -> &Bucket {
-        let Set(places) = &self.sets[usize::try_from(hash).unwrap_or(usize::MAX) % SETS];
+        let Set(places) = &self.sets[usize::try_from(hash).unwrap_or(usize::MAX) % self.sets.len()];
         let owner = hash.max(1);
         let mut fullest = &places[0];
         for _ in 0..TRIES {
@@ -102,19 +120,22 @@ impl Table {
 }
 
 impl Bucket {
-    fn take(&self, rate: Rate, now: u64) -> bool {
+    fn take(&self, rate: Rate, now: u64) -> Result<(), Duration> {
         let taken = |full_at: u64| {
             let full_at = full_at.max(now).saturating_add(rate.token);
             (full_at - now <= rate.whole).then_some(full_at)
         };
-        self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
+        let outcome = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken);
+        let wait = |full_at: u64| (full_at - now).saturating_add(rate.token).saturating_sub(rate.whole);
+        outcome.map(|_| ()).map_err(|full_at| Duration::from_nanos(wait(full_at.max(now))))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-    use std::time::Duration;
+
+    use handfast_net::prefix::Prefix;
 
     use super::*;
 
@@ -133,7 +154,7 @@ mod tests {
     }
 
     fn taken(table: &Table, prefix: Prefix, rate: Rate, tries: usize, now: Moment) -> usize {
-        (0..tries).filter(|_| table.take(prefix, rate, now)).count()
+        (0..tries).filter(|_| table.take(prefix, rate, now).is_ok()).count()
     }
 
     #[test]
@@ -153,6 +174,24 @@ mod tests {
         let (table, rate) = (Table::new(), Rate::new(1, 1));
         assert_eq!(taken(&table, v6(7), rate, 1_000_000, START), 1);
         assert_eq!(taken(&table, v6(7), rate, 2, after(1000)), 1);
+    }
+
+    #[test]
+    fn a_refusal_says_when_the_next_token_is_there() {
+        let (table, rate) = (Table::of_one(), Rate::within(60, Duration::from_secs(60), 2));
+        assert_eq!(table.take("a", rate, START), Ok(()));
+        assert_eq!(table.take("a", rate, after(300)), Ok(()));
+        assert_eq!(table.take("a", rate, after(300)), Err(Duration::from_millis(700)));
+        assert_eq!(table.take("a", rate, after(999)), Err(Duration::from_millis(1)));
+        assert_eq!(table.take("a", rate, after(1000)), Ok(()));
+    }
+
+    #[test]
+    fn the_slowest_rate_with_the_largest_burst_fits() {
+        let rate = Rate::within(1, Duration::from_secs(3600), 1_000_000);
+        let table = Table::of_one();
+        assert_eq!(taken(&table, v4(1), rate, 1_000_001, START), 1_000_000);
+        assert_eq!(table.take(v4(1), rate, START), Err(Duration::from_secs(3600)));
     }
 
     #[test]
@@ -190,7 +229,7 @@ mod tests {
         assert_eq!(taken(&table, heavy, rate, 1001, START), 1000);
         // Each of them once: all are nearer to full, so the heavy one keeps its place.
         for site in 0..(SETS * PLACES * 4) as u64 {
-            table.take(v6(site), rate, START);
+            let _ = table.take(v6(site), rate, START);
         }
         assert_eq!(taken(&table, heavy, rate, 1000, START), 0);
     }

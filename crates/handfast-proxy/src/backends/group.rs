@@ -78,6 +78,12 @@ impl Group {
         self.members.borrow().iter().map(|member| Rc::clone(&member.endpoint)).collect()
     }
 
+    /// Whether an endpoint is used only while no other one is up.
+    pub(crate) fn is_backup(&self, endpoint: &Rc<Endpoint>) -> bool {
+        let members = self.members.borrow();
+        members.iter().any(|member| member.backup && Rc::ptr_eq(&member.endpoint, endpoint))
+    }
+
     /// Counts a connection that ended because there was no endpoint to try.
     pub(crate) fn nothing_to_try(&self) {
         self.nameless.borrow().iter().for_each(|metrics| metrics.failed(Cause::NameNotResolved));
@@ -98,6 +104,28 @@ impl Group {
     /// refuse a client: a guess at a failing backend is better than a certain refusal. But still one connection at a time
     /// makes that guess, and the others learn from it. What a check or an operator has taken out is not guessed at.
     pub(crate) fn pick(&self, now: Moment, tried: &[Rc<Endpoint>], client: Option<IpAddr>) -> Pick {
+        self.pick_as(self.balance, now, tried, client)
+    }
+
+    /// The same by rendezvous hashing of a key, whatever `balance` says.
+    pub(crate) fn pick_by(&self, now: Moment, tried: &[Rc<Endpoint>], key: IpAddr) -> Pick {
+        self.pick_as(Balance::SourceHash, now, tried, Some(key))
+    }
+
+    /// This one, if it is up and was not tried.
+    pub(crate) fn pick_this(
+        &self,
+        tried: &[Rc<Endpoint>],
+        is_it: impl Fn(&Endpoint) -> bool,
+    ) -> Option<Attempt> {
+        let members = self.members.borrow();
+        let mut fitting = members.iter().filter(|member| is_up(member) && is_it(&member.endpoint));
+        let found = fitting.find(|member| !tried.iter().any(|tried| Rc::ptr_eq(tried, &member.endpoint)))?;
+        Some(Attempt::without_trial(&found.endpoint))
+    }
+
+    #[inline]
+    fn pick_as(&self, balance: Balance, now: Moment, tried: &[Rc<Endpoint>], client: Option<IpAddr>) -> Pick {
         let members = self.members.borrow();
         let start = self.next.get() % members.len().max(1);
         let turn = || {
@@ -107,7 +135,7 @@ impl Group {
         };
         for backup in [false, true] {
             let tier = || turn().filter(move |member| member.backup == backup);
-            if let Some(picked) = self.pick_of(&members, tier, now, client) {
+            if let Some(picked) = self.pick_of(&members, tier, now, (balance, client)) {
                 return Pick::Dial(picked);
             }
         }
@@ -126,10 +154,10 @@ impl Group {
         members: &[Member],
         tier: impl Fn() -> I,
         now: Moment,
-        client: Option<IpAddr>,
+        (balance, client): (Balance, Option<IpAddr>),
     ) -> Option<Attempt> {
         let is_due = move |member: &&Member| matches!(member.endpoint.standing.availability(), Availability::Down(until) if until <= now);
-        if let (Balance::SourceHash, Some(client)) = (self.balance, client) {
+        if let (Balance::SourceHash, Some(client)) = (balance, client) {
             // A backend whose pause has ended is tried by one of its clients, so that no other one changes its backend.
             let mine = tier().filter(|member| is_due(member) || is_up(member));
             let best = balance::best_for(mine.map(|member| (member, self.share(member, now))), client)?;
@@ -142,7 +170,7 @@ impl Group {
         }
         let up = || tier().filter(is_up);
         let shares = || up().map(|member| -> Candidate<'a> { (member, self.share(member, now)) });
-        let picked = match (self.balance, client) {
+        let picked = match (balance, client) {
             (Balance::SourceHash, Some(client)) => balance::best_for(shares(), client),
             (Balance::RoundRobin | Balance::SourceHash, _) if self.even.get() => up().next(),
             (Balance::RoundRobin | Balance::SourceHash, _) => balance::take_turns(shares()),

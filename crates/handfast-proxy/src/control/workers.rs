@@ -85,6 +85,15 @@ pub(crate) struct Workers {
     turn: usize,
 }
 
+/// Starts the threads that verify passwords, if a service asks its clients for them.
+fn start_verifier(state: &State) -> io::Result<()> {
+    let gates = state.services.iter().flat_map(|service| service.gates.iter().flatten());
+    match gates.filter_map(|gate| gate.basic.as_ref()).next() {
+        Some(basic) => basic.verifier.start(),
+        None => Ok(()),
+    }
+}
+
 impl Workers {
     /// Starts them. They serve by the state, and accept nothing until they are given listeners.
     ///
@@ -97,6 +106,7 @@ impl Workers {
         state: &Arc<State>,
         addresses: &Addresses,
     ) -> io::Result<Self> {
+        start_verifier(state)?;
         let (sender, events) = channel(EVENTS);
         let pool = Pool::new(max_connections, threads);
         let mut handles = Vec::new();
@@ -155,6 +165,11 @@ impl Workers {
         state: &Arc<State>,
         shares: Vec<listeners::Share>,
     ) -> Result<(), Error> {
+        if let Err(error) = start_verifier(state) {
+            tracing::error!(
+                "verify passwords: start a thread: {error}; clients that must send one receive 503"
+            );
+        }
         for (worker, share) in self.handles.iter().zip(shares) {
             worker.order(Order::Install(Arc::clone(state), share))?;
         }

@@ -18,8 +18,10 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     /// The target of a redirect.
     location: Option<Vec<u8>>,
+    /// Other fields.
+    others: Vec<(Cow<'static, str>, Vec<u8>)>,
     content_type: Cow<'static, str>,
-    pub(crate) content: String,
+    pub(crate) content: Vec<u8>,
 }
 
 impl Answer {
@@ -35,25 +37,55 @@ impl Answer {
             let id = id.map(|id| format!("request id: {id}\n")).unwrap_or_default();
             ("text/plain; charset=utf-8", format!("{status} {title}\n{id}"))
         };
-        Self { status, location: None, content_type: content_type.into(), content }
+        let content = content.into_bytes();
+        Self { status, location: None, others: Vec::new(), content_type: content_type.into(), content }
     }
 
     /// A response that the configuration has.
     pub(crate) fn fixed(response: &FixedResponse) -> Self {
         let FixedResponse { status, content, content_type } = response;
         let content_type = content_type.clone().into_string().into();
-        Self { status: *status, location: None, content_type, content: content.clone().into_string() }
+        Self {
+            status: *status,
+            location: None,
+            others: Vec::new(),
+            content_type,
+            content: content.as_bytes().to_vec(),
+        }
     }
 
     pub(crate) fn redirect(status: u16, location: Vec<u8>) -> Self {
-        let content = format!("{status} {}\n", reason(status));
-        Self { status, location: Some(location), content_type: "text/plain; charset=utf-8".into(), content }
+        let content = format!("{status} {}\n", reason(status)).into_bytes();
+        let content_type = "text/plain; charset=utf-8".into();
+        Self { status, location: Some(location), others: Vec::new(), content_type, content }
     }
 
     /// The file of a challenge (RFC 8555 §8.3).
     pub(crate) fn file(content: &str) -> Self {
         let content_type = "application/octet-stream".into();
-        Self { status: 200, location: None, content_type, content: content.to_owned() }
+        Self {
+            status: 200,
+            location: None,
+            others: Vec::new(),
+            content_type,
+            content: content.as_bytes().to_vec(),
+        }
+    }
+
+    /// That of a server which was asked about the request.
+    pub(crate) fn passed(status: u16, fields: Vec<(Cow<'static, str>, Vec<u8>)>, content: Vec<u8>) -> Self {
+        let is = |name: &str, own: &str| name.eq_ignore_ascii_case(own);
+        let (own, others): (Vec<_>, _) =
+            fields.into_iter().partition(|(name, _)| is(name, "content-type") || is(name, "cache-control"));
+        let found = own.into_iter().find(|(name, _)| is(name, "content-type"));
+        let content_type = found.map(|(_, value)| String::from_utf8_lossy(&value).into_owned());
+        let content_type = content_type.map_or("application/octet-stream".into(), Cow::Owned);
+        Self { status, location: None, others, content_type, content }
+    }
+
+    /// With these fields too.
+    pub(crate) fn with(self, others: Vec<(Cow<'static, str>, Vec<u8>)>) -> Self {
+        Self { others, ..self }
     }
 
     /// Its fields, beside those of the framing, and those that the rules of its request's route add; they replace none.
@@ -64,11 +96,17 @@ impl Answer {
         const OWN: [&str; 3] = ["content-type", "cache-control", "location"];
         let content_type = ("Content-Type", self.content_type.as_bytes());
         let location = self.location.iter().map(|location| ("Location", location.as_slice()));
+        let others = self.others.iter().map(|(name, value)| (name.as_ref(), value.as_slice()));
         let rules = request.and_then(|request| request.response_fields.as_deref());
-        let added = rules.into_iter().flat_map(|rules| rules.added(|_| false));
+        let has = |name: &str| self.others.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+        let added = rules.into_iter().flat_map(move |rules| rules.added(has));
         let added = added.filter(|(name, _)| !OWN.iter().any(|own| name.eq_ignore_ascii_case(own)));
         // A cache must not take it for the backend's.
-        [content_type, ("Cache-Control", b"no-store".as_slice())].into_iter().chain(location).chain(added)
+        [content_type, ("Cache-Control", b"no-store".as_slice())]
+            .into_iter()
+            .chain(location)
+            .chain(others)
+            .chain(added)
     }
 
     /// Writes it. `is_head`: its content is announced and not sent.
@@ -81,7 +119,7 @@ impl Answer {
         }
         end_head(out, &HeadEnd { close, ..HeadEnd::new(Framing::Length(self.content.len() as u64)) });
         if !is_head {
-            out.extend_from_slice(self.content.as_bytes());
+            out.extend_from_slice(&self.content);
         }
     }
 }

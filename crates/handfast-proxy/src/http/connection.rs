@@ -33,6 +33,8 @@ pub(crate) struct HttpConnection {
     pub(crate) client_address: Option<Rc<str>>,
     /// The client's certificate, if it was verified and a route may tell of it.
     pub(crate) client_certificate: Option<Rc<ShownCertificate>>,
+    /// The same certificate in DER, if a route asks what it contains.
+    pub(crate) certificate: Option<Rc<[u8]>>,
     /// Whether the client is a proxy that names its own clients.
     pub(crate) is_trusted: bool,
     /// Of the certificate that the client has seen.

@@ -3,6 +3,8 @@
 //! In: a request whose head was accepted, and its client. Out: a response, or an error, or an abort; and the request's record. Both
 //! directions move at the same time, and neither is kept whole.
 
+use std::time::Duration;
+
 use handfast_leg::runtime::Runtime;
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
@@ -14,6 +16,8 @@ use crate::http::answer::Answer;
 use crate::http::client::Client;
 use crate::http::connection::HttpConnection;
 use crate::http::fault::Fault;
+use crate::http::identity;
+use crate::http::refusal::{Refusal, retry_after};
 use crate::http::relay::{Exchange, Outcome};
 use crate::http::request::{Action, Refused, Request, note_refused};
 use crate::http::upstream::Search;
@@ -28,6 +32,10 @@ pub(crate) async fn run<R: Runtime>(
 where
     R::Socket: 'static,
 {
+    if matches!(request.action, Action::Authenticate(_)) {
+        // Boxed, because most requests need no place for it.
+        Box::pin(identity::identify::<R>(connection, client, &mut request)).await;
+    }
     let outcome = match &request.action {
         Action::Forward(chosen) => {
             let chosen = *chosen;
@@ -40,6 +48,14 @@ where
         Action::Redirect(status, location) => {
             let answer = Answer::redirect(*status, location.clone());
             answer_with::<R>(connection, client, &mut request, &answer, None).await
+        }
+        Action::Refuse(refusal) => {
+            let refusal = refusal.clone();
+            refuse_by_route::<R>(connection, client, &mut request, *refusal).await
+        }
+        // It was identified above.
+        Action::Authenticate(_) => {
+            refuse_by_route::<R>(connection, client, &mut request, Refusal::internal()).await
         }
         Action::Challenge(content) => {
             let answer = Answer::file(content);
@@ -67,11 +83,15 @@ async fn forward<R: Runtime>(
 ) -> Ended<R::Socket> {
     let deadline = R::turn().deadline(connection.service.limits.handshake);
     let mut search = Search { connection, chosen, deadline, tried: Vec::new(), may_reuse: true };
-    let mut retries = connection.http.model.retries;
+    let mut retries = request.retries(&connection.http.model);
     loop {
         let fault = match search.run::<R>(request, client).await {
             Err(fault) => fault,
             Ok(upstream) => {
+                if request.affinity.is_some() {
+                    let is_secure = connection.facts.tls_version.is_some();
+                    request.is_at(&upstream.identity.endpoint.name, is_secure);
+                }
                 let mut exchange = Exchange::new(connection, request, upstream, client.has_ended());
                 match exchange.relay::<R>(client).await {
                     Ok(()) => return Ok(exchange.finish::<R>(client)),
@@ -99,8 +119,38 @@ async fn forward<R: Runtime>(
             return Err((Outcome::Abort(fault.reason.clone()), fault.reason));
         };
         let answer = Answer::error(status, Some(request));
+        let answer = if status == 503 {
+            answer.with(vec![retry_after(try_again(connection, &fault))])
+        } else {
+            answer
+        };
         return answer_with::<R>(connection, client, request, &answer, Some(fault)).await;
     }
+}
+
+/// When a client should try again that found no backend: when one that is down is tried, or soon where all of them are busy.
+fn try_again(connection: &HttpConnection, fault: &Fault) -> Duration {
+    match fault.reason.cause {
+        Cause::QueueFull | Cause::QueueTimeout => Duration::ZERO,
+        _ => connection.service.limits.backend_retry,
+    }
+}
+
+/// Sends the response of a route that does not take a request.
+async fn refuse_by_route<R: Runtime>(
+    connection: &HttpConnection,
+    client: &mut impl Client,
+    request: &mut Request,
+    refusal: Refusal,
+) -> Ended<R::Socket> {
+    let Refusal { status, reason, fields, content } = refusal;
+    let Some(status) = status else { return Err((Outcome::Abort(reason.clone()), reason)) };
+    let answer = match content {
+        Some(content) => Answer::passed(status, fields, content),
+        None => Answer::error(status, Some(request)).with(fields),
+    };
+    let fault = Fault { status: Some(status), ..Fault::gone(reason) };
+    answer_with::<R>(connection, client, request, &answer, Some(fault)).await
 }
 
 /// Sends a response of our own. The connection stays open if the request has come whole and broke no rule.
@@ -111,7 +161,9 @@ async fn answer_with<R: Runtime>(
     answer: &Answer,
     fault: Option<Fault>,
 ) -> Ended<R::Socket> {
-    let is_clients = fault.as_ref().is_some_and(|fault| fault.reason.side == Side::Client);
+    // A client that is refused by its route has broken no rule.
+    let is_broken = |fault: &Fault| fault.reason.side == Side::Client && fault.reason.step != Step::Route;
+    let is_clients = fault.as_ref().is_some_and(is_broken);
     let close = !request.keeps_open || !client.has_ended() || is_clients || connection.closes(R::turn());
     request.record.status = Some(answer.status);
     let sent = send_answer::<R>(connection, client, Some(request), answer, close).await;

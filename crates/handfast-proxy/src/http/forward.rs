@@ -29,7 +29,7 @@ pub(crate) fn write_head(
     rules: Option<&RequestRules>,
     prefix: Option<&str>,
 ) {
-    let RequestFacts { head, connection, id, path } = *facts;
+    let RequestFacts { head, connection, id, path, sender } = *facts;
     let http = &connection.http.model;
     let own_id = http.request_id.as_deref();
     let new_path = rules.and_then(|rules| rules.new_path.as_deref()).zip(prefix);
@@ -65,6 +65,9 @@ pub(crate) fn write_head(
     if let Some(name) = own_id {
         push(out, name, id.as_bytes());
     }
+    if let Some(sender) = sender {
+        sender.write(out);
+    }
     write_request_fields(out, of_route, facts);
     end_head(out, &HeadEnd::for_backend(head));
 }
@@ -83,7 +86,8 @@ fn keep_others(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConne
     write_fields(out, head.text, head.fields, drops);
 }
 
-fn x_forwarded(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnection) {
+#[inline]
+pub(super) fn x_forwarded(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnection) {
     let [for_, proto, host] = CONTINUED;
     let client = connection.client_address.as_deref().unwrap_or_default().as_bytes();
     let mut chain = earlier(head, connection, for_);
@@ -134,7 +138,7 @@ fn add(chain: &mut Vec<u8>, element: &[u8]) {
 }
 
 /// Values come from a head that was accepted, or are ours.
-fn push(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+pub(super) fn push(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     let is_written = push_field(out, name, value);
     debug_assert!(is_written, "{name}: {}", value.escape_ascii());
 }

@@ -87,7 +87,9 @@ impl<S: Socket> Http1Client<S> {
                 let (length, framing) = (head.length, head.framing);
                 let outcome = Request::new(&head, connection, HttpVersion::Http11, hello);
                 self.incoming.begin(length, framing, limits, false);
-                self.incoming.limit(connection.http.model.body_limit);
+                let http = &connection.http.model;
+                let limit = outcome.as_ref().map_or(http.body_limit, |request| request.body_limit(http));
+                self.incoming.limit(limit);
                 self.progress = HeadProgress::default();
                 self.head_began = Moment::NEVER;
                 self.outgoing = Outgoing::new(Framing::None);

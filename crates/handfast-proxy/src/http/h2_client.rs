@@ -37,6 +37,11 @@ pub(crate) struct StreamIn {
 }
 
 impl StreamIn {
+    /// Most bytes of its content from here on.
+    pub(crate) fn limit(&mut self, limit: Option<u64>) {
+        self.limit = limit;
+    }
+
     pub(crate) fn new(stream: RecvStream, limit: Option<u64>, limits: HeadLimits, is_response: bool) -> Self {
         let ended = stream.is_end_stream();
         Self { stream, ended, bytes: 0, limit, limits, is_response }
@@ -193,6 +198,11 @@ impl Http2Client {
         Self { incoming, respond, outgoing: StreamOut::default(), waker, failed: None, has_answered: false }
     }
 
+    /// Most bytes of the request's content.
+    pub(crate) fn limit(&mut self, limit: Option<u64>) {
+        self.incoming.limit(limit);
+    }
+
     /// Cuts the response off.
     pub(crate) fn reset(&mut self, reason: Reason) {
         self.respond.send_reset(reason);
@@ -323,7 +333,7 @@ impl Client for Http2Client {
             return self.send(response, true);
         }
         self.send(response, false);
-        output.out.extend_from_slice(answer.content.as_bytes());
+        output.out.extend_from_slice(&answer.content);
         self.outgoing.put_end(&[], &[]);
     }
 
@@ -355,7 +365,11 @@ impl Client for Http2Client {
 /// gRPC reports errors in trailers of a 200 (gRPC over HTTP/2, "Responses"): 14 is UNAVAILABLE, by which clients retry.
 fn grpc_answer(status: u16) -> Response<()> {
     let mut response = Response::new(());
+    // UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE, INTERNAL, as gRPC maps the statuses of HTTP.
     let code = match status {
+        401 => "16",
+        403 => "7",
+        429 => "14",
         400..=499 => "13",
         504 => "4",
         _ => "14",

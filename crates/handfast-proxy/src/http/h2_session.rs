@@ -290,7 +290,10 @@ async fn serve_stream<R: Runtime>(
     let text = h2_heads::request_text(&Head::from_parts(parts, ()), !incoming.has_ended());
     let mut client = Http2Client::new(incoming, respond, connection.waker.clone());
     let outcome = match text.map_err(Refused::from).and_then(|text| parse(connection, &text)) {
-        Ok(request) => exchange::run::<R>(connection, &mut client, request).await,
+        Ok(request) => {
+            client.limit(request.body_limit(http));
+            exchange::run::<R>(connection, &mut client, request).await
+        }
         Err(refused) => exchange::refuse::<R>(connection, &mut client, refused, HttpVersion::Http2).await,
     };
     drain::<R>(connection, &mut client).await;

@@ -318,7 +318,8 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
 
     /// Waits until something may move, and applies the timeouts.
     async fn pause<R: Runtime>(&mut self, client: &mut impl Client) -> Result<(), Fault> {
-        let timeouts = &self.connection.http.model.timeouts;
+        let http = &self.connection.http.model;
+        let request = &self.request;
         let now = R::turn();
         let is_sending = !client.has_ended() && !self.is_tunnel;
         let moved = client.received() + client.sent();
@@ -328,7 +329,8 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         let is_slow = moved - self.window.1 < SLOW_BYTES && !self.request.is_grpc && !self.is_stream_tunnel;
         let slow = if is_slow { self.window.0 + SLOW_WINDOW } else { Moment::NEVER };
         let idle = self.connection.service.limits.idle;
-        let content = self.progress.deadline(if self.is_stream_tunnel { idle } else { timeouts.content });
+        let content =
+            self.progress.deadline(if self.is_stream_tunnel { idle } else { request.content_timeout(http) });
         let (deadline, side, cause, status) = if client.is_full() {
             (content.min(slow), Side::Client, Cause::ContentDeadline, None)
         } else if self.has_begun {
@@ -336,7 +338,12 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         } else if is_sending && !self.backend.is_full() {
             (content.min(slow), Side::Client, Cause::RequestDeadline, Some(408))
         } else {
-            (self.asked.deadline(timeouts.answer), Side::Backend, Cause::AnswerDeadline, Some(504))
+            (
+                self.asked.deadline(request.answer_timeout(http)),
+                Side::Backend,
+                Cause::AnswerDeadline,
+                Some(504),
+            )
         };
         let until =
             self.content_waits.filter(|until| now < *until).map_or(deadline, |until| until.min(deadline));

@@ -3,19 +3,25 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::{HttpVersion, RequestRecord};
 use handfast_wire::http1::{Framing, Method, RequestHead, Target, Version};
 
+use crate::backends::slots::Slot;
 use crate::http::connection::{HttpConnection, Totals};
 use crate::http::fault::Fault;
 use crate::http::forward;
+use crate::http::gate;
+use crate::http::refusal::Refusal;
 use crate::http::rules::{RequestFacts, ResponseFields};
+use crate::http::sender::{Identified, Unidentified};
 use crate::worker::context::WorkerContext;
 use crate::worker::http::ThreadRequestRoute;
 use crate::worker::services::{Chosen, ThreadService};
-use handfast_config::model::{FixedResponse, RouteAction};
+use crate::worker::sticky::Affinity;
+use handfast_config::model::{FixedResponse, Http, RouteAction, RouteLimits};
 
 /// A request whose head was accepted. It is counted from then on, and ends once, whatever becomes of its task.
 #[derive(Debug)]
@@ -41,6 +47,12 @@ pub(crate) struct Request {
     pub(crate) wants_json: bool,
     /// What its route changes in the response; `None`: nothing.
     pub(crate) response_fields: Option<Box<ResponseFields>>,
+    /// Limits of its route that differ from those of its service.
+    limits: Option<Rc<RouteLimits>>,
+    /// What it says about its backend, where its route asks.
+    pub(crate) affinity: Option<Box<Affinity>>,
+    /// Its place at a backend with `max-requests`.
+    pub(crate) slot: Option<Slot>,
     pub(crate) record: RequestRecord,
     thread: Rc<WorkerContext>,
     service: Rc<ThreadService>,
@@ -76,6 +88,10 @@ pub(crate) enum Action {
     Redirect(u16, Vec<u8>),
     /// It has this response.
     Respond(FixedResponse),
+    /// It is not known yet who sends it, which its route asks.
+    Authenticate(Box<Unidentified>),
+    /// Its route does not take it.
+    Refuse(Box<Refusal>),
     /// It asks for the file of a challenge of a certificate authority, with this content.
     Challenge(Box<str>),
 }
@@ -103,13 +119,14 @@ impl Request {
         }
         record.seconds.hello = hello;
         let route = route(head, path, connection, &mut record);
-        let facts = RequestFacts { head, path, connection, id: record.id() };
+        let facts = RequestFacts { head, path, connection, id: record.id(), sender: None };
         let action = action(route, &facts);
         let rules = route.and_then(|route| route.rules.as_ref());
         let prefix = route.and_then(|route| route.path.as_deref());
         let mut text = Vec::with_capacity(head.length + forward::ROOM);
         forward::write_head(&mut text, &facts, rules.map(Rc::as_ref), prefix);
         let response_fields = rules.and_then(|rules| ResponseFields::new(rules, &facts));
+        let affinity = route.and_then(|route| route.sticky.as_ref()).and_then(|sticky| sticky.affinity(head));
         let traits = Traits::of(head);
         let request = Box::new(Self {
             head: text,
@@ -125,16 +142,72 @@ impl Request {
             is_grpc: traits.is_grpc,
             wants_json: traits.wants_json,
             response_fields,
+            limits: route.and_then(|route| route.limits.clone()),
+            affinity,
+            slot: None,
             record,
             thread: Rc::clone(&connection.thread),
             service: Rc::clone(&connection.service),
             totals: Rc::clone(&connection.totals),
             has_ended: false,
         });
-        match refusal(head, connection, &request.action) {
+        match refusal(head, connection, &request) {
             Some(fault) => Err(Refused::new(Some(request), fault)),
             None => Ok(request),
         }
+    }
+
+    /// A request of the proxy's own for the content of `head`, which is neither counted nor logged.
+    pub(crate) fn own(head: Vec<u8>, connection: &HttpConnection) -> Self {
+        let record = RequestRecord::new(&connection.facts, HttpVersion::Http11, forward::new_id(), [b""; 3]);
+        Self {
+            head,
+            action: Action::Forward(connection.chosen),
+            version: Version::Http11,
+            framing: Framing::None,
+            keeps_open: true,
+            expects_continue: false,
+            wants_upgrade: false,
+            is_head: false,
+            is_idempotent: true,
+            is_about_the_connection: false,
+            is_grpc: false,
+            wants_json: false,
+            response_fields: None,
+            limits: None,
+            affinity: None,
+            slot: None,
+            record,
+            thread: Rc::clone(&connection.thread),
+            service: Rc::clone(&connection.service),
+            totals: Rc::clone(&connection.totals),
+            has_ended: true,
+        }
+    }
+
+    /// It went to this backend, which its client is told by a cookie.
+    pub(crate) fn is_at(&mut self, backend: &Rc<str>, is_secure: bool) {
+        let Some(affinity) = &self.affinity else { return };
+        let set = affinity.set_cookie(backend, is_secure);
+        ResponseFields::set_cookie(&mut self.response_fields, set);
+    }
+
+    /// It is known who sends it: it is done with it what its route says. `head` has the fields that its backend may see.
+    pub(crate) fn admit(
+        &mut self,
+        head: &RequestHead<'_>,
+        connection: &HttpConnection,
+        route: &ThreadRequestRoute,
+        sender: &Identified,
+    ) {
+        let path = path_of(head.target);
+        let facts = RequestFacts { head, path, connection, id: self.record.id(), sender: Some(sender) };
+        self.action = route_action(route, &facts);
+        self.head.clear();
+        let rules = route.rules.as_ref();
+        forward::write_head(&mut self.head, &facts, rules.map(Rc::as_ref), route.path.as_deref());
+        self.response_fields = rules.and_then(|rules| ResponseFields::new(rules, &facts));
+        self.record.user.clone_from(&sender.user);
     }
 
     /// Counts and logs it; `failure`: why no backend has answered it completely.
@@ -147,6 +220,26 @@ impl Request {
             self.service.metrics.request(&self.record);
             self.thread.log_request(&self.record);
         }
+    }
+
+    /// Most bytes of its content.
+    pub(crate) fn body_limit(&self, http: &Http) -> Option<u64> {
+        self.limits.as_ref().and_then(|limits| limits.body).or(http.body_limit)
+    }
+
+    /// Times it may be sent again.
+    pub(crate) fn retries(&self, http: &Http) -> u32 {
+        self.limits.as_ref().and_then(|limits| limits.retries).unwrap_or(http.retries)
+    }
+
+    /// Between two pieces of content.
+    pub(crate) fn content_timeout(&self, http: &Http) -> Duration {
+        self.limits.as_ref().and_then(|limits| limits.content).unwrap_or(http.timeouts.content)
+    }
+
+    /// From its end to the head of its response.
+    pub(crate) fn answer_timeout(&self, http: &Http) -> Duration {
+        self.limits.as_ref().and_then(|limits| limits.answer).unwrap_or(http.timeouts.answer)
     }
 
     /// Whether it has no content.
@@ -224,14 +317,13 @@ pub(crate) fn note_refused(connection: &HttpConnection, protocol: HttpVersion, f
     connection.thread.log_request(&record);
 }
 
-fn refusal(head: &RequestHead<'_>, connection: &HttpConnection, action: &Action) -> Option<Fault> {
-    let http = &connection.http.model;
-    if let (Framing::Length(length), Some(limit)) = (head.framing, http.body_limit)
+fn refusal(head: &RequestHead<'_>, connection: &HttpConnection, request: &Request) -> Option<Fault> {
+    if let (Framing::Length(length), Some(limit)) = (head.framing, request.body_limit(&connection.http.model))
         && length > limit
     {
         return Some(Fault::new(Step::Hello, Side::Client, Cause::BodyTooLarge, 413));
     }
-    if matches!(action, Action::Challenge(_)) {
+    if matches!(request.action, Action::Challenge(_)) {
         return None;
     }
     let detail = connection.is_misdirected(head.host.name)?;
@@ -239,7 +331,7 @@ fn refusal(head: &RequestHead<'_>, connection: &HttpConnection, action: &Action)
 }
 
 /// The path with its query, as it was sent.
-fn path_of(target: Target<'_>) -> &[u8] {
+pub(crate) fn path_of(target: Target<'_>) -> &[u8] {
     match target {
         Target::Origin(path) => path,
         Target::Absolute { path: [], .. } => b"/",
@@ -256,14 +348,7 @@ fn route<'c>(
     record: &mut RequestRecord,
 ) -> Option<&'c ThreadRequestRoute> {
     let http = &connection.http;
-    let has = |name: &str, value: Option<&str>| {
-        let mut values = head.values(name);
-        match value {
-            None => values.next().is_some(),
-            Some(value) => values.any(|sent| sent == value.as_bytes()),
-        }
-    };
-    let found = http.table.find(head.host.name, path, head.method.as_bytes(), has);
+    let found = http.table.find(head.host.name, path, head.method.as_bytes(), gate::has_field(head));
     let route = &http.routes[found?];
     record.route = Some(Rc::clone(&route.name));
     Some(route)
@@ -277,7 +362,29 @@ fn action(route: Option<&ThreadRequestRoute>, facts: &RequestFacts<'_>) -> Actio
     {
         return Action::Challenge(content.into());
     }
+    if connection.http.protects
+        && let Err(refusal) = gate::check_path(route, facts)
+    {
+        return Action::Refuse(refusal);
+    }
     let Some(route) = route else { return Action::Forward(connection.chosen) };
+    if let Some(gate) = &route.gate {
+        match gate::check(gate, facts, Moment::now()) {
+            Err(refusal) => return Action::Refuse(refusal),
+            Ok(()) if gate.identifies() => {
+                let head = facts.head.text[..facts.head.length].to_vec();
+                let is_it = |known: &ThreadRequestRoute| std::ptr::eq(known, route);
+                let route = connection.http.routes.iter().position(is_it).unwrap_or_default();
+                return Action::Authenticate(Box::new(Unidentified { head, route }));
+            }
+            Ok(()) => {}
+        }
+    }
+    route_action(route, facts)
+}
+
+fn route_action(route: &ThreadRequestRoute, facts: &RequestFacts<'_>) -> Action {
+    let connection = facts.connection;
     match (&route.action, route.index) {
         (RouteAction::Redirect(target, status), _) => Action::Redirect(*status, facts.text(target)),
         (RouteAction::Respond(response), _) => Action::Respond(response.clone()),

@@ -10,6 +10,7 @@ use handfast_config::model::{FieldChange, FieldRule, Piece, RequestRules, Templa
 use handfast_wire::http1::{Field, Kind, RequestHead, push_field};
 
 use crate::http::connection::HttpConnection;
+use crate::http::sender::Identified;
 
 /// What is known of a request.
 #[derive(Clone, Copy)]
@@ -19,6 +20,8 @@ pub(crate) struct RequestFacts<'a> {
     pub(crate) path: &'a [u8],
     pub(crate) connection: &'a HttpConnection,
     pub(crate) id: &'a str,
+    /// `None`: its route does not ask, or it is not known yet.
+    pub(crate) sender: Option<&'a Identified>,
 }
 
 impl RequestFacts<'_> {
@@ -44,6 +47,7 @@ impl RequestFacts<'_> {
             Variable::ClientSubject => certificate.map(|shown| shown.subject.as_bytes()),
             Variable::ClientFingerprint => certificate.map(|shown| shown.fingerprint.as_bytes()),
             Variable::RequestId => Some(self.id.as_bytes()),
+            Variable::User => self.sender.and_then(|sender| sender.user.as_deref()).map(str::as_bytes),
             Variable::Scheme => Some(connection.scheme().as_bytes()),
             Variable::Host => Some(self.head.host.name),
             Variable::Path => return Cow::Owned(without_query(&self.target())),
@@ -117,6 +121,8 @@ pub(crate) struct ResponseFields {
     rules: Rc<RequestRules>,
     /// For each rule; empty: none is sent.
     values: Vec<Vec<u8>>,
+    /// A cookie of the proxy's own.
+    cookie: Option<Vec<u8>>,
 }
 
 impl ResponseFields {
@@ -129,7 +135,18 @@ impl ResponseFields {
             }
         };
         let values: Vec<_> = rules.response.iter().map(value).collect();
-        (!values.is_empty()).then(|| Box::new(Self { rules: Rc::clone(rules), values }))
+        (!values.is_empty()).then(|| Box::new(Self { rules: Rc::clone(rules), values, cookie: None }))
+    }
+
+    /// Sets a cookie beside those of the backend, and none where it is `None`.
+    pub(crate) fn set_cookie(fields: &mut Option<Box<Self>>, cookie: Option<Vec<u8>>) {
+        match fields {
+            Some(fields) => fields.cookie = cookie,
+            None if cookie.is_some() => {
+                *fields = Some(Box::new(Self { rules: Rc::default(), values: Vec::new(), cookie }));
+            }
+            None => {}
+        }
     }
 
     /// Whether a field of the backend is not forwarded.
@@ -143,11 +160,12 @@ impl ResponseFields {
         has: impl Fn(&str) -> bool + 'a,
     ) -> impl Iterator<Item = (&'a str, &'a [u8])> {
         let fields = self.rules.response.iter().zip(&self.values);
-        fields.filter_map(move |(rule, value)| {
+        let added = fields.filter_map(move |(rule, value)| {
             let is_default = matches!(rule.change, FieldChange::Default(_));
             let is_left_out = value.is_empty() || is_default && has(&rule.name);
             (!is_left_out).then_some((&*rule.name, value.as_slice()))
-        })
+        });
+        added.chain(self.cookie.iter().map(|cookie| ("Set-Cookie", cookie.as_slice())))
     }
 }
 

@@ -4,11 +4,13 @@
 //! refuses is counted, and the next one is tried; each at most once for a request.
 
 use std::rc::Rc;
+use std::time::Duration;
 
-use handfast_config::model::{BackendVersion, MissingCloseNotify};
+use handfast_config::model::{BackendVersion, Concurrency, MissingCloseNotify};
 use handfast_leg::Socket;
 use handfast_leg::runtime::Runtime;
 use handfast_net::clock::Moment;
+use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
@@ -18,6 +20,7 @@ use crate::backends::connector::{
 use crate::backends::endpoint::{Attempt, Endpoint, InUse, Pick};
 use crate::backends::opening::Opening;
 use crate::backends::pool::{Identity, SharedConnection};
+use crate::backends::slots::Slot;
 use crate::backends::standing::FailurePolicy;
 use crate::backends::tls::BackendTlsClient;
 use crate::backends::trial::{self, TrialEnd};
@@ -77,12 +80,17 @@ impl Search<'_> {
         request: &mut Request,
         client: &mut impl Cancellation,
     ) -> Result<Upstream<R::Socket>, Fault> {
-        let begun = R::now();
+        let mut begun = R::now();
         let service = &self.connection.service;
         let address = self.connection.facts.client.map(|client| client.ip());
         let mut last = None;
         let outcome = loop {
-            let (endpoint, error) = match service.group(self.chosen).pick(R::turn(), &self.tried, address) {
+            let group = service.group(self.chosen);
+            let picked = match &request.affinity {
+                None => group.pick(R::turn(), &self.tried, address),
+                Some(affinity) => affinity.pick(group, R::turn(), &self.tried, address),
+            };
+            let (endpoint, error) = match picked {
                 Pick::Nothing => {
                     let reason = last.unwrap_or_else(|| service.no_backend(self.chosen));
                     let status = if reason.side == Side::Backend { 502 } else { 503 };
@@ -92,7 +100,14 @@ impl Search<'_> {
                     Ok(()) => continue,
                     Err(error) => (endpoint, error),
                 },
-                Pick::Dial(picked) => {
+                Pick::Dial(mut picked) => {
+                    if let Some(limit) = &self.connection.http.model.concurrency {
+                        // Boxed, because most requests need no place for it.
+                        match Box::pin(self.slot::<R>(limit, picked, request, client)).await {
+                            Ok((attempt, waited)) => (picked, begun) = (attempt, begun + waited),
+                            Err(fault) => break Err(fault),
+                        }
+                    }
                     let endpoint = Rc::clone(&picked.endpoint);
                     request.record.backend = Some(Rc::clone(&endpoint.name));
                     match self.attempt::<R>(picked, request, client).await {
@@ -110,6 +125,76 @@ impl Search<'_> {
         let ended = outcome.as_ref().map_or_else(|_| R::now(), |upstream| upstream.found);
         request.record.seconds.connect += ended.since(begun);
         outcome
+    }
+
+    /// A place among the requests of a backend, of the one that was picked if it has one; and how long it was waited for.
+    async fn slot<R: Runtime>(
+        &mut self,
+        limit: &Concurrency,
+        first: Attempt,
+        request: &mut Request,
+        client: &mut impl Cancellation,
+    ) -> Result<(Attempt, Duration), Fault> {
+        let service = &self.connection.service;
+        let group = service.group(self.chosen);
+        let address = self.connection.facts.client.map(|client| client.ip());
+        // That of an attempt before.
+        request.slot = None;
+        let known = self.tried.len();
+        let takes_backups = group.is_backup(&first.endpoint);
+        let mut picked = Some(first);
+        while let Some(attempt) = picked {
+            if let Some(slot) = service.slots.take(&attempt.endpoint.name, limit.requests) {
+                request.slot = Some(slot);
+                self.tried.truncate(known);
+                return Ok((attempt, Duration::ZERO));
+            }
+            self.tried.push(Rc::clone(&attempt.endpoint));
+            picked = match group.pick(R::turn(), &self.tried, address) {
+                // A client that belongs to a backend waits for it.
+                _ if request.affinity.is_some() => None,
+                Pick::Dial(next) if takes_backups || !group.is_backup(&next.endpoint) => Some(next),
+                _ => None,
+            };
+        }
+        let full = self.tried.split_off(known);
+        let begun = R::now();
+        let slot = self.wait_for_slot::<R>(limit, &full, client).await;
+        let waited = R::now().since(begun);
+        request.record.seconds.queue += waited;
+        // The time in the queue has its own limit.
+        self.deadline = self.deadline + waited;
+        let slot = slot?;
+        let endpoint = full.iter().find(|endpoint| endpoint.name == slot.name).unwrap_or(&full[0]);
+        let attempt = Attempt::without_trial(endpoint);
+        request.slot = Some(slot);
+        Ok((attempt, waited))
+    }
+
+    /// Waits until one of these backends has less requests than it may have.
+    async fn wait_for_slot<R: Runtime>(
+        &self,
+        limit: &Concurrency,
+        full: &[Rc<Endpoint>],
+        client: &mut impl Cancellation,
+    ) -> Result<Slot, Fault> {
+        let overloaded = |cause| Fault::new(Step::Connect, Side::Backend, cause, 503);
+        let names = full.iter().map(|endpoint| Rc::clone(&endpoint.name));
+        let slots = &self.connection.service.slots;
+        let ticket = slots.wait(names, (limit.requests, limit.queue), self.connection.waker.clone());
+        let ticket = ticket.ok_or_else(|| overloaded(Cause::QueueFull))?;
+        let deadline = R::now().deadline(limit.wait);
+        loop {
+            if let Some(slot) = ticket.granted() {
+                return Ok(slot);
+            }
+            client.before_wait().map_err(Fault::gone)?;
+            let woken = R::wait(deadline).await;
+            client.after_wait().map_err(Fault::gone)?;
+            if woken == Woken::Deadline && R::turn() >= deadline {
+                return ticket.granted().ok_or_else(|| overloaded(Cause::QueueTimeout));
+            }
+        }
     }
 
     async fn wait_for_trial<R: Runtime>(

@@ -8,7 +8,7 @@ use handfast_leg::Leg;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;
 use handfast_observe::request_record::ConnectionFacts;
-use handfast_tls::session::Verdict;
+use handfast_tls::session::{Session, Verdict};
 
 use crate::http::{HttpConnection, Served, Tunnel, client_address};
 use crate::path::account::Account;
@@ -83,6 +83,9 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
     let is_verified =
         !matches!(record.tls.verdict.as_deref(), Some(Verdict::Unverified | Verdict::Failed { .. }));
     let shown = record.tls.client_certificate.as_deref().filter(|_| is_verified && requests.http.has_rules());
+    let session = connection.client.as_ref().and_then(Leg::session);
+    let certificate = session.filter(|_| is_verified && requests.http.asks_certificates());
+    let certificate = certificate.and_then(Session::peer_certificate).map(Into::into);
     HttpConnection {
         thread: Rc::clone(thread),
         service: Rc::clone(service),
@@ -90,6 +93,7 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         facts: Rc::new(facts),
         client_address: client_address(client),
         client_certificate: shown.map(|shown| Rc::new(shown.clone())),
+        certificate,
         is_trusted: requests.http.trusted.as_ref().is_some_and(|trusted| trusted.has(client)),
         http: Rc::clone(&requests.http),
         names,

@@ -12,9 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use handfast_tls::apart::Holder;
+use handfast_tls::keyed_hash::HashKey;
 use handfast_tls::throwaway::{self, Throwaway};
 use handfast_tls::ticket::{KeySet, KeySource, KeyText, Merged, TicketKeys, TicketSettings};
 
+use crate::admission::verifier::Verifier;
 use crate::backends::tunnel::OwnTargets;
 use handfast_config::model::{CertificateEntry, Config, Tickets};
 use handfast_process::key_process::KeyProcess;
@@ -29,6 +31,10 @@ pub(crate) struct CarriedOver {
     pub(crate) threads: usize,
     /// Who holds the private keys, when it is another process.
     pub(crate) keys: Option<Arc<KeyProcess>>,
+    /// For cookies whose secret is in no file.
+    pub(crate) sticky_key: Option<HashKey>,
+    /// Verifies passwords of clients.
+    pub(crate) verifier: Arc<Verifier>,
 }
 
 impl CarriedOver {

@@ -14,7 +14,8 @@ pub(crate) fn check_plans(state: &State, addresses: &Addresses) -> Vec<CheckPlan
     let mut plans: Vec<CheckPlan> = Vec::new();
     for service in &state.services {
         // With the TLS that connections to them use.
-        let routes = service.routes.iter();
+        // Servers that are asked about requests are not the service's own, and its checks are none for them.
+        let routes = service.routes.iter().take(service.model.backend_routes());
         let own = routes.clone().map(|route| (&route.route.backends.backends, route.backend_tls.as_ref()));
         let failed = routes.filter_map(|route| route.route.failed_client_backends.as_ref());
         let sets = own.chain(failed.map(|set| (&set.backends, None)));

@@ -8,7 +8,9 @@ use handfast_net::dial;
 use handfast_tls::certificate::Certificate;
 use handfast_tls::client::{self, ClientSettings, Identity, Revocation, Trust, Verification};
 use handfast_tls::client_certificates::{self, ClientCertificates as ClientRule, Demand};
-use handfast_tls::load::{self, Before, FileProblem, Kept, ProblemKind, Source};
+use handfast_tls::finding::Reason;
+use handfast_tls::keyed_hash::HashKey;
+use handfast_tls::load::{self, Before, FileProblem, FileStamp, Kept, ProblemKind, Source};
 use handfast_tls::server::{Server, ServerSettings};
 use handfast_tls::source::{CertificateSource, Files};
 use handfast_tls::store::{CertificateStore, Resolver};
@@ -19,13 +21,16 @@ use super::build::BuildContext;
 use super::carried::RingId;
 use super::{Authorities, RouteState, ServiceState, State, report, seconds};
 use crate::admission::Admission;
+use crate::admission::gate::{Gate, Gates};
 use crate::admission::permits::{AddressLimit, Pool};
+use crate::admission::sticky;
+use crate::admission::users::{self, Users};
 use crate::backends::standing::Standings;
 use crate::backends::tls::{BackendTlsSettings, client_for};
 use crate::backends::tunnel::ProxyHop;
 use handfast_config::model::{
     self, BackendAlpn, BackendRevocation, BackendTls, BackendVerification, CertificateEntry, ClientChecks,
-    RouteTls, Service, each_once,
+    RouteTls, Service, Sticky, each_once,
 };
 
 /// What a service needs where TLS ends here; nothing where it does not.
@@ -70,6 +75,8 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
         let is_new = |problem: &FileProblem| !before.is_some_and(|before| problem.is_known(&before.problems));
         self.context.has_new_problems |= self.authority_problems.iter().any(is_new);
         self.source();
+        let gates = self.gates();
+        let sticky_keys = self.sticky_keys();
         has_backend_tls?;
         let termination = tls.unwrap_or_else(|| Some(Termination::default()))?;
         let Termination { ring, store, sources, mut problems } = termination;
@@ -79,6 +86,9 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
             threads: self.context.carried.threads,
             address_limit: address_limit(model, before),
             admission: Admission::new(&model.admission, before.and_then(|before| before.admission.as_ref())),
+            gates: gates?,
+            sticky_keys: sticky_keys?,
+            slots: before.map(|before| Arc::clone(&before.slots)).unwrap_or_default(),
             standings: before
                 .map_or_else(|| Standings::new(&model.name), |before| Arc::clone(&before.standings)),
             model: model.clone(),
@@ -357,6 +367,99 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
             self.context.report.leave_out(report::still_used(file, what, hint.as_deref(), still));
             if !self.authority_problems.iter().any(|known| known.file == problem.file) {
                 self.authority_problems.push(problem);
+            }
+        }
+    }
+}
+
+/// What requests must meet, with the users of files.
+impl ServiceBuilder<'_, '_, '_> {
+    /// `None` where a file of users cannot be used.
+    fn gates(&mut self) -> Option<Gates> {
+        let routes = self.model.http.as_ref().map_or(&[][..], |http| &http.routes);
+        let before = self.before.map(|before| &before.gates);
+        let mut gates = Vec::with_capacity(routes.len());
+        let mut is_whole = true;
+        for route in routes {
+            let users = route.access.basic.as_ref().map(|basic| self.users(&basic.file, &gates));
+            is_whole &= !matches!(users, Some(None));
+            gates.push(Gate::new(route, before, users.flatten(), &self.context.carried.verifier));
+        }
+        is_whole.then_some(gates)
+    }
+
+    /// The secrets that cookies are made from; `None` where a file cannot be used.
+    fn sticky_keys(&mut self) -> Option<Vec<Option<HashKey>>> {
+        let routes = self.model.http.as_ref().map_or(&[][..], |http| &http.routes);
+        let keys: Vec<Option<Option<HashKey>>> = routes
+            .iter()
+            .map(|route| match &route.sticky {
+                Some(Sticky::Cookie { key, .. }) => self.sticky_key(key.as_deref()).map(Some),
+                Some(Sticky::Header(_)) | None => Some(None),
+            })
+            .collect();
+        keys.into_iter().collect()
+    }
+
+    fn sticky_key(&mut self, file: Option<&Path>) -> Option<HashKey> {
+        let made = match (file, &self.context.carried.sticky_key) {
+            (None, Some(known)) => return Some(known.clone()),
+            (None, None) => HashKey::random().map_err(|error| error.to_string()),
+            (Some(file), _) => {
+                self.context.took(Vec::new(), vec![(file.to_path_buf(), FileStamp::of(file))], Vec::new());
+                let read = self.context.user.act_on(file, || sticky::key(file));
+                let place = self.context.places.suffix(file);
+                let read = read.unwrap_or_else(|error| Err(error.to_string()));
+                read.map_err(|what| format!("secret of cookies in {}{place}: {what}", file.display()))
+            }
+        };
+        match made {
+            Ok(key) => {
+                if file.is_none() {
+                    self.context.carried.sticky_key = Some(key.clone());
+                }
+                Some(key)
+            }
+            Err(what) => {
+                self.context.report.error(format!("service {}: {what}", self.model.name));
+                None
+            }
+        }
+    }
+
+    /// Reads a file of users, once for all routes. Where it cannot be used, those that it had are let in.
+    fn users(&mut self, file: &Path, made: &Gates) -> Option<Arc<Users>> {
+        if let Some(users) = Gate::known_users(made, file) {
+            return Some(Arc::clone(users));
+        }
+        let known = self.before.and_then(|before| Gate::known_users(&before.gates, file));
+        let folder = file.parent().map(Path::to_path_buf);
+        self.context.took(
+            Vec::new(),
+            vec![(file.to_path_buf(), FileStamp::of(file))],
+            folder.into_iter().collect(),
+        );
+        let read = self.context.user.act_on(file, || users::read(file));
+        match (read.unwrap_or_else(|error| Err(error.to_string())), known) {
+            (Ok(users), Some(known)) if known.is_same(&users) => Some(Arc::clone(known)),
+            (Ok(users), _) => Some(Arc::new(users)),
+            (Err(what), None) => {
+                let place = self.context.places.suffix(file);
+                let name = &self.model.name;
+                self.context
+                    .report
+                    .error(format!("service {name}: users of {}{place}: {what}", file.display()));
+                None
+            }
+            (Err(what), Some(known)) => {
+                let (message, hint) = match what.split_once("\n  hint: ") {
+                    Some((what, hint)) => (what.to_owned(), Some(hint.to_owned())),
+                    None => (what, None),
+                };
+                let (severity, reason) = (Severity::Error, Reason::Unreadable);
+                let finding = Finding { severity, reason, file: file.to_path_buf(), message, hint };
+                self.leave_out(vec![finding], "the users of its old version are let in");
+                Some(Arc::clone(known))
             }
         }
     }

@@ -15,6 +15,7 @@ use handfast_tls::policy::contexts;
 use handfast_wire::http1::Field;
 
 use crate::admission::permits::Share;
+use crate::admission::verifier::Remembered;
 use crate::backends::pool::{Identity, Pool};
 use crate::worker::challenges::ThreadChallenges;
 use crate::worker::services::{ThreadService, ThreadState};
@@ -85,6 +86,8 @@ pub(crate) struct WorkerContext {
     pub(crate) signer: Option<Signer>,
     /// `None` where this process has the private keys.
     key_process: Option<Arc<KeyProcessHealth>>,
+    /// Passwords that were right lately.
+    pub(crate) passwords: RefCell<Remembered>,
     /// Permits of the whole process.
     pub(crate) share: Rc<Share>,
     state: RefCell<Rc<ThreadState>>,
@@ -120,6 +123,7 @@ impl WorkerContext {
             carried: Cell::new(None),
             signer,
             key_process,
+            passwords: RefCell::default(),
             share,
             state: RefCell::new(state),
             challenges: RefCell::default(),

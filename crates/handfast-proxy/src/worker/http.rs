@@ -1,12 +1,19 @@
 //! HTTP mode of a service, as one thread serves by it.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use handfast_config::RequestTable;
-use handfast_config::model::{Http, RequestRules, RouteAction, Service};
+use handfast_config::model::{
+    BackendVersion, ForwardAuth, Http, HttpTimeouts, PoolLimits, RequestRules, RouteAction, RouteLimits,
+    Service,
+};
 
 use crate::admission::TrustedSenders;
+use crate::admission::gate::{Gate, Gates};
 use crate::backends::pool::Bounds;
+use crate::worker::sticky::ThreadSticky;
+use handfast_tls::keyed_hash::HashKey;
 
 #[derive(Debug)]
 pub(crate) struct ThreadHttp {
@@ -16,6 +23,8 @@ pub(crate) struct ThreadHttp {
     pub(crate) routes: Vec<ThreadRequestRoute>,
     /// Clients that are proxies and name their own clients.
     pub(crate) trusted: Option<TrustedSenders>,
+    /// Whether a route is for certain clients alone, so that a path that can be read in two ways is looked at in both.
+    pub(crate) protects: bool,
     /// Connections that this thread keeps for each backend.
     connections: usize,
 }
@@ -29,26 +38,75 @@ pub(crate) struct ThreadRequestRoute {
     pub(crate) path: Option<Box<str>>,
     /// What it changes; `None`: nothing.
     pub(crate) rules: Option<Rc<RequestRules>>,
+    /// What its requests must meet first; `None`: nothing.
+    pub(crate) gate: Option<Arc<Gate>>,
+    /// Limits that differ from those of its service.
+    pub(crate) limits: Option<Rc<RouteLimits>>,
+    /// How the requests of a client are kept at one backend.
+    pub(crate) sticky: Option<Rc<ThreadSticky>>,
+    /// The server that is asked about its requests: how, and its route.
+    pub(crate) auth: Option<(Rc<ThreadHttp>, usize)>,
     /// The route of the service that its requests go to; `None`: that of their connection.
     pub(crate) index: Option<usize>,
 }
 
 impl ThreadHttp {
     /// `None` where a service relays bytes.
-    pub(crate) fn new(service: &Service, threads: usize) -> Option<Rc<Self>> {
+    pub(crate) fn new(
+        service: &Service,
+        gates: &Gates,
+        keys: &[Option<HashKey>],
+        threads: usize,
+    ) -> Option<Rc<Self>> {
         let http = service.http.as_ref()?;
-        let routes = service.request_routes().map(|(index, route)| {
+        let auth = service.auth_routes();
+        let routes = service.request_routes().zip(gates).zip(auth).zip(keys);
+        let routes = routes.map(|((((index, route), gate), auth), key)| {
             let rules = (!route.rules.is_empty()).then(|| Rc::new(route.rules.clone()));
             let (name, action, path) = ((&*route.name).into(), route.action.clone(), route.path.clone());
-            ThreadRequestRoute { name, action, path, rules, index }
+            let forward = route.access.forward.as_ref();
+            let auth =
+                auth.zip(forward).map(|(index, forward)| (Self::for_auth(http, forward, threads), index));
+            let sticky = route.sticky.as_ref().map(|sticky| ThreadSticky::new(sticky, key, &service.name));
+            let is_own = route.limits != RouteLimits::default();
+            ThreadRequestRoute {
+                limits: is_own.then(|| Rc::new(route.limits.clone())),
+                sticky,
+                auth,
+                name,
+                action,
+                path,
+                rules,
+                gate: gate.clone(),
+                index,
+            }
         });
         Some(Rc::new(Self {
             model: http.clone(),
             table: RequestTable::new(service),
             routes: routes.collect(),
             trusted: TrustedSenders::new(&http.forwarded.trusted),
+            protects: gates.iter().flatten().any(|gate| gate.protects),
             connections: http.pool.connections.div_ceil(threads.max(1)),
         }))
+    }
+
+    /// For a server that is asked about requests: HTTP/1.1, one answer, in time.
+    fn for_auth(http: &Http, forward: &ForwardAuth, threads: usize) -> Rc<Self> {
+        let timeouts =
+            HttpTimeouts { answer: forward.timeout, content: forward.timeout, ..http.timeouts.clone() };
+        let model = Http {
+            backend_version: BackendVersion::Http1,
+            timeouts,
+            pool: PoolLimits { connections: http.pool.connections.max(threads), ..http.pool.clone() },
+            count_failures: false,
+            concurrency: None,
+            routes: Vec::new(),
+            ..http.clone()
+        };
+        let connections = model.pool.connections.div_ceil(threads.max(1));
+        let table = RequestTable::default();
+        Rc::new(Self { model, table, routes: Vec::new(), trusted: None, protects: false, connections })
     }
 
     /// Whether a route changes requests, or answers them.
@@ -56,6 +114,12 @@ impl ThreadHttp {
         self.routes.iter().any(|route| {
             route.rules.is_some() || !matches!(route.action, RouteAction::Inherit | RouteAction::Backends(..))
         })
+    }
+
+    /// Whether a route asks what a client's certificate contains.
+    pub(crate) fn asks_certificates(&self) -> bool {
+        let mut gates = self.routes.iter().filter_map(|route| route.gate.as_ref());
+        gates.any(|gate| !gate.certificates.is_empty())
     }
 
     /// Bounds of kept connections, and the requests that each may serve.

@@ -25,6 +25,7 @@ use crate::admission::permits::{AddressLimit, Share};
 use crate::backends::endpoint::Endpoint;
 use crate::backends::group::Group;
 use crate::backends::pool::Identity;
+use crate::backends::slots::Slots;
 use crate::backends::standing::Standings;
 use crate::backends::tls::{BackendPrelude, BackendTlsClient, BackendTlsSettings};
 use crate::backends::tunnel::{DialAddress, ProxyHop, dial_addresses};
@@ -94,6 +95,7 @@ pub(crate) struct ThreadService {
     pub(crate) plain_http: PlainHttp,
     /// `None`: its clients' bytes are relayed.
     pub(crate) http: Option<Rc<ThreadHttp>>,
+    pub(crate) slots: Arc<Slots>,
     ring: Option<RingId>,
     source: Source,
     pub(crate) through: Option<Arc<ProxyHop>>,
@@ -230,7 +232,8 @@ impl ThreadService {
             proxy_out: model.proxy_protocol.send.zip(Some(model.proxy_protocol.client_certificate)),
             clients: model.clients,
             plain_http: model.plain_http,
-            http: ThreadHttp::new(model, service.threads),
+            slots: Arc::clone(&service.slots),
+            http: ThreadHttp::new(model, &service.gates, &service.sticky_keys, service.threads),
             ring: service.ring.as_ref().map(|ring| ring.0),
             source: model.source.clone(),
             through: service.through.clone(),

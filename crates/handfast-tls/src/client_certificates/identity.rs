@@ -83,6 +83,13 @@ impl Rules {
         self.allow.is_empty() && self.refuse.is_empty()
     }
 
+    /// Whether a certificate, in DER, fits. It must have been verified.
+    ///
+    /// **Cost**: reads it, in a few microseconds.
+    pub fn admits(&self, certificate: &[u8]) -> bool {
+        Outline::read(certificate).is_some_and(|own| self.decide(&own).is_ok())
+    }
+
     /// The rule that lets a client in; `None` where none is needed.
     ///
     /// **Errors**: it is refused, and by what rule.

@@ -206,6 +206,8 @@ const TABLE: [Arrows; 24] = [
             "handfast-wire",
         ],
         theirs: &[
+            "argon2",
+            "bcrypt",
             "bytes",
             "data-encoding",
             "h2",
@@ -217,6 +219,7 @@ const TABLE: [Arrows; 24] = [
             "serde_json",
             "tokio",
             "tracing",
+            "zeroize",
         ],
         in_tests: &["handfast-stats", "rcgen", "tempfile"],
         never: "proxy is a product: it names no other product, and TLS only through handfast-tls",

@@ -11,7 +11,7 @@ const LAYERS: [(&str, &[&str]); 7] = [
     ("backends", &[]),
     ("state", &["admission", "backends"]),
     ("worker", &["admission", "backends", "state"]),
-    ("http", &["backends", "worker"]),
+    ("http", &["admission", "backends", "worker"]),
     ("path", &["admission", "backends", "http", "worker"]),
     ("control", &["admission", "backends", "http", "path", "state", "worker"]),
 ];

@@ -424,6 +424,9 @@ const ROWS: &[Row] = &[
     row("[service.http]", "pool", "!!!!! !!!!! !!!!! !!!!! +++=+ !!!"),
     row("[service.http]", "pool-idle", "!!!!! !!!!! !!!!! !!!!! +++?+ !!!"),
     row("[service.http]", "pool-requests", "!!!!! !!!!! !!!!! !!!!! +++?+ !!!"),
+    row("[service.http]", "max-requests", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "queue", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")
+        .with(&[("[service.http]", &["max-requests = 9"])]),
     row("[service.http]", "max-streams", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "retries", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "count-failures", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
@@ -444,6 +447,17 @@ const ROWS: &[Row] = &[
     row("[[service.route]]", "respond", "!!!!! !!!!! !!!!! !!!!! ++++x !!!"),
     row("[[service.route]]", "new-path", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")
         .with(&[("[[service.route]]", &["path = \"/z\""])]),
+    row("[[service.route]]", "allow-clients", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
+    row("[[service.route]]", "refuse-clients", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
+    row("[[service.route]]", "allow-certificates", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
+    row("[[service.route]]", "basic-auth", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "forward-auth", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "sticky", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "answer-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "content-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "max-body", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "retries", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "rate-limit", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
     row("[service.route.backend-tls]", "mode", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.route.backend-tls]", "starttls", "!!!!! !!!!! !!!!! !!!!! xxxxx !!!"),
     row("[service.route.backend-tls]", "starttls-name", "!!!!! !!!!! !!!!! !!!!! xxxxx !!!")
@@ -497,6 +511,44 @@ const ROWS: &[Row] = &[
         .line("respond = { status = 404, content = \"x\" }"),
     row("{ status = …, content = … }", "type", "xxxxx xxxxx xxxxx xxxxx ++++x xxx")
         .line("respond = { status = 404, content = \"x\", type = \"text/html\" }"),
+    row("{ requests = …, per = … }", "requests", "xxxxx xxxxx xxxxx xxxxx ++++! xxx")
+        .line("rate-limit = { requests = 7 }"),
+    row("{ requests = …, per = … }", "per", "xxxxx xxxxx xxxxx xxxxx ++++! xxx")
+        .line("rate-limit = { requests = 7, per = \"1m\" }"),
+    row("{ requests = …, per = … }", "burst", "xxxxx xxxxx xxxxx xxxxx ++++! xxx")
+        .line("rate-limit = { requests = 7, burst = 9 }"),
+    row("{ requests = …, per = … }", "by", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("rate-limit = { requests = 7, by = \"header:x-key\" }"),
+    row("{ requests = …, per = … }", "prefix-v4", "xxxxx xxxxx xxxxx xxxxx ++++! xxx")
+        .line("rate-limit = { requests = 7, prefix-v4 = 24 }"),
+    row("{ requests = …, per = … }", "prefix-v6", "xxxxx xxxxx xxxxx xxxxx ++++! xxx")
+        .line("rate-limit = { requests = 7, prefix-v6 = 56 }"),
+    row("{ file = …, realm = … }", "file", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("basic-auth = { file = \"users\" }"),
+    row("{ file = …, realm = … }", "realm", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("basic-auth = { file = \"users\", realm = \"x\" }"),
+    row("{ file = …, realm = … }", "pass", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("basic-auth = { file = \"users\", pass = false }"),
+    row("{ to = …, path = … }", "to", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("forward-auth = { to = \"10.0.0.9:80\", path = \"/\" }"),
+    row("{ to = …, path = … }", "path", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("forward-auth = { to = \"10.0.0.9:80\", path = \"/a\" }"),
+    row("{ to = …, path = … }", "copy", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("forward-auth = { to = \"10.0.0.9:80\", path = \"/\", copy = \"x-user\" }"),
+    row("{ to = …, path = … }", "timeout", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("forward-auth = { to = \"10.0.0.9:80\", path = \"/\", timeout = \"3s\" }"),
+    row("{ length = …, timeout = … }", "length", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("queue = { length = 7 }")
+        .with(&[("[service.http]", &["max-requests = 9"])]),
+    row("{ length = …, timeout = … }", "timeout", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("queue = { timeout = \"7s\" }")
+        .with(&[("[service.http]", &["max-requests = 9"])]),
+    row("{ cookie = … }", "cookie", "xxxxx xxxxx xxxxx xxxxx +++++ xxx").line("sticky = { cookie = \"a\" }"),
+    row("{ cookie = … }", "header", "xxxxx xxxxx xxxxx xxxxx +++++ xxx").line("sticky = { header = \"a\" }"),
+    row("{ cookie = … }", "key-file", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("sticky = { cookie = \"a\", key-file = \"k\" }"),
+    row("{ cookie = … }", "same-site", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("sticky = { cookie = \"a\", same-site = \"none\" }"),
     row("{ hex = … }", "hex", "+++++ +++++ +++++ +++++ +++++ x++")
         .line("expect = { hex = \"0d0a\" }")
         .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
@@ -507,6 +559,11 @@ const INSIDE: &[(&Section, &str)] = &[
     (&keys::values::BACKEND_TABLE, "[[service]]"),
     (&keys::values::CERTIFICATE_PAIR, "[[service]]"),
     (&keys::values::CLIENT_TABLE, "[[service]]"),
+    (&keys::route_access::QUEUE_TABLE, "[service.http]"),
+    (&keys::route_access::STICKY_TABLE, "[[service.route]]"),
+    (&keys::route_access::BASIC_AUTH_TABLE, "[[service.route]]"),
+    (&keys::route_access::FORWARD_AUTH_TABLE, "[[service.route]]"),
+    (&keys::route_access::RATE_LIMIT_TABLE, "[[service.route]]"),
     (&keys::route_values::REDIRECT_TABLE, "[[service.route]]"),
     (&keys::route_values::RESPOND_TABLE, "[[service.route]]"),
     (&keys::values::HEX_TABLE, "[service.check]"),

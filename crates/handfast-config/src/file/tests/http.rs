@@ -4,7 +4,7 @@ use handfast_wire::http1::{HeadLimits, Underscores};
 
 use super::super::super::model::{
     BackendAlpn, BackendVersion, Forwarded, Http, HttpTimeouts, PoolLimits, ProxySender, RequestRoute,
-    RequestRules, RouteAction, Target,
+    RequestRules, RouteAccess, RouteAction, RouteLimits, Target,
 };
 use super::*;
 
@@ -48,6 +48,7 @@ fn five_lines_are_a_service_in_http_mode() {
             answer: seconds(60),
         },
         pool: PoolLimits { connections: 256, idle: seconds(30), requests: 1000 },
+        concurrency: None,
         streams: 100,
         retries: 1,
         count_failures: false,
@@ -85,6 +86,7 @@ fn every_key_of_http_mode_is_read() {
             answer: Duration::ZERO,
         },
         pool: PoolLimits { connections: 7, idle: seconds(4), requests: 9 },
+        concurrency: None,
         streams: 8,
         retries: 0,
         count_failures: true,
@@ -123,6 +125,9 @@ fn routes_are_read_in_the_order_written() {
         headers: Vec::new(),
         action: RouteAction::Inherit,
         rules: RequestRules::default(),
+        access: RouteAccess::default(),
+        sticky: None,
+        limits: RouteLimits::default(),
     };
     assert_eq!(*second, expected);
 }
@@ -395,6 +400,84 @@ const WRONG: &[(&str, &str)] = &[
     (
         "[[service.route]]\nset-request-fields = \"X-Forwarded-For: a\"",
         "error 7 `X-Forwarded-For` cannot be changed by a route | `forwarded` in [service.http] decides which of these fields are sent",
+    ),
+    (
+        "[[service.route]]\nrate-limit = { per = \"1s\" }",
+        "error 8 { requests = …, per = … } has no `requests` | add a line such as `requests = 100`",
+    ),
+    (
+        "[[service.route]]\nrate-limit = { requests = 1, by = \"x-key\" }",
+        "error 8 `x-key` is not one of the possible values | write `header:x-key` for a field",
+    ),
+    (
+        "[[service.route]]\nrate-limit = { requests = 1, by = \"header:x key\" }",
+        "error 8 `x key` is not the name of a field | names consist of letters, digits and `-`: `header:x-api-key`",
+    ),
+    (
+        "[[service.route]]\nrate-limit = { requests = 1, by = \"route\", prefix-v4 = 8 }",
+        "warning 8 `prefix-v4` has no effect: all requests of the route are counted together | -",
+    ),
+    (
+        "[[service.route]]\nallow-certificates = \"dns:*.a.example\"",
+        "error 8 `allow-certificates` has no effect: no client is asked for a certificate | add [service.client-certificates] with `mode` and `ca`",
+    ),
+    (
+        "[[service.route]]\nallow-clients = \"10.0.0.0/8\"\nrefuse-clients = \"10.0.0.0/8\"",
+        "warning 8 `10.0.0.0/8` is never let in: `refuse-clients` wins | take it out of one of the lists",
+    ),
+    (
+        "[[service.route]]\nbasic-auth = { realm = \"x\" }",
+        "error 8 { file = …, realm = … } has no `file` | add a line such as `file = \"users.htpasswd\"`",
+    ),
+    (
+        "[[service.route]]\nbasic-auth = { file = \"x\", realm = \"a \\\" b\" }",
+        "error 8 `a \" b` cannot be a realm | -",
+    ),
+    (
+        "[[service.route]]\nforward-auth = { to = \"10.0.0.9:80\", path = \"http://a/x\" }",
+        "error 8 `http://a/x` cannot be asked for | write the address in `to`, and here only the path",
+    ),
+    (
+        "[[service.route]]\nforward-auth = { to = { program = \"/bin/cat\" }, path = \"/\" }",
+        "error 8 a program cannot be asked about requests: it would be started for each | write the address of a server",
+    ),
+    (
+        "[[service.route]]\nforward-auth = { to = \"10.0.0.9:80\", path = \"/\", copy = \"Content-Length\" }",
+        "error 8 `Content-Length` belongs to one connection, and is written by Handfast | -",
+    ),
+    (
+        "[service.http]\nqueue = { length = 5 }",
+        "warning 8 `queue` has no effect: backends get any number of requests, so none waits (`max-requests`) | -",
+    ),
+    (
+        "[service.http]\nmax-requests = 1\nqueue = { length = 0, timeout = \"1s\" }",
+        "warning 9 `timeout` has no effect: no request waits (`length = 0`) | -",
+    ),
+    (
+        "[[service.route]]\nsticky = { same-site = \"lax\" }",
+        "error 8 nothing says how clients are kept at their backends | write `cookie` or `header`",
+    ),
+    (
+        "[[service.route]]\nsticky = { cookie = \"a\", header = \"b\" }",
+        "error 8 a cookie or a field keeps clients at their backends, not both | remove one of them",
+    ),
+    ("[[service.route]]\nsticky = { cookie = \"a b\" }", "error 8 `a b` is not the name of a cookie | -"),
+    (
+        "[[service.route]]\nsticky = { header = \"x-a\", key-file = \"k\" }",
+        "error 8 `key-file` has no effect: a field decides, and no cookie is set | remove it, or change what the reason names",
+    ),
+    (
+        "[[service.route]]\nrespond = 404\nsticky = { cookie = \"a\" }",
+        "error 9 `sticky` has no effect: no backend gets the requests of this route | remove it, or change what the reason names",
+    ),
+    (
+        "[[service.route]]\nrespond = 404\nanswer-timeout = \"5s\"",
+        "error 9 `answer-timeout` has no effect: no backend gets the requests of this route | remove it, or change what the reason names",
+    ),
+    ("[[service.route]]\nretries = 11", "error 8 11 is out of range | -"),
+    (
+        "[[service.route]]\nrate-limit = 100",
+        "error 8 expected a table, such as `{ requests = 100, per = \"1s\" }`, found a whole number | -",
     ),
     (
         "[[service.route]]\nbackend-tls = {}",

@@ -35,6 +35,8 @@ impl Served {
             own_targets: OwnTargets::default(),
             threads: 2,
             keys: None,
+            sticky_key: None,
+            verifier: Default::default(),
         };
         let built = state::build(config, 1, None, &mut carried, SystemTime::now());
         let state = Arc::new(built.state.expect("it can be served"));

@@ -1,0 +1,87 @@
+//! Which requests a route takes, read and checked against what is around it.
+
+use handfast_tls::client_certificates::Rules;
+
+use crate::check;
+use crate::keys;
+use crate::model::{RateKey, RouteAccess, RouteLimits, Sticky};
+use crate::problem::Fault;
+use crate::reading::values;
+use crate::schema::{Entry, Key, ValueKind};
+use crate::table::Table;
+
+/// What is known of the clients of a service.
+#[derive(Clone, Copy)]
+pub(super) struct KnownOfClients {
+    /// Whether some have an address, by their socket or by a proxy in front.
+    pub(super) have_addresses: bool,
+    /// Whether some are asked for a certificate.
+    pub(super) show_certificates: bool,
+}
+
+/// The limits and conditions of a route; `None` when something is wrong, which is then noted.
+pub(super) fn access(section: &Table<'_>, clients: KnownOfClients) -> Option<RouteAccess> {
+    let allow = section.optional(&keys::ROUTE_ALLOW_CLIENTS).unwrap_or_default();
+    let refuse = section.optional(&keys::ROUTE_REFUSE_CLIENTS).unwrap_or_default();
+    super::admission::contradictions(section, &allow, &refuse);
+    let certificates = section.list(&keys::ROUTE_ALLOW_CERTIFICATES);
+    let rate = unless_wrong(section, &keys::ROUTE_RATE_LIMIT);
+    let basic = unless_wrong(section, &keys::ROUTE_BASIC_AUTH);
+    let forward = unless_wrong(section, &keys::ROUTE_FORWARD_AUTH);
+    if !clients.have_addresses {
+        let why = "clients of unix sockets have no address, unless a proxy in front names it";
+        let keys = [&keys::ROUTE_ALLOW_CLIENTS as &dyn Entry, &keys::ROUTE_REFUSE_CLIENTS];
+        check::no_effect(section, keys, why);
+        if rate.as_ref().is_some_and(|rate| rate.as_ref().is_some_and(|rate| rate.by == RateKey::Client)) {
+            let what = "`rate-limit` has no effect: clients of unix sockets have no address";
+            let hint =
+                "write `by = \"route\"`, or `by = \"header:NAME\"` for a field that the proxy in front sends";
+            section.error(&keys::ROUTE_RATE_LIMIT, Fault::new(what).hint(hint));
+        }
+    }
+    if !clients.show_certificates {
+        let why = "no client is asked for a certificate";
+        let fault = Fault::new(format!("`allow-certificates` has no effect: {why}"));
+        let hint = "add [service.client-certificates] with `mode` and `ca`";
+        section.error(&keys::ROUTE_ALLOW_CERTIFICATES, fault.hint(hint));
+    }
+    Some(RouteAccess {
+        allow: values(allow),
+        refuse: values(refuse),
+        certificates: Rules { allow: certificates, refuse: Vec::new() },
+        rate: rate?,
+        basic: basic?,
+        forward: forward?,
+    })
+}
+
+/// How the requests of a client are kept at one backend; the inner `None`: they are not.
+pub(super) fn sticky(section: &Table<'_>, forwards: bool) -> Option<Option<Sticky>> {
+    if !forwards {
+        let why = "no backend gets the requests of this route";
+        check::no_effect(section, [&keys::ROUTE_STICKY as &dyn Entry], why);
+    }
+    unless_wrong(section, &keys::ROUTE_STICKY)
+}
+
+/// The limits of a route that differ from those of its service.
+pub(super) fn limits(section: &Table<'_>, forwards: bool) -> RouteLimits {
+    if !forwards {
+        let why = "no backend gets the requests of this route";
+        let keys =
+            [&keys::ROUTE_ANSWER_TIMEOUT as &dyn Entry, &keys::ROUTE_CONTENT_TIMEOUT, &keys::ROUTE_RETRIES];
+        check::no_effect(section, keys, why);
+    }
+    RouteLimits {
+        answer: section.optional(&keys::ROUTE_ANSWER_TIMEOUT),
+        content: section.optional(&keys::ROUTE_CONTENT_TIMEOUT),
+        body: section.optional(&keys::ROUTE_MAX_BODY).map(|most| most as u64),
+        retries: section.optional(&keys::ROUTE_RETRIES),
+    }
+}
+
+/// The value of a key; `None`: it is wrong.
+fn unless_wrong<K: ValueKind>(section: &Table<'_>, key: &Key<K>) -> Option<Option<K::Value>> {
+    let value = section.optional(key);
+    (value.is_some() || section.written(key).is_none()).then_some(value)
+}

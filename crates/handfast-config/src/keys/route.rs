@@ -1,0 +1,191 @@
+//! The keys of a route for requests.
+
+use super::backend_tls::ROUTE_BACKEND_TLS;
+use super::http::{ANSWER_TIMEOUT, CONTENT_TIMEOUT, MAX_BODY, MOST_BODY, RETRIES};
+use super::limits::{DAY, TENTH};
+use super::service::BACKEND;
+use crate::kind::*;
+use crate::schema::section;
+
+section! {
+    /// A route for certain requests of a service with `mode = "http"`: those that match everything that is written. The first route
+    /// that matches is used, in the order written. Other requests go to the backends of their connection: those of its rule, or of
+    /// the service. A route without `backend` and `redirect` sends its requests there too, as an exception from later routes.
+    ROUTE = "route", "[[service.route]]", with ROUTE_BACKEND_TLS;
+
+    /// Its name in logs and metrics.
+    ROUTE_NAME: Name = "name", Name("route"),
+        absent "`route 1` for the first one, and so on",
+        why "the number is unique, too",
+        example "\"api\"", elsewhere "id label";
+
+    /// Names, one of which the request must be for, without a port. A wildcard matches exactly one part: `*.example.org` has
+    /// `a.example.org`, but neither `example.org` nor `a.b.example.org`. IPv6 addresses are written in brackets.
+    ROUTE_HOSTS: List<HostPattern> = "hosts", List::of(HostPattern),
+        absent "any name",
+        why "most services have one",
+        example "[\"api.example.org\", \"*.api.example.org\"]",
+        elsewhere "host names server-name hostnames match-host hdr-host";
+
+    /// The beginning of the path, at whole parts: `/api` matches `/api`, `/api/v1` and `/api?x=1`, but not `/apis`. The path is compared as
+    /// the client sent it: `/a/../api` and `/%61pi` are other paths, also where the backend takes them for `/api`. Where a route is for
+    /// certain clients alone, a request that may be read as one for its path is refused.
+    ROUTE_PATH: PathPrefix = "path", PathPrefix,
+        absent "any path",
+        why "most routes are about a name",
+        example "\"/api\"", elsewhere "location prefix path-prefix path-beg uri url match-path";
+
+    /// Methods, one of which the request must have.
+    ROUTE_METHODS: List<MethodName> = "methods", List::of(MethodName),
+        absent "any method",
+        why "most servers answer all of a path",
+        example "[\"GET\", \"HEAD\"]", elsewhere "method verbs match-method limit-except";
+
+    /// Fields that the request must have, all of them: `"name"` with any value, or `"name: value"` with exactly this one.
+    ROUTE_HEADERS: List<FieldCondition> = "headers", List::of(FieldCondition),
+        absent "whatever fields it has",
+        why "name and path decide for most",
+        example "[\"x-beta\", \"x-tenant: blue\"]", elsewhere "header fields field match-header hdr";
+
+    /// Where its requests go.
+    ROUTE_BACKEND: List<BackendEntry> = "backend", List::of(BackendEntry),
+        absent "the backends of the connection: those of its rule, or of the service",
+        why "the connection decides",
+        example "\"10.0.0.4:8080\"", elsewhere BACKEND.about.elsewhere;
+
+    /// `https`: its requests are redirected to the same host and path by `https://`, with status 308. For services whose clients
+    /// speak plain text. A table has another target and status.
+    ROUTE_REDIRECT: Redirect = "redirect", Redirect,
+        absent "they are not redirected",
+        why "most requests are forwarded",
+        example "\"https\"", elsewhere "return redirect-scheme https-redirect redirect-to-https rewrite";
+
+    /// The response to all of its requests: a status, or a table with the content too. For maintenance, and for what no client
+    /// should reach.
+    ROUTE_RESPOND: Respond = "respond", Respond,
+        absent "backends respond",
+        why "most requests are forwarded",
+        example "404", elsewhere "return deny static-response http-request-return maintenance";
+
+    /// Whether the requests of a client go to the same backend: by a cookie that Handfast sets, or by the value of a field. When that backend is
+    /// down they go to another one.
+    ROUTE_STICKY: Sticky = "sticky", Sticky,
+        absent "each request goes to any backend",
+        why "backends without sessions of their own can share every request",
+        example "{ cookie = \"srv\" }",
+        elsewhere "sticky-cookie sticky-session session-affinity affinity persistence appsession lb-policy ip-hash hash hdr stick";
+
+    /// From the end of a request to the head of its response, for the requests of this route.
+    ROUTE_ANSWER_TIMEOUT: Span = "answer-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
+        of_service "that", example "\"5m\"", elsewhere ANSWER_TIMEOUT.about.elsewhere;
+
+    /// How long content may stop, in requests of this route and their responses.
+    ROUTE_CONTENT_TIMEOUT: Span = "content-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
+        of_service "that", example "\"5m\"", elsewhere CONTENT_TIMEOUT.about.elsewhere;
+
+    /// Most bytes of content in a request of this route.
+    ROUTE_MAX_BODY: Size = "max-body", Size(1..=MOST_BODY),
+        of_service "that", example "\"1GiB\"", elsewhere MAX_BODY.about.elsewhere;
+
+    /// How often a request of this route is sent again after a failure, where that is safe.
+    ROUTE_RETRIES: Count<u32> = "retries", Count(0..=10),
+        of_service "that", example "0", elsewhere RETRIES.about.elsewhere;
+
+    /// What takes the place of `path` in the target that backends receive: with `path = "/api"` and `new-path = "/v2"` they get
+    /// `/v2/users` for `/api/users`. `"/"` removes it.
+    ROUTE_NEW_PATH: PathPrefix = "new-path", PathPrefix,
+        absent "backends receive the path as the client sent it",
+        why "links in pages then lead where they should",
+        example "\"/v2\"", elsewhere "strip-prefix strip-path-prefix replace-path rewrite uri-strip-prefix";
+
+    /// Fields that backends receive with this value alone, whatever the client sent. Variables are in braces, and two braces are one:
+    /// `{client-address}`, `{client-subject}` and `{client-fingerprint}` (of a verified certificate), `{host}`, `{path}`, `{request-id}`,
+    /// `{scheme}`, `{server-name}`, `{target}`, `{tls-version}`, `{user}` (of `basic-auth`). A field whose value is empty is not sent.
+    ROUTE_SET_REQUEST: List<FieldValue> = "set-request-fields", List::of(FieldValue),
+        absent "the fields of the client are forwarded",
+        why "only the backend knows what it needs",
+        example "\"x-client: {client-address}\"",
+        elsewhere "proxy-set-header request-header http-request-set-header header-up add-request-header";
+
+    /// Fields that backends receive beside those of the same name.
+    ROUTE_ADD_REQUEST: List<FieldValue> = "add-request-fields", List::of(FieldValue),
+        absent "none is added",
+        why "only the backend knows what it needs",
+        example "\"via: 1.1 handfast\"", elsewhere "http-request-add-header";
+
+    /// Fields that backends do not receive.
+    ROUTE_REMOVE_REQUEST: List<FieldName> = "remove-request-fields", List::of(FieldName),
+        absent "none is removed",
+        why "fields may have a meaning that only the backend knows",
+        example "\"x-debug\"", elsewhere "http-request-del-header";
+
+    /// Fields that clients receive with this value alone, whatever the backend sent; with variables as above.
+    ROUTE_SET_RESPONSE: List<FieldValue> = "set-response-fields", List::of(FieldValue),
+        absent "the fields of the backend are forwarded",
+        why "the backend decides",
+        example "\"cache-control: no-store\"",
+        elsewhere "add-header response-header http-response-set-header header-down set-header";
+
+    /// Fields that clients receive beside those of the same name.
+    ROUTE_ADD_RESPONSE: List<FieldValue> = "add-response-fields", List::of(FieldValue),
+        absent "none is added",
+        why "the backend decides",
+        example "\"x-served-by: {server-name}\"", elsewhere "http-response-add-header";
+
+    /// Fields that clients do not receive.
+    ROUTE_REMOVE_RESPONSE: List<FieldName> = "remove-response-fields", List::of(FieldName),
+        absent "none is removed",
+        why "the backend decides",
+        example "\"server\"", elsewhere "proxy-hide-header http-response-del-header more-clear-headers";
+
+    /// Whether responses have the usual fields for the security of browsers, where the backend sends none of that name:
+    /// `Strict-Transport-Security: max-age=31536000` (over TLS), `X-Content-Type-Options: nosniff`, `X-Frame-Options: SAMEORIGIN`,
+    /// `Referrer-Policy: strict-origin-when-cross-origin`.
+    ROUTE_SECURITY: Switch = "security-fields", Switch,
+        default "false",
+        why "browsers remember the first one for a year, also when the site has no TLS any more",
+        example "true", elsewhere "hsts security-headers strict-transport-security add-security-headers";
+
+    /// Addresses of the clients whose requests are taken. Those of others receive 403.
+    ROUTE_ALLOW_CLIENTS: List<AddressPrefix> = "allow-clients", List::of(AddressPrefix),
+        absent "clients from everywhere",
+        why "most routes are for everybody",
+        example "[\"10.0.0.0/8\", \"2001:db8::/32\"]", elsewhere "allow allow-from ip-allow-list whitelist remote-ip src acl";
+
+    /// Addresses of clients whose requests receive 403. It wins over `allow-clients`.
+    ROUTE_REFUSE_CLIENTS: List<AddressPrefix> = "refuse-clients", List::of(AddressPrefix),
+        absent "no client",
+        why "as `allow-clients`",
+        example "\"192.0.2.0/24\"", elsewhere "deny deny-from blacklist";
+
+    /// Clients whose requests are taken, by what their certificates contain, in the same words as `allow` in
+    /// [service.client-certificates]. Others receive 403.
+    ROUTE_ALLOW_CERTIFICATES: List<Identity> = "allow-certificates", List::of(Identity),
+        absent "clients with any certificate, and with none",
+        why "the service decides which certificates are requested",
+        example "[\"spiffe://example.org/web/*\", \"dns:*.clients.example.org\"]",
+        elsewhere "client-certificates allow-cn allow-dns allow-uri allow-spiffe ssl-client-s-dn client-san";
+
+    /// Name and password that clients must send (RFC 7617). Others receive 401.
+    ROUTE_BASIC_AUTH: BasicAuth = "basic-auth", BasicAuth,
+        absent "clients need no password",
+        why "the backend knows its users",
+        example "{ file = \"users.htpasswd\", realm = \"Example\" }",
+        elsewhere "auth-basic auth-basic-user-file basicauth http-request-auth userlist auth-type";
+
+    /// A server that is asked about each request, by GET with the method, URI, host and client in `X-Forwarded-…`. If it answers with 200 to 299,
+    /// the request goes on with the fields of `copy`; the client receives any other answer.
+    ROUTE_FORWARD_AUTH: ForwardAuth = "forward-auth", ForwardAuth,
+        absent "no server is asked",
+        why "the backend knows its users",
+        example "{ to = \"10.0.0.9:4180\", path = \"/oauth2/auth\", copy = [\"X-Auth-Request-User\"] }",
+        elsewhere "auth-request external-auth ext-authz forwardauth http-request-auth-intercept";
+
+    /// How many requests one client, one value of a field, or the whole route may send. Those beyond it receive 429 with `Retry-After`, and
+    /// no backend gets them. It takes 512 KiB of memory for the route, however many clients there are.
+    ROUTE_RATE_LIMIT: RateLimit = "rate-limit", RateLimit,
+        absent "any number",
+        why "only the operator knows how many requests a backend can answer",
+        example "{ requests = 100, per = \"1s\", burst = 200 }",
+        elsewhere "limit-req limit-req-zone rate rate-limits ratelimit throttle http-request-rate stick-table sc-http-req-rate";
+}

@@ -1,0 +1,238 @@
+//! The types of values that decide which requests a route takes.
+
+use std::time::Duration;
+
+use handfast_wire::http1::is_token;
+use toml::de::DeValue;
+
+use crate::keys::{PREFIX_V4, PREFIX_V6, route_access as keys};
+use crate::model;
+use crate::problem::{Fault, shortened};
+use crate::reading::{Item, Reading, values};
+use crate::schema::ValueKind;
+use crate::table::Table;
+
+/// A limit on requests.
+pub(crate) struct RateLimit;
+
+impl ValueKind for RateLimit {
+    type Value = model::RequestRate;
+    const FORM: &'static str = "table, such as `{ requests = 100, per = \"1s\" }`";
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::RequestRate> {
+        let DeValue::Table(entries) = item.value else {
+            reading.error(&item.span, self.wrong_type(item));
+            return None;
+        };
+        let table = Table::open(&keys::RATE_LIMIT_TABLE, entries, item.span.clone(), reading);
+        let requests = table.required(&keys::RATE_REQUESTS);
+        let (per, by) = (table.or_default(&keys::RATE_PER), table.or_default(&keys::RATE_BY));
+        let burst = table.optional(&keys::RATE_BURST);
+        let (prefix_v4, prefix_v6) = (table.or_default(&PREFIX_V4), table.or_default(&PREFIX_V6));
+        if by == model::RateKey::Route {
+            for key in [&PREFIX_V4, &PREFIX_V6] {
+                let why = "all requests of the route are counted together";
+                crate::check::warn_no_effect(&table, key, why);
+            }
+        }
+        let requests = requests?;
+        let burst = burst.unwrap_or(requests);
+        Some(model::RequestRate { requests, per, burst, by, prefix_v4, prefix_v6 })
+    }
+}
+
+/// Which requests are counted together.
+pub(crate) struct RateKey;
+
+impl ValueKind for RateKey {
+    type Value = model::RateKey;
+    const FORM: &'static str = "text, such as `\"header:x-api-key\"`";
+    const ALLOWED: &'static str = "`client`, `route`, or `header:` and the name of a field";
+
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<model::RateKey, Fault> {
+        let text = self.text(item)?;
+        let wrong = |what: String| Fault::new(what).allowed(self.allowed());
+        match (text, text.split_once(':')) {
+            ("client", _) => Ok(model::RateKey::Client),
+            ("route", _) => Ok(model::RateKey::Route),
+            (_, Some(("header", name))) if is_token(name.as_bytes()) => {
+                Ok(model::RateKey::Field(name.to_ascii_lowercase().into()))
+            }
+            (_, Some(("header", name))) => {
+                Err(wrong(format!("`{}` is not the name of a field", shortened(name)))
+                    .hint("names consist of letters, digits and `-`: `header:x-api-key`"))
+            }
+            _ => {
+                let is_name = is_token(text.as_bytes());
+                let hint = is_name.then(|| format!("write `header:{}` for a field", shortened(text)));
+                Err(wrong(format!("`{}` is not one of the possible values", shortened(text)))
+                    .maybe_hint(hint))
+            }
+        }
+    }
+}
+
+/// Names and passwords of clients.
+pub(crate) struct BasicAuth;
+
+impl ValueKind for BasicAuth {
+    type Value = model::BasicAuth;
+    const FORM: &'static str = "table, such as `{ file = \"users.htpasswd\" }`";
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::BasicAuth> {
+        let DeValue::Table(entries) = item.value else {
+            reading.error(&item.span, self.wrong_type(item));
+            return None;
+        };
+        let table = Table::open(&keys::BASIC_AUTH_TABLE, entries, item.span.clone(), reading);
+        let file = table.required(&keys::BASIC_AUTH_FILE);
+        let realm = table.or_default(&keys::BASIC_AUTH_REALM).into();
+        let passes = table.or_default(&keys::BASIC_AUTH_PASS);
+        Some(model::BasicAuth { file: file?, realm, passes })
+    }
+}
+
+/// The realm of a password (RFC 9110 §11.5).
+pub(crate) struct Realm;
+
+impl ValueKind for Realm {
+    type Value = String;
+    const FORM: &'static str = "text, such as `\"Example\"`";
+    const ALLOWED: &'static str =
+        "1 to 128 letters, digits, spaces and signs of ASCII, without `\"` and `\\`";
+
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<String, Fault> {
+        let text = self.text(item)?;
+        let is_good = |byte: u8| (b' '..=b'~').contains(&byte) && !matches!(byte, b'"' | b'\\');
+        if (1..=128).contains(&text.len()) && text.bytes().all(is_good) {
+            return Ok(text.to_owned());
+        }
+        Err(Fault::new(format!("`{}` cannot be a realm", shortened(text))).allowed(self.allowed()))
+    }
+}
+
+/// A server that is asked about each request.
+pub(crate) struct ForwardAuth;
+
+impl ValueKind for ForwardAuth {
+    type Value = model::ForwardAuth;
+    const FORM: &'static str = "table, such as `{ to = \"10.0.0.9:4180\", path = \"/auth\" }`";
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::ForwardAuth> {
+        let DeValue::Table(entries) = item.value else {
+            reading.error(&item.span, self.wrong_type(item));
+            return None;
+        };
+        let table = Table::open(&keys::FORWARD_AUTH_TABLE, entries, item.span.clone(), reading);
+        let (to, path) = (table.required(&keys::AUTH_TO), table.required(&keys::AUTH_PATH));
+        let (copy, timeout) = (table.list(&keys::AUTH_COPY), table.or_default(&keys::AUTH_TIMEOUT));
+        let to = to?;
+        crate::check::backends(&table, &keys::AUTH_TO, &[], &to);
+        if to.iter().any(|server| server.value.target.is_program()) {
+            let fault = Fault::new("a program cannot be asked about requests: it would be started for each");
+            table.error(&keys::AUTH_TO, fault.hint("write the address of a server"));
+            return None;
+        }
+        Some(model::ForwardAuth { to: values(to).into(), path: path?.into(), copy, timeout })
+    }
+}
+
+/// The path of a server that is asked about requests.
+pub(crate) struct AuthPath;
+
+impl ValueKind for AuthPath {
+    type Value = String;
+    const FORM: &'static str = "text, such as `\"/oauth2/auth\"`";
+    const ALLOWED: &'static str = "`/` and what follows it, with a query";
+
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<String, Fault> {
+        let text = self.text(item)?;
+        if text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+            return Ok(text.to_owned());
+        }
+        let fault = Fault::new(format!("`{}` cannot be asked for", shortened(text))).allowed(self.allowed());
+        let is_url = text.contains("://");
+        Err(fault.maybe_hint(is_url.then(|| "write the address in `to`, and here only the path".to_owned())))
+    }
+}
+
+/// How many requests wait for a backend, and for how long.
+pub(crate) struct Queue;
+
+impl ValueKind for Queue {
+    type Value = (usize, Duration);
+    const FORM: &'static str = "table, such as `{ length = 100, timeout = \"5s\" }`";
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
+        let DeValue::Table(entries) = item.value else {
+            reading.error(&item.span, self.wrong_type(item));
+            return None;
+        };
+        let table = Table::open(&keys::QUEUE_TABLE, entries, item.span.clone(), reading);
+        let (length, timeout) =
+            (table.or_default(&keys::QUEUE_LENGTH), table.or_default(&keys::QUEUE_TIMEOUT));
+        if length == 0 {
+            crate::check::warn_no_effect(&table, &keys::QUEUE_TIMEOUT, "no request waits (`length = 0`)");
+        }
+        Some((length, timeout))
+    }
+}
+
+/// How the requests of a client are kept at one backend.
+pub(crate) struct Sticky;
+
+impl ValueKind for Sticky {
+    type Value = model::Sticky;
+    const FORM: &'static str = "table, such as `{ cookie = \"srv\" }` or `{ header = \"x-user\" }`";
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::Sticky> {
+        let DeValue::Table(entries) = item.value else {
+            reading.error(&item.span, self.wrong_type(item));
+            return None;
+        };
+        let table = Table::open(&keys::STICKY_TABLE, entries, item.span.clone(), reading);
+        let (cookie, header) = (table.optional(&keys::STICKY_COOKIE), table.optional(&keys::STICKY_HEADER));
+        let (key, same_site) = (table.optional(&keys::STICKY_KEY), table.or_default(&keys::STICKY_SAME_SITE));
+        let is_written = |key: &dyn crate::schema::Entry| table.written(key).is_some();
+        match (is_written(&keys::STICKY_COOKIE), is_written(&keys::STICKY_HEADER)) {
+            (false, false) => {
+                let fault = Fault::new("nothing says how clients are kept at their backends");
+                table.missing(fault.hint("write `cookie` or `header`"));
+                return None;
+            }
+            (true, true) => {
+                let fault = Fault::new("a cookie or a field keeps clients at their backends, not both");
+                table.error(&keys::STICKY_HEADER, fault.hint("remove one of them"));
+                return None;
+            }
+            (false, true) => {
+                let why = "a field decides, and no cookie is set";
+                let of_cookies = [&keys::STICKY_KEY as &dyn crate::schema::Entry, &keys::STICKY_SAME_SITE];
+                crate::check::no_effect(&table, of_cookies, why);
+            }
+            (true, false) => {}
+        }
+        match (cookie, header) {
+            (Some(name), _) => Some(model::Sticky::Cookie { name: name.into(), key, same_site }),
+            (None, Some(name)) => Some(model::Sticky::Header(name)),
+            (None, None) => None,
+        }
+    }
+}
+
+/// The name of a cookie (RFC 6265 §4.1.1).
+pub(crate) struct CookieName;
+
+impl ValueKind for CookieName {
+    type Value = String;
+    const FORM: &'static str = "text, such as `\"srv\"`";
+    const ALLOWED: &'static str = "1 to 64 letters, digits and signs of a token";
+
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<String, Fault> {
+        let text = self.text(item)?;
+        if is_token(text.as_bytes()) && text.len() <= 64 {
+            return Ok(text.to_owned());
+        }
+        Err(Fault::new(format!("`{}` is not the name of a cookie", shortened(text))).allowed(self.allowed()))
+    }
+}

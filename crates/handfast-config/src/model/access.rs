@@ -1,0 +1,135 @@
+//! Which requests a route takes, and how many.
+//!
+//! Made by `file/access.rs`, run by `handfast-proxy/src/http/gate.rs`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use handfast_net::prefix::Prefix;
+use handfast_tls::client_certificates::Rules;
+
+use super::Backend;
+
+/// The limits and conditions that a request of a route must meet before anything else is done with it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RouteAccess {
+    /// Clients with these addresses alone; empty: all.
+    pub allow: Vec<Prefix>,
+    /// None of these, even where `allow` has them.
+    pub refuse: Vec<Prefix>,
+    /// Clients whose certificates fit one of these alone; empty: all.
+    pub certificates: Rules,
+    /// A limit on requests.
+    pub rate: Option<RequestRate>,
+    /// Names and passwords that clients must send.
+    pub basic: Option<BasicAuth>,
+    /// A server that is asked about each request.
+    pub forward: Option<ForwardAuth>,
+}
+
+impl RouteAccess {
+    /// Whether every request is taken.
+    pub fn is_open(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether some clients are refused, whatever the number of their requests.
+    pub fn protects(&self) -> bool {
+        let Self { allow, refuse, certificates, basic, forward, rate: _ } = self;
+        !allow.is_empty()
+            || !refuse.is_empty()
+            || !certificates.is_empty()
+            || basic.is_some()
+            || forward.is_some()
+    }
+}
+
+/// Names and passwords that clients must send (RFC 7617).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BasicAuth {
+    /// The file with `name:hash` on each line.
+    pub file: PathBuf,
+    /// Printable ASCII without quotes.
+    pub realm: Box<str>,
+    /// Whether backends receive the password.
+    pub passes: bool,
+}
+
+/// A server that is asked about each request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForwardAuth {
+    /// Where it is, in plain text and HTTP/1.1.
+    pub to: Arc<[Backend]>,
+    /// The path that it is asked for, with a query.
+    pub path: Box<str>,
+    /// Fields of its answer that the backend receives.
+    pub copy: Vec<Box<str>>,
+    /// How long its answer may take to begin.
+    pub timeout: Duration,
+}
+
+/// A limit on requests in a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestRate {
+    /// Requests in the time `per` in the long run; not zero.
+    pub requests: u32,
+    /// Not zero, and at most an hour.
+    pub per: Duration,
+    /// Requests that may be sent at once after a pause; not zero.
+    pub burst: u32,
+    /// Which requests are counted together.
+    pub by: RateKey,
+    /// IPv4 clients with this number of equal leading bits are counted together; at most 32.
+    pub prefix_v4: u8,
+    /// The same for IPv6; at most 128.
+    pub prefix_v6: u8,
+}
+
+impl RequestRate {
+    /// The prefix that a client is counted in.
+    pub fn prefix_of(&self, address: IpAddr) -> Prefix {
+        Prefix::within(address, self.prefix_v4, self.prefix_v6)
+    }
+}
+
+/// Which requests are counted together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RateKey {
+    /// Those of clients in one prefix.
+    Client,
+    /// All of the route.
+    Route,
+    /// Those with the same value of this field, whose name is in lower case. Those without it are counted by client.
+    Field(Box<str>),
+}
+
+/// How the requests of a client are kept at one backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sticky {
+    /// By a cookie.
+    Cookie {
+        /// Its name.
+        name: Box<str>,
+        /// The file with the secret that its values are made from; `None`: a random one.
+        key: Option<PathBuf>,
+        /// `Lax`, `Strict` or `None`.
+        same_site: &'static str,
+    },
+    /// By the value of this field.
+    Header(Box<str>),
+}
+
+/// Limits of the requests of a route; what is not set is that of the service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteLimits {
+    /// From the end of the request to the head of the response.
+    pub answer: Option<Duration>,
+    /// Between two pieces of content.
+    pub content: Option<Duration>,
+    /// Most bytes of a request's content.
+    pub body: Option<u64>,
+    /// Other backends, or connections, that a request is tried with after a failure.
+    pub retries: Option<u32>,
+}

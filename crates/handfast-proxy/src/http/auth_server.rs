@@ -1,0 +1,344 @@
+//! A server that is asked about a request (`forward-auth`): by GET, with the method, URI, host and client in `X-Forwarded-…`, and the fields
+//! that the client sent, its cookies above all.
+//!
+//! In: the head of a request. Out: with a status from 200 to 299, the fields that the backend receives; any other answer is for the client, and
+//! so is an error where there is no answer.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use handfast_config::model::ForwardAuth;
+use handfast_leg::runtime::Runtime;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_wire::http1::{
+    Field, Framing, HeadEnd, Kind, RequestHead, ResponseHead, end_head, write_fields,
+};
+
+use crate::backends::connector::Cancellation;
+use crate::http::answer::Answer;
+use crate::http::client::{After, Client};
+use crate::http::connection::HttpConnection;
+use crate::http::content::{Io, Output, Sink, Source};
+use crate::http::fault::Fault;
+use crate::http::forward::{push, x_forwarded};
+use crate::http::refusal::Refusal;
+use crate::http::relay::Exchange;
+use crate::http::request::{Request, path_of};
+use crate::http::upstream::Search;
+use crate::worker::http::ThreadHttp;
+use crate::worker::services::Chosen;
+
+/// Bytes of an answer for the client. Pages for a login have a few.
+const MOST_CONTENT: usize = 256 * 1024;
+/// Fields that are about the content of the request, which the server does not receive, or about which answer is wanted; and fields by which
+/// a client could name another URI to some servers.
+const DROPPED: [&str; 11] = [
+    "accept-encoding",
+    "content-encoding",
+    "content-type",
+    "range",
+    "te",
+    "x-auth-request-redirect",
+    "x-http-method-override",
+    "x-original-method",
+    "x-original-uri",
+    "x-original-url",
+    "x-rewrite-url",
+];
+
+/// The server of a route.
+pub(crate) struct Server<'s> {
+    pub(crate) model: &'s ForwardAuth,
+    /// How it is asked.
+    pub(crate) http: &'s Rc<ThreadHttp>,
+    /// The route to it.
+    pub(crate) index: usize,
+}
+
+/// Whether two names of fields are the same to programs that take an underscore for `-` (CGI, WSGI).
+pub(crate) fn is_same_field(one: &[u8], other: &[u8]) -> bool {
+    let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    one.len() == other.len() && one.iter().map(plain).eq(other.iter().map(plain))
+}
+
+impl Server<'_> {
+    /// Asks about a request; the fields that its backend receives.
+    ///
+    /// **Errors**: the server's answer for the client, or that there is none.
+    pub(crate) async fn ask<R: Runtime>(
+        &self,
+        head: &RequestHead<'_>,
+        connection: &HttpConnection,
+        client: &mut impl Client,
+    ) -> Result<Vec<(Box<str>, Vec<u8>)>, Box<Refusal>> {
+        let text = self.question(head, connection);
+        let connection = HttpConnection {
+            http: Rc::clone(self.http),
+            chosen: Chosen { route: self.index, failed: false },
+            proxy_header: Vec::new(),
+            tied: Rc::default(),
+            ..connection.clone()
+        };
+        let mut request = Request::own(text, &connection);
+        let mut collector = Collector::new(client);
+        exchange::<R>(&connection, &mut request, &mut collector).await.map_err(failed)?;
+        let Collector { status, fields, content, .. } = collector;
+        match status {
+            200..300 => Ok(self.copied(fields)),
+            // It is a statement about what the client has, and nothing of that was asked.
+            ..200 | 304 => Err(failed(Fault::of(unexpected(format!("status {status}"))))),
+            _ => {
+                let detail = format!("forward-auth answered {status}");
+                let refusal = Refusal::new(status, Side::Client, Cause::Unauthenticated, detail);
+                let fields = fields.into_iter().map(|(name, value)| (Cow::Owned(name), value)).collect();
+                Err(Box::new(Refusal { fields, content: Some(content), ..refusal }))
+            }
+        }
+    }
+
+    fn copied(&self, fields: Vec<(String, Vec<u8>)>) -> Vec<(Box<str>, Vec<u8>)> {
+        let copy = &self.model.copy;
+        let is_copied = |name: &str| copy.iter().any(|copied| copied.eq_ignore_ascii_case(name));
+        let copied = fields.into_iter().filter(|(name, _)| is_copied(name));
+        copied.map(|(name, value)| (name.into(), value)).collect()
+    }
+
+    /// The head that the server receives.
+    fn question(&self, head: &RequestHead<'_>, connection: &HttpConnection) -> Vec<u8> {
+        let mut out = Vec::with_capacity(head.length + 256);
+        out.extend_from_slice(format!("GET {} HTTP/1.1\r\n", self.model.path).as_bytes());
+        let own_id = connection.http.model.request_id.as_deref();
+        let drops = |field: &Field| {
+            let name = field.name(head.text);
+            let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+            matches!(field.kind(), Kind::Forwarding | Kind::Expect | Kind::Host)
+                || DROPPED.iter().any(|dropped| is_same_field(name, dropped.as_bytes()))
+                || name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(b"if-"))
+                || own_id.is_some_and(is)
+        };
+        push(&mut out, "Host", head.host.text);
+        write_fields(&mut out, head.text, head.fields, drops);
+        x_forwarded(&mut out, head, connection);
+        push(&mut out, "X-Forwarded-Method", head.method.as_bytes());
+        push(&mut out, "X-Forwarded-Uri", path_of(head.target));
+        end_head(&mut out, &HeadEnd::new(Framing::None));
+        out
+    }
+}
+
+/// One request and its response, with a second try where a kept connection was closed.
+async fn exchange<R: Runtime>(
+    connection: &HttpConnection,
+    request: &mut Request,
+    collector: &mut Collector<'_, impl Client>,
+) -> Result<(), Fault> {
+    let deadline = R::turn().deadline(connection.service.limits.handshake);
+    let chosen = connection.chosen;
+    let mut search = Search { connection, chosen, deadline, tried: Vec::new(), may_reuse: true };
+    loop {
+        let upstream = search.run::<R>(request, collector).await?;
+        let mut exchange = Exchange::new(connection, request, upstream, true);
+        match exchange.relay::<R>(collector).await {
+            Ok(()) => {
+                exchange.finish::<R>(collector);
+                return Ok(());
+            }
+            Err(fault) => {
+                let can_retry =
+                    search.may_reuse && !exchange.has_begun() && exchange.can_retry(collector, &fault);
+                exchange.count_failure(&fault);
+                if !can_retry {
+                    return Err(fault);
+                }
+                search.may_reuse = false;
+            }
+        }
+    }
+}
+
+fn unexpected(detail: String) -> CloseReason {
+    CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse).because(detail)
+}
+
+/// Without an answer no request goes on.
+fn failed(fault: Fault) -> Box<Refusal> {
+    let Fault { reason, status, .. } = fault;
+    let status = status.or((reason.side == Side::Backend).then_some(502));
+    let detail = match &reason.detail {
+        Some(detail) => format!("forward-auth: {detail}"),
+        None => "forward-auth".to_owned(),
+    };
+    match status {
+        Some(status) => Box::new(Refusal::of(status, reason.because(detail))),
+        None => Refusal::gone(reason),
+    }
+}
+
+/// Takes the answer in the place of the client, which waits.
+struct Collector<'c, C> {
+    client: &'c mut C,
+    status: u16,
+    /// Those that are not about the connection.
+    fields: Vec<(String, Vec<u8>)>,
+    content: Vec<u8>,
+    is_done: bool,
+}
+
+impl<'c, C> Collector<'c, C> {
+    fn new(client: &'c mut C) -> Self {
+        Self { client, status: 0, fields: Vec::new(), content: Vec::new(), is_done: false }
+    }
+}
+
+impl<C> Source for Collector<'_, C> {
+    fn pump(&mut self, _: &mut dyn Sink, _: &mut Io<'_>) -> Result<bool, Fault> {
+        Ok(false)
+    }
+
+    /// The request has no content.
+    fn has_ended(&self) -> bool {
+        true
+    }
+}
+
+impl<C> Sink for Collector<'_, C> {
+    fn accepts(&mut self, _: &mut Io<'_>) -> Result<bool, Fault> {
+        Ok(true)
+    }
+
+    fn put(&mut self, data: &[u8], _: &mut Output<'_>) -> Result<(), Fault> {
+        if self.content.len() + data.len() > MOST_CONTENT {
+            return Err(Fault::of(unexpected(format!("more than {MOST_CONTENT} bytes of content"))));
+        }
+        self.content.extend_from_slice(data);
+        Ok(())
+    }
+
+    fn put_end(&mut self, _: &[u8], _: &[Field], _: &mut Output<'_>) -> Result<(), Fault> {
+        self.is_done = true;
+        Ok(())
+    }
+
+    fn flush(&mut self, _: &mut Output<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_done
+    }
+}
+
+impl<C: Cancellation> Cancellation for Collector<'_, C> {
+    fn before_wait(&mut self) -> Result<(), CloseReason> {
+        self.client.before_wait()
+    }
+
+    fn after_wait(&mut self) -> Result<(), CloseReason> {
+        self.client.after_wait()
+    }
+}
+
+impl<C: Client> Client for Collector<'_, C> {
+    fn put_head(&mut self, head: &ResponseHead<'_>, _: &Request, _: After, _: &mut Output<'_>) {
+        if head.is_interim() {
+            return;
+        }
+        self.status = head.status;
+        let forwarded = head.fields.iter().filter(|field| field.kind().is_forwarded());
+        let text = |field: &Field| {
+            let name = String::from_utf8_lossy(field.name(head.text)).into_owned();
+            (name, field.value(head.text).to_vec())
+        };
+        self.fields = forwarded.map(text).collect();
+    }
+
+    /// Errors are for the client itself.
+    fn put_answer(&mut self, _: &Answer, _: Option<&Request>, _: bool, _: &mut Output<'_>) {}
+
+    fn keeps_open(&self, _: &Request, _: &ResponseHead<'_>) -> bool {
+        true
+    }
+
+    fn can_tunnel(&self) -> bool {
+        false
+    }
+
+    fn received(&self) -> u64 {
+        0
+    }
+
+    fn sent(&self) -> u64 {
+        self.content.len() as u64
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    fn check(&mut self) -> Result<(), Fault> {
+        self.client.check()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use handfast_wire::http1::HeadLimits;
+
+    use super::*;
+    use crate::http::testing::{Fixture, head, with_head};
+
+    #[test]
+    fn names_are_the_same_to_programs_that_take_an_underscore_for_a_hyphen() {
+        assert!(
+            is_same_field(b"Remote_User", b"remote-user") && is_same_field(b"REMOTE-USER", b"Remote-User")
+        );
+        assert!(
+            !is_same_field(b"remote-use", b"remote-user") && !is_same_field(b"remoteuser1", b"remote-user")
+        );
+    }
+
+    #[test]
+    fn the_server_learns_of_the_request_and_of_nothing_that_a_client_claims() {
+        let fixture = Fixture::new(
+            "[[service.route]]\nforward-auth = { to = \"127.0.0.1:1\", path = \"/auth?group=a\", copy = \"Remote-User\" }",
+        );
+        let route = &fixture.connection.http.routes[0];
+        let model = route.gate.as_ref().and_then(|gate| gate.forward.as_ref()).expect("it is configured");
+        let (http, index) = route.auth.as_ref().expect("it has a server");
+        let text = head(&[
+            "POST /a/b?x=1 HTTP/1.1",
+            "Host: shop.example:8443",
+            "Cookie: a=b",
+            "Authorization: Bearer x",
+            "Content-Length: 5",
+            "Content-Type: text/plain",
+            "If-None-Match: \"x\"",
+            "Range: bytes=0-1",
+            "Accept-Encoding: br",
+            "Expect: 100-continue",
+            "X-Forwarded-Uri: /public",
+            "X-Original-URL: /public",
+            "X-Forwarded-For: 10.0.0.1",
+            "X-Request-Id: mine",
+        ]);
+        let server = Server { model, http, index: *index };
+        let question = with_head(&text, &HeadLimits::default(), |head| {
+            String::from_utf8(server.question(head, &fixture.connection)).expect("text")
+        });
+        assert_eq!(
+            question,
+            head(&[
+                "GET /auth?group=a HTTP/1.1",
+                "Host: shop.example:8443",
+                "Cookie: a=b",
+                "Authorization: Bearer x",
+                "X-Forwarded-For: 192.0.2.7",
+                "X-Forwarded-Proto: http",
+                "X-Forwarded-Host: shop.example:8443",
+                "X-Forwarded-Method: POST",
+                "X-Forwarded-Uri: /a/b?x=1",
+            ])
+        );
+    }
+}

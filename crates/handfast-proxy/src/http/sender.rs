@@ -1,0 +1,28 @@
+//! The sender of a request, where its route asks: not known yet, or known.
+
+use handfast_wire::http1::push_field;
+
+/// A request whose sender is not known yet: its head as it came, and the route that it is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unidentified {
+    pub(crate) head: Vec<u8>,
+    pub(crate) route: usize,
+}
+
+/// What is known of the sender of a request.
+#[derive(Debug, Default)]
+pub(crate) struct Identified {
+    pub(crate) user: Option<Box<str>>,
+    /// Fields that backends receive of it.
+    pub(crate) added: Vec<(Box<str>, Vec<u8>)>,
+}
+
+impl Identified {
+    /// Writes the fields that backends receive.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        for (name, value) in &self.added {
+            // What cannot be a value is left out.
+            let _ = push_field(out, name, value);
+        }
+    }
+}
