@@ -261,7 +261,7 @@ mod tests {
 
     proptest! {
         /// Three machines, one name, every order of claims and messages: once all that was said has been heard, one at most has a
-        /// confirmed claim, as long as nobody confirms before the words of others could come.
+        /// confirmed claim, if nobody confirms before the words of others could come.
         #[test]
         fn two_machines_never_order_the_same_name_while_the_bus_works(
             steps in prop::collection::vec(
@@ -305,11 +305,10 @@ mod tests {
             let mut confirmed = Vec::new();
             for step in confirms {
                 let Step::Confirm(one) = step else { continue };
-                if let Some(word) = machines[one].confirm("x", 1_000) {
-                    say(&mut inboxes, one, word);
+                // All at once: nobody hears of the others' before.
+                if machines[one].confirm("x", 1_000).is_some() {
                     confirmed.push(one);
                 }
-                while (0..3).any(|one| deliver(&mut machines, &mut inboxes, one)) {}
             }
             confirmed.sort_unstable();
             confirmed.dedup();
