@@ -61,7 +61,9 @@ impl<'d> Import<'d> {
                         let is_host = name == "host";
                         is_host_written |= is_host;
                         has_host |= is_host && value == "{host}";
-                        route.of("").append("set-request-fields", format!("{name}: {value}"));
+                        route
+                            .of("")
+                            .append("set-request-fields", format!("{}: {value}", directive.argument(0)));
                     }
                     Err(variable) => {
                         self.note(directive, Fate::Refused, format!("Handfast has no {variable}"));
@@ -85,9 +87,7 @@ impl<'d> Import<'d> {
             match template(value, known) {
                 Ok(_) if value.is_empty() => {}
                 Ok(value) => {
-                    route
-                        .of("")
-                        .append("add-response-fields", format!("{}: {value}", name.to_ascii_lowercase()));
+                    route.of("").append("add-response-fields", format!("{name}: {value}"));
                     if directive.argument(2) != "always" {
                         let effect = "responses with errors have it too, as with `always`";
                         self.note(directive, Fate::Approximated, effect);

@@ -220,6 +220,15 @@ impl<'d> Import<'d> {
         let sizes: Vec<u64> = bodies.iter().filter_map(size).collect();
         if let (Some(largest), false) = (sizes.iter().max(), sizes.contains(&0)) {
             service.put("http", "max-body", written_size(*largest));
+            if let (true, Some(smaller)) =
+                (sizes.iter().any(|size| size != largest), bodies.iter().flatten().next())
+            {
+                self.note(
+                    smaller,
+                    Fate::Approximated,
+                    format!("the service has one limit, the largest: {}", written_size(*largest)),
+                );
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
 //! Every directive of nginx that is known, and its conversion. An example is a part of a server, or of what is in front of `|`.
+//! Long: a table with a row for each directive.
 
 use super::grammar::Directive;
 use crate::note::Fate::{Approximated, Dropped, Refused, Same};
@@ -8,7 +9,7 @@ use crate::row::{Row, row};
 /// Why files are refused.
 pub(super) const FILES: &str =
     "Handfast serves no files: keep a web server for them, and name it as `backend`";
-const BUFFERS: &str = "Handfast has limits and defaults of its own, and never stores content in files";
+const BUFFERS: &str = "Handfast has separate limits and defaults, and never stores content in files";
 
 /// The directives of nginx 1.22 to 1.28.
 pub(crate) const ROWS: [Row; 209] = [
@@ -540,7 +541,7 @@ pub(crate) const ROWS: [Row; 209] = [
         Same,
         "client_max_body_size 8m;",
         "max-body = \"8MiB\"",
-        "the largest of the service; nginx's 1m where none is written",
+        "the largest of the service, with a note if there are several; nginx's 1m where none is written",
     ),
     row(
         "proxy_connect_timeout",
@@ -715,7 +716,7 @@ pub(crate) const ROWS: [Row; 209] = [
         Service,
         Same,
         "location|proxy_set_header X-Real-IP $remote_addr;",
-        "set-request-fields = [\"x-real-ip: {client-address}\"",
+        "set-request-fields = [\"X-Real-IP: {client-address}\"",
         "also $host, $scheme, $request_uri, $request_id; X-Forwarded-… are those of http.forwarded",
     ),
     row(
@@ -731,7 +732,7 @@ pub(crate) const ROWS: [Row; 209] = [
         Service,
         Same,
         "location|add_header X-A b always;",
-        "add-response-fields = [\"x-a: b\"]",
+        "add-response-fields = [\"X-A: b\"]",
         "without `always`, responses with errors have it too",
     ),
     row(
@@ -1058,7 +1059,7 @@ pub(crate) const ROWS: [Row; 209] = [
         "",
         "paths are changed by `new-path` alone, and redirected by `redirect`",
     ),
-    row("set", Service, Refused, "set $a b;", "", "Handfast has no variables of your own"),
+    row("set", Service, Refused, "set $a b;", "", "Handfast has no variables that a file defines"),
     row(
         "allow",
         Service,

@@ -1,3 +1,5 @@
+//! What nginx's grammar is, which names come first, and what is left out.
+
 use super::grammar::{Directive, directives};
 use super::*;
 
