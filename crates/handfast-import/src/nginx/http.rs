@@ -190,7 +190,7 @@ impl<'d> Import<'d> {
         let mut scopes: Vec<Scope<'d>> = Vec::new();
         for server in servers {
             let locations = server.directive.inner().iter().filter(|inner| inner.name == "location");
-            scopes.push(server.scope.clone());
+            let locations = locations.filter(|location| own(location.inner(), "proxy_pass").is_some());
             scopes.extend(locations.map(|location| server.scope.within(location.inner())));
         }
         for (theirs, section, ours) in TIMES {

@@ -79,7 +79,7 @@ impl<'d> Import<'d> {
             routes.service.routes.push(all);
             return;
         }
-        let mut locations: Vec<(&str, bool, &Directive)> = Vec::new();
+        let mut locations: Vec<(&str, bool, &'d Directive)> = Vec::new();
         for location in block.iter().filter(|inner| inner.name == "location") {
             match location.arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
                 [path] | ["^~", path] if path.starts_with('/') => locations.push((path, false, location)),
@@ -92,7 +92,7 @@ impl<'d> Import<'d> {
         locations.sort_by_key(|(path, is_exact, _)| (std::cmp::Reverse(path.len()), !is_exact));
         for (path, is_exact, location) in &locations {
             self.location(location, (path, *is_exact), &server.scope, hosts, routes);
-            self.with_slash(path, location, &locations, hosts, routes);
+            self.with_slash((path, location), &server.scope, &locations, hosts, routes);
         }
         if !locations.iter().any(|(path, ..)| *path == "/") {
             all.put("", "respond", 404);
@@ -181,8 +181,8 @@ impl<'d> Import<'d> {
     /// Without a location for `/a`, nginx redirects it to `/a/` if that is passed to a backend.
     fn with_slash(
         &mut self,
-        path: &str,
-        location: &Directive,
+        (path, location): (&str, &'d Directive),
+        scope: &Scope<'d>,
         all: &[(&str, bool, &Directive)],
         hosts: &[String],
         routes: &mut Routes<'_>,
@@ -194,6 +194,7 @@ impl<'d> Import<'d> {
             route.put("", "path", without);
             let to = path.replace('{', "{{").replace('}', "}}");
             route.put("", "redirect", table([("to", to.into()), ("status", "301".into())]));
+            self.response_fields(&scope.within(location.inner()), &mut route, routes.known);
             routes.service.routes.push(route);
         }
     }
