@@ -121,6 +121,9 @@ _handfast() {
             handfast__subcmd__import,hitch)
                 cmd="handfast__subcmd__import__subcmd__hitch"
                 ;;
+            handfast__subcmd__import,nginx)
+                cmd="handfast__subcmd__import__subcmd__nginx"
+                ;;
             handfast__subcmd__import,stunnel)
                 cmd="handfast__subcmd__import__subcmd__stunnel"
                 ;;
@@ -575,7 +578,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__import)
-            opts="-o -h --output --strict --help stunnel hitch ghostunnel"
+            opts="-o -h --output --strict --help stunnel hitch nginx ghostunnel"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -619,6 +622,28 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__import__subcmd__hitch)
+            opts="-o -h --output --strict --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        handfast__subcmd__import__subcmd__nginx)
             opts="-o -h --output --strict --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

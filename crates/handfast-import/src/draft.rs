@@ -3,8 +3,9 @@
 use crate::toml::{Section, Value};
 
 /// The sections of a service, in the order in which they are written. The first is the service itself.
-const SECTIONS: [&str; 9] = [
+const SECTIONS: [&str; 10] = [
     "",
+    "http",
     "client-certificates",
     "backend-tls",
     "connect-through",
@@ -21,6 +22,8 @@ pub(crate) struct Draft {
     sections: [Section; SECTIONS.len()],
     /// The comment in front of it.
     pub(crate) comments: Vec<String>,
+    /// What becomes of requests, in the order in which they are compared.
+    pub(crate) routes: Vec<Draft>,
     /// Exceptions by name.
     pub(crate) rules: Vec<Draft>,
 }
@@ -51,6 +54,9 @@ impl Draft {
         }
         for rule in &self.rules {
             rule.write(&format!("{header}.rule"), text);
+        }
+        for route in &self.routes {
+            route.write(&format!("{header}.route"), text);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Converts configurations of other TLS proxies for Handfast.
 //!
-//! In: a configuration file of stunnel or hitch, or ghostunnel's flags. Out: the text of a `handfast.toml`, and a note for each
+//! In: a configuration file of stunnel, hitch or nginx, or ghostunnel's flags. Out: the text of a `handfast.toml`, and a note for each
 //! option whose meaning changes. Nothing is connected to, resolved or changed; files are only read.
 #![forbid(unsafe_code)]
 
@@ -9,13 +9,14 @@ mod draft;
 mod ghostunnel;
 mod hitch;
 mod imported;
+mod nginx;
 mod note;
 mod openssl;
 mod row;
 mod stunnel;
 mod toml;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use imported::{ImportError, Imported};
 pub use note::{Fate, Note, Notes, Place};
@@ -30,6 +31,8 @@ pub enum Origin {
     Hitch,
     /// ghostunnel 1.7, its command line.
     Ghostunnel,
+    /// nginx 1.22 to 1.28, `nginx.conf`.
+    Nginx,
 }
 
 impl Origin {
@@ -39,6 +42,7 @@ impl Origin {
             Self::Stunnel => &stunnel::ROWS,
             Self::Hitch => &hitch::ROWS,
             Self::Ghostunnel => &ghostunnel::ROWS,
+            Self::Nginx => &nginx::ROWS,
         }
     }
 
@@ -48,6 +52,7 @@ impl Origin {
             Self::Stunnel => "stunnel",
             Self::Hitch => "hitch",
             Self::Ghostunnel => "ghostunnel",
+            Self::Nginx => "nginx",
         }
     }
 }
@@ -77,4 +82,13 @@ pub fn hitch(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
 /// **Errors**: they are not what ghostunnel takes.
 pub fn ghostunnel(arguments: &[String], folder: &Path) -> Result<Imported, ImportError> {
     ghostunnel::import(arguments, folder)
+}
+
+/// Reads files of nginx as if one followed the other, and what they include.
+///
+/// `folder`: where the paths of the files start from. Relative paths in them start from the folder of the first file, as nginx does.
+///
+/// **Errors**: a file cannot be read, or is not written as nginx's manual says.
+pub fn nginx(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> {
+    nginx::import(files, folder)
 }

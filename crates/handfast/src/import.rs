@@ -21,6 +21,9 @@ pub(crate) fn import(words: &ImportWords) -> ExitCode {
     let (imported, from) = match &words.from {
         ImportFrom::Stunnel { file } => (handfast_import::stunnel(file, &folder), file.clone()),
         ImportFrom::Hitch { file } => (handfast_import::hitch(file, &folder), file.clone()),
+        ImportFrom::Nginx { files } => {
+            (handfast_import::nginx(files, &folder), files.first().cloned().unwrap_or_default())
+        }
         ImportFrom::Ghostunnel { arguments } => {
             (handfast_import::ghostunnel(arguments, &folder), PathBuf::from("the command line"))
         }
@@ -113,7 +116,7 @@ fn config_of(imported: Result<Imported, ImportError>) -> Result<(String, String)
 /// The tables of the reference page.
 pub(crate) fn tables() -> String {
     let mut page = String::new();
-    for origin in [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel] {
+    for origin in [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel, Origin::Nginx] {
         page.push_str(&format!("\n## Every option of {}\n\n", origin.name()));
         page.push_str("| option | becomes | fate | what changes |\n|---|---|---|---|\n");
         page.extend(origin.rows().iter().map(line));
@@ -183,6 +186,10 @@ mod tests {
                 write(format!("pem-file = \"web.pem\"\n{}\n", row.example));
                 handfast_import::hitch(&file, nowhere)
             }
+            (Origin::Nginx, _) => {
+                write(in_nginx(row.example));
+                handfast_import::nginx(&[file], nowhere)
+            }
             (Origin::Ghostunnel, _) => {
                 let of_client = row.name == "proxy"
                     || ["verify-", "override", "connect-proxy"].iter().any(|name| row.name.starts_with(name));
@@ -204,11 +211,27 @@ mod tests {
         }
     }
 
+    /// An example of nginx in a server, or where the word in front of `|` says.
+    fn in_nginx(example: &str) -> String {
+        let (place, example) = example.split_once('|').unwrap_or(("server", example));
+        let at = |name: &str| if place == name { example } else { "" };
+        format!(
+            "{}\nhttp {{\n{}\nupstream back {{\nserver 127.0.0.1:8080;\n{}\n}}\nserver {{\nlisten 127.0.0.1:8443 ssl http2;\n\
+             server_name a.example;\nssl_certificate /c/web.pem;\nssl_certificate_key /c/web.key;\n{}\nlocation / {{\n\
+             proxy_pass http://back;\nproxy_redirect off;\n{}\n}}\n}}\n}}\n",
+            at("main"),
+            at("http"),
+            at("upstream"),
+            at("server"),
+            at("location")
+        )
+    }
+
     /// The example of each option is converted as its row says, and the proxy accepts the result.
     #[test]
     fn the_tables_are_true() {
         let (folder, mut wrong) = (folder(), Vec::new());
-        for origin in [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel] {
+        for origin in [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel, Origin::Nginx] {
             for row in origin.rows() {
                 if let Err(what) = is_true(origin, row, folder.path()) {
                     wrong.push(format!("{}: {}: {what}", origin.name(), row.name));
@@ -242,6 +265,7 @@ mod tests {
         let imported = match name.split('-').next() {
             Some("stunnel") => handfast_import::stunnel(path, nowhere),
             Some("hitch") => handfast_import::hitch(path, nowhere),
+            Some("nginx") => handfast_import::nginx(&[path.to_owned()], nowhere),
             _ => {
                 let text = std::fs::read_to_string(path).expect("it is there");
                 let arguments: Vec<_> = text.lines().map(str::to_owned).collect();
@@ -327,7 +351,7 @@ mod tests {
 
     #[test]
     fn every_option_has_one_row() {
-        for origin in [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel] {
+        for origin in [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel, Origin::Nginx] {
             let mut names: Vec<_> = origin.rows().iter().map(|row| row.name).collect();
             names.sort_unstable();
             let count = names.len();

@@ -1,0 +1,100 @@
+//! `proxy_set_header`, `add_header` and their kin: fields of requests and responses.
+
+use super::Import;
+use super::location::Routes;
+use super::scope::Scope;
+use super::upstream::Target;
+use super::value::{Known, template};
+use crate::draft::Draft;
+use crate::note::Fate;
+
+/// Fields of a connection, which Handfast writes.
+const OF_CONNECTION: [&str; 6] =
+    ["connection", "upgrade", "keep-alive", "te", "transfer-encoding", "content-length"];
+
+impl<'d> Import<'d> {
+    /// `proxy_set_header`. Returns whether the backend receives the client's `Host`.
+    pub(super) fn request_fields(
+        &mut self,
+        scope: &Scope<'d>,
+        target: &Target<'_>,
+        route: &mut Draft,
+        routes: &mut Routes<'_>,
+    ) -> bool {
+        let (mut has_host, mut is_host_written) = (false, false);
+        for directive in scope.all("proxy_set_header") {
+            let (name, value) = (directive.argument(0).to_ascii_lowercase(), directive.argument(1));
+            match (name.as_str(), value) {
+                ("host", "$http_host") => (has_host, is_host_written) = (true, true),
+                ("host", "$proxy_host") => {}
+                ("x-forwarded-for", "$proxy_add_x_forwarded_for") => {
+                    routes.is_forwarded = true;
+                    let effect = "what clients send in it is removed: list the proxies in front in http.trust-forwarded-from";
+                    self.note(directive, Fate::Approximated, effect);
+                }
+                ("x-forwarded-for", "$remote_addr" | "$proxy_protocol_addr")
+                | ("x-forwarded-proto", "$scheme")
+                | ("x-forwarded-host", "$http_host") => routes.is_forwarded = true,
+                ("x-forwarded-host", "$host") => {
+                    routes.is_forwarded = true;
+                    self.note(
+                        directive,
+                        Fate::Approximated,
+                        "it has the port too, if the client's Host has one",
+                    );
+                }
+                ("x-forwarded-proto", "https") if routes.has_tls => routes.is_forwarded = true,
+                (name, "") if !OF_CONNECTION.contains(&name) && name != "host" => {
+                    route.of("").append("remove-request-fields", name);
+                }
+                (name, _) if OF_CONNECTION.contains(&name) => {}
+                (name, _)
+                    if name == "forwarded"
+                        || name.starts_with("x-forwarded-") && name != "x-forwarded-port" =>
+                {
+                    let effect = "Handfast writes X-Forwarded-For, -Proto and -Host by itself, and no others";
+                    self.note(directive, Fate::Refused, effect);
+                }
+                ("x-request-id", "$request_id") => {}
+                (name, value) => match template(value, routes.known) {
+                    Ok(value) => {
+                        let is_host = name == "host";
+                        is_host_written |= is_host;
+                        has_host |= is_host && value == "{host}";
+                        route
+                            .of("")
+                            .append("set-request-fields", format!("{}: {value}", directive.argument(0)));
+                    }
+                    Err(variable) => {
+                        self.note(directive, Fate::Refused, format!("Handfast has no {variable}"));
+                    }
+                },
+            }
+        }
+        if !is_host_written {
+            route.of("").append("set-request-fields", format!("host: {}", target.host()));
+        }
+        has_host
+    }
+
+    /// `add_header`, `proxy_hide_header`, `expires`.
+    pub(super) fn response_fields(&mut self, scope: &Scope<'d>, route: &mut Draft, known: Known<'_>) {
+        for directive in scope.all("proxy_hide_header") {
+            route.of("").append("remove-response-fields", directive.argument(0).to_ascii_lowercase());
+        }
+        for directive in scope.all("add_header") {
+            let (name, value) = (directive.argument(0), directive.argument(1));
+            match template(value, known) {
+                Ok(_) if value.is_empty() => {}
+                Ok(value) => {
+                    route.of("").append("add-response-fields", format!("{name}: {value}"));
+                    if directive.argument(2) != "always" {
+                        let effect = "responses with errors have it too, as with `always`";
+                        self.note(directive, Fate::Approximated, effect);
+                    }
+                }
+                Err(variable) => self.note(directive, Fate::Refused, format!("Handfast has no {variable}")),
+            }
+        }
+    }
+}

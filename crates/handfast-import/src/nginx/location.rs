@@ -1,0 +1,306 @@
+//! `location`, `return` and `if`: the routes of a service.
+
+use super::Import;
+use super::grammar::Directive;
+use super::http::Server;
+use super::listen::Socket;
+use super::rows;
+use super::scope::{Scope, own};
+use super::upstream::Target;
+use super::value::{Known, template};
+use crate::draft::Draft;
+use crate::note::Fate;
+use crate::toml::{list, table};
+
+/// What the routes of a service are made with.
+pub(super) struct Routes<'s> {
+    pub(super) service: &'s mut Draft,
+    pub(super) known: Known<'s>,
+    pub(super) has_tls: bool,
+    pub(super) uses_backends: bool,
+    pub(super) is_forwarded: bool,
+}
+
+impl<'d> Import<'d> {
+    /// The routes of all servers, the default one last. Returns whether there are backends, and whether fields name the client to them.
+    pub(super) fn routes(
+        &mut self,
+        servers: &[Server<'d>],
+        socket: &Socket,
+        service: &mut Draft,
+    ) -> (bool, bool) {
+        let (mut uses_backends, mut is_forwarded) = (false, false);
+        let mut parts: Vec<(Vec<String>, &Server<'d>)> = Vec::new();
+        // A name of the default server comes first if the wildcard of another one has it too.
+        let of_default =
+            servers[0].names.iter().filter(|name| servers[1..].iter().any(|other| is_covered(name, other)));
+        let of_default: Vec<_> = of_default.cloned().collect();
+        if !of_default.is_empty() {
+            parts.push((of_default, &servers[0]));
+        }
+        // All exact names come before all wildcards, whichever server they belong to.
+        for is_wild in [false, true] {
+            for server in &servers[1..] {
+                let names = server.names.iter().filter(|name| name.starts_with('*') == is_wild);
+                parts.push((names.cloned().collect(), server));
+            }
+        }
+        parts.retain(|(names, _)| !names.is_empty());
+        parts.push((Vec::new(), &servers[0]));
+        for (hosts, server) in parts {
+            let known = Known {
+                server_name: own(server.directive.inner(), "server_name")
+                    .map_or("", |names| names.argument(0)),
+                port: socket.port,
+            };
+            let mut routes = Routes {
+                service: &mut *service,
+                known,
+                has_tls: socket.has_tls,
+                uses_backends,
+                is_forwarded,
+            };
+            self.of_server(server, &hosts, &mut routes);
+            (uses_backends, is_forwarded) = (routes.uses_backends, routes.is_forwarded);
+        }
+        (uses_backends, is_forwarded)
+    }
+
+    fn of_server(&mut self, server: &Server<'d>, hosts: &[String], routes: &mut Routes<'_>) {
+        let block = server.directive.inner();
+        let mut all = with_hosts(hosts);
+        for condition in block.iter().filter(|inner| inner.name == "if") {
+            if self.condition(condition, server, hosts, routes) {
+                return;
+            }
+        }
+        if let Some(answer) = own(block, "return") {
+            self.answer(answer, &server.scope, &mut all, routes);
+            routes.service.routes.push(all);
+            return;
+        }
+        let mut locations: Vec<(&str, bool, &'d Directive)> = Vec::new();
+        for location in block.iter().filter(|inner| inner.name == "location") {
+            match location.arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+                [path] | ["^~", path] if path.starts_with('/') => locations.push((path, false, location)),
+                ["=", path] if path.starts_with('/') && path != "/" => locations.push((path, true, location)),
+                ["=", "/"] => self.note(location, Fate::Refused, "a route cannot be for the path `/` alone: the application must answer it"),
+                _ => self.note(location, Fate::Refused, "routes have the beginning of a path, and no regular expressions: write a location for each beginning"),
+            }
+        }
+        // nginx takes the longest that fits, Handfast the first one.
+        locations.sort_by_key(|(path, is_exact, _)| (std::cmp::Reverse(path.len()), !is_exact));
+        for (path, is_exact, location) in &locations {
+            self.location(location, (path, *is_exact), &server.scope, hosts, routes);
+            self.with_slash((path, location), &server.scope, &locations, hosts, routes);
+        }
+        if !locations.iter().any(|(path, ..)| *path == "/") {
+            all.put("", "respond", 404);
+            routes.service.routes.push(all);
+            match server.scope.last("root") {
+                None => {
+                    let effect = "paths of no location are answered with 404; nginx looks for files";
+                    self.note_of(server.directive, "server", Fate::Approximated, effect);
+                }
+                Some(root) => self.note(root, Fate::Refused, rows::FILES),
+            }
+        }
+    }
+
+    /// `if ($host = NAME) { return … }`, as certbot writes it, and a test of the scheme. Returns whether it holds for all requests.
+    fn condition(
+        &mut self,
+        condition: &'d Directive,
+        server: &Server<'d>,
+        hosts: &[String],
+        routes: &mut Routes<'_>,
+    ) -> bool {
+        let text = condition.arguments.join(" ");
+        let words: Vec<_> = text.trim_matches(['(', ')']).split_whitespace().collect();
+        let answer = own(condition.inner(), "return").filter(|_| condition.inner().len() == 1);
+        let Some(answer) = answer else {
+            self.note(condition, Fate::Refused, "only `return` can be in it");
+            return false;
+        };
+        let mut route = match words[..] {
+            ["$host", "=", name] => with_hosts(&[name.to_ascii_lowercase()]),
+            ["$scheme", "=", "http"] | ["$scheme", "!=", "https"] if routes.has_tls => return false,
+            ["$scheme", "=", "http"] | ["$scheme", "!=", "https"] => with_hosts(hosts),
+            _ => {
+                self.note(condition, Fate::Refused, "conditions are hosts, paths, methods and fields of a [[service.route]]: write it by hand");
+                return false;
+            }
+        };
+        self.answer(answer, &server.scope.within(condition.inner()), &mut route, routes);
+        routes.service.routes.push(route);
+        words[0] == "$scheme"
+    }
+
+    fn location(
+        &mut self,
+        location: &'d Directive,
+        (path, is_exact): (&str, bool),
+        scope: &Scope<'d>,
+        hosts: &[String],
+        routes: &mut Routes<'_>,
+    ) {
+        let mut route = with_hosts(hosts);
+        let scope = scope.within(location.inner());
+        if path != "/" {
+            route.put("", "path", path);
+            if !path.bytes().all(|byte| byte.is_ascii_graphic() && !b"%?#".contains(&byte)) {
+                self.note(
+                    location,
+                    Fate::Refused,
+                    "paths are compared as clients send them: letters, digits and signs of a URL",
+                );
+            }
+        }
+        if is_exact {
+            self.note(location, Fate::Approximated, format!("paths below it, such as {path}/a, match too"));
+        } else if !path.ends_with('/') {
+            let effect = format!("whole parts of a path match: {path} and {path}/a, not {path}a");
+            self.note(location, Fate::Approximated, effect);
+        }
+        if own(location.inner(), "if").is_some() || own(location.inner(), "location").is_some() {
+            self.note(location, Fate::Refused, "`if` and `location` in a location are not converted");
+        } else if let Some(answer) = own(location.inner(), "return") {
+            self.answer(answer, &scope, &mut route, routes);
+        } else if let Some(pass) = own(location.inner(), "proxy_pass") {
+            self.pass(pass, path, &scope, &mut route, routes);
+        } else {
+            self.note(
+                location,
+                Fate::Refused,
+                "it has neither proxy_pass nor return: Handfast serves no files",
+            );
+        }
+        routes.service.routes.push(route);
+    }
+
+    /// Without a location for `/a`, nginx redirects it to `/a/` if that is passed to a backend.
+    fn with_slash(
+        &mut self,
+        (path, location): (&str, &'d Directive),
+        scope: &Scope<'d>,
+        all: &[(&str, bool, &Directive)],
+        hosts: &[String],
+        routes: &mut Routes<'_>,
+    ) {
+        let Some(without) = path.strip_suffix('/').filter(|without| !without.is_empty()) else { return };
+        let is_passed = own(location.inner(), "proxy_pass").is_some();
+        if is_passed && !all.iter().any(|(other, ..)| *other == without) {
+            let mut route = with_hosts(hosts);
+            route.put("", "path", without);
+            let to = path.replace('{', "{{").replace('}', "}}");
+            route.put("", "redirect", table([("to", to.into()), ("status", "301".into())]));
+            self.response_fields(&scope.within(location.inner()), &mut route, routes.known);
+            routes.service.routes.push(route);
+        }
+    }
+
+    /// `return`.
+    fn answer(&mut self, answer: &Directive, scope: &Scope<'d>, route: &mut Draft, routes: &Routes<'_>) {
+        let (status, text) = match (answer.argument(0), answer.argument(1)) {
+            (url, "") if url.parse::<u16>().is_err() => ("302", url),
+            (status, text) => (status, text),
+        };
+        self.response_fields(scope, route, routes.known);
+        if matches!(status, "301" | "302" | "303" | "307" | "308") {
+            let to = template(text, routes.known);
+            let is_url = |to: &String| {
+                ["http://", "https://", "{scheme}://"].iter().any(|start| to.starts_with(start))
+                    || to.strip_prefix('/').is_some_and(|rest| !rest.starts_with(['/', '{']))
+            };
+            match to.ok().filter(is_url) {
+                Some(to) => route.put("", "redirect", table([("to", to.into()), ("status", status.into())])),
+                None => self.note(
+                    answer,
+                    Fate::Refused,
+                    "expected a URL, or a path, with variables that Handfast has",
+                ),
+            }
+            return;
+        }
+        match status.parse::<i64>() {
+            Ok(444) => {
+                route.put("", "respond", 404);
+                self.note(
+                    answer,
+                    Fate::Approximated,
+                    "the client receives a 404; nginx closes the connection",
+                );
+            }
+            Ok(status @ 200..=599) if text.is_empty() => {
+                route.put("", "respond", status);
+                if status >= 400 {
+                    self.note(answer, Fate::Approximated, "the response has no page of nginx's");
+                }
+            }
+            Ok(status @ 200..=599) if !text.contains('$') => {
+                let kind = scope.text("default_type").unwrap_or("text/plain");
+                let keys = [("status", status.into()), ("content", text.into()), ("type", kind.into())];
+                route.put("", "respond", table(keys));
+            }
+            Ok(_) => self.note(
+                answer,
+                Fate::Refused,
+                "a response has a status from 200 to 599 and a text without variables",
+            ),
+            Err(_) => self.note(answer, Fate::Refused, "expected a status"),
+        }
+    }
+
+    fn pass(
+        &mut self,
+        pass: &'d Directive,
+        path: &str,
+        scope: &Scope<'d>,
+        route: &mut Draft,
+        routes: &mut Routes<'_>,
+    ) {
+        let Some(target) = Target::parse(pass.argument(0)).filter(|_| !pass.argument(0).contains('$')) else {
+            self.note(pass, Fate::Refused, "expected http:// or https:// and an address, without variables");
+            return;
+        };
+        routes.uses_backends = true;
+        let port = if target.has_tls { 443 } else { 80 };
+        self.backends(pass, target.place, Some(port), route, routes.service);
+        if target.has_tls {
+            self.backend_tls(pass, scope, target.host(), route);
+        }
+        if let Some(new) = target.path.filter(|new| *new != path) {
+            if new.ends_with('/') != path.ends_with('/') {
+                self.note(
+                    pass,
+                    Fate::Refused,
+                    "both paths, that of the location and this one, must end with `/`, or none",
+                );
+            }
+            route.put("", "path", path);
+            route.put("", "new-path", new);
+        }
+        let has_host = self.request_fields(scope, &target, route, routes);
+        self.response_fields(scope, route, routes.known);
+        let is_rewritten = scope.text("proxy_redirect").is_none_or(|word| word != "off");
+        if is_rewritten && (!has_host || target.path.is_some_and(|new| new != path)) {
+            let effect = "redirects of the backend reach clients as they are: nginx's proxy_redirect would change their host or path";
+            self.note(pass, Fate::Approximated, effect);
+        }
+    }
+}
+
+fn with_hosts(hosts: &[String]) -> Draft {
+    let mut route = Draft::default();
+    if !hosts.is_empty() {
+        route.put("", "hosts", list(hosts.iter().map(String::as_str)));
+    }
+    route
+}
+
+/// Whether a wildcard of this server has the name.
+fn is_covered(name: &str, server: &Server<'_>) -> bool {
+    let parent = name.split_once('.').map(|(_, parent)| parent);
+    !name.starts_with('*')
+        && server.names.iter().any(|other| other.strip_prefix("*.") == parent && parent.is_some())
+}

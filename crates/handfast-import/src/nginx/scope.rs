@@ -1,0 +1,46 @@
+//! Where a directive of nginx is looked up: in a block, then in those around it.
+
+use super::grammar::Directive;
+
+/// A block and those around it, the outermost first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scope<'d>(Vec<&'d [Directive]>);
+
+impl<'d> Scope<'d> {
+    pub(super) fn new(block: &'d [Directive]) -> Self {
+        Self(vec![block])
+    }
+
+    /// A block in this one.
+    pub(super) fn within(&self, block: &'d [Directive]) -> Self {
+        let mut levels = self.0.clone();
+        levels.push(block);
+        Self(levels)
+    }
+
+    /// All with this name of the innermost block that has one: the others are not inherited then.
+    pub(super) fn all(&self, name: &str) -> Vec<&'d Directive> {
+        let named = |level: &&'d [Directive]| {
+            level.iter().filter(|directive| directive.name == name).collect::<Vec<_>>()
+        };
+        self.0.iter().rev().map(named).find(|found| !found.is_empty()).unwrap_or_default()
+    }
+
+    pub(super) fn last(&self, name: &str) -> Option<&'d Directive> {
+        self.all(name).pop()
+    }
+
+    /// Its first argument.
+    pub(super) fn text(&self, name: &str) -> Option<&'d str> {
+        self.last(name).map(|directive| directive.argument(0))
+    }
+
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        self.last(name).is_some_and(Directive::is_on)
+    }
+}
+
+/// One with this name in the block itself.
+pub(super) fn own<'d>(block: &'d [Directive], name: &str) -> Option<&'d Directive> {
+    block.iter().rev().find(|directive| directive.name == name)
+}

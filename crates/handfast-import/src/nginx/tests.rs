@@ -1,0 +1,144 @@
+//! What nginx's grammar is, which names come first, and what is left out.
+
+use super::grammar::{Directive, directives};
+use super::*;
+
+/// Files in a folder; the first one is read.
+fn read(files: &[(&str, &str)]) -> Result<Vec<Directive>, String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("it is in the folder")).expect("made");
+        std::fs::write(path, text).expect("written");
+    }
+    let first = folder.path().join(files[0].0);
+    let place = format!("{}/", folder.path().display());
+    directives(&[first], folder.path()).map_err(|error| error.to_string().replace(&place, ""))
+}
+
+#[test]
+fn words_are_taken_apart_as_nginx_does() {
+    let text = "a 'b c' \"d\\\"e\" f\"g;#h;# i\nj ${k}l{m\\;n;}o \\.p$;";
+    let read = read(&[("nginx.conf", text)]).expect("nginx reads it");
+    let texts: Vec<_> =
+        read.iter().map(|directive| (directive.name.as_str(), directive.arguments.clone())).collect();
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    assert_eq!(
+        texts,
+        [("a", words(&["b c", "d\"e", "f\"g"])), ("j", words(&["${k}l"])), ("o", words(&["\\.p$"]))],
+        "{read:?}"
+    );
+}
+
+#[test]
+fn included_files_are_read_from_the_folder_of_the_first() {
+    let files = [
+        ("nginx.conf", "http { include sites/*.conf; include none/*; }"),
+        ("sites/b.conf", "b;\ninclude snippets/c;"),
+        ("sites/a.conf", "a;"),
+        ("snippets/c", "\n\nc;"),
+    ];
+    let read = read(&files).expect("they are there");
+    let names: Vec<_> = read[0].inner().iter().map(|inner| inner.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    let place = read[0].inner()[2].place.to_string();
+    assert!(place.ends_with("/snippets/c:3"), "{place}");
+}
+
+#[test]
+fn mistakes_have_a_file_and_a_line() {
+    for (files, expected) in [
+        (vec![("n", "a;\nb { c;\n")], "n:2: the file ends, expected `}`"),
+        (vec![("n", "a;\n}")], "n:2: `}` closes nothing"),
+        (vec![("n", "\n;")], "n:2: expected the name of a directive"),
+        (vec![("n", "a\n'b")], "n:2: the text has no closing quote"),
+        (vec![("n", "a {\nb }")], "n:2: b: expected `;` or `{` at its end"),
+        (
+            vec![("n", "\ninclude gone;")],
+            "n:2: include: cannot read gone: No such file or directory (os error 2)",
+        ),
+        (vec![("n", "include m;"), ("m", "\n\n}")], "m:3: `}` closes nothing"),
+        (vec![("n", "a;\ninclude n;")], "n:2: include: more than 16 blocks or files within each other"),
+    ] {
+        let error = read(&files).expect_err(expected);
+        assert!(error.contains(expected), "{error}\nexpected {expected}");
+    }
+}
+
+#[test]
+fn blocks_and_files_are_bounded() {
+    let deep = "a {".repeat(100_000);
+    assert!(read(&[("n", &deep)]).expect_err("too deep").contains("more than 16"));
+    // Each of sixteen files includes the next one twice.
+    let files: Vec<_> =
+        (0..16).map(|at| (format!("f{at}"), format!("include f{0}; include f{0};", at + 1))).collect();
+    let mut files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    files.push(("f16", "a;"));
+    assert!(read(&files).expect_err("too many").contains("more than 1000 files"));
+}
+
+fn converted(server: &str) -> (String, Vec<String>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("nginx.conf");
+    std::fs::write(&file, server).expect("written");
+    let imported = import(&[file], Path::new("")).expect("nginx reads it");
+    (
+        imported.config,
+        imported.notes.iter().map(|note| format!("{} {}", note.fate.word(), note.option)).collect(),
+    )
+}
+
+#[test]
+fn exact_names_come_before_wildcards_and_the_default_server_last() {
+    let (config, _) = converted(
+        "server { listen 80; server_name d.b; return 301 http://default; }\n\
+         server { listen 80; server_name *.b x.a; return 301 http://one; }\n\
+         server { listen 80; server_name *.a y.b; return 301 http://two; }\n",
+    );
+    let order: Vec<_> =
+        config.lines().filter(|line| line.starts_with("hosts") || line.starts_with("redirect")).collect();
+    assert_eq!(
+        order,
+        [
+            "hosts = [\"d.b\"]",
+            "redirect = { to = \"http://default\", status = \"301\" }",
+            "hosts = [\"x.a\"]",
+            "redirect = { to = \"http://one\", status = \"301\" }",
+            "hosts = [\"y.b\"]",
+            "redirect = { to = \"http://two\", status = \"301\" }",
+            "hosts = [\"*.b\"]",
+            "redirect = { to = \"http://one\", status = \"301\" }",
+            "hosts = [\"*.a\"]",
+            "redirect = { to = \"http://two\", status = \"301\" }",
+            "redirect = { to = \"http://default\", status = \"301\" }",
+        ],
+        "{config}"
+    );
+}
+
+#[test]
+fn a_server_that_cannot_be_kept_takes_its_addresses_with_it() {
+    let (config, notes) = converted(
+        "server { listen 80; listen 81; location ~ a { return 403; } }\n\
+         server { listen 81; server_name b; return 301 http://b; }\n\
+         server { listen 82; return 301 http://c; }\n",
+    );
+    assert!(
+        config.contains("The service http-80 is not here")
+            && config.contains("The service http-81 is not here"),
+        "{config}"
+    );
+    assert_eq!(config.matches("[[service]]").count(), 1, "{config}");
+    assert!(notes.contains(&"refused location ~ a".to_owned()), "{notes:?}");
+}
+
+#[test]
+fn a_location_without_a_backend_is_refused() {
+    let (config, notes) =
+        converted("server { listen 80; root /srv; location /a/ { proxy_pass http://a; } location / { } }");
+    assert!(!config.contains("[[service]]"), "{config}");
+    assert!(
+        notes.contains(&"refused location /".to_owned()) && notes.contains(&"refused root /srv".to_owned()),
+        "{notes:?}"
+    );
+}

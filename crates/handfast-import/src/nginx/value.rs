@@ -1,0 +1,96 @@
+//! Converts texts with nginx's variables, times and sizes.
+
+use std::time::Duration;
+
+/// What is known of the server in which a text is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known<'s> {
+    /// Its first name.
+    pub(super) server_name: &'s str,
+    /// Its port, if it listens on one alone.
+    pub(super) port: Option<u16>,
+}
+
+/// A text with variables in braces. **Errors**: the variable that Handfast does not have.
+pub(super) fn template(text: &str, known: Known<'_>) -> Result<String, String> {
+    let (mut converted, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find(['$', '{', '}']) {
+        converted.push_str(&rest[..at]);
+        let sign = &rest[at..=at];
+        rest = &rest[at + 1..];
+        if sign != "$" {
+            converted.push_str(&sign.repeat(2));
+            continue;
+        }
+        let (name, after) = match rest.strip_prefix('{') {
+            Some(inner) => inner.split_once('}').unwrap_or((inner, "")),
+            None => rest.split_at(
+                rest.find(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_').unwrap_or(rest.len()),
+            ),
+        };
+        converted.push_str(&variable(name, known).ok_or_else(|| format!("${name}"))?);
+        rest = after;
+    }
+    converted.push_str(rest);
+    Ok(converted)
+}
+
+fn variable(name: &str, known: Known<'_>) -> Option<String> {
+    Some(match name {
+        "host" => "{host}".into(),
+        "remote_addr" | "proxy_protocol_addr" | "realip_remote_addr" => "{client-address}".into(),
+        "scheme" => "{scheme}".into(),
+        "request_uri" => "{target}".into(),
+        "request_id" => "{request-id}".into(),
+        "ssl_protocol" => "{tls-version}".into(),
+        "ssl_server_name" => "{server-name}".into(),
+        "server_name" => known.server_name.into(),
+        "server_port" => known.port?.to_string(),
+        _ => return None,
+    })
+}
+
+/// `60`, `60s`, `1m`, `1h30m`, `500ms`.
+pub(super) fn time(text: &str) -> Option<Duration> {
+    let (mut total, mut rest) = (Duration::ZERO, text);
+    while !rest.is_empty() {
+        let digits = rest.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(rest.len());
+        let number: u32 = rest[..digits].parse().ok()?;
+        let unit = rest[digits..].find(|sign: char| sign.is_ascii_digit()).unwrap_or(rest.len() - digits);
+        let milliseconds = match &rest[digits..digits + unit] {
+            "ms" => 1,
+            "" | "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            _ => return None,
+        };
+        total += Duration::from_millis(u64::from(number) * milliseconds);
+        rest = &rest[digits + unit..];
+    }
+    (!text.is_empty()).then_some(total)
+}
+
+/// A size in bytes: `1024`, `8k`, `1m`, `1g`.
+pub(super) fn size(text: &str) -> Option<u64> {
+    let text = text.to_ascii_lowercase();
+    let digits = text.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(text.len());
+    let unit = match &text[digits..] {
+        "" => 1,
+        "k" => 1 << 10,
+        "m" => 1 << 20,
+        "g" => 1 << 30,
+        _ => return None,
+    };
+    text[..digits].parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// As Handfast writes sizes.
+pub(super) fn written_size(bytes: u64) -> String {
+    for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
+        if bytes.is_multiple_of(unit) {
+            return format!("{}{name}", bytes / unit);
+        }
+    }
+    format!("{bytes}B")
+}
