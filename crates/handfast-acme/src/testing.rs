@@ -74,7 +74,7 @@ pub(crate) struct InMemory {
     pub(crate) records: RefCell<Vec<(bool, String)>>,
     /// Whether another machine orders certificates for the same names.
     pub(crate) others_order: Cell<bool>,
-    /// What other machines were told of orders, and of certificates.
+    /// What other machines received about orders, and of certificates.
     pub(crate) ended: RefCell<Vec<String>>,
     pub(crate) shared: RefCell<Vec<String>>,
 }

@@ -44,7 +44,7 @@ pub struct Setup<'a> {
     /// The server's configuration, with marks where something is to be filled in: `@LISTEN@`, `@PORT@`, `@FOLDER@`, `@FLEET@`, and the
     /// password of each role by its name in capitals.
     pub template: &'a str,
-    /// Users of the server, each with a password of its own.
+    /// Users of the server, each with a separate password.
     pub roles: &'a [&'a str],
     /// Other files with secrets, each a name and a text.
     pub secrets: &'a [(&'static str, String)],

@@ -14,7 +14,7 @@ use crate::words::{Said, Word};
 const GONE: Duration = Duration::from_secs(45);
 /// … and for this long, is no longer waited for.
 const SILENT: Duration = Duration::from_secs(15);
-/// Machines that are known, at most; the words of more are heard, and the machines not listed.
+/// Machines that are known, at most; the words of more count, and the machines are not listed.
 const MOST: usize = 256;
 /// Names that are claimed by others, at most.
 const MOST_CLAIMS: usize = 10_000;
@@ -30,7 +30,7 @@ pub struct Machine {
     pub version: String,
     /// Whether it orders certificates.
     pub orders: bool,
-    /// When it was heard last, on our clock. **Units**: milliseconds since 1970.
+    /// When its last message came, on our clock. **Units**: milliseconds since 1970.
     pub heard_at: u64,
     /// Its clock minus ours. **Units**: milliseconds.
     pub clock_ahead: i64,
@@ -151,7 +151,7 @@ impl Members {
         is_ours
     }
 
-    /// Machines that were heard lately: their processes.
+    /// Machines whose last message is recent: their processes.
     pub(crate) fn lively(&self, now: u64) -> Vec<String> {
         let is_lively = |machine: &Machine| now.saturating_sub(machine.heard_at) < millis(SILENT);
         self.machines.iter().filter(|(_, machine)| is_lively(machine)).map(|(id, _)| id.clone()).collect()
@@ -260,8 +260,8 @@ mod tests {
     }
 
     proptest! {
-        /// Three machines, one name, every order of claims and messages: once all that was said has been heard, one at most has a
-        /// confirmed claim, if nobody confirms before the words of others could come.
+        /// Three machines, one name, every order of claims and messages: once all messages have arrived, one at most has a
+        /// confirmed claim, if none confirms before the words of others could come.
         #[test]
         fn two_machines_never_order_the_same_name_while_the_bus_works(
             steps in prop::collection::vec(
@@ -305,7 +305,7 @@ mod tests {
             let mut confirmed = Vec::new();
             for step in confirms {
                 let Step::Confirm(one) = step else { continue };
-                // All at once: nobody hears of the others' before.
+                // All at once: none receives the others' before.
                 if machines[one].confirm("x", 1_000).is_some() {
                     confirmed.push(one);
                 }

@@ -29,8 +29,10 @@ const OBJECTING: Duration = Duration::from_millis(500);
 const LEARNING: Duration = Duration::from_secs(2);
 /// How long a machine that starts waits for the bus before it orders certificates alone.
 const ALONE: Duration = Duration::from_secs(5);
-/// How long the other machines may take to give answers to a challenge; then the issuer is told to ask.
+/// How long the other machines may take to give answers to a challenge; then the issuer is asked to look.
 const ANSWERING: Duration = Duration::from_secs(2);
+/// A connection that is lost for longer is given up, and the bus joined as at a start.
+const REJOINING: Duration = Duration::from_secs(15);
 /// The first and the longest pause between two attempts to join.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Clocks that differ by more are said. **Units**: milliseconds.
@@ -38,7 +40,7 @@ const SKEW: u64 = 30_000;
 /// Requests that may wait.
 const REQUESTS: usize = 64;
 
-/// How to join a fleet, and as whom.
+/// How to join a fleet, and under which name.
 #[derive(Debug)]
 pub struct Settings {
     /// The bus.
@@ -79,7 +81,7 @@ pub enum Request {
         /// Of this name.
         name: String,
     },
-    /// A failed order: nobody needs to try again before this machine does.
+    /// A failed order: no other machine needs to try before this one does.
     Held {
         /// Of this name.
         name: String,
@@ -201,8 +203,8 @@ struct Task {
     events: Sender<Event>,
     members: Members,
     bus: Option<(Arc<dyn Bus>, Feed)>,
-    /// Whether the connection stood when it was looked at last.
-    stood: bool,
+    /// Since when the connection is lost; `None`: it stands, or there is none.
+    lost_at: Option<Instant>,
     problem: Option<String>,
     /// Certificates are not ordered before; then as a fleet, or alone.
     orders_from: Instant,
@@ -222,7 +224,7 @@ impl Task {
             me,
             events,
             bus: None,
-            stood: false,
+            lost_at: None,
             problem: Some("not joined yet".to_owned()),
             orders_from: Instant::now() + ALONE,
             claiming: Vec::new(),
@@ -266,7 +268,7 @@ impl Task {
                 message = next_message(&mut self.bus) => match message {
                     Some(payload) => self.hear(&payload).await,
                     None => {
-                        self.bus = None;
+                        (self.bus, self.lost_at) = (None, None);
                         joining = self.join();
                     }
                 },
@@ -276,6 +278,11 @@ impl Task {
             if Instant::now() >= beat_at {
                 beat_at = Instant::now() + BEAT;
                 self.beat().await;
+                if self.lost_at.is_some_and(|at| at.elapsed() >= REJOINING) {
+                    // With the files as they are now: the password may be another one.
+                    (self.bus, self.lost_at) = (None, None);
+                    joining = self.join();
+                }
                 if Instant::now() >= keys_at {
                     keys_at = Instant::now() + KEYS;
                     self.tell(Event::Asked { certificates: false }).await;
@@ -303,7 +310,7 @@ impl Task {
 
     /// The bus is there, for the first time or again.
     async fn is_back(&mut self) {
-        (self.problem, self.stood) = (None, true);
+        (self.problem, self.lost_at) = (None, None);
         self.orders_from = Instant::now() + LEARNING;
         // Those that waited for the bus need not wait any longer than this.
         self.claiming.iter_mut().for_each(|claiming| claiming.decided_at = self.orders_from);
@@ -345,7 +352,7 @@ impl Task {
                 self.answers += 1;
                 let number = self.answers;
                 let missing = self.members.lively(unix_millis()).into_iter().collect::<BTreeSet<_>>();
-                // Answers that are taken back need nobody's word.
+                // Answers that are taken back need no confirmation.
                 let is_over =
                     missing.is_empty() || !self.is_connected() || files.is_empty() && certificates.is_empty();
                 self.sharing = (!is_over).then(|| Sharing {
@@ -396,14 +403,13 @@ impl Task {
     }
 
     async fn beat(&mut self) {
-        let stands = self.is_connected();
-        match (self.stood, stands) {
-            (true, false) => {
+        match (self.bus.as_ref().map(|(bus, _)| bus.stands()), self.lost_at) {
+            (Some(false), None) => {
                 let place = self.bus.as_ref().map_or_else(String::new, |(bus, _)| bus.place().to_owned());
                 self.has_problem(format!("the connection to the bus {place} is lost"));
-                self.stood = false;
+                self.lost_at = Some(Instant::now());
             }
-            (false, true) => self.is_back().await,
+            (Some(true), Some(_)) => self.is_back().await,
             _ => {}
         }
         self.say(Word::Here).await;

@@ -62,7 +62,7 @@ impl Secret {
         let bytes = Zeroizing::new(bytes);
         let secret: [u8; KEY_LENGTH] = bytes[..].try_into().map_err(|_| wrong())?;
         if secret.iter().all(|byte| *byte == secret[0]) {
-            return Err(io::Error::other("every byte of it is the same: anybody could guess it"));
+            return Err(io::Error::other("every byte of it is the same, so it can be guessed"));
         }
         Ok(Self(Zeroizing::new(secret)))
     }
@@ -74,7 +74,7 @@ impl Secret {
         Ok(HEXLOWER_PERMISSIVE.encode(&bytes[..]) + "\n")
     }
 
-    /// What tells it from others, and does not give it away.
+    /// What distinguishes it from others, and does not reveal it.
     pub fn tag(&self) -> Tag {
         let root = Salt::new(HKDF_SHA256, &[]).extract(&self.0[..]);
         let mut tag = Tag::default();

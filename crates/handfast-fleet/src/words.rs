@@ -47,9 +47,9 @@ pub(crate) enum Word {
         lifetime: u64,
         text: String,
     },
-    /// I order the certificate of a name for so many seconds, unless somebody objects.
+    /// I order the certificate of a name for so many seconds, unless another one objects.
     Claim { name: String, seconds: u64, confirmed: bool },
-    /// Nobody needs to wait for me any more.
+    /// No machine needs to wait for me any more.
     Released { name: String },
     /// Answers to all challenges of mine that are open; they replace those that I gave before.
     Answers {

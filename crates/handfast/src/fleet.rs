@@ -1,4 +1,4 @@
-//! `handfast fleet`: the machines that serve the same names, as one proxy hears them; and the files of a new fleet.
+//! `handfast fleet`: the machines that serve the same names, as one proxy knows them; and the files of a new fleet.
 //!
 //! In: the configuration of a proxy, or its admin address. Out: a table, and whether sessions of this machine resume on others.
 
@@ -68,8 +68,8 @@ fn text(fleet: &FleetSnapshot, now: SystemTime) -> String {
         Some(problem) => format!("{} in fleet {}, alone: {problem}\n", fleet.machine, fleet.name),
     };
     text.push_str(&match fleet.keys_shared_at {
-        Some(at) => format!("ticket keys: another machine had the one that is used here {}\n", ago(at)),
-        None => "ticket keys: no other machine was heard to have the one that is used here\n".to_owned(),
+        Some(at) => format!("ticket keys: another machine reported the one that is used here {}\n", ago(at)),
+        None => "ticket keys: no other machine has reported the one that is used here\n".to_owned(),
     });
     if fleet.foreign_messages > 0 {
         text.push_str(&format!("messages with another secret: {}\n", fleet.foreign_messages));
@@ -82,7 +82,7 @@ fn text(fleet: &FleetSnapshot, now: SystemTime) -> String {
     let rows: Vec<_> = fleet.machines.iter().map(row).collect();
     if !rows.is_empty() {
         text.push('\n');
-        let columns = ["machine", "heard", "clock", "version"].map(|title| Column::words(title, 8, 0));
+        let columns = ["machine", "last message", "clock", "version"].map(|title| Column::words(title, 8, 0));
         lines(&columns, &rows, WIDTH).iter().for_each(|line| text.push_str(&format!("{line}\n")));
     }
     text

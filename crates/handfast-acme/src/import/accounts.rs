@@ -87,7 +87,7 @@ impl FoundAccount {
         keeper.take_account(&self.directory, &self.key).map_err(|what| Error::Key { what })
     }
 
-    /// Puts the account into the store; with its key, unless keys are in a folder of their own.
+    /// Puts the account into the store; with its key, unless keys are in a separate folder.
     ///
     /// **Errors**: it cannot be written.
     pub fn put(&self, settings: &Settings) -> Result<(), Error> {

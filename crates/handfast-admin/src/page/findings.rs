@@ -150,9 +150,7 @@ fn fleet(status: &Status, findings: &mut Findings) {
     }
     if fleet.foreign_messages > 0 {
         let messages = counted(fleet.foreign_messages, "message");
-        findings.soon(format!(
-            "On the bus of the fleet {messages} came from somebody with another secret, and had no effect."
-        ));
+        findings.soon(format!("On the bus of the fleet {messages} had another secret, and no effect."));
     }
 }
 

@@ -233,7 +233,7 @@ pub(super) fn fleet(status: &Status) -> Markup {
     let Some(fleet) = &status.measured.fleet else { return Markup::default() };
     let now = status.measured.process.now;
     let ago = |time| format!("{} ago", long(now.duration_since(time).unwrap_or_default()));
-    let mut table = Table::new("Machines", "Machine|Heard|Clock|Version");
+    let mut table = Table::new("Machines", "Machine|Last message|Clock|Version");
     for machine in &fleet.machines {
         let differs = seconds(machine.clock_differs_seconds);
         let clock = format!("{differs} {}", if machine.clock_behind { "behind" } else { "ahead" });
@@ -245,8 +245,8 @@ pub(super) fn fleet(status: &Status) -> Markup {
         ]);
     }
     let keys = match fleet.keys_shared_at {
-        Some(at) => format!("Another machine had the ticket key that is used here {}.", ago(at)),
-        None => "No other machine was heard to have the ticket key that is used here.".to_owned(),
+        Some(at) => format!("Another machine reported the ticket key that is used here {}.", ago(at)),
+        None => "No other machine has reported the ticket key that is used here.".to_owned(),
     };
     let words =
         format!("{} is this machine's name in {}, on {}. {keys}", fleet.machine, fleet.name, fleet.bus);

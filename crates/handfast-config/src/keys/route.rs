@@ -71,7 +71,7 @@ section! {
     /// down they go to another one.
     ROUTE_STICKY: Sticky = "sticky", Sticky,
         absent "each request goes to any backend",
-        why "backends without sessions of their own can share every request",
+        why "backends that keep no sessions can share every request",
         example "{ cookie = \"srv\" }",
         elsewhere "sticky-cookie sticky-session session-affinity affinity persistence appsession lb-policy ip-hash hash hdr stick";
 
@@ -149,7 +149,7 @@ section! {
     /// Addresses of the clients whose requests are taken. Those of others receive 403.
     ROUTE_ALLOW_CLIENTS: List<AddressPrefix> = "allow-clients", List::of(AddressPrefix),
         absent "clients from everywhere",
-        why "most routes are for everybody",
+        why "most routes are for every client",
         example "[\"10.0.0.0/8\", \"2001:db8::/32\"]", elsewhere "allow allow-from ip-allow-list whitelist remote-ip src acl";
 
     /// Addresses of clients whose requests receive 403. It wins over `allow-clients`.

@@ -20,7 +20,7 @@ impl ValueKind for BusUrl {
         };
         if rest.contains('@') {
             return Err(Fault::new(
-                "the URL has a user or a password, which everybody could read who reads this file",
+                "the URL has a user or a password, which every reader of this file would have",
             )
             .allowed(self.allowed())
             .hint("write them into a file, and its name in `credentials`"));

@@ -116,7 +116,7 @@ pub struct RequestRoute {
     pub access: RouteAccess,
     /// How the requests of a client are kept at one backend; `None`: they are not.
     pub sticky: Option<Sticky>,
-    /// Limits of its own.
+    /// Separate limits.
     pub limits: RouteLimits,
 }
 

@@ -70,7 +70,7 @@ fn a_server_that_does_not_speak_tls_is_reported_for_what_it_does() {
 
 #[test]
 fn a_port_without_a_listener_is_refused() {
-    // Tcpmux, which nobody serves; a port that was free a moment ago may be another test's now.
+    // Tcpmux, which no program serves; a port that was free a moment ago may be another test's now.
     let failed = Line::connect(([127, 0, 0, 1], 1).into(), soon()).expect_err("nothing listens");
     assert_eq!((failed.step, failed.to_string().as_str()), (Step::Connect, "connect: refused"));
 }

@@ -345,7 +345,7 @@ async fn the_true_load_takes_the_same_path(mut place: Place) {
 
 #[tokio::test]
 async fn what_the_true_load_refuses_is_told() {
-    // Tcpmux, which nobody serves; a port that was free a moment ago may be another test's now.
+    // Tcpmux, which no program serves; a port that was free a moment ago may be another test's now.
     let plan =
         Plan { target: crate::plan::Target { host: "127.0.0.1".into(), port: 1, plain: false }, ..plan() };
     let mut lineup = Lineup::gather(&Workers::Local).await.unwrap();

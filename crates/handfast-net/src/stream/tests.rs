@@ -243,7 +243,7 @@ fn a_source_that_is_not_ours_is_told_from_a_lack_of_ports() {
 #[test]
 fn nobody_listening_is_refused_and_a_missing_path_is_missing() {
     on_engine(|| async {
-        // Tcpmux, which nobody serves; a port that was free a moment ago may be another test's now.
+        // Tcpmux, which no program serves; a port that was free a moment ago may be another test's now.
         assert_eq!(
             dial(([127, 0, 0, 1], 1).into()).await.expect_err("no process listens").cause,
             Cause::Refused

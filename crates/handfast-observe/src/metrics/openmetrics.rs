@@ -303,10 +303,10 @@ fn certificates(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     families! { to:
         gauge "handfast_fleet_bus_up", "1: the bus of the fleet can be reached; 0: this machine goes on alone"
             => fleet.map(|fleet| (NONE, u64::from(fleet.problem.is_none())));
-        gauge "handfast_fleet_machines", "Machines of the fleet that were heard lately, this one included"
+        gauge "handfast_fleet_machines", "Machines of the fleet with a recent message, this one included"
             => fleet.map(|fleet| (NONE, fleet.machines.len() as u64 + 1));
         gauge "handfast_ticket_keys_shared" [Seconds],
-            "Time since another machine of the fleet was last heard to have the ticket key that is used here; no row: never"
+            "Time since another machine of the fleet last reported the ticket key that is used here; no row: never"
             => shared.map(|seconds| (NONE, seconds));
         gauge "handfast_ordered_certificate",
             "1: there is a certificate for a name that certificates are ordered for (ACME); 0: there is none yet, and its clients are refused"

@@ -67,9 +67,9 @@ pub struct FleetSnapshot {
     pub bus: String,
     /// Why this machine cannot reach it; `None`: it can.
     pub problem: Option<String>,
-    /// The other machines that were heard lately, by name.
+    /// The other machines with a recent message, by name.
     pub machines: Vec<MachineSnapshot>,
-    /// When another machine was last heard to have the ticket key that is used here; `None`: never.
+    /// When another machine last reported the ticket key that is used here; `None`: never.
     #[serde(default, with = "times::optional")]
     pub keys_shared_at: Option<SystemTime>,
     /// Messages that were not sealed with the fleet's secret.
@@ -83,7 +83,7 @@ pub struct MachineSnapshot {
     pub name: String,
     /// Its program's version.
     pub version: String,
-    /// When it was heard last.
+    /// When its last message came.
     #[serde(with = "times")]
     pub heard_at: SystemTime,
     /// By how much its clock differs from ours.

@@ -46,7 +46,7 @@ pub(crate) struct Fleet {
     sender: Sender<Event>,
     events: Receiver<Event>,
     report: Report,
-    /// When another machine was last heard to have the key that encrypts here.
+    /// When another machine last reported the key that encrypts here.
     shared_at: Option<SystemTime>,
     /// Whether keys of a clock that is wrong were said.
     said_out_of_time: bool,
@@ -245,7 +245,7 @@ impl Fleet {
             name: joined.name.clone(),
             machine: machine_name(joined),
             bus,
-            problem,
+            problem: problem.map(|problem| problem.replace('\n', "; ")),
             machines: machines.into_iter().map(machine).collect(),
             keys_shared_at: self.shared_at,
             foreign_messages: foreign,

@@ -1,10 +1,10 @@
-//! Ticket keys that every machine of a fleet has: all machines' keys, whatever the order in which they were heard of.
+//! Ticket keys that every machine of a fleet has: all machines' keys, in whatever order they arrive.
 //!
 //! In: the keys of other machines, as text. Out: the union. There is no leader, and nothing to agree on: one more key to open tickets
-//! with harms nobody, and of those whose time has come each machine encrypts with the last by time and then by name.
+//! with does no harm, and of those whose time has come each machine encrypts with the last by time and then by name.
 //!
-//! A key is made by whoever is the first to wait no longer: each machine waits for a random part of half the time between the making of
-//! a key and its first use, and makes one only if it has heard of none.
+//! A key is made by the machine that waits least: each machine waits for a random part of half the time between the making of
+//! a key and its first use, and makes one only if none has arrived.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,8 +14,8 @@ use aws_lc_rs::rand;
 use super::{Keeping, KeyText, MasterKey, TicketKeys, TicketSettings, file, shared_ahead, unix};
 use crate::Error;
 
-/// Keys that are kept, at most; of more, the newest.
-const MOST: usize = 16;
+/// Keys that are kept at most, whatever the settings; of more, the newest. As text they find room in one message.
+const MOST: u64 = 4_096;
 /// How long a machine that has just started waits for the keys of others. **Units**: seconds.
 const ASKING: u64 = 3;
 
@@ -69,9 +69,9 @@ impl TicketKeys {
                 merged.new += 1;
             }
         }
-        // The same on every machine, whoever was heard first.
+        // The same on every machine, in whatever order keys arrive.
         self.keys.sort_by_key(|key| (key.used_from, key.id));
-        let too_many = self.keys.len().saturating_sub(MOST);
+        let too_many = self.keys.len().saturating_sub(self.most());
         self.keys.drain(..too_many);
         if merged.new > 0 {
             self.draw_patience();
@@ -97,6 +97,12 @@ impl TicketKeys {
         let (rotate, lifetime) = (self.settings.rotate_seconds(), self.settings.lifetime.as_secs());
         let earliest = now.saturating_sub(2 * rotate).saturating_sub(lifetime);
         (earliest, now.saturating_add(rotate + shared_ahead(&self.settings)))
+    }
+
+    /// Keys that are kept: four times those of one lifetime, since parts of a fleet and machines that start make some at the same time.
+    fn most(&self) -> usize {
+        let in_a_lifetime = self.settings.lifetime.as_secs() / self.settings.rotate_seconds();
+        in_a_lifetime.saturating_mul(4).saturating_add(16).min(MOST) as usize
     }
 
     /// Whether keys of others may still come for a start.
@@ -224,6 +230,24 @@ mod tests {
     }
 
     #[test]
+    fn a_ticket_opens_for_its_lifetime_however_often_keys_change() {
+        let settings = TicketSettings { rotate: Duration::from_secs(10), lifetime: Duration::from_secs(600) };
+        let start = |second| TicketKeys::shared(None, at(second), settings).expect("random");
+        let mut ours = start(0);
+        ours.refresh(at(ASKING)).expect("nothing can fail");
+        let first = ids(&ours)[0];
+        let mut theirs = start(0);
+        for second in ASKING..600 {
+            ours.refresh(at(second)).expect("nothing can fail");
+            theirs.merge(&text(&ours), at(second));
+            theirs.refresh(at(second)).expect("nothing can fail");
+        }
+        assert!(ids(&theirs).contains(&first) && theirs.count() > 50, "{}", theirs.count());
+        theirs.refresh(at(ASKING + 20 + 600)).expect("nothing can fail");
+        assert!(!ids(&theirs).contains(&first), "it is over");
+    }
+
+    #[test]
     fn what_is_no_text_of_keys_changes_nothing_and_everything_can_be_forgotten() {
         let mut keys = alone(100);
         let before = ids(&keys);
@@ -253,7 +277,7 @@ mod tests {
             order.iter().for_each(|index| { mixed.merge(index.get(&texts), now); });
             texts.iter().rev().for_each(|text| { mixed.merge(text, now); });
             prop_assert_eq!(ids(&straight), ids(&mixed));
-            prop_assert!(straight.count() <= MOST);
+            prop_assert!(straight.count() <= straight.most());
         }
     }
 }

@@ -55,7 +55,7 @@ impl Fleet {
         self.machine(name).service("web", self.backend.address).certificate(&certificate)
     }
 
-    /// Machines that hear each other, and have the same key.
+    /// Machines that receive each other's messages, and have the same key.
     fn machines<const N: usize>(&self, config: impl Fn(Config) -> Config) -> [Proxy; N] {
         let made: [Proxy; N] =
             std::array::from_fn(|place| Proxy::start(config(self.serving(&format!("m{place}")))));
@@ -64,7 +64,7 @@ impl Fleet {
     }
 }
 
-/// Waits until a machine hears so many, itself included, and one of them has its key.
+/// Waits until a machine knows so many, itself included, and one of them has its key.
 fn are_together(proxy: &Proxy, machines: usize) {
     wait_until_seeing(
         &format!("{machines} machines with one key"),
@@ -100,9 +100,12 @@ fn a_session_of_one_machine_resumes_on_any_other() {
     }
     let ran = handfast(&["fleet", "list", &machines[0].admin().to_string()]);
     assert_eq!(ran.code, Some(0), "{}", ran.all());
-    for words in
-        ["m0 in fleet blue, on tls://127.0.0.1:", "another machine had the one that is used", "m1  ", "m2  "]
-    {
+    for words in [
+        "m0 in fleet blue, on tls://127.0.0.1:",
+        "another machine reported the one that is used",
+        "m1  ",
+        "m2  ",
+    ] {
         assert!(ran.output.contains(words), "{words}: {}", ran.output);
     }
     let page = http::get(machines[0].admin(), "/status", "text/html").body;
@@ -181,7 +184,7 @@ fn without_the_bus_each_goes_on_alone_and_then_all_is_shared_again() {
     let ran = handfast(&["fleet", "list", &first.admin().to_string()]);
     assert_eq!(ran.code, Some(1), "{}", ran.all());
     assert!(ran.output.contains("m0 in fleet blue, alone: "), "{}", ran.output);
-    // One that starts now has a key of its own, after it has waited for others.
+    // One that starts now has a separate key, after it has waited for others.
     let third = Proxy::start(fleet.serving("m2"));
     let alone = Trust::version(Version::Tls13).config();
     wait_until("it to resume its own sessions", || resumes(&third, &alone).then_some(()));
@@ -196,6 +199,28 @@ fn without_the_bus_each_goes_on_alone_and_then_all_is_shared_again() {
     assert!(resumes(&third, &trust), "and the other way round");
     let alone = |line: &&String| line.contains("goes on alone");
     assert_eq!(first.talk.so_far().iter().filter(alone).count(), 1, "said once");
+}
+
+#[test]
+fn another_password_is_found_while_it_serves() {
+    needs!("nats-server");
+    let mut fleet = Fleet::new();
+    let [first, second]: [Proxy; 2] = fleet.machines(|config| config);
+    fleet.bus.kill();
+    let read = |name: &str| std::fs::read_to_string(fleet.files.file(name)).expect("it is ours");
+    let (conf, secret) = (read("nats-server.conf"), read("machine.secret"));
+    let (_, old) = secret.trim().split_once(':').expect("a user and a password");
+    let conf = fleet.files.replace("nats-server.conf", conf.replace(old, "another-password-for-machines"));
+    let port = fleet.bus.address.port().to_string();
+    fleet.bus = Bus::with(&["-c", &conf.display().to_string(), "-p", &port]);
+    wait_until("both to be alone", || {
+        let up = |proxy: &Proxy| proxy.metrics().sum("handfast_fleet_bus_up", &[]);
+        (up(&first) + up(&second) < 0.5).then_some(())
+    });
+    fleet.files.replace("machine.secret", "machine:another-password-for-machines\n");
+    let up = |proxy: &Proxy| proxy.metrics().sum("handfast_fleet_bus_up", &[]) > 0.5;
+    wait_until("both to be back", || (up(&first) && up(&second)).then_some(()));
+    [&first, &second].into_iter().for_each(|proxy| are_together(proxy, 2));
 }
 
 #[test]

@@ -273,7 +273,7 @@ async fn a_process_that_was_stopped_does_not_go_on_when_it_is_continued() {
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_named() {
-    // Tcpmux, which nobody serves; a port that was free a moment ago may be another test's now.
+    // Tcpmux, which no program serves; a port that was free a moment ago may be another test's now.
     let refusal = doctor(&BusAddress::new("nats://127.0.0.1:1")).await.unwrap_err();
     assert!(refusal.what.contains("reach the bus nats://127.0.0.1:1"), "{refusal}");
     assert!(refusal.what.contains("refused"), "{refusal}");
