@@ -228,8 +228,15 @@ fn clocks_that_differ_by_minutes_are_told_and_harm_nothing() {
     needs!("nats-server", "faketime");
     let fleet = Fleet::new();
     let right = Proxy::start(fleet.serving("right"));
-    let ahead = Proxy::start_under(&["faketime", "-f", "+300s"], fleet.serving("ahead"));
-    let behind = Proxy::start_under(&["faketime", "-f", "-300s"], fleet.serving("behind"));
+    let at = |offset: &'static str, name: &str| {
+        Proxy::start_with(fleet.serving(name), |mut command| {
+            // As faketime does it, which is not the proxy itself then. The linker knows the folder.
+            command.env("LD_PRELOAD", "/usr/$LIB/faketime/libfaketime.so.1");
+            command.env("FAKETIME", offset).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+            command
+        })
+    };
+    let (ahead, behind) = (at("+300s", "ahead"), at("-300s", "behind"));
     let machines = [&right, &ahead, &behind];
     machines.iter().for_each(|proxy| are_together(proxy, 3));
     let trust = Trust::version(Version::Tls13).config();
