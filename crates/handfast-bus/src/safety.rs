@@ -29,6 +29,8 @@ use crate::{BusAddress, CHECK, Purpose, Refusal, check_fleet, fresh_id};
 const GREETING: Duration = Duration::from_secs(5);
 /// The longest greeting that is read. **Units**: bytes. A NATS server's has about 400.
 const LONGEST_GREETING: u64 = 65_536;
+/// The longest file with a secret. **Units**: bytes.
+const LONGEST_SECRET: u64 = 4_096;
 /// How long to wait for the server to reject a forbidden subject. It does so at once.
 const COMPLAINING: Duration = Duration::from_secs(2);
 /// The first version without the known ways around users and permissions (CVE-2023-47090, CVE-2025-30215).
@@ -277,10 +279,15 @@ fn user(address: &BusAddress, server: &ServerAddr) -> Result<Option<(String, Str
     }
 }
 
-/// Reads a file with a secret; also whether others on this machine can read it. **Errors**: read(2).
+/// Reads a file with a secret; also whether others on this machine can read it.
+///
+/// **Errors**: read(2); it is no file, such as a named pipe, for whose writer this would wait; its length.
 pub fn read_private(file: &Path) -> io::Result<(String, bool)> {
-    let text = fs::read_to_string(file)?;
     let metadata = fs::metadata(file)?;
+    if !metadata.is_file() || metadata.len() > LONGEST_SECRET {
+        return Err(io::Error::other(format!("expected a file of at most {LONGEST_SECRET} bytes")));
+    }
+    let text = fs::read_to_string(file)?;
     // A secret of Kubernetes belongs to root and is readable by the group of the pod.
     let private = if metadata.uid() == 0 { 0o037 } else { 0o077 };
     Ok((text, metadata.mode() & private != 0))

@@ -4,6 +4,9 @@
 //! silent. Two machines that claim the same name at once may both order it after a bus was away, which costs an order and nothing else.
 //!
 //! Of two claims that are not confirmed yet, that of the process with the smaller identifier is confirmed.
+//!
+//! A bus can repeat messages. So each has a number, of which only higher ones count, and a process is remembered for longer than its messages
+//! are young: repeated ones never keep a machine, or its claims, alive.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,8 +17,12 @@ use crate::words::{Said, Word};
 const GONE: Duration = Duration::from_secs(45);
 /// … and for this long, is no longer waited for.
 const SILENT: Duration = Duration::from_secs(15);
-/// Machines that are known, at most; the words of more count, and the machines are not listed.
-const MOST: usize = 256;
+/// A process whose messages are older than this by its own clock, or younger, is not listened to, except for its keys.
+const FRESH: Duration = Duration::from_secs(600);
+/// How long the number of the last message of a process is remembered: until all of them are no longer fresh, whatever its clock says.
+const REMEMBERED: Duration = Duration::from_secs(1_800);
+/// Processes that are remembered, at most.
+const MOST: usize = 1_024;
 /// Names that are claimed by others, at most.
 const MOST_CLAIMS: usize = 10_000;
 /// The longest lease. **Units**: seconds.
@@ -36,6 +43,37 @@ pub struct Machine {
     pub clock_ahead: i64,
 }
 
+/// A moment. **Units**: milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    /// By a clock that is never set.
+    pub(crate) steady: u64,
+    /// Since 1970.
+    pub(crate) wall: u64,
+}
+
+/// What becomes of a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// It counts; perhaps there is something to answer.
+    New(Option<Word>),
+    /// Its time is not ours: a clock is wrong, or it was sent long ago. Nothing is noted.
+    OtherTime,
+    /// It came before.
+    Repeated,
+}
+
+/// A process of another machine.
+#[derive(Debug)]
+struct Known {
+    machine: Machine,
+    /// Of its last message.
+    number: u64,
+    /// When that came, by the steady clock.
+    heard: u64,
+    has_left: bool,
+}
+
 /// A name whose certificate one machine orders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Claim {
@@ -48,30 +86,43 @@ struct Claim {
 #[derive(Debug)]
 pub(crate) struct Members {
     me: String,
-    machines: BTreeMap<String, Machine>,
+    known: BTreeMap<String, Known>,
     claims: BTreeMap<String, Claim>,
 }
 
 impl Members {
     /// None but this process.
     pub(crate) fn new(me: &str) -> Self {
-        Self { me: me.to_owned(), machines: BTreeMap::new(), claims: BTreeMap::new() }
+        Self { me: me.to_owned(), known: BTreeMap::new(), claims: BTreeMap::new() }
     }
 
-    /// Takes note of a word, and gives one to answer with. `now`: milliseconds since 1970.
-    pub(crate) fn hear(&mut self, said: &Said, now: u64) -> Option<Word> {
-        self.forget_silent(now);
-        if said.word == Word::Leaving {
-            self.machines.remove(&said.from);
-            self.claims.retain(|_, claim| claim.by != said.from);
-            return None;
+    /// Takes note of a word.
+    pub(crate) fn hear(&mut self, said: &Said, now: Now) -> Heard {
+        self.forget(now.steady);
+        let ahead = i128::from(said.at) - i128::from(now.wall);
+        match self.known.get(&said.from) {
+            Some(known) if said.number <= known.number => return Heard::Repeated,
+            None if ahead.unsigned_abs() > FRESH.as_millis() || self.known.len() >= MOST => {
+                return Heard::OtherTime;
+            }
+            _ => {}
         }
-        self.note(said, now);
-        match &said.word {
+        let machine = Machine {
+            name: said.machine.clone(),
+            version: said.version.clone(),
+            orders: said.orders,
+            heard_at: now.wall,
+            clock_ahead: i64::try_from(ahead).unwrap_or(0),
+        };
+        let has_left = said.word == Word::Leaving;
+        let known = Known { machine, number: said.number, heard: now.steady, has_left };
+        self.known.insert(said.from.clone(), known);
+        self.forget(now.steady);
+        Heard::New(match &said.word {
             Word::Claim { name, seconds, confirmed } => {
-                let until = now.saturating_add(1_000 * (*seconds).min(LONGEST));
+                let until = now.steady.saturating_add(1_000 * (*seconds).min(LONGEST));
                 let theirs = Claim { by: said.from.clone(), until, confirmed: *confirmed };
-                self.claimed(name, theirs, now)
+                self.claimed(name, theirs, now.steady)
             }
             Word::Released { name } => {
                 if self.claims.get(name).is_some_and(|claim| claim.by == said.from) {
@@ -80,21 +131,7 @@ impl Members {
                 None
             }
             _ => None,
-        }
-    }
-
-    fn note(&mut self, said: &Said, now: u64) {
-        if !self.machines.contains_key(&said.from) && self.machines.len() >= MOST {
-            return;
-        }
-        let machine = Machine {
-            name: said.machine.clone(),
-            version: said.version.clone(),
-            orders: said.orders,
-            heard_at: now,
-            clock_ahead: i64::try_from(i128::from(said.at) - i128::from(now)).unwrap_or(0),
-        };
-        self.machines.insert(said.from.clone(), machine);
+        })
     }
 
     /// Another machine claims a name. Where ours is the better claim it is answered with.
@@ -118,7 +155,7 @@ impl Members {
 
     /// Claims a name for this machine, which is to be said, and confirmed after others could object. `None`: another one has it.
     pub(crate) fn claim(&mut self, name: &str, seconds: u64, now: u64) -> Option<Word> {
-        self.forget_silent(now);
+        self.forget(now);
         if self.claims.get(name).is_some_and(|claim| claim.by != self.me) {
             return None;
         }
@@ -130,7 +167,7 @@ impl Members {
 
     /// Confirms a claim, if it still is ours.
     pub(crate) fn confirm(&mut self, name: &str, now: u64) -> Option<Word> {
-        self.forget_silent(now);
+        self.forget(now);
         let ours = self.claims.get_mut(name).filter(|claim| claim.by == self.me)?;
         ours.confirmed = true;
         let seconds = ours.until.saturating_sub(now) / 1_000;
@@ -153,34 +190,43 @@ impl Members {
 
     /// Machines whose last message is recent: their processes.
     pub(crate) fn lively(&self, now: u64) -> Vec<String> {
-        let is_lively = |machine: &Machine| now.saturating_sub(machine.heard_at) < millis(SILENT);
-        self.machines.iter().filter(|(_, machine)| is_lively(machine)).map(|(id, _)| id.clone()).collect()
+        self.heard_within(SILENT, now).map(|(id, _)| id.clone()).collect()
     }
 
     /// Whether this machine, which orders certificates, reports them to `asker` for all that do.
     pub(crate) fn speaks_for_all(&self, asker: &str, now: u64) -> bool {
-        let orders = |id: &String| self.machines.get(id).is_some_and(|machine| machine.orders);
-        self.lively(now).iter().filter(|id| orders(id)).all(|id| id == asker || *id > self.me)
+        let orders = self.heard_within(SILENT, now).filter(|(_, known)| known.machine.orders);
+        orders.into_iter().all(|(id, _)| id == asker || *id > self.me)
     }
 
     /// The others.
-    pub(crate) fn machines(&mut self, now: u64) -> Vec<Machine> {
-        self.forget_silent(now);
-        let mut machines: Vec<_> = self.machines.values().cloned().collect();
+    pub(crate) fn machines(&self, now: u64) -> Vec<Machine> {
+        let mut machines: Vec<_> =
+            self.heard_within(GONE, now).map(|(_, known)| known.machine.clone()).collect();
         machines.sort_by(|one, other| one.name.cmp(&other.name));
         machines
     }
 
     /// The machine of a process.
     pub(crate) fn machine(&self, id: &str) -> Option<&Machine> {
-        self.machines.get(id)
+        self.known.get(id).map(|known| &known.machine)
     }
 
-    fn forget_silent(&mut self, now: u64) {
-        self.machines.retain(|_, machine| now.saturating_sub(machine.heard_at) < millis(GONE));
-        let (me, machines) = (&self.me, &self.machines);
-        self.claims
-            .retain(|_, claim| claim.until > now && (claim.by == *me || machines.contains_key(&claim.by)));
+    fn heard_within(&self, time: Duration, now: u64) -> impl Iterator<Item = (&String, &Known)> {
+        self.known.iter().filter(move |(_, known)| known.is_here(time, now))
+    }
+
+    fn forget(&mut self, now: u64) {
+        self.known.retain(|_, known| now.saturating_sub(known.heard) < millis(REMEMBERED));
+        let (me, known) = (&self.me, &self.known);
+        let is_here = |id: &str| known.get(id).is_some_and(|known| known.is_here(GONE, now));
+        self.claims.retain(|_, claim| claim.until > now && (claim.by == *me || is_here(&claim.by)));
+    }
+}
+
+impl Known {
+    fn is_here(&self, time: Duration, now: u64) -> bool {
+        !self.has_left && now.saturating_sub(self.heard) < millis(time)
     }
 }
 
@@ -190,30 +236,44 @@ fn millis(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use proptest::prelude::*;
 
     use super::*;
 
+    /// Numbers grow with each word, as those of one process do.
     fn said(from: &str, word: Word, at: u64) -> Said {
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let (from, machine, version) = (from.into(), format!("machine {from}"), "1".into());
-        Said { from, machine, version, orders: true, at, word }
+        Said { from, number, machine, version, orders: true, at, word }
+    }
+
+    fn at(time: u64) -> Now {
+        Now { steady: time, wall: time }
+    }
+
+    fn answer(heard: Heard) -> Option<Word> {
+        let Heard::New(answer) = heard else { panic!("{heard:?}") };
+        answer
     }
 
     #[test]
     fn a_claim_is_for_one_until_it_ends_or_its_holder_is_gone() {
         let (mut a, mut b) = (Members::new("a"), Members::new("b"));
         let word = a.claim("x", 600, 1_000).expect("nobody has it");
-        assert_eq!(b.hear(&said("a", word.clone(), 1_000), 1_000), None);
+        assert_eq!(answer(b.hear(&said("a", word.clone(), 1_000), at(1_000))), None);
         assert_eq!(b.claim("x", 600, 2_000), None, "a has it");
         assert!(b.claim("y", 600, 2_000).is_some());
         assert!(b.claim("x", 600, 1_000 + millis(GONE)).is_some(), "a is silent");
         let mut b = Members::new("b");
-        b.hear(&said("a", word.clone(), 1_000), 1_000);
-        b.hear(&said("a", Word::Released { name: "x".into() }, 2_000), 2_000);
+        b.hear(&said("a", word.clone(), 1_000), at(1_000));
+        b.hear(&said("a", Word::Released { name: "x".into() }, 2_000), at(2_000));
         assert!(b.claim("x", 600, 2_000).is_some(), "a has released it");
         let mut b = Members::new("b");
-        b.hear(&said("a", word, 1_000), 1_000);
-        b.hear(&said("a", Word::Leaving, 2_000), 2_000);
+        b.hear(&said("a", word, 1_000), at(1_000));
+        b.hear(&said("a", Word::Leaving, 2_000), at(2_000));
         assert!(b.claim("x", 600, 2_000).is_some(), "a has left");
         assert!(b.machines(2_000).is_empty());
     }
@@ -224,10 +284,10 @@ mod tests {
         a.claim("x", 600, 1_000).expect("nobody has it");
         a.confirm("x", 1_500).expect("it is ours");
         let late = Word::Claim { name: "x".into(), seconds: 600, confirmed: false };
-        let defence = a.hear(&said("b", late, 2_000), 2_000).expect("it is defended");
+        let defence = answer(a.hear(&said("b", late, 2_000), at(2_000))).expect("it is defended");
         let mut b = Members::new("b");
         b.claim("x", 600, 2_000).expect("it knows no better");
-        b.hear(&said("z", defence, 2_000), 2_001);
+        b.hear(&said("z", defence, 2_000), at(2_001));
         assert_eq!(b.confirm("x", 2_500), None, "z has it");
         assert!(a.release("x") && !a.release("x"));
     }
@@ -236,20 +296,56 @@ mod tests {
     fn one_machine_answers_for_all() {
         let mut b = Members::new("b");
         for other in ["a", "c"] {
-            b.hear(&said(other, Word::Here, 1_000), 1_000);
+            b.hear(&said(other, Word::Here, 1_000), at(1_000));
         }
         assert!(b.speaks_for_all("a", 2_000), "c is behind it");
         assert!(!b.speaks_for_all("c", 2_000), "a is before it");
         assert!(b.speaks_for_all("c", 1_000 + millis(SILENT)), "a is silent");
-        b.hear(&Said { orders: false, ..said("a", Word::Here, 2_000) }, 2_000);
+        b.hear(&Said { orders: false, ..said("a", Word::Here, 2_000) }, at(2_000));
         assert!(b.speaks_for_all("c", 2_000), "a has no certificates");
     }
 
     #[test]
     fn clocks_are_compared() {
         let mut a = Members::new("a");
-        a.hear(&said("b", Word::Here, 301_000), 1_000);
+        a.hear(&said("b", Word::Here, 301_000), at(1_000));
         assert_eq!(a.machines(1_000)[0].clock_ahead, 300_000);
+    }
+
+    #[test]
+    fn what_a_bus_repeats_keeps_no_machine_and_no_claim_alive() {
+        let mut a = Members::new("a");
+        let claim = said("b", Word::Claim { name: "x".into(), seconds: 21_600, confirmed: true }, 1_000);
+        let (here, leaving) = (said("b", Word::Here, 2_000), said("b", Word::Leaving, 3_000));
+        let minutes = |count: u64| at(1_000 + count * 60_000);
+        assert_eq!(answer(a.hear(&claim, minutes(0))), None);
+        assert_eq!(answer(a.hear(&here, minutes(0))), None);
+        for count in 1..120 {
+            for repeated in [&claim, &here] {
+                assert!(!matches!(a.hear(repeated, minutes(count)), Heard::New(_)), "{count} minutes later");
+            }
+            assert!(a.machines(minutes(count).steady).is_empty());
+        }
+        assert!(a.claim("x", 600, minutes(120).steady).is_some(), "b is gone");
+        // Nor does it send a machine away that is there.
+        let mut a = Members::new("a");
+        let later = said("b", Word::Here, 4_000);
+        a.hear(&leaving, at(3_000));
+        a.hear(&later, at(4_000));
+        assert_eq!(a.hear(&leaving, at(5_000)), Heard::Repeated);
+        assert_eq!(a.machines(5_000).len(), 1);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_keeps_no_claim_alive() {
+        let mut a = Members::new("a");
+        a.hear(
+            &said("b", Word::Claim { name: "x".into(), seconds: 60, confirmed: true }, 9_000_000),
+            at(9_000_000),
+        );
+        let set_back = Now { steady: 9_000_000 + 61_000, wall: 1_000 };
+        a.hear(&said("c", Word::Here, 1_000), set_back);
+        assert!(a.claim("x", 600, set_back.steady).is_some());
     }
 
     #[derive(Clone, Debug)]
@@ -284,7 +380,7 @@ mod tests {
                     return false;
                 }
                 let said = inboxes[to].remove(0);
-                if let Some(word) = machines[to].hear(&said, 1_000) {
+                if let Some(word) = answer(machines[to].hear(&said, at(1_000))) {
                     say(inboxes, to, word);
                 }
                 true

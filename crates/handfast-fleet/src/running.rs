@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-use crate::members::{Machine, Members};
+use crate::members::{Heard, Machine, Members, Now};
 use crate::secret::Secret;
 use crate::words::{Said, Word, subject};
 
@@ -37,6 +37,8 @@ const REJOINING: Duration = Duration::from_secs(15);
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Clocks that differ by more are said. **Units**: milliseconds.
 const SKEW: u64 = 30_000;
+/// Machines whose clocks are said to differ, at most.
+const MOST_SKEWED: usize = 256;
 /// Requests that may wait.
 const REQUESTS: usize = 64;
 
@@ -200,6 +202,9 @@ struct Sharing {
 struct Task {
     settings: Settings,
     me: String,
+    started: Instant,
+    /// Of the last message.
+    number: u64,
     events: Sender<Event>,
     members: Members,
     bus: Option<(Arc<dyn Bus>, Feed)>,
@@ -222,6 +227,8 @@ impl Task {
         Self {
             members: Members::new(&me),
             me,
+            started: Instant::now(),
+            number: 0,
             events,
             bus: None,
             lost_at: None,
@@ -344,14 +351,14 @@ impl Task {
                 }
             }
             Request::Held { name, lease } => {
-                if let Some(word) = self.members.claim(&name, lease.as_secs(), unix_millis()) {
+                if let Some(word) = self.members.claim(&name, lease.as_secs(), self.now().steady) {
                     self.say(word).await;
                 }
             }
             Request::Answers { files, certificates, given } => {
                 self.answers += 1;
                 let number = self.answers;
-                let missing = self.members.lively(unix_millis()).into_iter().collect::<BTreeSet<_>>();
+                let missing = self.members.lively(self.now().steady).into_iter().collect::<BTreeSet<_>>();
                 // Answers that are taken back need no confirmation.
                 let is_over =
                     missing.is_empty() || !self.is_connected() || files.is_empty() && certificates.is_empty();
@@ -370,7 +377,7 @@ impl Task {
 
     async fn claim(&mut self, name: String, lease: Duration, reply: oneshot::Sender<bool>) {
         let decided_at = self.orders_from.max(Instant::now() + OBJECTING);
-        if let Some(word) = self.members.claim(&name, lease.as_secs(), unix_millis()) {
+        if let Some(word) = self.members.claim(&name, lease.as_secs(), self.now().steady) {
             self.say(word).await;
             self.claiming.push(Claiming { name, decided_at, reply });
         } else {
@@ -387,7 +394,7 @@ impl Task {
         self.claiming = rest;
         let due: Vec<Claiming> = due;
         for Claiming { name, reply, .. } in due {
-            let word = self.members.confirm(&name, unix_millis());
+            let word = self.members.confirm(&name, self.now().steady);
             let _ = reply.send(word.is_some());
             if let Some(word) = word {
                 self.say(word).await;
@@ -422,7 +429,7 @@ impl Task {
         let report = Report {
             bus,
             problem: self.problem.clone(),
-            machines: self.members.machines(unix_millis()),
+            machines: self.members.machines(self.now().steady),
             foreign: self.foreign,
         };
         if report != self.reported {
@@ -447,14 +454,23 @@ impl Task {
         if said.from == self.me {
             return;
         }
-        let is_new = self.members.machine(&said.from).is_none();
-        if let Some(word) = self.members.hear(&said, unix_millis()) {
-            self.say(word).await;
+        let before = self.members.lively(self.now().steady).len();
+        match self.members.hear(&said, self.now()) {
+            Heard::Repeated => return,
+            Heard::OtherTime => {
+                self.compare_clocks(&said);
+                // The union of all keys is the same whenever they come.
+                if let Said { word: Word::Keys { .. }, .. } = said {
+                    self.take(said).await;
+                }
+                return;
+            }
+            Heard::New(None) => {}
+            Heard::New(Some(answer)) => self.say(answer).await,
         }
         self.compare_clocks(&said);
-        let is_gone = said.word == Word::Leaving;
         self.take(said).await;
-        if is_new || is_gone {
+        if self.members.lively(self.now().steady).len() != before {
             self.report().await;
         }
     }
@@ -470,13 +486,12 @@ impl Task {
     }
 
     fn compare_clocks(&mut self, said: &Said) {
-        let Some(machine) = self.members.machine(&said.from) else { return };
-        let differs = machine.clock_ahead.unsigned_abs() > SKEW;
-        if !differs {
-            self.skewed.remove(&machine.name);
-        } else if self.skewed.insert(machine.name.clone()) {
-            let (name, seconds) = (&machine.name, (machine.clock_ahead.unsigned_abs() + 500) / 1_000);
-            let how = if machine.clock_ahead < 0 { "behind" } else { "ahead of" };
+        let (theirs, ours) = (said.at, unix_millis());
+        let (name, differs) = (&said.machine, theirs.abs_diff(ours));
+        if differs <= SKEW {
+            self.skewed.remove(name);
+        } else if self.skewed.len() < MOST_SKEWED && self.skewed.insert(name.clone()) {
+            let (seconds, how) = ((differs + 500) / 1_000, if theirs < ours { "behind" } else { "ahead of" });
             tracing::warn!(
                 "fleet: the clock of {name} is {seconds} s {how} this machine's: its ticket keys may be refused, or begin early\n  \
                  hint: synchronize the clocks of all machines"
@@ -487,7 +502,8 @@ impl Task {
     async fn take(&mut self, Said { from, machine, word, .. }: Said) {
         match word {
             Word::Ask => {
-                let certificates = self.settings.orders && self.members.speaks_for_all(&from, unix_millis());
+                let certificates =
+                    self.settings.orders && self.members.speaks_for_all(&from, self.now().steady);
                 self.tell(Event::Asked { certificates }).await;
             }
             Word::Keys { rotate, lifetime, text } => {
@@ -517,11 +533,18 @@ impl Task {
         let _ = self.events.send(event).await;
     }
 
-    async fn say(&self, word: Word) {
+    fn now(&self) -> Now {
+        let steady = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Now { steady, wall: unix_millis() }
+    }
+
+    async fn say(&mut self, word: Word) {
         let Some((bus, _)) = &self.bus else { return };
+        self.number += 1;
         let fleet = &self.settings.bus.fleet;
         let said = Said {
             from: self.me.clone(),
+            number: self.number,
             machine: self.settings.machine.clone(),
             version: self.settings.version.clone(),
             orders: self.settings.orders,
@@ -537,7 +560,7 @@ impl Task {
         }
     }
 
-    async fn leave(self) {
+    async fn leave(mut self) {
         self.say(Word::Leaving).await;
         if let Some((bus, _)) = &self.bus {
             bus.flush().await;

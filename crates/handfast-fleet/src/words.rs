@@ -16,6 +16,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub(crate) struct Said {
     /// The process: a new one after each start.
     pub(crate) from: String,
+    /// Of this message; each of the process has a higher one.
+    pub(crate) number: u64,
     /// The machine's name, for people.
     #[serde(deserialize_with = "printable")]
     pub(crate) machine: String,

@@ -14,7 +14,7 @@
 //! | all of this in order: a connection that can serve | `connector.rs` |
 //! | connections that wait for the next request | `pool.rs` |
 
-mod balance;
+pub(crate) mod balance;
 pub(crate) mod checks;
 pub(crate) mod connector;
 pub(crate) mod endpoint;

@@ -177,9 +177,9 @@ impl fmt::Debug for KeyText {
 /// Who else has the keys.
 #[derive(Debug)]
 enum Keeping {
-    /// Nobody.
+    /// No other process.
     Alone,
-    /// Whoever has the file.
+    /// Every process that has the file.
     File(KeyFile),
     /// Every machine of the fleet.
     Fleet {

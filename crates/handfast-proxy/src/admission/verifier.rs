@@ -1,4 +1,4 @@
-//! Verifies passwords on threads of their own: one takes a tenth of a second and more, and a worker has thousands of connections.
+//! Verifies passwords on separate threads: one takes a tenth of a second and more, and a worker has thousands of connections.
 //!
 //! In: a name, a password and the users of a route. Out: whether they belong together; the task that waits is woken. The queue is bounded, and
 //! what was right is remembered for a while, here for all workers and in each worker for itself (`Remembered`). What is remembered is a keyed
@@ -6,12 +6,12 @@
 
 #![expect(
     clippy::disallowed_types,
-    reason = "workers only try the lock of the queue, and only for a password that they do not remember"
+    reason = "held for as long as one job takes to be moved, and only for a password that a worker does not remember"
 )]
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 
 use super::users::Users;
 
-/// Threads. More would take processors away from connections: whoever sends wrong passwords could have all of them.
+/// Threads. More would take processors away from connections: a client that sends wrong passwords could have all of them.
 const THREADS: usize = 2;
 /// Passwords that wait, at most. Behind so many the last one would wait for longer than a client does.
 const QUEUE: usize = 64;
@@ -138,12 +138,7 @@ impl Verifier {
         digest: Digest,
         task: Waker,
     ) -> Option<Pending> {
-        let mut state = match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // It is held for as long as it takes to move one job.
-            Err(TryLockError::WouldBlock) => locked(&self.state),
-        };
+        let mut state = locked(&self.state);
         if state.queue.len() >= QUEUE {
             // Those whose clients have left make room.
             state.queue.retain(|job| Arc::strong_count(&job.slot) > 1);

@@ -122,11 +122,17 @@ fn hash_client(client: IpAddr) -> u64 {
     }
 }
 
-/// FNV-1a; what comes of it is mixed with the client's.
+/// What comes of it is mixed with the client's.
 fn hash_name(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    hash_bytes(FNV_START, name.as_bytes())
+}
+
+/// Where FNV-1a starts.
+pub(crate) const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// FNV-1a from another start.
+pub(crate) fn hash_bytes(start: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(start, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// 2^64 divided by the golden ratio, odd: it reaches every number.

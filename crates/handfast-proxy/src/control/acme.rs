@@ -113,7 +113,7 @@ impl Ordering {
 
     fn request(&self, request: Request) {
         if let Some(running) = &self.running {
-            // It is told, or asked for, again.
+            // It is sent, or asked for, again.
             let _ = running.requests().try_send(request);
         }
     }
@@ -169,7 +169,7 @@ impl Host for Listeners {
     }
 
     fn share(&self, name: String, pem: String) {
-        // The next machine that asks is told.
+        // The next machine that asks receives it.
         let _ = self.events.try_send(AcmeEvent::Share(name, pem));
     }
 

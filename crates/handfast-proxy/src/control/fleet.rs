@@ -24,8 +24,10 @@ use crate::state::GivenKeys;
 const EVENTS: usize = 64;
 /// How long one machine may order a certificate before another one may. A try has ten minutes.
 const LEASE: Duration = Duration::from_secs(11 * 60);
-/// How long the others are told that this machine leaves.
+/// How long this machine waits for the others to learn that it leaves.
 const LEAVING: Duration = Duration::from_secs(1);
+/// How long other machines wait after a failure of this one, at most.
+const HOLD: Duration = Duration::from_secs(10 * 60);
 /// How long another machine's answers are given that it does not take back.
 const TOLD: Duration = Duration::from_secs(15 * 60);
 
@@ -52,7 +54,7 @@ pub(crate) struct Fleet {
     said_out_of_time: bool,
     /// Answers to this machine's challenges.
     own: Answers,
-    /// … and to those of others, with the moment at which they were told.
+    /// … and to those of others, with the moment at which they came.
     told: BTreeMap<String, (Answers, Instant)>,
 }
 
@@ -168,7 +170,8 @@ impl Fleet {
                 self.say(Request::Certificate { name: name.clone(), pem });
                 self.say(Request::Released { name });
             }
-            OrderEnd::Failed(pause) => self.say(Request::Held { name, lease: pause }),
+            // Another machine has its turn before this one tries again: its way to the issuer may be open.
+            OrderEnd::Failed(pause) => self.say(Request::Held { name, lease: (pause / 2).min(HOLD) }),
             OrderEnd::NotNeeded => self.say(Request::Released { name }),
         }
     }
@@ -178,7 +181,7 @@ impl Fleet {
         self.say(Request::Certificate { name, pem });
     }
 
-    /// Takes the answers to this machine's own challenges, tells them to others, and gives all that are open. `given` is dropped when the
+    /// Takes the answers to this machine's own challenges, sends them to others, and gives all that are open. `given` is dropped when the
     /// others give them too.
     pub(crate) fn own_answers(&mut self, own: Answers, given: Sender<Infallible>) -> Answers {
         let texts = |map: &BTreeMap<Box<str>, Box<str>>| {

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use crate::backends::tunnel::OwnTargets;
 use crate::control::admin_state::Reply;
 use crate::control::error::Error;
+use crate::control::fleet;
 use crate::state::{self, Built, Report, SharedCarriedOver, State};
 use handfast_admin::ReloadRefusal;
 use handfast_config::model::{Backend, Config, OnlyClient, Target};
@@ -100,6 +101,9 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
     };
     let Built { state, report, files, .. } =
         read(present, &config).map_err(|error| refused(error, present.sandbox.out_of_reach(&config, [])))?;
+    if let Some(problem) = fleet::secret_problem(&config) {
+        return Err(refused(Error::failed(problem), None));
+    }
     if let Some(error) = new_program(&config, &before.own_targets) {
         return Err(refused(error, None));
     }

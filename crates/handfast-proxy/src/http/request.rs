@@ -185,7 +185,7 @@ impl Request {
         }
     }
 
-    /// It went to this backend, which its client is told by a cookie.
+    /// It went to this backend; a cookie names it to the client.
     pub(crate) fn is_at(&mut self, backend: &Rc<str>, is_secure: bool) {
         let Some(affinity) = &self.affinity else { return };
         let set = affinity.set_cookie(backend, is_secure);

@@ -1,6 +1,6 @@
 //! Keeping the requests of a client at one backend (`sticky`), as one thread does it.
 //!
-//! In: a request, and a group of backends. Out: the backend of its client, if that is up; and the cookie that names it to nobody else.
+//! In: a request, and a group of backends. Out: the backend of its client, if that is up; and the cookie that names it to no one but this proxy.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,10 +13,11 @@ use handfast_net::clock::Moment;
 use handfast_tls::keyed_hash::HashKey;
 use handfast_wire::http1::RequestHead;
 
+use crate::backends::balance::{FNV_START, hash_bytes};
 use crate::backends::endpoint::{Endpoint, Pick};
 use crate::backends::group::Group;
 
-/// Bytes of a hash in a cookie: nobody finds another backend's by trying.
+/// Bytes of a hash in a cookie: no client finds another backend's by trying.
 const HASH_BYTES: usize = 16;
 /// Backends whose cookies are kept; names that are resolved again and again could be without end.
 const MOST_KEPT: usize = 10_000;
@@ -50,7 +51,7 @@ impl ThreadSticky {
     pub(crate) fn affinity(self: &Rc<Self>, head: &RequestHead<'_>) -> Option<Box<Affinity>> {
         Some(Box::new(match &self.model {
             Sticky::Cookie { name, .. } => Affinity::Cookie(Rc::clone(self), cookie(head, name)),
-            Sticky::Header(name) => Affinity::Key(key_of(head.values(&name.to_ascii_lowercase()).next()?)),
+            Sticky::Header(name) => Affinity::Key(key_of(head.values(name).next()?)),
         }))
     }
 
@@ -111,14 +112,11 @@ fn cookie(head: &RequestHead<'_>, name: &str) -> Option<Box<[u8]>> {
     found.next().map(Into::into)
 }
 
-/// A key for rendezvous hashing, the same in every process: FNV-1a from two starts.
+/// A key for rendezvous hashing, the same in every process.
 fn key_of(value: &[u8]) -> IpAddr {
-    let hash = |start: u64| {
-        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        value.iter().fold(start, step)
-    };
-    let (high, low) = (hash(0xcbf2_9ce4_8422_2325), hash(0x9e37_79b9_7f4a_7c15));
-    IpAddr::V6(Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)))
+    // Two halves that are not alike.
+    let halves = [hash_bytes(FNV_START, value), hash_bytes(!FNV_START, value)];
+    IpAddr::V6(Ipv6Addr::from_bits(u128::from(halves[0]) << 64 | u128::from(halves[1])))
 }
 
 #[cfg(test)]

@@ -61,16 +61,15 @@ impl TicketKeys {
         let Ok(theirs) = file::parse(theirs.0.as_bytes()) else { return Merged::default() };
         let mut merged = Merged { has_ours: self.has_encrypting(&theirs), ..Merged::default() };
         let (earliest, latest) = self.window(unix(now));
-        for key in theirs {
-            if !(earliest..=latest).contains(&key.used_from) {
-                merged.out_of_time += 1;
-            } else if self.keys.iter().all(|known| known.id != key.id) {
-                self.keys.push(key);
-                merged.new += 1;
-            }
-        }
+        let before = self.keys.len();
+        let (in_time, out_of_time): (Vec<_>, Vec<_>) =
+            theirs.into_iter().partition(|key| (earliest..=latest).contains(&key.used_from));
+        merged.out_of_time = out_of_time.len();
+        self.keys.extend(in_time);
         // The same on every machine, in whatever order keys arrive.
         self.keys.sort_by_key(|key| (key.used_from, key.id));
+        self.keys.dedup_by_key(|key| key.id);
+        merged.new = self.keys.len() - before;
         let too_many = self.keys.len().saturating_sub(self.most());
         self.keys.drain(..too_many);
         if merged.new > 0 {

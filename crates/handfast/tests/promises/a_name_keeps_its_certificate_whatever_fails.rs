@@ -12,7 +12,7 @@ use super::support::skip::{needs, skipped};
 use super::support::tools::{handfast, run};
 use super::support::*;
 
-/// A store in a file system of its own, of this size, mounted where only the proxy and its children see it.
+/// A store in a separate file system of this size, mounted where only the proxy and its children see it.
 fn small(scene: &Scene, size: &str) -> [String; 5] {
     let store = scene.folder().display().to_string();
     let copy = scene.store.file("copy").display().to_string();

@@ -91,7 +91,7 @@ fn by_a_cookie() {
     let (name, cookie) = seen(&curl(&alone, &folder, &["-H", &sent]));
     assert_eq!(name, "one");
     assert_eq!(cookie.as_deref(), Some(cookies["one"].as_str()));
-    // A value that nobody made is none.
+    // A value that this proxy did not make is none.
     let (_, cookie) = seen(&curl(&proxy, &folder, &["-H", "Cookie: srv=AAAAAAAAAAAAAAAAAAAAAA"]));
     assert!(cookie.is_some());
 }

@@ -186,7 +186,8 @@ fn by_password() {
         |line: &str| ["\"user\":\"alice\"", "\"path\":\"/pass\""].iter().all(|part| line.contains(part));
     let (_, line) = proxy.output.find(0, "a line of alice", |line| of_alice(line).then(|| line.to_owned()));
     assert!(line.contains("\"route\":\"route 1\"") && line.contains("\"status\":200"), "{line}");
-    let record = proxy.record("a wrong password", |record| record.detail().starts_with("the password of"));
+    let record =
+        proxy.record("a wrong password", |record| record.detail().starts_with("the password of `alice`"));
     assert_eq!(
         (record.reason().as_str(), record.detail()),
         ("route/client/unauthenticated", "the password of `alice` is wrong")

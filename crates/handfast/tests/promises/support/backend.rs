@@ -115,7 +115,7 @@ impl Backend {
         address
     }
 
-    /// An address that refuses connections until somebody listens on its socket.
+    /// An address that refuses connections until its socket listens.
     ///
     /// The socket is bound meanwhile: a port that is free would be given to a listener of another test sooner or later.
     pub(crate) fn refusing_at_first() -> (SocketAddr, OwnedFd) {
