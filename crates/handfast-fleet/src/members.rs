@@ -17,10 +17,11 @@ use crate::words::{Said, Word};
 const GONE: Duration = Duration::from_secs(45);
 /// … and for this long, is no longer waited for.
 const SILENT: Duration = Duration::from_secs(15);
-/// A process whose messages are older than this by its own clock, or younger, is not listened to, except for its keys.
-const FRESH: Duration = Duration::from_secs(600);
+/// A process whose messages are older than this by its own clock, or younger, is not listened to, except for its keys. Two clocks that are
+/// wrong by minutes each, in both directions, are far within it.
+const FRESH: Duration = Duration::from_secs(3_600);
 /// How long the number of the last message of a process is remembered: until all of them are no longer fresh, whatever its clock says.
-const REMEMBERED: Duration = Duration::from_secs(1_800);
+const REMEMBERED: Duration = Duration::from_secs(3 * 3_600);
 /// Processes that are remembered, at most.
 const MOST: usize = 1_024;
 /// Names that are claimed by others, at most.
@@ -310,6 +311,15 @@ mod tests {
         let mut a = Members::new("a");
         a.hear(&said("b", Word::Here, 301_000), at(1_000));
         assert_eq!(a.machines(1_000)[0].clock_ahead, 300_000);
+        let ours = Now { steady: 1_000, wall: 100_000_000 };
+        for (hour, heard) in [(0, Heard::New(None)), (1, Heard::OtherTime)] {
+            let away = hour * 3_600_000 + 1_200_000;
+            for (name, their) in [("ahead", ours.wall + away), ("behind", ours.wall - away)] {
+                // Of a process that is known its numbers count.
+                let name = format!("{name} {hour}");
+                assert_eq!(a.hear(&said(&name, Word::Here, their), ours), heard, "{name}");
+            }
+        }
     }
 
     #[test]
@@ -320,13 +330,13 @@ mod tests {
         let minutes = |count: u64| at(1_000 + count * 60_000);
         assert_eq!(answer(a.hear(&claim, minutes(0))), None);
         assert_eq!(answer(a.hear(&here, minutes(0))), None);
-        for count in 1..120 {
+        for count in 1..480 {
             for repeated in [&claim, &here] {
                 assert!(!matches!(a.hear(repeated, minutes(count)), Heard::New(_)), "{count} minutes later");
             }
             assert!(a.machines(minutes(count).steady).is_empty());
         }
-        assert!(a.claim("x", 600, minutes(120).steady).is_some(), "b is gone");
+        assert!(a.claim("x", 600, minutes(480).steady).is_some(), "b is gone");
         // Nor does it send a machine away that is there.
         let mut a = Members::new("a");
         let later = said("b", Word::Here, 4_000);
@@ -339,12 +349,10 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_keeps_no_claim_alive() {
         let mut a = Members::new("a");
-        a.hear(
-            &said("b", Word::Claim { name: "x".into(), seconds: 60, confirmed: true }, 9_000_000),
-            at(9_000_000),
-        );
-        let set_back = Now { steady: 9_000_000 + 61_000, wall: 1_000 };
-        a.hear(&said("c", Word::Here, 1_000), set_back);
+        let claim = Word::Claim { name: "x".into(), seconds: 60, confirmed: true };
+        a.hear(&said("b", claim, 9_000_000), Now { steady: 1_000, wall: 9_000_000 });
+        let set_back = Now { steady: 62_000, wall: 1_000 };
+        a.hear(&said("b", Word::Here, 1_000), set_back);
         assert!(a.claim("x", 600, set_back.steady).is_some());
     }
 

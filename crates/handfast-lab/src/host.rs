@@ -9,8 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, Command};
 
+use handfast_net::sys::spawn::unblocked;
 use nix::sched::{CloneFlags, setns, unshare};
-use nix::sys::signal::SigSet;
 
 use crate::error::LabError;
 use crate::namespace::{Inside, parameter, plain, put};
@@ -82,12 +82,8 @@ impl Host {
     /// thread that started it, which ends here.
     pub fn spawn(&self, command: &mut Command) -> Result<Child, LabError> {
         let act = format!("run {}", command.get_program().to_string_lossy());
-        let spawn = || {
-            // Signals that the lab waits for are blocked in all its threads, and a command would begin with them blocked.
-            SigSet::empty().thread_set_mask()?;
-            plain(command).spawn()
-        };
-        self.run(spawn)?.map_err(LabError::command(act))
+        // Signals that the lab waits for are blocked in all its threads, and a command would begin with them blocked.
+        self.run(|| unblocked(plain(command)).spawn())?.map_err(LabError::command(act))
     }
 
     /// Sets a parameter of the kernel in it, such as `net.ipv4.ip_forward`.
@@ -165,6 +161,8 @@ pub(crate) fn in_a_thread<T: Send>(name: &str, act: impl FnOnce() -> T + Send) -
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
+
+    use nix::sys::signal::SigSet;
 
     use super::*;
     use crate::testing::in_a_network;

@@ -9,6 +9,7 @@
 pub mod environment;
 pub mod link;
 pub mod sandbox;
+pub mod spawn;
 pub mod stamps;
 
 use std::io;
