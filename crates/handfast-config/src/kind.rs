@@ -28,7 +28,7 @@ mod request_rules;
 mod tls;
 
 pub(crate) use access::{
-    AuthPath, BasicAuth, CookieName, ForwardAuth, Queue, RateKey, RateLimit, Realm, Sticky,
+    AuthPath, BasicAuth, CookieName, ForwardAuth, Mirror, Queue, RateKey, RateLimit, Realm, Share, Sticky,
 };
 pub(crate) use acme::{DirectoryUrl, MailAddress, OrderedName};
 pub(crate) use address::{

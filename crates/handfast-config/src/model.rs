@@ -24,7 +24,9 @@ mod request_rules;
 mod route;
 mod tls;
 
-pub use access::{BasicAuth, ForwardAuth, RateKey, RequestRate, RouteAccess, RouteLimits, Sticky};
+pub use access::{
+    BasicAuth, ForwardAuth, Mirror, RateKey, RequestRate, RouteAccess, RouteLimits, Share, Sticky,
+};
 pub use acme::{Acme, AcmeChallenge, AcmeIssuer};
 pub use backend::{Backend, Balance, ConnectThrough, Source, Target, TunnelKind};
 pub use check::{Check, CheckKind};

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::model::{RequestRoute, Service, name_fits};
+use super::model::{RequestRoute, Service, Share, name_fits};
 
 /// The longest host that a route can name: a name has at most 253 bytes, an IPv6 address in brackets 41.
 const MOST_HOST_BYTES: usize = 253;
@@ -47,6 +47,8 @@ impl RequestTable {
     /// target as it was sent, with or without its query, and is never normalised. `has(name, value)`: whether the request has a field with
     /// this name, which is in lower case, and exactly this value, if one is given.
     ///
+    /// `drawn(index, share)`: whether this request is among the share that a route with a share is for.
+    ///
     /// **Cost**: two searches by the host, then one comparison for each route with this host, and for each one without hosts. Allocates
     /// nothing.
     pub fn find(
@@ -55,6 +57,7 @@ impl RequestTable {
         path: &[u8],
         method: &[u8],
         has: impl Fn(&str, Option<&str>) -> bool,
+        drawn: impl Fn(usize, Share) -> bool,
     ) -> Option<usize> {
         if self.routes.is_empty() {
             return None;
@@ -68,7 +71,10 @@ impl RequestTable {
         for list in [exact, wildcard, Some(&self.any)].into_iter().flatten() {
             // A route that comes later than the one found need not be compared.
             let mut earlier = list.iter().take_while(|index| found.is_none_or(|found| **index < found));
-            let matching = earlier.find(|index| self.routes[**index].matches(path, method, &has));
+            let matching = earlier.find(|index| {
+                let route = &self.routes[**index];
+                route.matches(path, method, &has) && route.share.is_none_or(|share| drawn(**index, share))
+            });
             found = matching.copied().or(found);
         }
         found
@@ -85,7 +91,7 @@ fn in_lower_case<'b>(host: &[u8], buffer: &'b mut [u8; MOST_HOST_BYTES]) -> Opti
 }
 
 impl RequestRoute {
-    /// Whether everything but the host matches.
+    /// Whether everything but the host and the share matches.
     fn matches(&self, path: &[u8], method: &[u8], has: &impl Fn(&str, Option<&str>) -> bool) -> bool {
         self.path.as_ref().is_none_or(|prefix| begins_with(path, prefix.as_bytes()))
             && (self.methods.is_empty() || self.methods.iter().any(|one| one.as_bytes() == method))
@@ -106,7 +112,8 @@ impl RequestRoute {
             };
             other.headers.iter().any(is_stronger)
         };
-        (self.hosts.is_empty() || hosts())
+        self.share.is_none()
+            && (self.hosts.is_empty() || hosts())
             && self.path.as_deref().is_none_or(path)
             && (self.methods.is_empty() || methods())
             && self.headers.iter().all(implies)

@@ -24,6 +24,8 @@
 //! | what a request must meet before it is served | `gate.rs`, `refusal.rs` |
 //! | who sends a request, where its route asks | `identity.rs`, `sender.rs` |
 //! | a server that is asked about a request | `auth_server.rs` |
+//! | servers that receive copies of requests | `copy.rs`, `mirror.rs` |
+//! | requests of the proxy's own | `own.rs` |
 //! | a path as a backend may read it | `plain_path.rs` |
 //! | what a route changes in requests and responses | `rules.rs` |
 //! | responses of our own | `answer.rs` |
@@ -35,6 +37,7 @@ mod backend;
 mod client;
 mod connection;
 mod content;
+mod copy;
 mod exchange;
 mod fault;
 mod forward;
@@ -46,6 +49,8 @@ mod h2_client;
 mod h2_heads;
 mod h2_session;
 mod identity;
+mod mirror;
+mod own;
 mod plain_path;
 mod refusal;
 mod relay;

@@ -129,7 +129,7 @@ fn without_backends(service: &Table<'_>) {
         no_effect_of_section(service, section, why);
     }
     no_effect(&service.inner(&keys::PROXY_PROTOCOL), [&keys::SEND as &dyn Entry], why);
-    let of_requests: [&dyn Entry; 10] = [
+    let of_requests: [&dyn Entry; 11] = [
         &keys::MAX_REQUESTS,
         &keys::QUEUE,
         &keys::BACKEND_VERSION,
@@ -140,6 +140,7 @@ fn without_backends(service: &Table<'_>) {
         &keys::POOL_REQUESTS,
         &keys::RETRIES,
         &keys::COUNT_FAILURES,
+        &keys::FAILURE_RATIO,
     ];
     no_effect(&service.inner(&keys::HTTP), of_requests, why);
 }

@@ -12,8 +12,8 @@ use handfast_text::units::counted;
 use super::phrases::{backend_tls, backends, list};
 use super::target::ExplainRequest;
 use crate::model::{
-    BackendVersion, Concurrency, FieldRule, ForwardAuth, Forwarded, Http, RateKey, RequestRate, RequestRoute,
-    RequestRules, RouteAccess, RouteAction, RouteLimits, Service, Sticky,
+    BackendVersion, Concurrency, FieldRule, ForwardAuth, Forwarded, Http, Mirror, RateKey, RequestRate,
+    RequestRoute, RequestRules, RouteAccess, RouteAction, RouteLimits, Service, Sticky,
 };
 use crate::request_table::RequestTable;
 
@@ -43,6 +43,9 @@ pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
         let most = counted((*requests).into(), "request");
         let wait = duration::written(*wait);
         format!("gives each backend up to {most} at once; up to {queue} more wait for up to {wait}")
+    }));
+    lines.extend(http.failure_ratio.map(|share| {
+        format!("marks a backend down when more than {share} of its requests fail within ten seconds, of at least 20")
     }));
     lines.extend(http.body_limit.map(|most| format!("refuses content of more than {}", size::written(most))));
     lines.extend(http.routes.iter().map(|route| {
@@ -78,9 +81,10 @@ fn fields(http: &Http) -> Vec<String> {
 
 /// The requests that a route is for.
 fn conditions(route: &RequestRoute) -> String {
-    let mut text = "requests".to_owned();
+    let share = route.share.map(|share| format!("{share} of the ")).unwrap_or_default();
+    let mut text = format!("{share}requests");
     if !route.methods.is_empty() {
-        text = format!("{} requests", list(&route.methods));
+        text = format!("{share}{} requests", list(&route.methods));
     }
     if !route.hosts.is_empty() {
         text.push_str(&format!(" for {}", list(&route.hosts)));
@@ -145,6 +149,14 @@ fn changes(route: &RequestRoute) -> String {
         Sticky::Header(name) => format!("; each value of {name} stays at its backend"),
     });
     let sticky = sticky.unwrap_or_default();
+    let mirror = route.mirror.as_ref().map(|Mirror { to, share, content }| {
+        let servers = list(to.iter().map(|server| &server.target));
+        format!(
+            "; {servers} gets copies of {share}, with content of at most {}",
+            size::written(*content as u64)
+        )
+    });
+    let mirror = mirror.unwrap_or_default();
     let RouteLimits { answer, content, body, retries } = &route.limits;
     let time = |limit: &Duration| if limit.is_zero() { "none".to_owned() } else { duration::written(*limit) };
     let own = [
@@ -159,7 +171,7 @@ fn changes(route: &RequestRoute) -> String {
         if rules.is_empty() { String::new() } else { format!("; changes {names} of {of}") }
     };
     let path = new_path.as_ref().map(|path| format!("; with the path below {path}")).unwrap_or_default();
-    format!("{path}{sticky}{own}{}{}", fields(request, "requests"), fields(response, "responses"))
+    format!("{path}{sticky}{mirror}{own}{}{}", fields(request, "requests"), fields(response, "responses"))
 }
 
 fn action(service: &Service, route: &RequestRoute) -> String {
@@ -181,10 +193,10 @@ fn action(service: &Service, route: &RequestRoute) -> String {
 pub(super) fn request(service: &Service, http: &Http, host: &str, request: &ExplainRequest) -> Vec<String> {
     let table = RequestTable::new(service);
     let path = request.path.as_str();
-    let find = |method: &str, has: &dyn Fn(&str, Option<&str>) -> bool| {
-        table.find(host.as_bytes(), path.as_bytes(), method.as_bytes(), has)
+    let find = |method: &str, has: &dyn Fn(&str, Option<&str>) -> bool, drawn: Option<usize>| {
+        table.find(host.as_bytes(), path.as_bytes(), method.as_bytes(), has, |index, _| Some(index) == drawn)
     };
-    let usual = find("GET", &|_, _| false);
+    let usual = find("GET", &|_, _| false, None);
     let taken = |route: Option<usize>| match route.map(|route| &http.routes[route]) {
         Some(route) => format!("takes the route `{}`: {}", route.name, action(service, route)),
         None => "takes no route: it goes where its connection goes".to_owned(),
@@ -197,9 +209,11 @@ pub(super) fn request(service: &Service, http: &Http, host: &str, request: &Expl
             let mut fields = route.headers.iter();
             fields.any(|(known, given)| **known == *name && (value.is_none() || value == given.as_deref()))
         };
-        if find(method, &has) == Some(index) {
+        if find(method, &has, Some(index)) == Some(index) {
             let with = (!route.headers.is_empty()).then(|| format!(" with {}", list(headers(route))));
-            lines.push(format!("  by {method}{} it {}", with.unwrap_or_default(), taken(Some(index))));
+            let how_often = route.share.map(|share| format!(", in {share} of the cases,"));
+            let (with, how_often) = (with.unwrap_or_default(), how_often.unwrap_or_default());
+            lines.push(format!("  by {method}{with}{how_often} it {}", taken(Some(index))));
         }
     }
     if usual.is_none_or(|route| http.routes[route].forwards()) {

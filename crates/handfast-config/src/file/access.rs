@@ -4,7 +4,7 @@ use handfast_tls::client_certificates::Rules;
 
 use crate::check;
 use crate::keys;
-use crate::model::{RateKey, RouteAccess, RouteLimits, Sticky};
+use crate::model::{Mirror, RateKey, RouteAccess, RouteLimits, Sticky};
 use crate::problem::Fault;
 use crate::reading::values;
 use crate::schema::{Entry, Key, ValueKind};
@@ -55,6 +55,15 @@ pub(super) fn access(section: &Table<'_>, clients: KnownOfClients) -> Option<Rou
     })
 }
 
+/// Where copies of the requests go; the inner `None`: nowhere.
+pub(super) fn mirror(section: &Table<'_>, forwards: bool) -> Option<Option<Mirror>> {
+    if !forwards {
+        let why = "no backend gets the requests of this route";
+        check::no_effect(section, [&keys::ROUTE_MIRROR as &dyn Entry], why);
+    }
+    unless_wrong(section, &keys::ROUTE_MIRROR)
+}
+
 /// How the requests of a client are kept at one backend; the inner `None`: they are not.
 pub(super) fn sticky(section: &Table<'_>, forwards: bool) -> Option<Option<Sticky>> {
     if !forwards {
@@ -81,7 +90,7 @@ pub(super) fn limits(section: &Table<'_>, forwards: bool) -> RouteLimits {
 }
 
 /// The value of a key; `None`: it is wrong.
-fn unless_wrong<K: ValueKind>(section: &Table<'_>, key: &Key<K>) -> Option<Option<K::Value>> {
+pub(super) fn unless_wrong<K: ValueKind>(section: &Table<'_>, key: &Key<K>) -> Option<Option<K::Value>> {
     let value = section.optional(key);
     (value.is_some() || section.written(key).is_none()).then_some(value)
 }

@@ -65,6 +65,7 @@ pub(super) fn http(
         streams: section.or_default(&keys::MAX_STREAMS),
         retries: section.or_default(&keys::RETRIES),
         count_failures: section.or_default(&keys::COUNT_FAILURES),
+        failure_ratio: section.optional(&keys::FAILURE_RATIO),
         routes,
     };
     around.http.map(|_| http)

@@ -78,10 +78,12 @@ fn route(
     let is_path_wrong = path.is_none() && section.written(&keys::ROUTE_PATH).is_some();
     let methods = whole_list(section, &keys::ROUTE_METHODS);
     let headers = whole_list(section, &keys::ROUTE_HEADERS);
+    let share = access::unless_wrong(section, &keys::ROUTE_SHARE);
     let action = action(section, around);
     let forwards = !has_response(section);
     let rules = request_rules::rules(section, around.clients, forwards);
     let access = access::access(section, known);
+    let mirror = access::mirror(section, forwards);
     let sticky = access::sticky(section, forwards);
     if is_path_wrong {
         return None;
@@ -92,9 +94,11 @@ fn route(
         path: path.map(Into::into),
         methods: methods?,
         headers: headers?,
+        share: share?,
         action: action?,
         rules,
         access: access?,
+        mirror: mirror?,
         sticky: sticky?,
         limits: access::limits(section, forwards),
     })

@@ -159,6 +159,14 @@ section! {
         default "false",
         why "one page that fails would take the whole backend out of use",
         example "true", elsewhere "observe-layer7 outlier-detection passive-health-check";
+
+    /// The share of a backend's requests in ten seconds that may fail: with status 500 to 599, without an answer in `answer-timeout`, or with
+    /// one that breaks off. With more, and at least 20 requests, the backend is marked down for `backend-retry`.
+    FAILURE_RATIO: Share = "failure-ratio", Share,
+        absent "failures of single requests mark no backend down",
+        why "a backend with one page that fails would be out of use where that page is asked for much",
+        example "\"50%\"",
+        elsewhere "error-ratio error-limit circuit-breaker outlier-detection max-fails fail-timeout failure-ratio";
 }
 
 /// Largest limit of a content that can be written.

@@ -47,6 +47,13 @@ section! {
         why "name and path decide for most",
         example "[\"x-beta\", \"x-tenant: blue\"]", elsewhere "header fields field match-header hdr";
 
+    /// The share of the requests that match everything else: each one by chance. The others go to the next route that they match. A client that
+    /// is to stay where it was needs `sticky`, with weights in one `backend` list.
+    ROUTE_SHARE: Share = "share", Share,
+        absent "all of them",
+        why "most routes are for every request that they match",
+        example "\"5%\"", elsewhere "weight split-clients percentage canary traffic-split rand";
+
     /// Where its requests go.
     ROUTE_BACKEND: List<BackendEntry> = "backend", List::of(BackendEntry),
         absent "the backends of the connection: those of its rule, or of the service",
@@ -66,6 +73,13 @@ section! {
         absent "backends respond",
         why "most requests are forwarded",
         example "404", elsewhere "return deny static-response http-request-return maintenance";
+
+    /// Servers that receive a copy of its requests. No client waits for them, and what they answer is dropped.
+    ROUTE_MIRROR: Mirror = "mirror", Mirror,
+        absent "no request is copied",
+        why "most servers do something for each request",
+        example "{ to = \"10.0.0.9:8080\", share = \"10%\" }",
+        elsewhere "mirror-request-body request-mirror shadow traffic-mirroring http-request-mirror spoe-mirror";
 
     /// Whether the requests of a client go to the same backend: by a cookie that Handfast sets, or by the value of a field. When that backend is
     /// down they go to another one.

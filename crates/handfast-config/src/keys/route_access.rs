@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::service::{PREFIX_V4, PREFIX_V6};
 use crate::kind::{
-    AuthPath, BackendEntry, Choice, CookieName, Count, FieldName, FilePath, List, RateKey, Realm, Span,
-    Switch, seconds,
+    AuthPath, BackendEntry, Choice, CookieName, Count, FieldName, FilePath, List, RateKey, Realm, Share,
+    Size, Span, Switch, seconds,
 };
 use crate::schema::section;
 
@@ -85,6 +85,27 @@ section! {
         default "\"10s\"",
         why "each request waits for it",
         example "\"3s\"", elsewhere "proxy-read-timeout response-timeout";
+}
+
+section! {
+    /// Servers that receive copies of requests.
+    MIRROR_TABLE = "mirror", "{ to = …, share = … }";
+
+    /// Where they are. They are reached by HTTP/1.1 in plain text.
+    MIRROR_TO: List<BackendEntry> = "to", List::of(BackendEntry),
+        example "\"10.0.0.9:8080\"", elsewhere "address uri url server upstream backend";
+
+    /// The share of the requests that is copied: each one by chance.
+    MIRROR_SHARE: Share = "share", Share,
+        default "\"100%\"",
+        why "who tries another server wants to see what the first one gets",
+        example "\"10%\"", elsewhere "percent percentage runtime-fraction";
+
+    /// Most bytes of content of a request that is copied: it is kept in memory until the request was answered. Requests with more are not copied.
+    MIRROR_CONTENT: Size = "content", Size(0..=1024 * 1024),
+        default "\"64KiB\"",
+        why "forms and calls of an API have less, and uploads would need memory",
+        example "\"0B\"", elsewhere "mirror-request-body body max-body";
 }
 
 section! {

@@ -1,15 +1,17 @@
 //! The types of values that decide which requests a route takes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use handfast_wire::http1::is_token;
 use toml::de::DeValue;
 
 use crate::keys::{PREFIX_V4, PREFIX_V6, route_access as keys};
+use crate::kind::{BackendEntry, List};
 use crate::model;
 use crate::problem::{Fault, shortened};
-use crate::reading::{Item, Reading, values};
-use crate::schema::ValueKind;
+use crate::reading::{Item, Reading, Written, values};
+use crate::schema::{Key, ValueKind};
 use crate::table::Table;
 
 /// A limit on requests.
@@ -126,14 +128,69 @@ impl ValueKind for ForwardAuth {
         let table = Table::open(&keys::FORWARD_AUTH_TABLE, entries, item.span.clone(), reading);
         let (to, path) = (table.required(&keys::AUTH_TO), table.required(&keys::AUTH_PATH));
         let (copy, timeout) = (table.list(&keys::AUTH_COPY), table.or_default(&keys::AUTH_TIMEOUT));
-        let to = to?;
-        crate::check::backends(&table, &keys::AUTH_TO, &[], &to);
-        if to.iter().any(|server| server.value.target.is_program()) {
-            let fault = Fault::new("a program cannot be asked about requests: it would be started for each");
-            table.error(&keys::AUTH_TO, fault.hint("write the address of a server"));
+        let to = servers(&table, &keys::AUTH_TO, to?)?;
+        Some(model::ForwardAuth { to, path: path?.into(), copy, timeout })
+    }
+}
+
+/// Servers that receive copies of requests.
+pub(crate) struct Mirror;
+
+impl ValueKind for Mirror {
+    type Value = model::Mirror;
+    const FORM: &'static str = "table, such as `{ to = \"10.0.0.9:8080\", share = \"10%\" }`";
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<model::Mirror> {
+        let DeValue::Table(entries) = item.value else {
+            reading.error(&item.span, self.wrong_type(item));
             return None;
+        };
+        let table = Table::open(&keys::MIRROR_TABLE, entries, item.span.clone(), reading);
+        let to = table.required(&keys::MIRROR_TO);
+        let share = table.or_default(&keys::MIRROR_SHARE);
+        let content = table.or_default(&keys::MIRROR_CONTENT);
+        Some(model::Mirror { to: servers(&table, &keys::MIRROR_TO, to?)?, share, content })
+    }
+}
+
+/// Servers beside the backends; `None`: one of them cannot be one.
+fn servers(
+    table: &Table<'_>,
+    key: &Key<List<BackendEntry>>,
+    servers: Vec<Written<model::Backend>>,
+) -> Option<Arc<[model::Backend]>> {
+    crate::check::backends(table, key, &[], &servers);
+    if servers.iter().any(|server| server.value.target.is_program()) {
+        let fault = Fault::new("a program cannot be asked about requests: it would be started for each");
+        table.error(key, fault.hint("write the address of a server"));
+        return None;
+    }
+    Some(values(servers).into())
+}
+
+/// A share of requests.
+pub(crate) struct Share;
+
+impl ValueKind for Share {
+    type Value = model::Share;
+    const FORM: &'static str = "text, such as `\"5%\"`";
+    const ALLOWED: &'static str = "`0.01%` to `100%`, with two digits behind the point at most";
+
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<model::Share, Fault> {
+        let text = self.text(item)?;
+        let wrong = |what: &str| Fault::new(format!("`{}` {what}", shortened(text))).allowed(self.allowed());
+        let Some(number) = text.strip_suffix('%') else {
+            let is_number = text.parse::<f64>().is_ok();
+            let hint = is_number.then(|| format!("write `{}%`", shortened(text)));
+            return Err(wrong("is not a share").maybe_hint(hint));
+        };
+        let (whole, fraction) = number.trim_end().split_once('.').unwrap_or((number.trim_end(), "0"));
+        let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if !are_digits(whole) || !are_digits(fraction) || fraction.len() > 2 || whole.len() > 3 {
+            return Err(wrong("is not a share"));
         }
-        Some(model::ForwardAuth { to: values(to).into(), path: path?.into(), copy, timeout })
+        let hundredths = format!("{whole}{fraction:0<2}").parse().ok().and_then(model::Share::of_hundredths);
+        hundredths.ok_or_else(|| wrong("is out of range"))
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Made by `file/access.rs`, run by `handfast-proxy/src/http/gate.rs`.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,6 +69,45 @@ pub struct ForwardAuth {
     pub copy: Vec<Box<str>>,
     /// How long its answer may take to begin.
     pub timeout: Duration,
+}
+
+/// Servers that receive copies of requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mirror {
+    /// Where they are, in plain text and HTTP/1.1.
+    pub to: Arc<[Backend]>,
+    /// Which share of the requests is copied.
+    pub share: Share,
+    /// Most bytes of content of one that is copied.
+    pub content: usize,
+}
+
+/// A share of requests: 1 to 10,000 of 10,000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Share(u16);
+
+impl Share {
+    /// Of this number of hundredths of a percent; `None`: nothing, or more than all.
+    pub fn of_hundredths(hundredths: u16) -> Option<Self> {
+        (1..=10_000).contains(&hundredths).then_some(Self(hundredths))
+    }
+
+    /// Whether a draw is within it: a number that is evenly distributed over all values.
+    pub fn has(self, draw: u64) -> bool {
+        draw % 10_000 < self.0.into()
+    }
+
+    /// Whether a part of a whole is a larger share than this one.
+    pub fn is_exceeded_by(self, part: u64, whole: u64) -> bool {
+        part.saturating_mul(10_000) > whole.saturating_mul(self.0.into())
+    }
+}
+
+/// As it is written in a configuration.
+impl fmt::Display for Share {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}%", f64::from(self.0) / 100.0)
+    }
 }
 
 /// A limit on requests in a time.

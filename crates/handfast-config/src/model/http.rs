@@ -8,7 +8,8 @@ use std::time::Duration;
 use handfast_wire::http1::HeadLimits;
 
 use super::{
-    Backend, BackendTls, FixedResponse, ProxySender, RequestRules, RouteAccess, RouteLimits, Sticky, Template,
+    Backend, BackendTls, FixedResponse, Mirror, ProxySender, RequestRules, RouteAccess, RouteLimits, Share,
+    Sticky, Template,
 };
 
 /// HTTP mode of a service (`mode = "http"`, `[service.http]`, `[[service.route]]`).
@@ -36,6 +37,8 @@ pub struct Http {
     pub retries: u32,
     /// Whether a response with status 500 to 599, or none in time, counts as a failure of the backend.
     pub count_failures: bool,
+    /// The share of a backend's requests that may fail in a time before it is marked down; `None`: any.
+    pub failure_ratio: Option<Share>,
     /// The routes, in the order written. The first one that matches serves a request; the service itself serves the rest.
     pub routes: Vec<RequestRoute>,
 }
@@ -108,12 +111,16 @@ pub struct RequestRoute {
     pub methods: Vec<String>,
     /// Fields that the request must have: the name in lower case; the value, or any value.
     pub headers: Vec<(Box<str>, Option<Box<str>>)>,
+    /// The share of the requests that match; `None`: all of them.
+    pub share: Option<Share>,
     /// What is done with a request that matches.
     pub action: RouteAction,
     /// What is changed in it, and in its response.
     pub rules: RequestRules,
     /// What it must meet first.
     pub access: RouteAccess,
+    /// Where copies of its requests go.
+    pub mirror: Option<Mirror>,
     /// How the requests of a client are kept at one backend; `None`: they are not.
     pub sticky: Option<Sticky>,
     /// Separate limits.
@@ -132,7 +139,7 @@ impl RequestRoute {
     /// Whether it has no condition.
     pub(crate) fn matches_all(&self) -> bool {
         let lists = [self.hosts.len(), self.methods.len(), self.headers.len()];
-        self.path.is_none() && lists.iter().all(|length| *length == 0)
+        self.path.is_none() && self.share.is_none() && lists.iter().all(|length| *length == 0)
     }
 
     /// Whether its requests go to backends.

@@ -47,8 +47,8 @@ pub struct BackendSet {
 
 impl Service {
     /// The routes of the service. The first one is the service itself, then come its rules, then the routes for requests that have
-    /// their own backends ([`Service::request_routes`]), then the servers that are asked about requests ([`Service::auth_routes`]), each in the
-    /// order written.
+    /// their own backends ([`Service::request_routes`]), then the servers that are asked about requests ([`Service::auth_routes`]), then those that
+    /// receive copies ([`Service::mirror_routes`]), each in the order written.
     ///
     /// **Cost**: for each rule, a search among the settings that differ.
     pub fn routes(&self) -> Vec<Route> {
@@ -57,7 +57,8 @@ impl Service {
         let mut routes: Vec<_> =
             rules.enumerate().map(|(index, rule)| self.route(index, rule, &mut made)).collect();
         routes.extend(self.request_routes().filter_map(|(_, route)| self.for_requests(route, &mut made)));
-        routes.extend(self.auth_servers().map(|servers| Route {
+        let beside = self.servers(asked).chain(self.servers(copied_to));
+        routes.extend(beside.map(|servers| Route {
             clients: Clients::Plain,
             tls: None,
             backends: (servers, None).into(),
@@ -79,12 +80,12 @@ impl Service {
 
     /// The servers that are asked about the requests of each route (`forward-auth`), as the index of theirs among [`Service::routes`].
     pub fn auth_routes(&self) -> impl Iterator<Item = Option<usize>> {
-        let routes = self.http.iter().flat_map(|http| &http.routes);
-        routes.scan(self.backend_routes(), |next, route| {
-            let is_asked = route.access.forward.is_some();
-            *next += usize::from(is_asked);
-            Some(is_asked.then_some(*next - 1))
-        })
+        self.indices(self.backend_routes(), asked)
+    }
+
+    /// The servers that receive copies of the requests of each route (`mirror`), as the index of theirs among [`Service::routes`].
+    pub fn mirror_routes(&self) -> impl Iterator<Item = Option<usize>> {
+        self.indices(self.backend_routes() + self.servers(asked).count(), copied_to)
     }
 
     /// The number of routes, from the first, whose backends requests go to.
@@ -92,9 +93,19 @@ impl Service {
         1 + self.rules.len() + self.request_routes().filter(|(index, _)| index.is_some()).count()
     }
 
-    fn auth_servers(&self) -> impl Iterator<Item = &Arc<[Backend]>> {
+    /// Servers of routes beside their backends.
+    fn servers(&self, of: Servers) -> impl Iterator<Item = &Arc<[Backend]>> {
+        self.http.iter().flat_map(|http| &http.routes).filter_map(of)
+    }
+
+    /// For each route the index of its servers, of which the first ones have this index.
+    fn indices(&self, first: usize, of: Servers) -> impl Iterator<Item = Option<usize>> {
         let routes = self.http.iter().flat_map(|http| &http.routes);
-        routes.filter_map(|route| route.access.forward.as_ref().map(|forward| &forward.to))
+        routes.scan(first, move |next, route| {
+            let has = of(route).is_some();
+            *next += usize::from(has);
+            Some(has.then(|| *next - 1))
+        })
     }
 
     fn for_requests<'a>(&'a self, route: &'a RequestRoute, made: &mut Made<'a>) -> Option<Route> {
@@ -136,6 +147,17 @@ impl Service {
             failed_client_backends: failed.filter(|_| ends_here),
         }
     }
+}
+
+/// Servers of a route beside its backends.
+type Servers = fn(&RequestRoute) -> Option<&Arc<[Backend]>>;
+
+fn asked(route: &RequestRoute) -> Option<&Arc<[Backend]>> {
+    route.access.forward.as_ref().map(|forward| &forward.to)
+}
+
+fn copied_to(route: &RequestRoute) -> Option<&Arc<[Backend]>> {
+    route.mirror.as_ref().map(|mirror| &mirror.to)
 }
 
 impl From<(&Arc<[Backend]>, Option<Arc<BackendTls>>)> for BackendSet {

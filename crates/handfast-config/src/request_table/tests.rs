@@ -26,9 +26,10 @@ fn found(
     method: &str,
     fields: &[(&str, &str)],
 ) -> Option<usize> {
-    table.find(host.as_bytes(), path.as_bytes(), method.as_bytes(), |name, value| {
+    let has = |name: &str, value: Option<&str>| {
         fields.iter().any(|(known, given)| *known == name && value.is_none_or(|value| value == *given))
-    })
+    };
+    table.find(host.as_bytes(), path.as_bytes(), method.as_bytes(), has, |_, _| false)
 }
 
 #[test]
@@ -56,7 +57,7 @@ fn a_host_is_compared_without_case_and_without_the_dot_at_its_end() {
     ] {
         assert_eq!(found(&table, host, "/", "GET", &[]), route, "{host}");
     }
-    assert_eq!(table.find(b"\xff.example.org", b"/", b"GET", |_, _| false), None);
+    assert_eq!(table.find(b"\xff.example.org", b"/", b"GET", |_, _| false, |_, _| false), None);
 }
 
 #[test]
@@ -103,6 +104,26 @@ fn methods_and_fields_are_conditions_too() {
 }
 
 #[test]
+fn what_is_not_drawn_goes_on_to_the_next_route() {
+    let routes = ["path = \"/a\"\nshare = \"5%\"", "share = \"0.01%\"", "path = \"/a\""];
+    let table = RequestTable::new(&service(&routes));
+    let found = |path: &str, draws: [u64; 2]| {
+        let drawn = |index: usize, share: Share| share.has(draws[index]);
+        table.find(b"a", path.as_bytes(), b"GET", |_, _| false, drawn)
+    };
+    for (path, draws, route) in [
+        ("/a", [499, 0], Some(0)),
+        ("/a", [10_499, 0], Some(0)),
+        ("/a", [500, 0], Some(1)),
+        ("/a", [500, 1], Some(2)),
+        ("/b", [0, 0], Some(1)),
+        ("/b", [0, 1], None),
+    ] {
+        assert_eq!(found(path, draws), route, "{path} {draws:?}");
+    }
+}
+
+#[test]
 fn a_service_without_http_mode_has_no_routes() {
     let mut service = service(&["path = \"/api\""]);
     service.http = None;
@@ -119,9 +140,11 @@ fn made((hosts, path, methods, headers): Parts) -> RequestRoute {
         path,
         methods,
         headers,
+        share: None,
         action: RouteAction::Inherit,
         rules: Default::default(),
         access: Default::default(),
+        mirror: None,
         sticky: None,
         limits: Default::default(),
     }

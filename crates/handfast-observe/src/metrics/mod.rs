@@ -43,7 +43,7 @@ pub use histogram::{Distribution, Histogram};
 pub use openmetrics::{Format, openmetrics, source_ports};
 pub use previous_processes::ProcessCounts;
 pub use registry::Registry;
-pub use requests::{Phase, RequestSnapshot, StatusClass};
+pub use requests::{CopyEnd, Phase, RequestSnapshot, StatusClass};
 pub use service::{HeaderOutcome, Limit, ServiceMetrics, ServiceSnapshot};
 pub use snapshot::{
     CertificateSnapshot, FileProblemSnapshot, FleetSnapshot, KeyProcessSnapshot, MachineSnapshot,

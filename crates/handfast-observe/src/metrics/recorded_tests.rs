@@ -100,6 +100,7 @@ fn count(thread: &ThreadMetrics) {
 }
 
 fn requests(shop: &ServiceMetrics) {
+    shop.request_copied(CopyEnd::Dropped);
     let facts = ConnectionFacts {
         service: "shop".into(),
         generation: 1,

@@ -49,7 +49,19 @@ words! {
     }
 }
 
-labels!(HttpVersion StatusClass Phase);
+words! {
+    /// What became of the copy of a request.
+    CopyEnd {
+        /// A server of the mirror answered it.
+        Answered = "answered";
+        /// None did completely.
+        Failed = "failed";
+        /// It was not sent: its content was too large or did not come whole, or too many copies were under way.
+        Dropped = "dropped";
+    }
+}
+
+labels!(HttpVersion StatusClass Phase CopyEnd);
 
 impl Label for Rule {
     const VALUES: &'static [Self] = Self::ALL;
@@ -111,6 +123,8 @@ counters! {
     reused_connection: u64 = Cell => ["reused-connection"];
     /// Times requests were sent again, on another connection.
     retries: u64 = Cell => ["retries"];
+    /// Copies of requests for a mirror, by what became of them.
+    copies: BTreeMap<Word, u64> = ByLabel<CopyEnd, { CopyEnd::ALL.len() }> => ["copy"];
     /// Requests after the first one of their client's connection: each saved a handshake.
     kept_alive: u64 = Cell => ["kept-alive"];
     /// Connections that became tunnels (101).
@@ -183,6 +197,11 @@ impl ServiceMetrics {
     #[inline]
     pub fn client_connection_reused(&self) {
         self.requests().kept_alive.add(1);
+    }
+
+    /// A request was to be copied.
+    pub fn request_copied(&self, end: CopyEnd) {
+        self.requests().copies.add(end, 1);
     }
 
     /// An idle connection to a backend is kept for further requests; exactly one [`pool_dropped`](Self::pool_dropped) follows, on this thread.

@@ -12,7 +12,8 @@ use handfast_net::fault::Cause as SocketCause;
 
 use crate::backends::standing::{FailurePolicy, Standing, Trial};
 use crate::backends::tunnel::{DialAddress, TunnelDestination, host_of};
-use handfast_config::model::Address;
+use handfast_config::model::{Address, Share};
+use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::BackendMetrics;
 use handfast_observe::reason::CloseReason;
@@ -171,6 +172,21 @@ impl InUse {
     /// It can serve.
     pub(crate) fn is_good(&self) {
         self.endpoint().standing.connected();
+    }
+
+    /// A request of it ended; `failure`: why it failed. More than `share` of them mark it down.
+    pub(crate) fn request_ended(
+        &self,
+        failure: Option<&CloseReason>,
+        share: Share,
+        policy: FailurePolicy,
+        now: Moment,
+    ) {
+        let standing = &self.endpoint().standing;
+        let marked = standing.request_ended(failure.map(|reason| reason.cause), share, policy, now);
+        if let (Some(marked), Some(reason)) = (marked, failure) {
+            standing.log_marked_down(reason, marked);
+        }
     }
 
     /// It answered, and failed before it could serve: that counts as if it had not answered.

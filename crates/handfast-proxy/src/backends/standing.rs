@@ -23,10 +23,13 @@ use handfast_observe::metrics::{BackendSnapshot, BackendState, BackendStatus};
 use handfast_observe::reason::{CloseReason, Side};
 
 mod exclusion;
+mod ratio;
 mod transfer;
 mod table;
 
 use exclusion::Exclusion;
+use handfast_config::model::Share;
+use ratio::{Counted, LEAST, Ratio, WINDOW};
 pub(crate) use table::Standings;
 pub(crate) use transfer::TransferredStanding;
 
@@ -72,6 +75,8 @@ pub(crate) struct Standing {
     down_since: AtomicU64,
     /// When it was last up again, in nanoseconds of the monotonic clock; 0: it was never down.
     came_up: AtomicU64,
+    /// Of requests, where a share of them may fail.
+    ratio: Ratio,
     exclusion: Mutex<Exclusion>,
     service: Box<str>,
     name: Box<str>,
@@ -91,8 +96,17 @@ pub(crate) struct FailurePolicy {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MarkedDown {
-    failures: u32,
+    after: Evidence,
     pause: Duration,
+}
+
+/// Why a backend is marked down.
+#[derive(Debug, PartialEq, Eq)]
+enum Evidence {
+    /// Failures in a row.
+    InARow(u32),
+    /// The share of its requests that failed.
+    Ratio(Counted),
 }
 
 impl Standing {
@@ -103,6 +117,7 @@ impl Standing {
             cause: AtomicU32::new(0),
             down_since: AtomicU64::new(0),
             came_up: AtomicU64::new(0),
+            ratio: Ratio::default(),
             exclusion: Mutex::default(),
             service: service.into(),
             name: name.into(),
@@ -170,24 +185,52 @@ impl Standing {
             return None;
         }
         let is_ours = failures >= policy.failures && self.replace(UP, until);
-        is_ours.then(|| {
-            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-            let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-            self.down_since.store(since, Ordering::Relaxed);
-            MarkedDown { failures, pause: policy.pause }
-        })
+        is_ours.then(|| self.marked(Evidence::InARow(failures), policy.pause))
+    }
+
+    /// A request of it ended; `failure`: why it failed. More than `share` of them mark it down. The caller that does logs it, and no other.
+    #[must_use = "the caller must log it: Standing::log_marked_down"]
+    pub(crate) fn request_ended(
+        &self,
+        failure: Option<Cause>,
+        share: Share,
+        policy: FailurePolicy,
+        now: Moment,
+    ) -> Option<MarkedDown> {
+        let counted = self.ratio.count(now, failure.is_some());
+        let cause = failure?;
+        let is_too_many = counted.all >= LEAST && share.is_exceeded_by(counted.failed, counted.all);
+        let until = (now + policy.pause).nanos().clamp(1, OUT - 1);
+        if !is_too_many || !self.replace(UP, until) {
+            return None;
+        }
+        self.cause.store(code(cause), Ordering::Relaxed);
+        self.ratio.forget();
+        Some(self.marked(Evidence::Ratio(counted), policy.pause))
+    }
+
+    fn marked(&self, after: Evidence, pause: Duration) -> MarkedDown {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        self.down_since.store(since, Ordering::Relaxed);
+        MarkedDown { after, pause }
     }
 
     pub(crate) fn log_marked_down(&self, reason: &CloseReason, marked: MarkedDown) {
-        let MarkedDown { failures, pause } = marked;
+        let MarkedDown { after, pause } = marked;
         let Self { service, name, .. } = self;
         let evidence = reason.detail.as_ref().map(|evidence| format!(" ({evidence})")).unwrap_or_default();
         let cause = reason.cause;
         let meaning = cause.sentence(Side::Backend);
-        let counted =
-            if failures == 1 { "1 failure".into() } else { format!("{failures} failures in a row") };
+        let after = match after {
+            Evidence::InARow(1) => "1 failure".into(),
+            Evidence::InARow(failures) => format!("{failures} failures in a row"),
+            Evidence::Ratio(Counted { all, failed }) => {
+                format!("{failed} of {all} requests failed within {WINDOW:?}, at last")
+            }
+        };
         tracing::warn!(
-            "service {service}: backend {name} is marked down for {pause:?} after {counted}: {cause}: {meaning}{evidence}"
+            "service {service}: backend {name} is marked down for {pause:?} after {after}: {cause}: {meaning}{evidence}"
         );
     }
 

@@ -22,12 +22,10 @@ use crate::http::connection::HttpConnection;
 use crate::http::content::{Io, Output, Sink, Source};
 use crate::http::fault::Fault;
 use crate::http::forward::{push, x_forwarded};
+use crate::http::own;
 use crate::http::refusal::Refusal;
-use crate::http::relay::Exchange;
 use crate::http::request::{Request, path_of};
-use crate::http::upstream::Search;
 use crate::worker::http::ThreadHttp;
-use crate::worker::services::Chosen;
 
 /// Bytes of an answer for the client. Pages for a login have a few.
 const MOST_CONTENT: usize = 256 * 1024;
@@ -73,16 +71,10 @@ impl Server<'_> {
         client: &mut impl Client,
     ) -> Result<Vec<(Box<str>, Vec<u8>)>, Box<Refusal>> {
         let text = self.question(head, connection);
-        let connection = HttpConnection {
-            http: Rc::clone(self.http),
-            chosen: Chosen { route: self.index, failed: false },
-            proxy_header: Vec::new(),
-            tied: Rc::default(),
-            ..connection.clone()
-        };
+        let connection = own::towards(connection, self.http, self.index);
         let mut request = Request::own(text, &connection);
         let mut collector = Collector::new(client);
-        exchange::<R>(&connection, &mut request, &mut collector).await.map_err(failed)?;
+        own::exchange::<R>(&connection, &mut request, &mut collector).await.map_err(failed)?;
         let Collector { status, fields, content, .. } = collector;
         match status {
             200..300 => Ok(self.copied(fields)),
@@ -124,36 +116,6 @@ impl Server<'_> {
         push(&mut out, "X-Forwarded-Uri", path_of(head.target));
         end_head(&mut out, &HeadEnd::new(Framing::None));
         out
-    }
-}
-
-/// One request and its response, with a second try where a kept connection was closed.
-async fn exchange<R: Runtime>(
-    connection: &HttpConnection,
-    request: &mut Request,
-    collector: &mut Collector<'_, impl Client>,
-) -> Result<(), Fault> {
-    let deadline = R::turn().deadline(connection.service.limits.handshake);
-    let chosen = connection.chosen;
-    let mut search = Search { connection, chosen, deadline, tried: Vec::new(), may_reuse: true };
-    loop {
-        let upstream = search.run::<R>(request, collector).await?;
-        let mut exchange = Exchange::new(connection, request, upstream, true);
-        match exchange.relay::<R>(collector).await {
-            Ok(()) => {
-                exchange.finish::<R>(collector);
-                return Ok(());
-            }
-            Err(fault) => {
-                let can_retry =
-                    search.may_reuse && !exchange.has_begun() && exchange.can_retry(collector, &fault);
-                exchange.count_failure(&fault);
-                if !can_retry {
-                    return Err(fault);
-                }
-                search.may_reuse = false;
-            }
-        }
     }
 }
 

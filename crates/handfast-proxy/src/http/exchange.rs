@@ -17,6 +17,7 @@ use crate::http::client::Client;
 use crate::http::connection::HttpConnection;
 use crate::http::fault::Fault;
 use crate::http::identity;
+use crate::http::mirror;
 use crate::http::refusal::{Refusal, retry_after};
 use crate::http::relay::{Exchange, Outcome};
 use crate::http::request::{Action, Refused, Request, note_refused};
@@ -39,7 +40,14 @@ where
     let outcome = match &request.action {
         Action::Forward(chosen) => {
             let chosen = *chosen;
-            forward::<R>(connection, client, &mut request, chosen).await
+            if let Some(copy) = request.copy.take_if(|copy| copy.is_whole()) {
+                mirror::send::<R>(connection, &request, *copy);
+            }
+            let outcome = forward::<R>(connection, client, &mut request, chosen).await;
+            if let Some(copy) = request.copy.take() {
+                mirror::send::<R>(connection, &request, *copy);
+            }
+            outcome
         }
         Action::Respond(response) => {
             let answer = Answer::fixed(response);
@@ -96,6 +104,7 @@ async fn forward<R: Runtime>(
                 match exchange.relay::<R>(client).await {
                     Ok(()) => return Ok(exchange.finish::<R>(client)),
                     Err(fault) if exchange.has_begun() => {
+                        exchange.broke_off(&fault);
                         request.record.broken_rule = fault.rule;
                         return Err((Outcome::Abort(fault.reason.clone()), fault.reason));
                     }

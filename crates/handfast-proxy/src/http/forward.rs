@@ -29,7 +29,7 @@ pub(crate) fn write_head(
     rules: Option<&RequestRules>,
     prefix: Option<&str>,
 ) {
-    let RequestFacts { head, connection, id, path, sender } = *facts;
+    let RequestFacts { head, connection, id, path, sender, .. } = *facts;
     let http = &connection.http.model;
     let own_id = http.request_id.as_deref();
     let new_path = rules.and_then(|rules| rules.new_path.as_deref()).zip(prefix);

@@ -13,7 +13,8 @@ use crate::admission::gate::{Exceeded, Gate};
 use crate::http::plain_path;
 use crate::http::refusal::{Refusal, retry_after};
 use crate::http::rules::RequestFacts;
-use crate::worker::http::ThreadRequestRoute;
+use crate::worker::http::{ThreadHttp, ThreadRequestRoute};
+use handfast_config::model::Share;
 
 /// Whether a request meets the conditions that need no waiting.
 pub(crate) fn check(gate: &Gate, facts: &RequestFacts<'_>, now: Moment) -> Result<(), Box<Refusal>> {
@@ -50,7 +51,7 @@ pub(crate) fn check_path(
     let Some(plain) = plain_path::plain(facts.path) else { return Ok(()) };
     let http = &facts.connection.http;
     let head = facts.head;
-    let found = http.table.find(head.host.name, &plain, head.method.as_bytes(), has_field(head));
+    let found = find_route(http, head, &plain, facts.chance);
     let other = found.map(|index| &http.routes[index]);
     let is_same = other.map(std::ptr::from_ref) == route.map(std::ptr::from_ref);
     let is_open = other.is_none_or(|other| other.gate.as_ref().is_none_or(|gate| !gate.protects));
@@ -59,6 +60,19 @@ pub(crate) fn check_path(
     }
     let detail = "a backend may read its path as that of another route, which is for certain clients alone";
     Err(Box::new(Refusal::new(400, Side::Client, Cause::HttpRequest, detail)))
+}
+
+/// The route for a request with this path. `chance`: a random number of the request, which decides where a route is for a share.
+pub(crate) fn find_route(
+    http: &ThreadHttp,
+    head: &RequestHead<'_>,
+    path: &[u8],
+    chance: u64,
+) -> Option<usize> {
+    // Each route draws for itself: the share of one says nothing about that of another.
+    let drawn =
+        |route: usize, share: Share| share.has(fastrand::Rng::with_seed(chance ^ route as u64).u64(..));
+    http.table.find(head.host.name, path, head.method.as_bytes(), has_field(head), drawn)
 }
 
 /// Whether a request has a field with this name, and with this value if one is given.

@@ -17,6 +17,7 @@ use crate::http::backend::Backend;
 use crate::http::client::{After, Client};
 use crate::http::connection::HttpConnection;
 use crate::http::content::{Io, Sink, Source};
+use crate::http::copy::Tee;
 use crate::http::fault::{Fault, INTERIM};
 use crate::http::h1_backend::{self, Tunnel};
 use crate::http::request::{Request, authenticates_connections};
@@ -215,7 +216,11 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         }
         let waits = self.content_waits.is_some_and(|until| now < until)
             || (self.request.wants_upgrade && !self.is_stream_tunnel);
-        let moved = if client.has_ended() || waits { false } else { client.pump(&mut self.backend, io)? };
+        let moved = match &mut self.request.copy {
+            _ if client.has_ended() || waits => false,
+            None => client.pump(&mut self.backend, io)?,
+            Some(copy) => client.pump(&mut Tee { sink: &mut self.backend, copy }, io)?,
+        };
         self.backend.flush(&mut io.output())?;
         if moved {
             self.asked = now;
@@ -286,7 +291,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             self.client_stays =
                 client.has_ended() && client.keeps_open(self.request, &head) && !self.connection.closes(now);
             self.backend_stays = head.keeps_open;
-            self.judge(&head);
+            self.judge(&head, now);
             self.is_tied |= is_about_the_connection(&head);
             self.is_tunnel = is_switch && client.can_tunnel();
             self.is_stream_tunnel = is_switch && !self.is_tunnel;
@@ -308,11 +313,22 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
     }
 
     /// Whether the status counts for the health of the backend.
-    fn judge(&self, head: &ResponseHead<'_>) {
-        if self.connection.http.model.count_failures && head.status >= 500 {
+    fn judge(&self, head: &ResponseHead<'_>, now: Moment) {
+        let http = &self.connection.http.model;
+        if (http.count_failures || http.failure_ratio.is_some()) && head.status >= 500 {
             let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse);
             let reason = reason.because(format!("status {}", head.status));
-            self.backend.in_use().failed(&reason, policy(self.connection));
+            self.count_request(Some(&reason), now);
+            if http.count_failures {
+                self.backend.in_use().failed(&reason, policy(self.connection));
+            }
+        }
+    }
+
+    /// Counts the request where a share of them may fail.
+    fn count_request(&self, failure: Option<&CloseReason>, now: Moment) {
+        if let Some(share) = self.connection.http.model.failure_ratio {
+            self.backend.in_use().request_ended(failure, share, policy(self.connection), now);
         }
     }
 
@@ -373,6 +389,9 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         }
         let name = &self.identity.endpoint.name;
         self.request.record.backend_failures.add(name, fault.reason.cause);
+        if !self.backend.is_reused() {
+            self.count_request(Some(&fault.reason), Moment::now());
+        }
         // A connection that has served nothing, and on which HTTP/2 fails, is one that could not be made.
         let is_connecting = fault.reason.cause == Cause::Http2;
         if (is_connecting || self.connection.http.model.count_failures) && !self.backend.is_reused() {
@@ -380,10 +399,21 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         }
     }
 
+    /// The response has broken off.
+    pub(crate) fn broke_off(&self, fault: &Fault) {
+        let is_counted = self.request.record.status.is_some_and(|status| status >= 500);
+        if fault.is_of_backend() && !is_counted {
+            self.count_request(Some(&fault.reason), Moment::now());
+        }
+    }
+
     /// The response is complete.
     pub(crate) fn finish<R: Runtime<Socket = S>>(self, client: &mut impl Client) -> Outcome<S> {
-        let Self { connection, request, backend, identity, .. } = self;
         let now = R::now();
+        if self.request.record.status.is_some_and(|status| status < 500) {
+            self.count_request(None, now);
+        }
+        let Self { connection, request, backend, identity, .. } = self;
         request.record.seconds.relay = now.since(self.connected + request.record.seconds.answer);
         if self.is_tunnel {
             return match backend.into_tunnel() {

@@ -11,6 +11,7 @@ use handfast_wire::http1::{Framing, Method, RequestHead, Target, Version};
 
 use crate::backends::slots::Slot;
 use crate::http::connection::{HttpConnection, Totals};
+use crate::http::copy::Copy;
 use crate::http::fault::Fault;
 use crate::http::forward;
 use crate::http::gate;
@@ -51,6 +52,8 @@ pub(crate) struct Request {
     limits: Option<Rc<RouteLimits>>,
     /// What it says about its backend, where its route asks.
     pub(crate) affinity: Option<Box<Affinity>>,
+    /// What is kept of it for the mirror of its route.
+    pub(crate) copy: Option<Box<Copy>>,
     /// Its place at a backend with `max-requests`.
     pub(crate) slot: Option<Slot>,
     pub(crate) record: RequestRecord,
@@ -118,8 +121,10 @@ impl Request {
             head.values("user-agent").take(1).for_each(|value| record.set_user_agent(value));
         }
         record.seconds.hello = hello;
-        let route = route(head, path, connection, &mut record);
-        let facts = RequestFacts { head, path, connection, id: record.id(), sender: None };
+        // Only where a route is for a share of its requests, chance decides.
+        let chance = if connection.http.has_shares { fastrand::u64(..) } else { 0 };
+        let route = route(head, path, connection, chance, &mut record);
+        let facts = RequestFacts { head, path, connection, id: record.id(), chance, sender: None };
         let action = action(route, &facts);
         let rules = route.and_then(|route| route.rules.as_ref());
         let prefix = route.and_then(|route| route.path.as_deref());
@@ -127,6 +132,8 @@ impl Request {
         forward::write_head(&mut text, &facts, rules.map(Rc::as_ref), prefix);
         let response_fields = rules.and_then(|rules| ResponseFields::new(rules, &facts));
         let affinity = route.and_then(|route| route.sticky.as_ref()).and_then(|sticky| sticky.affinity(head));
+        let copy = route.and_then(|route| route.mirror.as_ref()).filter(|_| head.upgrade.is_none());
+        let copy = copy.and_then(|mirror| Copy::new(mirror, head.framing));
         let traits = Traits::of(head);
         let request = Box::new(Self {
             head: text,
@@ -144,6 +151,7 @@ impl Request {
             response_fields,
             limits: route.and_then(|route| route.limits.clone()),
             affinity,
+            copy,
             slot: None,
             record,
             thread: Rc::clone(&connection.thread),
@@ -176,6 +184,7 @@ impl Request {
             response_fields: None,
             limits: None,
             affinity: None,
+            copy: None,
             slot: None,
             record,
             thread: Rc::clone(&connection.thread),
@@ -201,7 +210,8 @@ impl Request {
         sender: &Identified,
     ) {
         let path = path_of(head.target);
-        let facts = RequestFacts { head, path, connection, id: self.record.id(), sender: Some(sender) };
+        let facts =
+            RequestFacts { head, path, connection, id: self.record.id(), chance: 0, sender: Some(sender) };
         self.action = route_action(route, &facts);
         self.head.clear();
         let rules = route.rules.as_ref();
@@ -345,10 +355,11 @@ fn route<'c>(
     head: &RequestHead<'_>,
     path: &[u8],
     connection: &'c HttpConnection,
+    chance: u64,
     record: &mut RequestRecord,
 ) -> Option<&'c ThreadRequestRoute> {
     let http = &connection.http;
-    let found = http.table.find(head.host.name, path, head.method.as_bytes(), gate::has_field(head));
+    let found = gate::find_route(http, head, path, chance);
     let route = &http.routes[found?];
     record.route = Some(Rc::clone(&route.name));
     Some(route)

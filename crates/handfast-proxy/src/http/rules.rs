@@ -20,6 +20,8 @@ pub(crate) struct RequestFacts<'a> {
     pub(crate) path: &'a [u8],
     pub(crate) connection: &'a HttpConnection,
     pub(crate) id: &'a str,
+    /// A random number, where a route is for a share of its requests.
+    pub(crate) chance: u64,
     /// `None`: its route does not ask, or it is not known yet.
     pub(crate) sender: Option<&'a Identified>,
 }

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use handfast_config::RequestTable;
 use handfast_config::model::{
-    BackendVersion, ForwardAuth, Http, HttpTimeouts, PoolLimits, RequestRules, RouteAction, RouteLimits,
-    Service,
+    BackendVersion, Http, HttpTimeouts, PoolLimits, RequestRules, RouteAction, RouteLimits, Service, Share,
 };
 
 use crate::admission::TrustedSenders;
@@ -23,6 +23,8 @@ pub(crate) struct ThreadHttp {
     pub(crate) routes: Vec<ThreadRequestRoute>,
     /// Clients that are proxies and name their own clients.
     pub(crate) trusted: Option<TrustedSenders>,
+    /// Whether a route is for a share of its requests.
+    pub(crate) has_shares: bool,
     /// Whether a route is for certain clients alone, so that a path that can be read in two ways is looked at in both.
     pub(crate) protects: bool,
     /// Connections that this thread keeps for each backend.
@@ -46,8 +48,24 @@ pub(crate) struct ThreadRequestRoute {
     pub(crate) sticky: Option<Rc<ThreadSticky>>,
     /// The server that is asked about its requests: how, and its route.
     pub(crate) auth: Option<(Rc<ThreadHttp>, usize)>,
+    /// Where copies of its requests go.
+    pub(crate) mirror: Option<Rc<ThreadMirror>>,
     /// The route of the service that its requests go to; `None`: that of their connection.
     pub(crate) index: Option<usize>,
+}
+
+/// Servers that receive copies of a route's requests.
+#[derive(Debug)]
+pub(crate) struct ThreadMirror {
+    /// How they are reached.
+    pub(crate) http: Rc<ThreadHttp>,
+    /// The route to them.
+    pub(crate) route: usize,
+    pub(crate) share: Share,
+    /// Most bytes of content of a request that is copied.
+    pub(crate) content: usize,
+    /// Each copy that is under way has it too.
+    pub(crate) under_way: Rc<()>,
 }
 
 impl ThreadHttp {
@@ -60,19 +78,29 @@ impl ThreadHttp {
     ) -> Option<Rc<Self>> {
         let http = service.http.as_ref()?;
         let auth = service.auth_routes();
-        let routes = service.request_routes().zip(gates).zip(auth).zip(keys);
-        let routes = routes.map(|((((index, route), gate), auth), key)| {
+        let mirrors = service.mirror_routes();
+        let routes = service.request_routes().zip(gates).zip(auth).zip(mirrors).zip(keys);
+        let routes = routes.map(|(((((index, route), gate), auth), mirror), key)| {
             let rules = (!route.rules.is_empty()).then(|| Rc::new(route.rules.clone()));
             let (name, action, path) = ((&*route.name).into(), route.action.clone(), route.path.clone());
             let forward = route.access.forward.as_ref();
-            let auth =
-                auth.zip(forward).map(|(index, forward)| (Self::for_auth(http, forward, threads), index));
+            let auth = auth
+                .zip(forward)
+                .map(|(index, forward)| (Self::beside(http, Some(forward.timeout), threads), index));
+            let mirror = mirror.zip(route.mirror.as_ref()).map(|(index, model)| ThreadMirror {
+                http: Self::beside(http, None, threads),
+                route: index,
+                share: model.share,
+                content: model.content,
+                under_way: Rc::new(()),
+            });
             let sticky = route.sticky.as_ref().map(|sticky| ThreadSticky::new(sticky, key, &service.name));
             let is_own = route.limits != RouteLimits::default();
             ThreadRequestRoute {
                 limits: is_own.then(|| Rc::new(route.limits.clone())),
                 sticky,
                 auth,
+                mirror: mirror.map(Rc::new),
                 name,
                 action,
                 path,
@@ -86,27 +114,31 @@ impl ThreadHttp {
             table: RequestTable::new(service),
             routes: routes.collect(),
             trusted: TrustedSenders::new(&http.forwarded.trusted),
+            has_shares: http.routes.iter().any(|route| route.share.is_some()),
             protects: gates.iter().flatten().any(|gate| gate.protects),
             connections: http.pool.connections.div_ceil(threads.max(1)),
         }))
     }
 
-    /// For a server that is asked about requests: HTTP/1.1, one answer, in time.
-    fn for_auth(http: &Http, forward: &ForwardAuth, threads: usize) -> Rc<Self> {
-        let timeouts =
-            HttpTimeouts { answer: forward.timeout, content: forward.timeout, ..http.timeouts.clone() };
+    /// For servers beside the backends: HTTP/1.1, and answers in this time, if there is one.
+    fn beside(http: &Http, timeout: Option<Duration>, threads: usize) -> Rc<Self> {
+        let HttpTimeouts { answer, content, .. } = http.timeouts;
+        let (answer, content) = (timeout.unwrap_or(answer), timeout.unwrap_or(content));
+        let timeouts = HttpTimeouts { answer, content, ..http.timeouts.clone() };
         let model = Http {
             backend_version: BackendVersion::Http1,
             timeouts,
             pool: PoolLimits { connections: http.pool.connections.max(threads), ..http.pool.clone() },
             count_failures: false,
+            failure_ratio: None,
             concurrency: None,
             routes: Vec::new(),
             ..http.clone()
         };
         let connections = model.pool.connections.div_ceil(threads.max(1));
         let table = RequestTable::default();
-        Rc::new(Self { model, table, routes: Vec::new(), trusted: None, protects: false, connections })
+        let (has_shares, protects) = (false, false);
+        Rc::new(Self { model, table, routes: Vec::new(), trusted: None, has_shares, protects, connections })
     }
 
     /// Whether a route changes requests, or answers them.

@@ -133,6 +133,7 @@ mod load_the_verdict_names_the_bottleneck;
 mod load_what_is_offered_is_what_was_asked;
 mod load_wrong_use_is_told_before_the_run;
 // speed
+mod some_requests_go_elsewhere;
 mod speed_shows_every_row_and_its_arithmetic;
 // doctor
 mod doctor_finds_what_was_provoked;

@@ -210,6 +210,7 @@ const TABLE: [Arrows; 24] = [
             "bcrypt",
             "bytes",
             "data-encoding",
+            "fastrand",
             "h2",
             "hickory-resolver",
             "http",

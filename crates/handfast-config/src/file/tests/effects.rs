@@ -430,11 +430,13 @@ const ROWS: &[Row] = &[
     row("[service.http]", "max-streams", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "retries", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "count-failures", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "failure-ratio", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "name", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "hosts", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "path", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "methods", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "headers", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "share", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "backend", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "redirect", "!!!!! !!!!! !!!!! !!!!! xx+xx !!!"),
     row("[[service.route]]", "set-request-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
@@ -452,6 +454,7 @@ const ROWS: &[Row] = &[
     row("[[service.route]]", "allow-certificates", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
     row("[[service.route]]", "basic-auth", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "forward-auth", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "mirror", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "sticky", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "answer-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "content-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
@@ -537,6 +540,12 @@ const ROWS: &[Row] = &[
         .line("forward-auth = { to = \"10.0.0.9:80\", path = \"/\", copy = \"x-user\" }"),
     row("{ to = …, path = … }", "timeout", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
         .line("forward-auth = { to = \"10.0.0.9:80\", path = \"/\", timeout = \"3s\" }"),
+    row("{ to = …, share = … }", "to", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("mirror = { to = \"10.0.0.9:80\" }"),
+    row("{ to = …, share = … }", "share", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("mirror = { to = \"10.0.0.9:80\", share = \"1%\" }"),
+    row("{ to = …, share = … }", "content", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
+        .line("mirror = { to = \"10.0.0.9:80\", content = \"1KiB\" }"),
     row("{ length = …, timeout = … }", "length", "xxxxx xxxxx xxxxx xxxxx +++++ xxx")
         .line("queue = { length = 7 }")
         .with(&[("[service.http]", &["max-requests = 9"])]),
@@ -563,6 +572,7 @@ const INSIDE: &[(&Section, &str)] = &[
     (&keys::route_access::STICKY_TABLE, "[[service.route]]"),
     (&keys::route_access::BASIC_AUTH_TABLE, "[[service.route]]"),
     (&keys::route_access::FORWARD_AUTH_TABLE, "[[service.route]]"),
+    (&keys::route_access::MIRROR_TABLE, "[[service.route]]"),
     (&keys::route_access::RATE_LIMIT_TABLE, "[[service.route]]"),
     (&keys::route_values::REDIRECT_TABLE, "[[service.route]]"),
     (&keys::route_values::RESPOND_TABLE, "[[service.route]]"),

@@ -4,7 +4,7 @@ use handfast_wire::http1::{HeadLimits, Underscores};
 
 use super::super::super::model::{
     BackendAlpn, BackendVersion, Forwarded, Http, HttpTimeouts, PoolLimits, ProxySender, RequestRoute,
-    RequestRules, RouteAccess, RouteAction, RouteLimits, Target,
+    RequestRules, RouteAccess, RouteAction, RouteLimits, Share, Target,
 };
 use super::*;
 
@@ -52,6 +52,7 @@ fn five_lines_are_a_service_in_http_mode() {
         streams: 100,
         retries: 1,
         count_failures: false,
+        failure_ratio: None,
         routes: Vec::new(),
     };
     assert_eq!(service.http, Some(expected));
@@ -66,7 +67,7 @@ fn every_key_of_http_mode_is_read() {
         "[service.http]\nbackend-version = \"h2\"\nforwarded = \"both\"\ntrust-forwarded-from = [\"10.0.0.0/8\", \"192.0.2.7\"]\n\
          request-id = \"X-Trace\"\nmax-head = \"8KiB\"\nmax-start-line = \"4KiB\"\nmax-fields = 64\nunderscores = \"refuse\"\n\
          max-body = \"1GiB\"\nidle = \"15s\"\nhead-timeout = \"5s\"\ncontent-timeout = \"none\"\nanswer-timeout = \"none\"\npool = 7\n\
-         pool-idle = \"4s\"\npool-requests = 9\nmax-streams = 8\nretries = 0\ncount-failures = true\n",
+         pool-idle = \"4s\"\npool-requests = 9\nmax-streams = 8\nretries = 0\ncount-failures = true\nfailure-ratio = \"50%\"\n",
     );
     let prefix = |text: &str| ProxySender::Prefix(text.parse().expect("a prefix"));
     let expected = Http {
@@ -90,6 +91,7 @@ fn every_key_of_http_mode_is_read() {
         streams: 8,
         retries: 0,
         count_failures: true,
+        failure_ratio: Share::of_hundredths(5_000),
         routes: Vec::new(),
     };
     assert_eq!(read, expected);
@@ -123,9 +125,11 @@ fn routes_are_read_in_the_order_written() {
         path: Some("/".into()),
         methods: Vec::new(),
         headers: Vec::new(),
+        share: None,
         action: RouteAction::Inherit,
         rules: RequestRules::default(),
         access: RouteAccess::default(),
+        mirror: None,
         sticky: None,
         limits: RouteLimits::default(),
     };
@@ -444,6 +448,27 @@ const WRONG: &[(&str, &str)] = &[
     (
         "[[service.route]]\nforward-auth = { to = \"10.0.0.9:80\", path = \"/\", copy = \"Content-Length\" }",
         "error 8 `Content-Length` belongs to one connection, and is written by Handfast | -",
+    ),
+    ("[[service.route]]\nshare = \"0%\"", "error 8 `0%` is out of range | -"),
+    ("[[service.route]]\nshare = \"100.01%\"", "error 8 `100.01%` is out of range | -"),
+    ("[[service.route]]\nshare = \"5\"", "error 8 `5` is not a share | write `5%`"),
+    ("[[service.route]]\nshare = \"0.001%\"", "error 8 `0.001%` is not a share | -"),
+    ("[[service.route]]\nshare = \"-1%\"", "error 8 `-1%` is not a share | -"),
+    (
+        "[service.http]\nfailure-ratio = 50",
+        "error 8 expected a text, such as `\"5%\"`, found a whole number | -",
+    ),
+    (
+        "[[service.route]]\nmirror = { share = \"1%\" }",
+        "error 8 { to = …, share = … } has no `to` | add a line such as `to = \"10.0.0.9:8080\"`",
+    ),
+    (
+        "[[service.route]]\nmirror = { to = \"10.0.0.9:80\" }\nrespond = 404",
+        "error 8 `mirror` has no effect: no backend gets the requests of this route | remove it, or change what the reason names",
+    ),
+    (
+        "[[service.route]]\nmirror = { to = \"10.0.0.9:80\", content = \"2MiB\" }",
+        "error 8 2MiB is out of range | -",
     ),
     (
         "[service.http]\nqueue = { length = 5 }",

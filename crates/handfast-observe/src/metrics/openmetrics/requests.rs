@@ -32,6 +32,8 @@ pub(super) fn requests(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Resul
             => split(each(), "rule", |requests| words(&requests.refused));
         counter "handfast_request_retries", "Times HTTP requests were sent again, on another backend connection"
             => rows(each(), |requests| requests.retries);
+        counter "handfast_request_copies", "Copies of HTTP requests for a mirror, by what became of them"
+            => split(each(), "end", |requests| words(&requests.copies));
         counter "handfast_request_upgrades", "HTTP requests whose connection became a tunnel (101)"
             => rows(each(), |requests| requests.upgrades);
         counter "handfast_request_content" [Bytes], "Bytes of content of HTTP requests and responses"

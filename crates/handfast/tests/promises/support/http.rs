@@ -48,6 +48,15 @@ pub(crate) fn post(address: SocketAddr, path: &str, body: &str) -> Answer {
     parse(&answer).unwrap_or_else(|| panic!("POST {path}: not an answer: {answer:?}"))
 }
 
+/// Sends this and reads to the end of the connection.
+pub(crate) fn exchange(address: SocketAddr, request: &str) -> String {
+    let mut stream = dial(address).unwrap_or_else(|error| panic!("{address}: {error}"));
+    stream.write_all(request.as_bytes()).unwrap_or_else(|error| panic!("{request}: {error}"));
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap_or_else(|error| panic!("{request}: {error} after {answer:?}"));
+    answer
+}
+
 /// Takes an answer apart.
 pub(crate) fn parse(answer: &str) -> Option<Answer> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
@@ -57,7 +66,8 @@ pub(crate) fn parse(answer: &str) -> Option<Answer> {
     Some(Answer { status, head, body })
 }
 
-fn unchunk(mut rest: &str) -> Option<String> {
+/// Takes chunks apart.
+pub(crate) fn unchunk(mut rest: &str) -> Option<String> {
     let mut body = String::new();
     loop {
         let (size, after) = rest.split_once("\r\n")?;
