@@ -7,6 +7,7 @@ mod store;
 
 pub use rules::answer::Answer;
 pub use rules::cache_status::{CacheStatus, Forwarded};
+pub use rules::directives::SURROGATE_CAPABILITY;
 pub use rules::key::Key;
 pub use rules::lists::unix_ms;
 pub use rules::policy::{Heuristic, Policy};

@@ -8,6 +8,11 @@ use handfast_wire::http1::{RequestHead, ResponseHead, is_token};
 use super::lists::{elements, seconds};
 use super::structured::{Item, dictionary};
 
+const SURROGATE_NAME: &[u8] = b"handfast";
+
+/// The field that announces to origins that `Surrogate-Control` is read: name and value.
+pub const SURROGATE_CAPABILITY: (&str, &str) = ("Surrogate-Capability", "handfast=\"Surrogate/1.0\"");
+
 /// Directives of a request or a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Directives {
@@ -36,12 +41,28 @@ impl Directives {
         Self::parse(head.values("cache-control"))
     }
 
-    /// Of a response: those addressed to CDN caches alone if there are any that can be read, else `Cache-Control`. Whether they were addressed.
-    pub(crate) fn of_response(head: &ResponseHead<'_>) -> (Self, bool) {
-        match Self::targeted(head.values("cdn-cache-control")) {
+    /// Of a response: those addressed to caches like this one alone if there are any that can be read, else `Cache-Control`. Whether they were
+    /// addressed.
+    pub(crate) fn of_response(head: &ResponseHead<'_>, reads_surrogate: bool) -> (Self, bool) {
+        let surrogate =
+            || reads_surrogate.then(|| Self::surrogate(head.values("surrogate-control"))).flatten();
+        match Self::targeted(head.values("cdn-cache-control")).or_else(surrogate) {
             Some(directives) => (directives, true),
             None => (Self::parse(head.values("cache-control")), false),
         }
+    }
+
+    /// `Surrogate-Control` (Edge Architecture Specification §2.3): directives for all surrogates, or with a parameter for one of them.
+    fn surrogate<'a>(values: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
+        let is_ours = |element: &&[u8]| {
+            let target = element.split(|byte| *byte == b';').nth(1).map(<[u8]>::trim_ascii);
+            target.is_none_or(|target| target.eq_ignore_ascii_case(SURROGATE_NAME))
+        };
+        let without_target =
+            |element: &'a [u8]| element.split(|byte| *byte == b';').next().unwrap_or(element);
+        let mut own = values.flat_map(elements).filter(is_ours).map(without_target).peekable();
+        own.peek()?;
+        Some(Self::parse(own))
     }
 
     fn parse<'a>(values: impl Iterator<Item = &'a [u8]>) -> Self {

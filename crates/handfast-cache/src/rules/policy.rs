@@ -16,6 +16,9 @@ pub struct Policy {
     pub honours_requests: bool,
     /// Whether `X-Forwarded-…` and `Forwarded` of a request are written by this proxy or come from a trusted one.
     pub trusts_forwarding: bool,
+    /// Whether `Surrogate-Control` counts, before `Cache-Control`; then requests to the origin carry
+    /// [`SURROGATE_CAPABILITY`](crate::SURROGATE_CAPABILITY).
+    pub reads_surrogate: bool,
     /// Staleness that is served while the origin is asked, where the response does not say. **Units** seconds.
     pub stale_while_revalidate: u64,
     /// Staleness that is served if the origin fails, where the response does not say. **Units** seconds.
@@ -42,6 +45,7 @@ impl Default for Policy {
             stores_set_cookie: false,
             honours_requests: true,
             trusts_forwarding: false,
+            reads_surrogate: false,
             stale_while_revalidate: 0,
             stale_if_error: 0,
             fetches_whole: true,

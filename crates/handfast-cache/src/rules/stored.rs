@@ -127,7 +127,7 @@ impl Stored {
         policy: &Policy,
         times: Times,
     ) -> Result<Self, NotStored> {
-        let (directives, is_targeted) = Directives::of_response(response);
+        let (directives, is_targeted) = Directives::of_response(response, policy.reads_surrogate);
         permits(request, response, policy, &directives)?;
         let selection = Selection::of(request, response).ok_or(NotStored::VaryAny)?;
 
@@ -175,7 +175,15 @@ impl Stored {
         self.status == 200 && (self.etag.is_some() || self.last_modified.is_some())
     }
 
-    /// Its tags, in lower case.
+    /// The head for the client whose response is stored: with the fields that `no-cache="…"` and `private="…"` withhold from others. `None` if
+    /// there are none.
+    pub(crate) fn own_head(&self, response: &ResponseHead<'_>, policy: &Policy) -> Option<Vec<u8>> {
+        let (directives, _) = Directives::of_response(response, policy.reads_surrogate);
+        let missing_date = response.values("date").next().and_then(date).is_none().then_some(self.date);
+        (!directives.withheld.is_empty()).then(|| kept_head(response, missing_date, &[]))
+    }
+
+    /// Whether it has this tag, in lower case.
     pub(crate) fn has_tag(&self, tag: &[u8]) -> bool {
         self.tags.iter().any(|known| known == tag)
     }
@@ -195,6 +203,7 @@ impl Stored {
             self.last_modified = head.values("last-modified").next().map(<[u8]>::to_vec);
             self.date = head.values("date").next().and_then(date).unwrap_or(received);
             self.tags = tags(head);
+            self.selection.language = super::vary::language(head);
         });
         self.head = head;
         restored.is_some()

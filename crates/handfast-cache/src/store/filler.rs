@@ -74,13 +74,14 @@ impl Filler {
         let is_shareable = stored.is_shareable(policy);
         let known = Known { stored: Arc::clone(&stored), length, is_shareable };
         self.fill.set_head(Head::Known(Arc::new(known)), policy.object_limit);
+        let own_head = stored.own_head(response, policy);
         Ok(Hit {
             shared: Arc::clone(&self.shared),
             source: Source::Fill(Arc::clone(&self.fill)),
             stored,
             size: length,
             verdict: Verdict::Fresh,
-            own_head: None,
+            own_head,
         })
     }
 
