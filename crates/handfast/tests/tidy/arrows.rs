@@ -19,7 +19,7 @@ struct Arrows {
 }
 
 /// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
-const TABLE: [Arrows; 24] = [
+const TABLE: [Arrows; 25] = [
     Arrows {
         name: "handfast-wire",
         ours: &[],
@@ -134,6 +134,13 @@ const TABLE: [Arrows; 24] = [
         ],
         in_tests: &["proptest", "tempfile"],
         never: "fleet is what machines tell each other: it knows no configuration, no key but its secret, and no worker",
+    },
+    Arrows {
+        name: "handfast-cache",
+        ours: &["handfast-wire"],
+        theirs: &["crc32fast", "httpdate", "lru", "rustix"],
+        in_tests: &["proptest", "tempfile"],
+        never: "cache is rules and a folder: no socket, no TLS, no runtime; it knows a task by its Waker alone",
     },
     Arrows {
         name: "handfast-config",

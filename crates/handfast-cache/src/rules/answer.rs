@@ -1,0 +1,194 @@
+//! What a client receives of a stored response: all of it, a part, or that its own copy is current (RFC 9110 §13 and §14).
+//!
+//! In: a stored response, its size, a request. Out: an [`Answer`]: a head as text, and which bytes follow.
+
+use std::ops::Range;
+
+use handfast_wire::http1::{Method, RequestHead, push_field, write_fields};
+
+use super::lists::{date, elements, seconds};
+use super::stored::{Stored, parsed};
+
+/// What a client receives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// A whole head in HTTP/1: status line, fields with `Age` and the framing, empty line; no connection fields. If the size is not known yet it
+    /// has `Transfer-Encoding: chunked`; the content is not chunked.
+    pub head: Vec<u8>,
+    /// The status.
+    pub status: u16,
+    /// The bytes of the object that follow; the end is `u64::MAX` if the size is not known yet. Empty for HEAD, 304, 416.
+    pub content: Range<u64>,
+}
+
+/// Which answer a request gets.
+enum Form {
+    Whole,
+    Part(Range<u64>),
+    Unsatisfiable,
+    NotModified,
+}
+
+impl Stored {
+    /// The answer to a request which this response was selected for. `size` is that of the object; `None` while it is being fetched without an
+    /// announced length.
+    pub fn answer(&self, request: &RequestHead<'_>, size: Option<u64>, now_ms: u64) -> Answer {
+        self.answer_with(&self.head, request, size, now_ms)
+    }
+
+    /// The same with another head, for the client whose request was validated.
+    pub(crate) fn answer_with(
+        &self,
+        head: &[u8],
+        request: &RequestHead<'_>,
+        size: Option<u64>,
+        now_ms: u64,
+    ) -> Answer {
+        let form = self.form(request, size);
+        let (status, reason): (u16, Option<&str>) = match form {
+            Form::Whole => (self.status, None),
+            Form::Part(_) => (206, Some("Partial Content")),
+            Form::Unsatisfiable => (416, Some("Range Not Satisfiable")),
+            Form::NotModified => (304, Some("Not Modified")),
+        };
+        let mut out = Vec::with_capacity(head.len() + 96);
+        let is_written = parsed(head, |head| {
+            let reason = reason.map_or(head.reason, str::as_bytes);
+            out.extend(format!("HTTP/1.1 {status} ").bytes());
+            out.extend_from_slice(reason);
+            out.extend_from_slice(b"\r\n");
+            write_fields(&mut out, head.text, head.fields, |field| is_left_out(field.name(head.text), &form));
+        });
+        debug_assert!(is_written.is_some(), "a stored head was parsed before");
+        push(&mut out, "Age", &self.age(now_ms).min(1 << 31).to_string());
+        let content = match form {
+            Form::Whole => {
+                match size {
+                    // RFC 9110 §8.6: no length where there can be no content.
+                    Some(_) if self.status == 204 => {}
+                    Some(size) => push(&mut out, "Content-Length", &size.to_string()),
+                    None => push(&mut out, "Transfer-Encoding", "chunked"),
+                }
+                0..size.unwrap_or(u64::MAX)
+            }
+            Form::Part(part) => {
+                let total = size.unwrap_or(u64::MAX);
+                push(&mut out, "Content-Range", &format!("bytes {}-{}/{total}", part.start, part.end - 1));
+                push(&mut out, "Content-Length", &(part.end - part.start).to_string());
+                part
+            }
+            Form::Unsatisfiable => {
+                push(&mut out, "Content-Range", &format!("bytes */{}", size.unwrap_or(0)));
+                push(&mut out, "Content-Length", "0");
+                0..0
+            }
+            Form::NotModified => 0..0,
+        };
+        out.extend_from_slice(b"\r\n");
+        Answer { head: out, status, content: if request.method == Method::HEAD { 0..0 } else { content } }
+    }
+
+    fn form(&self, request: &RequestHead<'_>, size: Option<u64>) -> Form {
+        if self.status != 200 {
+            return Form::Whole;
+        }
+        if self.is_current_for(request) {
+            return Form::NotModified;
+        }
+        let mut ranges = request.values("range");
+        let (Some(range), None, Some(size)) = (ranges.next(), ranges.next(), size) else {
+            return Form::Whole;
+        };
+        if request.method != Method::GET || !self.meets_if_range(request) {
+            return Form::Whole;
+        }
+        match part(range, size) {
+            Some(part) if part.is_empty() => Form::Unsatisfiable,
+            Some(part) => Form::Part(part),
+            None => Form::Whole,
+        }
+    }
+
+    /// Whether the copy that the client has is this response (RFC 9110 §13.2.2 and RFC 9111 §4.3.2).
+    pub(crate) fn is_current_for(&self, request: &RequestHead<'_>) -> bool {
+        let mut tags = request.values("if-none-match").flat_map(elements).peekable();
+        if tags.peek().is_some() {
+            let own = self.etag.as_deref().map(weak);
+            return tags.any(|tag| tag == b"*" || Some(weak(tag)) == own);
+        }
+        let Some(since) = request.values("if-modified-since").next().and_then(date) else { return false };
+        let modified = self.last_modified.as_deref().and_then(date).unwrap_or(self.date);
+        modified <= since
+    }
+
+    /// RFC 9110 §13.1.5: strong validators only.
+    fn meets_if_range(&self, request: &RequestHead<'_>) -> bool {
+        let Some(condition) = request.values("if-range").next() else { return true };
+        if condition.starts_with(b"\"") {
+            return self.etag.as_deref() == Some(condition);
+        }
+        let modified = self.last_modified.as_deref().and_then(date);
+        self.last_modified.as_deref() == Some(condition)
+            && modified.is_some_and(|modified| modified < self.date)
+    }
+}
+
+/// The opaque part of an entity tag.
+fn weak(tag: &[u8]) -> &[u8] {
+    tag.strip_prefix(b"W/").unwrap_or(tag)
+}
+
+/// The bytes of a single range; empty if there are none; `None` if it is to be ignored: several ranges, another unit, or malformed.
+fn part(range: &[u8], size: u64) -> Option<Range<u64>> {
+    let (unit, set) = range.split_at_checked(6)?;
+    if !unit.eq_ignore_ascii_case(b"bytes=") || set.contains(&b',') {
+        return None;
+    }
+    let set = set.trim_ascii();
+    let dash = set.iter().position(|byte| *byte == b'-')?;
+    let (first, last) = (&set[..dash], &set[dash + 1..]);
+    let number = |text: &[u8]| -> Option<u64> {
+        seconds(text)?;
+        // `seconds` stops at 2³¹; a position does not.
+        Some(str::from_utf8(text).ok()?.parse().unwrap_or(u64::MAX))
+    };
+    if first.is_empty() {
+        let suffix = number(last)?.min(size);
+        return Some(size - suffix..size);
+    }
+    let first = number(first)?;
+    let end = if last.is_empty() {
+        size
+    } else {
+        number(last).filter(|last| *last >= first)?.saturating_add(1).min(size)
+    };
+    Some(if first < size { first..end } else { 0..0 })
+}
+
+fn is_left_out(name: &[u8], form: &Form) -> bool {
+    let is = |names: &[&str]| names.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+    let is_replaced = is(&["age", "content-length"]);
+    match form {
+        Form::Whole => is_replaced,
+        Form::Part(_) => is_replaced || is(&["content-range"]),
+        // RFC 9110 §15.4.5: what describes content is not repeated.
+        Form::NotModified => {
+            is_replaced
+                || is(&[
+                    "content-encoding",
+                    "content-language",
+                    "content-type",
+                    "content-range",
+                    "content-md5",
+                ])
+        }
+        Form::Unsatisfiable => {
+            is_replaced || name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"))
+        }
+    }
+}
+
+fn push(out: &mut Vec<u8>, name: &str, value: &str) {
+    let is_written = push_field(out, name, value.as_bytes());
+    debug_assert!(is_written, "{name} is a name and {value} a value");
+}

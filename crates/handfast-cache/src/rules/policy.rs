@@ -1,0 +1,54 @@
+//! What an operator may decide about the rules, for a route.
+
+/// Settings of the rules; the default is what RFC 9111 expects of a shared cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// This path never changes: a complete 200 is served without asking again, whatever its freshness. `private`, `Authorization`, `Set-Cookie`
+    /// and `Vary` keep their meaning.
+    pub is_immutable: bool,
+    /// The largest object to store, **Units** bytes.
+    pub object_limit: u64,
+    /// Freshness without any statement of the origin: this share of the time since `Last-Modified`. `None`: such responses are asked for again.
+    pub heuristic: Option<Heuristic>,
+    /// Whether responses with `Set-Cookie` are stored, cookies included.
+    pub stores_set_cookie: bool,
+    /// Whether `Cache-Control` of requests counts. Without it a client cannot make the cache ask the origin.
+    pub honours_requests: bool,
+    /// Whether `X-Forwarded-…` and `Forwarded` of a request are written by this proxy or come from a trusted one.
+    pub trusts_forwarding: bool,
+    /// Whether `Surrogate-Control` counts, before `Cache-Control`; then requests to the origin carry
+    /// [`SURROGATE_CAPABILITY`](crate::SURROGATE_CAPABILITY).
+    pub reads_surrogate: bool,
+    /// Staleness that is served while the origin is asked, where the response does not say. **Units** seconds.
+    pub stale_while_revalidate: u64,
+    /// Staleness that is served if the origin fails, where the response does not say. **Units** seconds.
+    pub stale_if_error: u64,
+    /// Whether a range of a missing object makes the proxy ask for the whole.
+    pub fetches_whole: bool,
+}
+
+/// How heuristic freshness is computed (RFC 9111 §4.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heuristic {
+    /// The share of the time since `Last-Modified`, **Units** percent.
+    pub percent: u64,
+    /// At most, **Units** seconds.
+    pub limit: u64,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            is_immutable: false,
+            object_limit: 1 << 30,
+            heuristic: None,
+            stores_set_cookie: false,
+            honours_requests: true,
+            trusts_forwarding: false,
+            reads_surrogate: false,
+            stale_while_revalidate: 0,
+            stale_if_error: 0,
+            fetches_whole: true,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Whether a stored response answers a request (RFC 9111 §4, RFC 5861).
+//!
+//! In: a stored response that was selected, a request, the time. Out: a [`Verdict`]. And which requests never reach the cache: [`bypass`].
+
+use handfast_wire::http1::{Method, RequestHead};
+
+use super::directives::Directives;
+use super::key::{has_content, unkeyed_field};
+use super::policy::Policy;
+use super::stored::Stored;
+
+/// Whether a stored response may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may.
+    Fresh,
+    /// It may, while the origin is asked (RFC 5861 §3).
+    WhileRevalidated,
+    /// The origin is asked first: it is stale, or `no-cache`.
+    Stale,
+    /// The origin is asked first: the request demands it.
+    Refused,
+}
+
+/// Why a request does not concern the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Bypass {
+    /// Neither GET nor HEAD.
+    Method,
+    /// A GET or HEAD with content.
+    Content,
+    /// A field that could change the response but is not in the key.
+    Unkeyed(&'static str),
+    /// A precondition that only the origin can evaluate, or a change of the protocol.
+    Precondition,
+    /// `no-store` in the request.
+    NoStore,
+    /// A range, where the policy does not fetch the whole, and nothing is stored.
+    Range,
+    /// The disk failed, is full, or does not answer; it is tried again later.
+    Paused,
+    /// This process gave the folder up.
+    Released,
+    /// Its responses were recently found not to be storable.
+    NotStorable,
+}
+
+impl Bypass {
+    /// One word for counters and logs.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Method => "method",
+            Self::Content => "content",
+            Self::Unkeyed(_) => "unkeyed-field",
+            Self::Precondition => "precondition",
+            Self::NoStore => "no-store",
+            Self::Range => "range",
+            Self::Paused => "paused",
+            Self::Released => "released",
+            Self::NotStorable => "not-storable",
+        }
+    }
+}
+
+/// Why a request goes past the cache, whatever is stored; `None` if it may be answered from it.
+pub fn bypass(request: &RequestHead<'_>, policy: &Policy) -> Option<Bypass> {
+    if ![Method::GET, Method::HEAD].contains(&request.method) {
+        return Some(Bypass::Method);
+    }
+    if has_content(request) {
+        return Some(Bypass::Content);
+    }
+    if let Some(name) = unkeyed_field(request, policy.trusts_forwarding) {
+        return Some(Bypass::Unkeyed(name));
+    }
+    let has = |name: &&str| request.values(name).next().is_some();
+    if request.upgrade.is_some() || ["if-match", "if-unmodified-since"].iter().any(|name| has(&name)) {
+        return Some(Bypass::Precondition);
+    }
+    (policy.honours_requests && Directives::of_request(request).no_store).then_some(Bypass::NoStore)
+}
+
+/// Whether the request asks for a stored response or 504 (`only-if-cached`).
+pub fn only_if_cached(request: &RequestHead<'_>, policy: &Policy) -> bool {
+    policy.honours_requests && Directives::of_request(request).only_if_cached
+}
+
+impl Stored {
+    /// `current_age` of RFC 9111 §4.2.3. **Units** seconds.
+    pub fn age(&self, now_ms: u64) -> u64 {
+        self.initial_age.saturating_add(now_ms.saturating_sub(self.received_ms) / 1000)
+    }
+
+    /// Seconds for which it is fresh still; negative if it is stale.
+    pub fn ttl(&self, now_ms: u64) -> i64 {
+        let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        signed(self.lifetime).saturating_sub(signed(self.age(now_ms)))
+    }
+
+    /// Whether it answers this request, which it was selected for.
+    pub fn verdict(&self, request: &RequestHead<'_>, policy: &Policy, now_ms: u64) -> Verdict {
+        if policy.is_immutable && self.status == 200 {
+            return Verdict::Fresh;
+        }
+        if self.no_cache {
+            return Verdict::Stale;
+        }
+        let age = self.age(now_ms);
+        let asked =
+            if policy.honours_requests { Directives::of_request(request) } else { Directives::default() };
+        let is_too_old = asked.max_age.is_some_and(|most| most == 0 || age > most);
+        let fresh_for = self.lifetime.saturating_sub(age);
+        if asked.no_cache || is_too_old || asked.min_fresh.is_some_and(|least| fresh_for < least) {
+            return Verdict::Refused;
+        }
+        if self.lifetime > age {
+            return Verdict::Fresh;
+        }
+        let stale_for = age - self.lifetime;
+        if !self.must_revalidate && asked.max_stale.is_some_and(|most| stale_for <= most) {
+            return Verdict::Fresh;
+        }
+        if stale_for < self.stale_while_revalidate { Verdict::WhileRevalidated } else { Verdict::Stale }
+    }
+
+    /// Whether it may be served after the origin failed: it could not be reached, its response broke off, or see [`is_error`].
+    pub fn serves_on_error(&self, request: &RequestHead<'_>, policy: &Policy, now_ms: u64) -> bool {
+        let asked =
+            if policy.honours_requests { Directives::of_request(request) } else { Directives::default() };
+        if self.must_revalidate || self.no_cache || asked.no_cache {
+            return false;
+        }
+        let limit = self.stale_if_error.max(asked.stale_if_error.unwrap_or(0));
+        self.lifetime.saturating_add(limit) > self.age(now_ms)
+    }
+
+    /// Whether requests that arrived while it was fetched may have it too.
+    pub(crate) fn is_shareable(&self, policy: &Policy) -> bool {
+        policy.is_immutable && self.status == 200 || !self.no_cache && self.lifetime > self.initial_age
+    }
+}
+
+/// Whether a response with this status counts as a failure of the origin (RFC 5861 §4).
+pub const fn is_error(status: u16) -> bool {
+    matches!(status, 500 | 502 | 503 | 504)
+}

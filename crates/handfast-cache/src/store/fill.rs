@@ -1,0 +1,309 @@
+//! Content on its way from the origin to the disk, and to those who wait for it.
+//!
+//! In: head and pieces from one filler. Out: the same for any number of readers, from memory until it is on the disk. A [`Fill`] knows neither
+//! folder nor index. Pieces that wait for the disk are bounded: then the filler waits, and the clock of the cache watches that it does not for long.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use crate::rules::key::Key;
+use crate::rules::stored::Stored;
+
+use super::folder::FileId;
+use super::lock::{Lock, locked};
+
+/// What is known of the response.
+#[derive(Clone, Debug)]
+pub(crate) enum Head {
+    /// Nothing yet.
+    Unknown,
+    /// It is being stored.
+    Known(Arc<Known>),
+    /// It is not stored: each request goes on alone.
+    Alone,
+    /// What was stored was confirmed or is no more: look again.
+    LookAgain,
+    /// There was no response.
+    Failed,
+}
+
+/// The head of a response that is being stored.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) stored: Arc<Stored>,
+    /// The announced length.
+    pub(crate) length: Option<u64>,
+    /// Whether others may have it.
+    pub(crate) is_shareable: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Complete,
+    Aborted,
+}
+
+#[derive(Debug)]
+struct State {
+    head: Head,
+    limit: u64,
+    file: Option<Arc<OwnedFd>>,
+    written: u64,
+    received: u64,
+    /// From `written` on.
+    pieces: VecDeque<Arc<[u8]>>,
+    end: Option<End>,
+    /// Whether it is to be stored still.
+    is_stored: bool,
+    is_queued: bool,
+    progress_at: Instant,
+    readers: Vec<Waker>,
+    filler: Option<Waker>,
+}
+
+/// One response on its way.
+#[derive(Debug)]
+pub(crate) struct Fill {
+    pub(crate) key: Key,
+    pub(crate) id: FileId,
+    pending: u64,
+    is_purged: AtomicBool,
+    state: Lock<State>,
+}
+
+/// What the disk has to do next for a fill.
+pub(crate) enum Next {
+    /// Write these from here.
+    Write(u64, Vec<Arc<[u8]>>),
+    /// All is written: make an object of it.
+    Commit(Arc<Known>),
+    /// Nothing now.
+    Nothing,
+    /// Remove what was written.
+    Discard,
+}
+
+/// What a reader gets.
+pub(crate) enum Read {
+    /// So many bytes are in the buffer.
+    Bytes(usize),
+    /// They are in the file.
+    File(Arc<OwnedFd>, u64),
+    /// There are no more.
+    End,
+    /// There are more, but they will not come.
+    Aborted,
+    /// The waker is called.
+    Wait,
+}
+
+impl Fill {
+    pub(crate) fn new(key: Key, id: FileId, pending: usize) -> Self {
+        let state = State {
+            head: Head::Unknown,
+            limit: u64::MAX,
+            file: None,
+            written: 0,
+            received: 0,
+            pieces: VecDeque::new(),
+            end: None,
+            is_stored: true,
+            is_queued: false,
+            progress_at: Instant::now(),
+            readers: Vec::new(),
+            filler: None,
+        };
+        Self { key, id, pending: pending as u64, is_purged: AtomicBool::new(false), state: Lock::new(state) }
+    }
+
+    /// Announces the head; only the first time counts.
+    pub(crate) fn set_head(&self, head: Head, limit: u64) {
+        let mut state = locked(&self.state);
+        if matches!(state.head, Head::Unknown) {
+            state.is_stored &= matches!(head, Head::Known(_));
+            state.head = head;
+            state.limit = limit;
+        }
+        wake(state);
+    }
+
+    /// The head; while it is unknown, `waker` is called when it is known.
+    pub(crate) fn poll_head(&self, waker: &Waker) -> Poll<Head> {
+        let mut state = locked(&self.state);
+        if matches!(state.head, Head::Unknown) {
+            register(&mut state.readers, waker);
+            return Poll::Pending;
+        }
+        Poll::Ready(state.head.clone())
+    }
+
+    pub(crate) fn head(&self) -> Head {
+        locked(&self.state).head.clone()
+    }
+
+    /// Takes a piece: whether it is still being stored, and whether the disk has something new to do. Waits where too much waits for the disk.
+    pub(crate) fn poll_put(&self, piece: &[u8], waker: &Waker) -> Poll<(bool, bool)> {
+        let mut state = locked(&self.state);
+        if !state.is_stored {
+            return Poll::Ready((false, false));
+        }
+        if state.received - state.written >= self.pending {
+            state.filler = Some(waker.clone());
+            return Poll::Pending;
+        }
+        let received = state.received + piece.len() as u64;
+        let announced = if let Head::Known(known) = &state.head { known.length } else { Some(0) };
+        if received > state.limit || announced.is_some_and(|length| received > length) {
+            drop(state);
+            self.give_up();
+            return Poll::Ready((false, true));
+        }
+        if piece.is_empty() {
+            return Poll::Ready((true, false));
+        }
+        if state.pieces.is_empty() {
+            state.progress_at = Instant::now();
+        }
+        state.received = received;
+        state.pieces.push_back(piece.into());
+        let is_new = !std::mem::replace(&mut state.is_queued, true);
+        wake(state);
+        Poll::Ready((true, is_new))
+    }
+
+    /// All content was put, or none will come any more: whether the object will be stored, and whether the disk has something new to do.
+    pub(crate) fn end(&self, is_complete: bool) -> (bool, bool) {
+        let mut state = locked(&self.state);
+        let length = match &state.head {
+            Head::Known(known) => known.length.unwrap_or(state.received),
+            _ => u64::MAX,
+        };
+        if matches!(state.head, Head::Unknown) {
+            state.head = Head::Failed;
+        }
+        let is_complete = is_complete && length == state.received && state.is_stored;
+        if state.end.is_none() {
+            state.end = Some(if is_complete { End::Complete } else { End::Aborted });
+        }
+        if !is_complete {
+            state.is_stored = false;
+            state.pieces.clear();
+        }
+        let is_new = !std::mem::replace(&mut state.is_queued, true);
+        wake(state);
+        (is_complete, is_new)
+    }
+
+    /// It will not be stored; readers get what is written, and then an abort. Whether it was to be stored before.
+    pub(crate) fn give_up(&self) -> bool {
+        let mut state = locked(&self.state);
+        if matches!(state.head, Head::Unknown) {
+            state.head = Head::Alone;
+        }
+        let was_stored = std::mem::replace(&mut state.is_stored, false);
+        // Where all content is in the file already, its readers can have it to the end.
+        if state.end != Some(End::Complete) || !state.pieces.is_empty() {
+            state.end = Some(End::Aborted);
+        }
+        state.pieces.clear();
+        wake(state);
+        was_stored
+    }
+
+    /// Forbids to store it, because what it is made of was purged while it was fetched.
+    pub(crate) fn purge(&self) {
+        self.is_purged.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_purged(&self) -> bool {
+        self.is_purged.load(Ordering::SeqCst)
+    }
+
+    /// Whether its content has waited longer than this for the disk.
+    pub(crate) fn is_stuck(&self, timeout: Duration) -> bool {
+        let state = locked(&self.state);
+        state.is_stored && !state.pieces.is_empty() && state.progress_at.elapsed() > timeout
+    }
+
+    /// What the disk does next.
+    pub(crate) fn next(&self) -> Next {
+        let mut state = locked(&self.state);
+        if !state.is_stored {
+            return Next::Discard;
+        }
+        if !state.pieces.is_empty() {
+            return Next::Write(state.written, state.pieces.iter().cloned().collect());
+        }
+        match (&state.head, state.end) {
+            (Head::Known(known), Some(End::Complete)) => Next::Commit(Arc::clone(known)),
+            _ => {
+                state.is_queued = false;
+                Next::Nothing
+            }
+        }
+    }
+
+    pub(crate) fn set_file(&self, file: &Arc<OwnedFd>) {
+        locked(&self.state).file = Some(Arc::clone(file));
+    }
+
+    pub(crate) fn has_file(&self) -> bool {
+        locked(&self.state).file.is_some()
+    }
+
+    /// The first `pieces` pieces are in the file.
+    pub(crate) fn set_written(&self, pieces: usize) {
+        let mut state = locked(&self.state);
+        for _ in 0..pieces {
+            if let Some(piece) = state.pieces.pop_front() {
+                state.written += piece.len() as u64;
+            }
+        }
+        state.progress_at = Instant::now();
+        wake(state);
+    }
+
+    /// Reads from `offset` on.
+    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8], waker: &Waker) -> Read {
+        let mut state = locked(&self.state);
+        if let Some(file) = state.file.as_ref().filter(|_| offset < state.written) {
+            return Read::File(Arc::clone(file), state.written - offset);
+        }
+        let mut at = state.written;
+        for piece in &state.pieces {
+            let start = usize::try_from(offset.saturating_sub(at)).unwrap_or(usize::MAX);
+            at += piece.len() as u64;
+            if let Some(rest) = piece.get(start..).filter(|rest| !rest.is_empty()) {
+                let length = rest.len().min(buffer.len());
+                buffer[..length].copy_from_slice(&rest[..length]);
+                return Read::Bytes(length);
+            }
+        }
+        match state.end {
+            Some(End::Complete) => Read::End,
+            Some(End::Aborted) => Read::Aborted,
+            None => {
+                register(&mut state.readers, waker);
+                Read::Wait
+            }
+        }
+    }
+}
+
+fn register(wakers: &mut Vec<Waker>, waker: &Waker) {
+    if !wakers.iter().rev().take(4).any(|known| known.will_wake(waker)) {
+        wakers.push(waker.clone());
+    }
+}
+
+/// Wakes all who wait, without the lock.
+fn wake(mut state: std::sync::MutexGuard<'_, State>) {
+    let wakers = std::mem::take(&mut state.readers);
+    let filler = state.filler.take();
+    drop(state);
+    wakers.into_iter().chain(filler).for_each(Waker::wake);
+}

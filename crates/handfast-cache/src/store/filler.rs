@@ -1,0 +1,195 @@
+//! Those who fetch a response, and those who wait for it.
+//!
+//! In: head and content from the origin, in a worker's task. Out: an object on the disk, and content for followers. A filler that is dropped
+//! before its end breaks the fill off.
+
+use std::sync::Arc;
+use std::task::{Poll, Waker, ready};
+
+use handfast_wire::http1::{Method, RequestHead, ResponseHead};
+
+use crate::rules::policy::Policy;
+use crate::rules::reuse::{Verdict, is_error};
+use crate::rules::stored::{NotStored, Stored, Times};
+
+use super::fill::{Fill, Head, Known};
+use super::hit::Hit;
+use super::reader::Source;
+use super::shared::Shared;
+use super::writer::Writer;
+
+/// For how long a URL is remembered as not storable, so that its requests do not wait for each other.
+const ALONE_MS: u64 = 10_000;
+
+/// Fetches a response for the cache.
+pub struct Filler {
+    shared: Arc<Shared>,
+    fill: Arc<Fill>,
+    writer: Arc<Writer>,
+    is_done: bool,
+}
+
+impl Filler {
+    pub(crate) fn new(shared: Arc<Shared>, fill: Arc<Fill>) -> Self {
+        let writer = Writer::new(Arc::clone(&shared), Arc::clone(&fill));
+        Self { shared, fill, writer, is_done: false }
+    }
+
+    /// The head of the response, once. If it is stored, a [`Hit`] for the filler's own client, who may have asked for a part of it or with a
+    /// condition that was not forwarded; all content must be [put](Self::poll_put) whatever this client receives.
+    ///
+    /// **Errors**: the reason why it is not stored; followers go on alone, and further calls do nothing.
+    pub fn head(
+        &mut self,
+        request: &RequestHead<'_>,
+        response: &ResponseHead<'_>,
+        policy: &Policy,
+        times: Times,
+    ) -> Result<Hit, NotStored> {
+        let stored = match Stored::decide(request, response, policy, times) {
+            Ok(stored) => Arc::new(stored),
+            Err(reason) => {
+                self.shared.counters.not_stored.add(1);
+                // What is about this request says nothing of the next one.
+                let is_general = !matches!(
+                    reason,
+                    NotStored::Request
+                        | NotStored::RequestNoStore
+                        | NotStored::Authorization
+                        | NotStored::Partial
+                        | NotStored::Status
+                );
+                if is_general && !is_error(response.status) {
+                    self.shared.index.set_alone(&self.fill.key, times.received_ms + ALONE_MS);
+                }
+                self.go_alone();
+                return Err(reason);
+            }
+        };
+        let length = match response.framing(Method::GET) {
+            handfast_wire::http1::Framing::Length(length) => Some(length),
+            handfast_wire::http1::Framing::None => Some(0),
+            _ => None,
+        };
+        let is_shareable = stored.is_shareable(policy);
+        let known = Known { stored: Arc::clone(&stored), length, is_shareable };
+        self.fill.set_head(Head::Known(Arc::new(known)), policy.object_limit);
+        let own_head = stored.own_head(response, policy);
+        Ok(Hit {
+            shared: Arc::clone(&self.shared),
+            source: Source::Fill(Arc::clone(&self.fill)),
+            stored,
+            size: length,
+            verdict: Verdict::Fresh,
+            own_head,
+        })
+    }
+
+    /// Hands a piece of content over, all or nothing: whether it is still being stored. If not, the client goes on from the origin alone.
+    ///
+    /// **Cost**: a copy. Waits where more than `Settings::pending` waits for the disk, at most for `Settings::disk_timeout`.
+    pub fn poll_put(&mut self, piece: &[u8], waker: &Waker) -> Poll<bool> {
+        let (is_stored, is_new) = ready!(self.fill.poll_put(piece, waker));
+        if is_stored && is_new {
+            self.writer.schedule();
+        } else if !is_stored && !self.is_done {
+            // Too long, too large, or the disk failed.
+            self.finish(false);
+        }
+        Poll::Ready(is_stored)
+    }
+
+    /// The content is complete: whether it will be stored.
+    pub fn end(mut self) -> bool {
+        self.finish(true)
+    }
+
+    /// The response is for one client, or there was none that followers could use: they go on alone.
+    pub fn alone(mut self) {
+        self.go_alone();
+    }
+
+    /// What is stored was updated or removed: followers look it up again.
+    pub fn look_again(mut self) {
+        self.fill.set_head(Head::LookAgain, 0);
+        self.finish(false);
+    }
+
+    fn go_alone(&mut self) {
+        self.fill.set_head(Head::Alone, 0);
+        self.finish(false);
+    }
+
+    fn finish(&mut self, is_complete: bool) -> bool {
+        if std::mem::replace(&mut self.is_done, true) {
+            return false;
+        }
+        let was_storing = matches!(self.fill.head(), Head::Known(_));
+        let (is_stored, is_new) = self.fill.end(is_complete);
+        if !is_stored {
+            if was_storing {
+                self.shared.counters.given_up.add(1);
+            }
+            self.shared.index.remove_fill(&self.fill);
+        }
+        // A fill of which nothing was written leaves nothing to delete.
+        if is_new && (is_stored || self.fill.has_file()) {
+            self.writer.schedule();
+        }
+        is_stored
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        self.finish(false);
+    }
+}
+
+/// Waits for the response to another request.
+pub struct Follower {
+    shared: Arc<Shared>,
+    fill: Arc<Fill>,
+}
+
+/// What came of the other request.
+pub enum Followed {
+    /// Its response is for this request too; the content comes as it arrives.
+    Hit(Hit),
+    /// Look up again: what was stored may be fresh now, or the response is for other requests (`Vary`). Do not wait another time then.
+    LookAgain,
+    /// Its response is for its client only: forward this request.
+    Alone,
+    /// There was no response: serve a stale one if that is permitted, forward the request, or fail.
+    Failed,
+}
+
+impl Follower {
+    pub(crate) const fn new(shared: Arc<Shared>, fill: Arc<Fill>) -> Self {
+        Self { shared, fill }
+    }
+
+    /// Waits for the head.
+    pub fn poll(&mut self, request: &RequestHead<'_>, waker: &Waker) -> Poll<Followed> {
+        Poll::Ready(match ready!(self.fill.poll_head(waker)) {
+            Head::Known(known) if !known.is_shareable => Followed::Alone,
+            Head::Known(known) if !known.stored.selection.matches(request) || self.fill.is_purged() => {
+                Followed::LookAgain
+            }
+            Head::Known(known) => {
+                self.shared.counters.coalesced.add(1);
+                Followed::Hit(Hit {
+                    shared: Arc::clone(&self.shared),
+                    source: Source::Fill(Arc::clone(&self.fill)),
+                    stored: Arc::clone(&known.stored),
+                    size: known.length,
+                    verdict: Verdict::Fresh,
+                    own_head: None,
+                })
+            }
+            Head::LookAgain => Followed::LookAgain,
+            Head::Alone => Followed::Alone,
+            Head::Failed | Head::Unknown => Followed::Failed,
+        })
+    }
+}

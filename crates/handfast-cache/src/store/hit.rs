@@ -1,0 +1,66 @@
+//! A response that the cache has, or is about to have, for one request.
+//!
+//! In: an object or a fill. Out: heads for the client, conditions for the origin, a reader of the content.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use handfast_wire::http1::RequestHead;
+
+use crate::rules::answer::Answer;
+use crate::rules::policy::Policy;
+use crate::rules::reuse::Verdict;
+use crate::rules::stored::Stored;
+
+use super::reader::{Reader, Source};
+use super::shared::Shared;
+
+/// A response for one request.
+#[derive(Clone)]
+pub struct Hit {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) source: Source,
+    pub(crate) stored: Arc<Stored>,
+    pub(crate) size: Option<u64>,
+    pub(crate) verdict: Verdict,
+    /// The head for the client whose request was validated.
+    pub(crate) own_head: Option<Vec<u8>>,
+}
+
+impl Hit {
+    /// What the rules say about it for its request.
+    pub const fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    /// What the rules know of it.
+    pub fn stored(&self) -> &Stored {
+        &self.stored
+    }
+
+    /// What the client receives; `request` is the one that it was looked up for.
+    pub fn answer(&self, request: &RequestHead<'_>, now_ms: u64) -> Answer {
+        let head = self.own_head.as_deref().unwrap_or(&self.stored.head);
+        self.stored.answer_with(head, request, self.size, now_ms)
+    }
+
+    /// Reads the content of its [`Answer`].
+    pub fn reader(&self, content: Range<u64>) -> Reader {
+        Reader::new(Arc::clone(&self.shared), self.source.clone(), content)
+    }
+
+    /// The fields that make the request to the origin conditional; empty if it cannot be validated.
+    pub fn conditions(&self) -> Vec<(&'static str, Vec<u8>)> {
+        self.stored.conditions()
+    }
+
+    /// Whether it may be served after the origin failed.
+    pub fn serves_on_error(&self, request: &RequestHead<'_>, policy: &Policy, now_ms: u64) -> bool {
+        self.stored.serves_on_error(request, policy, now_ms)
+    }
+
+    /// Seconds for which it is fresh; negative if it is stale.
+    pub fn ttl(&self, now_ms: u64) -> i64 {
+        self.stored.ttl(now_ms)
+    }
+}

@@ -1,0 +1,306 @@
+//! Reading content: from memory if it is there, else by the disk's threads.
+//!
+//! In: an object or a fill, and which bytes. Out: bytes, or a wait that ends with a call of the waker. Each block of a stored object is checked
+//! before any of it is handed out; what a fill has just written is not.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Poll, Waker};
+use std::time::Instant;
+
+use super::fill::{self, Fill};
+use super::folder::{Part, read_cached_at, read_exact_at, size};
+use super::head_file::HeadFile;
+use super::index::Object;
+use super::lock::{Lock, locked};
+use super::pool::Work;
+use super::shared::{OpenFile, Shared};
+use super::writer::BLOCK;
+
+/// Why content cannot be read. The answer must be aborted if its head was sent: it must not look complete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The file is damaged, or it is gone. The object is not served again.
+    Broken,
+    /// The fill broke off.
+    Aborted,
+    /// The disk failed.
+    Disk(String),
+}
+
+/// Where content comes from.
+#[derive(Clone)]
+pub(crate) enum Source {
+    Object(Arc<Object>),
+    Fill(Arc<Fill>),
+}
+
+/// What the disk's threads answer to a reader.
+enum Fetched {
+    File(Arc<OpenFile>),
+    Block(u64, Vec<u8>),
+}
+
+#[derive(Default)]
+struct Slot {
+    answer: Option<Result<Fetched, ReadError>>,
+    waker: Option<Waker>,
+}
+
+/// Reads a part of an object or of a running fill, once, from start to end.
+pub struct Reader {
+    shared: Arc<Shared>,
+    source: Source,
+    at: u64,
+    end: u64,
+    file: Option<Arc<OpenFile>>,
+    /// Checked content, and where it starts.
+    block: Vec<u8>,
+    block_at: u64,
+    waits_for: Option<Arc<Lock<Slot>>>,
+}
+
+impl Reader {
+    pub(crate) const fn new(shared: Arc<Shared>, source: Source, content: Range<u64>) -> Self {
+        let Range { start: at, end } = content;
+        Self { shared, source, at, end, file: None, block: Vec::new(), block_at: 0, waits_for: None }
+    }
+
+    /// Waits until the first bytes can be read: to be done before a head is sent, because on an error the request can still be forwarded.
+    pub fn poll_ready(&mut self, waker: &Waker) -> Poll<Result<(), ReadError>> {
+        if self.at >= self.end && self.file.is_some() {
+            return Poll::Ready(Ok(()));
+        }
+        match self.source.clone() {
+            Source::Object(object) => self.poll_block(&object, waker),
+            Source::Fill(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Reads into the buffer: the number of bytes, 0 at the end. A wait ends with a call of `waker`.
+    ///
+    /// **Errors**: the answer is broken off; no later call succeeds.
+    /// **Cost**: at most 64 KiB from the page cache, with their checksum; never a wait for the disk.
+    pub fn poll_read(&mut self, buffer: &mut [u8], waker: &Waker) -> Poll<Result<usize, ReadError>> {
+        if self.at >= self.end || buffer.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let read = match self.source.clone() {
+            Source::Object(object) => {
+                std::task::ready!(self.poll_block(&object, waker))?;
+                self.take_block(buffer)
+            }
+            Source::Fill(fill) => std::task::ready!(self.poll_fill(&fill, buffer, waker))?,
+        };
+        self.at += read as u64;
+        self.shared.counters.bytes_read.add(read as u64);
+        Poll::Ready(Ok(read))
+    }
+
+    /// Copies from the block, and frees it when it is used up: a slow client does not keep memory that it does not need.
+    fn take_block(&mut self, buffer: &mut [u8]) -> usize {
+        let start = usize::try_from(self.at - self.block_at).unwrap_or(usize::MAX);
+        let rest = self.block.get(start..).unwrap_or_default();
+        let most = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
+        let length = rest.len().min(buffer.len()).min(most);
+        buffer[..length].copy_from_slice(&rest[..length]);
+        if length == rest.len() || length == most {
+            self.block = Vec::new();
+        }
+        length
+    }
+
+    /// Opens the file if necessary, and fetches the block at the position.
+    fn poll_block(&mut self, object: &Arc<Object>, waker: &Waker) -> Poll<Result<(), ReadError>> {
+        std::task::ready!(self.poll_answer(waker))?;
+        let Some(file) = self.file.clone().or_else(|| self.known_file(object)) else {
+            return self.ask(waker, {
+                let (shared, object) = (Arc::clone(&self.shared), Arc::clone(object));
+                move || open(&shared, &object).map(Fetched::File)
+            });
+        };
+        self.file = Some(Arc::clone(&file));
+        if self.at >= file.size || self.has_block() {
+            return Poll::Ready(Ok(()));
+        }
+        let number = self.at / BLOCK as u64;
+        let length = block_length(&file, number);
+        let mut block = vec![0; length];
+        if read_cached_at(&file.fd, &mut block, number * BLOCK as u64) == length {
+            if !is_intact(&file, number, &block) {
+                self.shared.drop_broken(object);
+                return Poll::Ready(Err(ReadError::Broken));
+            }
+            (self.block, self.block_at) = (block, number * BLOCK as u64);
+            return Poll::Ready(Ok(()));
+        }
+        self.ask(waker, {
+            let (shared, object) = (Arc::clone(&self.shared), Arc::clone(object));
+            move || read_block(&shared, &object, &file, number, block)
+        })
+    }
+
+    fn has_block(&self) -> bool {
+        (self.block_at..self.block_at + self.block.len() as u64).contains(&self.at)
+    }
+
+    fn known_file(&self, object: &Object) -> Option<Arc<OpenFile>> {
+        locked(&self.shared.open_files).get(&object.files.id).cloned()
+    }
+
+    fn poll_fill(
+        &mut self,
+        fill: &Arc<Fill>,
+        buffer: &mut [u8],
+        waker: &Waker,
+    ) -> Poll<Result<usize, ReadError>> {
+        std::task::ready!(self.poll_answer(waker))?;
+        if self.has_block() {
+            return Poll::Ready(Ok(self.take_block(buffer)));
+        }
+        let most = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(buffer.len());
+        let buffer = &mut buffer[..most];
+        match fill.read(self.at, buffer, waker) {
+            fill::Read::Bytes(length) => Poll::Ready(Ok(length)),
+            fill::Read::End => {
+                self.end = self.at;
+                Poll::Ready(Ok(0))
+            }
+            fill::Read::Aborted => Poll::Ready(Err(ReadError::Aborted)),
+            fill::Read::Wait => Poll::Pending,
+            fill::Read::File(file, available) => {
+                let available = usize::try_from(available).unwrap_or(usize::MAX);
+                let most = buffer.len().min(available);
+                let length = read_cached_at(&file, &mut buffer[..most], self.at);
+                if length > 0 {
+                    return Poll::Ready(Ok(length));
+                }
+                let (at, block) = (self.at, vec![0; available.min(BLOCK)]);
+                self.ask(waker, move || read_raw(&file, at, block)).map_ok(|()| 0)
+            }
+        }
+    }
+
+    /// Takes what the disk's threads have read, if they were asked.
+    fn poll_answer(&mut self, waker: &Waker) -> Poll<Result<(), ReadError>> {
+        let Some(slot) = &self.waits_for else { return Poll::Ready(Ok(())) };
+        let answer = {
+            let mut locked_slot = locked(slot);
+            match locked_slot.answer.take() {
+                Some(answer) => answer,
+                // The work was dropped with the cache.
+                None if Arc::strong_count(slot) == 1 => Err(ReadError::Aborted),
+                None => {
+                    locked_slot.waker = Some(waker.clone());
+                    return Poll::Pending;
+                }
+            }
+        };
+        self.waits_for = None;
+        match answer? {
+            Fetched::File(file) => self.file = Some(file),
+            Fetched::Block(at, block) => (self.block, self.block_at) = (block, at),
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn ask(
+        &mut self,
+        waker: &Waker,
+        work: impl FnOnce() -> Result<Fetched, ReadError> + Send + 'static,
+    ) -> Poll<Result<(), ReadError>> {
+        let slot = Arc::new(Lock::new(Slot { answer: None, waker: Some(waker.clone()) }));
+        self.waits_for = Some(Arc::clone(&slot));
+        let shared = Arc::clone(&self.shared);
+        self.shared.pool.submit(Work::Read, move || {
+            let started = Instant::now();
+            let answer = work();
+            shared.counters.reads.add(started.elapsed());
+            if let Err(ReadError::Disk(error)) = &answer {
+                shared.failed("read from the cache folder", &io::Error::other(error.clone()));
+            }
+            let mut locked_slot = locked(&slot);
+            locked_slot.answer = Some(answer);
+            let waker = locked_slot.waker.take();
+            drop(locked_slot);
+            drop(slot);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        });
+        Poll::Pending
+    }
+}
+
+/// Opens an object's file: its head must be intact and fit to it, its length the one in the head.
+fn open(shared: &Arc<Shared>, object: &Arc<Object>) -> Result<Arc<OpenFile>, ReadError> {
+    let id = object.files.id;
+    let opened = shared.folder.open_file(id, Part::Content).and_then(|fd| {
+        let length = size(&fd)?;
+        Ok((fd, length, shared.folder.read_head(id)?))
+    });
+    let (fd, length, head) = match opened {
+        Ok(opened) => opened,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof) => {
+            shared.drop_broken(object);
+            return Err(ReadError::Broken);
+        }
+        Err(error) => return Err(ReadError::Disk(error.to_string())),
+    };
+    let head = HeadFile::decode(&head).filter(|head| {
+        let blocks = head.size.div_ceil(BLOCK as u64);
+        head.key == object.key
+            && head.size == length
+            && object.files.size == length
+            && head.checksums.len() as u64 == blocks
+    });
+    let Some(head) = head else {
+        shared.drop_broken(object);
+        return Err(ReadError::Broken);
+    };
+    let file = Arc::new(OpenFile { fd, size: length, checksums: head.checksums });
+    // A file of an object that was removed meanwhile would keep its space until others push it out.
+    if !object.files.is_removed.load(Ordering::Relaxed) {
+        locked(&shared.open_files).put(id, Arc::clone(&file));
+    }
+    Ok(file)
+}
+
+fn read_block(
+    shared: &Arc<Shared>,
+    object: &Arc<Object>,
+    file: &OpenFile,
+    number: u64,
+    mut block: Vec<u8>,
+) -> Result<Fetched, ReadError> {
+    let at = number * BLOCK as u64;
+    match read_exact_at(&file.fd, &mut block, at) {
+        Ok(()) if is_intact(file, number, &block) => Ok(Fetched::Block(at, block)),
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(ReadError::Disk(error.to_string())),
+        _ => {
+            shared.drop_broken(object);
+            Err(ReadError::Broken)
+        }
+    }
+}
+
+fn read_raw(file: &OwnedFd, at: u64, mut block: Vec<u8>) -> Result<Fetched, ReadError> {
+    match read_exact_at(file, &mut block, at) {
+        Ok(()) => Ok(Fetched::Block(at, block)),
+        Err(error) => Err(ReadError::Disk(error.to_string())),
+    }
+}
+
+fn block_length(file: &OpenFile, number: u64) -> usize {
+    let rest = file.size.saturating_sub(number * BLOCK as u64);
+    usize::try_from(rest).unwrap_or(usize::MAX).min(BLOCK)
+}
+
+fn is_intact(file: &OpenFile, number: u64, block: &[u8]) -> bool {
+    let expected = usize::try_from(number).ok().and_then(|number| file.checksums.get(number));
+    expected == Some(&crc32fast::hash(block))
+}

@@ -1,0 +1,281 @@
+//! What all parts of an open cache share, and the bookkeeping of its objects: what they take, which go first.
+//!
+//! In: objects that come and go. Out: room for the next one. Only the disk's threads take the queue of evictions: they delete files under its lock.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::num::NonZeroUsize;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use lru::LruCache;
+
+use crate::rules::key::Key;
+
+use super::counters::{Counters, Statistics};
+use super::fill::Fill;
+use super::folder::{FileId, Folder, OpenError, Part};
+use super::index::{Files, Index, Object};
+use super::lock::{Gate, Lock, locked};
+use super::pool::{Pool, Work};
+use super::settings::Settings;
+use super::trouble::Trouble;
+
+/// A content file that is open, with the checksums of its blocks.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    pub(crate) fd: OwnedFd,
+    pub(crate) size: u64,
+    pub(crate) checksums: Vec<u32>,
+}
+
+/// Objects in the order of their last use, as far as it was looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Evictions {
+    queue: BTreeMap<(u64, FileId), (Key, Arc<Files>)>,
+    objects: u64,
+    disk_bytes: u64,
+    memory: u64,
+}
+
+/// What objects to purge have in common.
+#[derive(Clone, Debug)]
+pub(crate) enum Meant {
+    Url(Vec<u8>),
+    Prefix(Vec<u8>),
+    Tag(Vec<u8>),
+}
+
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) folder: Folder,
+    /// Ends with the cache, or when it gives the folder up.
+    pub(crate) folder_lock: Lock<Option<OwnedFd>>,
+    /// `true` when the folder was given up. Held for reading while the folder is written.
+    pub(crate) gate: Gate<bool>,
+    pub(crate) is_released: AtomicBool,
+    pub(crate) index: Index,
+    pub(crate) evictions: Lock<Evictions>,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) counters: Counters,
+    pub(crate) trouble: Trouble,
+    pub(crate) open_files: Lock<LruCache<FileId, Arc<OpenFile>>>,
+    pub(crate) fills: Lock<Vec<Weak<Fill>>>,
+    pub(crate) is_indexing: AtomicBool,
+    /// Purges while the folder is read in.
+    pub(crate) early_purges: Lock<Vec<Meant>>,
+    pub(crate) removing: AtomicU64,
+    /// The upper half of the numbers of this process's files.
+    pub(crate) session: u64,
+    next_file: AtomicU64,
+}
+
+/// What a file takes on the disk.
+pub(crate) const fn on_disk(size: u64) -> u64 {
+    size.div_ceil(4096) * 4096
+}
+
+impl Shared {
+    pub(crate) fn open(settings: Settings) -> Result<Self, OpenError> {
+        let (folder, lock) = Folder::open(&settings.folder)?;
+        let open_files = NonZeroUsize::new(settings.open_files).unwrap_or(NonZeroUsize::MIN);
+        Ok(Self {
+            folder,
+            folder_lock: Lock::new(Some(lock)),
+            gate: Gate::new(false),
+            is_released: AtomicBool::new(false),
+            index: Index::default(),
+            evictions: Lock::default(),
+            pool: Arc::default(),
+            counters: Counters::default(),
+            trouble: Trouble::default(),
+            open_files: Lock::new(LruCache::new(open_files)),
+            fills: Lock::default(),
+            is_indexing: AtomicBool::new(true),
+            early_purges: Lock::default(),
+            removing: AtomicU64::new(0),
+            session: random() & !0xffff_ffff,
+            next_file: AtomicU64::new(0),
+            settings,
+        })
+    }
+
+    /// A number for a new file.
+    pub(crate) fn new_id(&self) -> FileId {
+        FileId(self.session | self.next_file.fetch_add(1, Ordering::Relaxed) & 0xffff_ffff)
+    }
+
+    /// Does work that writes to the folder, unless it was given up; `None` then.
+    pub(crate) fn writing<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let is_released = self.gate.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if *is_released {
+            return None;
+        }
+        let started = Instant::now();
+        let result = work();
+        self.counters.writes.add(started.elapsed());
+        Some(result)
+    }
+
+    /// The disk failed.
+    pub(crate) fn failed(&self, what: &str, error: &io::Error) {
+        self.counters.errors.add(1);
+        self.trouble.failed(what, error);
+    }
+
+    /// Makes room and counts an object as stored: `false` if it is larger than the cache.
+    pub(crate) fn reserve(&self, disk_bytes: u64, memory: u64) -> bool {
+        let settings = &self.settings;
+        if disk_bytes > settings.size || memory > settings.memory || settings.objects == 0 {
+            return false;
+        }
+        let mut evictions = locked(&self.evictions);
+        let fits = |evictions: &Evictions, spare: u64| {
+            let limit = |limit: u64| limit - limit / spare;
+            evictions.disk_bytes + disk_bytes <= limit(settings.size)
+                && evictions.memory + memory <= limit(settings.memory)
+                && evictions.objects < limit(settings.objects as u64)
+        };
+        if !fits(&evictions, u64::MAX) {
+            // Some more than necessary, so that not each object waits for a deletion.
+            let mut extra = 32;
+            while !fits(&evictions, u64::MAX) || (extra > 0 && !fits(&evictions, 50)) {
+                extra -= i32::from(extra > 0);
+                if !self.evict_oldest(&mut evictions) {
+                    break;
+                }
+            }
+        }
+        evictions.disk_bytes += disk_bytes;
+        evictions.memory += memory;
+        evictions.objects += 1;
+        true
+    }
+
+    /// Takes back a [reservation](Self::reserve).
+    pub(crate) fn unreserve(&self, disk_bytes: u64, memory: u64) {
+        let mut evictions = locked(&self.evictions);
+        evictions.disk_bytes -= disk_bytes;
+        evictions.memory -= memory;
+        evictions.objects -= 1;
+    }
+
+    /// Adds an object whose place is reserved and whose files are complete.
+    pub(crate) fn add(&self, object: Arc<Object>) {
+        let (key, files) = (object.key.clone(), Arc::clone(&object.files));
+        locked(&self.evictions)
+            .queue
+            .insert((files.queued_ms.load(Ordering::Relaxed), files.id), (key, files));
+        let replaced = self.index.insert(object, self.settings.variants);
+        self.delete(&replaced);
+    }
+
+    /// Deletes the files of objects that are not in the index any more. For the disk's threads.
+    fn delete(&self, objects: &[Arc<Object>]) {
+        for object in objects {
+            let files = &object.files;
+            let mut evictions = locked(&self.evictions);
+            evictions.queue.remove(&(files.queued_ms.load(Ordering::Relaxed), files.id));
+            self.delete_files(&mut evictions, files);
+        }
+    }
+
+    /// The same from any thread: the disk's threads do it.
+    pub(crate) fn delete_later(self: &Arc<Self>, objects: Vec<Arc<Object>>) {
+        if objects.is_empty() {
+            return;
+        }
+        let number = objects.len() as u64;
+        self.removing.fetch_add(number, Ordering::Relaxed);
+        let shared = Arc::clone(self);
+        self.pool.submit(Work::Write, move || {
+            shared.writing(|| shared.delete(&objects));
+            shared.removing.fetch_sub(number, Ordering::Relaxed);
+        });
+    }
+
+    /// Removes an object whose files are damaged or gone.
+    pub(crate) fn drop_broken(self: &Arc<Self>, object: &Arc<Object>) {
+        if self.index.remove(&object.key, &object.files) {
+            self.counters.broken.add(1);
+            self.delete_later(vec![Arc::clone(object)]);
+        }
+    }
+
+    fn evict_oldest(&self, evictions: &mut Evictions) -> bool {
+        while let Some(((queued_ms, id), (key, files))) = evictions.queue.pop_first() {
+            let used_ms = files.used_ms.load(Ordering::Relaxed);
+            if used_ms > queued_ms {
+                files.queued_ms.store(used_ms, Ordering::Relaxed);
+                evictions.queue.insert((used_ms, id), (key, files));
+                continue;
+            }
+            if self.index.remove(&key, &files) {
+                self.counters.evicted.add(1);
+            }
+            self.delete_files(evictions, &files);
+            return true;
+        }
+        false
+    }
+
+    fn delete_files(&self, evictions: &mut Evictions, files: &Arc<Files>) {
+        if files.is_removed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        locked(&self.open_files).pop(&files.id);
+        // The head first: without it there is no object.
+        for part in [Part::Head, Part::Content] {
+            if let Err(error) = self.folder.remove(files.id, part) {
+                self.failed("delete a file in the cache folder", &error);
+            }
+        }
+        evictions.disk_bytes -= files.disk_bytes;
+        evictions.memory -= files.memory;
+        evictions.objects -= 1;
+    }
+
+    /// The fills that run.
+    pub(crate) fn running_fills(&self) -> Vec<Arc<Fill>> {
+        let mut fills = locked(&self.fills);
+        fills.retain(|fill| fill.strong_count() > 0);
+        fills.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    pub(crate) fn statistics(&self) -> Statistics {
+        let mut statistics = self.counters.read();
+        statistics.removing = self.removing.load(Ordering::Relaxed);
+        statistics.is_indexing = self.is_indexing.load(Ordering::Relaxed);
+        let evictions = locked(&self.evictions);
+        statistics.objects = evictions.objects;
+        statistics.disk_bytes = evictions.disk_bytes;
+        statistics.memory_bytes = evictions.memory;
+        statistics
+    }
+}
+
+impl Meant {
+    pub(crate) fn means(&self, object: &Object) -> bool {
+        match self {
+            Self::Tag(tag) => object.stored.has_tag(tag),
+            Self::Url(_) | Self::Prefix(_) => self.means_key(&object.key),
+        }
+    }
+
+    /// Whether an object under this key could be meant.
+    pub(crate) fn means_key(&self, key: &Key) -> bool {
+        match self {
+            Self::Url(url) => key.url() == url,
+            Self::Prefix(prefix) => key.url().starts_with(prefix),
+            Self::Tag(_) => true,
+        }
+    }
+}
+
+/// A number that no other process has; the standard library's hash keys are random.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}

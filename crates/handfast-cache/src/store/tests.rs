@@ -1,0 +1,3 @@
+//! Tests of the store.
+
+pub(crate) mod faults;

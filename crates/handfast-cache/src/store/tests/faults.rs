@@ -1,0 +1,47 @@
+//! Faults of the disk, for tests: at a step that is counted, a crash or an error.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::store::lock::{Lock, locked};
+
+/// What happens at a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// This step and all later ones fail and change nothing, as after the end of the process.
+    Crash,
+    /// This step and all later ones that create or write fail as on a full disk; others work.
+    Full,
+    /// This step alone fails.
+    Once,
+}
+
+/// Counts steps; at one of them a fault begins.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    steps: AtomicU64,
+    planned: Lock<Option<(u64, Fault)>>,
+}
+
+impl Faults {
+    /// Plans a fault at the step with this number, the next one being 0; `None` plans none.
+    pub(crate) fn plan(&self, fault: Option<(u64, Fault)>) {
+        self.steps.store(0, Ordering::SeqCst);
+        *locked(&self.planned) = fault;
+    }
+
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn step(&self, what: &str) -> io::Result<()> {
+        let number = self.steps.fetch_add(1, Ordering::SeqCst);
+        let Some((at, fault)) = *locked(&self.planned) else { return Ok(()) };
+        let fails = match fault {
+            Fault::Crash => number >= at,
+            Fault::Full => number >= at && matches!(what, "create" | "write"),
+            Fault::Once => number == at,
+        };
+        if fails { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
