@@ -36,6 +36,7 @@ mod acme;
 mod fleet;
 mod admission;
 mod backend_tls;
+mod cache;
 mod clients;
 mod http;
 mod programs;

@@ -11,6 +11,7 @@ use super::schema::section;
 
 mod acme;
 mod backend_tls;
+mod cache;
 mod check;
 mod client_certificates;
 mod fleet;
@@ -25,6 +26,7 @@ pub(crate) mod values;
 
 pub(crate) use acme::*;
 pub(crate) use backend_tls::*;
+pub(crate) use cache::*;
 pub(crate) use check::*;
 pub(crate) use client_certificates::*;
 pub(crate) use fleet::*;

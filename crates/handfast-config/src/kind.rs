@@ -37,7 +37,7 @@ pub(crate) use address::{
 };
 pub(crate) use check::{Bytes, StatusRange};
 pub(crate) use fleet::{BusUrl, Token};
-pub(crate) use http::{FieldCondition, HostPattern, MethodName, PathPrefix, RequestIdField};
+pub(crate) use http::{FieldCondition, HostPattern, MethodName, PathPattern, PathPrefix, RequestIdField};
 pub(crate) use path::{Certificates, FileOrFolder, FilePath, FolderPath, LogTarget};
 pub(crate) use program::{ClientEntry, CommandLine};
 pub(crate) use request_rules::{

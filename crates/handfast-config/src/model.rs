@@ -13,6 +13,7 @@ mod access;
 pub(crate) mod acme;
 mod fleet;
 mod backend;
+pub(crate) mod cache;
 mod check;
 mod client_certificates;
 mod http;
@@ -29,6 +30,7 @@ pub use access::{
 };
 pub use acme::{Acme, AcmeChallenge, AcmeIssuer};
 pub use backend::{Backend, Balance, ConnectThrough, Source, Target, TunnelKind};
+pub use cache::{Cache, PathPatterns};
 pub use check::{Check, CheckKind};
 pub use client_certificates::{ClientCertificates, ClientChecks};
 pub use fleet::Fleet;

@@ -55,6 +55,17 @@ pub(super) fn access(section: &Table<'_>, clients: KnownOfClients) -> Option<Rou
     })
 }
 
+/// Whether responses are kept in the cache of the service.
+pub(super) fn is_cached(section: &Table<'_>, forwards: bool, has_cache: bool) -> bool {
+    let key = [&keys::ROUTE_CACHE as &dyn Entry];
+    if !forwards {
+        check::no_effect(section, key, "no backend gets the requests of this route");
+    } else if !has_cache {
+        check::no_effect(section, key, "the service has no [service.cache]");
+    }
+    section.or_default(&keys::ROUTE_CACHE)
+}
+
 /// Where copies of the requests go; the inner `None`: nowhere.
 pub(super) fn mirror(section: &Table<'_>, forwards: bool) -> Option<Option<Mirror>> {
     if !forwards {

@@ -2,8 +2,8 @@
 
 use handfast_wire::http1::HeadLimits;
 
-use super::Around;
 use super::proxy_protocol::check_senders;
+use super::{Around, cache};
 use crate::check::{no_effect, warn_no_effect};
 use crate::keys;
 use crate::kind::{List, Protocol};
@@ -24,7 +24,7 @@ pub(super) fn mode(service: &Table<'_>) -> Option<BackendVersion> {
     let mode = service.optional(&keys::MODE);
     // A word that is no mode is reported; nothing is known of the rest then.
     if mode == Some(false) || service.written(&keys::MODE).is_none() {
-        for inner in [&keys::HTTP, &keys::ROUTE] {
+        for inner in [&keys::HTTP, &keys::ROUTE, &keys::CACHE] {
             let Some(span) = service.span_of(inner) else { continue };
             let what = format!("`{}` has no effect: the service relays bytes (`mode = \"tcp\"`)", inner.name);
             let hint = format!("add `mode = \"http\"` to [[service]], or remove {}", inner.header);
@@ -66,6 +66,7 @@ pub(super) fn http(
         retries: section.or_default(&keys::RETRIES),
         count_failures: section.or_default(&keys::COUNT_FAILURES),
         failure_ratio: section.optional(&keys::FAILURE_RATIO),
+        cache: cache::cache(service)?,
         routes,
     };
     around.http.map(|_| http)

@@ -19,8 +19,12 @@ pub(super) fn routes(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<Req
     let sections = service.inner_list(&keys::ROUTE);
     check::names(&sections, &keys::ROUTE_NAME, "routes");
     let known = known_of_clients(service, around);
-    let routes: Vec<Option<RequestRoute>> =
-        sections.iter().enumerate().map(|(index, section)| route(section, index, around, known)).collect();
+    let has_cache = service.span_of(&keys::CACHE).is_some();
+    let routes: Vec<Option<RequestRoute>> = sections
+        .iter()
+        .enumerate()
+        .map(|(index, section)| route(section, index, around, (known, has_cache)))
+        .collect();
     if around.http.is_some() {
         check_reachable(&sections, &routes);
     }
@@ -70,7 +74,7 @@ fn route(
     section: &Table<'_>,
     index: usize,
     around: &Around<'_>,
-    known: KnownOfClients,
+    (known, has_cache): (KnownOfClients, bool),
 ) -> Option<RequestRoute> {
     let name = section.optional(&keys::ROUTE_NAME);
     let hosts = whole_list(section, &keys::ROUTE_HOSTS);
@@ -98,6 +102,7 @@ fn route(
         action: action?,
         rules,
         access: access?,
+        is_cached: access::is_cached(section, forwards, has_cache),
         mirror: mirror?,
         sticky: sticky?,
         limits: access::limits(section, forwards),

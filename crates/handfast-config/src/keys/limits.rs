@@ -10,7 +10,7 @@ pub(super) const HOUR: Duration = seconds(3600);
 pub(super) const DAY: Duration = seconds(86_400);
 pub(super) const WEEK: Duration = seconds(7 * 86_400);
 /// The longest duration that can be written: a month, which every clock can count.
-const MONTH: Duration = seconds(30 * 86_400);
+pub(super) const MONTH: Duration = seconds(30 * 86_400);
 
 section! {
     /// Time and size limits for all services; a service can have its own in `[service.limits]`, key by key.

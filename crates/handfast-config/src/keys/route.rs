@@ -89,6 +89,12 @@ section! {
         example "{ cookie = \"srv\" }",
         elsewhere "sticky-cookie sticky-session session-affinity affinity persistence appsession lb-policy ip-hash hash hdr stick";
 
+    /// Whether responses of this route are kept in the cache of the service, and served from it.
+    ROUTE_CACHE: Switch = "cache", Switch,
+        default "true",
+        why "the fields of the backend say what may be kept",
+        example "false", elsewhere "proxy-cache proxy-no-cache proxy-cache-bypass cacheenable cachedisable";
+
     /// From the end of a request to the head of its response, for the requests of this route.
     ROUTE_ANSWER_TIMEOUT: Span = "answer-timeout", Span { range: TENTH..=DAY, zero: Some("none") },
         of_service "that", example "\"5m\"", elsewhere ANSWER_TIMEOUT.about.elsewhere;

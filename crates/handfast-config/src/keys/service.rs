@@ -1,6 +1,7 @@
 //! The keys of a service and of a rule.
 
 use super::backend_tls::{BACKEND_TLS, RULE_BACKEND_TLS};
+use super::cache::CACHE;
 use super::check::CHECK;
 use super::client_certificates::{CLIENT_CERTIFICATES, RULE_CLIENT_CERTIFICATES};
 use super::http::HTTP;
@@ -15,7 +16,7 @@ use crate::schema::section;
 section! {
     /// One service: where it listens, how it serves TLS, and where its connections go. There is at least one.
     SERVICE = "service", "[[service]]", with CLIENT_CERTIFICATES, BACKEND_TLS, CONNECT_THROUGH, CHECK,
-        HANDSHAKE_RATE, PROXY_PROTOCOL, SERVICE_LIMITS, SERVICE_TICKETS, RULE, HTTP, ROUTE;
+        HANDSHAKE_RATE, PROXY_PROTOCOL, SERVICE_LIMITS, SERVICE_TICKETS, RULE, HTTP, ROUTE, CACHE;
 
     /// Its name in logs and metrics.
     NAME: Name = "name", Name("service"),

@@ -39,6 +39,30 @@ fn bracketed(text: &str) -> Option<&str> {
     text.strip_prefix('[')?.strip_suffix(']')
 }
 
+/// A pattern of paths.
+pub(crate) struct PathPattern;
+
+impl ValueKind for PathPattern {
+    type Value = String;
+    const FORM: &'static str = "text, such as `\"/maven2/**\"`";
+    const ALLOWED: &'static str =
+        "a path from its `/`, with `*` for any text within one part and `**` for any number of parts";
+
+    fn parse(&self, item: &Item<'_>, _: &Reading<'_>) -> Result<String, Fault> {
+        let text = self.text(item)?;
+        let wrong = |why: &str| {
+            Fault::new(format!("`{}` is no pattern of paths: {why}", shortened(text))).allowed(self.allowed())
+        };
+        if !text.starts_with('/') {
+            return Err(wrong("it does not start with `/`").hint(format!("write `/{}`", shortened(text))));
+        }
+        match crate::model::cache::pattern(text) {
+            Ok(_) => Ok(text.to_owned()),
+            Err(error) => Err(wrong(&error)),
+        }
+    }
+}
+
 /// The beginning of a request's path.
 pub(crate) struct PathPrefix;
 

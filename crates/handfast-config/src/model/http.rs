@@ -8,8 +8,8 @@ use std::time::Duration;
 use handfast_wire::http1::HeadLimits;
 
 use super::{
-    Backend, BackendTls, FixedResponse, Mirror, ProxySender, RequestRules, RouteAccess, RouteLimits, Share,
-    Sticky, Template,
+    Backend, BackendTls, Cache, FixedResponse, Mirror, ProxySender, RequestRules, RouteAccess, RouteLimits,
+    Share, Sticky, Template,
 };
 
 /// HTTP mode of a service (`mode = "http"`, `[service.http]`, `[[service.route]]`).
@@ -39,6 +39,8 @@ pub struct Http {
     pub count_failures: bool,
     /// The share of a backend's requests that may fail in a time before it is marked down; `None`: any.
     pub failure_ratio: Option<Share>,
+    /// What is kept of responses; `None`: nothing.
+    pub cache: Option<Cache>,
     /// The routes, in the order written. The first one that matches serves a request; the service itself serves the rest.
     pub routes: Vec<RequestRoute>,
 }
@@ -119,6 +121,8 @@ pub struct RequestRoute {
     pub rules: RequestRules,
     /// What it must meet first.
     pub access: RouteAccess,
+    /// Whether its responses are kept in the cache.
+    pub is_cached: bool,
     /// Where copies of its requests go.
     pub mirror: Option<Mirror>,
     /// How the requests of a client are kept at one backend; `None`: they are not.

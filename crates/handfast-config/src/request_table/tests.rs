@@ -144,6 +144,7 @@ fn made((hosts, path, methods, headers): Parts) -> RequestRoute {
         action: RouteAction::Inherit,
         rules: Default::default(),
         access: Default::default(),
+        is_cached: true,
         mirror: None,
         sticky: None,
         limits: Default::default(),

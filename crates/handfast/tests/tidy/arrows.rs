@@ -145,7 +145,7 @@ const TABLE: [Arrows; 25] = [
     Arrows {
         name: "handfast-config",
         ours: &["handfast-net", "handfast-text", "handfast-tls", "handfast-wire"],
-        theirs: &["annotate-snippets", "nix", "toml"],
+        theirs: &["annotate-snippets", "globset", "nix", "toml"],
         in_tests: &["proptest", "tempfile"],
         never: "config is text to a model: it opens no socket, serves nothing and knows no product",
     },

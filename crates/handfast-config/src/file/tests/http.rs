@@ -53,6 +53,7 @@ fn five_lines_are_a_service_in_http_mode() {
         retries: 1,
         count_failures: false,
         failure_ratio: None,
+        cache: None,
         routes: Vec::new(),
     };
     assert_eq!(service.http, Some(expected));
@@ -92,6 +93,7 @@ fn every_key_of_http_mode_is_read() {
         retries: 0,
         count_failures: true,
         failure_ratio: Share::of_hundredths(5_000),
+        cache: None,
         routes: Vec::new(),
     };
     assert_eq!(read, expected);
@@ -129,6 +131,7 @@ fn routes_are_read_in_the_order_written() {
         action: RouteAction::Inherit,
         rules: RequestRules::default(),
         access: RouteAccess::default(),
+        is_cached: true,
         mirror: None,
         sticky: None,
         limits: RouteLimits::default(),
