@@ -62,6 +62,8 @@ pub struct RequestRecord {
     pub backend_failures: BackendFailures,
     /// The status of the response; `None`: it had none.
     pub status: Option<u16>,
+    /// What the cache of the service did, in a word; `None`: there is none, or it was not asked.
+    pub cache: Option<&'static str>,
     /// Bytes of the request's content.
     pub bytes_from_client: u64,
     /// Bytes of the response's content.
@@ -111,6 +113,7 @@ impl RequestRecord {
             retries: 0,
             backend_failures: BackendFailures::default(),
             status: None,
+            cache: None,
             bytes_from_client: 0,
             bytes_to_client: 0,
             seconds: RequestTimes::default(),

@@ -23,7 +23,9 @@ pub fn own_files(config: &Config) -> Vec<PathBuf> {
     });
     let upgrade = config.process.upgrade_socket.as_deref();
     let store = config.acme.as_ref().map(|acme| acme.folder.as_path());
-    let own = keys.chain(log).chain(sockets).chain(upgrade).chain(store);
+    let caches = config.services.iter().filter_map(|service| service.http.as_ref()?.cache.as_ref());
+    let caches = caches.map(|cache| cache.folder.as_path());
+    let own = keys.chain(log).chain(sockets).chain(upgrade).chain(store).chain(caches);
     own.map(Path::to_path_buf).chain(locks).collect()
 }
 

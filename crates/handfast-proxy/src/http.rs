@@ -12,6 +12,8 @@
 //! | a client's connection: requests one after the other | `session.rs` |
 //! | an HTTP/2 client's connection: a task for each request | `h2_session.rs` |
 //! | one request, from its head to the end of its response | `exchange.rs` |
+//! | … to its backends, with retries | `to_backend.rs` |
+//! | … through the cache of its service | `cached.rs`, `cached_plan.rs` |
 //! | … and what moves between its client and its backend | `relay.rs` |
 //! | what is known of a request, and what its backend receives | `request.rs`, `forward.rs` |
 //! | a connection to a backend for a request | `upstream.rs` |
@@ -25,15 +27,18 @@
 //! | who sends a request, where its route asks | `identity.rs`, `sender.rs` |
 //! | a server that is asked about a request | `auth_server.rs` |
 //! | servers that receive copies of requests | `copy.rs`, `mirror.rs` |
-//! | requests of the proxy's own | `own.rs` |
+//! | requests of the proxy's own | `own.rs`, `nobody.rs` |
 //! | a path as a backend may read it | `plain_path.rs` |
 //! | what a route changes in requests and responses | `rules.rs` |
-//! | responses of our own | `answer.rs` |
+//! | responses of our own | `answer.rs`, `answering.rs` |
 //! | why an exchange failed, and the status for its client | `fault.rs` |
 
 mod answer;
+mod answering;
 mod auth_server;
 mod backend;
+mod cached;
+mod cached_plan;
 mod client;
 mod connection;
 mod content;
@@ -50,6 +55,7 @@ mod h2_heads;
 mod h2_session;
 mod identity;
 mod mirror;
+mod nobody;
 mod own;
 mod plain_path;
 mod refusal;
@@ -59,6 +65,7 @@ mod rules;
 mod sender;
 mod session;
 mod task;
+mod to_backend;
 #[cfg(test)]
 mod testing;
 mod upstream;

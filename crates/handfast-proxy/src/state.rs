@@ -32,10 +32,13 @@ use handfast_observe::metrics::{CertificateSnapshot, FileProblemSnapshot, Revoca
 use handfast_process::key_process::{KeyProcess, KeyProcessHealth};
 
 mod build;
+pub(crate) mod cache;
 mod carried;
 mod checks;
 mod report;
 mod service;
+
+use cache::ServiceCache;
 
 pub(crate) use build::{Built, build};
 pub(crate) use carried::{CarriedOver, GivenKeys, KeyRings, RingId, SharedCarriedOver, make_throwaway};
@@ -80,6 +83,8 @@ pub(crate) struct ServiceState {
     pub(crate) gates: Gates,
     /// The secrets that cookies are made from, by route.
     pub(crate) sticky_keys: Vec<Option<HashKey>>,
+    /// What is kept of responses.
+    pub(crate) cache: Option<Arc<ServiceCache>>,
     /// The requests that its backends have; the same for every state that has the service.
     pub(crate) slots: Arc<Slots>,
     /// How its backends do; the same for every state that has the service.
@@ -162,6 +167,17 @@ impl ServiceState {
 }
 
 impl State {
+    /// Gives the folders of its caches to the process that follows; a write that was begun is waited for in another thread.
+    pub(crate) fn release_caches(&self) {
+        let caches: Vec<_> = self.services.iter().filter_map(|service| service.cache.clone()).collect();
+        let release = move || caches.iter().for_each(|cache| cache.release());
+        if let Err(error) = std::thread::Builder::new().name("cache-end".into()).spawn(release) {
+            tracing::warn!(
+                "give up the folders of caches: start a thread: {error}; they are free when this process ends"
+            );
+        }
+    }
+
     /// Tells who holds the private keys, if it is another process, which of them are in use.
     pub(crate) fn needs_keys(&self, carried: &CarriedOver) {
         let Some(keys) = &carried.keys else { return };

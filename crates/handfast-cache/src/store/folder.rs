@@ -73,12 +73,14 @@ impl Folder {
     pub(crate) fn open(path: &Path) -> Result<(Self, OwnedFd), OpenError> {
         let name = path.display().to_string();
         let failed = |error: rustix::io::Errno| OpenError::Folder(name.clone(), error.into());
-        match fs::mkdir(path, Mode::RWXU) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-            Err(error) => return Err(failed(error)),
-        }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = fs::open(path, flags, Mode::empty()).map_err(failed)?;
+        let open = || fs::open(path, flags, Mode::empty());
+        // In a sandbox no folder can be made.
+        let fd = match open() {
+            Err(rustix::io::Errno::NOENT) => fs::mkdir(path, Mode::RWXU).and_then(|()| open()),
+            opened => opened,
+        };
+        let fd = fd.map_err(failed)?;
         fs::fchmod(&fd, Mode::RWXU).map_err(failed)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let lock = fs::openat(&fd, "lock", flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;

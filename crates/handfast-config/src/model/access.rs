@@ -92,6 +92,11 @@ impl Share {
         (1..=10_000).contains(&hundredths).then_some(Self(hundredths))
     }
 
+    /// Hundredths of a percent.
+    pub fn hundredths(self) -> u16 {
+        self.0
+    }
+
     /// Whether a draw is within it: a number that is evenly distributed over all values.
     pub fn has(self, draw: u64) -> bool {
         draw % 10_000 < self.0.into()

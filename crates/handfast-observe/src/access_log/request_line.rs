@@ -33,6 +33,7 @@ impl Serialize for Line<'_> {
         line.known("host", record.host())?;
         line.is("path", record.path())?;
         line.known("status", record.status)?;
+        line.known("cache", record.cache)?;
         line.known("route", record.route.as_deref())?;
         line.is("seconds", Seconds(&record.seconds))?;
         line.is("bytes_from_client", record.bytes_from_client)?;

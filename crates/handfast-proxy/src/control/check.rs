@@ -16,7 +16,7 @@ use rustix::fs::{Access, access};
 
 use crate::backends::{checks, names};
 use crate::control::{acme, fleet};
-use crate::state::{self, Built, CarriedOver, Report};
+use crate::state::{self, Built, CarriedOver, Report, cache};
 use handfast_config::model::{AccessLog, Address, CertificateEntry, Config, OnlyClient, Target};
 use handfast_config::source::ConfigSource;
 use handfast_config::{ExplainTarget, explain};
@@ -117,7 +117,7 @@ fn look(config: &Config, files: &[PathBuf]) -> Report {
     let has_user = process.user.is_some();
     let as_user = user.act(|| {
         access_log(config, has_user, &mut found);
-        store(config, &mut found);
+        stores(config, &mut found);
         if let Some(problem) = fleet::secret_problem(config) {
             found.error(problem);
         }
@@ -267,17 +267,18 @@ fn writable(folder: &Path) -> io::Result<()> {
     Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-/// Whether the store of ordered certificates can be written, or made where it is not there.
-fn store(config: &Config, found: &mut Report) {
-    let Some(acme) = &config.acme else { return };
-    let folder = &acme.folder;
-    // What a start makes is made in the first folder above that is there.
-    let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(folder);
-    if let Err(error) = writable(there) {
-        let place = config.places.suffix(folder);
-        let what =
-            format!("keep ordered certificates in {}{place}: {}: {error}", folder.display(), there.display());
-        found.error(format!("{what}\n  hint: make the folder, and give it to the user that serves"));
+/// Whether folders that the program writes to can be written, or made where they are not there: the store of ordered certificates, and caches.
+fn stores(config: &Config, found: &mut Report) {
+    let ordered = config.acme.iter().map(|acme| ("ordered certificates", acme.folder.as_path()));
+    let caches = cache::folders(config).map(|folder| ("the cache of a service", folder));
+    for (what, folder) in ordered.chain(caches) {
+        // What a start makes is made in the first folder above that is there.
+        let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(folder);
+        if let Err(error) = writable(there) {
+            let place = config.places.suffix(folder);
+            let what = format!("keep {what} in {}{place}: {}: {error}", folder.display(), there.display());
+            found.error(format!("{what}\n  hint: make the folder, and give it to the user that serves"));
+        }
     }
 }
 

@@ -56,6 +56,9 @@ impl Draining {
         program.upgrades.close(false);
         program.clients.end();
         program.workers.tell(|| Order::Drain(after.clone()));
+        if !matches!(after, Successor::Nobody) {
+            program.state.release_caches();
+        }
         Self { program, deadline: Instant::now() + drain, signalled: by_signal }
     }
 

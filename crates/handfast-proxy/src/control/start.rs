@@ -36,7 +36,7 @@ use crate::control::program::Program;
 use crate::control::serving::Serving;
 use crate::control::upgrade::{Taking, Upgrades};
 use crate::control::workers::Workers;
-use crate::state::{self, Built, CarriedOver, KeyRings, SharedCarriedOver, State, certificate_needs};
+use crate::state::{self, Built, CarriedOver, KeyRings, SharedCarriedOver, State, cache, certificate_needs};
 use handfast_config::model::{AccessLog, Backend, Config, Service, Target};
 use handfast_config::source::ConfigSource;
 use handfast_observe::access_log::{self, AccessLogHandle};
@@ -220,6 +220,7 @@ impl Prepared {
         user.take_over(&own_files(config))?;
         // As the user that serves: no folder can be made in the sandbox.
         acme::prepare(config).map_err(|problem| Error::not_servable(&[problem]))?;
+        cache::prepare(config).map_err(|problems| Error::not_servable(&problems))?;
         // The same user reads it again when a reload names another one.
         if let Some(problem) = fleet::secret_problem(config) {
             return Err(Error::not_servable(&[problem]));

@@ -94,6 +94,11 @@ fn start_verifier(state: &State) -> io::Result<()> {
     }
 }
 
+/// Opens the caches of services, in the background.
+fn open_caches(state: &State) -> io::Result<()> {
+    state.services.iter().filter_map(|service| service.cache.as_ref()).try_for_each(|cache| cache.open())
+}
+
 impl Workers {
     /// Starts them. They serve by the state, and accept nothing until they are given listeners.
     ///
@@ -107,6 +112,7 @@ impl Workers {
         addresses: &Addresses,
     ) -> io::Result<Self> {
         start_verifier(state)?;
+        open_caches(state)?;
         let (sender, events) = channel(EVENTS);
         let pool = Pool::new(max_connections, threads);
         let mut handles = Vec::new();
@@ -169,6 +175,9 @@ impl Workers {
             tracing::error!(
                 "verify passwords: start a thread: {error}; clients that must send one receive 503"
             );
+        }
+        if let Err(error) = open_caches(state) {
+            tracing::error!("open the cache of a service: start a thread: {error}; requests go past it");
         }
         for (worker, share) in self.handles.iter().zip(shares) {
             worker.order(Order::Install(Arc::clone(state), share))?;

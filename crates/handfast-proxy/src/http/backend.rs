@@ -125,6 +125,13 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         }
     }
 
+    /// The present task has it from now on.
+    pub(crate) fn adopt(&self) {
+        if let Self::Http1(backend) = self {
+            backend.leg.socket().adopt();
+        }
+    }
+
     /// The connection, where it serves one request at a time. The thread gets the buffer of its head back.
     pub(crate) fn into_http1(self, buffers: &mut HttpBuffers) -> Option<Box<Http1Backend<S>>> {
         match self {

@@ -28,6 +28,11 @@ pub(crate) trait Client: Source + Sink + Cancellation {
     /// Whether a changed protocol is carried as bytes of its connection.
     fn can_tunnel(&self) -> bool;
 
+    /// Whether a response that has begun goes on elsewhere.
+    fn hands_over(&self) -> bool {
+        false
+    }
+
     /// Bytes of the request's content so far.
     fn received(&self) -> u64;
 

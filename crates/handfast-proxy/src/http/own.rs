@@ -15,15 +15,18 @@ use crate::http::upstream::Search;
 use crate::worker::http::ThreadHttp;
 use crate::worker::services::Chosen;
 
+/// A connection for requests that are not the client's: nothing of its own.
+pub(crate) fn of(connection: &HttpConnection) -> HttpConnection {
+    HttpConnection { tied: Rc::default(), totals: Rc::default(), ..connection.clone() }
+}
+
 /// The servers of this route, reached as `http` says, in the place of those of a client's connection.
 pub(crate) fn towards(connection: &HttpConnection, http: &Rc<ThreadHttp>, route: usize) -> HttpConnection {
     HttpConnection {
         http: Rc::clone(http),
         chosen: Chosen { route, failed: false },
         proxy_header: Vec::new(),
-        tied: Rc::default(),
-        totals: Rc::default(),
-        ..connection.clone()
+        ..of(connection)
     }
 }
 

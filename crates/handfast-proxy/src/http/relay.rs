@@ -26,12 +26,12 @@ use crate::http::upstream::{Upstream, policy};
 /// How long the content of a request with `Expect: 100-continue` waits for the backend's word (RFC 9110 §10.1.1).
 const CONTINUE: Duration = Duration::from_secs(1);
 /// Rounds that one exchange may go on before the others of its thread.
-const ROUNDS: u32 = 16;
+pub(crate) const ROUNDS: u32 = 16;
 /// How long one exchange may go on before the others of its thread: content can come in many small pieces.
 const TURN: Duration = Duration::from_millis(2);
 /// Content must move with this number of bytes in each [`SLOW_WINDOW`], while its sender or reader is waited for.
-const SLOW_BYTES: u64 = 2400;
-const SLOW_WINDOW: Duration = Duration::from_secs(10);
+pub(crate) const SLOW_BYTES: u64 = 2400;
+pub(crate) const SLOW_WINDOW: Duration = Duration::from_secs(10);
 
 /// How an exchange ended.
 pub(crate) enum Outcome<S: Socket> {
@@ -43,6 +43,17 @@ pub(crate) enum Outcome<S: Socket> {
     Tunnel(Tunnel<S>),
     /// The response was cut off, or the client is gone.
     Abort(CloseReason),
+    /// The content of the response goes elsewhere: its client [hands it over](Client::hands_over).
+    Elsewhere(Box<Rest<S>>),
+}
+
+/// A response whose head was taken, at its backend.
+pub(crate) struct Rest<S: Socket> {
+    backend: Backend<S>,
+    identity: Identity,
+    backend_stays: bool,
+    is_tied: bool,
+    connected: Moment,
 }
 
 /// A request and its backend.
@@ -130,6 +141,34 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         }
     }
 
+    /// What is left of a response, for a request of the proxy's own that takes it.
+    pub(crate) fn into_rest(self) -> Rest<S> {
+        let Self { backend, identity, backend_stays, is_tied, connected, .. } = self;
+        Rest { backend, identity, backend_stays, is_tied, connected }
+    }
+
+    /// Goes on with a response whose head was taken, in the present task.
+    pub(crate) fn resume(
+        connection: &'a HttpConnection,
+        request: &'a mut Request,
+        Rest { backend, identity, backend_stays, is_tied, connected }: Rest<S>,
+        now: Moment,
+    ) -> Self {
+        backend.adopt();
+        let given = request.head.len();
+        let upstream = Upstream { backend, identity, given, is_tied, found: connected };
+        let begun = Self::new(connection, request, upstream, true);
+        Self {
+            has_begun: true,
+            must_end: false,
+            content_waits: None,
+            backend_stays,
+            progress: now,
+            window: (now, 0),
+            ..begun
+        }
+    }
+
     /// Whether a final response has begun.
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun
@@ -188,6 +227,9 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             }
         }
         if self.has_begun {
+            if client.hands_over() {
+                return Ok(Turn::Done);
+            }
             if client.accepts(io)? && !self.backend.has_ended() {
                 moved |= self.backend.pump(client, io)?;
             }

@@ -10,6 +10,7 @@ use handfast_observe::request_record::{HttpVersion, RequestRecord};
 use handfast_wire::http1::{Framing, Method, RequestHead, Target, Version};
 
 use crate::backends::slots::Slot;
+use crate::http::cached_plan::Plan;
 use crate::http::connection::{HttpConnection, Totals};
 use crate::http::copy::Copy;
 use crate::http::fault::Fault;
@@ -52,6 +53,8 @@ pub(crate) struct Request {
     limits: Option<Rc<RouteLimits>>,
     /// What it says about its backend, where its route asks.
     pub(crate) affinity: Option<Box<Affinity>>,
+    /// How it takes part in the cache of its service.
+    pub(crate) cached: Option<Box<Plan>>,
     /// What is kept of it for the mirror of its route.
     pub(crate) copy: Option<Box<Copy>>,
     /// Its place at a backend with `max-requests`.
@@ -134,6 +137,7 @@ impl Request {
         let affinity = route.and_then(|route| route.sticky.as_ref()).and_then(|sticky| sticky.affinity(head));
         let copy = route.and_then(|route| route.mirror.as_ref()).filter(|_| head.upgrade.is_none());
         let copy = copy.and_then(|mirror| Copy::new(mirror, head.framing));
+        let cached = Plan::new(head, connection, route, None);
         let traits = Traits::of(head);
         let request = Box::new(Self {
             head: text,
@@ -151,6 +155,7 @@ impl Request {
             response_fields,
             limits: route.and_then(|route| route.limits.clone()),
             affinity,
+            cached,
             copy,
             slot: None,
             record,
@@ -184,6 +189,7 @@ impl Request {
             response_fields: None,
             limits: None,
             affinity: None,
+            cached: None,
             copy: None,
             slot: None,
             record,
@@ -198,7 +204,7 @@ impl Request {
     pub(crate) fn is_at(&mut self, backend: &Rc<str>, is_secure: bool) {
         let Some(affinity) = &self.affinity else { return };
         let set = affinity.set_cookie(backend, is_secure);
-        ResponseFields::set_cookie(&mut self.response_fields, set);
+        ResponseFields::set_own(&mut self.response_fields, "Set-Cookie", set);
     }
 
     /// It is known who sends it: it is done with it what its route says. `head` has the fields that its backend may see.
@@ -218,6 +224,7 @@ impl Request {
         forward::write_head(&mut self.head, &facts, rules.map(Rc::as_ref), route.path.as_deref());
         self.response_fields = rules.and_then(|rules| ResponseFields::new(rules, &facts));
         self.record.user.clone_from(&sender.user);
+        self.cached = Plan::new(head, connection, Some(route), Some(sender));
     }
 
     /// Counts and logs it; `failure`: why no backend has answered it completely.

@@ -123,8 +123,8 @@ pub(crate) struct ResponseFields {
     rules: Rc<RequestRules>,
     /// For each rule; empty: none is sent.
     values: Vec<Vec<u8>>,
-    /// A cookie of the proxy's own.
-    cookie: Option<Vec<u8>>,
+    /// Those of the proxy itself: a cookie, what its cache did.
+    own: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl ResponseFields {
@@ -137,18 +137,18 @@ impl ResponseFields {
             }
         };
         let values: Vec<_> = rules.response.iter().map(value).collect();
-        (!values.is_empty()).then(|| Box::new(Self { rules: Rc::clone(rules), values, cookie: None }))
+        (!values.is_empty()).then(|| Box::new(Self { rules: Rc::clone(rules), values, own: Vec::new() }))
     }
 
-    /// Sets a cookie beside those of the backend, and none where it is `None`.
-    pub(crate) fn set_cookie(fields: &mut Option<Box<Self>>, cookie: Option<Vec<u8>>) {
-        match fields {
-            Some(fields) => fields.cookie = cookie,
-            None if cookie.is_some() => {
-                *fields = Some(Box::new(Self { rules: Rc::default(), values: Vec::new(), cookie }));
-            }
-            None => {}
+    /// Adds a field of the proxy itself beside those of the backend, in the place of an earlier one; with `None`, takes that away.
+    pub(crate) fn set_own(fields: &mut Option<Box<Self>>, name: &'static str, value: Option<Vec<u8>>) {
+        if fields.is_none() && value.is_none() {
+            return;
         }
+        let empty = || Box::new(Self { rules: Rc::default(), values: Vec::new(), own: Vec::new() });
+        let own = &mut fields.get_or_insert_with(empty).own;
+        own.retain(|(known, _)| *known != name);
+        own.extend(value.map(|value| (name, value)));
     }
 
     /// Whether a field of the backend is not forwarded.
@@ -167,7 +167,7 @@ impl ResponseFields {
             let is_left_out = value.is_empty() || is_default && has(&rule.name);
             (!is_left_out).then_some((&*rule.name, value.as_slice()))
         });
-        added.chain(self.cookie.iter().map(|cookie| ("Set-Cookie", cookie.as_slice())))
+        added.chain(self.own.iter().map(|(name, value)| (*name, value.as_slice())))
     }
 }
 

@@ -117,7 +117,10 @@ where
         // Boxed, so that a connection keeps no place for it between two requests.
         match Box::pin(exchange::run::<R>(connection, client, request)).await {
             Outcome::KeepOpen => {}
-            Outcome::Close => return Err(closed("after the response that announced it")),
+            // Nothing is handed over that a client waits for.
+            Outcome::Close | Outcome::Elsewhere(_) => {
+                return Err(closed("after the response that announced it"));
+            }
             Outcome::Abort(reason) => return Err(reason),
             Outcome::Tunnel(tunnel) => return Ok(tunnel),
         }

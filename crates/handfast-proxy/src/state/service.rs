@@ -18,6 +18,7 @@ use handfast_tls::ticket::KeySet;
 use handfast_tls::{Finding, Severity};
 
 use super::build::BuildContext;
+use super::cache::ServiceCache;
 use super::carried::RingId;
 use super::{Authorities, RouteState, ServiceState, State, report, seconds};
 use crate::admission::Admission;
@@ -88,6 +89,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
             admission: Admission::new(&model.admission, before.and_then(|before| before.admission.as_ref())),
             gates: gates?,
             sticky_keys: sticky_keys?,
+            cache: self.cache(),
             slots: before.map(|before| Arc::clone(&before.slots)).unwrap_or_default(),
             standings: before
                 .map_or_else(|| Standings::new(&model.name), |before| Arc::clone(&before.standings)),
@@ -99,6 +101,13 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
             problems,
             through: through?,
         })
+    }
+
+    /// Its cache, which goes on over a reload.
+    fn cache(&self) -> Option<Arc<ServiceCache>> {
+        let model = self.model.http.as_ref()?.cache.as_ref()?;
+        let before = self.before.and_then(|before| before.cache.as_ref());
+        Some(ServiceCache::new(&self.model.name, model, before))
     }
 
     /// The proxy on the way to the backends; the inner `None`: there is none.

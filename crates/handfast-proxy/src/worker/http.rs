@@ -12,6 +12,7 @@ use handfast_config::model::{
 use crate::admission::TrustedSenders;
 use crate::admission::gate::{Gate, Gates};
 use crate::backends::pool::Bounds;
+use crate::state::cache::ServiceCache;
 use crate::worker::sticky::ThreadSticky;
 use handfast_tls::keyed_hash::HashKey;
 
@@ -21,6 +22,8 @@ pub(crate) struct ThreadHttp {
     pub(crate) table: RequestTable,
     /// By the index that the table finds.
     pub(crate) routes: Vec<ThreadRequestRoute>,
+    /// What is kept of responses; `None`: nothing.
+    pub(crate) cache: Option<Arc<ServiceCache>>,
     /// Clients that are proxies and name their own clients.
     pub(crate) trusted: Option<TrustedSenders>,
     /// Whether a route is for a share of its requests.
@@ -48,6 +51,10 @@ pub(crate) struct ThreadRequestRoute {
     pub(crate) sticky: Option<Rc<ThreadSticky>>,
     /// The server that is asked about its requests: how, and its route.
     pub(crate) auth: Option<(Rc<ThreadHttp>, usize)>,
+    /// Whether not every request for one of its URLs takes it.
+    pub(crate) is_for_some: bool,
+    /// Whether its responses are kept in the cache.
+    pub(crate) is_cached: bool,
     /// Where copies of its requests go.
     pub(crate) mirror: Option<Rc<ThreadMirror>>,
     /// The route of the service that its requests go to; `None`: that of their connection.
@@ -74,6 +81,7 @@ impl ThreadHttp {
         service: &Service,
         gates: &Gates,
         keys: &[Option<HashKey>],
+        cache: Option<&Arc<ServiceCache>>,
         threads: usize,
     ) -> Option<Rc<Self>> {
         let http = service.http.as_ref()?;
@@ -100,6 +108,8 @@ impl ThreadHttp {
                 limits: is_own.then(|| Rc::new(route.limits.clone())),
                 sticky,
                 auth,
+                is_for_some: !route.headers.is_empty() || route.share.is_some(),
+                is_cached: route.is_cached,
                 mirror: mirror.map(Rc::new),
                 name,
                 action,
@@ -113,6 +123,7 @@ impl ThreadHttp {
             model: http.clone(),
             table: RequestTable::new(service),
             routes: routes.collect(),
+            cache: cache.cloned(),
             trusted: TrustedSenders::new(&http.forwarded.trusted),
             has_shares: http.routes.iter().any(|route| route.share.is_some()),
             protects: gates.iter().flatten().any(|gate| gate.protects),
@@ -138,7 +149,16 @@ impl ThreadHttp {
         let connections = model.pool.connections.div_ceil(threads.max(1));
         let table = RequestTable::default();
         let (has_shares, protects) = (false, false);
-        Rc::new(Self { model, table, routes: Vec::new(), trusted: None, has_shares, protects, connections })
+        Rc::new(Self {
+            model,
+            table,
+            routes: Vec::new(),
+            cache: None,
+            trusted: None,
+            has_shares,
+            protects,
+            connections,
+        })
     }
 
     /// Whether a route changes requests, or answers them.

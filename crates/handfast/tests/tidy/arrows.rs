@@ -201,6 +201,7 @@ const TABLE: [Arrows; 25] = [
         ours: &[
             "handfast-acme",
             "handfast-admin",
+            "handfast-cache",
             "handfast-config",
             "handfast-fleet",
             "handfast-http",

@@ -37,6 +37,7 @@ macro_rules! calls {
 const FOR_ALL: &[Call] = calls![
     SYS_read SYS_write SYS_epoll_pwait SYS_recvfrom SYS_sendto SYS_close SYS_epoll_ctl SYS_accept4 SYS_connect
     SYS_setsockopt SYS_getsockopt SYS_shutdown SYS_writev SYS_readv SYS_recvmsg SYS_sendmsg SYS_futex SYS_ioctl SYS_pread64
+    SYS_preadv2
     SYS_getsockname SYS_getpeername SYS_bind SYS_listen SYS_accept SYS_recvmmsg SYS_sendmmsg
     SYS_epoll_create1 SYS_epoll_pwait2 SYS_ppoll SYS_eventfd2 SYS_timerfd_create SYS_timerfd_settime SYS_timerfd_gettime
     SYS_fcntl SYS_dup SYS_dup3 SYS_munmap SYS_brk SYS_madvise SYS_mremap SYS_getrandom SYS_membarrier SYS_rseq

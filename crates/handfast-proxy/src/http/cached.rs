@@ -1,0 +1,346 @@
+//! Requests of a service with a cache: answered from it, or forwarded for it.
+//!
+//! In: a request whose route forwards it, and its plan. Out: a response, from the disk where it is there. Of many requests for what is missing one
+//! is forwarded; all of them are served while its response arrives.
+
+mod fetch;
+mod send;
+mod text;
+
+use std::sync::Arc;
+use std::task::Poll;
+
+use handfast_cache::{
+    Begin, Bypass, CacheStatus, Filler, Followed, Follower, Forwarded, Hit, Lookup, Verdict,
+};
+use handfast_leg::runtime::Runtime;
+use handfast_net::engine::Woken;
+use handfast_observe::reason::{CloseReason, Step};
+
+use crate::http::answer::Answer;
+use crate::http::answering::{Ended, answer_with};
+use crate::http::cached_plan::Plan;
+use crate::http::client::Client;
+use crate::http::connection::HttpConnection;
+use crate::http::nobody::Nobody;
+use crate::http::own;
+use crate::http::relay::{Exchange, Outcome, Rest};
+use crate::http::request::Request;
+use crate::http::rules::ResponseFields;
+use crate::http::task::waker;
+use crate::http::to_backend::forward;
+use crate::state::cache::OpenCache;
+use crate::worker::services::Chosen;
+use fetch::{Came, Fetch, Order};
+use text::{conditional, now_ms, with_request};
+
+/// Serves a request through the cache.
+pub(crate) async fn serve<R: Runtime>(
+    connection: &HttpConnection,
+    client: &mut impl Client,
+    request: &mut Request,
+    chosen: Chosen,
+    plan: Plan,
+) -> Ended<R::Socket>
+where
+    R::Socket: 'static,
+{
+    let Some(cache) = plan.cache.get() else {
+        return forward::<R>(connection, client, request, chosen).await;
+    };
+    let asked = Arc::from(request.head.as_slice());
+    Cached { connection, chosen, cache, plan, asked }.serve::<R>(client, request).await
+}
+
+/// A request, and the cache that it is served through.
+struct Cached<'a> {
+    connection: &'a HttpConnection,
+    chosen: Chosen,
+    cache: Arc<OpenCache>,
+    plan: Plan,
+    /// The head as it was looked up.
+    asked: Arc<[u8]>,
+}
+
+/// What is done next.
+enum Next {
+    /// This is sent. What is stored is [revalidated](Cached::revalidate) beside it where the rules say so.
+    Send(Hit, CacheStatus),
+    Pass(Forwarded, Option<&'static str>),
+    Fetch(Filler, Option<Hit>, Forwarded),
+    Wait(Follower, Option<Hit>, Forwarded),
+    OnlyIfCached,
+}
+
+impl Cached<'_> {
+    async fn serve<R: Runtime>(&self, client: &mut impl Client, request: &mut Request) -> Ended<R::Socket>
+    where
+        R::Socket: 'static,
+    {
+        let mut may_wait = true;
+        loop {
+            match self.next(may_wait) {
+                Next::Send(hit, status) => {
+                    if hit.verdict() == Verdict::WhileRevalidated {
+                        self.revalidate::<R>(request, hit.clone());
+                    }
+                    if let Some(ended) = self.send::<R>(client, request, &hit, status).await {
+                        return ended;
+                    }
+                    // Its file is broken, and it is gone: the next look finds nothing.
+                }
+                Next::Wait(follower, stale, why) => match self.wait::<R>(client, request, follower).await {
+                    Err(reason) => return Err((Outcome::Abort(reason.clone()), reason)),
+                    Ok(Followed::Hit(hit)) => {
+                        let status = CacheStatus {
+                            forwarded: Some(why),
+                            is_collapsed: true,
+                            ..CacheStatus::default()
+                        };
+                        if let Some(ended) = self.send::<R>(client, request, &hit, status).await {
+                            return ended;
+                        }
+                        may_wait = false;
+                    }
+                    Ok(Followed::Alone) => {
+                        return self.pass::<R>(client, request, why, Some("not-shared")).await;
+                    }
+                    Ok(Followed::Failed) if self.serves_on_error(stale.as_ref()) => {
+                        let status = CacheStatus { forwarded: Some(why), ..CacheStatus::default() };
+                        let Some(hit) = stale else { continue };
+                        if let Some(ended) = self.send::<R>(client, request, &hit, status).await {
+                            return ended;
+                        }
+                        may_wait = false;
+                    }
+                    Ok(Followed::Failed | Followed::LookAgain) => may_wait = false,
+                },
+                Next::Fetch(filler, stale, why) => {
+                    return self.fetch::<R>(client, request, filler, stale, why).await;
+                }
+                Next::Pass(why, detail) => return self.pass::<R>(client, request, why, detail).await,
+                Next::OnlyIfCached => {
+                    let answer = Answer::error(504, Some(request));
+                    return answer_with::<R>(self.connection, client, request, &answer, None).await;
+                }
+            }
+        }
+    }
+
+    fn next(&self, may_wait: bool) -> Next {
+        let Plan { key, policy, .. } = &self.plan;
+        let next = with_request(&self.asked, |asked| {
+            let (stale, why) = match self.cache.lookup(key, asked, policy, now_ms()) {
+                Lookup::Hit(hit) => return Next::Send(hit, CacheStatus::default()),
+                Lookup::OnlyIfCached => return Next::OnlyIfCached,
+                Lookup::Bypass(Bypass::Method) => return Next::Pass(Forwarded::Method, None),
+                Lookup::Bypass(why) => return Next::Pass(Forwarded::Bypass, Some(why.word())),
+                Lookup::Stale(hit, why) => (Some(hit), why),
+                Lookup::Miss(why) => (None, why),
+            };
+            match self.cache.begin(key, asked, may_wait) {
+                Begin::Fill(filler) => Next::Fetch(filler, stale, why),
+                Begin::Follow(follower) => Next::Wait(follower, stale, why),
+                Begin::Alone => Next::Pass(why, None),
+            }
+        });
+        // It was parsed before, by the same rules.
+        next.unwrap_or(Next::Pass(Forwarded::Bypass, None))
+    }
+
+    fn serves_on_error(&self, stale: Option<&Hit>) -> bool {
+        let serves = |stale: &Hit| {
+            with_request(&self.asked, |asked| stale.serves_on_error(asked, &self.plan.policy, now_ms()))
+        };
+        stale.and_then(serves).unwrap_or(false)
+    }
+
+    async fn send<R: Runtime>(
+        &self,
+        client: &mut impl Client,
+        request: &mut Request,
+        hit: &Hit,
+        status: CacheStatus,
+    ) -> Option<Ended<R::Socket>> {
+        request.record.cache = Some(word(&status));
+        // The head has it.
+        ResponseFields::set_own(&mut request.response_fields, CACHE_STATUS, None);
+        send::send::<R>(self.connection, client, request, hit, &self.asked, status).await
+    }
+
+    /// Waits for the head of the response to another request.
+    async fn wait<R: Runtime>(
+        &self,
+        client: &mut impl Client,
+        request: &Request,
+        mut follower: Follower,
+    ) -> Result<Followed, CloseReason> {
+        let deadline = R::now().deadline(request.answer_timeout(&self.connection.http.model));
+        loop {
+            let waker = &self.connection.waker;
+            let polled = with_request(&self.asked, |asked| follower.poll(asked, waker));
+            if let Some(Poll::Ready(followed)) = polled {
+                return Ok(followed);
+            }
+            client.before_wait()?;
+            let woken = R::wait(deadline).await;
+            client.after_wait()?;
+            self.connection.check_phase(Step::Relay)?;
+            if woken == Woken::Deadline && R::turn() >= deadline {
+                return Ok(Followed::Alone);
+            }
+        }
+    }
+
+    fn order(&self, stale: Option<Hit>) -> Order {
+        Order {
+            cache: Arc::clone(&self.cache),
+            key: self.plan.key.clone(),
+            policy: self.plan.policy.clone(),
+            asked: Arc::clone(&self.asked),
+            stale,
+            requested_ms: now_ms(),
+        }
+    }
+
+    /// Forwards a request whose response is for its client alone.
+    async fn pass<R: Runtime>(
+        &self,
+        client: &mut impl Client,
+        request: &mut Request,
+        why: Forwarded,
+        detail: Option<&str>,
+    ) -> Ended<R::Socket>
+    where
+        R::Socket: 'static,
+    {
+        let status =
+            CacheStatus { forwarded: Some(why), detail: detail.map(str::to_owned), ..CacheStatus::default() };
+        say(request, &status);
+        let mut fetch = Fetch::new(client, self.order(None), None, false);
+        forward::<R>(self.connection, &mut fetch, request, self.chosen).await
+    }
+
+    /// Forwards a request whose response is to be stored.
+    async fn fetch<R: Runtime>(
+        &self,
+        client: &mut impl Client,
+        request: &mut Request,
+        filler: Filler,
+        stale: Option<Hit>,
+        why: Forwarded,
+    ) -> Ended<R::Socket>
+    where
+        R::Socket: 'static,
+    {
+        let status = CacheStatus { forwarded: Some(why), ..CacheStatus::default() };
+        say(request, &status);
+        self.ask(request, stale.as_ref());
+        let mut fetch = Fetch::new(&mut *client, self.order(stale), Some(filler), false);
+        let ended = forward::<R>(self.connection, &mut fetch, request, self.chosen).await;
+        let Fetch { came, filler, order, .. } = fetch;
+        let (hit, status) = match came {
+            Came::Nothing | Came::Passed => return ended,
+            Came::TooLargeForAPart => {
+                drop((filler, ended));
+                request.head = self.asked.to_vec();
+                return self.pass::<R>(client, request, Forwarded::Partial, None).await;
+            }
+            Came::Stored(hit) => {
+                if let (Ok(Outcome::Elsewhere(rest)), Some(filler)) = (ended, filler) {
+                    self.go_on::<R>(request, *rest, (order, filler, hit.clone()));
+                }
+                (hit, CacheStatus { is_stored: true, ..status })
+            }
+            Came::Confirmed(hit) => (hit, CacheStatus { forwarded_status: Some(304), ..status }),
+            Came::StaleOnError(hit) => {
+                (hit, CacheStatus { forwarded_status: request.record.status, ..status })
+            }
+        };
+        match self.send::<R>(client, request, &hit, status).await {
+            Some(ended) => ended,
+            // The disk has failed in this moment.
+            None => {
+                request.head = self.asked.to_vec();
+                self.pass::<R>(client, request, why, Some("disk")).await
+            }
+        }
+    }
+
+    /// Asks for all of it, under the conditions of what is stored.
+    fn ask(&self, request: &mut Request, stale: Option<&Hit>) {
+        let conditions = stale.map(Hit::conditions).unwrap_or_default();
+        if let Some(head) = conditional(&self.asked, &conditions) {
+            request.head = head;
+        }
+    }
+
+    /// Takes the rest of a response, in a task of its own.
+    fn go_on<R: Runtime>(
+        &self,
+        request: &mut Request,
+        rest: Rest<R::Socket>,
+        (order, filler, hit): (Order, Filler, Hit),
+    ) where
+        R::Socket: 'static,
+    {
+        let mut connection = own::of(self.connection);
+        let mut own = Request::own(std::mem::take(&mut request.head), &connection);
+        own.slot = request.slot.take();
+        own.record.status = request.record.status;
+        R::spawn(async move {
+            connection.waker = waker::<R>();
+            let mut nobody = Nobody::new(Vec::new(), true);
+            let mut fetch = Fetch::rest(&mut nobody, order, filler, hit);
+            let mut exchange = Exchange::resume(&connection, &mut own, rest, R::now());
+            match exchange.relay::<R>(&mut fetch).await {
+                Ok(()) => drop(exchange.finish::<R>(&mut fetch)),
+                Err(fault) => exchange.broke_off(&fault),
+            }
+        });
+    }
+
+    /// Asks the backend about what is stored, in a task of its own.
+    fn revalidate<R: Runtime>(&self, request: &Request, stale: Hit)
+    where
+        R::Socket: 'static,
+    {
+        let Plan { key, .. } = &self.plan;
+        let begun = with_request(&self.asked, |asked| self.cache.begin(key, asked, true));
+        // Another request does it already, or nothing is written any more.
+        let Some(Begin::Fill(filler)) = begun else { return };
+        let mut connection = own::of(self.connection);
+        let Some(head) = conditional(&self.asked, &stale.conditions()) else { return };
+        let mut own = Request::own(head, &connection);
+        own.is_head = request.is_head;
+        let order = self.order(Some(stale));
+        R::spawn(async move {
+            connection.waker = waker::<R>();
+            let mut nobody = Nobody::new(Vec::new(), true);
+            let mut fetch = Fetch::new(&mut nobody, order, Some(filler), true);
+            let _ = own::exchange::<R>(&connection, &mut own, &mut fetch).await;
+        });
+    }
+}
+
+/// RFC 9211.
+const CACHE_STATUS: &str = "Cache-Status";
+
+/// Tells the client what the cache did, with a response of the backend.
+fn say(request: &mut Request, status: &CacheStatus) {
+    request.record.cache = Some(word(status));
+    ResponseFields::set_own(&mut request.response_fields, CACHE_STATUS, Some(status.value().into_bytes()));
+}
+
+/// One word for the log.
+fn word(status: &CacheStatus) -> &'static str {
+    match status.forwarded {
+        None => "hit",
+        Some(_) if status.is_collapsed => "shared",
+        Some(_) if status.forwarded_status == Some(304) => "confirmed",
+        Some(Forwarded::Bypass | Forwarded::Method | Forwarded::Partial) => "bypass",
+        Some(_) if status.is_stored => "stored",
+        Some(_) if status.forwarded_status.is_some() => "stale",
+        Some(_) => "miss",
+    }
+}

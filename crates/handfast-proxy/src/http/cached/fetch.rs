@@ -1,0 +1,265 @@
+//! A request that the cache forwards: its response is stored, or it confirms what is stored, or it is for the client alone.
+//!
+//! In: what the backend answers, in the place of the client. Out: the same for the client, if it is not stored; else content for the cache, from
+//! which the client is served as all others are. So no client that reads slowly delays another one.
+
+use std::sync::Arc;
+
+use handfast_cache::{Filler, Hit, Key, Policy, Times, is_error};
+use handfast_observe::reason::CloseReason;
+use handfast_wire::http1::{Field, Framing, Method, ResponseHead};
+
+use crate::backends::connector::Cancellation;
+use crate::http::answer::Answer;
+use crate::http::cached::text::{now_ms, with_request};
+use crate::http::cached_plan::WHOLE;
+use crate::http::client::{After, Client};
+use crate::http::content::{Io, Output, Sink, Source};
+use crate::http::fault::Fault;
+use crate::http::request::Request;
+use crate::state::cache::OpenCache;
+
+/// What a request is fetched for.
+pub(super) struct Order {
+    pub(super) cache: Arc<OpenCache>,
+    pub(super) key: Key,
+    pub(super) policy: Policy,
+    /// The head that was looked up.
+    pub(super) asked: Arc<[u8]>,
+    /// What is stored, and stale.
+    pub(super) stale: Option<Hit>,
+    pub(super) requested_ms: u64,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(super) enum Came {
+    /// Nothing yet.
+    #[default]
+    Nothing,
+    /// A response for the client alone, or an error.
+    Passed,
+    /// It is stored, or about to be.
+    Stored(Hit),
+    /// What was stored is confirmed.
+    Confirmed(Hit),
+    /// The backend failed, and what is stored may be served.
+    StaleOnError(Hit),
+    /// The object is large, and the client wants a part of it: it is to be asked for that part alone.
+    TooLargeForAPart,
+}
+
+/// The client of a request that the cache forwards.
+pub(super) struct Fetch<'c, C> {
+    client: &'c mut C,
+    pub(super) order: Order,
+    /// `None`: nothing is stored; or all of it is.
+    pub(super) filler: Option<Filler>,
+    pub(super) came: Came,
+    /// No client waits for its content.
+    is_behind: bool,
+    wants_part: bool,
+    /// Content that waits for the disk.
+    pending: Vec<u8>,
+    has_end: bool,
+}
+
+impl<'c, C: Client> Fetch<'c, C> {
+    /// `is_behind`: no client waits for its content.
+    pub(super) fn new(client: &'c mut C, order: Order, filler: Option<Filler>, is_behind: bool) -> Self {
+        let wants_part = !is_behind
+            && with_request(&order.asked, |asked| asked.values("range").next().is_some()).unwrap_or(false);
+        let (came, pending) = (Came::Nothing, Vec::new());
+        Self { client, order, filler, came, is_behind, wants_part, pending, has_end: false }
+    }
+
+    /// Takes the rest of a response whose head was taken.
+    pub(super) fn rest(client: &'c mut C, order: Order, filler: Filler, hit: Hit) -> Self {
+        Self { came: Came::Stored(hit), ..Self::new(client, order, Some(filler), true) }
+    }
+
+    fn is_passed(&self) -> bool {
+        matches!(self.came, Came::Passed | Came::Nothing)
+    }
+
+    fn judge(&mut self, head: &ResponseHead<'_>) -> Came {
+        let Order { cache, key, policy, asked, stale, requested_ms } = &self.order;
+        let times = Times { requested_ms: *requested_ms, received_ms: now_ms() };
+        let judged = with_request(asked, |asked| {
+            let Some(mut filler) = self.filler.take() else {
+                cache.observe(key, asked, head, policy, times);
+                return Came::Passed;
+            };
+            match stale {
+                Some(stale) if head.status == 304 => {
+                    let hit = cache.unchanged(stale, asked, head, policy, times);
+                    filler.look_again();
+                    return Came::Confirmed(hit);
+                }
+                Some(stale)
+                    if is_error(head.status) && stale.serves_on_error(asked, policy, times.received_ms) =>
+                {
+                    return Came::StaleOnError(stale.clone());
+                }
+                _ => {}
+            }
+            match filler.head(asked, head, policy, times) {
+                Ok(_)
+                    if self.wants_part
+                        && matches!(head.framing(Method::GET), Framing::Length(size) if size > WHOLE) =>
+                {
+                    Came::TooLargeForAPart
+                }
+                Ok(hit) => {
+                    self.filler = Some(filler);
+                    Came::Stored(hit)
+                }
+                Err(_) => Came::Passed,
+            }
+        });
+        judged.unwrap_or(Came::Passed)
+    }
+
+    /// Hands what waits to the cache; whether nothing waits any more.
+    fn put_pending(&mut self, io: &Io<'_>) -> bool {
+        let Some(filler) = &mut self.filler else { return true };
+        if !self.pending.is_empty() {
+            // Where it is not stored any longer, the readers that it has learn that too.
+            if filler.poll_put(&self.pending, io.waker).is_pending() {
+                return false;
+            }
+            self.pending.clear();
+        }
+        if self.has_end
+            && let Some(filler) = self.filler.take()
+        {
+            filler.end();
+        }
+        true
+    }
+}
+
+impl<C: Client> Source for Fetch<'_, C> {
+    fn pump(&mut self, to: &mut dyn Sink, io: &mut Io<'_>) -> Result<bool, Fault> {
+        self.client.pump(to, io)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.client.has_ended()
+    }
+}
+
+impl<C: Client> Sink for Fetch<'_, C> {
+    fn accepts(&mut self, io: &mut Io<'_>) -> Result<bool, Fault> {
+        if self.is_passed() { self.client.accepts(io) } else { Ok(self.put_pending(io)) }
+    }
+
+    fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault> {
+        if self.is_passed() {
+            return self.client.put(data, output);
+        }
+        if self.filler.is_some() {
+            self.pending.extend_from_slice(data);
+        }
+        Ok(())
+    }
+
+    fn put_end(&mut self, text: &[u8], trailers: &[Field], output: &mut Output<'_>) -> Result<(), Fault> {
+        if self.is_passed() {
+            return self.client.put_end(text, trailers, output);
+        }
+        self.has_end = true;
+        if self.pending.is_empty()
+            && let Some(filler) = self.filler.take()
+        {
+            filler.end();
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, output: &mut Output<'_>) -> Result<(), Fault> {
+        if self.is_passed() { self.client.flush(output) } else { Ok(()) }
+    }
+
+    fn is_done(&self) -> bool {
+        if self.is_passed() { self.client.is_done() } else { self.has_end && self.filler.is_none() }
+    }
+}
+
+impl<C: Client> Cancellation for Fetch<'_, C> {
+    fn before_wait(&mut self) -> Result<(), CloseReason> {
+        self.client.before_wait()
+    }
+
+    fn after_wait(&mut self) -> Result<(), CloseReason> {
+        self.client.after_wait()
+    }
+}
+
+impl<C: Client> Client for Fetch<'_, C> {
+    fn put_head(
+        &mut self,
+        head: &ResponseHead<'_>,
+        request: &Request,
+        after: After,
+        output: &mut Output<'_>,
+    ) {
+        if !head.is_interim() {
+            self.came = self.judge(head);
+        }
+        if self.is_passed() {
+            self.client.put_head(head, request, after, output);
+        }
+    }
+
+    /// An error: no backend has answered.
+    fn put_answer(
+        &mut self,
+        answer: &Answer,
+        request: Option<&Request>,
+        close: bool,
+        output: &mut Output<'_>,
+    ) {
+        let Order { policy, asked, stale, .. } = &self.order;
+        let usable = stale.as_ref().filter(|stale| {
+            let serves = with_request(asked, |asked| stale.serves_on_error(asked, policy, now_ms()));
+            is_error(answer.status) && serves.unwrap_or(false)
+        });
+        self.filler = None;
+        if let Some(stale) = usable {
+            (self.came, self.has_end) = (Came::StaleOnError(stale.clone()), true);
+            return;
+        }
+        self.came = Came::Passed;
+        self.client.put_answer(answer, request, close, output);
+    }
+
+    fn keeps_open(&self, request: &Request, response: &ResponseHead<'_>) -> bool {
+        self.client.keeps_open(request, response)
+    }
+
+    fn can_tunnel(&self) -> bool {
+        self.client.can_tunnel()
+    }
+
+    fn hands_over(&self) -> bool {
+        let is_stored = matches!(self.came, Came::Stored(_)) && self.filler.is_some();
+        is_stored && !self.is_behind || matches!(self.came, Came::TooLargeForAPart)
+    }
+
+    fn received(&self) -> u64 {
+        self.client.received()
+    }
+
+    fn sent(&self) -> u64 {
+        self.client.sent()
+    }
+
+    fn is_full(&self) -> bool {
+        !self.pending.is_empty() || self.is_passed() && self.client.is_full()
+    }
+
+    fn check(&mut self) -> Result<(), Fault> {
+        self.client.check()
+    }
+}

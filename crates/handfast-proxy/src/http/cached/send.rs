@@ -1,0 +1,226 @@
+//! A response from the cache, for a client.
+
+use handfast_cache::{Answer, CacheStatus, Hit, ReadError, Reader};
+use handfast_leg::runtime::Runtime;
+use handfast_net::clock::Moment;
+use handfast_net::engine::Woken;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+
+use std::task::Poll;
+
+use crate::http::answering::Ended;
+use crate::http::cached::text::{now_ms, with_request, with_response};
+use crate::http::client::{After, Client};
+use crate::http::connection::HttpConnection;
+use crate::http::content::Io;
+use crate::http::fault::Fault;
+use crate::http::relay::{Outcome, ROUNDS, SLOW_BYTES, SLOW_WINDOW};
+use crate::http::request::Request;
+
+/// Bytes that are read at once.
+const PIECE: u64 = 65_536;
+
+/// Serves a request from the cache; `None`: the content cannot be read, and the client has nothing of it.
+pub(super) async fn send<R: Runtime>(
+    connection: &HttpConnection,
+    client: &mut impl Client,
+    request: &mut Request,
+    hit: &Hit,
+    asked: &[u8],
+    status: CacheStatus,
+) -> Option<Ended<R::Socket>> {
+    let now = now_ms();
+    let Answer { head, status: code, content } = with_request(asked, |asked| hit.answer(asked, now))?;
+    let mut reader = hit.reader(content.clone());
+    match ready::<R>(connection, client, request, &mut reader).await {
+        Ok(true) => {}
+        Ok(false) => return None,
+        Err(reason) => return Some(Err((Outcome::Abort(reason.clone()), reason))),
+    }
+    let status = CacheStatus { ttl: Some(hit.ttl(now)), ..status };
+    let mut text = head;
+    text.truncate(text.len().saturating_sub(2));
+    text.extend_from_slice(format!("Cache-Status: {}\r\n\r\n", status.value()).as_bytes());
+    request.record.status = Some(code);
+    let buffer = vec![0; usize::try_from((content.end - content.start).min(PIECE)).unwrap_or_default()];
+    let is_over = content.is_empty();
+    let mut sending =
+        Sending { connection, request, reader, text, buffer, is_put: false, is_over, keeps_open: false };
+    Some(match sending.run::<R>(client).await {
+        Ok(()) if sending.keeps_open => Ok(Outcome::KeepOpen),
+        Ok(()) => Ok(Outcome::Close),
+        Err(reason) => Err((Outcome::Abort(reason.clone()), reason)),
+    })
+}
+
+/// Waits for the first bytes; whether they can be read.
+async fn ready<R: Runtime>(
+    connection: &HttpConnection,
+    client: &mut impl Client,
+    request: &Request,
+    reader: &mut Reader,
+) -> Result<bool, CloseReason> {
+    let deadline = R::now().deadline(request.answer_timeout(&connection.http.model));
+    loop {
+        match reader.poll_ready(&connection.waker) {
+            Poll::Ready(outcome) => return Ok(outcome.is_ok()),
+            Poll::Pending => {}
+        }
+        client.before_wait()?;
+        let woken = R::wait(deadline).await;
+        client.after_wait()?;
+        connection.check_phase(Step::Relay)?;
+        if woken == Woken::Deadline && R::turn() >= deadline {
+            return Ok(false);
+        }
+    }
+}
+
+struct Sending<'a> {
+    connection: &'a HttpConnection,
+    request: &'a Request,
+    reader: Reader,
+    text: Vec<u8>,
+    buffer: Vec<u8>,
+    is_put: bool,
+    /// The end of the content was put.
+    is_over: bool,
+    keeps_open: bool,
+}
+
+/// How far one turn went.
+#[derive(PartialEq, Eq)]
+enum Turn {
+    Done,
+    /// Others of the thread have their turn first.
+    Long,
+    Moved,
+    Blocked,
+}
+
+impl Sending<'_> {
+    async fn run<R: Runtime>(&mut self, client: &mut impl Client) -> Result<(), CloseReason> {
+        let mut progress = R::turn();
+        let mut window = (progress, 0);
+        loop {
+            let turn = {
+                let mut lent = self.connection.lend();
+                let mut io = lent.io(&self.connection.waker);
+                self.turn(client, &mut io, R::turn())?
+            };
+            match turn {
+                Turn::Done => return Ok(()),
+                Turn::Long => {
+                    progress = R::turn();
+                    R::yield_now().await;
+                    continue;
+                }
+                Turn::Moved => progress = R::turn(),
+                Turn::Blocked => {}
+            }
+            self.pause::<R>(client, progress, &mut window).await?;
+        }
+    }
+
+    fn turn(&mut self, client: &mut impl Client, io: &mut Io<'_>, now: Moment) -> Result<Turn, CloseReason> {
+        let of_client = |fault: Fault| fault.reason;
+        let mut rounds = 0;
+        while client.accepts(io).map_err(of_client)? {
+            if !self.is_put {
+                self.is_put = true;
+                self.put_head(client, io, now)?;
+                if self.is_over {
+                    client.put_end(&[], &[], &mut io.output()).map_err(of_client)?;
+                }
+            }
+            if self.is_over {
+                client.flush(&mut io.output()).map_err(of_client)?;
+                if client.is_done() {
+                    return Ok(Turn::Done);
+                }
+                // The socket reports room only after a write that found none.
+                client.accepts(io).map_err(of_client)?;
+                break;
+            }
+            match self.reader.poll_read(&mut self.buffer, io.waker) {
+                Poll::Pending => {
+                    client.flush(&mut io.output()).map_err(of_client)?;
+                    break;
+                }
+                Poll::Ready(Err(error)) => return Err(broken(&error)),
+                Poll::Ready(Ok(0)) => {
+                    self.is_over = true;
+                    client.put_end(&[], &[], &mut io.output()).map_err(of_client)?;
+                }
+                Poll::Ready(Ok(length)) => {
+                    client.put(&self.buffer[..length], &mut io.output()).map_err(of_client)?;
+                }
+            }
+            rounds += 1;
+            client.flush(&mut io.output()).map_err(of_client)?;
+            if self.is_over && client.is_done() {
+                return Ok(Turn::Done);
+            }
+            if rounds == ROUNDS {
+                return Ok(Turn::Long);
+            }
+        }
+        if self.is_over && client.is_done() {
+            return Ok(Turn::Done);
+        }
+        Ok(if rounds > 0 { Turn::Moved } else { Turn::Blocked })
+    }
+
+    fn put_head(
+        &mut self,
+        client: &mut impl Client,
+        io: &mut Io<'_>,
+        now: Moment,
+    ) -> Result<(), CloseReason> {
+        let put = with_response(&self.text, |head| {
+            self.keeps_open =
+                client.has_ended() && client.keeps_open(self.request, head) && !self.connection.closes(now);
+            let after = After { keeps_open: self.keeps_open, is_over: self.is_over };
+            client.put_head(head, self.request, after, &mut io.output());
+        });
+        put.ok_or_else(|| {
+            CloseReason::new(Step::Relay, Side::Local, Cause::Internal).because("a stored head is none")
+        })
+    }
+
+    async fn pause<R: Runtime>(
+        &self,
+        client: &mut impl Client,
+        progress: Moment,
+        window: &mut (Moment, u64),
+    ) -> Result<(), CloseReason> {
+        let now = R::turn();
+        if now.since(window.0) >= SLOW_WINDOW {
+            *window = (now, client.sent());
+        }
+        let is_slow = client.is_full() && client.sent() - window.1 < SLOW_BYTES;
+        let slow = if is_slow { window.0 + SLOW_WINDOW } else { Moment::NEVER };
+        let deadline = progress.deadline(self.request.content_timeout(&self.connection.http.model)).min(slow);
+        let woken = R::wait(deadline).await;
+        self.connection.check_phase(Step::Relay)?;
+        client.check().map_err(|fault| fault.reason)?;
+        if woken == Woken::Deadline && R::turn() >= deadline {
+            let side = if client.is_full() { Side::Client } else { Side::Backend };
+            return Err(CloseReason::new(Step::Relay, side, Cause::ContentDeadline));
+        }
+        Ok(())
+    }
+}
+
+fn broken(error: &ReadError) -> CloseReason {
+    let (side, cause, detail) = match error {
+        ReadError::Aborted => {
+            (Side::Backend, Cause::CLOSED_EARLY, "before the end of its message".to_owned())
+        }
+        ReadError::Broken => (Side::Local, Cause::Internal, "the file in the cache is damaged".to_owned()),
+        ReadError::Disk(error) => (Side::Local, Cause::Internal, format!("read from the cache: {error}")),
+        _ => (Side::Local, Cause::Internal, "read from the cache".to_owned()),
+    };
+    CloseReason::new(Step::Relay, side, cause).because(detail)
+}
