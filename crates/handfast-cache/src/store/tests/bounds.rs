@@ -76,7 +76,7 @@ fn memory_for_heads_is_bounded() {
         let fields = format!("{FRESH}\nX-Long: {}", "x".repeat(1000));
         bench.store(&get(&format!("/{number}")), &fields, b"");
         let now = bench.cache.statistics();
-        assert!(now.memory_bytes <= 20_000 && now.objects >= 5, "{now:?}");
+        assert!(now.memory_bytes <= 20_000 && now.objects >= (number + 1).min(5), "{now:?}");
     }
 }
 
@@ -141,6 +141,5 @@ fn a_cache_ends_at_once_whatever_runs() {
     assert!(filler.head(&head, &response(FRESH), &Policy::default(), times()).is_ok());
     assert!(wait(|waker| filler.poll_put(b"abc", waker)));
     drop(bench);
-    assert!(wait(|waker| filler.poll_put(b"def", waker)), "there is room for it");
-    drop(filler);
+    assert!(!wait(|waker| filler.poll_put(b"def", waker)), "its client goes on alone");
 }

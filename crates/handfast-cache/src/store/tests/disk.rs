@@ -4,7 +4,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use super::bench::{Bench, FRESH, content, get, key, read, times, until, wait};
@@ -12,7 +12,7 @@ use super::faults::Fault;
 use crate::rules::policy::Policy;
 use crate::rules::reuse::Bypass;
 use crate::rules::tests::response;
-use crate::store::cache::{Begin, Cache, Lookup};
+use crate::store::cache::{Begin, Cache, Lookup, watch};
 use crate::store::folder::OpenError;
 use crate::store::reader::ReadError;
 use crate::store::settings::Settings;
@@ -186,26 +186,24 @@ fn a_second_process_is_refused_until_the_first_releases_the_folder() {
 }
 
 #[test]
-fn a_fill_that_the_disk_does_not_take_is_given_up_and_its_client_goes_on() {
+fn a_fill_that_the_disk_does_not_take_waits_and_is_given_up_then() {
     let bench = Bench::with(|settings| {
-        settings.disk_timeout = Duration::from_millis(50);
+        settings.disk_timeout = Duration::from_secs(3600);
         settings.pending = 100_000;
     });
     let faults = Arc::clone(&bench.cache.shared().folder.faults);
     faults.plan(Some((1, Fault::Hang)));
     let mut filler = bench.begin(&get("/"));
     let hit = filler.head(&get("/"), &response(FRESH), &Policy::default(), times()).expect("it is stored");
-    let mut waited = false;
-    let mut is_stored = true;
-    for _ in 0..100 {
-        is_stored = wait(|waker| {
-            let poll = filler.poll_put(&content(10_000), waker);
-            waited |= poll.is_pending();
-            poll
-        });
+    for _ in 0..10 {
+        assert!(wait(|waker| filler.poll_put(&content(10_000), waker)));
     }
-    assert!(waited, "it waits first");
-    assert!(!is_stored, "and goes on then");
+    assert!(
+        filler.poll_put(&content(10_000), Waker::noop()).is_pending(),
+        "no more than this waits for the disk"
+    );
+    watch(bench.cache.shared(), Duration::ZERO);
+    assert!(!wait(|waker| filler.poll_put(&content(10_000), waker)), "its client goes on");
     assert!(
         bench.cache.problem().is_some_and(|text| text.contains("no progress")),
         "{:?}",
@@ -215,6 +213,18 @@ fn a_fill_that_the_disk_does_not_take_is_given_up_and_its_client_goes_on() {
     assert_eq!(read(&hit, &get("/")), Err(ReadError::Aborted));
     faults.plan(None);
     until("the file is deleted", || bench.files("c").is_empty());
+}
+
+#[test]
+fn a_thread_watches_for_fills_that_the_disk_does_not_take() {
+    let bench = Bench::with(|settings| {
+        settings.disk_timeout = Duration::from_millis(20);
+        settings.pending = 100_000;
+    });
+    bench.cache.shared().folder.faults.plan(Some((1, Fault::Hang)));
+    let mut filler = bench.begin(&get("/"));
+    assert!(filler.head(&get("/"), &response(FRESH), &Policy::default(), times()).is_ok());
+    until("its client goes on", || !wait(|waker| filler.poll_put(&content(10_000), waker)));
 }
 
 #[test]

@@ -35,6 +35,12 @@ impl Faults {
         self.changed.notify_all();
     }
 
+    /// Ends a planned hang.
+    pub(crate) fn end_hang(&self) {
+        locked(&self.planned).take_if(|(_, fault)| *fault == Fault::Hang);
+        self.changed.notify_all();
+    }
+
     pub(crate) fn steps(&self) -> u64 {
         self.steps.load(Ordering::SeqCst)
     }
