@@ -26,3 +26,5 @@ pub(crate) mod reuse;
 pub(crate) mod validate;
 pub(crate) mod answer;
 pub(crate) mod cache_status;
+#[cfg(test)]
+pub(crate) mod tests;

@@ -75,7 +75,7 @@ pub fn bypass(request: &RequestHead<'_>, policy: &Policy) -> Option<Bypass> {
         return Some(Bypass::Unkeyed(name));
     }
     let has = |name: &&str| request.values(name).next().is_some();
-    if request.upgrade.is_some() || ["if-match", "if-unmodified-since"].iter().any(|name| has(&name)) {
+    if request.upgrade.is_some() || ["if-match", "if-unmodified-since"].iter().any(has) {
         return Some(Bypass::Precondition);
     }
     (policy.honours_requests && Directives::of_request(request).no_store).then_some(Bypass::NoStore)

@@ -54,7 +54,7 @@ pub enum Begin {
     Alone,
 }
 
-/// A cache on disk. Dropping it ends its threads.
+/// A cache on disk. Dropping it ends its threads, after what they do now, and [gives the folder up](Self::release).
 pub struct Cache {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -314,6 +314,8 @@ impl Drop for Cache {
         for thread in self.threads.drain(..) {
             let _outcome = thread.join();
         }
+        // Hits and readers may outlive the cache; they do not keep the folder.
+        self.release();
     }
 }
 
@@ -329,18 +331,19 @@ impl Clock {
                 return;
             }
             drop(is_ended);
-            watch(shared);
+            watch(shared, shared.settings.disk_timeout);
             is_ended = locked(&self.is_ended);
         }
     }
 }
 
-fn watch(shared: &Shared) {
+/// Gives up fills whose content has waited longer than this.
+pub(crate) fn watch(shared: &Shared, timeout: Duration) {
     for fill in shared.running_fills() {
-        if fill.is_stuck(shared.settings.disk_timeout) && fill.give_up() {
+        if fill.is_stuck(timeout) && fill.give_up() {
             shared.counters.given_up.add(1);
             shared.index.remove_fill(&fill);
-            let waited = format!("no progress in {} ms", shared.settings.disk_timeout.as_millis());
+            let waited = format!("no progress in {} ms", timeout.as_millis());
             shared.failed("write to the cache folder", &std::io::Error::other(waited));
         }
     }

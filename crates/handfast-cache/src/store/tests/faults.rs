@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, PoisonError};
 
 use crate::store::lock::{Lock, locked};
 
@@ -14,6 +15,8 @@ pub(crate) enum Fault {
     Full,
     /// This step alone fails.
     Once,
+    /// This step and all later ones wait until another fault or none is planned.
+    Hang,
 }
 
 /// Counts steps; at one of them a fault begins.
@@ -21,6 +24,7 @@ pub(crate) enum Fault {
 pub(crate) struct Faults {
     steps: AtomicU64,
     planned: Lock<Option<(u64, Fault)>>,
+    changed: Condvar,
 }
 
 impl Faults {
@@ -28,6 +32,13 @@ impl Faults {
     pub(crate) fn plan(&self, fault: Option<(u64, Fault)>) {
         self.steps.store(0, Ordering::SeqCst);
         *locked(&self.planned) = fault;
+        self.changed.notify_all();
+    }
+
+    /// Ends a planned hang.
+    pub(crate) fn end_hang(&self) {
+        locked(&self.planned).take_if(|(_, fault)| *fault == Fault::Hang);
+        self.changed.notify_all();
     }
 
     pub(crate) fn steps(&self) -> u64 {
@@ -36,11 +47,16 @@ impl Faults {
 
     pub(crate) fn step(&self, what: &str) -> io::Result<()> {
         let number = self.steps.fetch_add(1, Ordering::SeqCst);
-        let Some((at, fault)) = *locked(&self.planned) else { return Ok(()) };
+        let mut planned = locked(&self.planned);
+        while planned.is_some_and(|(at, fault)| fault == Fault::Hang && number >= at) {
+            planned = self.changed.wait(planned).unwrap_or_else(PoisonError::into_inner);
+        }
+        let Some((at, fault)) = *planned else { return Ok(()) };
         let fails = match fault {
             Fault::Crash => number >= at,
             Fault::Full => number >= at && matches!(what, "create" | "write"),
             Fault::Once => number == at,
+            Fault::Hang => false,
         };
         if fails { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }

@@ -1,0 +1,141 @@
+//! The end of the process at each step, and a disk that fails at each step.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::bench::{Bench, FRESH, content, get, key, read, times, until, wait};
+use super::faults::Fault;
+use crate::rules::policy::Policy;
+use crate::rules::tests::response;
+use crate::store::cache::{Begin, Lookup};
+use crate::store::filler::Followed;
+use crate::store::reader::ReadError;
+
+/// More steps than a fill has.
+const MOST_STEPS: u64 = 100;
+const SIZE: usize = 200_000;
+
+/// Files of whole objects only.
+fn assert_tidy(bench: &Bench, what: &str) {
+    let stems = |letter: &str| -> BTreeSet<_> {
+        bench.files(letter).iter().map(|path| path.file_stem().expect("a name").to_owned()).collect()
+    };
+    assert_eq!(stems("c"), stems("h"), "{what}");
+    assert!(stems("t").is_empty(), "{what}");
+    assert_eq!(stems("c").len() as u64, bench.cache.statistics().objects, "{what}");
+}
+
+/// A fill in a process whose disk has this fault; steps that were made.
+fn fill_with(bench: &Bench, fault: Option<(u64, Fault)>) -> u64 {
+    let faults = &bench.cache.shared().folder.faults;
+    faults.plan(fault);
+    let before = bench.cache.statistics();
+    bench.fill(&get("/"), FRESH, &content(SIZE));
+    until("the fill is over", || {
+        let now = bench.cache.statistics();
+        now.stored + now.given_up > before.stored + before.given_up
+    });
+    faults.steps()
+}
+
+#[test]
+fn after_a_crash_at_any_step_an_object_is_whole_or_not_there() {
+    let mut seen = BTreeSet::new();
+    for step in 0..MOST_STEPS {
+        let bench = Bench::new();
+        bench.store(&get("/before"), FRESH, b"abc");
+        let steps = fill_with(&bench, Some((step, Fault::Crash)));
+        let bench = bench.reopened();
+        assert!(bench.get(&get("/before")) == Some(Ok(b"abc".to_vec())), "crash at step {step}");
+        let found = bench.get(&get("/"));
+        assert!(matches!(&found, None | Some(Ok(_))), "crash at step {step}: {found:?}");
+        if let Some(Ok(found)) = &found {
+            assert!(*found == content(SIZE), "crash at step {step}: other content");
+        }
+        seen.insert(found.is_some());
+        assert_tidy(&bench, &format!("crash at step {step}"));
+        if steps <= step {
+            assert_eq!(seen, BTreeSet::from([false, true]), "{step} steps");
+            return;
+        }
+    }
+    panic!("a fill has more than {MOST_STEPS} steps");
+}
+
+#[test]
+fn after_a_crash_while_a_head_is_updated_the_object_has_one_of_both() {
+    for step in 0..MOST_STEPS {
+        let bench = Bench::new();
+        let head = get("/");
+        bench.store(&head, "Cache-Control: max-age=0\nETag: \"a\"", b"abc");
+        let faults = Arc::clone(&bench.cache.shared().folder.faults);
+        faults.plan(Some((step, Fault::Crash)));
+        let Lookup::Stale(stale, _) = bench.lookup(&head) else { panic!("it is stale") };
+        let writes = bench.cache.statistics().writes.count;
+        let answer = response(&format!("304 Not Modified\n{FRESH}"));
+        bench.cache.unchanged(&stale, &head, &answer, &Policy::default(), times());
+        until("the head was written or not", || bench.cache.statistics().writes.count > writes);
+        let bench = bench.reopened();
+        let hit = match bench.lookup(&head) {
+            Lookup::Hit(hit) | Lookup::Stale(hit, _) => hit,
+            _ => panic!("it is there after a crash at step {step}"),
+        };
+        assert!(read(&hit, &head) == Ok(b"abc".to_vec()), "crash at step {step}");
+        assert_tidy(&bench, &format!("crash at step {step}"));
+        if faults.steps() <= step {
+            assert!(step > 2, "the head was written in {step} steps");
+            return;
+        }
+    }
+    panic!("an update has more than {MOST_STEPS} steps");
+}
+
+#[test]
+fn a_disk_that_is_full_at_any_step_costs_the_object_and_a_pause() {
+    for fault in [Fault::Full, Fault::Once] {
+        for step in 0..MOST_STEPS {
+            let bench = Bench::new();
+            bench.store(&get("/before"), FRESH, b"abc");
+            let steps = fill_with(&bench, Some((step, fault)));
+            let is_stored = bench.cache.statistics().stored == 2;
+            bench.cache.shared().folder.faults.plan(None);
+            let what = format!("{fault:?} at step {step}");
+            if !is_stored {
+                assert!(bench.cache.problem().is_some_and(|text| text.contains("cache folder")), "{what}");
+                assert!(matches!(bench.lookup(&get("/before")), Lookup::Bypass(_)), "{what}: it pauses");
+                bench.cache.shared().trouble.end_pause();
+                assert!(bench.get(&get("/")).is_none(), "{what}");
+            }
+            bench.idle();
+            assert!(bench.get(&get("/before")) == Some(Ok(b"abc".to_vec())), "{what}");
+            // It works again.
+            bench.store(&get("/after"), FRESH, b"abc");
+            assert_eq!(bench.cache.problem(), None, "{what}");
+            // A file that could not be deleted is deleted by the next process.
+            assert_tidy(&bench.reopened(), &what);
+            if steps <= step {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn clients_go_on_when_the_disk_is_full() {
+    let bench = Bench::new();
+    bench.cache.shared().folder.faults.plan(Some((2, Fault::Full)));
+    let head = get("/");
+    let mut filler = bench.begin(&head);
+    let Begin::Follow(mut follower) = bench.cache.begin(&key(&head), &head, true) else {
+        panic!("a fill runs")
+    };
+    assert!(filler.head(&head, &response(FRESH), &Policy::default(), times()).is_ok());
+    let Followed::Hit(hit) = wait(|waker| follower.poll(&head, waker)) else { panic!("it is for all") };
+    let mut is_stored = true;
+    for piece in content(3_000_000).chunks(50_000) {
+        is_stored &= wait(|waker| filler.poll_put(piece, waker));
+    }
+    assert!(!is_stored, "the filler is not held up, and learns it");
+    assert!(!filler.end());
+    assert_eq!(read(&hit, &head), Err(ReadError::Aborted), "a follower does not take a part for the whole");
+}
