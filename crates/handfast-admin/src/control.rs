@@ -47,6 +47,19 @@ impl fmt::Display for ReloadRefusal {
 
 impl std::error::Error for ReloadRefusal {}
 
+/// What is done with objects of a cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CacheAct {
+    /// Those whose URL begins so are listed, this number at most.
+    List(String, usize),
+    /// That of this URL is removed.
+    PurgeUrl(String),
+    /// Those whose URL begins so are removed.
+    PurgePrefix(String),
+    /// Those with this tag are removed (`Cache-Tag`).
+    PurgeTag(String),
+}
+
 /// The outcome of a request to change a backend: its state now, as text for a person, or why nothing changed.
 pub type BackendOutcome = Pin<Box<dyn Future<Output = Result<String, BackendRefusal>>>>;
 
@@ -166,6 +179,9 @@ pub trait Control {
     ///
     /// **Cancel:** the future may be dropped when the client goes away; the request is carried out nevertheless.
     fn order(&self, name: String, revokes: bool) -> OrderOutcome;
+
+    /// Lists or purges objects of the cache of a service; `None`: of all services.
+    fn cache(&self, service: Option<String>, act: CacheAct) -> OrderOutcome;
 
     /// Opens the access log again by its name, after a rotation.
     fn reopen(&self);

@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use handfast_net::fault::Cause as SocketCause;
 
 use super::control::{
-    BackendOutcome, BackendRefusal, Control, NotReady, OrderOutcome, Overview, ReloadOutcome, ReloadRefusal,
-    ServiceOverview, StillServing,
+    BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OrderOutcome, Overview, ReloadOutcome,
+    ReloadRefusal, ServiceOverview, StillServing,
 };
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{
@@ -73,6 +73,13 @@ impl Control for Fake {
             ("web", _) => Err(BackendRefusal::NoBackend { known: vec!["[::1]:80".into()] }),
             _ => Err(BackendRefusal::NoService { known: vec!["web".into()] }),
         };
+        Box::pin(async move { outcome })
+    }
+
+    fn cache(&self, service: Option<String>, act: CacheAct) -> OrderOutcome {
+        let known = service.as_deref().is_none_or(|service| service == "web");
+        let outcome =
+            if known { Ok(format!("{service:?} {act:?}")) } else { Err("there is no such cache".to_owned()) };
         Box::pin(async move { outcome })
     }
 

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::ask::server_field;
-use super::control::{BackendRefusal, Control};
+use super::control::{BackendRefusal, CacheAct, Control};
 use super::page;
 use super::rates::History;
 use super::status::Status;
@@ -27,6 +27,8 @@ const RELOAD_DEADLINE: Duration = Duration::from_secs(30);
 
 const BACKENDS: &str = "/backends/";
 const CERTIFICATES: &str = "/acme/";
+/// Objects of caches that are listed at once.
+const MOST_LISTED: usize = 100_000;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -46,6 +48,10 @@ POST /backends/SERVICE/BACKEND?state=drain
 POST /acme/NAME?do=renew
                    order a new certificate for this name now; revoke: revoke its certificate, and order a new one.
                    200, or 409 with the reason
+GET  /cache?prefix=URL&limit=100
+                   objects of the caches, one a line: status, bytes, age, seconds until it is stale, hits, URL. With service=NAME of one
+POST /cache?purge=URL
+                   remove this object; prefix=URL: all whose URL begins so; tag=WORD: all with this tag. 200, with their number
 POST /hand-over    give this address to the process that replaces this one: 202, or 409 unless this one is stopping
 ";
 
@@ -115,6 +121,7 @@ pub(super) async fn respond(
             control.drain();
             text(StatusCode::ACCEPTED, "draining: no new connections; /ready says how many are left".into())
         }
+        "/cache" if reads || posts => cache(head.uri.query(), posts, control).await,
         path if path.starts_with(CERTIFICATES) && posts => {
             certificate(&path[CERTIFICATES.len()..], head.uri.query(), control).await
         }
@@ -124,6 +131,7 @@ pub(super) async fn respond(
         "/" | "/status" | "/status.json" | "/metrics" | "/ready" | "/live" => {
             wrong_method(&head, "GET, HEAD")
         }
+        "/cache" => wrong_method(&head, "GET, HEAD, POST"),
         "/reload" | "/reopen" | "/drain" | "/hand-over" => wrong_method(&head, "POST"),
         path if path.starts_with(BACKENDS) || path.starts_with(CERTIFICATES) => wrong_method(&head, "POST"),
         path => text(StatusCode::NOT_FOUND, format!("nothing at {path}; there is:\n{HELP}")),
@@ -184,6 +192,32 @@ async fn certificate(path: &str, query: Option<&str>, control: &dyn Control) -> 
             let why = "an order is under way; this request is carried out after it; /status will tell";
             text(StatusCode::GATEWAY_TIMEOUT, why.to_owned())
         }
+    }
+}
+
+/// Lists or purges objects of caches.
+async fn cache(query: Option<&str>, purges: bool, control: &dyn Control) -> Answer {
+    let bad = |what: &str| text(StatusCode::BAD_REQUEST, what.to_owned());
+    let value = |name: &str| parameter(query, name).and_then(decoded);
+    let act = match (purges, value("purge"), value("prefix"), value("tag")) {
+        (false, None, prefix, None) => {
+            let limit = parameter(query, "limit").map_or(Some(MOST_LISTED), |limit| limit.parse().ok());
+            let Some(limit) = limit else { return bad("limit is no number") };
+            CacheAct::List(prefix.unwrap_or_default(), limit.min(MOST_LISTED))
+        }
+        (true, Some(url), None, None) => CacheAct::PurgeUrl(url),
+        (true, None, Some(prefix), None) => CacheAct::PurgePrefix(prefix),
+        (true, None, None, Some(tag)) => CacheAct::PurgeTag(tag),
+        _ => {
+            return bad(
+                "expected one of purge=URL, prefix=URL and tag=WORD with POST, or prefix=URL with GET",
+            );
+        }
+    };
+    match timeout(RELOAD_DEADLINE, control.cache(value("service"), act)).await {
+        Ok(Ok(outcome)) => text(StatusCode::OK, outcome),
+        Ok(Err(refusal)) => text(StatusCode::NOT_FOUND, refusal),
+        Err(_) => text(StatusCode::GATEWAY_TIMEOUT, "it takes longer than 30 s, and goes on".to_owned()),
     }
 }
 

@@ -25,11 +25,13 @@ use crate::admission::permits::{AddressLimit, Pool};
 use crate::backends::slots::Slots;
 use crate::backends::standing::Standings;
 use crate::backends::tunnel::{OwnTargets, ProxyHop};
+use handfast_admin::CacheAct;
 use handfast_config::model::{Backend, ClientChecks, Config, Route, Service, backend_sets, each_once};
 use handfast_config::source::{ConfigSource, ConvertedConfig};
 use handfast_config::{CertificateFact, ExplainTarget, explain_host};
 use handfast_observe::metrics::{CertificateSnapshot, FileProblemSnapshot, RevocationListSnapshot};
 use handfast_process::key_process::{KeyProcess, KeyProcessHealth};
+use tokio::sync::oneshot;
 
 mod build;
 pub(crate) mod cache;
@@ -167,6 +169,22 @@ impl ServiceState {
 }
 
 impl State {
+    /// Lists or purges objects of its caches, in another thread.
+    pub(crate) fn ask_caches(
+        &self,
+        service: Option<&str>,
+        act: CacheAct,
+        reply: oneshot::Sender<Result<String, String>>,
+    ) {
+        let of_service = |state: &&ServiceState| service.is_none_or(|service| state.model.name == service);
+        let caches: Vec<_> =
+            self.services.iter().filter(of_service).filter_map(|service| service.cache.clone()).collect();
+        drop(tokio::task::spawn_blocking(move || {
+            // Who asked may be gone.
+            let _ = reply.send(cache::ask(&caches, &act));
+        }));
+    }
+
     /// Gives the folders of its caches to the process that follows; a write that was begun is waited for in another thread.
     pub(crate) fn release_caches(&self) {
         let caches: Vec<_> = self.services.iter().filter_map(|service| service.cache.clone()).collect();

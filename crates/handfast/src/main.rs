@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod acme;
+mod cache;
 mod fleet;
 mod compare;
 mod import;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         words::Verb::Check(given) => verbs::check(&given),
         words::Verb::Acme(given) => acme::acme(&given),
         words::Verb::Fleet(given) => fleet::fleet(&given),
+        words::Verb::Cache(given) => cache::cache(&given),
         words::Verb::Log(given) => log::log(&given),
         words::Verb::Import(given) => import::import(&given),
         words::Verb::Doctor(given) => doctor::doctor(&given),

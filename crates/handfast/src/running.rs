@@ -26,7 +26,7 @@ pub(crate) fn ask(path: &str, words: &RunningWords) -> ExitCode {
         Ok(status) => status,
         Err(code) => return code,
     };
-    match asked(&status, path) {
+    match asked(&status, "POST", path) {
         Ok(text) => print(&format!("{text}\n"), true),
         Err(code) => code,
     }
@@ -39,7 +39,7 @@ pub(crate) fn stop(words: &RunningWords) -> ExitCode {
         Err(code) => return code,
     };
     let process = process_of(&status);
-    if let Err(code) = asked(&status, "/drain")
+    if let Err(code) = asked(&status, "POST", "/drain")
         // It may have ended between the two.
         && (process.is_none() || process_of(&status) == process)
     {
@@ -67,13 +67,14 @@ fn process_of(status: &AdminAddress) -> Option<u32> {
     }
 }
 
-fn asked(status: &AdminAddress, path: &str) -> Result<String, ExitCode> {
+/// Asks a proxy. **Errors**: reported, with the exit code.
+pub(crate) fn asked(status: &AdminAddress, method: &str, path: &str) -> Result<String, ExitCode> {
     let wrong = |what: String| {
         talk::err(&format!("error: ask the proxy at {} for {path}: {what}", status.place()));
         ExitCode::FAILURE
     };
     let answer = status
-        .ask("POST", path, TIMEOUT)
+        .ask(method, path, TIMEOUT)
         .map_err(|error| wrong(format!("{error}\n  hint: is it running, with this [admin] listen?")))?;
     match answer.status {
         200..300 => Ok(answer.text()),

@@ -1,6 +1,7 @@
 //! The command line, as it is typed.
 
 pub(crate) mod acme;
+pub(crate) mod cache;
 pub(crate) mod fleet;
 pub(crate) mod choices;
 pub(crate) mod compare;
@@ -87,6 +88,9 @@ pub(crate) enum Verb {
     /// List the machines of a fleet that share ticket keys and certificates, or set up a new one
     #[command(subcommand, after_help = fleet::AFTER_HELP)]
     Fleet(fleet::FleetWords),
+    /// List and purge objects in the caches of a running proxy, and show what became of requests
+    #[command(subcommand, after_help = cache::AFTER_HELP)]
+    Cache(cache::CacheWords),
     /// Reload the configuration and certificates of a running proxy, and report the result
     ///
     /// Exit code 0 if all of it took effect, otherwise 1, with the problems; then the proxy serves as before.

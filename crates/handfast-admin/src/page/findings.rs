@@ -76,6 +76,7 @@ pub(super) fn sorted_findings(status: &Status) -> Vec<(Urgency, String)> {
     let mut findings = Findings::default();
     program(status, &mut findings);
     fleet(status, &mut findings);
+    caches(status, &mut findings);
     certificates(status, &mut findings);
     machine(status, &mut findings);
     let now = status.measured.process.now;
@@ -133,6 +134,18 @@ fn program(status: &Status, findings: &mut Findings) {
         findings.soon(format!(
             "The process that holds the private keys was started again {often}: the log says why."
         ));
+    }
+}
+
+/// Caches that do not work.
+fn caches(status: &Status, findings: &mut Findings) {
+    for cache in &status.measured.caches {
+        if let Some(problem) = &cache.problem {
+            findings.bad(format!(
+                "The cache of {} does not work, and requests go to its backends: {problem}.",
+                cache.service
+            ));
+        }
     }
 }
 

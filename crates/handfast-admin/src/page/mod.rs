@@ -37,6 +37,7 @@ pub(super) fn page(status: &Status, refresh: Option<u32>) -> String {
         (tables::revocation_lists(status))
         (tables::backends(status))
         (tables::names(status))
+        (tables::caches(status))
         (tables::fleet(status))
         (tables::threads(status))
         (tables::process(status))

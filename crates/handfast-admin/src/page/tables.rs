@@ -253,6 +253,40 @@ pub(super) fn fleet(status: &Status) -> Markup {
     card("Fleet", &words, &table.draw())
 }
 
+/// Caches of services; nothing without one.
+pub(super) fn caches(status: &Status) -> Markup {
+    if status.measured.caches.is_empty() {
+        return Markup::default();
+    }
+    let mut table = Table::new(
+        "Caches",
+        "Service|Objects|On the disk|Served from it|Confirmed|Asked of backends|Not asked|Evicted|Purged",
+    );
+    for cache in &status.measured.caches {
+        let of = |words: &[&str]| -> u64 { words.iter().filter_map(|word| cache.requests.get(*word)).sum() };
+        let served = of(&["hit", "stale", "shared"]);
+        let asked = of(&["miss", "expired"]);
+        let all: u64 = cache.requests.values().sum();
+        let change = |word: &str| cache.changes.get(word).copied().unwrap_or_default();
+        table.row([
+            html! { (cache.service) },
+            html! { (count(cache.objects)) },
+            html! { (bytes(cache.disk_bytes)) " of " (bytes(cache.disk_bytes_limit)) },
+            html! { (count(served)) },
+            html! { (count(cache.confirmed)) },
+            html! { (count(asked)) },
+            html! { (count(all - served - asked)) },
+            html! { (count(change("evicted"))) },
+            html! { (count(change("purged"))) },
+        ]);
+    }
+    card(
+        "Caches",
+        "Requests since each cache was opened. handfast cache lists and purges objects.",
+        &table.draw(),
+    )
+}
+
 pub(super) fn process(status: &Status) -> Markup {
     let measured = &status.measured;
     let (process, reload) = (&measured.process, &measured.reload);

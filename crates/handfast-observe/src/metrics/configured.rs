@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::backend::BackendSnapshot;
+use super::snapshot::CacheSnapshot;
 use super::times;
 use super::transfer::{Counts, Transfer, transferred};
 
@@ -37,6 +38,8 @@ pub struct ConfiguredService {
     pub asks_for_certificates: bool,
     /// Whether it serves HTTP requests.
     pub serves_requests: bool,
+    /// Its cache, if it has one.
+    pub cache: Option<Arc<dyn CacheStatus>>,
     /// Every endpoint by its name, those of rules too.
     pub backends: Vec<ConfiguredBackend>,
 }
@@ -58,6 +61,12 @@ pub struct ConfiguredBackend {
 pub trait BackendStatus: fmt::Debug + Send + Sync {
     /// Adds it to the backend's numbers.
     fn add_to(&self, to: &mut BackendSnapshot);
+}
+
+/// What the cache of a service counts.
+pub trait CacheStatus: fmt::Debug + Send + Sync {
+    /// What it has counted. **Cost**: may wait for the disk.
+    fn snapshot(&self) -> CacheSnapshot;
 }
 
 /// A backend's name, and the state of its lookups.

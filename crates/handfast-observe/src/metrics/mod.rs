@@ -35,7 +35,9 @@ mod transfer;
 
 pub use crate::words::Word;
 pub use backend::{BackendMetrics, BackendSnapshot, BackendState, CheckSnapshot};
-pub use configured::{BackendStatus, Configured, ConfiguredBackend, ConfiguredService, NameSnapshot};
+pub use configured::{
+    BackendStatus, CacheStatus, Configured, ConfiguredBackend, ConfiguredService, NameSnapshot,
+};
 pub use ends::{CauseCounts, End};
 pub use failures::FailureSnapshot;
 pub use handshakes::{HandshakeSnapshot, PHASES};
@@ -46,8 +48,8 @@ pub use registry::Registry;
 pub use requests::{CopyEnd, Phase, RequestSnapshot, StatusClass};
 pub use service::{HeaderOutcome, Limit, ServiceMetrics, ServiceSnapshot};
 pub use snapshot::{
-    CertificateSnapshot, FileProblemSnapshot, FleetSnapshot, KeyProcessSnapshot, MachineSnapshot,
-    OrderedCertificate, ProcessSnapshot, ReloadSnapshot, RevocationListSnapshot, Snapshot,
+    CacheSnapshot, CertificateSnapshot, FileProblemSnapshot, FleetSnapshot, KeyProcessSnapshot,
+    MachineSnapshot, OrderedCertificate, ProcessSnapshot, ReloadSnapshot, RevocationListSnapshot, Snapshot,
 };
 pub use thread::{ThreadMetrics, ThreadSnapshot};
 

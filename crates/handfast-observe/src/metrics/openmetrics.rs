@@ -298,6 +298,7 @@ fn certificates(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let problems =
         snapshot.file_problems.iter().map(|problems| (vec![("service", &*problems.service)], problems));
     let ordered = || snapshot.ordered.iter().map(|known| (vec![("name", &*known.name)], known));
+    caches(to, snapshot)?;
     let fleet = snapshot.fleet.as_ref();
     let shared = fleet.and_then(|fleet| Some(now - unix_seconds(fleet.keys_shared_at?)));
     families! { to:
@@ -389,4 +390,39 @@ fn process(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
             => [(NONE, unix_seconds(process.started))];
         info "handfast_build", "The program's version" => [[("version", &*process.version)]];
     }
+}
+
+/// Caches of services.
+fn caches(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let each = || snapshot.caches.iter().map(|cache| (vec![("service", &*cache.service)], cache));
+    families! { to:
+        gauge "handfast_cache_up", "1: the cache of the service works; 0: requests go past it, and the status page says why"
+            => rows(each(), |cache| u64::from(cache.problem.is_none()));
+        gauge "handfast_cache_objects", "Objects in the cache"
+            => rows(each(), |cache| cache.objects);
+        gauge "handfast_cache_size" [Bytes], "What the objects of the cache take on the disk"
+            => rows(each(), |cache| cache.disk_bytes);
+        gauge "handfast_cache_limit" [Bytes], "What they may take"
+            => rows(each(), |cache| cache.disk_bytes_limit);
+        counter "handfast_cache_requests",
+            "HTTP requests by what the cache did: hit, stale (served while the backend was asked), shared (with another request), miss, expired \
+             (the backend was asked first), or why it was not asked"
+            => split(each(), "result", |cache| each_word(&cache.requests));
+        counter "handfast_cache_confirmed", "Expired objects that their backend confirmed (304)"
+            => rows(each(), |cache| cache.confirmed);
+        counter "handfast_cache_changes", "Objects that were stored, evicted, purged, found broken, or given up before they were stored"
+            => split(each(), "change", |cache| each_word(&cache.changes));
+        counter "handfast_cache_content" [Bytes], "Content that was read from the cache and written to it"
+            => split(each(), "direction", |cache| [("read", cache.bytes_read), ("written", cache.bytes_written)]);
+        counter "handfast_cache_disk_errors", "Errors of the disk of the cache"
+            => rows(each(), |cache| cache.errors);
+        counter "handfast_cache_disk_operations", "Reads and writes by the threads of the disk; reads from memory are none"
+            => split(each(), "operation", |cache| cache.disk.iter().map(|(word, (count, _))| (&**word, *count)));
+        counter "handfast_cache_disk" [Seconds], "Their time"
+            => split(each(), "operation", |cache| cache.disk.iter().map(|(word, (_, seconds))| (&**word, *seconds)));
+    }
+}
+
+fn each_word(counts: &BTreeMap<String, u64>) -> impl Iterator<Item = (&str, u64)> {
+    counts.iter().map(|(word, count)| (&**word, *count))
 }

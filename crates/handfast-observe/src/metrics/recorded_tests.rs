@@ -17,6 +17,32 @@ use crate::reason::{CloseReason, Side, Step};
 use crate::record::{Record, StepTimes};
 use crate::request_record::{ConnectionFacts, HttpVersion, RequestRecord, RequestTimes};
 
+/// A cache of which everything is known.
+#[derive(Debug)]
+struct Cached;
+
+impl CacheStatus for Cached {
+    fn snapshot(&self) -> CacheSnapshot {
+        CacheSnapshot {
+            service: "shop".into(),
+            folder: "/var/cache/shop".into(),
+            problem: Some("it is full".into()),
+            is_indexing: true,
+            objects: 3,
+            disk_bytes: 12_288,
+            disk_bytes_limit: 1 << 30,
+            memory_bytes: 900,
+            requests: [("hit".to_owned(), 7), ("no-store".to_owned(), 1)].into(),
+            confirmed: 2,
+            changes: [("evicted".to_owned(), 4), ("stored".to_owned(), 9)].into(),
+            bytes_read: 100,
+            bytes_written: 50,
+            errors: 6,
+            disk: [("read".to_owned(), (5, 0.25)), ("write".to_owned(), (8, 1.5))].into(),
+        }
+    }
+}
+
 /// A backend on which everything is set.
 #[derive(Debug)]
 struct Status;
@@ -197,9 +223,15 @@ fn registry() -> Arc<Registry> {
                 sources: Some(2),
                 asks_for_certificates: true,
                 serves_requests: false,
+                cache: None,
                 backends: vec![backend("10.0.0.7:80", Some(Arc::new(Status))), backend("db:1", None)],
             },
-            ConfiguredService { name: "shop".into(), serves_requests: true, ..ConfiguredService::default() },
+            ConfiguredService {
+                name: "shop".into(),
+                serves_requests: true,
+                cache: Some(Arc::new(Cached)),
+                ..ConfiguredService::default()
+            },
         ],
         names: vec![NameSnapshot {
             name: "db:1".into(),

@@ -186,6 +186,8 @@ impl Registry {
             (threads, configured, reported, access_log, inner.key_process.clone())
         };
         sum::add(&mut snapshot, &threads, &configured);
+        let caches = configured.services.iter().filter_map(|service| service.cache.as_ref());
+        snapshot.caches = caches.map(|cache| cache.snapshot()).collect();
         snapshot.key_process = key_process.map(|KeyProcessReader(read)| read());
         if let Some(totals) = access_log {
             snapshot.access_log_written = totals.written();

@@ -44,6 +44,9 @@ pub struct Snapshot {
     /// The machines that serve the same names; `None`: this one belongs to no fleet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetSnapshot>,
+    /// Caches of services.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<CacheSnapshot>,
     /// How the process is that holds the private keys; `None`: they are in this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_process: Option<KeyProcessSnapshot>,
@@ -53,6 +56,43 @@ pub struct Snapshot {
     pub access_log_dropped: u64,
     /// The process and its machine.
     pub process: ProcessSnapshot,
+}
+
+/// The cache of a service, counted since it was opened.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CacheSnapshot {
+    /// The service.
+    pub service: String,
+    /// Its folder.
+    pub folder: String,
+    /// Why it does not work; `None`: it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// Whether what is in its folder is still read.
+    pub is_indexing: bool,
+    /// Objects that it has.
+    pub objects: u64,
+    /// What they take on the disk, and what they may take. **Units**: bytes.
+    pub disk_bytes: u64,
+    /// See `disk_bytes`.
+    pub disk_bytes_limit: u64,
+    /// What their heads take in memory. **Units**: bytes.
+    pub memory_bytes: u64,
+    /// Requests, by what became of them: `hit`, `stale`, `shared`, `miss`, `expired`, and the reasons of those that went past it.
+    pub requests: BTreeMap<String, u64>,
+    /// Expired objects that their backend confirmed.
+    pub confirmed: u64,
+    /// Objects by what became of them: `stored`, `evicted`, `purged`, `broken`, `given-up`.
+    pub changes: BTreeMap<String, u64>,
+    /// Content read from it and written to it. **Units**: bytes.
+    pub bytes_read: u64,
+    /// See `bytes_read`.
+    pub bytes_written: u64,
+    /// Errors of the disk.
+    pub errors: u64,
+    /// Operations of the disk's threads, `read` and `write`: how many, and their time. **Units**: seconds.
+    pub disk: BTreeMap<String, (u64, f64)>,
 }
 
 /// The fleet of this machine, as it sees it.

@@ -12,8 +12,8 @@ use tokio::sync::oneshot;
 
 use handfast_admin::AdminSocket;
 use handfast_admin::{
-    BackendOutcome, BackendRefusal, Control, NotReady, OrderOutcome, Overview, ReloadOutcome, ReloadRefusal,
-    ServiceOverview, StillServing,
+    BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OrderOutcome, Overview, ReloadOutcome,
+    ReloadRefusal, ServiceOverview, StillServing,
 };
 use handfast_config::model::{ClientCertificates, Clients, Config, Service, name_fits};
 use handfast_net::file_id::FileId;
@@ -39,6 +39,12 @@ pub(crate) enum Request {
     Ordered {
         name: String,
         revokes: bool,
+        reply: Reply<String>,
+    },
+    /// To list or purge objects of caches.
+    Cache {
+        service: Option<String>,
+        act: CacheAct,
         reply: Reply<String>,
     },
     Reopen,
@@ -260,6 +266,11 @@ impl Control for AdminState {
     fn order(&self, name: String, revokes: bool) -> OrderOutcome {
         let busy = "the program is ending, or busy with earlier requests".to_owned();
         self.ask(|reply| Request::Ordered { name, revokes, reply }, busy)
+    }
+
+    fn cache(&self, service: Option<String>, act: CacheAct) -> OrderOutcome {
+        let busy = "the program is ending, or busy with earlier requests".to_owned();
+        self.ask(|reply| Request::Cache { service, act, reply }, busy)
     }
 
     fn reopen(&self) {

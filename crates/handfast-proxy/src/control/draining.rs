@@ -107,6 +107,7 @@ impl Draining {
                     Request::Reload(reply) => drop(reply.send(Err(ReloadRefusal::Stopping))),
                     Request::Reopen => program.log.reopen(),
                     Request::Ordered { name, revokes, reply } => program.ordering.ask(name, revokes, reply),
+                    Request::Cache { service, act, reply } => program.state.ask_caches(service.as_deref(), act, reply),
                     Request::Backend { .. } | Request::Drain | Request::StandAlone => {}
                 },
                 asked = program.signals.next() => match asked {

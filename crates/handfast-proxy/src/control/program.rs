@@ -31,7 +31,8 @@ use handfast_config::source::ConfigSource;
 use handfast_fleet::Event;
 use handfast_observe::access_log::AccessLogHandle;
 use handfast_observe::metrics::{
-    BackendStatus, Configured, ConfiguredBackend, ConfiguredService, OrderedCertificate, Registry,
+    BackendStatus, CacheStatus, Configured, ConfiguredBackend, ConfiguredService, OrderedCertificate,
+    Registry,
 };
 use handfast_observe::operator_state::OperatorState;
 use handfast_process::listeners::{ListenPlan, Listeners};
@@ -111,6 +112,7 @@ impl Program {
             backends: backends(&self.state, service, &addresses),
             asks_for_certificates: service.requests_certificates(),
             serves_requests: service.model.http.is_some(),
+            cache: service.cache.as_ref().map(|cache| Arc::clone(cache) as Arc<dyn CacheStatus>),
         };
         self.checks.follow(check_plans(&self.state, &addresses));
         self.registry.set_configured(Configured {

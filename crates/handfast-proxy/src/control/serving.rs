@@ -103,6 +103,7 @@ impl Serving {
                         program.tell();
                     }
                     Request::Ordered { name, revokes, reply } => program.ordering.ask(name, revokes, reply),
+                    Request::Cache { service, act, reply } => program.state.ask_caches(service.as_deref(), act, reply),
                     Request::StandAlone => program.stand_alone(),
                     Request::Reopen => program.log.reopen(),
                     Request::Drain if leaving.is_some() => {}

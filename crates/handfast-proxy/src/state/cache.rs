@@ -10,10 +10,13 @@ use std::ops::Deref;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use handfast_cache::{Cache, OpenError, Settings};
+use handfast_admin::CacheAct;
+use handfast_cache::{Cache, Latency, Listed, OpenError, Purge, Settings, Statistics};
 use handfast_config::model::{self, Config};
+use handfast_observe::metrics::{CacheSnapshot, CacheStatus};
+use handfast_text::units::{counted as counted_as, plain};
 
 /// Between two tries to open a folder.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -85,14 +88,6 @@ impl ServiceCache {
         self.place.cache.get().map(Arc::clone)
     }
 
-    /// Why it does not work, for an operator.
-    pub(crate) fn problem(&self) -> Option<String> {
-        match self.place.cache.get() {
-            Some(cache) => cache.problem(),
-            None => self.place.problem.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-        }
-    }
-
     /// Opens it, in a thread of its own. Once.
     ///
     /// **Errors**: no thread can be started.
@@ -113,6 +108,94 @@ impl ServiceCache {
             cache.release();
         }
     }
+}
+
+impl CacheStatus for ServiceCache {
+    fn snapshot(&self) -> CacheSnapshot {
+        let Place { service, settings, cache, problem, .. } = &*self.place;
+        let empty = CacheSnapshot {
+            service: service.to_string(),
+            folder: settings.folder.display().to_string(),
+            disk_bytes_limit: settings.size,
+            ..CacheSnapshot::default()
+        };
+        match cache.get() {
+            None => {
+                let problem = problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                CacheSnapshot {
+                    problem: Some(problem.unwrap_or_else(|| "it is being opened".to_owned())),
+                    ..empty
+                }
+            }
+            Some(cache) => CacheSnapshot { problem: cache.problem(), ..counted(cache.statistics(), empty) },
+        }
+    }
+}
+
+fn counted(counts: Statistics, empty: CacheSnapshot) -> CacheSnapshot {
+    let named =
+        |counts: &[(&str, u64)]| counts.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect();
+    let requests = [
+        ("hit", counts.hits - counts.stale_hits),
+        ("stale", counts.stale_hits),
+        ("shared", counts.coalesced),
+        ("miss", counts.misses),
+        ("expired", counts.stale),
+    ];
+    let changes = [
+        ("stored", counts.stored),
+        ("evicted", counts.evicted),
+        ("purged", counts.purged),
+        ("broken", counts.broken),
+        ("given-up", counts.given_up),
+    ];
+    let time = |latency: Latency| (latency.count, Duration::from_micros(latency.micros).as_secs_f64());
+    CacheSnapshot {
+        is_indexing: counts.is_indexing,
+        objects: counts.objects,
+        disk_bytes: counts.disk_bytes,
+        memory_bytes: counts.memory_bytes,
+        requests: named(&[&requests[..], &counts.bypassed].concat()),
+        confirmed: counts.revalidated,
+        changes: named(&changes),
+        bytes_read: counts.bytes_read,
+        bytes_written: counts.bytes_written,
+        errors: counts.errors,
+        disk: [("read".to_owned(), time(counts.reads)), ("write".to_owned(), time(counts.writes))].into(),
+        ..empty
+    }
+}
+
+/// Lists or purges objects: the answer for an operator.
+///
+/// **Errors**: there is no cache that is open. **Cost**: a pass over all keys.
+pub(crate) fn ask(caches: &[Arc<ServiceCache>], act: &CacheAct) -> Result<String, String> {
+    let open: Vec<_> = caches.iter().filter_map(|cache| cache.get()).collect();
+    if open.is_empty() {
+        return Err(match caches {
+            [] => "no service of this name has a cache".to_owned(),
+            _ => "no cache is open; the status page says why".to_owned(),
+        });
+    }
+    let purge = match act {
+        CacheAct::List(prefix, limit) => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+            let mut listed: Vec<_> =
+                open.iter().flat_map(|cache| cache.list(prefix, *limit, now)).take(*limit).collect();
+            listed.sort_by(|one, other| one.url.cmp(&other.url));
+            let line = |object: &Listed| {
+                let Listed { url, status, size, age, ttl, hits } = object;
+                format!("{status} {size} {age} {ttl} {hits} {}\n", plain(url))
+            };
+            return Ok(listed.iter().map(line).collect());
+        }
+        CacheAct::PurgeUrl(url) => Purge::Url(url),
+        CacheAct::PurgePrefix(prefix) => Purge::Prefix(prefix),
+        CacheAct::PurgeTag(tag) => Purge::Tag(tag),
+    };
+    let number: usize = open.iter().map(|cache| cache.purge(purge)).sum();
+    Ok(format!("{} removed", counted_as(number as u64, "object")))
 }
 
 /// Makes the folders of all caches, as the user that serves: none can be made in the sandbox.
