@@ -44,7 +44,8 @@ proptest! {
             bench.idle();
             let now = bench.cache.statistics();
             prop_assert!(now.disk_bytes <= size && now.objects <= objects as u64, "{:?}", now);
-            prop_assert_eq!(now.disk_bytes, on_disk(&bench), "what is counted is there");
+            // What was given up is deleted a moment later.
+            until("what is counted is there", || now.disk_bytes == on_disk(&bench));
             prop_assert_eq!(now.objects as usize, bench.files("c").len());
         }
     }
