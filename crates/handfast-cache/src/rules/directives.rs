@@ -52,7 +52,7 @@ impl Directives {
         }
     }
 
-    /// `Surrogate-Control` (Edge Architecture Specification §2.3): directives for all surrogates, or with a parameter for one of them.
+    /// `Surrogate-Control` (Edge Architecture Specification): directives for all surrogates, or with a parameter for one of them.
     fn surrogate<'a>(values: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
         let is_ours = |element: &&[u8]| {
             let target = element.split(|byte| *byte == b';').nth(1).map(<[u8]>::trim_ascii);

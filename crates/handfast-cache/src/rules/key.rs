@@ -22,7 +22,8 @@
 //! | `Authorization` | RFC 9111 §3.5: not stored unless the response permits it |
 //! | oversized or malformed fields that make the backend refuse (400, 413, 414, 431) | 413, 431 and others that are about one request are never stored; 400 and 414 only with explicit freshness |
 //! | `Upgrade`, `Expect`, `TE` | end at the proxy, or the request bypasses the cache (`Upgrade`) |
-//! | a fragment or userinfo in the target | the parser refuses it |
+//! | userinfo in the target | the parser refuses it |
+//! | a fragment in the target | part of the key, as it is sent |
 
 use std::sync::Arc;
 
@@ -72,7 +73,7 @@ impl Key {
         if path.first() != Some(&b'/') {
             text.push(b'/');
         }
-        text.extend_from_slice(path.split(|byte| *byte == b'#').next().unwrap_or(path));
+        text.extend_from_slice(path);
         if let Some(identity) = identity {
             text.push(b' ');
             text.extend(identity.bytes().filter(|byte| *byte != b' '));

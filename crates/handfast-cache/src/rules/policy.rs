@@ -23,7 +23,8 @@ pub struct Policy {
     pub stale_while_revalidate: u64,
     /// Staleness that is served if the origin fails, where the response does not say. **Units** seconds.
     pub stale_if_error: u64,
-    /// Whether a range of a missing object makes the proxy ask for the whole.
+    /// Whether a range of a missing object makes the proxy ask for the whole. Where the response turns out to be too large to store
+    /// ([`NotStored::TooLarge`](crate::NotStored::TooLarge)), the proxy had better close it and forward the request as it is.
     pub fetches_whole: bool,
 }
 

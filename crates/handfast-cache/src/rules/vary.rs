@@ -33,15 +33,21 @@ impl Selection {
         Some(Self { fields: fields.collect(), language: language(response) })
     }
 
-    /// Whether the response is for this request: its values are the same, or its language is the one that the request prefers to all others.
+    /// Whether the response is for this request: its values are the same.
     pub(crate) fn matches(&self, request: &RequestHead<'_>) -> bool {
-        self.fields.iter().all(|(name, value)| {
-            let is_preferred = || {
-                let preferred = preferred_language(request);
-                name == b"accept-language" && preferred.is_some() && preferred == self.language
-            };
-            normalised(request, name) == *value || is_preferred()
-        })
+        self.fields.iter().all(|(name, value)| normalised(request, name) == *value)
+    }
+
+    /// Whether it is for this request because its language is the one that the request prefers to all others; all other values are the same.
+    pub(crate) fn is_preferred(&self, request: &RequestHead<'_>) -> bool {
+        let is_same = |(name, value): &(Vec<u8>, Option<Vec<u8>>)| {
+            name == b"accept-language" || normalised(request, name) == *value
+        };
+        let names_language = self.fields.iter().any(|(name, _)| name == b"accept-language");
+        names_language
+            && self.language.is_some()
+            && self.fields.iter().all(is_same)
+            && preferred_language(request) == self.language
     }
 }
 

@@ -13,7 +13,7 @@ use crate::rules::cache_status::Forwarded;
 use crate::rules::key::Key;
 use crate::rules::policy::Policy;
 use crate::rules::reuse::{self, Bypass, Verdict};
-use crate::rules::stored::Times;
+use crate::rules::stored::{NotStored, Stored, Times};
 use crate::rules::validate::invalidated;
 
 use super::counters::Statistics;
@@ -213,6 +213,8 @@ impl Cache {
                 let object = self.update(object, stored);
                 (fresh.stored, fresh.source) = (Arc::clone(&object.stored), Source::Object(object));
             }
+            // What a request with `Authorization` receives changes nothing for others.
+            Err(NotStored::Authorization) => {}
             Err(_) => {
                 // This client may have it; it is not stored any longer.
                 let mut stored = (*hit.stored).clone();
@@ -224,7 +226,7 @@ impl Cache {
         fresh
     }
 
-    fn update(&self, object: &Arc<Object>, stored: crate::rules::stored::Stored) -> Arc<Object> {
+    fn update(&self, object: &Arc<Object>, stored: Stored) -> Arc<Object> {
         let updated =
             Object { key: object.key.clone(), stored: Arc::new(stored), files: Arc::clone(&object.files) };
         let updated = Arc::new(updated);
@@ -308,6 +310,7 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
+        self.shared.is_released.store(true, Ordering::SeqCst);
         self.shared.pool.close();
         *locked(&self.clock.is_ended) = true;
         self.clock.changed.notify_all();

@@ -16,6 +16,9 @@ use crate::rules::stored::Stored;
 use super::folder::FileId;
 use super::lock::{Lock, locked};
 
+/// Most pieces that wait for the disk, however small.
+const MOST_PIECES: usize = 1024;
+
 /// What is known of the response.
 #[derive(Clone, Debug)]
 pub(crate) enum Head {
@@ -151,7 +154,7 @@ impl Fill {
         if !state.is_stored {
             return Poll::Ready((false, false));
         }
-        if state.received - state.written >= self.pending {
+        if state.received - state.written >= self.pending || state.pieces.len() >= MOST_PIECES {
             state.filler = Some(waker.clone());
             return Poll::Pending;
         }

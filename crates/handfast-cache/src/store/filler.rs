@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::task::{Poll, Waker, ready};
 
-use handfast_wire::http1::{Method, RequestHead, ResponseHead};
+use handfast_wire::http1::{Framing, Method, RequestHead, ResponseHead};
 
 use crate::rules::policy::Policy;
 use crate::rules::reuse::{Verdict, is_error};
@@ -46,11 +46,18 @@ impl Filler {
         policy: &Policy,
         times: Times,
     ) -> Result<Hit, NotStored> {
+        let limit = policy.object_limit.min(self.shared.settings.size);
+        let length = match response.framing(Method::GET) {
+            Framing::Length(length) => Some(length),
+            Framing::None => Some(0),
+            Framing::Chunked | Framing::UntilClose => None,
+        };
         let stored = match Stored::decide(request, response, policy, times) {
-            Ok(stored) => Arc::new(stored),
-            Err(reason) => {
+            Ok(stored) if length.is_none_or(|length| length <= limit) => Arc::new(stored),
+            decided => {
+                let reason = decided.err().unwrap_or(NotStored::TooLarge);
                 self.shared.counters.not_stored.add(1);
-                // What is about this request says nothing of the next one.
+                // What is about this request says nothing of the next one. Else what was stored for it is no longer true (RFC 9111 §4.3.3).
                 let is_general = !matches!(
                     reason,
                     NotStored::Request
@@ -60,20 +67,16 @@ impl Filler {
                         | NotStored::Status
                 );
                 if is_general && !is_error(response.status) {
+                    self.shared.remove_for(&self.fill.key, request);
                     self.shared.index.set_alone(&self.fill.key, times.received_ms + ALONE_MS);
                 }
                 self.go_alone();
                 return Err(reason);
             }
         };
-        let length = match response.framing(Method::GET) {
-            handfast_wire::http1::Framing::Length(length) => Some(length),
-            handfast_wire::http1::Framing::None => Some(0),
-            _ => None,
-        };
         let is_shareable = stored.is_shareable(policy);
         let known = Known { stored: Arc::clone(&stored), length, is_shareable };
-        self.fill.set_head(Head::Known(Arc::new(known)), policy.object_limit);
+        self.fill.set_head(Head::Known(Arc::new(known)), limit);
         let own_head = stored.own_head(response, policy);
         Ok(Hit {
             shared: Arc::clone(&self.shared),

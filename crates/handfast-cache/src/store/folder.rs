@@ -47,7 +47,7 @@ impl fmt::Display for OpenError {
         match self {
             Self::InUse(path) => write!(
                 f,
-                "lock the cache folder {path}: another process uses it; hint: give each process a folder of its own, or wait until the \
+                "lock the cache folder {path}: another process uses it; hint: give each process a separate folder, or wait until the \
                  process before this one has released it"
             ),
             Self::Folder(path, error) => write!(

@@ -107,15 +107,22 @@ impl Index {
 
     /// The object for a request.
     pub(crate) fn find(&self, key: &Key, request: &RequestHead<'_>, now_ms: u64) -> Found {
-        let shard = locked(self.shard(key));
-        let Some(entry) = shard.entries.get(key) else { return Found::Nothing };
-        if let Some(object) = entry.objects.iter().find(|object| object.stored.selection.matches(request)) {
+        let (objects, alone_until_ms) = {
+            let shard = locked(self.shard(key));
+            let Some(entry) = shard.entries.get(key) else { return Found::Nothing };
+            (entry.objects.clone(), entry.alone_until_ms)
+        };
+        // Without the lock: a request can have long fields.
+        let exact = objects.iter().find(|object| object.stored.selection.matches(request));
+        if let Some(object) =
+            exact.or_else(|| objects.iter().find(|object| object.stored.selection.is_preferred(request)))
+        {
             return Found::Object(Arc::clone(object));
         }
-        if entry.alone_until_ms > now_ms {
+        if alone_until_ms > now_ms {
             return Found::NotStorable;
         }
-        if entry.objects.is_empty() { Found::Nothing } else { Found::OtherVariants }
+        if objects.is_empty() { Found::Nothing } else { Found::OtherVariants }
     }
 
     /// Joins a fill of the key that may be for this request, or begins one.

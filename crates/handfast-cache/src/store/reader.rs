@@ -51,6 +51,20 @@ struct Slot {
     waker: Option<Waker>,
 }
 
+/// The disk's side of a [`Slot`]: wakes the reader when it ends, also if the work was dropped or panicked.
+struct Asked(Option<Arc<Lock<Slot>>>);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let waker = self.0.as_ref().and_then(|slot| locked(slot).waker.take());
+        // The reader sees by the number of owners that no answer comes.
+        self.0 = None;
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
 /// Reads a part of an object or of a running fill, once, from start to end.
 pub struct Reader {
     shared: Arc<Shared>,
@@ -192,7 +206,7 @@ impl Reader {
             let mut locked_slot = locked(slot);
             match locked_slot.answer.take() {
                 Some(answer) => answer,
-                // The work was dropped with the cache.
+                // The work was dropped with the cache, or it panicked.
                 None if Arc::strong_count(slot) == 1 => Err(ReadError::Aborted),
                 None => {
                     locked_slot.waker = Some(waker.clone());
@@ -215,7 +229,7 @@ impl Reader {
     ) -> Poll<Result<(), ReadError>> {
         let slot = Arc::new(Lock::new(Slot { answer: None, waker: Some(waker.clone()) }));
         self.waits_for = Some(Arc::clone(&slot));
-        let shared = Arc::clone(&self.shared);
+        let (shared, asked) = (Arc::clone(&self.shared), Asked(Some(slot)));
         self.shared.pool.submit(Work::Read, move || {
             let started = Instant::now();
             let answer = work();
@@ -223,14 +237,10 @@ impl Reader {
             if let Err(ReadError::Disk(error)) = &answer {
                 shared.failed("read from the cache folder", &io::Error::other(error.clone()));
             }
-            let mut locked_slot = locked(&slot);
-            locked_slot.answer = Some(answer);
-            let waker = locked_slot.waker.take();
-            drop(locked_slot);
-            drop(slot);
-            if let Some(waker) = waker {
-                waker.wake();
+            if let Some(slot) = &asked.0 {
+                locked(slot).answer = Some(answer);
             }
+            drop(asked);
         });
         Poll::Pending
     }

@@ -31,6 +31,9 @@ fn read_all(shared: &Arc<Shared>) -> io::Result<()> {
         files.iter().filter(|(_, part)| *part == Part::Content).map(|(id, _)| *id).collect();
     let mut kept = HashSet::new();
     for (id, part) in files.iter().filter(|(id, part)| *part == Part::Head && is_old(*id)) {
+        if shared.is_released.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         if shared.writing(|| contents.contains(id) && read(shared, *id)).unwrap_or(true) {
             kept.insert(*id);
         } else {

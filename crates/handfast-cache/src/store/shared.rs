@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use handfast_wire::http1::RequestHead;
 use lru::LruCache;
 
 use crate::rules::key::Key;
@@ -17,7 +18,7 @@ use crate::rules::key::Key;
 use super::counters::{Counters, Statistics};
 use super::fill::Fill;
 use super::folder::{FileId, Folder, OpenError, Part};
-use super::index::{Files, Index, Object};
+use super::index::{Files, Found, Index, Object};
 use super::lock::{Gate, Lock, locked};
 use super::pool::{Pool, Work};
 use super::settings::Settings;
@@ -165,10 +166,14 @@ impl Shared {
     /// Adds an object whose place is reserved and whose files are complete.
     pub(crate) fn add(&self, object: Arc<Object>) {
         let (key, files) = (object.key.clone(), Arc::clone(&object.files));
-        locked(&self.evictions)
-            .queue
-            .insert((files.queued_ms.load(Ordering::Relaxed), files.id), (key, files));
         let replaced = self.index.insert(object, self.settings.variants);
+        {
+            let mut evictions = locked(&self.evictions);
+            // A purge may have removed it already.
+            if !files.is_removed.load(Ordering::Relaxed) {
+                evictions.queue.insert((files.queued_ms.load(Ordering::Relaxed), files.id), (key, files));
+            }
+        }
         self.delete(&replaced);
     }
 
@@ -194,6 +199,16 @@ impl Shared {
             shared.writing(|| shared.delete(&objects));
             shared.removing.fetch_sub(number, Ordering::Relaxed);
         });
+    }
+
+    /// Removes the object for a request, after the origin sent another response that is not stored.
+    pub(crate) fn remove_for(self: &Arc<Self>, key: &Key, request: &RequestHead<'_>) {
+        if let Found::Object(object) = self.index.find(key, request, 0)
+            && self.index.remove(key, &object.files)
+        {
+            self.counters.purged.add(1);
+            self.delete_later(vec![object]);
+        }
     }
 
     /// Removes an object whose files are damaged or gone.

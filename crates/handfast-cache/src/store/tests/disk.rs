@@ -14,6 +14,7 @@ use crate::rules::reuse::Bypass;
 use crate::rules::tests::response;
 use crate::store::cache::{Begin, Cache, Lookup, watch};
 use crate::store::folder::OpenError;
+use crate::store::lock::locked;
 use crate::store::reader::ReadError;
 use crate::store::settings::Settings;
 
@@ -259,4 +260,45 @@ fn hits_go_past_a_disk_that_does_not_read() {
     for reader in &mut readers {
         assert_eq!(wait(|waker| reader.poll_ready(waker)), Ok(()));
     }
+}
+
+#[test]
+fn a_reader_that_waits_learns_that_the_cache_ended() {
+    let bench = Bench::with(|settings| settings.threads = 1);
+    bench.store(&get("/"), FRESH, &content(SIZE));
+    let faults = Arc::clone(&bench.cache.shared().folder.faults);
+    faults.plan(Some((0, Fault::Hang)));
+    let mut filler = bench.begin(&get("/new"));
+    assert!(filler.head(&get("/new"), &response(FRESH), &Policy::default(), times()).is_ok());
+    assert!(wait(|waker| filler.poll_put(b"abc", waker)));
+    until("the thread hangs", || faults.steps() > 0);
+    let Lookup::Hit(hit) = bench.lookup(&get("/")) else { panic!("it is stored") };
+    let mut reader = hit.reader(0..10);
+    assert!(reader.poll_ready(Waker::noop()).is_pending());
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(move || wait(|waker| reader.poll_ready(waker)));
+        bench.cache.shared().pool.close();
+        drop(bench);
+        assert_eq!(waiting.join().expect("it does not panic"), Err(ReadError::Aborted));
+    });
+}
+
+#[test]
+fn a_purge_reaches_what_is_not_read_in_yet() {
+    let bench = Bench::new();
+    for path in ["/a", "/b"] {
+        bench.store(&get(path), &format!("{FRESH}\nCache-Tag: {}", &path[1..]), b"abc");
+    }
+    let folder = Arc::clone(&bench.folder);
+    drop(bench);
+    let shared = Arc::new(
+        crate::store::shared::Shared::open(Settings::new(folder.path().join("cache"), 1 << 30))
+            .expect("it is free"),
+    );
+    // As `purge` does while the folder is read in.
+    locked(&shared.early_purges).push(crate::store::shared::Meant::Tag(b"a".to_vec()));
+    crate::store::rebuild::rebuild(&shared);
+    let urls: Vec<_> =
+        shared.index.list(|_| true, 9).iter().map(|object| object.key.url().to_vec()).collect();
+    assert_eq!(urls, [b"https://example.com/b"]);
 }

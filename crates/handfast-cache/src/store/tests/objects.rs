@@ -187,3 +187,42 @@ fn what_is_not_storable_is_remembered_so_that_nobody_waits() {
         "a failure says nothing of the next response"
     );
 }
+
+#[test]
+fn a_response_that_is_not_stored_ends_the_one_before_it_unless_it_is_a_failure() {
+    for (answer, is_there) in [
+        ("Cache-Control: private", false),
+        ("404 Not Found", false),
+        ("503 Unavailable", true),
+        ("401 Who\nETag: \"b\"", true),
+    ] {
+        let bench = Bench::new();
+        bench.store(&get("/"), "Cache-Control: max-age=0\nETag: \"a\"", b"abc");
+        assert!(!bench.fill(&get("/"), answer, b""));
+        assert_eq!(matches!(bench.lookup(&get("/")), Lookup::Stale(..)), is_there, "{answer}");
+    }
+}
+
+#[test]
+fn a_304_for_a_request_with_authorization_changes_nothing_for_others() {
+    let bench = Bench::new();
+    bench.store(&get("/"), "Cache-Control: max-age=0\nETag: \"a\"", b"abc");
+    let head = request("GET /\nAuthorization: x");
+    let Lookup::Stale(stale, _) = bench.lookup(&head) else { panic!("it is stale") };
+    let answer = response("304 Not Modified\nCache-Control: max-age=60\nX-Secret: 1");
+    let hit = bench.cache.unchanged(&stale, &head, &answer, &Policy::default(), times());
+    assert_eq!(super::bench::read(&hit, &head), Ok(b"abc".to_vec()));
+    let Lookup::Stale(stale, _) = bench.lookup(&get("/")) else { panic!("it is stale still") };
+    assert!(!String::from_utf8_lossy(&stale.answer(&get("/"), NOW_MS).head).contains("X-Secret"));
+}
+
+#[test]
+fn an_exact_variant_goes_before_one_in_the_preferred_language() {
+    let bench = Bench::new();
+    let head = |languages: &str| request(&format!("GET /\nAccept-Language: {languages}"));
+    let fields = |language: &str| format!("{FRESH}\nVary: Accept-Language\nContent-Language: {language}");
+    bench.store(&head("de, fr;q=0.5"), &fields("fr"), b"exact");
+    bench.store(&head("en, de"), &fields("de"), b"preferred");
+    assert!(bench.get(&head("de, fr;q=0.5")) == Some(Ok(b"exact".to_vec())));
+    assert!(bench.get(&head("de, it;q=0.5")) == Some(Ok(b"preferred".to_vec())));
+}
