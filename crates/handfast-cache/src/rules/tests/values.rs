@@ -162,6 +162,15 @@ fn a_304_replaces_fields_but_not_those_about_the_content() {
 }
 
 #[test]
+fn the_time_that_a_response_took_counts_as_age() {
+    let times = Times { requested_ms: NOW_MS - 7_000, received_ms: NOW_MS };
+    let fields = "Cache-Control: max-age=60\nAge: 3\nDate: Fri, 15 Jan 2027 07:59:55 GMT";
+    let stored =
+        Stored::decide(&request(""), &response(fields), &Policy::default(), times).expect("it is stored");
+    assert_eq!((stored.age(NOW_MS), stored.ttl(NOW_MS + 1_500)), (10, 49));
+}
+
+#[test]
 fn a_304_may_end_that_a_response_is_stored() {
     let old = stored("Cache-Control: max-age=1\nETag: \"a\"");
     for directive in ["no-store", "private"] {

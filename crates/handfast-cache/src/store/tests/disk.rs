@@ -302,3 +302,36 @@ fn a_purge_reaches_what_is_not_read_in_yet() {
         shared.index.list(|_| true, 9).iter().map(|object| object.key.url().to_vec()).collect();
     assert_eq!(urls, [b"https://example.com/b"]);
 }
+
+#[test]
+fn files_of_another_variant_in_the_place_of_its_own_are_not_served() {
+    let bench = Bench::new();
+    let variant = |value: &str| crate::rules::tests::request(&format!("GET /\nFoo: {value}"));
+    bench.store(&variant("1"), &format!("{FRESH}\nVary: Foo"), b"first");
+    let (content, head) = (bench.files("c").remove(0), bench.files("h").remove(0));
+    bench.store(&variant("2"), &format!("{FRESH}\nVary: Foo"), b"the second");
+    for (letter, place) in [("c", content), ("h", head)] {
+        let other = bench.files(letter).into_iter().find(|path| *path != place).expect("two of them");
+        std::fs::rename(other, place).expect("it moves");
+    }
+    assert_eq!(bench.get(&variant("1")), Some(Err(ReadError::Broken)));
+}
+
+#[test]
+fn a_head_without_content_is_no_object() {
+    let bench = Bench::new();
+    bench.store(&get("/"), FRESH, b"abc");
+    std::fs::remove_file(&bench.files("c")[0]).expect("it was there");
+    let bench = bench.reopened();
+    assert_eq!((bench.files("h").len(), bench.cache.statistics().objects), (0, 0));
+}
+
+#[test]
+fn small_pieces_that_wait_for_the_disk_are_bounded_too() {
+    let bench = Bench::new();
+    bench.cache.shared().folder.faults.plan(Some((0, Fault::Hang)));
+    let mut filler = bench.begin(&get("/"));
+    assert!(filler.head(&get("/"), &response(FRESH), &Policy::default(), times()).is_ok());
+    let taken = (0..2000).take_while(|_| filler.poll_put(b"a", Waker::noop()).is_ready()).count();
+    assert_eq!(taken, 1024);
+}

@@ -1,6 +1,7 @@
 //! What is stored comes back, is updated, purged and listed.
 
 use super::bench::{Bench, FRESH, NOW_MS, content, get, key, times};
+use super::faults::Fault;
 use crate::rules::policy::Policy;
 use crate::rules::reuse::Bypass;
 use crate::rules::tests::{request, response};
@@ -225,4 +226,22 @@ fn an_exact_variant_goes_before_one_in_the_preferred_language() {
     bench.store(&head("en, de"), &fields("de"), b"preferred");
     assert!(bench.get(&head("de, fr;q=0.5")) == Some(Ok(b"exact".to_vec())));
     assert!(bench.get(&head("de, it;q=0.5")) == Some(Ok(b"preferred".to_vec())));
+}
+
+#[test]
+fn a_purge_while_an_object_gets_its_name_removes_it() {
+    let bench = Bench::new();
+    let faults = &bench.cache.shared().folder.faults;
+    // Content: create, write, sync; head: create, write, sync, rename.
+    const RENAME: u64 = 6;
+    faults.plan(Some((RENAME, Fault::Hang)));
+    assert!(bench.fill(&get("/"), FRESH, b"abc"));
+    super::bench::until("the head is to be renamed", || faults.steps() > RENAME);
+    assert_eq!(bench.files("t").len(), 1);
+    assert_eq!(bench.cache.purge(Purge::Prefix("")), 0, "there is no object yet");
+    faults.end_hang();
+    super::bench::until("it is stored", || bench.cache.statistics().stored == 1);
+    assert!(bench.get(&get("/")).is_none());
+    bench.idle();
+    assert_eq!((bench.files("c").len(), bench.files("h").len()), (0, 0));
 }
