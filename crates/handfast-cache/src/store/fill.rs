@@ -1,6 +1,6 @@
-//! Content on its way from the origin to the disk, and to those who wait for it.
+//! Content on its way from the origin to the disk, and to the requests that wait for it.
 //!
-//! In: head and pieces from one filler. Out: the same for any number of readers, from memory until it is on the disk. A [`Fill`] knows neither
+//! In: head and pieces from one filler. Out: the same for any number of readers, from memory until it is on the disk. A [`Fill`] uses neither
 //! folder nor index. Pieces that wait for the disk are bounded: then the filler waits, and the clock of the cache watches that it does not for long.
 
 use std::collections::VecDeque;
@@ -303,7 +303,7 @@ fn register(wakers: &mut Vec<Waker>, waker: &Waker) {
     }
 }
 
-/// Wakes all who wait, without the lock.
+/// Wakes the filler and all readers that wait, without the lock.
 fn wake(mut state: std::sync::MutexGuard<'_, State>) {
     let wakers = std::mem::take(&mut state.readers);
     let filler = state.filler.take();

@@ -1,4 +1,4 @@
-//! Those who fetch a response, and those who wait for it.
+//! The request that fetches a response, and the requests that wait for it.
 //!
 //! In: head and content from the origin, in a worker's task. Out: an object on the disk, and content for followers. A filler that is dropped
 //! before its end breaks the fill off.
@@ -35,7 +35,7 @@ impl Filler {
         Self { shared, fill, writer, is_done: false }
     }
 
-    /// The head of the response, once. If it is stored, a [`Hit`] for the filler's own client, who may have asked for a part of it or with a
+    /// The head of the response, once. If it is stored, a [`Hit`] for the filler's own client, which may have asked for a part of it or with a
     /// condition that was not forwarded; all content must be [put](Self::poll_put) whatever this client receives.
     ///
     /// **Errors**: the reason why it is not stored; followers go on alone, and further calls do nothing.

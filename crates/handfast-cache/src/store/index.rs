@@ -79,7 +79,7 @@ pub(crate) enum Found {
     NotStorable,
 }
 
-/// Who fetches.
+/// How a request takes part in a fetch.
 #[derive(Debug)]
 pub(crate) enum Role {
     Filler(Arc<Fill>),

@@ -1,6 +1,6 @@
 //! Threads that wait for the disk, so that no worker does.
 //!
-//! In: work, as closures. Out: nothing; work wakes whom it concerns. Reading goes before writing, but for each fourth piece of work. The queue
+//! In: work, as closures. Out: nothing; work wakes the tasks that wait for it. Reading goes before writing, but for each fourth piece of work. The queue
 //! is bounded by its users: a reader and a fill have one piece of work in it at most, and hits are refused when it is long.
 
 use std::collections::VecDeque;
@@ -33,7 +33,7 @@ struct Queue {
 #[derive(Default)]
 pub(crate) struct Pool {
     queue: Lock<Queue>,
-    /// The length of `reads`, for those who only look.
+    /// The length of `reads`, for lookups, which do not take the lock.
     waiting_reads: AtomicUsize,
     changed: Condvar,
 }

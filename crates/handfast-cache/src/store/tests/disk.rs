@@ -113,7 +113,7 @@ fn what_has_no_place_in_the_folder_is_deleted_and_other_files_are_left() {
 }
 
 #[test]
-fn nobody_else_can_read_the_folder() {
+fn no_other_user_can_read_the_folder() {
     let bench = Bench::new();
     bench.store(&get("/"), FRESH, b"abc");
     let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o7777;
@@ -263,7 +263,7 @@ fn hits_go_past_a_disk_that_does_not_read() {
 }
 
 #[test]
-fn a_reader_that_waits_learns_that_the_cache_ended() {
+fn a_reader_that_waits_is_woken_when_the_cache_ends() {
     let bench = Bench::with(|settings| settings.threads = 1);
     bench.store(&get("/"), FRESH, &content(SIZE));
     let faults = Arc::clone(&bench.cache.shared().folder.faults);

@@ -165,7 +165,7 @@ fn a_fill_that_began_before_a_purge_is_not_stored() {
         bench.cache.purge(what);
         assert!(
             matches!(bench.cache.begin(&key(&get("/")), &get("/"), true), Begin::Fill(_)),
-            "nobody follows it"
+            "no request follows it"
         );
         assert!(super::bench::wait(|waker| filler.poll_put(b"abc", waker)));
         filler.end();
@@ -176,7 +176,7 @@ fn a_fill_that_began_before_a_purge_is_not_stored() {
 }
 
 #[test]
-fn what_is_not_storable_is_remembered_so_that_nobody_waits() {
+fn what_is_not_storable_is_remembered_so_that_no_request_waits() {
     let bench = Bench::new();
     assert!(!bench.fill(&get("/"), "Cache-Control: private", b""));
     assert!(matches!(bench.lookup(&get("/")), Lookup::Bypass(Bypass::NotStorable)));
@@ -195,7 +195,7 @@ fn a_response_that_is_not_stored_ends_the_one_before_it_unless_it_is_a_failure()
         ("Cache-Control: private", false),
         ("404 Not Found", false),
         ("503 Unavailable", true),
-        ("401 Who\nETag: \"b\"", true),
+        ("401 Unauthorized\nETag: \"b\"", true),
     ] {
         let bench = Bench::new();
         bench.store(&get("/"), "Cache-Control: max-age=0\nETag: \"a\"", b"abc");

@@ -73,7 +73,7 @@ fn a_thousand_requests_for_one_missing_object_are_one_fill() {
 }
 
 #[test]
-fn followers_learn_what_came_of_the_request() {
+fn followers_receive_what_came_of_the_request() {
     let rows = [
         (FRESH, "hit"),
         ("Cache-Control: private", "alone"),
