@@ -243,7 +243,8 @@ impl Cache {
         }
     }
 
-    /// A response to a request that was forwarded without a fill: HEAD updates what is stored, and unsafe methods invalidate it.
+    /// A response to a request that was forwarded without a fill: HEAD updates what is stored, and unsafe methods invalidate it. Objects under the
+    /// same URL but another identity stay until they are stale.
     pub fn observe(
         &self,
         key: &Key,

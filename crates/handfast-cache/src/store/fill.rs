@@ -4,7 +4,6 @@
 //! folder nor index. Pieces that wait for the disk are bounded: then the filler waits, and the clock of the cache watches that it does not for long.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 use crate::rules::key::Key;
 use crate::rules::stored::Stored;
 
+use super::file::File;
 use super::folder::FileId;
 use super::lock::{Lock, locked};
 
@@ -54,7 +54,7 @@ enum End {
 struct State {
     head: Head,
     limit: u64,
-    file: Option<Arc<OwnedFd>>,
+    file: Option<Arc<File>>,
     written: u64,
     received: u64,
     /// From `written` on.
@@ -95,7 +95,7 @@ pub(crate) enum Read {
     /// So many bytes are in the buffer.
     Bytes(usize),
     /// They are in the file.
-    File(Arc<OwnedFd>, u64),
+    File(Arc<File>, u64),
     /// There are no more.
     End,
     /// There are more, but they will not come.
@@ -250,7 +250,7 @@ impl Fill {
         }
     }
 
-    pub(crate) fn set_file(&self, file: &Arc<OwnedFd>) {
+    pub(crate) fn set_file(&self, file: &Arc<File>) {
         locked(&self.state).file = Some(Arc::clone(file));
     }
 
@@ -298,7 +298,7 @@ impl Fill {
 }
 
 fn register(wakers: &mut Vec<Waker>, waker: &Waker) {
-    if !wakers.iter().rev().take(4).any(|known| known.will_wake(waker)) {
+    if !wakers.iter().any(|known| known.will_wake(waker)) {
         wakers.push(waker.clone());
     }
 }

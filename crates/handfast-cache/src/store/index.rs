@@ -183,14 +183,21 @@ impl Index {
         }
     }
 
-    /// Adds an object as the newest variant; what it replaces is the answer.
+    /// Adds an object; what it replaces is the answer: the object itself if there is a newer one.
     pub(crate) fn insert(&self, object: Arc<Object>, variants: usize) -> Vec<Arc<Object>> {
         let mut shard = locked(self.shard(&object.key));
         let entry = shard.entries.entry(object.key.clone()).or_default();
         let selection = &object.stored.selection;
+        let received_ms = object.stored.received_ms;
+        let is_same = |other: &Arc<Object>| other.stored.selection == *selection;
+        // The folder is still being read in, or another request was faster.
+        if entry.objects.iter().any(|other| is_same(other) && other.stored.received_ms > received_ms) {
+            return vec![object];
+        }
         let mut removed: Vec<Arc<Object>> =
             entry.objects.extract_if(.., |other| other.stored.selection == *selection).collect();
-        entry.objects.insert(0, object);
+        let at = entry.objects.partition_point(|other| other.stored.received_ms > received_ms);
+        entry.objects.insert(at, object);
         let most = variants.max(1).min(entry.objects.len());
         removed.extend(entry.objects.drain(most..));
         removed

@@ -16,6 +16,7 @@ use lru::LruCache;
 use crate::rules::key::Key;
 
 use super::counters::{Counters, Statistics};
+use super::file::File;
 use super::fill::Fill;
 use super::folder::{FileId, Folder, OpenError, Part};
 use super::index::{Files, Found, Index, Object};
@@ -27,7 +28,7 @@ use super::trouble::Trouble;
 /// A content file that is open, with the checksums of its blocks.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
-    pub(crate) fd: OwnedFd,
+    pub(crate) file: File,
     pub(crate) size: u64,
     pub(crate) checksums: Vec<u32>,
 }

@@ -335,3 +335,20 @@ fn small_pieces_that_wait_for_the_disk_are_bounded_too() {
     let taken = (0..2000).take_while(|_| filler.poll_put(b"a", Waker::noop()).is_ready()).count();
     assert_eq!(taken, 1024);
 }
+
+#[test]
+fn reading_goes_on_while_all_writes_hang() {
+    let bench = Bench::with(|settings| settings.threads = 3);
+    bench.store(&get("/"), FRESH, &content(SIZE));
+    let faults = Arc::clone(&bench.cache.shared().folder.faults);
+    faults.plan(Some((0, Fault::Hang)));
+    let mut fillers = Vec::new();
+    for path in ["/1", "/2", "/3"] {
+        let mut filler = bench.begin(&get(path));
+        assert!(filler.head(&get(path), &response(FRESH), &Policy::default(), times()).is_ok());
+        assert!(wait(|waker| filler.poll_put(b"abc", waker)));
+        fillers.push(filler);
+    }
+    until("two threads hang", || faults.steps() == 2);
+    assert!(bench.get(&get("/")) == Some(Ok(content(SIZE))), "the file is opened and read by the third");
+}

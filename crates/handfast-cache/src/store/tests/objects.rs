@@ -245,3 +245,18 @@ fn a_purge_while_an_object_gets_its_name_removes_it() {
     bench.idle();
     assert_eq!((bench.files("c").len(), bench.files("h").len()), (0, 0));
 }
+
+#[test]
+fn an_older_response_does_not_replace_a_newer_one() {
+    let bench = Bench::new();
+    let head = get("/");
+    let mut slow = bench.begin(&head);
+    bench.cache.shared().index.remove_fill(&bench.cache.shared().running_fills()[0]);
+    bench.store(&head, FRESH, b"newer");
+    let earlier = crate::rules::stored::Times { requested_ms: NOW_MS - 9, received_ms: NOW_MS - 1 };
+    assert!(slow.head(&head, &response(FRESH), &Policy::default(), earlier).is_ok());
+    assert!(super::bench::wait(|waker| slow.poll_put(b"older", waker)) && slow.end());
+    super::bench::until("it was looked at", || bench.cache.statistics().stored == 2);
+    assert!(bench.get(&head) == Some(Ok(b"newer".to_vec())));
+    assert_eq!((bench.files("c").len(), bench.cache.statistics().objects), (1, 1));
+}
