@@ -144,6 +144,19 @@ impl Fill {
         Poll::Ready(state.head.clone())
     }
 
+    /// Head and size, if all content was received and it will be an object soon.
+    pub(crate) fn complete(&self) -> Option<(Arc<Known>, u64)> {
+        let state = locked(&self.state);
+        match &state.head {
+            Head::Known(known)
+                if state.end == Some(End::Complete) && state.is_stored && !self.is_purged() =>
+            {
+                Some((Arc::clone(known), state.received))
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) fn head(&self) -> Head {
         locked(&self.state).head.clone()
     }

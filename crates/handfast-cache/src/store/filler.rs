@@ -176,7 +176,7 @@ impl Follower {
     pub fn poll(&mut self, request: &RequestHead<'_>, waker: &Waker) -> Poll<Followed> {
         Poll::Ready(match ready!(self.fill.poll_head(waker)) {
             Head::Known(known) if !known.is_shareable => Followed::Alone,
-            Head::Known(known) if !known.stored.selection.matches(request) || self.fill.is_purged() => {
+            Head::Known(known) if !known.stored.selection.fits(request) || self.fill.is_purged() => {
                 Followed::LookAgain
             }
             Head::Known(known) => {

@@ -13,7 +13,7 @@ use handfast_wire::http1::RequestHead;
 use crate::rules::key::Key;
 use crate::rules::stored::Stored;
 
-use super::fill::{Fill, Head};
+use super::fill::{Fill, Head, Known};
 use super::folder::FileId;
 use super::lock::{Lock, locked};
 
@@ -73,6 +73,8 @@ const SHARDS: usize = 256;
 #[derive(Debug)]
 pub(crate) enum Found {
     Object(Arc<Object>),
+    /// An object that is not on the disk yet: all of it was received. Its size comes last.
+    Complete(Arc<Fill>, Arc<Known>, u64),
     /// Only for other requests.
     OtherVariants,
     Nothing,
@@ -107,11 +109,18 @@ impl Index {
 
     /// The object for a request.
     pub(crate) fn find(&self, key: &Key, request: &RequestHead<'_>, now_ms: u64) -> Found {
-        let (objects, alone_until_ms) = {
+        let (objects, fills, alone_until_ms) = {
             let shard = locked(self.shard(key));
             let Some(entry) = shard.entries.get(key) else { return Found::Nothing };
-            (entry.objects.clone(), entry.alone_until_ms)
+            (entry.objects.clone(), entry.fills.clone(), entry.alone_until_ms)
         };
+        let complete = fills.iter().rev().find_map(|fill| {
+            let (known, size) = fill.complete()?;
+            known.stored.selection.matches(request).then(|| Found::Complete(Arc::clone(fill), known, size))
+        });
+        if let Some(complete) = complete {
+            return complete;
+        }
         // Without the lock: a request can have long fields.
         let exact = objects.iter().find(|object| object.stored.selection.matches(request));
         if let Some(object) =
@@ -140,7 +149,7 @@ impl Index {
                 _ if fill.is_purged() => {}
                 Head::Unknown if may_wait => return Role::Follower(Arc::clone(fill)),
                 Head::Unknown => return Role::Alone,
-                Head::Known(known) if known.is_shareable && known.stored.selection.matches(request) => {
+                Head::Known(known) if known.is_shareable && known.stored.selection.fits(request) => {
                     return Role::Follower(Arc::clone(fill));
                 }
                 _ => {}
@@ -210,6 +219,12 @@ impl Index {
         let mut objects = entry.into_iter().flat_map(|entry| &mut entry.objects);
         let known = objects.find(|known| Arc::ptr_eq(&known.files, &object.files));
         known.map(|known| *known = Arc::clone(object)).is_some()
+    }
+
+    /// The object that a fill has become.
+    pub(crate) fn made_of(&self, fill: &Fill) -> Option<Arc<Object>> {
+        let shard = locked(self.shard(&fill.key));
+        shard.entries.get(&fill.key)?.objects.iter().find(|object| object.files.id == fill.id).cloned()
     }
 
     /// Removes the object with these files: whether it was there.

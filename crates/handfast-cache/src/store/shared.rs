@@ -204,11 +204,13 @@ impl Shared {
 
     /// Removes the object for a request, after the origin sent another response that is not stored.
     pub(crate) fn remove_for(self: &Arc<Self>, key: &Key, request: &RequestHead<'_>) {
-        if let Found::Object(object) = self.index.find(key, request, 0)
-            && self.index.remove(key, &object.files)
-        {
-            self.counters.purged.add(1);
-            self.delete_later(vec![object]);
+        match self.index.find(key, request, 0) {
+            Found::Object(object) if self.index.remove(key, &object.files) => {
+                self.counters.purged.add(1);
+                self.delete_later(vec![object]);
+            }
+            Found::Complete(fill, ..) => fill.purge(),
+            _ => {}
         }
     }
 

@@ -240,7 +240,7 @@ fn outcome(row: &Row, policy: &Policy) -> String {
     if let Some(reason) = bypass(&second, policy) {
         return format!("bypass: {}", reason.word());
     }
-    if !stored.selection.matches(&second) && !stored.selection.is_preferred(&second) {
+    if !stored.selection.fits(&second) {
         return "other variant".into();
     }
     let now_ms = (NOW + later) * 1000;
@@ -266,8 +266,13 @@ fn each_section_has_its_effect() {
     let immutable = Policy { is_immutable: true, ..Policy::default() };
     let trusting = Policy { trusts_forwarding: true, ..Policy::default() };
     let surrogate = Policy { reads_surrogate: true, ..Policy::default() };
-    let tables =
-        [(ROWS, Policy::default()), (HEURISTIC, heuristic), (IMMUTABLE, immutable), (SURROGATE, surrogate)];
+    let tables = [
+        (ROWS, Policy::default()),
+        (TRUSTING, trusting),
+        (HEURISTIC, heuristic),
+        (IMMUTABLE, immutable),
+        (SURROGATE, surrogate),
+    ];
     let mut wrong = Vec::new();
     for (rows, policy) in &tables {
         for row in *rows {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
 use super::bench::{Bench, FRESH, NOW_MS, content, get, key, read, times, until, wait};
+use super::faults::Fault;
 use crate::rules::policy::Policy;
 use crate::rules::tests::{request, response};
 use crate::store::cache::{Begin, Lookup};
@@ -181,4 +182,27 @@ fn a_hit_is_served_while_it_is_revalidated_and_one_client_does_that() {
     assert!(matches!(lookup(), Lookup::Hit(_)));
     drop(filler);
     assert!(matches!(wait(|_| Poll::Ready(bench.cache.begin(&key(&head), &head, true))), Begin::Fill(_)));
+}
+
+#[test]
+fn what_was_received_is_found_before_it_is_on_the_disk() {
+    let bench = Bench::new();
+    let faults = &bench.cache.shared().folder.faults;
+    faults.plan(Some((0, Fault::Hang)));
+    assert!(bench.fill(&get("/fresh"), FRESH, b"abc"));
+    assert!(bench.fill(&get("/stale"), "Cache-Control: no-cache\nETag: \"a\"", b"abc"));
+    assert!(bench.fill(&get("/purged"), FRESH, b"abc"));
+    assert!(bench.get(&get("/fresh")) == Some(Ok(b"abc".to_vec())));
+    assert!(bench.get(&request("GET /fresh\nRange: bytes=1-")) == Some(Ok(b"bc".to_vec())));
+    let Lookup::Stale(stale, _) = bench.lookup(&get("/stale")) else { panic!("it is to be validated") };
+    assert_eq!(stale.conditions(), [("If-None-Match", b"\"a\"".to_vec())]);
+    bench.cache.invalidate(&key(&get("/purged")));
+    assert!(matches!(bench.lookup(&get("/purged")), Lookup::Miss(_)));
+    faults.end_hang();
+    until("two are stored", || bench.cache.statistics().stored == 2);
+    // Confirmed when it is an object: that one is updated.
+    let answer = response(&format!("304 Not Modified\n{FRESH}"));
+    let hit = bench.cache.unchanged(&stale, &get("/stale"), &answer, &Policy::default(), times());
+    assert!(read(&hit, &get("/stale")) == Ok(b"abc".to_vec()));
+    assert!(bench.get(&get("/stale")) == Some(Ok(b"abc".to_vec())));
 }
