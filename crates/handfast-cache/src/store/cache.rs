@@ -184,8 +184,8 @@ impl Cache {
         }
     }
 
-    /// Begins to fetch what a lookup did not find or found stale. `may_wait` is `false` after [`Followed::LookAgain`](super::filler::Followed):
-    /// a request waits for another one once.
+    /// Begins to fetch what a lookup did not find or found stale. `may_wait` is whether the response to an earlier request will do: not if this
+    /// one demands the origin ([`Forwarded::Request`]), and not after [`Followed::LookAgain`](super::filler::Followed::LookAgain).
     pub fn begin(&self, key: &Key, request: &RequestHead<'_>, may_wait: bool) -> Begin {
         if request.method != Method::GET || self.shared.is_released.load(Ordering::Relaxed) {
             return Begin::Alone;

@@ -12,6 +12,7 @@ use handfast_wire::http1::RequestHead;
 
 use crate::rules::key::Key;
 use crate::rules::stored::Stored;
+use crate::rules::vary::Selection;
 
 use super::fill::{Fill, Head, Known};
 use super::folder::FileId;
@@ -114,19 +115,17 @@ impl Index {
             let Some(entry) = shard.entries.get(key) else { return Found::Nothing };
             (entry.objects.clone(), entry.fills.clone(), entry.alone_until_ms)
         };
-        let complete = fills.iter().rev().find_map(|fill| {
-            let (known, size) = fill.complete()?;
-            known.stored.selection.matches(request).then(|| Found::Complete(Arc::clone(fill), known, size))
-        });
-        if let Some(complete) = complete {
-            return complete;
-        }
         // Without the lock: a request can have long fields.
-        let exact = objects.iter().find(|object| object.stored.selection.matches(request));
-        if let Some(object) =
-            exact.or_else(|| objects.iter().find(|object| object.stored.selection.is_preferred(request)))
-        {
-            return Found::Object(Arc::clone(object));
+        let complete: Vec<_> = fills.iter().rev().filter_map(|fill| Some((fill, fill.complete()?))).collect();
+        for fits in [Selection::matches, Selection::is_preferred] {
+            if let Some((fill, (known, size))) =
+                complete.iter().find(|(_, (known, _))| fits(&known.stored.selection, request))
+            {
+                return Found::Complete(Arc::clone(fill), Arc::clone(known), *size);
+            }
+            if let Some(object) = objects.iter().find(|object| fits(&object.stored.selection, request)) {
+                return Found::Object(Arc::clone(object));
+            }
         }
         if alone_until_ms > now_ms {
             return Found::NotStorable;
@@ -146,10 +145,13 @@ impl Index {
         let entry = shard.entries.entry(key.clone()).or_default();
         for fill in &entry.fills {
             match fill.head() {
-                _ if fill.is_purged() => {}
+                // What is complete was found by the lookup, and does not do.
+                _ if fill.is_purged() || fill.complete().is_some() => {}
                 Head::Unknown if may_wait => return Role::Follower(Arc::clone(fill)),
                 Head::Unknown => return Role::Alone,
-                Head::Known(known) if known.is_shareable && known.stored.selection.fits(request) => {
+                Head::Known(known)
+                    if may_wait && known.is_shareable && known.stored.selection.fits(request) =>
+                {
                     return Role::Follower(Arc::clone(fill));
                 }
                 _ => {}

@@ -23,6 +23,7 @@ fn word(followed: &Followed) -> &'static str {
     match followed {
         Followed::Hit(_) => "hit",
         Followed::LookAgain => "look again",
+        Followed::OtherVariant => "other variant",
         Followed::Alone => "alone",
         Followed::Failed => "failed",
     }
@@ -102,7 +103,7 @@ fn followers_receive_what_came_of_the_request() {
 }
 
 #[test]
-fn a_follower_of_another_variant_looks_again() {
+fn a_follower_of_another_variant_is_told_so() {
     let bench = Bench::new();
     let (one, two) = (request("GET /\nFoo: 1"), request("GET /\nFoo: 2"));
     let mut filler = bench.begin(&one);
@@ -115,7 +116,7 @@ fn a_follower_of_another_variant_looks_again() {
             .head(&one, &response("Cache-Control: max-age=60\nVary: Foo"), &Policy::default(), times())
             .is_ok()
     );
-    assert_eq!(word(&wait(|waker| follower.poll(&two, waker))), "look again");
+    assert_eq!(word(&wait(|waker| follower.poll(&two, waker))), "other variant");
     assert!(matches!(bench.cache.begin(&key(&two), &two, true), Begin::Fill(_)), "a fill of its own");
 }
 
@@ -205,4 +206,24 @@ fn what_was_received_is_found_before_it_is_on_the_disk() {
     let hit = bench.cache.unchanged(&stale, &get("/stale"), &answer, &Policy::default(), times());
     assert!(read(&hit, &get("/stale")) == Ok(b"abc".to_vec()));
     assert!(bench.get(&get("/stale")) == Some(Ok(b"abc".to_vec())));
+}
+
+#[test]
+fn a_request_that_demands_the_origin_gets_no_earlier_response() {
+    let bench = Bench::new();
+    let demanding = request("GET /\nCache-Control: no-cache");
+    let mut filler = bench.begin(&get("/"));
+    assert!(filler.head(&get("/"), &response(FRESH), &Policy::default(), times()).is_ok());
+    assert!(
+        matches!(bench.cache.begin(&key(&demanding), &demanding, false), Begin::Fill(_)),
+        "while it is received"
+    );
+    let faults = &bench.cache.shared().folder.faults;
+    faults.plan(Some((0, Fault::Hang)));
+    assert!(filler.end());
+    assert!(matches!(bench.lookup(&demanding), Lookup::Stale(_, crate::Forwarded::Request)));
+    assert!(
+        matches!(bench.cache.begin(&key(&demanding), &demanding, true), Begin::Fill(_)),
+        "when it was received"
+    );
 }
