@@ -29,12 +29,14 @@
 //!         Lookup::OnlyIfCached => return Poll::Ready(client.send(b"HTTP/1.1 504 Gateway Timeout\r\n")),
 //!         // Afterwards: cache.observe(&key, request, &response, policy, times), which invalidates and updates.
 //!         Lookup::Bypass(_) => return Poll::Ready(forward(request)),
+//!         // Without waiting, `false`, for `Lookup::Stale(_, Forwarded::Request)`.
 //!         Lookup::Stale(..) | Lookup::Miss(_) => match cache.begin(&key, request, true) {
 //!             Begin::Fill(_) => return Poll::Ready(()), // see `fetch`
 //!             Begin::Alone => return Poll::Ready(forward(request)),
 //!             Begin::Follow(mut follower) => match ready!(follower.poll(request, waker)) {
 //!                 Followed::Hit(hit) => hit,
-//!                 Followed::LookAgain => return answer(cache, request, policy, now_ms, client, waker), // then begin(…, false)
+//!                 // Then begin(…, false); and after the second `OtherVariant` too.
+//!                 Followed::LookAgain | Followed::OtherVariant => return answer(cache, request, policy, now_ms, client, waker),
 //!                 Followed::Alone | Followed::Failed => return Poll::Ready(forward(request)),
 //!             },
 //!         },

@@ -11,7 +11,7 @@
 //! | purge, list | `store/purge.rs` |
 //! | a folder that was used before | `store/rebuild.rs` |
 //! | what is stored, in memory; what goes first | `store/index.rs`, `store/shared.rs` |
-//! | files and their format | `store/folder.rs`, `store/head_file.rs` |
+//! | files and their format | `store/folder.rs`, `store/head_file.rs`, `store/file.rs` |
 //! | threads and locks | `store/pool.rs`, `store/lock.rs` |
 //! | what is counted, what is wrong | `store/counters.rs`, `store/trouble.rs` |
 //! | settings | `store/settings.rs` |
@@ -23,6 +23,7 @@ pub(crate) mod head_file;
 pub(crate) mod counters;
 pub(crate) mod trouble;
 pub(crate) mod pool;
+pub(crate) mod file;
 pub(crate) mod fill;
 pub(crate) mod index;
 pub(crate) mod shared;

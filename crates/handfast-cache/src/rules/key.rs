@@ -8,8 +8,9 @@
 //!
 //! | what a client could use | what happens |
 //! |---|---|
-//! | `X-Forwarded-Host`, `-Scheme`, `-Proto`, `-Port`, `-Prefix`, `-Server`, `Forwarded`, `X-Host` | the request bypasses the cache, unless the policy says that the proxy writes them |
-//! | `X-Original-URL`, `X-Rewrite-URL`, `X-Original-Host` | bypass: they replace the path that is in the key |
+//! | `Forwarded`, `X-Forwarded-…` except `-For`, `X-Host`, `X-URL-Scheme`, `Front-End-Https` | the request bypasses the cache, unless the policy says that the proxy writes them |
+//! | `X-Original-URL`, `X-Original-URI`, `X-Rewrite-URL`, `X-Original-Host` | bypass: they replace the path that is in the key |
+//! | `X-Forwarded-For`, `X-Real-IP` | nothing: a backend whose content depends on the address must not be cached |
 //! | `X-HTTP-Method-Override`, `X-HTTP-Method`, `X-Method-Override` | bypass: the response is that of another method |
 //! | a GET with content ("fat GET") | bypass: never answered from the cache, never stored |
 //! | absolute form of the target | its authority is that of `Host`, else the parser refuses it; the key is the same |
@@ -27,7 +28,7 @@
 
 use std::sync::Arc;
 
-use handfast_wire::http1::{Framing, Method, RequestHead, Target};
+use handfast_wire::http1::{Framing, Kind, Method, RequestHead, Target};
 
 /// The key of an object: URL and perhaps an identity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -134,34 +135,33 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     (!name.is_empty()).then_some((name, port))
 }
 
-/// Fields that replace the host or scheme which the key has.
-const FORWARDING: [&str; 9] = [
-    "forwarded",
-    "x-forwarded-host",
-    "x-forwarded-port",
-    "x-forwarded-prefix",
-    "x-forwarded-proto",
-    "x-forwarded-scheme",
-    "x-forwarded-server",
-    "x-forwarded-ssl",
-    "x-host",
-];
+/// Fields that replace the host or scheme which the key has, beside those of [`Kind::Forwarding`].
+const FORWARDING: [&str; 3] = ["front-end-https", "x-host", "x-url-scheme"];
+
+/// Fields about the client's address: backends log them.
+const ADDRESSES: [&str; 2] = ["x-forwarded-for", "x-real-ip"];
 
 /// Fields that replace the path or the method.
-const REPLACING: [&str; 6] = [
+const REPLACING: [&str; 7] = [
     "x-http-method",
     "x-http-method-override",
     "x-method-override",
     "x-original-host",
+    "x-original-uri",
     "x-original-url",
     "x-rewrite-url",
 ];
 
-/// The name of a field of this request that could change the response but is not in the key.
-pub(crate) fn unkeyed_field(request: &RequestHead<'_>, trusts_forwarding: bool) -> Option<&'static str> {
-    let has = |name: &&&str| request.values(name).next().is_some();
-    let forwarding = FORWARDING.iter().filter(|_| !trusts_forwarding).find(has);
-    forwarding.or_else(|| REPLACING.iter().find(has)).copied()
+/// Whether a field of this request could change the response but is not in the key.
+pub(crate) fn has_unkeyed_field(request: &RequestHead<'_>, trusts_forwarding: bool) -> bool {
+    let is =
+        |name: &[u8], list: &[&str]| list.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+    request.fields.iter().any(|field| {
+        let name = field.name(request.text);
+        let is_forwarding =
+            field.kind() == Kind::Forwarding && !is(name, &ADDRESSES) || is(name, &FORWARDING);
+        is_forwarding && !trusts_forwarding || is(name, &REPLACING)
+    })
 }
 
 /// Whether the request has content.

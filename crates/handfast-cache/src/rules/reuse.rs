@@ -5,7 +5,7 @@
 use handfast_wire::http1::{Method, RequestHead};
 
 use super::directives::Directives;
-use super::key::{has_content, unkeyed_field};
+use super::key::{has_content, has_unkeyed_field};
 use super::policy::Policy;
 use super::stored::Stored;
 
@@ -31,7 +31,7 @@ pub enum Bypass {
     /// A GET or HEAD with content.
     Content,
     /// A field that could change the response but is not in the key.
-    Unkeyed(&'static str),
+    Unkeyed,
     /// A precondition that only the origin can evaluate, or a change of the protocol.
     Precondition,
     /// `no-store` in the request.
@@ -52,7 +52,7 @@ impl Bypass {
         match self {
             Self::Method => "method",
             Self::Content => "content",
-            Self::Unkeyed(_) => "unkeyed-field",
+            Self::Unkeyed => "unkeyed-field",
             Self::Precondition => "precondition",
             Self::NoStore => "no-store",
             Self::Range => "range",
@@ -71,8 +71,8 @@ pub fn bypass(request: &RequestHead<'_>, policy: &Policy) -> Option<Bypass> {
     if has_content(request) {
         return Some(Bypass::Content);
     }
-    if let Some(name) = unkeyed_field(request, policy.trusts_forwarding) {
-        return Some(Bypass::Unkeyed(name));
+    if has_unkeyed_field(request, policy.trusts_forwarding) {
+        return Some(Bypass::Unkeyed);
     }
     let has = |name: &&str| request.values(name).next().is_some();
     if request.upgrade.is_some() || ["if-match", "if-unmodified-since"].iter().any(has) {

@@ -164,10 +164,14 @@ impl Stored {
             tags: tags(response),
         };
         let is_useful = stored.can_validate()
-            || !stored.no_cache
-                && lifetime + stored.stale_while_revalidate + stored.stale_if_error > stored.initial_age
+            || !stored.no_cache && stored.longest_use() > stored.initial_age
             || policy.is_immutable && stored.status == 200;
         if is_useful { Ok(stored) } else { Err(NotStored::NoFreshness) }
+    }
+
+    /// The age until which it may be served in any case, in seconds.
+    fn longest_use(&self) -> u64 {
+        self.lifetime.saturating_add(self.stale_while_revalidate.max(self.stale_if_error))
     }
 
     /// Whether the origin can say that it is unchanged. Only of a 200: after "404, not modified" the resource may exist.

@@ -56,15 +56,7 @@ impl Stored {
         times: Times,
     ) -> Result<Self, NotStored> {
         let text = self.merged(response);
-        parsed(&text, |head| {
-            let mut stored = Self::keep(request, head, policy, times)?;
-            // A HEAD or a 304 may lack what selected it.
-            if head.values("vary").next().is_none() {
-                stored.selection = self.selection.clone();
-            }
-            Ok(stored)
-        })
-        .unwrap_or(Err(NotStored::Status))
+        parsed(&text, |head| Self::keep(request, head, policy, times)).unwrap_or(Err(NotStored::Status))
     }
 
     /// The head for the client whose request was validated: with all fields of the 304, stored or not (as `Set-Cookie`).

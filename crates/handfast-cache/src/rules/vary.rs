@@ -38,6 +38,11 @@ impl Selection {
         self.fields.iter().all(|(name, value)| normalised(request, name) == *value)
     }
 
+    /// Whether it is for this request in either way.
+    pub(crate) fn fits(&self, request: &RequestHead<'_>) -> bool {
+        self.matches(request) || self.is_preferred(request)
+    }
+
     /// Whether it is for this request because its language is the one that the request prefers to all others; all other values are the same.
     pub(crate) fn is_preferred(&self, request: &RequestHead<'_>) -> bool {
         let is_same = |(name, value): &(Vec<u8>, Option<Vec<u8>>)| {

@@ -109,7 +109,27 @@ impl Cache {
         let only_if_cached = reuse::only_if_cached(request, policy);
         let has_range = request.values("range").next().is_some();
         match shared.index.find(key, request, now_ms) {
-            Found::Object(object) => self.judge(&object, request, policy, now_ms, only_if_cached),
+            Found::Object(object) => {
+                let verdict = object.stored.verdict(request, policy, now_ms);
+                object.files.used_ms.fetch_max(now_ms, Ordering::Relaxed);
+                if matches!(verdict, Verdict::Fresh | Verdict::WhileRevalidated) {
+                    object.files.hits.fetch_add(1, Ordering::Relaxed);
+                }
+                self.judge(self.hit(&object, verdict), only_if_cached)
+            }
+            Found::Complete(fill, known, size) => {
+                let verdict = known.stored.verdict(request, policy, now_ms);
+                let (shared, stored) = (Arc::clone(shared), Arc::clone(&known.stored));
+                let hit = Hit {
+                    shared,
+                    source: Source::Fill(fill),
+                    stored,
+                    size: Some(size),
+                    verdict,
+                    own_head: None,
+                };
+                self.judge(hit, only_if_cached)
+            }
             _ if only_if_cached => Lookup::OnlyIfCached,
             Found::NotStorable => bypass(Bypass::NotStorable),
             _ if has_range && !policy.fetches_whole => bypass(Bypass::Range),
@@ -133,23 +153,12 @@ impl Cache {
         (is_busy || self.shared.trouble.is_paused()).then_some(Bypass::Paused)
     }
 
-    fn judge(
-        &self,
-        object: &Arc<Object>,
-        request: &RequestHead<'_>,
-        policy: &Policy,
-        now_ms: u64,
-        only_if_cached: bool,
-    ) -> Lookup {
+    fn judge(&self, hit: Hit, only_if_cached: bool) -> Lookup {
         let counters = &self.shared.counters;
-        let verdict = object.stored.verdict(request, policy, now_ms);
-        let hit = self.hit(object, verdict);
-        object.files.used_ms.fetch_max(now_ms, Ordering::Relaxed);
-        match verdict {
+        match hit.verdict {
             Verdict::Fresh | Verdict::WhileRevalidated => {
-                object.files.hits.fetch_add(1, Ordering::Relaxed);
                 counters.hits.add(1);
-                counters.stale_hits.add(u64::from(verdict == Verdict::WhileRevalidated));
+                counters.stale_hits.add(u64::from(hit.verdict == Verdict::WhileRevalidated));
                 Lookup::Hit(hit)
             }
             _ if only_if_cached => Lookup::OnlyIfCached,
@@ -175,8 +184,8 @@ impl Cache {
         }
     }
 
-    /// Begins to fetch what a lookup did not find or found stale. `may_wait` is `false` after [`Followed::LookAgain`](super::filler::Followed):
-    /// a request waits for another one once.
+    /// Begins to fetch what a lookup did not find or found stale. `may_wait` is whether the response to an earlier request will do: not if this
+    /// one demands the origin ([`Forwarded::Request`]), and not after [`Followed::LookAgain`](super::filler::Followed::LookAgain).
     pub fn begin(&self, key: &Key, request: &RequestHead<'_>, may_wait: bool) -> Begin {
         if request.method != Method::GET || self.shared.is_released.load(Ordering::Relaxed) {
             return Begin::Alone;
@@ -207,10 +216,17 @@ impl Cache {
         let mut fresh = hit.clone();
         fresh.verdict = Verdict::Fresh;
         fresh.own_head = Some(hit.stored.updated_head(response));
-        let Source::Object(object) = &hit.source else { return fresh };
+        let object = match &hit.source {
+            Source::Object(object) => Arc::clone(object),
+            // Where it is no object yet, it is validated again.
+            Source::Fill(fill) => match self.shared.index.made_of(fill) {
+                Some(object) => object,
+                None => return fresh,
+            },
+        };
         match hit.stored.freshened(request, response, policy, times) {
             Ok(stored) => {
-                let object = self.update(object, stored);
+                let object = self.update(&object, stored);
                 (fresh.stored, fresh.source) = (Arc::clone(&object.stored), Source::Object(object));
             }
             // What a request with `Authorization` receives changes nothing for others.
@@ -220,7 +236,7 @@ impl Cache {
                 let mut stored = (*hit.stored).clone();
                 (stored.received_ms, stored.initial_age) = (times.received_ms, 0);
                 fresh.stored = Arc::new(stored);
-                self.remove(object);
+                self.remove(&object);
             }
         }
         fresh
@@ -243,7 +259,8 @@ impl Cache {
         }
     }
 
-    /// A response to a request that was forwarded without a fill: HEAD updates what is stored, and unsafe methods invalidate it.
+    /// A response to a request that was forwarded without a fill: HEAD updates what is stored, and unsafe methods invalidate it. Objects under the
+    /// same URL but another identity stay until they are stale.
     pub fn observe(
         &self,
         key: &Key,

@@ -1,10 +1,9 @@
-//! Content on its way from the origin to the disk, and to those who wait for it.
+//! Content on its way from the origin to the disk, and to the requests that wait for it.
 //!
-//! In: head and pieces from one filler. Out: the same for any number of readers, from memory until it is on the disk. A [`Fill`] knows neither
+//! In: head and pieces from one filler. Out: the same for any number of readers, from memory until it is on the disk. A [`Fill`] uses neither
 //! folder nor index. Pieces that wait for the disk are bounded: then the filler waits, and the clock of the cache watches that it does not for long.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 use crate::rules::key::Key;
 use crate::rules::stored::Stored;
 
+use super::file::File;
 use super::folder::FileId;
 use super::lock::{Lock, locked};
 
@@ -54,7 +54,7 @@ enum End {
 struct State {
     head: Head,
     limit: u64,
-    file: Option<Arc<OwnedFd>>,
+    file: Option<Arc<File>>,
     written: u64,
     received: u64,
     /// From `written` on.
@@ -95,7 +95,7 @@ pub(crate) enum Read {
     /// So many bytes are in the buffer.
     Bytes(usize),
     /// They are in the file.
-    File(Arc<OwnedFd>, u64),
+    File(Arc<File>, u64),
     /// There are no more.
     End,
     /// There are more, but they will not come.
@@ -142,6 +142,19 @@ impl Fill {
             return Poll::Pending;
         }
         Poll::Ready(state.head.clone())
+    }
+
+    /// Head and size, if all content was received and it will be an object soon.
+    pub(crate) fn complete(&self) -> Option<(Arc<Known>, u64)> {
+        let state = locked(&self.state);
+        match &state.head {
+            Head::Known(known)
+                if state.end == Some(End::Complete) && state.is_stored && !self.is_purged() =>
+            {
+                Some((Arc::clone(known), state.received))
+            }
+            _ => None,
+        }
     }
 
     pub(crate) fn head(&self) -> Head {
@@ -250,7 +263,7 @@ impl Fill {
         }
     }
 
-    pub(crate) fn set_file(&self, file: &Arc<OwnedFd>) {
+    pub(crate) fn set_file(&self, file: &Arc<File>) {
         locked(&self.state).file = Some(Arc::clone(file));
     }
 
@@ -298,12 +311,12 @@ impl Fill {
 }
 
 fn register(wakers: &mut Vec<Waker>, waker: &Waker) {
-    if !wakers.iter().rev().take(4).any(|known| known.will_wake(waker)) {
+    if !wakers.iter().any(|known| known.will_wake(waker)) {
         wakers.push(waker.clone());
     }
 }
 
-/// Wakes all who wait, without the lock.
+/// Wakes the filler and all readers that wait, without the lock.
 fn wake(mut state: std::sync::MutexGuard<'_, State>) {
     let wakers = std::mem::take(&mut state.readers);
     let filler = state.filler.take();

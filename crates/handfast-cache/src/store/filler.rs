@@ -1,4 +1,4 @@
-//! Those who fetch a response, and those who wait for it.
+//! The request that fetches a response, and the requests that wait for it.
 //!
 //! In: head and content from the origin, in a worker's task. Out: an object on the disk, and content for followers. A filler that is dropped
 //! before its end breaks the fill off.
@@ -35,7 +35,7 @@ impl Filler {
         Self { shared, fill, writer, is_done: false }
     }
 
-    /// The head of the response, once. If it is stored, a [`Hit`] for the filler's own client, who may have asked for a part of it or with a
+    /// The head of the response, once. If it is stored, a [`Hit`] for the filler's own client, which may have asked for a part of it or with a
     /// condition that was not forwarded; all content must be [put](Self::poll_put) whatever this client receives.
     ///
     /// **Errors**: the reason why it is not stored; followers go on alone, and further calls do nothing.
@@ -159,8 +159,10 @@ pub struct Follower {
 pub enum Followed {
     /// Its response is for this request too; the content comes as it arrives.
     Hit(Hit),
-    /// Look up again: what was stored may be fresh now, or the response is for other requests (`Vary`). Do not wait another time then.
+    /// Look up again: what was stored may be fresh now. If it is not, begin without waiting, because each request may have to validate it.
     LookAgain,
+    /// Its response is for other requests (`Vary`). Look up again, and wait once more: of several requests for this variant one fetches it.
+    OtherVariant,
     /// Its response is for its client only: forward this request.
     Alone,
     /// There was no response: serve a stale one if that is permitted, forward the request, or fail.
@@ -176,9 +178,8 @@ impl Follower {
     pub fn poll(&mut self, request: &RequestHead<'_>, waker: &Waker) -> Poll<Followed> {
         Poll::Ready(match ready!(self.fill.poll_head(waker)) {
             Head::Known(known) if !known.is_shareable => Followed::Alone,
-            Head::Known(known) if !known.stored.selection.matches(request) || self.fill.is_purged() => {
-                Followed::LookAgain
-            }
+            Head::Known(_) if self.fill.is_purged() => Followed::LookAgain,
+            Head::Known(known) if !known.stored.selection.fits(request) => Followed::OtherVariant,
             Head::Known(known) => {
                 self.shared.counters.coalesced.add(1);
                 Followed::Hit(Hit {

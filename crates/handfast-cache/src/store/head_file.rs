@@ -1,6 +1,6 @@
 //! The head file of an object: everything but its content.
 //!
-//! In: key, stored response, size and checksums of the content. Out: bytes with a checksum of their own, and back. A file whose length or
+//! In: key, stored response, size and checksums of the content. Out: bytes that end with their checksum, and back. A file whose length or
 //! checksum is wrong is no object.
 
 use crate::rules::key::Key;

@@ -33,7 +33,7 @@ impl Hit {
         self.verdict
     }
 
-    /// What the rules know of it.
+    /// What is stored of it, as the rules see it.
     pub fn stored(&self) -> &Stored {
         &self.stored
     }

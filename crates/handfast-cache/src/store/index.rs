@@ -12,8 +12,9 @@ use handfast_wire::http1::RequestHead;
 
 use crate::rules::key::Key;
 use crate::rules::stored::Stored;
+use crate::rules::vary::Selection;
 
-use super::fill::{Fill, Head};
+use super::fill::{Fill, Head, Known};
 use super::folder::FileId;
 use super::lock::{Lock, locked};
 
@@ -73,13 +74,15 @@ const SHARDS: usize = 256;
 #[derive(Debug)]
 pub(crate) enum Found {
     Object(Arc<Object>),
+    /// An object that is not on the disk yet: all of it was received. Its size comes last.
+    Complete(Arc<Fill>, Arc<Known>, u64),
     /// Only for other requests.
     OtherVariants,
     Nothing,
     NotStorable,
 }
 
-/// Who fetches.
+/// How a request takes part in a fetch.
 #[derive(Debug)]
 pub(crate) enum Role {
     Filler(Arc<Fill>),
@@ -107,17 +110,22 @@ impl Index {
 
     /// The object for a request.
     pub(crate) fn find(&self, key: &Key, request: &RequestHead<'_>, now_ms: u64) -> Found {
-        let (objects, alone_until_ms) = {
+        let (objects, fills, alone_until_ms) = {
             let shard = locked(self.shard(key));
             let Some(entry) = shard.entries.get(key) else { return Found::Nothing };
-            (entry.objects.clone(), entry.alone_until_ms)
+            (entry.objects.clone(), entry.fills.clone(), entry.alone_until_ms)
         };
         // Without the lock: a request can have long fields.
-        let exact = objects.iter().find(|object| object.stored.selection.matches(request));
-        if let Some(object) =
-            exact.or_else(|| objects.iter().find(|object| object.stored.selection.is_preferred(request)))
-        {
-            return Found::Object(Arc::clone(object));
+        let complete: Vec<_> = fills.iter().rev().filter_map(|fill| Some((fill, fill.complete()?))).collect();
+        for fits in [Selection::matches, Selection::is_preferred] {
+            if let Some((fill, (known, size))) =
+                complete.iter().find(|(_, (known, _))| fits(&known.stored.selection, request))
+            {
+                return Found::Complete(Arc::clone(fill), Arc::clone(known), *size);
+            }
+            if let Some(object) = objects.iter().find(|object| fits(&object.stored.selection, request)) {
+                return Found::Object(Arc::clone(object));
+            }
         }
         if alone_until_ms > now_ms {
             return Found::NotStorable;
@@ -137,10 +145,13 @@ impl Index {
         let entry = shard.entries.entry(key.clone()).or_default();
         for fill in &entry.fills {
             match fill.head() {
-                _ if fill.is_purged() => {}
+                // What is complete was found by the lookup, and does not do.
+                _ if fill.is_purged() || fill.complete().is_some() => {}
                 Head::Unknown if may_wait => return Role::Follower(Arc::clone(fill)),
                 Head::Unknown => return Role::Alone,
-                Head::Known(known) if known.is_shareable && known.stored.selection.matches(request) => {
+                Head::Known(known)
+                    if may_wait && known.is_shareable && known.stored.selection.fits(request) =>
+                {
                     return Role::Follower(Arc::clone(fill));
                 }
                 _ => {}
@@ -183,14 +194,21 @@ impl Index {
         }
     }
 
-    /// Adds an object as the newest variant; what it replaces is the answer.
+    /// Adds an object; what it replaces is the answer: the object itself if there is a newer one.
     pub(crate) fn insert(&self, object: Arc<Object>, variants: usize) -> Vec<Arc<Object>> {
         let mut shard = locked(self.shard(&object.key));
         let entry = shard.entries.entry(object.key.clone()).or_default();
         let selection = &object.stored.selection;
+        let received_ms = object.stored.received_ms;
+        let is_same = |other: &Arc<Object>| other.stored.selection == *selection;
+        // The folder is still being read in, or another request was faster.
+        if entry.objects.iter().any(|other| is_same(other) && other.stored.received_ms > received_ms) {
+            return vec![object];
+        }
         let mut removed: Vec<Arc<Object>> =
             entry.objects.extract_if(.., |other| other.stored.selection == *selection).collect();
-        entry.objects.insert(0, object);
+        let at = entry.objects.partition_point(|other| other.stored.received_ms > received_ms);
+        entry.objects.insert(at, object);
         let most = variants.max(1).min(entry.objects.len());
         removed.extend(entry.objects.drain(most..));
         removed
@@ -203,6 +221,12 @@ impl Index {
         let mut objects = entry.into_iter().flat_map(|entry| &mut entry.objects);
         let known = objects.find(|known| Arc::ptr_eq(&known.files, &object.files));
         known.map(|known| *known = Arc::clone(object)).is_some()
+    }
+
+    /// The object that a fill has become.
+    pub(crate) fn made_of(&self, fill: &Fill) -> Option<Arc<Object>> {
+        let shard = locked(self.shard(&fill.key));
+        shard.entries.get(&fill.key)?.objects.iter().find(|object| object.files.id == fill.id).cloned()
     }
 
     /// Removes the object with these files: whether it was there.

@@ -1,6 +1,7 @@
 //! Threads that wait for the disk, so that no worker does.
 //!
-//! In: work, as closures. Out: nothing; work wakes whom it concerns. Reading goes before writing, but for each fourth piece of work. The queue
+//! In: work, as closures. Out: nothing; work wakes the tasks that wait for it. Reading goes before writing, but for each fourth piece of work, and one thread
+//! does nothing else. The queue
 //! is bounded by its users: a reader and a fill have one piece of work in it at most, and hits are refused when it is long.
 
 use std::collections::VecDeque;
@@ -33,7 +34,7 @@ struct Queue {
 #[derive(Default)]
 pub(crate) struct Pool {
     queue: Lock<Queue>,
-    /// The length of `reads`, for those who only look.
+    /// The length of `reads`, for lookups, which do not take the lock.
     waiting_reads: AtomicUsize,
     changed: Condvar,
 }
@@ -41,11 +42,16 @@ pub(crate) struct Pool {
 impl Pool {
     /// Starts threads; they end when the pool is closed.
     pub(crate) fn start(self: &Arc<Self>, threads: usize) -> io::Result<Vec<JoinHandle<()>>> {
+        let threads = threads.max(1);
         let start = |number| {
             let pool = Arc::clone(self);
-            std::thread::Builder::new().name(format!("cache-disk-{number}")).spawn(move || pool.run())
+            // One thread reads only, so that reading goes on while all others wait for a write.
+            let reads_only = number == 0 && threads > 1;
+            std::thread::Builder::new()
+                .name(format!("cache-disk-{number}"))
+                .spawn(move || pool.run(reads_only))
         };
-        (0..threads.max(1)).map(start).collect()
+        (0..threads).map(start).collect()
     }
 
     /// Adds work. After [`close`](Self::close) it is dropped.
@@ -58,7 +64,8 @@ impl Pool {
         line.push_back(Box::new(job));
         self.waiting_reads.store(queue.reads.len(), Ordering::Relaxed);
         drop(queue);
-        self.changed.notify_one();
+        // One thread could be the one that does not write.
+        if kind == Work::Read { self.changed.notify_one() } else { self.changed.notify_all() }
     }
 
     /// The number of readers that wait.
@@ -76,23 +83,26 @@ impl Pool {
         self.changed.notify_all();
     }
 
-    fn run(&self) {
-        while let Some(job) = self.next() {
+    fn run(&self, reads_only: bool) {
+        while let Some(job) = self.next(reads_only) {
             // A panic costs this piece of work, not the thread; its waiters learn of it when what they wait on is dropped.
             let _outcome = catch_unwind(AssertUnwindSafe(job));
         }
     }
 
-    fn next(&self) -> Option<Job> {
+    fn next(&self, reads_only: bool) -> Option<Job> {
         let mut queue = locked(&self.queue);
         loop {
             if queue.is_closed {
                 return None;
             }
             queue.taken += 1;
-            let is_turn_of_writes = queue.taken.is_multiple_of(4);
-            let first = if is_turn_of_writes { queue.writes.pop_front() } else { queue.reads.pop_front() };
-            let job = first.or_else(|| queue.reads.pop_front()).or_else(|| queue.writes.pop_front());
+            let is_turn_of_writes = queue.taken.is_multiple_of(4) && !reads_only;
+            let first = if is_turn_of_writes { queue.writes.pop_front() } else { None };
+            let mut job = first.or_else(|| queue.reads.pop_front());
+            if job.is_none() && !reads_only {
+                job = queue.writes.pop_front();
+            }
             if job.is_some() {
                 self.waiting_reads.store(queue.reads.len(), Ordering::Relaxed);
                 return job;

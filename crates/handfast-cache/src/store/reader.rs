@@ -5,12 +5,12 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
+use super::file::File;
 use super::fill::{self, Fill};
 use super::folder::{Part, read_cached_at, read_exact_at, size};
 use super::head_file::HeadFile;
@@ -86,7 +86,7 @@ impl Reader {
 
     /// Waits until the first bytes can be read: to be done before a head is sent, because on an error the request can still be forwarded.
     pub fn poll_ready(&mut self, waker: &Waker) -> Poll<Result<(), ReadError>> {
-        if self.at >= self.end && self.file.is_some() {
+        if self.at >= self.end {
             return Poll::Ready(Ok(()));
         }
         match self.source.clone() {
@@ -144,7 +144,7 @@ impl Reader {
         let number = self.at / BLOCK as u64;
         let length = block_length(&file, number);
         let mut block = vec![0; length];
-        if read_cached_at(&file.fd, &mut block, number * BLOCK as u64) == length {
+        if read_cached_at(file.file.fd(), &mut block, number * BLOCK as u64) == length {
             if !is_intact(&file, number, &block) {
                 self.shared.drop_broken(object);
                 return Poll::Ready(Err(ReadError::Broken));
@@ -189,7 +189,7 @@ impl Reader {
             fill::Read::File(file, available) => {
                 let available = usize::try_from(available).unwrap_or(usize::MAX);
                 let most = buffer.len().min(available);
-                let length = read_cached_at(&file, &mut buffer[..most], self.at);
+                let length = read_cached_at(file.fd(), &mut buffer[..most], self.at);
                 if length > 0 {
                     return Poll::Ready(Ok(length));
                 }
@@ -272,7 +272,8 @@ fn open(shared: &Arc<Shared>, object: &Arc<Object>) -> Result<Arc<OpenFile>, Rea
         shared.drop_broken(object);
         return Err(ReadError::Broken);
     };
-    let file = Arc::new(OpenFile { fd, size: length, checksums: head.checksums });
+    let file = File::new(fd, Arc::clone(&shared.pool));
+    let file = Arc::new(OpenFile { file, size: length, checksums: head.checksums });
     // A file of an object that was removed meanwhile would keep its space until others push it out.
     if !object.files.is_removed.load(Ordering::Relaxed) {
         locked(&shared.open_files).put(id, Arc::clone(&file));
@@ -288,7 +289,7 @@ fn read_block(
     mut block: Vec<u8>,
 ) -> Result<Fetched, ReadError> {
     let at = number * BLOCK as u64;
-    match read_exact_at(&file.fd, &mut block, at) {
+    match read_exact_at(file.file.fd(), &mut block, at) {
         Ok(()) if is_intact(file, number, &block) => Ok(Fetched::Block(at, block)),
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(ReadError::Disk(error.to_string())),
         _ => {
@@ -298,8 +299,8 @@ fn read_block(
     }
 }
 
-fn read_raw(file: &OwnedFd, at: u64, mut block: Vec<u8>) -> Result<Fetched, ReadError> {
-    match read_exact_at(file, &mut block, at) {
+fn read_raw(file: &File, at: u64, mut block: Vec<u8>) -> Result<Fetched, ReadError> {
+    match read_exact_at(file.fd(), &mut block, at) {
         Ok(()) => Ok(Fetched::Block(at, block)),
         Err(error) => Err(ReadError::Disk(error.to_string())),
     }

@@ -1,6 +1,6 @@
 //! The index of a folder that was used before.
 //!
-//! In: the files of the folder. Out: its complete objects in the index; everything else is deleted. A thread of its own does it while the cache is
+//! In: the files of the folder. Out: its complete objects in the index; everything else is deleted. A separate thread does it while the cache is
 //! in use already: an object is found when its head was read.
 
 use std::collections::HashSet;

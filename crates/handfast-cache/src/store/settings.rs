@@ -16,7 +16,7 @@ pub struct Settings {
     pub memory: u64,
     /// Most stored variants of one URL.
     pub variants: usize,
-    /// Threads for the disk.
+    /// Threads for the disk. Of several one reads only.
     pub threads: usize,
     /// Most files that are kept open for the next request.
     pub open_files: usize,

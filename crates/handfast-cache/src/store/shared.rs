@@ -16,6 +16,7 @@ use lru::LruCache;
 use crate::rules::key::Key;
 
 use super::counters::{Counters, Statistics};
+use super::file::File;
 use super::fill::Fill;
 use super::folder::{FileId, Folder, OpenError, Part};
 use super::index::{Files, Found, Index, Object};
@@ -27,7 +28,7 @@ use super::trouble::Trouble;
 /// A content file that is open, with the checksums of its blocks.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
-    pub(crate) fd: OwnedFd,
+    pub(crate) file: File,
     pub(crate) size: u64,
     pub(crate) checksums: Vec<u32>,
 }
@@ -203,11 +204,13 @@ impl Shared {
 
     /// Removes the object for a request, after the origin sent another response that is not stored.
     pub(crate) fn remove_for(self: &Arc<Self>, key: &Key, request: &RequestHead<'_>) {
-        if let Found::Object(object) = self.index.find(key, request, 0)
-            && self.index.remove(key, &object.files)
-        {
-            self.counters.purged.add(1);
-            self.delete_later(vec![object]);
+        match self.index.find(key, request, 0) {
+            Found::Object(object) if self.index.remove(key, &object.files) => {
+                self.counters.purged.add(1);
+                self.delete_later(vec![object]);
+            }
+            Found::Complete(fill, ..) => fill.purge(),
+            _ => {}
         }
     }
 

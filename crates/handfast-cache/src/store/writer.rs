@@ -4,10 +4,10 @@
 //! sync, head under another name and its sync, rename, index. What a crash leaves behind before the rename is no object.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::file::File;
 use super::fill::{Fill, Known, Next};
 use super::folder::{FileId, Part};
 use super::head_file::HeadFile;
@@ -22,7 +22,7 @@ pub(crate) const BLOCK: usize = 65_536;
 /// The file of a fill, and the checksums of what is in it.
 #[derive(Default)]
 struct Output {
-    file: Option<Arc<OwnedFd>>,
+    file: Option<Arc<File>>,
     checksums: Vec<u32>,
     block: crc32fast::Hasher,
     in_block: usize,
@@ -73,7 +73,7 @@ impl Writer {
         let file = self.file(output)?;
         let mut at = offset;
         for piece in pieces {
-            self.shared.folder.write_at(&file, piece, at)?;
+            self.shared.folder.write_at(file.fd(), piece, at)?;
             at += piece.len() as u64;
             output.add(piece);
         }
@@ -82,11 +82,12 @@ impl Writer {
         Ok(())
     }
 
-    fn file(&self, output: &mut Output) -> io::Result<Arc<OwnedFd>> {
+    fn file(&self, output: &mut Output) -> io::Result<Arc<File>> {
         if let Some(file) = &output.file {
             return Ok(Arc::clone(file));
         }
-        let file = Arc::new(self.shared.folder.create(self.fill.id, Part::Content)?);
+        let fd = self.shared.folder.create(self.fill.id, Part::Content)?;
+        let file = Arc::new(File::new(fd, Arc::clone(&self.shared.pool)));
         self.fill.set_file(&file);
         Ok(Arc::clone(output.file.insert(file)))
     }
@@ -120,7 +121,7 @@ impl Writer {
             self.discard();
             return Ok(false);
         }
-        let synced = shared.folder.sync(&file).and_then(|()| write_head(shared, self.fill.id, &text));
+        let synced = shared.folder.sync(file.fd()).and_then(|()| write_head(shared, self.fill.id, &text));
         if let Err(error) = synced {
             self.discard();
             shared.unreserve(disk_bytes, memory);
@@ -174,8 +175,8 @@ impl Output {
     }
 }
 
-fn head_file(fill: &Fill, known: &Known, file: &OwnedFd, checksums: Vec<u32>) -> io::Result<HeadFile> {
-    let size = super::folder::size(file)?;
+fn head_file(fill: &Fill, known: &Known, file: &File, checksums: Vec<u32>) -> io::Result<HeadFile> {
+    let size = super::folder::size(file.fd())?;
     let stored = (*known.stored).clone();
     Ok(HeadFile { key: fill.key.clone(), stored, size, checksums })
 }

@@ -166,11 +166,21 @@ const ROWS: &[Row] = &[
     ("RFC 9110 §13.1.5", "", "Cache-Control: max-age=60\nLast-Modified: {0}\nDate: {0}", 0, "Range: bytes=0-1\nIf-Range: {0}", "hit 200"),
     // What is not in the key.
     ("poisoning", "", "Cache-Control: max-age=60", 0, "X-Forwarded-Host: evil", "bypass: unkeyed-field"),
+    ("poisoning", "", "Cache-Control: max-age=60", 0, "Forwarded: host=evil", "bypass: unkeyed-field"),
+    ("poisoning", "", "Cache-Control: max-age=60", 0, "X-Forwarded-Anything: 1", "bypass: unkeyed-field"),
+    ("poisoning", "", "Cache-Control: max-age=60", 0, "X-Forwarded-For: 192.0.2.1\nX-Real-IP: 192.0.2.1", "hit 200"),
     ("poisoning", "", "Cache-Control: max-age=60", 0, "X-Original-URL: /admin", "bypass: unkeyed-field"),
     ("poisoning", "", "Cache-Control: max-age=60", 0, "X-HTTP-Method-Override: DELETE", "bypass: unkeyed-field"),
     ("poisoning", "", "Cache-Control: max-age=60", 0, "Content-Length: 3", "bypass: content"),
     ("poisoning", "", "Cache-Control: max-age=60", 0, "Upgrade: websocket\nConnection: Upgrade", "bypass: precondition"),
     ("poisoning", "", "Cache-Control: max-age=60", 0, "POST /\nContent-Length: 0", "bypass: method"),
+];
+
+/// Where the proxy writes forwarding fields itself.
+#[rustfmt::skip]
+const TRUSTING: &[Row] = &[
+    ("poisoning", "", "Cache-Control: max-age=60", 0, "X-Forwarded-Proto: https\nForwarded: for=x", "hit 200"),
+    ("poisoning", "", "Cache-Control: max-age=60", 0, "X-Rewrite-URL: /x", "bypass: unkeyed-field"),
 ];
 
 /// The same with heuristic freshness (RFC 9111 §4.2.2).
@@ -230,7 +240,7 @@ fn outcome(row: &Row, policy: &Policy) -> String {
     if let Some(reason) = bypass(&second, policy) {
         return format!("bypass: {}", reason.word());
     }
-    if !stored.selection.matches(&second) && !stored.selection.is_preferred(&second) {
+    if !stored.selection.fits(&second) {
         return "other variant".into();
     }
     let now_ms = (NOW + later) * 1000;
@@ -254,9 +264,15 @@ fn outcome(row: &Row, policy: &Policy) -> String {
 fn each_section_has_its_effect() {
     let heuristic = Policy { heuristic: Some(Heuristic { percent: 10, limit: 400 }), ..Policy::default() };
     let immutable = Policy { is_immutable: true, ..Policy::default() };
+    let trusting = Policy { trusts_forwarding: true, ..Policy::default() };
     let surrogate = Policy { reads_surrogate: true, ..Policy::default() };
-    let tables =
-        [(ROWS, Policy::default()), (HEURISTIC, heuristic), (IMMUTABLE, immutable), (SURROGATE, surrogate)];
+    let tables = [
+        (ROWS, Policy::default()),
+        (TRUSTING, trusting),
+        (HEURISTIC, heuristic),
+        (IMMUTABLE, immutable),
+        (SURROGATE, surrogate),
+    ];
     let mut wrong = Vec::new();
     for (rows, policy) in &tables {
         for row in *rows {

@@ -162,6 +162,15 @@ fn a_304_replaces_fields_but_not_those_about_the_content() {
 }
 
 #[test]
+fn the_time_that_a_response_took_counts_as_age() {
+    let times = Times { requested_ms: NOW_MS - 7_000, received_ms: NOW_MS };
+    let fields = "Cache-Control: max-age=60\nAge: 3\nDate: Fri, 15 Jan 2027 07:59:55 GMT";
+    let stored =
+        Stored::decide(&request(""), &response(fields), &Policy::default(), times).expect("it is stored");
+    assert_eq!((stored.age(NOW_MS), stored.ttl(NOW_MS + 1_500)), (10, 49));
+}
+
+#[test]
 fn a_304_may_end_that_a_response_is_stored() {
     let old = stored("Cache-Control: max-age=1\nETag: \"a\"");
     for directive in ["no-store", "private"] {
@@ -225,5 +234,44 @@ fn tags_are_a_list_in_any_case() {
     let stored = stored("Cache-Control: max-age=60\nCache-Tag: One, two\nCache-Tag: three,,");
     for (tag, expected) in [("one", true), ("two", true), ("three", true), ("on", false), ("", false)] {
         assert_eq!(stored.has_tag(tag.as_bytes()), expected, "{tag}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_value_of_a_field_causes_a_panic(
+        value in "[ -~]{0,60}",
+        other in "(max-age|bytes|no-cache|q|\"a|W/)[=;,\" 0-9a-z*-]{0,30}",
+        seconds in 0_u64..9999,
+    ) {
+        let fields: String = [
+            "Cache-Control", "CDN-Cache-Control", "Surrogate-Control", "Age", "Expires", "Vary", "Cache-Tag", "ETag", "Last-Modified",
+            "Content-Language",
+        ]
+        .iter()
+        .map(|name| format!("{name}: {value}\n{name}: {other}\n"))
+        .collect();
+        let policy = Policy {
+            is_immutable: true,
+            reads_surrogate: true,
+            stale_if_error: u64::MAX,
+            stale_while_revalidate: u64::MAX,
+            ..Policy::default()
+        };
+        let known = Stored::decide(&request(""), &response(&fields), &policy, TIMES)
+            .unwrap_or_else(|_| stored("Cache-Control: max-age=60\nETag: \"a\""));
+        for value in [&value, &other] {
+            let asked = request(&format!(
+                "GET /\nRange: {value}\nIf-Range: {value}\nIf-None-Match: {value}\nIf-Modified-Since: {value}\nCache-Control: \
+                 {value}\nAccept-Language: {value}"
+            ));
+            let now_ms = NOW_MS + seconds * 1000;
+            known.verdict(&asked, &Policy::default(), now_ms);
+            known.serves_on_error(&asked, &policy, now_ms);
+            known.selection.is_preferred(&asked);
+            let answer = known.answer(&asked, Some(seconds), now_ms);
+            proptest::prop_assert!(answer.content.end <= seconds && answer.content.start <= answer.content.end);
+            proptest::prop_assert!(crate::rules::stored::parsed(&answer.head, |_| ()).is_some(), "a head that a client can read");
+        }
     }
 }

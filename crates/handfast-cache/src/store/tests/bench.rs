@@ -1,4 +1,4 @@
-//! What the tests of the store have in common: a cache in a folder of its own, an origin, and clients that wait.
+//! What the tests of the store have in common: a cache in a temporary folder, an origin, and clients that wait.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -113,7 +113,7 @@ fn what_has_no_place_in_the_folder_is_deleted_and_other_files_are_left() {
 }
 
 #[test]
-fn nobody_else_can_read_the_folder() {
+fn no_other_user_can_read_the_folder() {
     let bench = Bench::new();
     bench.store(&get("/"), FRESH, b"abc");
     let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o7777;
@@ -263,7 +263,7 @@ fn hits_go_past_a_disk_that_does_not_read() {
 }
 
 #[test]
-fn a_reader_that_waits_learns_that_the_cache_ended() {
+fn a_reader_that_waits_is_woken_when_the_cache_ends() {
     let bench = Bench::with(|settings| settings.threads = 1);
     bench.store(&get("/"), FRESH, &content(SIZE));
     let faults = Arc::clone(&bench.cache.shared().folder.faults);
@@ -301,4 +301,54 @@ fn a_purge_reaches_what_is_not_read_in_yet() {
     let urls: Vec<_> =
         shared.index.list(|_| true, 9).iter().map(|object| object.key.url().to_vec()).collect();
     assert_eq!(urls, [b"https://example.com/b"]);
+}
+
+#[test]
+fn files_of_another_variant_in_the_place_of_its_own_are_not_served() {
+    let bench = Bench::new();
+    let variant = |value: &str| crate::rules::tests::request(&format!("GET /\nFoo: {value}"));
+    bench.store(&variant("1"), &format!("{FRESH}\nVary: Foo"), b"first");
+    let (content, head) = (bench.files("c").remove(0), bench.files("h").remove(0));
+    bench.store(&variant("2"), &format!("{FRESH}\nVary: Foo"), b"the second");
+    for (letter, place) in [("c", content), ("h", head)] {
+        let other = bench.files(letter).into_iter().find(|path| *path != place).expect("two of them");
+        std::fs::rename(other, place).expect("it moves");
+    }
+    assert_eq!(bench.get(&variant("1")), Some(Err(ReadError::Broken)));
+}
+
+#[test]
+fn a_head_without_content_is_no_object() {
+    let bench = Bench::new();
+    bench.store(&get("/"), FRESH, b"abc");
+    std::fs::remove_file(&bench.files("c")[0]).expect("it was there");
+    let bench = bench.reopened();
+    assert_eq!((bench.files("h").len(), bench.cache.statistics().objects), (0, 0));
+}
+
+#[test]
+fn small_pieces_that_wait_for_the_disk_are_bounded_too() {
+    let bench = Bench::new();
+    bench.cache.shared().folder.faults.plan(Some((0, Fault::Hang)));
+    let mut filler = bench.begin(&get("/"));
+    assert!(filler.head(&get("/"), &response(FRESH), &Policy::default(), times()).is_ok());
+    let taken = (0..2000).take_while(|_| filler.poll_put(b"a", Waker::noop()).is_ready()).count();
+    assert_eq!(taken, 1024);
+}
+
+#[test]
+fn reading_goes_on_while_all_writes_hang() {
+    let bench = Bench::with(|settings| settings.threads = 3);
+    bench.store(&get("/"), FRESH, &content(SIZE));
+    let faults = Arc::clone(&bench.cache.shared().folder.faults);
+    faults.plan(Some((0, Fault::Hang)));
+    let mut fillers = Vec::new();
+    for path in ["/1", "/2", "/3"] {
+        let mut filler = bench.begin(&get(path));
+        assert!(filler.head(&get(path), &response(FRESH), &Policy::default(), times()).is_ok());
+        assert!(wait(|waker| filler.poll_put(b"abc", waker)));
+        fillers.push(filler);
+    }
+    until("two threads hang", || faults.steps() == 2);
+    assert!(bench.get(&get("/")) == Some(Ok(content(SIZE))), "the file is opened and read by the third");
 }

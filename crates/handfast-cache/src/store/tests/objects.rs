@@ -1,6 +1,7 @@
 //! What is stored comes back, is updated, purged and listed.
 
 use super::bench::{Bench, FRESH, NOW_MS, content, get, key, times};
+use super::faults::Fault;
 use crate::rules::policy::Policy;
 use crate::rules::reuse::Bypass;
 use crate::rules::tests::{request, response};
@@ -164,7 +165,7 @@ fn a_fill_that_began_before_a_purge_is_not_stored() {
         bench.cache.purge(what);
         assert!(
             matches!(bench.cache.begin(&key(&get("/")), &get("/"), true), Begin::Fill(_)),
-            "nobody follows it"
+            "no request follows it"
         );
         assert!(super::bench::wait(|waker| filler.poll_put(b"abc", waker)));
         filler.end();
@@ -175,7 +176,7 @@ fn a_fill_that_began_before_a_purge_is_not_stored() {
 }
 
 #[test]
-fn what_is_not_storable_is_remembered_so_that_nobody_waits() {
+fn what_is_not_storable_is_remembered_so_that_no_request_waits() {
     let bench = Bench::new();
     assert!(!bench.fill(&get("/"), "Cache-Control: private", b""));
     assert!(matches!(bench.lookup(&get("/")), Lookup::Bypass(Bypass::NotStorable)));
@@ -194,7 +195,7 @@ fn a_response_that_is_not_stored_ends_the_one_before_it_unless_it_is_a_failure()
         ("Cache-Control: private", false),
         ("404 Not Found", false),
         ("503 Unavailable", true),
-        ("401 Who\nETag: \"b\"", true),
+        ("401 Unauthorized\nETag: \"b\"", true),
     ] {
         let bench = Bench::new();
         bench.store(&get("/"), "Cache-Control: max-age=0\nETag: \"a\"", b"abc");
@@ -225,4 +226,37 @@ fn an_exact_variant_goes_before_one_in_the_preferred_language() {
     bench.store(&head("en, de"), &fields("de"), b"preferred");
     assert!(bench.get(&head("de, fr;q=0.5")) == Some(Ok(b"exact".to_vec())));
     assert!(bench.get(&head("de, it;q=0.5")) == Some(Ok(b"preferred".to_vec())));
+}
+
+#[test]
+fn a_purge_while_an_object_gets_its_name_removes_it() {
+    let bench = Bench::new();
+    let faults = &bench.cache.shared().folder.faults;
+    // Content: create, write, sync; head: create, write, sync, rename.
+    const RENAME: u64 = 6;
+    faults.plan(Some((RENAME, Fault::Hang)));
+    assert!(bench.fill(&get("/"), FRESH, b"abc"));
+    super::bench::until("the head is to be renamed", || faults.steps() > RENAME);
+    assert_eq!(bench.files("t").len(), 1);
+    assert_eq!(bench.cache.purge(Purge::Prefix("")), 0, "there is no object yet");
+    faults.end_hang();
+    super::bench::until("it is stored", || bench.cache.statistics().stored == 1);
+    assert!(bench.get(&get("/")).is_none());
+    bench.idle();
+    assert_eq!((bench.files("c").len(), bench.files("h").len()), (0, 0));
+}
+
+#[test]
+fn an_older_response_does_not_replace_a_newer_one() {
+    let bench = Bench::new();
+    let head = get("/");
+    let mut slow = bench.begin(&head);
+    bench.cache.shared().index.remove_fill(&bench.cache.shared().running_fills()[0]);
+    bench.store(&head, FRESH, b"newer");
+    let earlier = crate::rules::stored::Times { requested_ms: NOW_MS - 9, received_ms: NOW_MS - 1 };
+    assert!(slow.head(&head, &response(FRESH), &Policy::default(), earlier).is_ok());
+    assert!(super::bench::wait(|waker| slow.poll_put(b"older", waker)) && slow.end());
+    super::bench::until("it was looked at", || bench.cache.statistics().stored == 2);
+    assert!(bench.get(&head) == Some(Ok(b"newer".to_vec())));
+    assert_eq!((bench.files("c").len(), bench.cache.statistics().objects), (1, 1));
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
 use super::bench::{Bench, FRESH, NOW_MS, content, get, key, read, times, until, wait};
+use super::faults::Fault;
 use crate::rules::policy::Policy;
 use crate::rules::tests::{request, response};
 use crate::store::cache::{Begin, Lookup};
@@ -22,6 +23,7 @@ fn word(followed: &Followed) -> &'static str {
     match followed {
         Followed::Hit(_) => "hit",
         Followed::LookAgain => "look again",
+        Followed::OtherVariant => "other variant",
         Followed::Alone => "alone",
         Followed::Failed => "failed",
     }
@@ -73,7 +75,7 @@ fn a_thousand_requests_for_one_missing_object_are_one_fill() {
 }
 
 #[test]
-fn followers_learn_what_came_of_the_request() {
+fn followers_receive_what_came_of_the_request() {
     let rows = [
         (FRESH, "hit"),
         ("Cache-Control: private", "alone"),
@@ -101,7 +103,7 @@ fn followers_learn_what_came_of_the_request() {
 }
 
 #[test]
-fn a_follower_of_another_variant_looks_again() {
+fn a_follower_of_another_variant_is_told_so() {
     let bench = Bench::new();
     let (one, two) = (request("GET /\nFoo: 1"), request("GET /\nFoo: 2"));
     let mut filler = bench.begin(&one);
@@ -114,7 +116,7 @@ fn a_follower_of_another_variant_looks_again() {
             .head(&one, &response("Cache-Control: max-age=60\nVary: Foo"), &Policy::default(), times())
             .is_ok()
     );
-    assert_eq!(word(&wait(|waker| follower.poll(&two, waker))), "look again");
+    assert_eq!(word(&wait(|waker| follower.poll(&two, waker))), "other variant");
     assert!(matches!(bench.cache.begin(&key(&two), &two, true), Begin::Fill(_)), "a fill of its own");
 }
 
@@ -181,4 +183,47 @@ fn a_hit_is_served_while_it_is_revalidated_and_one_client_does_that() {
     assert!(matches!(lookup(), Lookup::Hit(_)));
     drop(filler);
     assert!(matches!(wait(|_| Poll::Ready(bench.cache.begin(&key(&head), &head, true))), Begin::Fill(_)));
+}
+
+#[test]
+fn what_was_received_is_found_before_it_is_on_the_disk() {
+    let bench = Bench::new();
+    let faults = &bench.cache.shared().folder.faults;
+    faults.plan(Some((0, Fault::Hang)));
+    assert!(bench.fill(&get("/fresh"), FRESH, b"abc"));
+    assert!(bench.fill(&get("/stale"), "Cache-Control: no-cache\nETag: \"a\"", b"abc"));
+    assert!(bench.fill(&get("/purged"), FRESH, b"abc"));
+    assert!(bench.get(&get("/fresh")) == Some(Ok(b"abc".to_vec())));
+    assert!(bench.get(&request("GET /fresh\nRange: bytes=1-")) == Some(Ok(b"bc".to_vec())));
+    let Lookup::Stale(stale, _) = bench.lookup(&get("/stale")) else { panic!("it is to be validated") };
+    assert_eq!(stale.conditions(), [("If-None-Match", b"\"a\"".to_vec())]);
+    bench.cache.invalidate(&key(&get("/purged")));
+    assert!(matches!(bench.lookup(&get("/purged")), Lookup::Miss(_)));
+    faults.end_hang();
+    until("two are stored", || bench.cache.statistics().stored == 2);
+    // Confirmed when it is an object: that one is updated.
+    let answer = response(&format!("304 Not Modified\n{FRESH}"));
+    let hit = bench.cache.unchanged(&stale, &get("/stale"), &answer, &Policy::default(), times());
+    assert!(read(&hit, &get("/stale")) == Ok(b"abc".to_vec()));
+    assert!(bench.get(&get("/stale")) == Some(Ok(b"abc".to_vec())));
+}
+
+#[test]
+fn a_request_that_demands_the_origin_gets_no_earlier_response() {
+    let bench = Bench::new();
+    let demanding = request("GET /\nCache-Control: no-cache");
+    let mut filler = bench.begin(&get("/"));
+    assert!(filler.head(&get("/"), &response(FRESH), &Policy::default(), times()).is_ok());
+    assert!(
+        matches!(bench.cache.begin(&key(&demanding), &demanding, false), Begin::Fill(_)),
+        "while it is received"
+    );
+    let faults = &bench.cache.shared().folder.faults;
+    faults.plan(Some((0, Fault::Hang)));
+    assert!(filler.end());
+    assert!(matches!(bench.lookup(&demanding), Lookup::Stale(_, crate::Forwarded::Request)));
+    assert!(
+        matches!(bench.cache.begin(&key(&demanding), &demanding, true), Begin::Fill(_)),
+        "when it was received"
+    );
 }
