@@ -40,6 +40,13 @@ impl Draft {
         self.of(section).put(key, value);
     }
 
+    /// As it is written, for comparison with another one.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        self.write("", &mut text);
+        text
+    }
+
     fn write(&self, header: &str, text: &mut String) {
         for comment in &self.comments {
             text.push_str("\n# ");

@@ -1,12 +1,14 @@
 //! Converts configurations of other TLS proxies for Handfast.
 //!
-//! In: a configuration file of stunnel, hitch or nginx, or ghostunnel's flags. Out: the text of a `handfast.toml`, and a note for each
+//! In: a configuration file of stunnel, hitch, nginx or HAProxy, or ghostunnel's flags. Out: the text of a `handfast.toml`, and a note for each
 //! option whose meaning changes. Nothing is connected to, resolved or changed; files are only read.
 #![forbid(unsafe_code)]
 
 mod address;
+mod cells;
 mod draft;
 mod ghostunnel;
+mod haproxy;
 mod hitch;
 mod imported;
 mod nginx;
@@ -33,6 +35,8 @@ pub enum Origin {
     Ghostunnel,
     /// nginx 1.22 to 1.28, `nginx.conf`.
     Nginx,
+    /// HAProxy 2.4 to 3.2, `haproxy.cfg`.
+    Haproxy,
 }
 
 impl Origin {
@@ -43,6 +47,7 @@ impl Origin {
             Self::Hitch => &hitch::ROWS,
             Self::Ghostunnel => &ghostunnel::ROWS,
             Self::Nginx => &nginx::ROWS,
+            Self::Haproxy => &haproxy::ROWS,
         }
     }
 
@@ -53,6 +58,7 @@ impl Origin {
             Self::Hitch => "hitch",
             Self::Ghostunnel => "ghostunnel",
             Self::Nginx => "nginx",
+            Self::Haproxy => "haproxy",
         }
     }
 }
@@ -91,4 +97,13 @@ pub fn ghostunnel(arguments: &[String], folder: &Path) -> Result<Imported, Impor
 /// **Errors**: a file cannot be read, or is not written as nginx's manual says.
 pub fn nginx(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> {
     nginx::import(files, folder)
+}
+
+/// Reads files of HAProxy as if one followed the other, and the lists of certificates, patterns and backends that they name.
+///
+/// `folder`: where relative paths start from, which for HAProxy is the folder it is started in.
+///
+/// **Errors**: a file cannot be read, or is not written as HAProxy's manual says.
+pub fn haproxy(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> {
+    haproxy::import(files, folder)
 }

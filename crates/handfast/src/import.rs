@@ -24,6 +24,9 @@ pub(crate) fn import(words: &ImportWords) -> ExitCode {
         ImportFrom::Nginx { files } => {
             (handfast_import::nginx(files, &folder), files.first().cloned().unwrap_or_default())
         }
+        ImportFrom::Haproxy { files } => {
+            (handfast_import::haproxy(files, &folder), files.first().cloned().unwrap_or_default())
+        }
         ImportFrom::Ghostunnel { arguments } => {
             (handfast_import::ghostunnel(arguments, &folder), PathBuf::from("the command line"))
         }
@@ -113,10 +116,14 @@ fn config_of(imported: Result<Imported, ImportError>) -> Result<(String, String)
     }
 }
 
+/// The programs, in the order in which the reference page has them.
+const ORIGINS: [Origin; 5] =
+    [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel, Origin::Nginx, Origin::Haproxy];
+
 /// The tables of the reference page.
 pub(crate) fn tables() -> String {
     let mut page = String::new();
-    for origin in [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel, Origin::Nginx] {
+    for origin in ORIGINS {
         page.push_str(&format!("\n## Every option of {}\n\n", origin.name()));
         page.push_str("| option | becomes | fate | what changes |\n|---|---|---|---|\n");
         page.extend(origin.rows().iter().map(line));
@@ -190,6 +197,10 @@ mod tests {
                 write(in_nginx(row.example));
                 handfast_import::nginx(&[file], nowhere)
             }
+            (Origin::Haproxy, _) => {
+                write(in_haproxy(row.example));
+                handfast_import::haproxy(&[file], nowhere)
+            }
             (Origin::Ghostunnel, _) => {
                 let of_client = row.name == "proxy"
                     || ["verify-", "override", "connect-proxy"].iter().any(|name| row.name.starts_with(name));
@@ -227,11 +238,37 @@ mod tests {
         )
     }
 
+    /// An example of HAProxy in a frontend, or where the word in front of `|` says; behind a line with `%` it is a section of its own.
+    fn in_haproxy(example: &str) -> String {
+        let (place, example) = match example.split_once('|') {
+            Some((place, rest)) if place.bytes().all(|byte| byte.is_ascii_lowercase()) => (place, rest),
+            _ => ("frontend", example),
+        };
+        let (example, section) = example.split_once("\n%").unwrap_or((example, ""));
+        let at = |name: &str| if place == name { example } else { "" };
+        if place == "tcp" {
+            return format!(
+                "listen l\n bind 127.0.0.1:8443\n {example}\n server one 127.0.0.1:8080\n{section}\n"
+            );
+        }
+        // What follows the options of an address is a line of the frontend.
+        let (bind, more) = at("bind").split_once('\n').unwrap_or((at("bind"), ""));
+        format!(
+            "global\n {}\ndefaults\n mode http\nfrontend web\n bind 127.0.0.1:8443 ssl crt web.pem {bind}\n{more}\n {}\n \
+             default_backend back\nbackend back\n {}\n server one 127.0.0.1:8080 {}\n{section}\n{}\n",
+            at("global"),
+            at("frontend"),
+            at("backend"),
+            at("server"),
+            at("section")
+        )
+    }
+
     /// The example of each option is converted as its row says, and the proxy accepts the result.
     #[test]
     fn the_tables_are_true() {
         let (folder, mut wrong) = (folder(), Vec::new());
-        for origin in [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel, Origin::Nginx] {
+        for origin in ORIGINS {
             for row in origin.rows() {
                 if let Err(what) = is_true(origin, row, folder.path()) {
                     wrong.push(format!("{}: {}: {what}", origin.name(), row.name));
@@ -266,6 +303,7 @@ mod tests {
             Some("stunnel") => handfast_import::stunnel(path, nowhere),
             Some("hitch") => handfast_import::hitch(path, nowhere),
             Some("nginx") => handfast_import::nginx(&[path.to_owned()], nowhere),
+            Some("haproxy") => handfast_import::haproxy(&[path.to_owned()], nowhere),
             _ => {
                 let text = std::fs::read_to_string(path).expect("it is there");
                 let arguments: Vec<_> = text.lines().map(str::to_owned).collect();
@@ -293,7 +331,9 @@ mod tests {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../handfast-import/testdata/questions"));
         let folder = folder.canonicalize().expect("it is in the tree");
         let entries = std::fs::read_dir(&folder).expect("it is in the tree");
-        let is_old = |path: &PathBuf| path.extension().is_some_and(|end| end == "conf" || end == "args");
+        let is_old = |path: &PathBuf| {
+            path.extension().is_some_and(|end| end == "conf" || end == "args" || end == "cfg")
+        };
         let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_old).collect();
         files.sort_unstable();
         assert!(files.len() >= 20, "{files:?}");
@@ -351,7 +391,7 @@ mod tests {
 
     #[test]
     fn every_option_has_one_row() {
-        for origin in [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel, Origin::Nginx] {
+        for origin in ORIGINS {
             let mut names: Vec<_> = origin.rows().iter().map(|row| row.name).collect();
             names.sort_unstable();
             let count = names.len();

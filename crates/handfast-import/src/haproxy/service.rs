@@ -1,0 +1,850 @@
+//! A frontend becomes a service for each kind of its addresses. Its rules, and those of its backends, become routes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::Import;
+use super::backend::Backend;
+use super::grammar::Line;
+use super::listen::Bind;
+use super::proxy::Proxy;
+use super::rules::{Action, OfResponses, Rule};
+use super::value::{Known, bounded, time};
+use crate::cells::{Atom, Changes, Conditions, Formula, covers};
+use crate::draft::Draft;
+use crate::note::Fate;
+use crate::toml::{Value, list, table};
+
+/// Routes of a service. Conditions that are independent of each other multiply.
+const ROUTES: usize = 300;
+/// Where the rules of a backend begin, after those of its frontend.
+const OF_BACKEND: usize = 10;
+
+/// What conditions and texts are read with.
+#[derive(Clone, Debug)]
+pub(super) struct Around<'i, 'd> {
+    pub(super) proxy: Proxy<'d>,
+    pub(super) known: Known,
+    pub(super) is_passed_through: bool,
+    pub(super) accepts_header: bool,
+    pub(super) folder: &'i Path,
+    /// Backends without servers: requests for them are refused.
+    pub(super) empty: &'i [String],
+    /// What differs, with a word to say it once.
+    pub(super) remarks: Vec<(&'static str, &'static str)>,
+}
+
+impl Around<'_, '_> {
+    pub(super) fn path(&self, text: &str) -> String {
+        crate::imported::in_folder(self.folder, text)
+    }
+
+    pub(super) fn remark(&mut self, key: &'static str, effect: &'static str) {
+        self.remarks.push((key, effect));
+    }
+
+    pub(super) fn is_empty_backend(&self, name: &str) -> bool {
+        self.empty.iter().any(|empty| empty == name)
+    }
+}
+
+/// Requests with the same conditions, and what the rules so far do with them.
+#[derive(Clone, Debug, Default)]
+struct Cell {
+    conditions: Conditions,
+    request: Changes,
+    path: Option<(String, String)>,
+    allow: Option<Vec<String>>,
+    refuse: Vec<String>,
+    certificates: Option<Vec<String>>,
+    password: Option<(String, Option<String>)>,
+    /// Clients that the rest of a phase is not for.
+    exempt: Option<(usize, Vec<String>)>,
+    /// The backend that was chosen.
+    backend: Option<String>,
+}
+
+/// What becomes of the requests of a cell.
+#[derive(Clone, Debug)]
+enum End {
+    Backend(String),
+    Respond(Value, Changes),
+    Redirect(String, String),
+}
+
+/// The walk through the rules of a service.
+struct Walk<'w, 'd> {
+    import: &'w mut Import<'d>,
+    frontend: Vec<Rule<'d>>,
+    backends: BTreeMap<String, Vec<Rule<'d>>>,
+    /// The frontend's own name, if it has servers.
+    own: Option<String>,
+    head: &'d Line,
+    cells: Vec<(Cell, End)>,
+    /// Clients of the whole service.
+    allow: Option<Vec<String>>,
+    refuse: Vec<String>,
+    is_stopped: bool,
+}
+
+impl<'d> Import<'d> {
+    /// The services of a frontend or `listen`.
+    pub(super) fn services(&mut self, proxy: &Proxy<'d>) -> Vec<(String, Draft, bool)> {
+        let lines: Vec<_> = proxy.section.lines.iter().filter(|line| line.begins(&["bind"])).collect();
+        let groups = self.binds(&lines);
+        let is_alone = groups.len() == 1;
+        let mut services = Vec::new();
+        // What `bind` has refused is a matter of all its services: a redirect to an address that is not there helps no client.
+        let is_refused = std::mem::take(&mut self.is_refused);
+        for group in &groups {
+            let kind = match (is_alone, group[0].has("ssl")) {
+                (true, _) => "",
+                (false, true) => "-tls",
+                (false, false) => "-plain",
+            };
+            let name = self.new_name(&format!("{}{kind}", proxy.name()));
+            let service = self.service(&name, proxy, group);
+            services.push((name, service, std::mem::take(&mut self.is_refused) || is_refused));
+        }
+        services
+    }
+
+    fn service(&mut self, name: &str, proxy: &Proxy<'d>, group: &[Bind<'d>]) -> Draft {
+        let mut service = Draft::default();
+        let addresses: Vec<_> = group.iter().flat_map(|bind| bind.addresses.iter()).collect();
+        let first = &group[0];
+        self.is_http = proxy.is_http();
+        self.is_forwarded = false;
+        service.put("", "name", name);
+        service.put("", "listen", list(addresses.iter().map(|(address, _)| address.as_str())));
+        if self.is_http {
+            service.put("", "mode", "http");
+        }
+        self.tell_proxy(proxy);
+        let ports: Vec<_> = addresses.iter().map(|(_, port)| *port).collect();
+        let port =
+            ports.first().copied().flatten().filter(|first| ports.iter().all(|port| *port == Some(*first)));
+        let known = Known { has_tls: first.has("ssl"), port };
+        let is_passed_through = !known.has_tls && !self.is_http && reads_hello(proxy);
+        if known.has_tls {
+            self.client_tls(first, &mut service);
+            if let Some(protocols) = first.text("alpn") {
+                self.protocols(protocols, &mut service);
+            }
+        } else if is_passed_through {
+            service.put("", "pass-through", true);
+        } else {
+            service.put("", "client-tls", false);
+        }
+        self.of_sockets(group, &mut service);
+        if let Some(line) = proxy.last(&["maxconn"]).filter(|line| line.word(1) != "0") {
+            service.put("", "max-connections", line.word(1).parse::<i64>().unwrap_or(1).clamp(1, 10_000_000));
+        }
+        self.routes(proxy, known, is_passed_through, first.has("accept-proxy"), &mut service);
+        service
+    }
+
+    /// ALPN: in HTTP mode the two versions of HTTP.
+    fn protocols(&mut self, protocols: &str, service: &mut Draft) {
+        if !self.is_http {
+            service.put("", "alpn", list(protocols.split(',')));
+        } else if !protocols.split(',').any(|protocol| protocol == "h2") {
+            service.put("", "alpn", list(["http/1.1", "http/1.0"]));
+        }
+    }
+
+    /// Options of addresses.
+    fn of_sockets(&mut self, group: &[Bind<'d>], service: &mut Draft) {
+        let first = &group[0];
+        if first.has("accept-proxy") {
+            let is_unix = |(address, _): &(String, Option<u16>)| address.starts_with("unix:");
+            let has_unix = group.iter().any(|bind| bind.addresses.iter().any(is_unix));
+            let has_tcp = group.iter().any(|bind| !bind.addresses.iter().all(is_unix));
+            for (from, is_there) in [("0.0.0.0/0", has_tcp), ("::/0", has_tcp), ("unix", has_unix)] {
+                if is_there {
+                    service.of("proxy-protocol").append("accept-from", from);
+                }
+            }
+        }
+        if let Some(mode) = group.iter().find_map(|bind| bind.text("mode")) {
+            service.put("", "listen-mode", format!("0{}", mode.trim_start_matches('0')));
+        }
+        if let Some(wait) = first.text("tcp-ut").and_then(time).and_then(|time| bounded(time, 1_000, 3_600)) {
+            service.put("limits", "unacknowledged", wait);
+        }
+    }
+
+    fn routes(
+        &mut self,
+        proxy: &Proxy<'d>,
+        known: Known,
+        is_passed_through: bool,
+        accepts_header: bool,
+        service: &mut Draft,
+    ) {
+        let folder = self.folder;
+        let empty: Vec<String> = self
+            .proxies
+            .iter()
+            .filter(|other| other.kind() != "frontend" && other.is_empty())
+            .map(|other| other.name().to_owned())
+            .collect();
+        let around = |proxy: Proxy<'d>| Around {
+            proxy,
+            known,
+            is_passed_through,
+            accepts_header,
+            folder,
+            empty: &empty,
+            remarks: Vec::new(),
+        };
+        let mut own = around(proxy.clone());
+        let frontend = self.rules(&mut own, 0);
+        let of_frontend = self.of_responses(&mut own);
+        let has_servers = proxy.kind() == "listen" && !proxy.is_empty();
+        let mut used: Vec<(String, &'d Line)> = Vec::new();
+        for rule in &frontend {
+            if let Action::Backend(name) = &rule.action
+                && rule.formula != Formula::Always(false)
+                && !used.iter().any(|(known, _)| known == name)
+            {
+                used.push((name.clone(), rule.line));
+            }
+        }
+        let (mut rules, mut responses) = (BTreeMap::new(), BTreeMap::new());
+        let mut backends: Vec<Backend<'d>> = Vec::new();
+        for (name, line) in used {
+            let found =
+                self.proxies.iter().find(|other| other.name() == name && other.kind() != "frontend").cloned();
+            let Some(found) = found else {
+                self.note(line, Fate::Refused, format!("there is no backend {name}"));
+                continue;
+            };
+            if found.is_http() != self.is_http {
+                self.note(line, Fate::Refused, format!("{name} has another mode than its frontend"));
+            }
+            self.tell_proxy(&found);
+            let mut around = around(found.clone());
+            rules.insert(
+                name.clone(),
+                self.rules(&mut around, OF_BACKEND)
+                    .into_iter()
+                    .filter(|rule| !matches!(rule.action, Action::Backend(_)))
+                    .collect(),
+            );
+            responses.insert(name, self.of_responses(&mut around));
+            backends.push(self.backend(&found, known.port));
+        }
+        if has_servers {
+            backends.push(self.backend(proxy, known.port));
+        }
+        let mut walk = Walk {
+            import: self,
+            frontend,
+            backends: rules,
+            own: has_servers.then(|| proxy.name().to_owned()),
+            head: &proxy.section.head,
+            cells: Vec::new(),
+            allow: None,
+            refuse: Vec::new(),
+            is_stopped: false,
+        };
+        walk.run(Cell::default(), 0);
+        let Walk { cells, allow, refuse, .. } = walk;
+        if let Some(allow) = allow {
+            service.put("", "allow-clients", list(allow));
+        }
+        if !refuse.is_empty() {
+            service.put("", "refuse-clients", list(refuse));
+        }
+        self.settle(&backends, service);
+        if self.is_http {
+            self.limits(proxy, &backends, service);
+            for (cell, end) in cells {
+                let route = self.route(&cell, &end, &backends, (&responses, &of_frontend), service);
+                let rest = cell.path.is_some() && cell.conditions.path.is_none();
+                merge(service, &cell.conditions, route);
+                if rest {
+                    // A target without a path, `*`, has none to change.
+                    let cell = Cell { path: None, ..cell };
+                    let route = self.route(&cell, &end, &backends, (&responses, &of_frontend), service);
+                    merge(service, &cell.conditions, route);
+                }
+            }
+        } else {
+            self.limits_of_bytes(proxy, &backends, service);
+            self.rules_by_name(proxy, &cells, &backends, service);
+        }
+    }
+
+    /// The route of a cell, without its hosts.
+    fn route(
+        &mut self,
+        cell: &Cell,
+        end: &End,
+        backends: &[Backend<'d>],
+        (responses, of_frontend): (&BTreeMap<String, OfResponses<'d>>, &OfResponses<'d>),
+        service: &mut Draft,
+    ) -> Draft {
+        let mut route = Draft::default();
+        if let Some(path) = &cell.conditions.path {
+            route.put("", "path", path.as_str());
+        }
+        if let Some(methods) = &cell.conditions.methods {
+            route.put("", "methods", list(methods.iter().map(String::as_str)));
+        }
+        for (name, value) in &cell.conditions.fields {
+            let text = value.as_ref().map_or_else(|| name.clone(), |value| format!("{name}: {value}"));
+            route.of("").append("headers", text);
+        }
+        let mut response = Changes::default();
+        match end {
+            End::Respond(value, fields) => {
+                route.put("", "respond", value.clone());
+                response.then(fields);
+            }
+            End::Redirect(to, status) => {
+                route.put(
+                    "",
+                    "redirect",
+                    table([("to", to.as_str().into()), ("status", status.as_str().into())]),
+                );
+            }
+            End::Backend(name) => {
+                if let Some(backend) = backends.iter().find(|backend| backend.proxy.name() == name) {
+                    self.forward(backend, cell, &mut route, service);
+                }
+                if let Some(rules) = responses.get(name) {
+                    self.change_response(rules, cell, true, &mut response);
+                }
+            }
+        }
+        self.change_response(of_frontend, cell, matches!(end, End::Backend(_)), &mut response);
+        response.write("response", route.of(""));
+        for (key, networks) in
+            [("allow-clients", &cell.allow.clone().unwrap_or_default()), ("refuse-clients", &cell.refuse)]
+        {
+            if !networks.is_empty() {
+                route.put("", key, list(networks.iter().map(String::as_str)));
+            }
+        }
+        if let Some(names) = &cell.certificates {
+            route.put("", "allow-certificates", list(names.iter().map(String::as_str)));
+        }
+        if let Some((name, realm)) = &cell.password {
+            let mut keys: Vec<(&str, Value)> = vec![("file", format!("{name}.htpasswd").into())];
+            keys.extend(realm.as_ref().map(|realm| ("realm", realm.as_str().into())));
+            route.put("", "basic-auth", table(keys));
+        }
+        route
+    }
+
+    fn forward(&mut self, backend: &Backend<'d>, cell: &Cell, route: &mut Draft, service: &mut Draft) {
+        let mut draft = backend.draft.clone();
+        for entry in draft.of("").take_list("backend") {
+            route.of("").append("backend", entry);
+        }
+        if let Some(sticky) = draft.of("").value("sticky") {
+            route.put("", "sticky", sticky);
+        }
+        if !draft.of("backend-tls").is_empty() {
+            *route.of("backend-tls") = draft.of("backend-tls").clone();
+        }
+        let (answer, content) = times(backend, self.client_time);
+        for (key, time) in [("answer-timeout", answer), ("content-timeout", content)] {
+            if service.of("http").text(key) != Some(format!("\"{time}\"")) {
+                route.put("", key, time);
+            }
+        }
+        if let Some((from, to)) = &cell.path {
+            route.put("", "path", from.as_str());
+            route.put("", "new-path", to.as_str());
+        }
+        let mut request = cell.request.clone();
+        if let Some(line) = backend.proxy.last(&["option", "forwardfor"])
+            && let Some(name) = header_of(line)
+        {
+            request.set(name, "{client-address}".into());
+        }
+        request.write("request", route.of(""));
+    }
+
+    fn change_response(
+        &mut self,
+        rules: &OfResponses<'d>,
+        cell: &Cell,
+        is_forwarded: bool,
+        changes: &mut Changes,
+    ) {
+        for (line, formula, change, is_for_all) in &rules.rules {
+            if !is_forwarded && !is_for_all {
+                continue;
+            }
+            match formula.within(&cell.conditions) {
+                Formula::Always(true) => changes.then(change),
+                Formula::Always(false) => {}
+                _ => self.note(line, Fate::Refused, "responses are changed for all clients of a route"),
+            }
+        }
+    }
+
+    /// Rules by the name in the ClientHello.
+    fn rules_by_name(
+        &mut self,
+        proxy: &Proxy<'d>,
+        cells: &[(Cell, End)],
+        backends: &[Backend<'d>],
+        service: &mut Draft,
+    ) {
+        let mut taken: Vec<String> = Vec::new();
+        for (cell, end) in cells {
+            let End::Backend(name) = end else {
+                self.note(&proxy.section.head, Fate::Refused, "connections are refused by the client's address alone: write a backend for all other names");
+                continue;
+            };
+            let Some(backend) = backends.iter().find(|backend| backend.proxy.name() == name) else {
+                continue;
+            };
+            let mut draft = backend.draft.clone();
+            match &cell.conditions.hosts {
+                None => {
+                    for entry in draft.of("").take_list("backend") {
+                        service.of("").append("backend", entry);
+                    }
+                    *service.of("backend-tls") = draft.of("backend-tls").clone();
+                }
+                Some(hosts) => {
+                    // An exact name comes before a wildcard in Handfast, wherever it is written.
+                    let names: Vec<String> =
+                        hosts.iter().filter(|host| !covers(&taken, host)).cloned().collect();
+                    taken.extend(names.iter().cloned());
+                    if names.is_empty() {
+                        continue;
+                    }
+                    let mut rule = Draft::default();
+                    rule.put("", "names", list(names));
+                    for entry in draft.of("").take_list("backend") {
+                        rule.of("").append("backend", entry);
+                    }
+                    *rule.of("backend-tls") = draft.of("backend-tls").clone();
+                    service.rules.push(rule);
+                }
+            }
+        }
+        let has_tls = !service.of("backend-tls").is_empty();
+        for rule in &mut service.rules {
+            if has_tls && rule.of("backend-tls").is_empty() {
+                rule.put("backend-tls", "mode", "off");
+            }
+        }
+    }
+
+    /// Times of a service in HTTP mode.
+    fn limits(&mut self, proxy: &Proxy<'d>, backends: &[Backend<'d>], service: &mut Draft) {
+        let of = |proxy: &Proxy<'d>, name: &str| {
+            proxy.last(&["timeout", name]).and_then(|line| time(line.word(2)))
+        };
+        let is_forwarded = self.is_forwarded
+            || std::iter::once(proxy).chain(backends.iter().map(|backend| &backend.proxy)).any(|proxy| {
+                proxy.last(&["option", "forwardfor"]).is_some_and(|line| header_of(line).is_none())
+            });
+        let has_forwarded = std::iter::once(proxy)
+            .chain(backends.iter().map(|backend| &backend.proxy))
+            .any(|proxy| proxy.has(&["option", "forwarded"]));
+        let forwarded = match (is_forwarded, has_forwarded) {
+            (true, true) => "both",
+            (true, false) => "x-forwarded",
+            (false, true) => "forwarded",
+            (false, false) => "off",
+        };
+        service.put("http", "forwarded", forwarded);
+        let id = proxy.last(&["unique-id-header"]).map_or("off", |line| line.word(1)).to_ascii_lowercase();
+        service.put("http", "request-id", id);
+        service.put("http", "underscores", "forward");
+        let client = of(proxy, "client");
+        self.client_time = client;
+        let request = of(proxy, "http-request").or(client);
+        let idle = of(proxy, "http-keep-alive").or(of(proxy, "http-request")).or(client);
+        if let Some(text) = request.and_then(|time| bounded(time, 100, 3_600)) {
+            service.put("http", "head-timeout", text);
+        }
+        if let Some(text) = idle.and_then(|time| bounded(time, 100, 86_400)) {
+            service.put("http", "idle", text);
+        }
+        let Some(first) = backends.iter().find(|backend| backend.has_servers) else { return };
+        let (answer, content) = times(first, client);
+        service.put("http", "content-timeout", content);
+        service.put("http", "answer-timeout", answer);
+        let proxies: Vec<_> = backends.iter().map(|backend| &backend.proxy).collect();
+        if let Some(text) = of(&first.proxy, "connect").and_then(|time| bounded(time, 100, 3_600)) {
+            service.put("limits", "connect", text);
+        }
+        let tunnel = of(&first.proxy, "tunnel").or(client.max(of(&first.proxy, "server")));
+        let tunnel = tunnel.and_then(|time| bounded(time, 100, 30 * 86_400));
+        service.put("limits", "idle", tunnel.unwrap_or_else(|| "none".into()));
+        let closes = |proxy: &&&Proxy<'d>| {
+            proxy.has(&["option", "http-server-close"]) || proxy.has(&["option", "httpclose"])
+        };
+        if std::iter::once(&proxy).chain(&proxies).any(|proxy| closes(&proxy)) {
+            service.put("http", "pool", 0);
+        }
+        if let Some(line) = first.proxy.last(&["retries"]) {
+            service.put("http", "retries", line.word(1).parse::<i64>().unwrap_or(3).clamp(0, 10));
+        }
+    }
+
+    /// Times of a service without HTTP.
+    fn limits_of_bytes(&mut self, proxy: &Proxy<'d>, backends: &[Backend<'d>], service: &mut Draft) {
+        let of = |proxy: &Proxy<'d>, name: &str| {
+            proxy.last(&["timeout", name]).and_then(|line| time(line.word(2)))
+        };
+        let Some(first) = backends.iter().find(|backend| backend.has_servers).map(|backend| &backend.proxy)
+        else {
+            return;
+        };
+        let ends: Vec<_> = [of(proxy, "client"), of(first, "server")].into_iter().flatten().collect();
+        let idle = of(first, "tunnel").or(ends.into_iter().min());
+        let idle = idle.and_then(|time| bounded(time, 100, 30 * 86_400));
+        service.put("limits", "idle", idle.unwrap_or_else(|| "none".into()));
+        if let Some(text) = of(first, "connect").and_then(|time| bounded(time, 100, 3_600)) {
+            service.put("limits", "connect", text);
+        }
+        let ended = of(proxy, "client-fin").max(of(first, "server-fin"));
+        if let Some(text) = ended.and_then(|time| bounded(time, 100, 30 * 86_400)) {
+            service.put("limits", "half-closed", text);
+        }
+    }
+}
+
+/// Whether a proxy looks at the ClientHello of TLS that it does not end.
+fn reads_hello(proxy: &Proxy<'_>) -> bool {
+    let reads = |word: &String| ["req.ssl_", "req_ssl_"].iter().any(|name| word.contains(name));
+    proxy.lines().any(|line| line.words.iter().any(reads))
+}
+
+/// `option forwardfor header NAME`.
+fn header_of(line: &Line) -> Option<&str> {
+    let at = line.words.iter().position(|word| word == "header")?;
+    line.words.get(at + 1).map(String::as_str).filter(|name| !name.eq_ignore_ascii_case("x-forwarded-for"))
+}
+
+/// `answer-timeout` and `content-timeout` towards a backend.
+fn times(backend: &Backend<'_>, client: Option<std::time::Duration>) -> (String, String) {
+    let server = backend.proxy.last(&["timeout", "server"]).and_then(|line| time(line.word(2)));
+    let none = || "none".to_owned();
+    let written = |time: Option<std::time::Duration>| {
+        time.and_then(|time| bounded(time, 100, 86_400)).unwrap_or_else(none)
+    };
+    let longer = if client.is_none() || server.is_none() { None } else { client.max(server) };
+    (written(server), written(longer))
+}
+
+/// Adds a route; one with the same content as the last one, but for other hosts, is one with that.
+fn merge(service: &mut Draft, conditions: &Conditions, mut route: Draft) {
+    let Some(hosts) = &conditions.hosts else {
+        service.routes.push(route);
+        return;
+    };
+    if let Some(last) = service.routes.last_mut() {
+        let mut known = last.clone();
+        let of_last = known.of("").take_list("hosts");
+        if !of_last.is_empty() && known.text() == route.text() {
+            for host in hosts {
+                last.of("").append("hosts", host.as_str());
+            }
+            return;
+        }
+    }
+    let mut with_hosts = Draft::default();
+    with_hosts.put("", "hosts", list(hosts.iter().map(String::as_str)));
+    with_hosts.of("").extend(route.of(""));
+    *route.of("") = with_hosts.of("").clone();
+    service.routes.push(route);
+}
+
+impl<'d> Walk<'_, 'd> {
+    /// Runs the rules for a cell, from one on, and splits it where a rule is for a part of it.
+    fn run(&mut self, mut cell: Cell, from: usize) {
+        let mut at = from;
+        loop {
+            if self.is_stopped {
+                return;
+            }
+            let rules = match &cell.backend {
+                None => &self.frontend,
+                Some(name) => match self.backends.get(name) {
+                    Some(rules) => rules,
+                    None => return self.end_at_backend(cell),
+                },
+            };
+            let Some(rule) = rules.get(at).cloned() else {
+                return match (&cell.backend, &self.own) {
+                    (Some(_), _) => self.end_at_backend(cell),
+                    (None, Some(own)) => {
+                        cell.backend = Some(own.clone());
+                        self.end_at_backend(cell);
+                    }
+                    (None, None) => self.unanswered(cell),
+                };
+            };
+            if cell.exempt.as_ref().is_some_and(|(phase, _)| *phase != rule.phase) {
+                cell.exempt = None;
+            }
+            let formula = rule.formula.within(&cell.conditions);
+            if formula == Formula::Always(false) {
+                at += 1;
+                continue;
+            }
+            if self.is_changed(&cell, &rule.formula) {
+                return self.refuse(rule.line, "an earlier rule changes what this condition is about");
+            }
+            if let Some(atom) = formula.first_of_routes().cloned() {
+                let mut part = cell.clone();
+                part.conditions.assume(atom.clone(), true);
+                self.run(part, at);
+                cell.conditions.assume(atom, false);
+                continue;
+            }
+            let step = if formula == Formula::Always(true) {
+                self.apply(&mut cell, &rule)
+            } else {
+                self.gate(&mut cell, &rule, &formula)
+            };
+            match step {
+                Some(Next::Rule) => at += 1,
+                Some(Next::Phase) => {
+                    let rules = match &cell.backend {
+                        None => &self.frontend,
+                        Some(name) => self.backends.get(name).unwrap_or(&self.frontend),
+                    };
+                    at = rules.iter().position(|other| other.phase > rule.phase).unwrap_or(rules.len());
+                }
+                Some(Next::Backend) => at = 0,
+                None => return,
+            }
+        }
+    }
+
+    fn refuse(&mut self, line: &'d Line, effect: &str) {
+        self.import.note(line, Fate::Refused, effect);
+    }
+
+    fn finish(&mut self, cell: Cell, end: End) {
+        if self.cells.len() >= ROUTES {
+            self.is_stopped = true;
+            let effect = format!(
+                "its rules would be more than {ROUTES} routes: conditions that are independent of each other multiply"
+            );
+            self.import.note(self.head, Fate::Refused, effect);
+            return;
+        }
+        self.cells.push((cell, end));
+    }
+
+    fn end_at_backend(&mut self, cell: Cell) {
+        let name = cell.backend.clone().unwrap_or_default();
+        let has_servers = self.import.proxies.iter().any(|proxy| proxy.name() == name && !proxy.is_empty());
+        if has_servers {
+            self.finish(cell, End::Backend(name));
+        } else {
+            self.finish(cell, End::Respond(503.into(), Changes::default()));
+        }
+    }
+
+    /// No backend takes the requests.
+    fn unanswered(&mut self, cell: Cell) {
+        if !self.import.is_http {
+            let effect = "a backend must take clients with other names, and with none: write default_backend";
+            return self.refuse(self.head, effect);
+        }
+        self.finish(cell, End::Respond(503.into(), Changes::default()));
+    }
+
+    /// Whether a rule before changed what a condition is about.
+    fn is_changed(&self, cell: &Cell, formula: &Formula) -> bool {
+        match formula {
+            Formula::Always(_) => false,
+            Formula::Not(inner) => self.is_changed(cell, inner),
+            Formula::All(parts) | Formula::Any(parts) => parts.iter().any(|part| self.is_changed(cell, part)),
+            Formula::Atom { atom: Atom::Path(_), .. } => cell.path.is_some(),
+            Formula::Atom { atom: Atom::Hosts(_), .. } => self.import.is_http && cell.request.has("host"),
+            Formula::Atom { atom: Atom::Field(name, _), .. } => cell.request.has(name),
+            Formula::Atom { .. } => false,
+        }
+    }
+
+    /// A rule that is for all requests of a cell. `None`: nothing comes after it.
+    fn apply(&mut self, cell: &mut Cell, rule: &Rule<'d>) -> Option<Next> {
+        if let Some((_, clients)) = cell.exempt.take() {
+            return match rule.action {
+                Action::Respond { is_refusal: true, .. } | Action::Reject => {
+                    let source = Formula::atom(Atom::Source(clients)).negated();
+                    self.gate(cell, rule, &source).map(|_| Next::Phase)
+                }
+                _ => {
+                    self.refuse(
+                        rule.line,
+                        "it is not for the clients of an `allow` before it: no route depends on addresses",
+                    );
+                    None
+                }
+            };
+        }
+        match &rule.action {
+            Action::Allow => return Some(Next::Phase),
+            Action::Respond { value, fields, .. } => {
+                self.finish(cell.clone(), End::Respond(value.clone(), fields.clone()));
+                return None;
+            }
+            Action::Redirect { to, status } => {
+                if cell.path.is_some() && (to.contains("{path}") || to.contains("{target}")) {
+                    self.refuse(rule.line, "an earlier rule changes the path");
+                }
+                self.finish(cell.clone(), End::Redirect(to.clone(), status.clone()));
+                return None;
+            }
+            Action::Reject if self.import.is_http && !cell.conditions.is_whole() => {
+                self.finish(cell.clone(), End::Respond(403.into(), Changes::default()));
+                return None;
+            }
+            Action::Reject => {
+                self.refuse(rule.line, "no client would be served");
+                return None;
+            }
+            Action::Password { .. } => {
+                self.refuse(rule.line, "the condition names the list: unless { http_auth(LIST) }");
+                return None;
+            }
+            Action::Request(changes) => {
+                if cell.path.is_some() && changes.mentions("{path}", "{target}") {
+                    self.refuse(rule.line, "an earlier rule changes the path");
+                }
+                cell.request.then(changes);
+            }
+            Action::Path { from, to } => {
+                let path = cell.conditions.path.clone().unwrap_or_else(|| "/".into());
+                let rest = path.strip_prefix(from.as_str()).unwrap_or_default();
+                let new = format!("{to}{rest}");
+                let new = if new.is_empty() { "/".to_owned() } else { new };
+                if cell.path.is_some()
+                    || (new.ends_with('/') != path.ends_with('/') && new != "/")
+                    || !new.starts_with('/')
+                {
+                    self.refuse(
+                        rule.line,
+                        "both paths must end with `/`, or none, and a path is changed once",
+                    );
+                }
+                cell.path = Some((path, new));
+            }
+            Action::Backend(name) => {
+                cell.backend = Some(name.clone());
+                return Some(Next::Backend);
+            }
+        }
+        Some(Next::Rule)
+    }
+
+    /// A rule that depends on the client.
+    fn gate(&mut self, cell: &mut Cell, rule: &Rule<'d>, formula: &Formula) -> Option<Next> {
+        let is_exempt = cell.exempt.is_some();
+        match (&rule.action, formula) {
+            (Action::Respond { is_refusal: true, .. } | Action::Reject, Formula::Any(parts)) => {
+                for part in parts {
+                    self.gate(cell, rule, part)?;
+                }
+            }
+            (
+                Action::Respond { is_refusal: true, status, .. },
+                Formula::Atom { atom: Atom::Source(clients), .. },
+            ) if !is_exempt => {
+                self.status(rule.line, *status);
+                cell.refuse.extend(clients.iter().cloned());
+                cell.conditions.assume(Atom::Source(clients.clone()), false);
+            }
+            (Action::Respond { is_refusal: true, status, .. }, Formula::Not(inner)) if !is_exempt => {
+                let Formula::Atom { atom, .. } = &**inner else { return self.no_gate(rule) };
+                let place = match atom {
+                    Atom::Source(_) => &mut cell.allow,
+                    Atom::Certificate(_) => &mut cell.certificates,
+                    _ => return self.no_gate(rule),
+                };
+                let (Atom::Source(clients) | Atom::Certificate(clients)) = atom else { return None };
+                if place.as_ref().is_some_and(|known| known != clients) {
+                    self.refuse(
+                        rule.line,
+                        "a route has one list of clients: write the addresses that are in both",
+                    );
+                }
+                *place = Some(clients.clone());
+                self.status(rule.line, *status);
+                cell.conditions.assume(atom.clone(), true);
+            }
+            (Action::Reject, _) if !is_exempt => return self.reject(cell, rule, formula),
+            (Action::Password { realm, .. }, Formula::Not(inner)) if !is_exempt => {
+                let Formula::Atom { atom: Atom::User(list), .. } = &**inner else {
+                    return self.no_gate(rule);
+                };
+                if cell.password.is_some() {
+                    self.refuse(rule.line, "a route has one list of users");
+                }
+                self.import.user_list(rule.line, list);
+                cell.password = Some((list.clone(), realm.clone()));
+                cell.conditions.assume(Atom::User(list.clone()), true);
+            }
+            (Action::Allow, Formula::Atom { atom: Atom::Source(clients), .. }) => {
+                let mut all = cell.exempt.take().map(|(_, known)| known).unwrap_or_default();
+                all.extend(clients.iter().cloned());
+                cell.exempt = Some((rule.phase, all));
+            }
+            _ => return self.no_gate(rule),
+        }
+        Some(Next::Rule)
+    }
+
+    /// Connections that are closed for their addresses.
+    fn reject(&mut self, cell: &mut Cell, rule: &Rule<'d>, formula: &Formula) -> Option<Next> {
+        let (atom, is_refused) = match formula {
+            Formula::Atom { atom, .. } => (atom, true),
+            Formula::Not(inner) => match &**inner {
+                Formula::Atom { atom, .. } => (atom, false),
+                _ => return self.no_gate(rule),
+            },
+            _ => return self.no_gate(rule),
+        };
+        let Atom::Source(clients) = atom else { return self.no_gate(rule) };
+        if !cell.conditions.is_whole() {
+            return self.no_gate(rule);
+        }
+        if is_refused {
+            self.refuse.extend(clients.iter().cloned());
+        } else if self.allow.as_ref().is_some_and(|known| known != clients) {
+            self.refuse(rule.line, "a service has one list of clients: write the addresses that are in both");
+        } else {
+            self.allow = Some(clients.clone());
+        }
+        cell.conditions.assume(atom.clone(), !is_refused);
+        Some(Next::Rule)
+    }
+
+    fn no_gate(&mut self, rule: &Rule<'d>) -> Option<Next> {
+        let effect = "addresses, certificates and users decide whether a request is refused (`deny if`, `deny unless`, `auth unless`), each alone, and nothing else";
+        self.refuse(rule.line, effect);
+        None
+    }
+
+    fn status(&mut self, line: &'d Line, status: i64) {
+        if status != 403 {
+            self.import.note(line, Fate::Approximated, "the status is 403");
+        }
+    }
+}
+
+/// What comes after a rule.
+enum Next {
+    Rule,
+    /// The first rule of the next phase.
+    Phase,
+    /// The rules of the backend.
+    Backend,
+}
