@@ -58,6 +58,53 @@ impl Formula {
         Self::All(vec![Self::Not(Box::new(below)), Self::atom(Atom::Path(path.into()))])
     }
 
+    /// The same for paths below exact ones, too, where the rule is for them; and one of those paths.
+    pub(crate) fn with_paths_below(self) -> (Self, Option<String>) {
+        match self {
+            Self::All(parts) => {
+                let below: Vec<String> = parts.iter().filter_map(Self::excluded_path).collect();
+                let is_exact = |part: &Self| match part {
+                    Self::Atom { atom: Atom::Path(path), .. } => below.contains(&format!("{path}/")),
+                    _ => false,
+                };
+                match parts.iter().find(|part| is_exact(part)) {
+                    Some(Self::Atom { atom: Atom::Path(path), .. }) => {
+                        let path = path.clone();
+                        let is_kept = |part: &Self| {
+                            part.excluded_path().is_none_or(|other| other != format!("{path}/"))
+                        };
+                        (Self::All(parts.iter().filter(|part| is_kept(part)).cloned().collect()), Some(path))
+                    }
+                    _ => Self::each(parts, Self::All),
+                }
+            }
+            Self::Any(parts) => Self::each(parts, Self::Any),
+            other => (other, None),
+        }
+    }
+
+    fn each(parts: Vec<Self>, join: fn(Vec<Self>) -> Self) -> (Self, Option<String>) {
+        let mut found = None;
+        let parts = parts.into_iter().map(|part| {
+            let (part, path) = part.with_paths_below();
+            found = found.take().or(path);
+            part
+        });
+        let parts = parts.collect();
+        (join(parts), found)
+    }
+
+    /// The path that it excludes.
+    fn excluded_path(&self) -> Option<String> {
+        match self {
+            Self::Not(inner) => match &**inner {
+                Self::Atom { atom: Atom::Path(path), .. } => Some(path.clone()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     pub(crate) fn negated(self) -> Self {
         match self {
             Self::Always(value) => Self::Always(!value),

@@ -180,7 +180,16 @@ impl<'d> Import<'d> {
 
     /// Adds a rule, with notes about requests that it is no longer for.
     fn push(&mut self, rule: Rule<'d>, around: &Around<'_, 'd>, rules: &mut Vec<Rule<'d>>) {
-        let formula = rule.formula.within(&crate::cells::Conditions::default());
+        let mut formula = rule.formula.within(&crate::cells::Conditions::default());
+        // No client reaches more by such a rule, and an exact path needs a copy of all later rules for the paths below it.
+        if matches!(rule.action, Action::Respond { .. } | Action::Redirect { .. } | Action::Password { .. }) {
+            let (wider, path) = formula.with_paths_below();
+            formula = wider;
+            if let Some(path) = path {
+                let effect = format!("paths below it, such as {path}/a, match too");
+                self.note(rule.line, Fate::Approximated, effect);
+            }
+        }
         let is_refusal = rule.action.is_refusal()
             || matches!(&rule.action, Action::Backend(name) if around.is_empty_backend(name));
         let (fewer, more) = (formula.narrower_parts(false), formula.narrower_parts(true));

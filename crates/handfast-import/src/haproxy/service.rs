@@ -257,6 +257,10 @@ impl<'d> Import<'d> {
         if !refuse.is_empty() {
             service.put("", "refuse-clients", list(refuse));
         }
+        let is_reached = |backend: &Backend<'d>| {
+            cells.iter().any(|(_, end)| matches!(end, End::Backend(name) if name == backend.proxy.name()))
+        };
+        backends.retain(is_reached);
         self.settle(&backends, service);
         if self.is_http {
             self.limits(proxy, &backends, service);
@@ -444,23 +448,6 @@ impl<'d> Import<'d> {
         let of = |proxy: &Proxy<'d>, name: &str| {
             proxy.last(&["timeout", name]).and_then(|line| time(line.word(2)))
         };
-        let is_forwarded = self.is_forwarded
-            || std::iter::once(proxy).chain(backends.iter().map(|backend| &backend.proxy)).any(|proxy| {
-                proxy.last(&["option", "forwardfor"]).is_some_and(|line| header_of(line).is_none())
-            });
-        let has_forwarded = std::iter::once(proxy)
-            .chain(backends.iter().map(|backend| &backend.proxy))
-            .any(|proxy| proxy.has(&["option", "forwarded"]));
-        let forwarded = match (is_forwarded, has_forwarded) {
-            (true, true) => "both",
-            (true, false) => "x-forwarded",
-            (false, true) => "forwarded",
-            (false, false) => "off",
-        };
-        service.put("http", "forwarded", forwarded);
-        let id = proxy.last(&["unique-id-header"]).map_or("off", |line| line.word(1)).to_ascii_lowercase();
-        service.put("http", "request-id", id);
-        service.put("http", "underscores", "forward");
         let client = of(proxy, "client");
         self.client_time = client;
         let request = of(proxy, "http-request").or(client);
@@ -472,6 +459,7 @@ impl<'d> Import<'d> {
             service.put("http", "idle", text);
         }
         let Some(first) = backends.iter().find(|backend| backend.has_servers) else { return };
+        self.fields_of_client(proxy, backends, service);
         let (answer, content) = times(first, client);
         service.put("http", "content-timeout", content);
         service.put("http", "answer-timeout", answer);
@@ -491,6 +479,27 @@ impl<'d> Import<'d> {
         if let Some(line) = first.proxy.last(&["retries"]) {
             service.put("http", "retries", line.word(1).parse::<i64>().unwrap_or(3).clamp(0, 10));
         }
+    }
+
+    /// Which fields name the client and the request to backends.
+    fn fields_of_client(&mut self, proxy: &Proxy<'d>, backends: &[Backend<'d>], service: &mut Draft) {
+        let is_forwarded = self.is_forwarded
+            || std::iter::once(proxy).chain(backends.iter().map(|backend| &backend.proxy)).any(|proxy| {
+                proxy.last(&["option", "forwardfor"]).is_some_and(|line| header_of(line).is_none())
+            });
+        let has_forwarded = std::iter::once(proxy)
+            .chain(backends.iter().map(|backend| &backend.proxy))
+            .any(|proxy| proxy.has(&["option", "forwarded"]));
+        let forwarded = match (is_forwarded, has_forwarded) {
+            (true, true) => "both",
+            (true, false) => "x-forwarded",
+            (false, true) => "forwarded",
+            (false, false) => "off",
+        };
+        service.put("http", "forwarded", forwarded);
+        let id = proxy.last(&["unique-id-header"]).map_or("off", |line| line.word(1)).to_ascii_lowercase();
+        service.put("http", "request-id", id);
+        service.put("http", "underscores", "forward");
     }
 
     /// Times of a service without HTTP.

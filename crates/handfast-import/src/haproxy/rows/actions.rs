@@ -32,7 +32,7 @@ pub(super) const ACTIONS: [Row; 205] = [
         "http-request return",
         Service,
         Same,
-        "http-request return status 200 content-type text/plain string good if { path /health }",
+        "http-request return status 200 content-type text/plain string good if { path_beg /health/ }",
         "respond = { status = 200, content = \"good\", type = \"text/plain\" }",
         "a status and a fixed text; files are refused",
     ),

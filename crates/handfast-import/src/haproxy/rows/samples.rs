@@ -103,7 +103,7 @@ pub(super) const SAMPLES: [Row; 131] = [
         Same,
         "use_backend two if { path /a }\n%backend two\n mode http\n server s 127.0.0.1:82",
         "path = \"/a/\"",
-        "exact, as paths below it are another route's; `/` is refused",
+        "exact, as paths below it are another route's; for refusals, texts and redirects with the paths below it. `/` is refused",
     ),
     row(
         "fetch path_beg",
