@@ -177,7 +177,7 @@ impl<'d> Import<'d> {
     fn sections(&mut self, sections: &'d [Section]) {
         for section in sections {
             let Some(row) = rows::of(&format!("section {}", section.kind())) else { continue };
-            if row.fate != Fate::Same {
+            if row.fate != Fate::Same && !rows::has_own_notes(row.name) {
                 self.note(&section.head, row.fate, row.effect);
             }
         }

@@ -370,6 +370,93 @@ mod tests {
         }
     }
 
+    /// The keywords that the installed HAProxy lists, where it is; each has a row.
+    #[test]
+    fn every_keyword_of_an_installed_haproxy_has_a_row() {
+        let listed =
+            std::process::Command::new("haproxy").args(["-dKall", "-q", "-c", "-f", "/dev/null"]).output();
+        let Ok(listed) = listed else {
+            talk::err("skipped: haproxy is not installed");
+            return;
+        };
+        let mut keywords = keywords_of(&String::from_utf8_lossy(&listed.stdout));
+        assert!(keywords.len() > 700, "the list was not understood: {keywords:?}");
+        match File::open("/usr/share/doc/haproxy/configuration.txt.gz") {
+            Err(_) => talk::err("skipped: the manual of haproxy is not installed"),
+            Ok(file) => {
+                let mut text = Vec::new();
+                flate2::read::GzDecoder::new(file).read_to_end(&mut text).expect("it is compressed");
+                let of_proxies = matrix_of(&String::from_utf8_lossy(&text));
+                assert!(of_proxies.len() > 150, "the manual was not understood: {of_proxies:?}");
+                // The second word of some is a detail of the first one.
+                let first = |name: &str| name.split(' ').next().unwrap_or_default().to_owned();
+                let known =
+                    |name: &String| Origin::Haproxy.row(name).map_or_else(|| first(name), |_| name.clone());
+                keywords.extend(of_proxies.iter().map(known));
+            }
+        }
+        // A word that is first in longer names, such as `timeout`.
+        let begins_others = |name: &str| {
+            let rest = |row: &Row| row.name.strip_prefix(name).map(|rest| rest.starts_with([' ', '(']));
+            Origin::Haproxy.rows().iter().any(|row| rest(row) == Some(true))
+        };
+        let has_row = |name: &&String| Origin::Haproxy.row(name).is_some() || begins_others(name);
+        let missing: Vec<_> = keywords.iter().filter(|name| !has_row(name)).collect();
+        assert!(missing.is_empty(), "no row for {missing:?}");
+    }
+
+    /// The keywords in the manual's table of sections: `timeout check      X   -   X   X`.
+    fn matrix_of(manual: &str) -> Vec<String> {
+        let is_column = |word: &str| ["X", "-", "(!)", "(*)", "(deprecated)"].contains(&word);
+        let mut keywords = Vec::new();
+        for line in manual.lines() {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let columns = words.iter().rev().take_while(|word| is_column(word)).count();
+            let marks = words.iter().filter(|word| ["X", "-"].contains(word)).count();
+            if marks == 4 && columns >= 4 && columns < words.len() && !line.starts_with(' ') {
+                keywords.push(words[..words.len() - columns].join(" "));
+            }
+        }
+        keywords
+    }
+
+    /// The keywords of `haproxy -dKall`, by the names that rows have.
+    fn keywords_of(list: &str) -> Vec<String> {
+        let (mut keywords, mut part, mut section) = (Vec::new(), "", "");
+        for line in list.lines() {
+            if let Some(title) = line.strip_prefix("# List of registered ") {
+                part = title;
+            } else if part.starts_with("configuration") && !line.starts_with('\t') {
+                section = line;
+            } else if part.starts_with("sample fetch") && line.starts_with('[') {
+                let name = line.split_once("] ").map_or("", |(_, name)| name);
+                keywords.push(format!("fetch {}", name.split(['(', ':']).next().unwrap_or_default()));
+            } else if part.starts_with("ACL") {
+                keywords.push(format!("fetch {}", line.split(' ').next().unwrap_or_default()));
+            } else if part.starts_with("configuration") {
+                let words: Vec<_> = line.trim().trim_end_matches('*').split_whitespace().collect();
+                match (section, &words[..]) {
+                    ("global", [name, ..]) => keywords.push(format!("global {name}")),
+                    ("listen", ["bind", _, "ssl", name, ..] | ["bind", _, name, ..]) => {
+                        keywords.push(format!("bind … {name}"));
+                    }
+                    ("listen", ["server", _, _, name, ..]) => keywords.push(format!("server … {name}")),
+                    (
+                        "listen",
+                        ["http-after-response", name @ ("set-header" | "add-header" | "del-header")],
+                    ) => {
+                        keywords.push(format!("http-response {name}"));
+                    }
+                    ("listen", ["tcp-response", ..]) => keywords.push("tcp-response".into()),
+                    ("listen", ["option", name, ..]) => keywords.push(format!("option {name}")),
+                    ("listen", all) => keywords.push(all.join(" ")),
+                    _ => {}
+                }
+            }
+        }
+        keywords
+    }
+
     /// The words before `=` in headings of a page: `.IP "\fBTIMEOUTbusy\fR = \s-1SECONDS\s0" 4`, `.SS pem\-file = <string>`.
     fn options_of(page: &str) -> Vec<String> {
         let mut options: Vec<String> = Vec::new();

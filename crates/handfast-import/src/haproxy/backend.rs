@@ -224,6 +224,11 @@ impl<'d> Import<'d> {
             }
             backend.queued = numbers("maxqueue").into_iter().max().filter(|most| *most > 0);
         }
+        if let Some(limited) = servers.iter().find(|server| server.has("maxconn")).filter(|_| !self.is_http) {
+            let effect =
+                "without HTTP, a backend has no limit of connections: write max-connections of the service";
+            self.note_of(limited.line, "maxconn", Fate::Approximated, effect);
+        }
         if let Some(text) = servers.iter().find_map(|server| server.text("slowstart")) {
             backend.slow_start = time(text).and_then(|time| bounded(time, 1_000, 86_400));
         }
@@ -414,10 +419,16 @@ impl<'d> Import<'d> {
     fn limits_of_servers(&mut self, backends: &[&Backend<'d>], service: &mut Draft) {
         let limits: Vec<_> = backends.iter().map(|backend| backend.at_once).collect();
         let Some(most) = limits.iter().flatten().max() else { return };
+        let head = &backends[0].proxy.section.head;
+        if limits.contains(&None) {
+            let effect = "not every backend of the frontend has a limit, and a service has one for all: none is written";
+            self.note_of(head, "maxconn", Fate::Approximated, effect);
+            return;
+        }
         service.put("http", "max-requests", *most);
         if limits.iter().any(|limit| *limit != Some(*most)) {
             let effect = format!("the backends of a service have one limit: maxconn {most}");
-            self.note_of(&backends[0].proxy.section.head, "maxconn", Fate::Approximated, effect);
+            self.note_of(head, "maxconn", Fate::Approximated, effect);
         }
         let waits =
             backends[0].proxy.last(&["timeout", "queue"]).or(backends[0].proxy.last(&["timeout", "connect"]));

@@ -40,14 +40,10 @@ pub(super) fn check<'d>(
     } else if proxy.has(&["option", "tcp-check"]) {
         tcp(import, proxy, &mut section);
     }
-    let kind = section.text("type").unwrap_or_default();
-    if first.has("check-ssl") && !has_tls && (kind.contains("http") || kind.contains("send")) {
-        import.note_of(
-            first.line,
-            "check-ssl",
-            Fate::Refused,
-            "checks use TLS where connections to the backend do",
-        );
+    if first.has("check-ssl") && !has_tls {
+        // Its row has the note.
+        section = Section::default();
+        section.put("type", "tcp");
     }
     let interval = first.text("inter").and_then(time).unwrap_or(std::time::Duration::from_secs(2));
     let timeout = proxy.last(&["timeout", "check"]).and_then(|line| time(line.word(2))).unwrap_or(interval);

@@ -285,6 +285,9 @@ fn field(test: &Test, name: &str) -> Read {
     }
     match test.method.as_str() {
         "found" => Ok(Formula::atom(Atom::Field(name.into(), None))),
+        "" | "str" if test.patterns.iter().any(|value| value.contains(',')) => {
+            Err("a field has one value, without commas".into())
+        }
         "" | "str" => {
             let what = if test.ignores_case {
                 "the field has exactly this value, in upper and lower case as written"

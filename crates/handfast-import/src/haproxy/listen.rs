@@ -77,7 +77,7 @@ impl<'d> Import<'d> {
         }
         let mut bind = Bind { line, addresses: Vec::new(), options };
         for text in line.word(1).split(',') {
-            match addresses(text, bind.has("v4v6")) {
+            match addresses(text) {
                 Ok(found) => bind.addresses.extend(found),
                 Err(what) => self.note_of(line, &format!("bind {text}"), Fate::Refused, what),
             }
@@ -90,7 +90,7 @@ impl<'d> Import<'d> {
 }
 
 /// Listeners. HAProxy listens on IPv4 alone where no host is written.
-fn addresses(text: &str, is_both: bool) -> Result<Vec<(String, Option<u16>)>, String> {
+fn addresses(text: &str) -> Result<Vec<(String, Option<u16>)>, String> {
     let text = text.strip_prefix("tcp@").unwrap_or(text);
     let (text, host) = match text.strip_prefix("ipv6@").or_else(|| text.strip_prefix("tcp6@")) {
         Some(text) => (text, "::"),
@@ -115,8 +115,7 @@ fn addresses(text: &str, is_both: bool) -> Result<Vec<(String, Option<u16>)>, St
     let listener = |port: u16| {
         let address = Address::parse(&format!("{before}:{port}")).and_then(|address| address.listener(host));
         let address = address.ok_or("listeners need an IP address, and no name")?;
-        let is_any = address.starts_with("[::]") || (is_both && address.starts_with("0.0.0.0"));
-        Ok((if is_any { format!("*:{port}") } else { address }, Some(port)))
+        Ok((if address.starts_with("[::]") { format!("*:{port}") } else { address }, Some(port)))
     };
     (first..=last).map(listener).collect()
 }

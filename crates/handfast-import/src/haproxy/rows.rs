@@ -87,9 +87,7 @@ const SERVER_FLAGS: [&str; 24] = [
 
 /// The row of a name, or of all names that begin as it does.
 pub(super) fn of(name: &str) -> Option<&'static Row> {
-    let exact = ROWS.iter().find(|row| row.name == name);
-    let begins = |row: &&Row| row.name.strip_suffix('*').is_some_and(|start| name.starts_with(start));
-    exact.or_else(|| ROWS.iter().filter(begins).max_by_key(|row| row.name.len()))
+    crate::Origin::Haproxy.row(name)
 }
 
 /// The name of the row of an option of `bind` or `server`.

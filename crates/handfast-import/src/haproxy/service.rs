@@ -111,9 +111,21 @@ impl<'d> Import<'d> {
 
     fn service(&mut self, name: &str, proxy: &Proxy<'d>, group: &[Bind<'d>]) -> Draft {
         let mut service = Draft::default();
-        let addresses: Vec<_> = group.iter().flat_map(|bind| bind.addresses.iter()).collect();
+        let mut addresses: Vec<_> = group.iter().flat_map(|bind| bind.addresses.iter()).collect();
+        // `*` is IPv4, too.
+        let all: Vec<u16> = addresses
+            .iter()
+            .filter(|(address, _)| address.starts_with('*'))
+            .filter_map(|(_, port)| *port)
+            .collect();
+        addresses.retain(|(address, port)| {
+            !address.starts_with("0.0.0.0") || port.is_none_or(|port| !all.contains(&port))
+        });
         let first = &group[0];
         self.is_http = proxy.is_http();
+        if let Some(mode) = proxy.last(&["mode"]).filter(|mode| !["tcp", "http"].contains(&mode.word(1))) {
+            self.note(mode, Fate::Refused, "expected `tcp` or `http`");
+        }
         self.is_forwarded = false;
         service.put("", "name", name);
         service.put("", "listen", list(addresses.iter().map(|(address, _)| address.as_str())));
@@ -133,6 +145,8 @@ impl<'d> Import<'d> {
             }
         } else if is_passed_through {
             service.put("", "pass-through", true);
+            let effect = "clients that do not speak TLS are refused";
+            self.note(&proxy.section.head, Fate::Approximated, effect);
         } else {
             service.put("", "client-tls", false);
         }

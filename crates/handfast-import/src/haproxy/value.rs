@@ -69,6 +69,7 @@ pub(super) fn template(text: &str, known: Known) -> Result<Text, String> {
                 "HP" => "{path}",
                 "ID" => "{request-id}",
                 "sslv" => "{tls-version}",
+                "" => return Err(format!("%{}", rest.split_inclusive(']').next().unwrap_or_default())),
                 name => return Err(format!("%{name}")),
             };
             converted.text.push_str(value);

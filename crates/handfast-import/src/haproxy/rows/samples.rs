@@ -8,7 +8,7 @@ use crate::row::{Row, row};
 const FETCHES: &str = "no route depends on it: routes are for hosts, beginnings of paths, methods and fields";
 
 /// The rows.
-pub(super) const SAMPLES: [Row; 131] = [
+pub(super) const SAMPLES: [Row; 132] = [
     row(
         "fetch hdr(host)",
         Service,
@@ -252,7 +252,7 @@ pub(super) const SAMPLES: [Row; 131] = [
     row(
         "fetch req.ssl_sni",
         Service,
-        Same,
+        Approximated,
         "tcp|use_backend two if { req.ssl_sni -i a.example }\n%backend two\n mode tcp\n server s 127.0.0.1:82",
         "names = [\"a.example\"]",
         "where TLS is passed through, by [[service.rule]]",
@@ -260,7 +260,7 @@ pub(super) const SAMPLES: [Row; 131] = [
     row(
         "fetch req.ssl_hello_type",
         Service,
-        Same,
+        Approximated,
         "tcp|tcp-request content accept if { req.ssl_hello_type 1 }",
         "pass-through = true",
         "clients that do not speak TLS are refused",
@@ -630,6 +630,14 @@ pub(super) const SAMPLES: [Row; 131] = [
         Service,
         Refused,
         "use_backend two if { queue 1 }\n%backend two\n mode http\n server s 127.0.0.1:82",
+        "",
+        FETCHES,
+    ),
+    row(
+        "fetch query",
+        Service,
+        Refused,
+        "use_backend two if { query 1 }\n%backend two\n mode http\n server s 127.0.0.1:82",
         "",
         FETCHES,
     ),

@@ -45,7 +45,7 @@ pub(super) const SERVER: [Row; 125] = [
         Approximated,
         "server|check check-ssl",
         "type = \"tcp\"",
-        "checks use TLS where connections do; refused with httpchk where those are plain",
+        "checks use TLS where connections do; where those are plain, a connection that is opened is enough",
     ),
     row(
         "server … maxconn",
