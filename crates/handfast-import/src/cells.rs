@@ -3,6 +3,9 @@
 //! A condition that is not decided yet splits a cell in two. The routes of the half in which it holds come first, and take every request
 //! of it; so the other half needs no condition of its own, and each rule keeps its place among the others.
 
+use crate::draft::Draft;
+use crate::toml::{Section, list};
+
 /// One condition on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Atom {
@@ -303,6 +306,29 @@ fn common(ones: &[String], others: &[String]) -> Vec<String> {
     both
 }
 
+/// Adds a route; one with the same content as the last one, but for other hosts, is one with that.
+pub(crate) fn add_route(service: &mut Draft, hosts: Option<&Vec<String>>, mut route: Draft) {
+    let Some(hosts) = hosts else {
+        service.routes.push(route);
+        return;
+    };
+    if let Some(last) = service.routes.last_mut() {
+        let mut known = last.clone();
+        let of_last = known.of("").take_list("hosts");
+        if !of_last.is_empty() && known.text() == route.text() {
+            for host in hosts {
+                last.of("").append("hosts", host.as_str());
+            }
+            return;
+        }
+    }
+    let mut with_hosts = Section::default();
+    with_hosts.put("hosts", list(hosts.iter().map(String::as_str)));
+    with_hosts.extend(route.of(""));
+    *route.of("") = with_hosts;
+    service.routes.push(route);
+}
+
 /// The changes of fields, in the order in which rules make them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes(Vec<Changed>);
@@ -360,6 +386,16 @@ impl Changes {
                 (changed.is_replaced, changed.values) = (true, Vec::new());
             }
             changed.values.extend(values.iter().cloned());
+        }
+    }
+
+    /// These as fields that are sent beside those that are there.
+    pub(crate) fn beside(&self, others: &mut Self) {
+        for Changed { name, values, .. } in &self.0 {
+            let changed = others.of(name);
+            if !changed.is_replaced {
+                changed.values.extend(values.iter().cloned());
+            }
         }
     }
 

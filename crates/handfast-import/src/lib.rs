@@ -1,10 +1,11 @@
 //! Converts configurations of other TLS proxies for Handfast.
 //!
-//! In: a configuration file of stunnel, hitch, nginx or HAProxy, or ghostunnel's flags. Out: the text of a `handfast.toml`, and a note for each
+//! In: a configuration file of stunnel, hitch, nginx or HAProxy, Caddy's JSON, or ghostunnel's flags. Out: the text of a `handfast.toml`, and a note for each
 //! option whose meaning changes. Nothing is connected to, resolved or changed; files are only read.
 #![forbid(unsafe_code)]
 
 mod address;
+mod caddy;
 mod cells;
 mod draft;
 mod ghostunnel;
@@ -37,6 +38,8 @@ pub enum Origin {
     Nginx,
     /// HAProxy 2.4 to 3.2, `haproxy.cfg`.
     Haproxy,
+    /// Caddy 2.6 to 2.11, its JSON, as `caddy adapt` prints it.
+    Caddy,
 }
 
 impl Origin {
@@ -48,6 +51,7 @@ impl Origin {
             Self::Ghostunnel => &ghostunnel::ROWS,
             Self::Nginx => &nginx::ROWS,
             Self::Haproxy => &haproxy::ROWS,
+            Self::Caddy => &caddy::ROWS,
         }
     }
 
@@ -67,6 +71,7 @@ impl Origin {
             Self::Ghostunnel => "ghostunnel",
             Self::Nginx => "nginx",
             Self::Haproxy => "haproxy",
+            Self::Caddy => "caddy",
         }
     }
 }
@@ -114,4 +119,13 @@ pub fn nginx(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> 
 /// **Errors**: a file cannot be read, or is not written as HAProxy's manual says.
 pub fn haproxy(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> {
     haproxy::import(files, folder)
+}
+
+/// Reads Caddy's JSON, as `caddy adapt` prints it.
+///
+/// `folder`: where relative paths in it start from.
+///
+/// **Errors**: the file cannot be read, or is not JSON.
+pub fn caddy(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
+    caddy::import(file, folder)
 }

@@ -27,6 +27,7 @@ pub(crate) fn import(words: &ImportWords) -> ExitCode {
         ImportFrom::Haproxy { files } => {
             (handfast_import::haproxy(files, &folder), files.first().cloned().unwrap_or_default())
         }
+        ImportFrom::Caddy { file } => (handfast_import::caddy(file, &folder), file.clone()),
         ImportFrom::Ghostunnel { arguments } => {
             (handfast_import::ghostunnel(arguments, &folder), PathBuf::from("the command line"))
         }
@@ -117,8 +118,8 @@ fn config_of(imported: Result<Imported, ImportError>) -> Result<(String, String)
 }
 
 /// The programs, in the order in which the reference page has them.
-const ORIGINS: [Origin; 5] =
-    [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel, Origin::Nginx, Origin::Haproxy];
+const ORIGINS: [Origin; 6] =
+    [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel, Origin::Nginx, Origin::Haproxy, Origin::Caddy];
 
 /// The tables of the reference page.
 pub(crate) fn tables() -> String {
@@ -201,6 +202,10 @@ mod tests {
                 write(in_haproxy(row.example));
                 handfast_import::haproxy(&[file], nowhere)
             }
+            (Origin::Caddy, _) => {
+                write(in_caddy(row.example));
+                handfast_import::caddy(&file, nowhere)
+            }
             (Origin::Ghostunnel, _) => {
                 let of_client = row.name == "proxy"
                     || ["verify-", "override", "connect-proxy"].iter().any(|name| row.name.starts_with(name));
@@ -264,6 +269,61 @@ mod tests {
         )
     }
 
+    /// An example of Caddy merged into a configuration, at the place in front of `|`.
+    fn in_caddy(example: &str) -> String {
+        let mut root = serde_json::json!({ "apps": {
+            "http": { "servers": { "web": {
+                "listen": ["127.0.0.1:8443"],
+                "tls_connection_policies": [{}],
+                "automatic_https": { "disable_redirects": true },
+                "routes": [{
+                    "match": [{ "host": ["a.example"] }],
+                    "handle": [{ "handler": "reverse_proxy", "upstreams": [{ "dial": "127.0.0.1:8080" }] }],
+                }],
+            } } },
+            "tls": { "certificates": { "load_files": [{ "certificate": "/c/web.pem", "key": "/c/web.key" }] } },
+        } });
+        let (place, text) = example.split_once('|').unwrap_or(("root", "{}"));
+        let fragment: serde_json::Value = serde_json::from_str(text).expect("an example is JSON");
+        let server = "/apps/http/servers/web";
+        match place {
+            "handler" | "routes" => {
+                let list = if place == "handler" { "/routes/0/handle" } else { "/routes" };
+                let list = root.pointer_mut(&format!("{server}{list}")).and_then(|list| list.as_array_mut());
+                list.expect("it is there").insert(0, fragment);
+            }
+            "acme" => {
+                root["apps"]["tls"] =
+                    serde_json::json!({ "automation": { "policies": [{ "issuers": [fragment] }] } });
+            }
+            _ => {
+                let at = match place {
+                    "http" => "/apps/http".to_owned(),
+                    "tls" => "/apps/tls".to_owned(),
+                    "files" => "/apps/tls/certificates/load_files/0".to_owned(),
+                    "server" => server.to_owned(),
+                    "policy" => format!("{server}/tls_connection_policies/0"),
+                    "route" => format!("{server}/routes/0"),
+                    "proxy" => format!("{server}/routes/0/handle/0"),
+                    _ => String::new(),
+                };
+                merge(root.pointer_mut(&at).expect("it is there"), fragment);
+            }
+        }
+        root.to_string()
+    }
+
+    fn merge(into: &mut serde_json::Value, from: serde_json::Value) {
+        match (into, from) {
+            (serde_json::Value::Object(into), serde_json::Value::Object(from)) => {
+                for (key, value) in from {
+                    merge(into.entry(key).or_insert(serde_json::Value::Null), value);
+                }
+            }
+            (into, from) => *into = from,
+        }
+    }
+
     /// The example of each option is converted as its row says, and the proxy accepts the result.
     #[test]
     fn the_tables_are_true() {
@@ -304,6 +364,7 @@ mod tests {
             Some("hitch") => handfast_import::hitch(path, nowhere),
             Some("nginx") => handfast_import::nginx(&[path.to_owned()], nowhere),
             Some("haproxy") => handfast_import::haproxy(&[path.to_owned()], nowhere),
+            Some("caddy") => handfast_import::caddy(path, nowhere),
             _ => {
                 let text = std::fs::read_to_string(path).expect("it is there");
                 let arguments: Vec<_> = text.lines().map(str::to_owned).collect();
@@ -332,7 +393,7 @@ mod tests {
         let folder = folder.canonicalize().expect("it is in the tree");
         let entries = std::fs::read_dir(&folder).expect("it is in the tree");
         let is_old = |path: &PathBuf| {
-            path.extension().is_some_and(|end| end == "conf" || end == "args" || end == "cfg")
+            path.extension().is_some_and(|end| ["conf", "args", "cfg", "json"].iter().any(|one| end == *one))
         };
         let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_old).collect();
         files.sort_unstable();

@@ -10,7 +10,7 @@ use super::listen::Bind;
 use super::proxy::Proxy;
 use super::rules::{Action, OfResponses, Rule};
 use super::value::{Known, bounded, time};
-use crate::cells::{Atom, Changes, Conditions, Formula, covers};
+use crate::cells::{Atom, Changes, Conditions, Formula, add_route, covers};
 use crate::draft::Draft;
 use crate::note::Fate;
 use crate::toml::{Value, list, table};
@@ -281,12 +281,12 @@ impl<'d> Import<'d> {
             for (cell, end) in cells {
                 let route = self.route(&cell, &end, &backends, (&responses, &of_frontend), service);
                 let rest = cell.path.is_some() && cell.conditions.path.is_none();
-                merge(service, &cell.conditions, route);
+                add_route(service, cell.conditions.hosts.as_ref(), route);
                 if rest {
                     // A target without a path, `*`, has none to change.
                     let cell = Cell { path: None, ..cell };
                     let route = self.route(&cell, &end, &backends, (&responses, &of_frontend), service);
-                    merge(service, &cell.conditions, route);
+                    add_route(service, cell.conditions.hosts.as_ref(), route);
                 }
             }
         } else {
@@ -560,29 +560,6 @@ fn times(backend: &Backend<'_>, client: Option<std::time::Duration>) -> (String,
     };
     let longer = if client.is_none() || server.is_none() { None } else { client.max(server) };
     (written(server), written(longer))
-}
-
-/// Adds a route; one with the same content as the last one, but for other hosts, is one with that.
-fn merge(service: &mut Draft, conditions: &Conditions, mut route: Draft) {
-    let Some(hosts) = &conditions.hosts else {
-        service.routes.push(route);
-        return;
-    };
-    if let Some(last) = service.routes.last_mut() {
-        let mut known = last.clone();
-        let of_last = known.of("").take_list("hosts");
-        if !of_last.is_empty() && known.text() == route.text() {
-            for host in hosts {
-                last.of("").append("hosts", host.as_str());
-            }
-            return;
-        }
-    }
-    let mut with_hosts = Draft::default();
-    with_hosts.put("", "hosts", list(hosts.iter().map(String::as_str)));
-    with_hosts.of("").extend(route.of(""));
-    *route.of("") = with_hosts.of("").clone();
-    service.routes.push(route);
 }
 
 impl<'d> Walk<'_, 'd> {
