@@ -21,9 +21,14 @@ use std::time::Duration;
 pub(crate) use rows::ROWS;
 use serde_json::{Map, Value};
 
-use crate::draft::Whole;
+use crate::draft::{Draft, Whole};
 use crate::imported::{ImportError, Imported, in_folder, read};
 use crate::note::{Fate, Notes, Place};
+use crate::row::find;
+use crate::toml::Section;
+
+/// The name of the service that redirects to those with TLS.
+const REDIRECTS: &str = "redirects";
 
 pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
     let text = read(&folder.join(file))?;
@@ -49,7 +54,7 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
         lists: 0,
     };
     let mut whole = Whole::default();
-    let mut left_out = Vec::new();
+    let (mut left_out, mut is_ordered) = (Vec::new(), false);
     import.known(At::new(&root, String::new()), "");
     let http = At::new(&root, String::new()).get("apps").get("http");
     import.known(At::new(&root, String::new()).get("apps"), "apps");
@@ -58,8 +63,23 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
     let tls = import.certificates();
     let is_possible = !std::mem::take(&mut import.is_refused);
     let services = import.servers(&http, &tls, &mut whole);
-    for (name, service, is_refused) in services {
-        if is_possible && !is_refused { whole.services.push(service) } else { left_out.push(name) }
+    let is_kept = |service: &mut Draft, is_refused: bool| {
+        is_possible && !is_refused && service.of("").text("client-tls").is_none()
+    };
+    let mut services = services;
+    let has_tls = services.iter_mut().any(|(_, service, is_refused)| is_kept(service, *is_refused));
+    for (name, mut service, is_refused) in services {
+        // Redirects to services that are not there help no client.
+        let is_useless = name == REDIRECTS && !has_tls;
+        if !is_possible || is_refused || is_useless {
+            left_out.push(name);
+            continue;
+        }
+        is_ordered |= service.of("").text("certificate").as_deref() == Some("\"acme\"");
+        whole.services.push(service);
+    }
+    if !is_ordered {
+        whole.acme = Section::default();
     }
     let mut config = whole.write(&file.display().to_string());
     for name in left_out {
@@ -204,7 +224,7 @@ impl<'v> Import<'v> {
 
     /// The note of a row.
     fn module(&mut self, at: &At<'_>, name: &str, option: &str) {
-        match crate::Origin::Caddy.row(name) {
+        match find(&ROWS, name) {
             None => {
                 let effect = "Handfast has nothing for this: remove it, or write the service by hand";
                 self.note(at, option, Fate::Refused, effect);

@@ -1,8 +1,9 @@
 //! Converts haproxy.cfg: `grammar.rs` parses it, `rows.rs` describes the conversion of each keyword.
 //!
-//! Each frontend or `listen` becomes a service for each kind of its addresses: `service.rs` walks through its rules and those of its
-//! backends, and splits the requests into cells until each rule is for all requests of one, or for none. A cell is a route.
+//! Each frontend or `listen` becomes a service for each kind of its addresses: `walk.rs` runs its rules and those of its
+//! backends for all requests at once, and splits the requests into cells until each rule is for all requests of one, or for none. A cell is a route.
 
+mod around;
 mod backend;
 mod check;
 mod condition;
@@ -17,15 +18,16 @@ mod service;
 mod tests;
 mod tls;
 mod value;
+mod walk;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use around::Around;
 use grammar::{Line, Section};
 use proxy::Proxy;
 pub(crate) use rows::ROWS;
-use service::Around;
 
 use crate::draft::Whole;
 use crate::imported::{ImportError, Imported, in_folder};

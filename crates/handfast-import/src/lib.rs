@@ -57,10 +57,7 @@ impl Origin {
 
     /// The row of an option; one whose name ends with `*` is for all that begin so.
     pub fn row(self, name: &str) -> Option<&'static Row> {
-        let rows = self.rows();
-        let begins = |row: &&Row| row.name.strip_suffix('*').is_some_and(|start| name.starts_with(start));
-        let family = || rows.iter().filter(begins).max_by_key(|row| row.name.len());
-        rows.iter().find(|row| row.name == name).or_else(family)
+        row::find(self.rows(), name)
     }
 
     /// Its name.

@@ -9,23 +9,16 @@ use crate::draft::Draft;
 use crate::note::Fate;
 use crate::toml::{Section, Value, list, table};
 
-/// What a `reverse_proxy` is.
-pub(super) enum Proxied {
-    Forwarded,
-    /// Another server is asked about each request: `forward-auth`.
-    Asked(Value),
-}
-
 /// Fields that Handfast writes by itself.
 const OF_CONNECTION: [&str; 6] =
     ["connection", "upgrade", "keep-alive", "te", "transfer-encoding", "content-length"];
 
 impl<'v> Import<'v> {
-    /// Whether a `reverse_proxy` is what `forward_auth` becomes.
-    pub(super) fn asked(&mut self, handler: &At<'v>) -> Proxied {
+    /// The server that is asked about each request, where a `reverse_proxy` is what `forward_auth` becomes.
+    pub(super) fn asked(&mut self, handler: &At<'v>) -> Option<Value> {
         let rewrite = handler.get("rewrite");
         if !handler.get("handle_response").is_there() && !rewrite.is_there() {
-            return Proxied::Forwarded;
+            return None;
         }
         self.known(handler.clone(), "reverse_proxy");
         let upstreams = handler.get("upstreams").items();
@@ -47,7 +40,7 @@ impl<'v> Import<'v> {
         let (Some(address), Some(uri), true, true) = (address, uri, is_good, is_usual) else {
             let effect = "responses of backends are forwarded as they are; `forward_auth` with one server, in plain text, is forward-auth";
             self.note(handler, "handle_response", Fate::Refused, effect);
-            return Proxied::Forwarded;
+            return None;
         };
         let mut copied: Vec<String> = Vec::new();
         for route in responses[0].get("routes").items() {
@@ -74,7 +67,7 @@ impl<'v> Import<'v> {
         if !copied.is_empty() {
             keys.push(("copy", list(copied)));
         }
-        Proxied::Asked(table(keys))
+        Some(table(keys))
     }
 
     /// `set`, `add` and `delete` of requests. `upstream`: what its placeholder is.

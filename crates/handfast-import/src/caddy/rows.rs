@@ -15,7 +15,7 @@ const HANDLERS: &str = "there is nothing like it in Handfast";
 const REWRITES: &str = "the beginning of a path can take the place of another one, and nothing else";
 const OF_TRANSPORT: &str = "Handfast has separate limits and defaults";
 const TLS_OF_BACKENDS: &str = "write backend-tls by hand";
-const ISSUERS: &str = "certificates are ordered anew, and the issuer's terms are accepted, as by Caddy; Handfast has its own defaults";
+const ISSUERS: &str = "certificates are ordered again, and the issuer's terms are accepted, as by Caddy; Handfast has its own defaults";
 
 /// The rows.
 pub(crate) static ROWS: [Row; 315] = [
@@ -1772,7 +1772,7 @@ pub(crate) static ROWS: [Row; 315] = [
         Approximated,
         "acme|{\"module\": \"acme\"}",
         "certificate = \"acme\"",
-        "certificates are ordered anew, and the issuer's terms are accepted, as by Caddy",
+        "certificates are ordered again, and the issuer's terms are accepted, as by Caddy",
     ),
     row(
         "issuer zerossl",
@@ -1797,7 +1797,7 @@ pub(crate) static ROWS: [Row; 315] = [
         Approximated,
         "acme|{\"module\": \"acme\", \"ca\": \"https://ca.example/dir\"}",
         "directory = \"https://ca.example/dir\"",
-        "certificates are ordered anew, and the issuer's terms are accepted, as by Caddy",
+        "certificates are ordered again, and the issuer's terms are accepted, as by Caddy",
     ),
     row(
         "acme test_ca",
@@ -1805,7 +1805,7 @@ pub(crate) static ROWS: [Row; 315] = [
         Approximated,
         "acme|{\"module\": \"acme\", \"test_ca\": \"https://ca.example/test\"}",
         "staging = \"https://ca.example/test\"",
-        "certificates are ordered anew, and the issuer's terms are accepted, as by Caddy",
+        "certificates are ordered again, and the issuer's terms are accepted, as by Caddy",
     ),
     row(
         "acme email",
@@ -1813,7 +1813,7 @@ pub(crate) static ROWS: [Row; 315] = [
         Approximated,
         "acme|{\"module\": \"acme\", \"email\": \"a@b.example\"}",
         "contact = \"a@b.example\"",
-        "certificates are ordered anew, and the issuer's terms are accepted, as by Caddy",
+        "certificates are ordered again, and the issuer's terms are accepted, as by Caddy",
     ),
     row(
         "acme profile",
@@ -1821,7 +1821,7 @@ pub(crate) static ROWS: [Row; 315] = [
         Approximated,
         "acme|{\"module\": \"acme\", \"profile\": \"shortlived\"}",
         "profile = \"shortlived\"",
-        "certificates are ordered anew, and the issuer's terms are accepted, as by Caddy",
+        "certificates are ordered again, and the issuer's terms are accepted, as by Caddy",
     ),
     row(
         "acme challenges",
@@ -1829,7 +1829,7 @@ pub(crate) static ROWS: [Row; 315] = [
         Approximated,
         "acme|{\"module\": \"acme\", \"challenges\": {}}",
         "",
-        "certificates are ordered anew, and the issuer's terms are accepted, as by Caddy; by their kinds, below",
+        "certificates are ordered again, and the issuer's terms are accepted, as by Caddy; by their kinds, below",
     ),
     row(
         "acme external_account",

@@ -3,7 +3,7 @@
 use super::matchers::Known;
 use super::tls::Certificates;
 use super::walk::{Cell, End, Walk};
-use super::{At, Import, bounded};
+use super::{At, Import, REDIRECTS, bounded};
 use crate::cells::add_route;
 use crate::draft::{Draft, Whole};
 use crate::note::Fate;
@@ -80,14 +80,14 @@ impl<'v> Import<'v> {
         }
         if redirects && !has_plain {
             let mut service = Draft::default();
-            service.put("", "name", "redirects");
+            service.put("", "name", REDIRECTS);
             service.put("", "listen", list([format!("*:{plain_port}")]));
             service.put("", "mode", "http");
             service.put("", "client-tls", false);
             let mut route = Draft::default();
             route.put("", "redirect", "https");
             service.routes.push(route);
-            services.push(("redirects".into(), service, false));
+            services.push((REDIRECTS.into(), service, false));
         }
         services
     }

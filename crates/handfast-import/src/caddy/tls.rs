@@ -132,7 +132,7 @@ impl<'v> Import<'v> {
         self.note_once(
             server,
             "automatic_https",
-            "certificates are ordered anew, and the issuer's terms are accepted, as by Caddy: read [acme]; `handfast acme import` takes Caddy's account",
+            "certificates are ordered again, and the issuer's terms are accepted, as by Caddy: read [acme]; `handfast acme import` takes Caddy's account",
         );
     }
 

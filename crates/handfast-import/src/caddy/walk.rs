@@ -1,7 +1,6 @@
 //! Routes and their handlers, run for all requests at once.
 
 use super::matchers::Known;
-use super::proxy::Proxied;
 use super::{At, Import, template};
 use crate::cells::{Atom, Changes, Conditions, Formula, begins_with};
 use crate::note::Fate;
@@ -352,14 +351,22 @@ impl<'w, 'v> Walk<'w, 'v> {
                 Some(next)
             }
             "reverse_proxy" => match self.import.asked(handler) {
-                Proxied::Asked(asks) => {
+                Some(asks) => {
                     if cell.asks.is_some() {
                         return self.refused(handler, name, "a route asks one server");
                     }
                     cell.asks = Some(asks);
                     Some(next)
                 }
-                Proxied::Forwarded => {
+                None => {
+                    if cell.asks.is_some()
+                        && handler
+                            .value
+                            .is_some_and(|value| value.to_string().contains("{http.auth.user.id}"))
+                    {
+                        let effect = "behind a server that is asked, the user is the one that it names";
+                        return self.refused(handler, "{http.auth.user.id}", effect);
+                    }
                     self.finish(cell.clone(), End::Backend(handler.clone()));
                     None
                 }

@@ -1,7 +1,6 @@
 //! `backend`: servers, TLS towards them, checks, and what a service has once for all of its backends.
 
 use super::Import;
-use super::check;
 use super::grammar::Line;
 use super::proxy::Proxy;
 use super::rows;
@@ -84,7 +83,7 @@ impl<'d> Import<'d> {
         }
         if let Some(first) = servers.first() {
             self.of_all_servers(first, &servers, &mut backend);
-            backend.check = check::check(self, proxy, &servers);
+            backend.check = self.check_of(proxy, &servers);
         }
         if servers.len() > 1 {
             self.balance(proxy, &mut backend);
@@ -413,7 +412,7 @@ impl<'d> Import<'d> {
             service.put("", "slow-start", slow);
         }
         self.limits_of_servers(&with_servers, service);
-        check::settle(self, &with_servers, service);
+        self.settle_check(&with_servers, service);
     }
 
     fn limits_of_servers(&mut self, backends: &[&Backend<'d>], service: &mut Draft) {

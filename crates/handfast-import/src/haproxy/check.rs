@@ -8,12 +8,20 @@ use crate::draft::Draft;
 use crate::note::Fate;
 use crate::toml::Section;
 
+impl<'d> Import<'d> {
+    /// The check of a backend; `None`: it has none.
+    pub(super) fn check_of(&mut self, proxy: &Proxy<'d>, servers: &[Server<'d>]) -> Option<Section> {
+        check(self, proxy, servers)
+    }
+
+    /// The check of a service, which all of its backends have.
+    pub(super) fn settle_check(&mut self, backends: &[&Backend<'d>], service: &mut Draft) {
+        settle(self, backends, service);
+    }
+}
+
 /// The check of a backend; `None`: it has none.
-pub(super) fn check<'d>(
-    import: &mut Import<'d>,
-    proxy: &Proxy<'d>,
-    servers: &[Server<'d>],
-) -> Option<Section> {
+fn check<'d>(import: &mut Import<'d>, proxy: &Proxy<'d>, servers: &[Server<'d>]) -> Option<Section> {
     let first = servers.iter().find(|server| server.has("check"))?;
     if servers.iter().any(|server| !server.has("check") && !server.has("backup")) {
         import.note_of(
@@ -157,7 +165,7 @@ fn tcp<'d>(import: &mut Import<'d>, proxy: &Proxy<'d>, section: &mut Section) {
 }
 
 /// The check of a service, which all of its backends have.
-pub(super) fn settle<'d>(import: &mut Import<'d>, backends: &[&Backend<'d>], service: &mut Draft) {
+fn settle<'d>(import: &mut Import<'d>, backends: &[&Backend<'d>], service: &mut Draft) {
     let text = |check: &Section| {
         let mut text = String::new();
         check.write("", &mut text);

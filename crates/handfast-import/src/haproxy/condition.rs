@@ -1,7 +1,7 @@
 //! `acl`, `if` and `unless`: conditions of rules.
 
+use super::around::Around;
 use super::grammar::{self, Line};
-use super::service::Around;
 use super::value::parts;
 use crate::cells::{Atom, Formula};
 

@@ -12,7 +12,7 @@ mod server;
 use std::sync::LazyLock;
 
 use super::grammar::Line;
-use crate::row::Row;
+use crate::row::{Row, find};
 
 /// The keywords of HAProxy 2.4 to 3.2.
 pub(crate) static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
@@ -87,7 +87,7 @@ const SERVER_FLAGS: [&str; 24] = [
 
 /// The row of a name, or of all names that begin as it does.
 pub(super) fn of(name: &str) -> Option<&'static Row> {
-    crate::Origin::Haproxy.row(name)
+    find(&ROWS, name)
 }
 
 /// The name of the row of an option of `bind` or `server`.

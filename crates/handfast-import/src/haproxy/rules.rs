@@ -1,9 +1,9 @@
 //! `http-request`, `http-response`, `redirect`, `tcp-request` and `use_backend`, as what they do and when.
 
 use super::Import;
+use super::around::Around;
 use super::condition::{self, Phase};
 use super::grammar::{self, Line};
-use super::service::Around;
 use super::value::{Text, parts, template};
 use crate::cells::{Atom, Changes, Formula};
 use crate::note::Fate;

@@ -387,7 +387,7 @@ pub(super) const PROXY: [Row; 209] = [
         Same,
         "backend|option allbackups",
         "",
-        "backups share the requests; without it, a note says so",
+        "backups share the requests; without it, that is noted",
     ),
     row(
         "http-reuse",
