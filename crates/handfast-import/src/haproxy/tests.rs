@@ -1,5 +1,7 @@
 //! What HAProxy's grammar is, which requests a rule is for, and what is refused.
 
+mod chance;
+
 use super::grammar::sections;
 use super::*;
 
