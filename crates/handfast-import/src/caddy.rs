@@ -52,6 +52,7 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
         is_refused: false,
         said: Vec::new(),
         lists: 0,
+        has_unchecked: false,
     };
     let mut whole = Whole::default();
     let (mut left_out, mut is_ordered) = (Vec::new(), false);
@@ -191,6 +192,8 @@ struct Import<'v> {
     said: Vec<&'static str>,
     /// Lists of users so far.
     lists: usize,
+    /// Whether a backend of the service has no check.
+    has_unchecked: bool,
 }
 
 impl<'v> Import<'v> {

@@ -413,7 +413,10 @@ impl<'v> Import<'v> {
             self.once(&passive, service, ("limits", "backend-failures"), most.into(), false);
         }
         let path = active.get("uri").text().or(active.get("path").text());
-        let Some(path) = path.filter(|path| path.starts_with('/')) else { return };
+        let Some(path) = path.filter(|path| path.starts_with('/')) else {
+            self.has_unchecked = true;
+            return;
+        };
         let mut section = Section::default();
         section.put("type", "http");
         section.put("path", path);

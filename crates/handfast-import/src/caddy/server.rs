@@ -7,7 +7,7 @@ use super::{At, Import, REDIRECTS, bounded};
 use crate::cells::add_route;
 use crate::draft::{Draft, Whole};
 use crate::note::Fate;
-use crate::toml::{list, table};
+use crate::toml::{Section, list, table};
 
 /// Addresses that a range of ports may become.
 const PORTS: u16 = 64;
@@ -153,6 +153,14 @@ impl<'v> Import<'v> {
                 let route = self.route_of(&cell, end, known, &mut service);
                 add_route(&mut service, cell.conditions.hosts.as_ref(), route);
             }
+        }
+        if std::mem::take(&mut self.has_unchecked) && !service.of("check").is_empty() {
+            // A backend without a check must not be asked what it does not answer.
+            let mut plain = Section::default();
+            plain.put("type", "tcp");
+            *service.of("check") = plain;
+            let effect = "a service has one check, and not all of its backends have one: a connection that is opened is enough";
+            self.note(server, "health_checks", Fate::Approximated, effect);
         }
         if forwards && !service.of("limits").has("connect") {
             service.put("limits", "connect", "3s");

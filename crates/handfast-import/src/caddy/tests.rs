@@ -177,3 +177,31 @@ fn placeholders_become_variables() {
         assert_eq!(template(text, Some(443)).as_deref().map_err(String::as_str), expected, "{text}");
     }
 }
+
+#[test]
+fn a_backend_without_a_check_is_not_asked_for_the_page_of_another_one() {
+    let checked = r#"{"handler":"reverse_proxy","upstreams":[{"dial":"127.0.0.1:1"}],"health_checks":{"active":{"uri":"/up"}}}"#;
+    let server = |second: &str| {
+        format!(
+            r#"{{"listen":["127.0.0.1:8080"],"automatic_https":{{"disable":true}},"routes":[{{"match":[{{"host":["a.x"]}}],"handle":[{checked}],"terminal":true}},{{"handle":[{second}]}}]}}"#
+        )
+    };
+    assert!(converted(&server(checked)).0.contains("path = \"/up\""));
+    let (config, _) =
+        converted(&server(r#"{"handler":"reverse_proxy","upstreams":[{"dial":"127.0.0.1:2"}]}"#));
+    assert!(config.contains("type = \"tcp\"") && !config.contains("/up"), "{config}");
+}
+
+#[test]
+fn settings_of_names_do_not_become_those_of_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("c");
+    let text = r#"{"apps":{"http":{"servers":{"s":{"listen":[":8443"],"routes":[{"handle":[{"handler":"static_response"}]}],
+        "tls_connection_policies":[{"match":{"sni":["a.x"]}},{"match":{"sni":["b.x"]},"protocol_min":"tls1.3"},
+        {"client_authentication":{"mode":"require_and_verify","trusted_ca_certs_pem_files":["/c/ca.pem"]}}]}}},
+        "tls":{"certificates":{"load_files":[{"certificate":"/c/a.pem","key":"/c/a.key"}]}}}}"#;
+    std::fs::write(&file, text).expect("written");
+    let config = import(&file, Path::new("")).expect("it is JSON").config;
+    assert_eq!(config.matches("mode = \"off\"").count(), 2, "{config}");
+    assert_eq!(config.matches("mode = \"require\"").count(), 1, "{config}");
+}

@@ -137,22 +137,34 @@ impl<'v> Import<'v> {
     }
 
     fn policies(&mut self, server: &At<'v>, service: &mut Draft) {
-        for policy in server.get("tls_connection_policies").items() {
+        let policies = server.get("tls_connection_policies").items();
+        let names = |policy: &At<'v>| policy.get("match").get("sni").texts();
+        for policy in &policies {
             self.known(policy.clone(), "tls policy");
-            let matching = policy.get("match");
-            let names = matching.get("sni").texts();
-            for (key, at) in matching.entries().into_iter().filter(|(key, _)| *key != "sni") {
+            for (key, at) in policy.get("match").entries().into_iter().filter(|(key, _)| *key != "sni") {
                 self.note(&at, key, Fate::Refused, "TLS settings are for names");
             }
-            if names.is_empty() {
-                self.settings(&policy, service);
-                continue;
+            if names(policy).is_empty() {
+                self.settings(policy, service);
             }
+        }
+        if !policies.is_empty() && !policies.iter().any(|policy| names(policy).is_empty()) {
+            service.put("", "unknown-name", "refuse");
+        }
+        for policy in policies.iter().filter(|policy| !names(policy).is_empty()) {
             let mut rule = Draft::default();
-            rule.put("", "names", list(names));
-            self.settings(&policy, &mut rule);
+            rule.put("", "names", list(names(policy)));
+            self.settings(policy, &mut rule);
             let keys = ["versions", "suites", "groups"];
-            if keys.iter().any(|key| rule.of("").has(key)) || !rule.of("client-certificates").is_empty() {
+            let has_own = |draft: &mut Draft| keys.iter().any(|key| draft.of("").has(key));
+            // What is not written is that of the service.
+            if has_own(service) && !has_own(&mut rule) {
+                rule.put("", "policy", "2026-11");
+            }
+            if !service.of("client-certificates").is_empty() && rule.of("client-certificates").is_empty() {
+                rule.put("client-certificates", "mode", "off");
+            }
+            if has_own(&mut rule) || rule.of("").has("policy") || !rule.of("client-certificates").is_empty() {
                 service.rules.push(rule);
             }
         }

@@ -181,11 +181,13 @@ fn settle<'d>(import: &mut Import<'d>, backends: &[&Backend<'d>], service: &mut 
     let mut check = check.clone();
     if let Some(other) = backends.iter().find(is_other) {
         let head = &other.proxy.section.head;
-        let kinds_differ = other.check.as_ref().is_some_and(|other| {
-            ["type", "path", "host", "status", "send", "expect", "port"]
-                .iter()
-                .any(|key| other.text(key) != check.text(key))
-        });
+        // A backend without a check must not be asked what it does not answer.
+        let kinds_differ =
+            other.check.as_ref().map_or(check.text("type").as_deref() != Some("\"tcp\""), |other| {
+                ["type", "path", "host", "status", "send", "expect", "port"]
+                    .iter()
+                    .any(|key| other.text(key) != check.text(key))
+            });
         if kinds_differ {
             let mut plain = Section::default();
             plain.put("type", "tcp");
@@ -195,7 +197,7 @@ fn settle<'d>(import: &mut Import<'d>, backends: &[&Backend<'d>], service: &mut 
                 }
             }
             check = plain;
-            let effect = "a service has one check, and its backends have different ones: a connection that is opened is enough";
+            let effect = "a service has one check, and its backends have different ones, or none: a connection that is opened is enough";
             import.note_of(head, "check", Fate::Approximated, effect);
         } else {
             let effect = format!("a service has one check, that of {}", first.proxy.name());

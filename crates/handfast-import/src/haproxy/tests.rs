@@ -255,3 +255,20 @@ fn defaults_are_those_before_or_those_that_are_named() {
         "{config}"
     );
 }
+
+#[test]
+fn a_backend_without_a_check_is_not_asked_for_the_page_of_another_one() {
+    let text = |second: &str| {
+        format!(
+            "defaults\n mode http\nfrontend f\n bind :80\n use_backend a if {{ method POST }}\n default_backend b\n\
+             backend a\n option httpchk GET /up\n server s 127.0.0.1:1 check\nbackend b\n{second}\n"
+        )
+    };
+    let (config, _) = converted(&text(" option httpchk GET /up\n server s 127.0.0.1:2 check"));
+    assert!(config.contains("path = \"/up\""), "{config}");
+    for second in [" server s 127.0.0.1:2", " option httpchk GET /other\n server s 127.0.0.1:2 check"] {
+        let (config, notes) = converted(&text(second));
+        assert!(config.contains("type = \"tcp\"") && !config.contains("/up"), "{config}");
+        assert!(notes.contains(&"approximated check".to_owned()), "{notes:?}");
+    }
+}

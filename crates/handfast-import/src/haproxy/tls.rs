@@ -130,6 +130,9 @@ impl<'d> Import<'d> {
             rule.put("", "alpn", list(protocols.split(',')));
         }
         self.client_certificates(bind.line, &options, &mut rule);
+        if options.iter().any(|(name, value)| name == "verify" && value == "none") {
+            rule.put("client-certificates", "mode", "off");
+        }
         draft.rules.push(rule);
     }
 

@@ -197,7 +197,12 @@ impl<'d> Walk<'_, 'd> {
                 return None;
             }
             Action::Reject => {
-                self.refuse(rule.line, "no client would be served");
+                let effect = if cell.conditions.is_whole() {
+                    "no client would be served"
+                } else {
+                    "connections are refused by the client's address, and not by a name"
+                };
+                self.refuse(rule.line, effect);
                 return None;
             }
             Action::Password { .. } => {
