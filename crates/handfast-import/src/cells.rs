@@ -392,10 +392,7 @@ impl Changes {
     /// These as fields that are sent beside those that are there.
     pub(crate) fn beside(&self, others: &mut Self) {
         for Changed { name, values, .. } in &self.0 {
-            let changed = others.of(name);
-            if !changed.is_replaced {
-                changed.values.extend(values.iter().cloned());
-            }
+            others.of(name).values.extend(values.iter().cloned());
         }
     }
 

@@ -4,7 +4,7 @@ use super::matchers::Known;
 use super::tls::Certificates;
 use super::walk::{Cell, End, Walk};
 use super::{At, Import, REDIRECTS, bounded};
-use crate::cells::add_route;
+use crate::cells::{Changes, add_route};
 use crate::draft::{Draft, Whole};
 use crate::note::Fate;
 use crate::toml::{Section, list, table};
@@ -71,7 +71,7 @@ impl<'v> Import<'v> {
                 {
                     End::Redirect("https://{host}{target}".into(), "308".into())
                 } else {
-                    End::Respond { value: 200.into(), status: 200 }
+                    End::Nothing
                 };
                 let service =
                     self.service(&name, &server, (has_tls, &group), rest, (&names, certificates), whole);
@@ -224,11 +224,14 @@ impl<'v> Import<'v> {
             let text = value.as_ref().map_or_else(|| name.clone(), |value| format!("{name}: {value}"));
             route.of("").append("headers", text);
         }
-        let mut response = cell.response.clone();
+        let mut response = cell.beside.clone();
         match end {
             End::Respond { value, .. } => {
                 route.put("", "respond", value.clone());
-                response.then(&cell.beside);
+                response.then(&cell.response);
+            }
+            End::Nothing => {
+                route.put("", "respond", 200);
             }
             End::Redirect(to, status) => {
                 route.put(
@@ -236,14 +239,16 @@ impl<'v> Import<'v> {
                     "redirect",
                     table([("to", to.as_str().into()), ("status", status.as_str().into())]),
                 );
-                response.then(&cell.beside);
+                response.then(&cell.response);
             }
             End::Backend(proxy) => {
                 self.proxied(proxy, known, cell, &mut route, service);
                 let ops = proxy.get("headers").get("response");
+                response = Changes::default();
                 self.fields(&ops, known, &mut response);
                 // Caddy sets these before the backend's are added to them.
                 cell.beside.beside(&mut response);
+                response.then(&cell.response);
                 if let Some((from, to)) = &cell.path {
                     route.put("", "path", from.as_str());
                     route.put("", "new-path", to.as_str());

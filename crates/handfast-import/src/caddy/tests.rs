@@ -82,6 +82,20 @@ fn routes_run_in_their_order() {
             r#"{"match":[{"path":["/a"]}],"handle":[@A]},{"handle":[@B]}"#,
             vec!["path = /a/; backend = 2", "path = /a; backend = 1", "backend = 2"],
         ),
+        // The field of the first handler that is deferred wins; without an answer it is not sent.
+        (
+            r#"{"handle":[{"handler":"headers","response":{"deferred":true,"set":{"X":["1"]}}}]},
+               {"handle":[{"handler":"headers","response":{"deferred":true,"set":{"X":["2"]}}}]},{"match":[{"method":["POST"]}],"handle":[@A]}"#,
+            vec!["methods = POST; backend = 1; set-response-fields = X: 1", "respond = 200"],
+        ),
+        // One that is not deferred is sent beside that of the backend, and is the only one of a fixed response.
+        (
+            r#"{"handle":[{"handler":"headers","response":{"set":{"X":["1"]}}}]},{"match":[{"method":["POST"]}],"handle":[@A]},{"handle":[{"handler":"static_response"}]}"#,
+            vec![
+                "methods = POST; backend = 1; add-response-fields = X: 1",
+                "respond = 200; set-response-fields = X: 1",
+            ],
+        ),
         // Addresses refuse.
         (
             r#"{"match":[{"remote_ip":{"ranges":["10.0.0.0/8"]}}],"handle":[@A]},{"handle":[@403]}"#,

@@ -15,8 +15,13 @@ const DEPTH: usize = 64;
 #[derive(Clone, Debug)]
 pub(super) enum End<'v> {
     Backend(At<'v>),
-    Respond { value: Value, status: i64 },
+    Respond {
+        value: Value,
+        status: i64,
+    },
     Redirect(String, String),
+    /// No handler answers: an empty 200, which deferred changes of fields do not reach.
+    Nothing,
 }
 
 /// Requests with the same conditions, and what the handlers so far do with them.
@@ -79,6 +84,14 @@ fn refuses(handlers: &At<'_>) -> bool {
         }),
         _ => false,
     })
+}
+
+/// Whether handlers end with a response of their own.
+fn answers(handlers: &At<'_>) -> bool {
+    handlers
+        .items()
+        .iter()
+        .any(|handler| matches!(handler.get("handler").text(), Some("static_response" | "error")))
 }
 
 /// Whether handlers forward requests.
@@ -206,11 +219,8 @@ impl<'w, 'v> Walk<'w, 'v> {
             return None;
         }
         // No client reaches more by such a route.
-        let wider = if is_refusal || !forwards(handlers) {
-            formula.clone().with_paths_below()
-        } else {
-            (formula.clone(), None)
-        };
+        let wider =
+            if answers(handlers) { formula.clone().with_paths_below() } else { (formula.clone(), None) };
         if let (_, Some(path)) = &wider {
             let effect = format!("paths below it, such as {path}/a, match too");
             self.import.note(route, "match", Fate::Approximated, effect);
@@ -382,7 +392,11 @@ impl<'w, 'v> Walk<'w, 'v> {
         self.import.request_fields(&handler.get("request"), self.known, None, &mut cell.request);
         let response = handler.get("response");
         if response.get("deferred").is_true() {
-            self.import.fields(&response, self.known, &mut cell.response);
+            // The handler that comes first has the last word.
+            let mut changes = Changes::default();
+            self.import.fields(&response, self.known, &mut changes);
+            changes.then(&cell.response);
+            cell.response = changes;
         } else {
             self.import.fields(&response, self.known, &mut cell.beside);
         }
@@ -448,7 +462,7 @@ impl<'w, 'v> Walk<'w, 'v> {
                 "the client receives a 403; Caddy closes the connection",
             );
         }
-        let (mut location, mut kind) = (None, None);
+        let (mut location, mut kind, mut own) = (None, None, Changes::default());
         for (field, values) in handler.get("headers").entries() {
             let value = values.texts().join(", ");
             match field.to_ascii_lowercase().as_str() {
@@ -459,7 +473,7 @@ impl<'w, 'v> Walk<'w, 'v> {
                     return;
                 }
                 _ => match template(&value, self.known.port) {
-                    Ok(value) => cell.response.set(field, value),
+                    Ok(value) => own.set(field, value),
                     Err(what) => {
                         self.refused(&values, field, format!("Handfast has no {what}"));
                         return;
@@ -467,6 +481,8 @@ impl<'w, 'v> Walk<'w, 'v> {
                 },
             }
         }
+        own.then(&cell.response);
+        cell.response = own;
         if let Some(location) = location {
             return self.redirect(cell, handler, &location, status);
         }
