@@ -6,6 +6,7 @@ use crate::row::Scope::Service;
 use crate::row::{Row, row};
 
 const SOCKETS: &str = "connections to backends are kept, and their names looked up, by Handfast's own rules";
+const OFF: &str = "it turns off what default-server has";
 
 /// The rows.
 pub(super) const SERVER: [Row; 125] = [
@@ -527,17 +528,17 @@ pub(super) const SERVER: [Row; 125] = [
     row("server … guid", Service, Dropped, "server|guid x", "", SOCKETS),
     row("server … hash-key", Service, Dropped, "server|hash-key id", "", SOCKETS),
     row("server … shard", Service, Dropped, "server|shard 1", "", SOCKETS),
-    row("server … no-check", Service, Dropped, "server|no-check", "", SOCKETS),
-    row("server … no-agent-check", Service, Dropped, "server|no-agent-check", "", SOCKETS),
-    row("server … no-backup", Service, Dropped, "server|no-backup", "", SOCKETS),
-    row("server … no-ssl", Service, Dropped, "server|no-ssl", "", SOCKETS),
-    row("server … no-check-ssl", Service, Dropped, "server|no-check-ssl", "", SOCKETS),
-    row("server … no-send-proxy", Service, Dropped, "server|no-send-proxy", "", SOCKETS),
-    row("server … no-send-proxy-v2", Service, Dropped, "server|no-send-proxy-v2", "", SOCKETS),
-    row("server … no-send-proxy-v2-ssl", Service, Dropped, "server|no-send-proxy-v2-ssl", "", SOCKETS),
-    row("server … no-send-proxy-v2-ssl-cn", Service, Dropped, "server|no-send-proxy-v2-ssl-cn", "", SOCKETS),
-    row("server … no-check-send-proxy", Service, Dropped, "server|no-check-send-proxy", "", SOCKETS),
-    row("server … no-verifyhost", Service, Dropped, "server|no-verifyhost", "", SOCKETS),
     row("server … no-check-sni-auto", Service, Dropped, "server|no-check-sni-auto", "", SOCKETS),
     row("server … ktls", Service, Dropped, "server|ktls on", "", SOCKETS),
+    row("server … no-check", Service, Same, "server|no-check", "", OFF),
+    row("server … no-agent-check", Service, Same, "server|no-agent-check", "", OFF),
+    row("server … no-backup", Service, Same, "server|no-backup", "", OFF),
+    row("server … no-ssl", Service, Same, "server|no-ssl", "", OFF),
+    row("server … no-check-ssl", Service, Same, "server|no-check-ssl", "", OFF),
+    row("server … no-send-proxy", Service, Same, "server|no-send-proxy", "", OFF),
+    row("server … no-send-proxy-v2", Service, Same, "server|no-send-proxy-v2", "", OFF),
+    row("server … no-send-proxy-v2-ssl", Service, Same, "server|no-send-proxy-v2-ssl", "", OFF),
+    row("server … no-send-proxy-v2-ssl-cn", Service, Same, "server|no-send-proxy-v2-ssl-cn", "", OFF),
+    row("server … no-check-send-proxy", Service, Same, "server|no-check-send-proxy", "", OFF),
+    row("server … no-verifyhost", Service, Same, "server|no-verifyhost", "", OFF),
 ];
