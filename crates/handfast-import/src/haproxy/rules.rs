@@ -78,6 +78,9 @@ impl<'d> Import<'d> {
         let mut rules = Vec::new();
         let proxy = around.proxy.clone();
         if let Some(line) = proxy.last(&["monitor-uri"]).filter(|_| self.is_http && first == 0) {
+            if !line.word(1).starts_with('/') {
+                self.note(line, Fate::Refused, "expected a path");
+            }
             let formula = Formula::exact_path(line.word(1));
             let action = Action::Respond {
                 value: 200.into(),

@@ -18,7 +18,7 @@ struct Case {
 }
 
 /// `tls` or `plain`, host, path, more arguments of curl, the status that both must have, and what both contents must have.
-type Request =
+pub(super) type Request =
     (&'static str, &'static str, &'static str, &'static [&'static str], &'static str, &'static str);
 
 const CASES: [Case; 5] = [
@@ -215,7 +215,7 @@ backend other
 ];
 
 /// Servers behind both, which say what they received.
-const SERVERS: &str = "\
+pub(super) const SERVERS: &str = "\
 defaults servers
     mode http
     timeout connect 5s
@@ -234,13 +234,13 @@ listen s4 from servers
     bind @OTHER@ ssl crt web.pem
     http-request return status 200 content-type text/plain lf-string \"other @FACTS@\" hdr X-Backend other
 ";
-const FACTS: &str = "%[req.hdr(host),host_only] %[pathq] secret=%[req.hdr(x-secret)] more=%[req.fhdr(x-more,1)],%[req.fhdr(x-more,2)] \
+pub(super) const FACTS: &str = "%[req.hdr(host),host_only] %[pathq] secret=%[req.hdr(x-secret)] more=%[req.fhdr(x-more,1)],%[req.fhdr(x-more,2)] \
                      client=%[req.hdr(x-client)] for=%[req.hdr(x-forwarded-for)]";
 /// `good`, by bcrypt.
-const HASH: &str = "$2b$04$uB/kMnfaJQzqvHP3kQ9Rh.gCPnwnE9zsrUJYU6uoQKEin5YHGglI2";
+pub(super) const HASH: &str = "$2b$04$uB/kMnfaJQzqvHP3kQ9Rh.gCPnwnE9zsrUJYU6uoQKEin5YHGglI2";
 
 /// The parts of a response that must be the same. Pages for errors and redirects are each program's own.
-fn answer(address: SocketAddr, (kind, name, path, flags, ..): Request) -> String {
+pub(super) fn answer(address: SocketAddr, (kind, name, path, flags, ..): Request) -> String {
     let (host, port) = (address.ip(), address.port());
     let scheme = if kind == "tls" { "https" } else { "http" };
     let (url, resolve) = (format!("{scheme}://{name}:{port}{path}"), format!("{name}:{port}:{host}"));
