@@ -35,7 +35,7 @@ use crate::note::{Fate, Notes};
 
 pub(crate) fn import(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> {
     let main = files.first().cloned().unwrap_or_default();
-    let files: Vec<_> = files.iter().map(|file| folder.join(file)).collect();
+    let files = with_folders(files, folder)?;
     let (sections, conditions) = grammar::sections(&files)?;
     let proxies = proxy::proxies(&sections);
     let mut import = Import::new(&sections, proxies.clone(), folder);
@@ -71,6 +71,24 @@ pub(crate) fn import(files: &[PathBuf], folder: &Path) -> Result<Imported, Impor
         let _ = writeln!(config, "\n# The service {name} is not here: something it needs was refused.");
     }
     Ok(Imported { config, notes: import.notes.0 })
+}
+
+/// The files, and those of folders that end in `.cfg`, by their names, as HAProxy reads them.
+fn with_folders(files: &[PathBuf], folder: &Path) -> Result<Vec<PathBuf>, ImportError> {
+    let mut all = Vec::new();
+    for file in files.iter().map(|file| folder.join(file)) {
+        if !file.is_dir() {
+            all.push(file);
+            continue;
+        }
+        let entries =
+            std::fs::read_dir(&file).map_err(|error| ImportError::Read { path: file.clone(), error })?;
+        let is_read = |path: &PathBuf| path.extension().is_some_and(|end| end == "cfg");
+        let mut inner: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_read).collect();
+        inner.sort_unstable();
+        all.extend(inner);
+    }
+    Ok(all)
 }
 
 /// Whether a frontend has nothing but the status page or metrics of HAProxy.

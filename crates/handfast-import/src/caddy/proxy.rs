@@ -171,6 +171,14 @@ impl<'v> Import<'v> {
         for upstream in &upstreams {
             self.known(upstream.clone(), "upstream");
             match upstream.get("dial").text().and_then(backend) {
+                Some(address) if addresses.contains(&address) => {
+                    self.note(
+                        upstream,
+                        "dial",
+                        Fate::Approximated,
+                        "an address is a backend once: give it the weight of both",
+                    );
+                }
                 Some(address) => addresses.push(address),
                 None => self.note(
                     upstream,

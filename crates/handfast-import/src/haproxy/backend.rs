@@ -75,11 +75,17 @@ impl<'d> Import<'d> {
             slow_start: None,
             source: None,
         };
+        let mut addresses: Vec<String> = Vec::new();
         for server in &servers {
-            if let Some(address) = self.address(server, port) {
-                let value = self.entry(server, address);
-                backend.draft.of("").append("backend", value);
+            let Some(address) = self.address(server, port) else { continue };
+            if addresses.contains(&address) {
+                let effect = "an address is a backend once: give it the weight of both";
+                self.note(server.line, Fate::Approximated, effect);
+                continue;
             }
+            addresses.push(address.clone());
+            let value = self.entry(server, address);
+            backend.draft.of("").append("backend", value);
         }
         if let Some(first) = servers.first() {
             self.of_all_servers(first, &servers, &mut backend);

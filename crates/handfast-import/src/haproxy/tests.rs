@@ -272,3 +272,26 @@ fn a_backend_without_a_check_is_not_asked_for_the_page_of_another_one() {
         assert!(notes.contains(&"approximated check".to_owned()), "{notes:?}");
     }
 }
+
+#[test]
+fn a_folder_has_its_files_in_their_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in [
+        ("2.cfg", "listen b\n bind :2\n server s 127.0.0.1:1\n"),
+        ("1.cfg", "defaults\n mode http\nlisten a\n bind :1\n server s 127.0.0.1:1\n server t 127.0.0.1:1\n"),
+        ("3.old", "frobnicate"),
+    ] {
+        std::fs::write(folder.path().join(name), text).expect("written");
+    }
+    let imported = import(&[folder.path().to_owned()], Path::new("")).expect("HAProxy reads it");
+    let names: Vec<_> =
+        imported.config.lines().filter(|line| line.starts_with("name") || line.starts_with("mode")).collect();
+    assert_eq!(
+        names,
+        ["name = \"a\"", "mode = \"http\"", "name = \"b\"", "mode = \"http\""],
+        "{}",
+        imported.config
+    );
+    let notes: Vec<_> = imported.notes.iter().map(|note| note.option.as_str()).collect();
+    assert_eq!(notes, ["server t 127.0.0.1:1"], "an address is there once");
+}

@@ -53,7 +53,7 @@ pub(crate) enum ImportFrom {
     },
     /// haproxy.cfg
     Haproxy {
-        /// The files, as if one followed the other
+        /// The files, as if one followed the other; of a folder, its files `*.cfg`
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
     },
