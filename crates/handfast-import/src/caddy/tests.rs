@@ -69,6 +69,15 @@ fn routes_run_in_their_order() {
                 "backend = 1",
             ],
         ),
+        // A terminal route is the last one for the routes around it, too; and a group is one wherever its routes are.
+        (
+            r#"{"handle":[{"handler":"subroute","routes":[{"match":[{"method":["POST"]}],"handle":[],"terminal":true}]}]},{"handle":[@A]}"#,
+            vec!["methods = POST; respond = 200", "backend = 1"],
+        ),
+        (
+            r#"{"group":"g","handle":[{"handler":"subroute","routes":[{"group":"g","handle":[@B]}]}]},{"handle":[@A]}"#,
+            vec!["backend = 1"],
+        ),
         // A subroute that answers nothing goes on behind it.
         (
             r#"{"handle":[{"handler":"subroute","routes":[{"match":[{"path":["/a/*"]}],"handle":[@A]}]}]},{"handle":[@B]}"#,

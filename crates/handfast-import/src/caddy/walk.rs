@@ -38,6 +38,8 @@ pub(super) struct Cell {
     pub(super) password: Option<Value>,
     pub(super) asks: Option<Value>,
     pub(super) max_body: Option<i64>,
+    /// Groups of routes of which one was used.
+    pub(super) groups: Vec<String>,
 }
 
 /// What comes next.
@@ -47,8 +49,8 @@ struct Next<'v> {
     list: Vec<At<'v>>,
     at: usize,
     are_routes: bool,
-    /// Groups of routes of which one was used.
-    groups: Vec<String>,
+    /// Whether a terminal route was used: nothing comes after it.
+    is_last: bool,
     then: Option<std::rc::Rc<Next<'v>>>,
     depth: usize,
 }
@@ -110,7 +112,7 @@ impl<'w, 'v> Walk<'w, 'v> {
 
     pub(super) fn run(&mut self) {
         let list = self.server.get("routes").items();
-        let next = Next { list, at: 0, are_routes: true, groups: Vec::new(), then: None, depth: 0 };
+        let next = Next { list, at: 0, are_routes: true, is_last: false, then: None, depth: 0 };
         self.step(Cell::default(), next);
     }
 
@@ -118,7 +120,7 @@ impl<'w, 'v> Walk<'w, 'v> {
         while !self.is_stopped {
             let Some(item) = next.list.get(next.at).cloned() else {
                 let Some(then) = next.then else {
-                    let rest = self.rest.clone();
+                    let rest = if next.is_last { End::Nothing } else { self.rest.clone() };
                     return self.finish(cell, rest);
                 };
                 next = (*then).clone();
@@ -138,7 +140,7 @@ impl<'w, 'v> Walk<'w, 'v> {
     /// A route: its handlers come next if its condition holds. `None`: the cell was split.
     fn route(&mut self, cell: &mut Cell, route: &At<'v>, mut next: Next<'v>) -> Option<Next<'v>> {
         let group = route.get("group").text().unwrap_or_default().to_owned();
-        if !group.is_empty() && next.groups.contains(&group) {
+        if !group.is_empty() && cell.groups.contains(&group) {
             next.at += 1;
             return Some(next);
         }
@@ -158,20 +160,21 @@ impl<'w, 'v> Walk<'w, 'v> {
         let handlers = route.get("handle");
         let formula = self.checked(cell, route, &handlers, formula)?.within(&cell.conditions);
         let mut taken = next.clone();
-        taken.at = if route.get("terminal").is_true() { taken.list.len() } else { taken.at + 1 };
-        if !group.is_empty() {
-            taken.groups.push(group);
+        taken.at += 1;
+        if route.get("terminal").is_true() {
+            taken = Next { list: Vec::new(), is_last: true, then: None, ..taken };
         }
         let depth = taken.depth + 1;
         let taken = Next {
             list: handlers.items(),
             at: 0,
             are_routes: false,
-            groups: Vec::new(),
+            is_last: false,
             then: Some(std::rc::Rc::new(taken)),
             depth,
         };
         if formula == Formula::Always(true) {
+            cell.groups.extend(Some(group).filter(|group| !group.is_empty()));
             return Some(taken);
         }
         if let Some(atom) = formula.first_of_routes().cloned() {
@@ -265,6 +268,9 @@ impl<'w, 'v> Walk<'w, 'v> {
         inside.conditions.assume(atom.clone(), true);
         let mut outside = cell.clone();
         outside.conditions.assume(atom.clone(), false);
+        let group = route.get("group").text().filter(|group| !group.is_empty()).map(ToOwned::to_owned);
+        let taking = if holds { &mut inside } else { &mut outside };
+        taking.groups.extend(group);
         let (of_inside, of_outside) = if holds { (taken, next) } else { (next, taken) };
         self.step(inside, of_inside);
         let mut of_inside = self.cells.split_off(start);
@@ -340,7 +346,7 @@ impl<'w, 'v> Walk<'w, 'v> {
                     list,
                     at: 0,
                     are_routes: true,
-                    groups: Vec::new(),
+                    is_last: false,
                     then: Some(std::rc::Rc::new(next)),
                     depth,
                 })
