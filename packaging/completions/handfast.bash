@@ -115,8 +115,14 @@ _handfast() {
             handfast__subcmd__fleet,setup)
                 cmd="handfast__subcmd__fleet__subcmd__setup"
                 ;;
+            handfast__subcmd__import,caddy)
+                cmd="handfast__subcmd__import__subcmd__caddy"
+                ;;
             handfast__subcmd__import,ghostunnel)
                 cmd="handfast__subcmd__import__subcmd__ghostunnel"
+                ;;
+            handfast__subcmd__import,haproxy)
+                cmd="handfast__subcmd__import__subcmd__haproxy"
                 ;;
             handfast__subcmd__import,hitch)
                 cmd="handfast__subcmd__import__subcmd__hitch"
@@ -578,7 +584,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__import)
-            opts="-o -h --output --strict --help stunnel hitch nginx ghostunnel"
+            opts="-o -h --output --strict --help stunnel hitch nginx haproxy caddy ghostunnel"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -599,7 +605,51 @@ _handfast() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        handfast__subcmd__import__subcmd__caddy)
+            opts="-o -h --output --strict --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         handfast__subcmd__import__subcmd__ghostunnel)
+            opts="-o -h --output --strict --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        handfast__subcmd__import__subcmd__haproxy)
             opts="-o -h --output --strict --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

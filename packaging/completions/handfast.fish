@@ -29,7 +29,7 @@ complete -c handfast -n "__fish_handfast_needs_command" -s V -l version -d 'Prin
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "proxy" -d 'Serve TLS in front of any TCP service'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "check" -d 'Check a configuration: report all mistakes, and explain its effect'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "log" -d 'Read the access log: failures with their reasons, slow connections, counts and percentiles'
-complete -c handfast -n "__fish_handfast_needs_command" -f -a "import" -d 'Convert a stunnel, hitch, ghostunnel or nginx configuration'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "import" -d 'Convert a stunnel, hitch, ghostunnel, nginx, HAProxy or Caddy configuration'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "top" -d 'Show a running proxy live in the terminal'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "acme" -d 'List, renew and revoke the certificates that a proxy orders (ACME)'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "fleet" -d 'List the machines of a fleet that share ticket keys and certificates, or set up a new one'
@@ -91,13 +91,15 @@ complete -c handfast -n "__fish_handfast_using_subcommand log" -s f -l follow -d
 complete -c handfast -n "__fish_handfast_using_subcommand log" -l summary -d 'Counts by cause, side, step and service, and percentiles of times, instead of lines'
 complete -c handfast -n "__fish_handfast_using_subcommand log" -l json -d 'Print the lines as they are in the file, for jq and other programs'
 complete -c handfast -n "__fish_handfast_using_subcommand log" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch nginx ghostunnel" -s o -l output -d 'The file to write; an existing one is not overwritten [default: standard output]' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch nginx ghostunnel" -l strict -d 'If anything changes its meaning, exit with 1 and write nothing'
-complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch nginx ghostunnel" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch nginx ghostunnel" -f -a "stunnel" -d 'stunnel.conf'
-complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch nginx ghostunnel" -f -a "hitch" -d 'hitch.conf'
-complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch nginx ghostunnel" -f -a "nginx" -d 'nginx.conf'
-complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch nginx ghostunnel" -f -a "ghostunnel" -d 'ghostunnel\'s command line, behind `--`'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch nginx haproxy caddy ghostunnel" -s o -l output -d 'The file to write; an existing one is not overwritten [default: standard output]' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch nginx haproxy caddy ghostunnel" -l strict -d 'If anything changes its meaning, exit with 1 and write nothing'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch nginx haproxy caddy ghostunnel" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch nginx haproxy caddy ghostunnel" -f -a "stunnel" -d 'stunnel.conf'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch nginx haproxy caddy ghostunnel" -f -a "hitch" -d 'hitch.conf'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch nginx haproxy caddy ghostunnel" -f -a "nginx" -d 'nginx.conf'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch nginx haproxy caddy ghostunnel" -f -a "haproxy" -d 'haproxy.cfg'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch nginx haproxy caddy ghostunnel" -f -a "caddy" -d 'Caddy\'s JSON, as `caddy adapt` prints it'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch nginx haproxy caddy ghostunnel" -f -a "ghostunnel" -d 'ghostunnel\'s command line, behind `--`'
 complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from stunnel" -s o -l output -d 'The file to write; an existing one is not overwritten [default: standard output]' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from stunnel" -l strict -d 'If anything changes its meaning, exit with 1 and write nothing'
 complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from stunnel" -s h -l help -d 'Print help'
@@ -107,6 +109,12 @@ complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_see
 complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from nginx" -s o -l output -d 'The file to write; an existing one is not overwritten [default: standard output]' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from nginx" -l strict -d 'If anything changes its meaning, exit with 1 and write nothing'
 complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from nginx" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from haproxy" -s o -l output -d 'The file to write; an existing one is not overwritten [default: standard output]' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from haproxy" -l strict -d 'If anything changes its meaning, exit with 1 and write nothing'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from haproxy" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from caddy" -s o -l output -d 'The file to write; an existing one is not overwritten [default: standard output]' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from caddy" -l strict -d 'If anything changes its meaning, exit with 1 and write nothing'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from caddy" -s h -l help -d 'Print help'
 complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from ghostunnel" -s o -l output -d 'The file to write; an existing one is not overwritten [default: standard output]' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from ghostunnel" -l strict -d 'If anything changes its meaning, exit with 1 and write nothing'
 complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from ghostunnel" -s h -l help -d 'Print help'

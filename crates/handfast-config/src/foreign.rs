@@ -26,14 +26,14 @@ const PROGRAMS: [Program; 6] = [
         has: is_nginx,
         hint: "write a [[service]]: `listen` is `listen = \"*:443\"`, `ssl_certificate` is `certificate`, `ssl_certificate_key` is \
                `key`, `proxy_pass` is `backend`, `ssl_protocols` is `versions`; a `server_name` needs a line only in a \
-               [[service.rule]], the certificates say the names",
+               [[service.rule]], the certificates say the names. `handfast import nginx` writes all of it",
     },
     Program {
         name: "HAProxy",
         has: is_haproxy,
         hint: "write a [[service]]: `bind` is `listen = \"*:443\"`, its `crt` is `certificate`, `server` is `backend`, \
                `ca-file` with `verify` is `client-certificates`, `maxconn` is `max-connections`, and what `timeout` says is in \
-               [service.limits]",
+               [service.limits]. `handfast import haproxy` writes all of it",
     },
     Program {
         name: "stunnel",

@@ -40,6 +40,13 @@ impl Draft {
         self.of(section).put(key, value);
     }
 
+    /// As it is written, for comparison with another one.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        self.write("", &mut text);
+        text
+    }
+
     fn write(&self, header: &str, text: &mut String) {
         for comment in &self.comments {
             text.push_str("\n# ");
@@ -68,6 +75,7 @@ pub(crate) struct Whole {
     pub(crate) process: Section,
     pub(crate) access_log: Section,
     pub(crate) admin: Section,
+    pub(crate) acme: Section,
     pub(crate) services: Vec<Draft>,
 }
 
@@ -75,8 +83,12 @@ impl Whole {
     /// The text of a `handfast.toml`. `from`: what it was made of.
     pub(crate) fn write(&self, from: &str) -> String {
         let mut text = format!("# Made of {from} by `handfast import`.\n");
-        let sections =
-            [("[process]", &self.process), ("[access-log]", &self.access_log), ("[admin]", &self.admin)];
+        let sections = [
+            ("[process]", &self.process),
+            ("[access-log]", &self.access_log),
+            ("[admin]", &self.admin),
+            ("[acme]", &self.acme),
+        ];
         for (header, section) in sections {
             if !section.is_empty() {
                 section.write(header, &mut text);

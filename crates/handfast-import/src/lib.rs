@@ -1,12 +1,15 @@
 //! Converts configurations of other TLS proxies for Handfast.
 //!
-//! In: a configuration file of stunnel, hitch or nginx, or ghostunnel's flags. Out: the text of a `handfast.toml`, and a note for each
+//! In: a configuration file of stunnel, hitch, nginx or HAProxy, Caddy's JSON, or ghostunnel's flags. Out: the text of a `handfast.toml`, and a note for each
 //! option whose meaning changes. Nothing is connected to, resolved or changed; files are only read.
 #![forbid(unsafe_code)]
 
 mod address;
+mod caddy;
+mod cells;
 mod draft;
 mod ghostunnel;
+mod haproxy;
 mod hitch;
 mod imported;
 mod nginx;
@@ -33,6 +36,10 @@ pub enum Origin {
     Ghostunnel,
     /// nginx 1.22 to 1.28, `nginx.conf`.
     Nginx,
+    /// HAProxy 2.4 to 3.2, `haproxy.cfg`.
+    Haproxy,
+    /// Caddy 2.6 to 2.11, its JSON, as `caddy adapt` prints it.
+    Caddy,
 }
 
 impl Origin {
@@ -43,7 +50,14 @@ impl Origin {
             Self::Hitch => &hitch::ROWS,
             Self::Ghostunnel => &ghostunnel::ROWS,
             Self::Nginx => &nginx::ROWS,
+            Self::Haproxy => &haproxy::ROWS,
+            Self::Caddy => &caddy::ROWS,
         }
+    }
+
+    /// The row of an option; one whose name ends with `*` is for all that begin so.
+    pub fn row(self, name: &str) -> Option<&'static Row> {
+        row::find(self.rows(), name)
     }
 
     /// Its name.
@@ -53,6 +67,8 @@ impl Origin {
             Self::Hitch => "hitch",
             Self::Ghostunnel => "ghostunnel",
             Self::Nginx => "nginx",
+            Self::Haproxy => "haproxy",
+            Self::Caddy => "caddy",
         }
     }
 }
@@ -91,4 +107,22 @@ pub fn ghostunnel(arguments: &[String], folder: &Path) -> Result<Imported, Impor
 /// **Errors**: a file cannot be read, or is not written as nginx's manual says.
 pub fn nginx(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> {
     nginx::import(files, folder)
+}
+
+/// Reads files of HAProxy as if one followed the other, and the lists of certificates, patterns and backends that they name.
+///
+/// `folder`: where relative paths start from, which for HAProxy is the folder it is started in.
+///
+/// **Errors**: a file cannot be read, or is not written as HAProxy's manual says.
+pub fn haproxy(files: &[PathBuf], folder: &Path) -> Result<Imported, ImportError> {
+    haproxy::import(files, folder)
+}
+
+/// Reads Caddy's JSON, as `caddy adapt` prints it.
+///
+/// `folder`: where relative paths in it start from.
+///
+/// **Errors**: the file cannot be read, or is not JSON.
+pub fn caddy(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
+    caddy::import(file, folder)
 }

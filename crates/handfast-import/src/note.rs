@@ -36,6 +36,8 @@ pub enum Place {
     Line(Rc<PathBuf>, usize),
     /// A flag of a command line.
     Flag,
+    /// A value in a file of JSON, by the keys that lead to it: `/apps/http`.
+    Value(Rc<PathBuf>, String),
 }
 
 impl fmt::Display for Place {
@@ -43,6 +45,7 @@ impl fmt::Display for Place {
         match self {
             Self::Line(file, line) => write!(f, "{}:{line}", file.display()),
             Self::Flag => f.write_str("command line"),
+            Self::Value(file, keys) => write!(f, "{}:{keys}", file.display()),
         }
     }
 }

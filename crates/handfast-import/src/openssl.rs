@@ -51,6 +51,11 @@ pub(crate) fn suites(text: &str) -> Known {
     taken_apart(text, |word| SUITES.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours))
 }
 
+/// A list of IANA's names, for TLS 1.2.
+pub(crate) fn iana_suites(text: &str) -> Known {
+    taken_apart(text, |word| SUITES.iter().find(|(_, ours)| *ours == word).map(|(_, ours)| *ours))
+}
+
 /// A list for TLS 1.3.
 pub(crate) fn suites_13(text: &str) -> Known {
     taken_apart(text, |word| SUITES_13.into_iter().find(|name| *name == word))

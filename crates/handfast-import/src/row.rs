@@ -39,3 +39,10 @@ pub(crate) const fn row(
 ) -> Row {
     Row { name, scope, fate, example, gives, effect }
 }
+
+/// The row of a name; one whose name ends with `*` is for all that begin so.
+pub(crate) fn find(rows: &'static [Row], name: &str) -> Option<&'static Row> {
+    let begins = |row: &&Row| row.name.strip_suffix('*').is_some_and(|start| name.starts_with(start));
+    let family = || rows.iter().filter(begins).max_by_key(|row| row.name.len());
+    rows.iter().find(|row| row.name == name).or_else(family)
+}

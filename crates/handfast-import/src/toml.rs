@@ -38,6 +38,17 @@ impl Section {
         self.0.get(key)?.as_value().map(written)
     }
 
+    pub(crate) fn value(&self, key: &str) -> Option<Value> {
+        self.0.get(key)?.as_value().cloned()
+    }
+
+    /// Adds the keys of another section after these.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        for (key, item) in &other.0 {
+            self.0.insert(key, item.clone());
+        }
+    }
+
     /// Takes a list out.
     pub(crate) fn take_list(&mut self, key: &str) -> Array {
         self.0.remove(key).and_then(|item| item.as_array().cloned()).unwrap_or_default()

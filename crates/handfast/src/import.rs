@@ -24,6 +24,10 @@ pub(crate) fn import(words: &ImportWords) -> ExitCode {
         ImportFrom::Nginx { files } => {
             (handfast_import::nginx(files, &folder), files.first().cloned().unwrap_or_default())
         }
+        ImportFrom::Haproxy { files } => {
+            (handfast_import::haproxy(files, &folder), files.first().cloned().unwrap_or_default())
+        }
+        ImportFrom::Caddy { file } => (handfast_import::caddy(file, &folder), file.clone()),
         ImportFrom::Ghostunnel { arguments } => {
             (handfast_import::ghostunnel(arguments, &folder), PathBuf::from("the command line"))
         }
@@ -113,10 +117,14 @@ fn config_of(imported: Result<Imported, ImportError>) -> Result<(String, String)
     }
 }
 
+/// The programs, in the order in which the reference page has them.
+const ORIGINS: [Origin; 6] =
+    [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel, Origin::Nginx, Origin::Haproxy, Origin::Caddy];
+
 /// The tables of the reference page.
 pub(crate) fn tables() -> String {
     let mut page = String::new();
-    for origin in [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel, Origin::Nginx] {
+    for origin in ORIGINS {
         page.push_str(&format!("\n## Every option of {}\n\n", origin.name()));
         page.push_str("| option | becomes | fate | what changes |\n|---|---|---|---|\n");
         page.extend(origin.rows().iter().map(line));
@@ -190,6 +198,14 @@ mod tests {
                 write(in_nginx(row.example));
                 handfast_import::nginx(&[file], nowhere)
             }
+            (Origin::Haproxy, _) => {
+                write(in_haproxy(row.example));
+                handfast_import::haproxy(&[file], nowhere)
+            }
+            (Origin::Caddy, _) => {
+                write(in_caddy(row.example));
+                handfast_import::caddy(&file, nowhere)
+            }
             (Origin::Ghostunnel, _) => {
                 let of_client = row.name == "proxy"
                     || ["verify-", "override", "connect-proxy"].iter().any(|name| row.name.starts_with(name));
@@ -227,11 +243,92 @@ mod tests {
         )
     }
 
+    /// An example of HAProxy in a frontend, or where the word in front of `|` says; behind a line with `%` it is a section of its own.
+    fn in_haproxy(example: &str) -> String {
+        let (place, example) = match example.split_once('|') {
+            Some((place, rest)) if place.bytes().all(|byte| byte.is_ascii_lowercase()) => (place, rest),
+            _ => ("frontend", example),
+        };
+        let (example, section) = example.split_once("\n%").unwrap_or((example, ""));
+        let at = |name: &str| if place == name { example } else { "" };
+        if place == "tcp" {
+            return format!(
+                "listen l\n bind 127.0.0.1:8443\n {example}\n server one 127.0.0.1:8080\n{section}\n"
+            );
+        }
+        // What follows the options of an address is a line of the frontend.
+        let (bind, more) = at("bind").split_once('\n').unwrap_or((at("bind"), ""));
+        format!(
+            "global\n {}\ndefaults\n mode http\nfrontend web\n bind 127.0.0.1:8443 ssl crt web.pem {bind}\n{more}\n {}\n \
+             default_backend back\nbackend back\n {}\n server one 127.0.0.1:8080 {}\n{section}\n{}\n",
+            at("global"),
+            at("frontend"),
+            at("backend"),
+            at("server"),
+            at("section")
+        )
+    }
+
+    /// An example of Caddy merged into a configuration, at the place in front of `|`.
+    fn in_caddy(example: &str) -> String {
+        let mut root = serde_json::json!({ "apps": {
+            "http": { "servers": { "web": {
+                "listen": ["127.0.0.1:8443"],
+                "tls_connection_policies": [{}],
+                "automatic_https": { "disable_redirects": true },
+                "routes": [{
+                    "match": [{ "host": ["a.example"] }],
+                    "handle": [{ "handler": "reverse_proxy", "upstreams": [{ "dial": "127.0.0.1:8080" }] }],
+                }],
+            } } },
+            "tls": { "certificates": { "load_files": [{ "certificate": "/c/web.pem", "key": "/c/web.key" }] } },
+        } });
+        let (place, text) = example.split_once('|').unwrap_or(("root", "{}"));
+        let fragment: serde_json::Value = serde_json::from_str(text).expect("an example is JSON");
+        let server = "/apps/http/servers/web";
+        match place {
+            "handler" | "routes" => {
+                let list = if place == "handler" { "/routes/0/handle" } else { "/routes" };
+                let list = root.pointer_mut(&format!("{server}{list}")).and_then(|list| list.as_array_mut());
+                list.expect("it is there").insert(0, fragment);
+            }
+            "acme" => {
+                root["apps"]["tls"] =
+                    serde_json::json!({ "automation": { "policies": [{ "issuers": [fragment] }] } });
+            }
+            _ => {
+                let at = match place {
+                    "http" => "/apps/http".to_owned(),
+                    "tls" => "/apps/tls".to_owned(),
+                    "files" => "/apps/tls/certificates/load_files/0".to_owned(),
+                    "server" => server.to_owned(),
+                    "policy" => format!("{server}/tls_connection_policies/0"),
+                    "route" => format!("{server}/routes/0"),
+                    "proxy" => format!("{server}/routes/0/handle/0"),
+                    _ => String::new(),
+                };
+                merge(root.pointer_mut(&at).expect("it is there"), fragment);
+            }
+        }
+        root.to_string()
+    }
+
+    fn merge(into: &mut serde_json::Value, from: serde_json::Value) {
+        match (into, from) {
+            (serde_json::Value::Object(into), serde_json::Value::Object(from)) => {
+                for (key, value) in from {
+                    merge(into.entry(key).or_insert(serde_json::Value::Null), value);
+                }
+            }
+            (into, from) => *into = from,
+        }
+    }
+
     /// The example of each option is converted as its row says, and the proxy accepts the result.
     #[test]
     fn the_tables_are_true() {
         let (folder, mut wrong) = (folder(), Vec::new());
-        for origin in [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel, Origin::Nginx] {
+        for origin in ORIGINS {
             for row in origin.rows() {
                 if let Err(what) = is_true(origin, row, folder.path()) {
                     wrong.push(format!("{}: {}: {what}", origin.name(), row.name));
@@ -266,6 +363,8 @@ mod tests {
             Some("stunnel") => handfast_import::stunnel(path, nowhere),
             Some("hitch") => handfast_import::hitch(path, nowhere),
             Some("nginx") => handfast_import::nginx(&[path.to_owned()], nowhere),
+            Some("haproxy") => handfast_import::haproxy(&[path.to_owned()], nowhere),
+            Some("caddy") => handfast_import::caddy(path, nowhere),
             _ => {
                 let text = std::fs::read_to_string(path).expect("it is there");
                 let arguments: Vec<_> = text.lines().map(str::to_owned).collect();
@@ -293,7 +392,9 @@ mod tests {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../handfast-import/testdata/questions"));
         let folder = folder.canonicalize().expect("it is in the tree");
         let entries = std::fs::read_dir(&folder).expect("it is in the tree");
-        let is_old = |path: &PathBuf| path.extension().is_some_and(|end| end == "conf" || end == "args");
+        let is_old = |path: &PathBuf| {
+            path.extension().is_some_and(|end| ["conf", "args", "cfg", "json"].iter().any(|one| end == *one))
+        };
         let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_old).collect();
         files.sort_unstable();
         assert!(files.len() >= 20, "{files:?}");
@@ -330,6 +431,93 @@ mod tests {
         }
     }
 
+    /// The keywords that the installed HAProxy lists, where it is; each has a row.
+    #[test]
+    fn every_keyword_of_an_installed_haproxy_has_a_row() {
+        let listed =
+            std::process::Command::new("haproxy").args(["-dKall", "-q", "-c", "-f", "/dev/null"]).output();
+        let Ok(listed) = listed else {
+            talk::err("skipped: haproxy is not installed");
+            return;
+        };
+        let mut keywords = keywords_of(&String::from_utf8_lossy(&listed.stdout));
+        assert!(keywords.len() > 700, "the list was not understood: {keywords:?}");
+        match File::open("/usr/share/doc/haproxy/configuration.txt.gz") {
+            Err(_) => talk::err("skipped: the manual of haproxy is not installed"),
+            Ok(file) => {
+                let mut text = Vec::new();
+                flate2::read::GzDecoder::new(file).read_to_end(&mut text).expect("it is compressed");
+                let of_proxies = matrix_of(&String::from_utf8_lossy(&text));
+                assert!(of_proxies.len() > 150, "the manual was not understood: {of_proxies:?}");
+                // The second word of some is a detail of the first one.
+                let first = |name: &str| name.split(' ').next().unwrap_or_default().to_owned();
+                let known =
+                    |name: &String| Origin::Haproxy.row(name).map_or_else(|| first(name), |_| name.clone());
+                keywords.extend(of_proxies.iter().map(known));
+            }
+        }
+        // A word that is first in longer names, such as `timeout`.
+        let begins_others = |name: &str| {
+            let rest = |row: &Row| row.name.strip_prefix(name).map(|rest| rest.starts_with([' ', '(']));
+            Origin::Haproxy.rows().iter().any(|row| rest(row) == Some(true))
+        };
+        let has_row = |name: &&String| Origin::Haproxy.row(name).is_some() || begins_others(name);
+        let missing: Vec<_> = keywords.iter().filter(|name| !has_row(name)).collect();
+        assert!(missing.is_empty(), "no row for {missing:?}");
+    }
+
+    /// The keywords in the manual's table of sections: `timeout check      X   -   X   X`.
+    fn matrix_of(manual: &str) -> Vec<String> {
+        let is_column = |word: &str| ["X", "-", "(!)", "(*)", "(deprecated)"].contains(&word);
+        let mut keywords = Vec::new();
+        for line in manual.lines() {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let columns = words.iter().rev().take_while(|word| is_column(word)).count();
+            let marks = words.iter().filter(|word| ["X", "-"].contains(word)).count();
+            if marks == 4 && columns >= 4 && columns < words.len() && !line.starts_with(' ') {
+                keywords.push(words[..words.len() - columns].join(" "));
+            }
+        }
+        keywords
+    }
+
+    /// The keywords of `haproxy -dKall`, by the names that rows have.
+    fn keywords_of(list: &str) -> Vec<String> {
+        let (mut keywords, mut part, mut section) = (Vec::new(), "", "");
+        for line in list.lines() {
+            if let Some(title) = line.strip_prefix("# List of registered ") {
+                part = title;
+            } else if part.starts_with("configuration") && !line.starts_with('\t') {
+                section = line;
+            } else if part.starts_with("sample fetch") && line.starts_with('[') {
+                let name = line.split_once("] ").map_or("", |(_, name)| name);
+                keywords.push(format!("fetch {}", name.split(['(', ':']).next().unwrap_or_default()));
+            } else if part.starts_with("ACL") {
+                keywords.push(format!("fetch {}", line.split(' ').next().unwrap_or_default()));
+            } else if part.starts_with("configuration") {
+                let words: Vec<_> = line.trim().trim_end_matches('*').split_whitespace().collect();
+                match (section, &words[..]) {
+                    ("global", [name, ..]) => keywords.push(format!("global {name}")),
+                    ("listen", ["bind", _, "ssl", name, ..] | ["bind", _, name, ..]) => {
+                        keywords.push(format!("bind … {name}"));
+                    }
+                    ("listen", ["server", _, _, name, ..]) => keywords.push(format!("server … {name}")),
+                    (
+                        "listen",
+                        ["http-after-response", name @ ("set-header" | "add-header" | "del-header")],
+                    ) => {
+                        keywords.push(format!("http-response {name}"));
+                    }
+                    ("listen", ["tcp-response", ..]) => keywords.push("tcp-response".into()),
+                    ("listen", ["option", name, ..]) => keywords.push(format!("option {name}")),
+                    ("listen", all) => keywords.push(all.join(" ")),
+                    _ => {}
+                }
+            }
+        }
+        keywords
+    }
+
     /// The words before `=` in headings of a page: `.IP "\fBTIMEOUTbusy\fR = \s-1SECONDS\s0" 4`, `.SS pem\-file = <string>`.
     fn options_of(page: &str) -> Vec<String> {
         let mut options: Vec<String> = Vec::new();
@@ -351,7 +539,7 @@ mod tests {
 
     #[test]
     fn every_option_has_one_row() {
-        for origin in [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel, Origin::Nginx] {
+        for origin in ORIGINS {
             let mut names: Vec<_> = origin.rows().iter().map(|row| row.name).collect();
             names.sort_unstable();
             let count = names.len();

@@ -70,7 +70,7 @@ pub(crate) enum Verb {
     /// instead. Times are in UTC.
     #[command(after_help = log::AFTER_HELP)]
     Log(log::LogWords),
-    /// Convert a stunnel, hitch, ghostunnel or nginx configuration
+    /// Convert a stunnel, hitch, ghostunnel, nginx, HAProxy or Caddy configuration
     ///
     /// Reports each change of meaning as a line on standard error. It connects to nothing, and does not modify the old
     /// configuration. `handfast proxy --stunnel FILE` and `--hitch FILE` convert at each start and reload.

@@ -10,6 +10,8 @@ Examples:
   handfast import stunnel /etc/stunnel/stunnel.conf -o handfast.toml
   handfast import --strict hitch /etc/hitch/hitch.conf
   handfast import nginx /etc/nginx/nginx.conf -o handfast.toml
+  handfast import haproxy /etc/haproxy/haproxy.cfg -o handfast.toml
+  caddy adapt -c /etc/caddy/Caddyfile >caddy.json; handfast import caddy caddy.json -o handfast.toml
   handfast import ghostunnel -- server --listen localhost:8443 --target localhost:8080 --cert c.pem --key k.pem --cacert ca.pem --allow-all
 
 Exit codes: 0 every service was converted, 1 something was refused (with --strict: something changed its meaning), 2 wrong use, or a
@@ -48,6 +50,18 @@ pub(crate) enum ImportFrom {
         /// The files, as if one followed the other; included files are read too
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
+    },
+    /// haproxy.cfg
+    Haproxy {
+        /// The files, as if one followed the other; of a folder, its files `*.cfg`
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Caddy's JSON, as `caddy adapt` prints it
+    Caddy {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
     },
     /// ghostunnel's command line, behind `--`
     Ghostunnel {

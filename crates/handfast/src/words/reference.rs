@@ -50,7 +50,7 @@ fn explained(name: &str) -> &'static str {
     match name {
         "proxy-header" => "[the PROXY protocol](../proxy/proxy-protocol.md)",
         "lab" => "[a network on one machine](../diagnose/lab.md)",
-        "import" => "[coming from stunnel, hitch, ghostunnel or nginx](../start/import.md)",
+        "import" => "[coming from stunnel, hitch, ghostunnel, nginx, HAProxy or Caddy](../start/import.md)",
         "probe" => "[where the time of a TLS connection goes](../diagnose/probe.md)",
         "doctor" => "[what limits this machine](../diagnose/doctor.md)",
         "log" => "[reading the access log](../proxy/access-log.md#reading-the-access-log)",

@@ -35,6 +35,8 @@ mod programs_serve_connections;
 mod proxies_understand_each_others_headers;
 mod keys_known_to_be_weak_are_refused;
 mod imported_configurations_serve_as_before;
+mod imported_caddy_answers_as_before;
+mod imported_haproxy_answers_as_before;
 mod imported_nginx_answers_as_before;
 mod real_clients_are_served;
 mod requests_are_kept_apart;

@@ -284,7 +284,7 @@ const TABLE: [Arrows; 25] = [
     Arrows {
         name: "handfast-import",
         ours: &["handfast-text", "handfast-tls"],
-        theirs: &["glob", "rustls-pki-types", "toml_edit"],
+        theirs: &["glob", "rustls-pki-types", "serde_json", "toml_edit"],
         in_tests: &["tempfile"],
         never: "import is text to text: it dials nothing, resolves nothing and knows no other product; that the proxy takes what it writes is tested where both are known",
     },

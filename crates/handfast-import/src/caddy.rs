@@ -1,0 +1,291 @@
+//! Converts Caddy's JSON: `rows.rs` describes the conversion of each key and module.
+//!
+//! Each server becomes a service, and one more for port 80 if there are certificates to redirect to. `walk.rs` runs its routes and
+//! handlers as Caddy does, and splits the requests into cells until each condition holds for all requests of one, or for none.
+
+mod matchers;
+mod proxy;
+mod rows;
+mod server;
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "no other process reads these files")]
+mod tests;
+mod tls;
+mod walk;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+pub(crate) use rows::ROWS;
+use serde_json::{Map, Value};
+
+use crate::draft::{Draft, Whole};
+use crate::imported::{ImportError, Imported, in_folder, read};
+use crate::note::{Fate, Notes, Place};
+use crate::row::find;
+use crate::toml::Section;
+
+/// The name of the service that redirects to those with TLS.
+const REDIRECTS: &str = "redirects";
+
+pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
+    let text = read(&folder.join(file))?;
+    let root: Value = serde_json::from_str(&text).map_err(|error| {
+        let what = if text.trim_start().starts_with('{') && text.contains('"') {
+            ""
+        } else {
+            "; `caddy adapt --config Caddyfile` prints JSON"
+        };
+        ImportError::Grammar(vec![format!(
+            "{}:{}: expected Caddy's JSON: {error}{what}",
+            file.display(),
+            error.line()
+        )])
+    })?;
+    let mut import = Import {
+        file: Rc::new(file.to_owned()),
+        folder,
+        root: &root,
+        notes: Notes::default(),
+        is_refused: false,
+        said: Vec::new(),
+        lists: 0,
+        has_unchecked: false,
+    };
+    let mut whole = Whole::default();
+    let (mut left_out, mut is_ordered) = (Vec::new(), false);
+    import.known(At::new(&root, String::new()), "");
+    let http = At::new(&root, String::new()).get("apps").get("http");
+    import.known(At::new(&root, String::new()).get("apps"), "apps");
+    import.known(http.clone(), "http");
+    import.process(&http, &mut whole);
+    let tls = import.certificates();
+    let is_possible = !std::mem::take(&mut import.is_refused);
+    let services = import.servers(&http, &tls, &mut whole);
+    let is_kept = |service: &mut Draft, is_refused: bool| {
+        is_possible && !is_refused && service.of("").text("client-tls").is_none()
+    };
+    let mut services = services;
+    let has_tls = services.iter_mut().any(|(_, service, is_refused)| is_kept(service, *is_refused));
+    for (name, mut service, is_refused) in services {
+        // Redirects to services that are not there help no client.
+        let is_useless = name == REDIRECTS && !has_tls;
+        if !is_possible || is_refused || is_useless {
+            left_out.push(name);
+            continue;
+        }
+        is_ordered |= service.of("").text("certificate").as_deref() == Some("\"acme\"");
+        whole.services.push(service);
+    }
+    if !is_ordered {
+        whole.acme = Section::default();
+    }
+    let mut config = whole.write(&file.display().to_string());
+    for name in left_out {
+        let _ = writeln!(config, "\n# The service {name} is not here: something it needs was refused.");
+    }
+    Ok(Imported { config, notes: import.notes.0 })
+}
+
+/// A value and the keys that lead to it.
+#[derive(Clone, Debug)]
+struct At<'v> {
+    value: Option<&'v Value>,
+    keys: String,
+}
+
+impl<'v> At<'v> {
+    fn new(value: &'v Value, keys: String) -> Self {
+        Self { value: Some(value), keys }
+    }
+
+    fn get(&self, key: &str) -> Self {
+        let value = self.value.and_then(|value| value.get(key)).filter(|value| !value.is_null());
+        Self { value, keys: format!("{}/{key}", self.keys) }
+    }
+
+    fn is_there(&self) -> bool {
+        self.value.is_some()
+    }
+
+    fn object(&self) -> Option<&'v Map<String, Value>> {
+        self.value?.as_object()
+    }
+
+    /// The values of an object, by their keys.
+    fn entries(&self) -> Vec<(&'v str, Self)> {
+        let entries = self.object().into_iter().flatten();
+        entries.map(|(key, value)| (key.as_str(), Self::new(value, format!("{}/{key}", self.keys)))).collect()
+    }
+
+    /// The elements of a list.
+    fn items(&self) -> Vec<Self> {
+        let items = self.value.and_then(Value::as_array).into_iter().flatten().enumerate();
+        items.map(|(at, value)| Self::new(value, format!("{}/{at}", self.keys))).collect()
+    }
+
+    fn text(&self) -> Option<&'v str> {
+        self.value?.as_str()
+    }
+
+    fn texts(&self) -> Vec<String> {
+        self.items().iter().filter_map(At::text).map(ToOwned::to_owned).collect()
+    }
+
+    /// A number, also one that is written as a text.
+    fn number(&self) -> Option<i64> {
+        self.value?.as_i64().or_else(|| self.text()?.parse().ok())
+    }
+
+    fn is_true(&self) -> bool {
+        self.value.and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// Nanoseconds, or a text such as `1m30s`.
+    fn time(&self) -> Option<Duration> {
+        if let Some(number) = self.value?.as_u64() {
+            return Some(Duration::from_nanos(number));
+        }
+        let (mut total, mut rest) = (Duration::ZERO, self.text()?);
+        while !rest.is_empty() {
+            let digits = rest.find(|sign: char| !sign.is_ascii_digit() && sign != '.')?;
+            let number: f64 = rest[..digits].parse().ok()?;
+            let after = &rest[digits..];
+            let unit = after.find(|sign: char| sign.is_ascii_digit()).unwrap_or(after.len());
+            let seconds = match &after[..unit] {
+                "ns" => 1e-9,
+                "us" | "µs" => 1e-6,
+                "ms" => 1e-3,
+                "s" => 1.0,
+                "m" => 60.0,
+                "h" => 3_600.0,
+                "d" => 86_400.0,
+                _ => return None,
+            };
+            total += Duration::try_from_secs_f64(number * seconds).ok()?;
+            rest = &after[unit..];
+        }
+        Some(total)
+    }
+}
+
+/// As Handfast writes a time, within the bounds of its key. `None`: no limit.
+fn bounded(time: Duration, least: u64, most_seconds: u64) -> Option<String> {
+    if time.is_zero() || time > Duration::from_secs(most_seconds) {
+        return None;
+    }
+    let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(least);
+    Some(handfast_text::duration::written(Duration::from_millis(milliseconds)))
+}
+
+/// What is needed everywhere.
+struct Import<'v> {
+    file: Rc<PathBuf>,
+    folder: &'v Path,
+    root: &'v Value,
+    notes: Notes,
+    /// Whether something was refused since the last service.
+    is_refused: bool,
+    /// What was said once.
+    said: Vec<&'static str>,
+    /// Lists of users so far.
+    lists: usize,
+    /// Whether a backend of the service has no check.
+    has_unchecked: bool,
+}
+
+impl<'v> Import<'v> {
+    fn note(&mut self, at: &At<'_>, option: &str, fate: Fate, effect: impl Into<String>) {
+        self.is_refused |= fate == Fate::Refused;
+        let keys = if at.keys.is_empty() { "/".to_owned() } else { at.keys.clone() };
+        self.notes.add(&Place::Value(Rc::clone(&self.file), keys), option, fate, effect);
+    }
+
+    fn note_once(&mut self, at: &At<'_>, option: &str, effect: &'static str) {
+        if !self.said.contains(&effect) {
+            self.said.push(effect);
+            self.note(at, option, Fate::Approximated, effect);
+        }
+    }
+
+    fn path(&self, text: &str) -> String {
+        in_folder(self.folder, text)
+    }
+
+    /// The notes of the table for the keys of an object. `context`: the first word of their rows.
+    fn known(&mut self, object: At<'v>, context: &str) {
+        for (key, at) in object.entries() {
+            if at.value.is_some_and(Value::is_null) {
+                continue;
+            }
+            let name = if context.is_empty() { key.to_owned() } else { format!("{context} {key}") };
+            self.module(&at, &name, key);
+        }
+    }
+
+    /// The note of a row.
+    fn module(&mut self, at: &At<'_>, name: &str, option: &str) {
+        match find(&ROWS, name) {
+            None => {
+                let effect = "Handfast has nothing for this: remove it, or write the service by hand";
+                self.note(at, option, Fate::Refused, effect);
+            }
+            Some(row) if row.fate != Fate::Same && !rows::has_own_notes(row.name) => {
+                self.note(at, option, row.fate, row.effect);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Settings of the whole process.
+    fn process(&mut self, http: &At<'v>, whole: &mut Whole) {
+        for (theirs, ours) in [("grace_period", "drain"), ("shutdown_delay", "drain-delay")] {
+            if let Some(time) = http.get(theirs).time().and_then(|time| bounded(time, 1, 3_600)) {
+                whole.process.put(ours, time);
+            }
+        }
+    }
+}
+
+/// A text with Caddy's placeholders as one with variables in braces. **Errors**: what Handfast does not have.
+fn template(text: &str, port: Option<u16>) -> Result<String, String> {
+    let (mut converted, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find(['{', '}', '\\']) {
+        converted.push_str(&rest[..at]);
+        let sign = &rest[at..=at];
+        rest = &rest[at + 1..];
+        match sign {
+            "\\" => match rest.strip_prefix('{') {
+                Some(after) => {
+                    converted.push_str("{{");
+                    rest = after;
+                }
+                None => converted.push('\\'),
+            },
+            "{" => {
+                let (name, after) = rest.split_once('}').ok_or_else(|| format!("{{{rest}"))?;
+                let variable = match name {
+                    "http.request.remote.host" | "http.vars.client_ip" => "{client-address}".to_owned(),
+                    "http.request.host" => "{host}".into(),
+                    "http.request.uri" => "{target}".into(),
+                    "http.request.uri.path" => "{path}".into(),
+                    "http.request.scheme" => "{scheme}".into(),
+                    "http.request.uuid" => "{request-id}".into(),
+                    "http.request.tls.version" => "{tls-version}".into(),
+                    "http.request.tls.server_name" => "{server-name}".into(),
+                    "http.request.tls.client.subject" => "{client-subject}".into(),
+                    "http.auth.user.id" => "{user}".into(),
+                    "http.request.port" => port.ok_or("{http.request.port}")?.to_string(),
+                    other => return Err(format!("{{{other}}}")),
+                };
+                converted.push_str(&variable);
+                rest = after;
+            }
+            _ => converted.push_str("}}"),
+        }
+    }
+    converted.push_str(rest);
+    Ok(converted)
+}

@@ -1,0 +1,149 @@
+//! `match`: conditions of routes.
+
+use super::{At, Import};
+use crate::cells::{Atom, Formula};
+
+const PATH: &str = "the path is compared as clients send it: in upper and lower case, and without decoding";
+
+/// What is known of the service.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    pub(super) has_tls: bool,
+    pub(super) port: Option<u16>,
+    /// Whether proxies in front name the client.
+    pub(super) trusts: bool,
+}
+
+impl<'v> Import<'v> {
+    /// The condition of a route: one of its sets, of which everything holds. **Errors**: why there is none.
+    pub(super) fn matches(&mut self, sets: &At<'v>, known: Known) -> Result<Formula, String> {
+        let sets = sets.items();
+        if sets.is_empty() {
+            return Ok(Formula::Always(true));
+        }
+        let mut any = Vec::new();
+        for set in sets {
+            any.push(self.set(&set, known)?);
+        }
+        Ok(Formula::Any(any))
+    }
+
+    fn set(&mut self, set: &At<'v>, known: Known) -> Result<Formula, String> {
+        let mut all = Vec::new();
+        for (name, at) in set.entries() {
+            all.push(self.matcher(name, &at, known).map_err(|what| format!("{name}: {what}"))?);
+        }
+        Ok(Formula::All(all))
+    }
+
+    fn matcher(&mut self, name: &str, at: &At<'v>, known: Known) -> Result<Formula, String> {
+        match name {
+            "host" => hosts(&at.texts()),
+            "path" => at
+                .texts()
+                .iter()
+                .map(|path| self.path_of(at, path))
+                .collect::<Result<_, _>>()
+                .map(Formula::Any),
+            "method" => Ok(Formula::atom(Atom::Methods(at.texts()))),
+            "header" => header(at),
+            "protocol" => match at.text() {
+                Some("https") => Ok(Formula::Always(known.has_tls)),
+                Some("http") => Ok(Formula::Always(!known.has_tls)),
+                _ => Err("the version of HTTP decides nothing".into()),
+            },
+            "remote_ip" if known.trusts => Err("the server has trusted_proxies: write client_ip".into()),
+            "remote_ip" | "client_ip" => {
+                let ranges = at.get("ranges").texts();
+                let is_network = |text: &String| {
+                    let (address, bits) = text.split_once('/').unwrap_or((text, "0"));
+                    address.parse::<std::net::IpAddr>().is_ok()
+                        && bits.parse::<u8>().is_ok_and(|bits| bits <= 128)
+                };
+                if ranges.is_empty() || !ranges.iter().all(is_network) {
+                    return Err("expected addresses such as 10.0.0.0/8".into());
+                }
+                Ok(Formula::atom(Atom::Source(ranges)))
+            }
+            "not" => {
+                let mut any = Vec::new();
+                for set in at.items() {
+                    any.push(self.set(&set, known)?);
+                }
+                Ok(Formula::Any(any).negated())
+            }
+            _ => {
+                Err("routes are for hosts, beginnings of paths, methods and fields, and certain addresses"
+                    .into())
+            }
+        }
+    }
+
+    /// `/a`, `/a/*` or `/a*`.
+    fn path_of(&mut self, at: &At<'v>, path: &str) -> Result<Formula, String> {
+        if path == "*" || path == "/*" {
+            return Ok(Formula::Always(true));
+        }
+        let (start, is_beginning) = path.strip_suffix('*').map_or((path, false), |start| (start, true));
+        let is_plain = start.bytes().all(|byte| byte.is_ascii_graphic() && !b"%?#*[\\{".contains(&byte));
+        if !start.starts_with('/') || !is_plain {
+            return Err(format!("{path}: expected a path, or the beginning of one with `*` at its end"));
+        }
+        self.note_once(at, "path", PATH);
+        match (is_beginning, start.ends_with('/')) {
+            (true, true) => Ok(Formula::narrower(Atom::Path(start.into()), PATH)),
+            (true, false) => {
+                let what = format!("whole parts of a path match: {start} and {start}/a, not {start}a");
+                Ok(Formula::narrower(Atom::Path(start.into()), what))
+            }
+            (false, true) => Err(format!("a route for {path} is for all paths below it, too")),
+            (false, false) => Ok(Formula::All(vec![
+                Formula::exact_path(start),
+                Formula::narrower(Atom::Path(start.into()), PATH),
+            ])),
+        }
+    }
+}
+
+/// Names without placeholders; a wildcard is the first part of one.
+fn hosts(names: &[String]) -> Result<Formula, String> {
+    let is_good = |name: &String| {
+        let rest = name.strip_prefix("*.").unwrap_or(name);
+        !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_[]:".contains(&byte))
+    };
+    if names.is_empty() || !names.iter().all(is_good) {
+        return Err("expected names, or `*.` and a name".into());
+    }
+    Ok(Formula::atom(Atom::Hosts(names.iter().map(|name| name.to_ascii_lowercase()).collect())))
+}
+
+/// Fields with one of several values each.
+fn header(at: &At<'_>) -> Result<Formula, String> {
+    let mut all = Vec::new();
+    let object = at.object().ok_or("expected fields")?;
+    for (name, values) in object {
+        if name.eq_ignore_ascii_case("host") {
+            return Err("write a host".into());
+        }
+        if values.is_null() {
+            all.push(Formula::atom(Atom::Field(name.to_ascii_lowercase(), None)).negated());
+            continue;
+        }
+        let mut any = Vec::new();
+        for value in values.as_array().into_iter().flatten().filter_map(serde_json::Value::as_str) {
+            let value = match value {
+                "*" => None,
+                value if value.contains(['*', '{']) || value.is_empty() => {
+                    return Err("a field is there, or has exactly a value".into());
+                }
+                value => Some(value.to_owned()),
+            };
+            any.push(Formula::atom(Atom::Field(name.to_ascii_lowercase(), value)));
+        }
+        if any.is_empty() {
+            return Err("a field is there, or has exactly a value".into());
+        }
+        all.push(Formula::Any(any));
+    }
+    Ok(Formula::All(all))
+}

@@ -1,0 +1,485 @@
+//! A list of rules with conditions, as routes of which the first that matches decides.
+//!
+//! A condition that is not decided yet splits a cell in two. The routes of the half in which it holds come first, and take every request
+//! of it; so the other half needs no condition of its own, and each rule keeps its place among the others.
+
+use crate::draft::Draft;
+use crate::toml::{Section, list};
+
+/// One condition on a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Atom {
+    /// The host, or the name in the ClientHello, is one of these names; `*.` is one part.
+    Hosts(Vec<String>),
+    /// The path begins with this, at whole parts.
+    Path(String),
+    /// The method is one of these.
+    Methods(Vec<String>),
+    /// A field is there, with any value or with exactly this one.
+    Field(String, Option<String>),
+    /// The client's address is in one of these networks. No route depends on it, but requests can be refused by it.
+    Source(Vec<String>),
+    /// The client has a good password of this list. As `Source`.
+    User(String),
+    /// The client's certificate has one of these names, in Handfast's words. As `Source`.
+    Certificate(Vec<String>),
+}
+
+impl Atom {
+    /// Whether routes can depend on it.
+    pub(crate) fn is_of_routes(&self) -> bool {
+        matches!(self, Self::Hosts(_) | Self::Path(_) | Self::Methods(_) | Self::Field(..))
+    }
+}
+
+/// A condition of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Formula {
+    Always(bool),
+    Atom {
+        atom: Atom,
+        /// If the atom matches fewer requests than the original: which ones.
+        narrower: Option<String>,
+    },
+    Not(Box<Self>),
+    All(Vec<Self>),
+    Any(Vec<Self>),
+}
+
+impl Formula {
+    pub(crate) fn atom(atom: Atom) -> Self {
+        Self::Atom { atom, narrower: None }
+    }
+
+    pub(crate) fn narrower(atom: Atom, what: impl Into<String>) -> Self {
+        Self::Atom { atom, narrower: Some(what.into()) }
+    }
+
+    /// Exactly this path, as paths below it are another one's.
+    pub(crate) fn exact_path(path: &str) -> Self {
+        let below = Self::atom(Atom::Path(format!("{path}/")));
+        Self::All(vec![Self::Not(Box::new(below)), Self::atom(Atom::Path(path.into()))])
+    }
+
+    /// The same for paths below exact ones, too, where the rule is for them; and one of those paths.
+    pub(crate) fn with_paths_below(self) -> (Self, Option<String>) {
+        match self {
+            Self::All(parts) => {
+                let below: Vec<String> = parts.iter().filter_map(Self::excluded_path).collect();
+                let is_exact = |part: &Self| match part {
+                    Self::Atom { atom: Atom::Path(path), .. } => below.contains(&format!("{path}/")),
+                    _ => false,
+                };
+                match parts.iter().find(|part| is_exact(part)) {
+                    Some(Self::Atom { atom: Atom::Path(path), .. }) => {
+                        let path = path.clone();
+                        let is_kept = |part: &Self| {
+                            part.excluded_path().is_none_or(|other| other != format!("{path}/"))
+                        };
+                        (Self::All(parts.iter().filter(|part| is_kept(part)).cloned().collect()), Some(path))
+                    }
+                    _ => Self::each(parts, Self::All),
+                }
+            }
+            Self::Any(parts) => Self::each(parts, Self::Any),
+            other => (other, None),
+        }
+    }
+
+    fn each(parts: Vec<Self>, join: fn(Vec<Self>) -> Self) -> (Self, Option<String>) {
+        let mut found = None;
+        let parts = parts.into_iter().map(|part| {
+            let (part, path) = part.with_paths_below();
+            found = found.take().or(path);
+            part
+        });
+        let parts = parts.collect();
+        (join(parts), found)
+    }
+
+    /// The path that it excludes.
+    fn excluded_path(&self) -> Option<String> {
+        match self {
+            Self::Not(inner) => match &**inner {
+                Self::Atom { atom: Atom::Path(path), .. } => Some(path.clone()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    pub(crate) fn negated(self) -> Self {
+        match self {
+            Self::Always(value) => Self::Always(!value),
+            Self::Not(inner) => *inner,
+            other => Self::Not(Box::new(other)),
+        }
+    }
+
+    /// What is different in parts that match fewer requests than the original, where they count positively, or where they are negated.
+    pub(crate) fn narrower_parts(&self, is_negated: bool) -> Vec<&str> {
+        match self {
+            Self::Always(_) => Vec::new(),
+            Self::Atom { narrower, .. } => narrower.as_deref().filter(|_| !is_negated).into_iter().collect(),
+            Self::Not(inner) => inner.narrower_parts(!is_negated),
+            Self::All(parts) | Self::Any(parts) => {
+                parts.iter().flat_map(|part| part.narrower_parts(is_negated)).collect()
+            }
+        }
+    }
+
+    /// What is left of it in a cell.
+    pub(crate) fn within(&self, cell: &Conditions) -> Self {
+        match self {
+            Self::Always(value) => Self::Always(*value),
+            Self::Atom { atom, .. } => cell.decides(atom).map_or_else(|| self.clone(), Self::Always),
+            Self::Not(inner) => inner.within(cell).negated(),
+            Self::All(parts) => joined(parts, cell, false),
+            Self::Any(parts) => joined(parts, cell, true),
+        }
+    }
+
+    /// The first condition in it that routes can depend on.
+    pub(crate) fn first_of_routes(&self) -> Option<&Atom> {
+        match self {
+            Self::Always(_) => None,
+            Self::Atom { atom, .. } => Some(atom).filter(|atom| atom.is_of_routes()),
+            Self::Not(inner) => inner.first_of_routes(),
+            Self::All(parts) | Self::Any(parts) => parts.iter().find_map(Self::first_of_routes),
+        }
+    }
+}
+
+/// The parts that are not decided. `decisive`: the value of one part that decides the whole.
+fn joined(parts: &[Formula], cell: &Conditions, decisive: bool) -> Formula {
+    let mut left = Vec::new();
+    for part in parts {
+        match part.within(cell) {
+            Formula::Always(value) if value == decisive => return Formula::Always(decisive),
+            Formula::Always(_) => {}
+            other => left.push(other),
+        }
+    }
+    match (left.len(), decisive) {
+        (0, _) => Formula::Always(!decisive),
+        (1, _) => left.remove(0),
+        (_, true) => Formula::Any(left),
+        (_, false) => Formula::All(left),
+    }
+}
+
+/// What holds for all requests of a cell.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Conditions {
+    pub(crate) hosts: Option<Vec<String>>,
+    pub(crate) path: Option<String>,
+    pub(crate) methods: Option<Vec<String>>,
+    pub(crate) fields: Vec<(String, Option<String>)>,
+    /// Conditions that do not hold: requests with them have an earlier route.
+    excluded: Vec<Atom>,
+    /// Conditions that hold, or do not, for requests that are not refused.
+    gates: Vec<(Atom, bool)>,
+}
+
+impl Conditions {
+    /// Whether the cell has every request.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.has_no_condition() && self.excluded.is_empty()
+    }
+
+    /// Whether a route for it has no condition.
+    pub(crate) fn has_no_condition(&self) -> bool {
+        self.hosts.is_none() && self.path.is_none() && self.methods.is_none() && self.fields.is_empty()
+    }
+
+    /// Whether a condition holds in the whole cell, or nowhere in it.
+    fn decides(&self, atom: &Atom) -> Option<bool> {
+        match atom {
+            Atom::Hosts(names) => self.decides_hosts(names),
+            Atom::Path(path) => {
+                let is_excluded =
+                    |other: &Atom| matches!(other, Atom::Path(other) if begins_with(path, other));
+                if self.excluded.iter().any(is_excluded) {
+                    return Some(false);
+                }
+                let known = self.path.as_deref()?;
+                if begins_with(known, path) {
+                    return Some(true);
+                }
+                (!begins_with(path, known)).then_some(false)
+            }
+            Atom::Methods(methods) => {
+                let is_excluded = |method: &&String| {
+                    self.excluded
+                        .iter()
+                        .any(|other| matches!(other, Atom::Methods(others) if others.contains(method)))
+                };
+                let possible: Vec<_> = methods.iter().filter(|method| !is_excluded(method)).collect();
+                if possible.is_empty() {
+                    return Some(false);
+                }
+                let known: Vec<_> =
+                    self.methods.as_ref()?.iter().filter(|method| !is_excluded(method)).collect();
+                if !possible.iter().any(|method| known.contains(method)) {
+                    return Some(false);
+                }
+                known.iter().all(|method| methods.contains(method)).then_some(true)
+            }
+            Atom::Field(name, value) => {
+                let implies = |(other, written): &(String, Option<String>)| {
+                    other == name && (value.is_none() || written == value)
+                };
+                if self.fields.iter().any(implies) {
+                    return Some(true);
+                }
+                let is_excluded = |other: &Atom| matches!(other, Atom::Field(other, written) if other == name && (written.is_none() || written == value));
+                self.excluded.iter().any(is_excluded).then_some(false)
+            }
+            Atom::Source(_) | Atom::User(_) | Atom::Certificate(_) => {
+                self.gates.iter().find(|(known, _)| known == atom).map(|(_, holds)| *holds)
+            }
+        }
+    }
+
+    fn decides_hosts(&self, names: &[String]) -> Option<bool> {
+        let is_excluded = |name: &&String| {
+            self.excluded.iter().any(|other| matches!(other, Atom::Hosts(others) if covers(others, name)))
+        };
+        if names.iter().all(|name| is_excluded(&name)) {
+            return Some(false);
+        }
+        let hosts = self.hosts.as_ref()?;
+        if common(hosts, names).iter().all(|name| is_excluded(&name)) {
+            return Some(false);
+        }
+        hosts.iter().filter(|name| !is_excluded(name)).all(|name| covers(names, name)).then_some(true)
+    }
+
+    /// Adds what holds, or does not, in a half of the cell.
+    pub(crate) fn assume(&mut self, atom: Atom, holds: bool) {
+        match atom {
+            atom if !atom.is_of_routes() => self.gates.push((atom, holds)),
+            atom if !holds => self.excluded.push(atom),
+            Atom::Hosts(names) => {
+                self.hosts = Some(match &self.hosts {
+                    Some(known) => common(known, &names),
+                    None => names,
+                });
+            }
+            Atom::Path(path) => self.path = Some(path),
+            Atom::Methods(methods) => {
+                self.methods = Some(match &self.methods {
+                    Some(known) => known.iter().filter(|method| methods.contains(method)).cloned().collect(),
+                    None => methods,
+                });
+            }
+            Atom::Field(name, value) => self.fields.push((name, value)),
+            Atom::Source(_) | Atom::User(_) | Atom::Certificate(_) => {}
+        }
+    }
+}
+
+/// Whether a path begins with another one, as routes compare them.
+pub(crate) fn begins_with(path: &str, prefix: &str) -> bool {
+    path.strip_prefix(prefix)
+        .is_some_and(|rest| prefix.ends_with('/') || rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Whether every host with this name, which may be a wildcard, is one of the names.
+pub(crate) fn covers(names: &[String], name: &str) -> bool {
+    names.iter().any(|other| {
+        other == name
+            || other.strip_prefix("*.").is_some_and(|parent| {
+                !name.starts_with('*') && name.split_once('.').is_some_and(|(_, rest)| rest == parent)
+            })
+    })
+}
+
+/// The names that both have.
+fn common(ones: &[String], others: &[String]) -> Vec<String> {
+    let mut both: Vec<String> = ones.iter().filter(|name| covers(others, name)).cloned().collect();
+    for name in others.iter().filter(|name| covers(ones, name)) {
+        if !both.contains(name) {
+            both.push(name.clone());
+        }
+    }
+    both
+}
+
+/// Adds a route; one with the same content as the last one, but for other hosts, is one with that.
+pub(crate) fn add_route(service: &mut Draft, hosts: Option<&Vec<String>>, mut route: Draft) {
+    let Some(hosts) = hosts else {
+        service.routes.push(route);
+        return;
+    };
+    if let Some(last) = service.routes.last_mut() {
+        let mut known = last.clone();
+        let of_last = known.of("").take_list("hosts");
+        if !of_last.is_empty() && known.text() == route.text() {
+            for host in hosts {
+                last.of("").append("hosts", host.as_str());
+            }
+            return;
+        }
+    }
+    let mut with_hosts = Section::default();
+    with_hosts.put("hosts", list(hosts.iter().map(String::as_str)));
+    with_hosts.extend(route.of(""));
+    *route.of("") = with_hosts;
+    service.routes.push(route);
+}
+
+/// The changes of fields, in the order in which rules make them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changes(Vec<Changed>);
+
+#[derive(Clone, Debug)]
+struct Changed {
+    name: String,
+    /// Whether what was there is removed.
+    is_replaced: bool,
+    values: Vec<String>,
+}
+
+impl Changes {
+    fn of(&mut self, name: &str) -> &mut Changed {
+        let at = self.0.iter().position(|changed| changed.name.eq_ignore_ascii_case(name));
+        let at = at.unwrap_or_else(|| {
+            self.0.push(Changed { name: name.to_owned(), is_replaced: false, values: Vec::new() });
+            self.0.len() - 1
+        });
+        &mut self.0[at]
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: String) {
+        let changed = self.of(name);
+        (changed.is_replaced, changed.values) = (true, vec![value]);
+    }
+
+    pub(crate) fn add(&mut self, name: &str, value: String) {
+        self.of(name).values.push(value);
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) {
+        let changed = self.of(name);
+        (changed.is_replaced, changed.values) = (true, Vec::new());
+    }
+
+    /// Whether a field is changed.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|changed| changed.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Whether a value has one of two variables.
+    pub(crate) fn mentions(&self, one: &str, other: &str) -> bool {
+        self.0
+            .iter()
+            .flat_map(|changed| &changed.values)
+            .any(|value| value.contains(one) || value.contains(other))
+    }
+
+    /// Changes that come after these.
+    pub(crate) fn then(&mut self, later: &Self) {
+        for Changed { name, is_replaced, values } in &later.0 {
+            let changed = self.of(name);
+            if *is_replaced {
+                (changed.is_replaced, changed.values) = (true, Vec::new());
+            }
+            changed.values.extend(values.iter().cloned());
+        }
+    }
+
+    /// These as fields that are sent beside those that are there.
+    pub(crate) fn beside(&self, others: &mut Self) {
+        for Changed { name, values, .. } in &self.0 {
+            others.of(name).values.extend(values.iter().cloned());
+        }
+    }
+
+    /// Writes the keys of a route; `kind`: `request` or `response`.
+    pub(crate) fn write(&self, kind: &str, route: &mut crate::toml::Section) {
+        for Changed { name, is_replaced, values } in &self.0 {
+            let mut rest = values.iter();
+            if *is_replaced {
+                match rest.next() {
+                    Some(first) => route.append(&format!("set-{kind}-fields"), format!("{name}: {first}")),
+                    None => route.append(&format!("remove-{kind}-fields"), name.to_ascii_lowercase()),
+                }
+            }
+            for value in rest {
+                route.append(&format!("add-{kind}-fields"), format!("{name}: {value}"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(names: &[&str]) -> Atom {
+        Atom::Hosts(names.iter().map(|name| (*name).to_owned()).collect())
+    }
+
+    fn cell(holds: &[Atom], fails: &[Atom]) -> Conditions {
+        let mut cell = Conditions::default();
+        holds.iter().for_each(|atom| cell.assume(atom.clone(), true));
+        fails.iter().for_each(|atom| cell.assume(atom.clone(), false));
+        cell
+    }
+
+    #[test]
+    fn a_cell_knows_what_holds_in_it() {
+        let path = |path: &str| Atom::Path(path.into());
+        let methods =
+            |methods: &[&str]| Atom::Methods(methods.iter().map(|method| (*method).to_owned()).collect());
+        let field = |value: Option<&str>| Atom::Field("x".into(), value.map(ToOwned::to_owned));
+        for (holds, fails, atom, expected) in [
+            (vec![hosts(&["a", "b"])], vec![], hosts(&["a", "b", "c"]), Some(true)),
+            (vec![hosts(&["a", "b"])], vec![], hosts(&["c"]), Some(false)),
+            (vec![hosts(&["a", "b"])], vec![], hosts(&["a"]), None),
+            (vec![hosts(&["a", "b"])], vec![hosts(&["a"])], hosts(&["a"]), Some(false)),
+            (vec![hosts(&["a", "b"])], vec![hosts(&["a"])], hosts(&["b"]), Some(true)),
+            (vec![], vec![hosts(&["*.x"])], hosts(&["a.x"]), Some(false)),
+            (vec![hosts(&["a.x"])], vec![], hosts(&["*.x"]), Some(true)),
+            (vec![hosts(&["*.x"])], vec![], hosts(&["a.x"]), None),
+            (vec![path("/a/b")], vec![], path("/a"), Some(true)),
+            (vec![path("/a")], vec![], path("/a/b"), None),
+            (vec![path("/a")], vec![], path("/ab"), Some(false)),
+            (vec![path("/a")], vec![path("/a/")], path("/a/b"), Some(false)),
+            (vec![methods(&["GET"])], vec![], methods(&["GET", "HEAD"]), Some(true)),
+            (vec![], vec![methods(&["GET", "HEAD"])], methods(&["HEAD"]), Some(false)),
+            (vec![field(Some("1"))], vec![], field(None), Some(true)),
+            (vec![], vec![field(None)], field(Some("1")), Some(false)),
+            (vec![field(Some("1"))], vec![], field(Some("2")), None),
+            (vec![Atom::Source(vec!["10.0.0.0/8".into()])], vec![], Atom::Source(vec!["::/0".into()]), None),
+        ] {
+            assert_eq!(cell(&holds, &fails).decides(&atom), expected, "{holds:?} {fails:?} {atom:?}");
+        }
+    }
+
+    #[test]
+    fn only_positive_parts_let_requests_through_that_were_meant() {
+        let part = Formula::narrower(Atom::Path("/a".into()), "what");
+        let both = Formula::All(vec![part.clone(), part.negated()]);
+        assert_eq!(both.narrower_parts(false).len(), 1);
+        assert_eq!(both.narrower_parts(true).len(), 1);
+        assert_eq!(both.negated().narrower_parts(false).len(), 1);
+    }
+
+    #[test]
+    fn changes_of_fields_keep_their_order() {
+        let mut changes = Changes::default();
+        changes.add("A", "1".into());
+        changes.set("a", "2".into());
+        changes.add("A", "3".into());
+        changes.add("B", "4".into());
+        changes.set("C", "5".into());
+        changes.remove("c");
+        let mut section = crate::toml::Section::default();
+        changes.write("request", &mut section);
+        assert_eq!(section.text("set-request-fields").as_deref(), Some("[\"A: 2\"]"));
+        assert_eq!(section.text("add-request-fields").as_deref(), Some("[\"A: 3\", \"B: 4\"]"));
+        assert_eq!(section.text("remove-request-fields").as_deref(), Some("[\"c\"]"));
+    }
+}

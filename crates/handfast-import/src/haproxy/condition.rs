@@ -1,0 +1,345 @@
+//! `acl`, `if` and `unless`: conditions of rules.
+
+use super::around::Around;
+use super::grammar::{self, Line};
+use super::value::parts;
+use crate::cells::{Atom, Formula};
+
+/// Patterns of one condition. A route can have this number of hosts.
+const PATTERNS: usize = 1000;
+const CASE: &str = "upper and lower case differ, although `-i` or `lower` is written";
+const DEPTH: &str = "`*` is one part of a name, not several: a.b.example.org is not in *.example.org";
+const ADDRESS: &str = "expected addresses such as 10.0.0.0/8";
+
+/// Where a condition is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Before a request is read: names in the ClientHello and addresses are known.
+    Connection,
+    Request,
+    /// Fields are those of the response, so nothing is known of the request but its connection.
+    Response,
+}
+
+/// A condition that is read, and remarks about it.
+pub(super) type Read = Result<Formula, String>;
+
+/// The condition behind `if` or `unless` in the words; without one, always.
+pub(super) fn condition(words: &[String], around: &mut Around<'_, '_>, phase: Phase) -> Read {
+    let Some(at) = words.iter().position(|word| word == "if" || word == "unless") else {
+        return Ok(Formula::Always(true));
+    };
+    let formula = terms(&words[at + 1..], around, phase)?;
+    Ok(if words[at] == "unless" { formula.negated() } else { formula })
+}
+
+fn terms(words: &[String], around: &mut Around<'_, '_>, phase: Phase) -> Read {
+    let (mut any, mut all) = (Vec::new(), Vec::new());
+    let mut words = words.iter();
+    let mut is_negated = false;
+    while let Some(word) = words.next() {
+        let mut word = word.as_str();
+        while let Some(rest) = word.strip_prefix('!') {
+            (word, is_negated) = (rest, !is_negated);
+        }
+        let formula = match word {
+            "" => continue,
+            "or" | "||" => {
+                any.push(Formula::All(std::mem::take(&mut all)));
+                continue;
+            }
+            "{" => {
+                let inner: Vec<String> = words.by_ref().take_while(|word| *word != "}").cloned().collect();
+                expression(&inner, around, phase)?
+            }
+            name => named(name, around, phase)?,
+        };
+        all.push(if std::mem::take(&mut is_negated) { formula.negated() } else { formula });
+    }
+    any.push(Formula::All(all));
+    Ok(Formula::Any(any))
+}
+
+fn named(name: &str, around: &mut Around<'_, '_>, phase: Phase) -> Read {
+    let lines: Vec<&Line> = around.proxy.acls(name);
+    if !lines.is_empty() {
+        let mut any = Vec::new();
+        for line in lines {
+            if !line.variables.is_empty() {
+                return Err(format!(
+                    "{}: it depends on an environment variable: write its value",
+                    line.text()
+                ));
+            }
+            any.push(expression(line.from(2), around, phase).map_err(|what| format!("acl {name}: {what}"))?);
+        }
+        return Ok(Formula::Any(any));
+    }
+    let methods = |methods: &[&str]| {
+        Ok(Formula::atom(Atom::Methods(methods.iter().map(|method| (*method).to_owned()).collect())))
+    };
+    match name {
+        "TRUE" | "HTTP" | "REQ_CONTENT" | "WAIT_END" => Ok(Formula::Always(true)),
+        "FALSE" | "METH_CONNECT" => Ok(Formula::Always(false)),
+        "LOCALHOST" => Ok(Formula::atom(Atom::Source(vec!["127.0.0.0/8".into(), "::1".into()]))),
+        "METH_GET" => methods(&["GET", "HEAD"]),
+        "METH_DELETE" | "METH_HEAD" | "METH_OPTIONS" | "METH_POST" | "METH_PUT" | "METH_TRACE" => {
+            methods(&[&name[5..]])
+        }
+        _ => Err(format!("acl {name}: there is none of this name")),
+    }
+}
+
+/// What is compared with what.
+struct Test {
+    /// The fetch, without `req.` and its arguments.
+    fetch: String,
+    argument: String,
+    converters: Vec<String>,
+    method: String,
+    ignores_case: bool,
+    patterns: Vec<String>,
+}
+
+/// Names of fetches that end in a method of comparison: `path_beg` is `path -m beg`.
+const METHODS: [&str; 8] = ["str", "beg", "end", "dir", "dom", "len", "reg", "sub"];
+
+fn test(words: &[String], around: &Around<'_, '_>) -> Result<Test, String> {
+    let first = words.first().ok_or("expected a condition")?;
+    let mut parts = parts(first).into_iter();
+    let first = parts.next().unwrap_or_default();
+    let (name, argument) = match first.split_once('(') {
+        Some((name, argument)) => (name.to_owned(), argument.trim_end_matches(')').to_owned()),
+        None => (first.clone(), String::new()),
+    };
+    let name = name.strip_prefix("req.").unwrap_or(&name);
+    let name = if name.starts_with("req_ssl") { &name[4..] } else { name }.to_owned();
+    let (fetch, mut method) = match name.rsplit_once('_') {
+        Some((fetch, method)) if METHODS.contains(&method) && fetch != "wait" => {
+            (fetch.to_owned(), method.to_owned())
+        }
+        _ => (name, String::new()),
+    };
+    let (mut ignores_case, mut patterns, mut has_flags) = (false, Vec::new(), true);
+    let mut rest = words[1..].iter();
+    while let Some(word) = rest.next() {
+        has_flags &= word.starts_with('-');
+        match word.as_str() {
+            pattern if !has_flags => patterns.push(pattern.to_owned()),
+            "-i" => ignores_case = true,
+            "-n" => {}
+            "-m" => method = rest.next().cloned().unwrap_or_default(),
+            "-f" => {
+                let file = around.path(rest.next().map_or("", String::as_str));
+                let read =
+                    grammar::entries(std::path::Path::new(&file)).map_err(|error| error.to_string())?;
+                patterns.extend(read);
+            }
+            "--" => patterns.extend(rest.by_ref().cloned()),
+            flag => return Err(format!("{flag} is not read: write the patterns")),
+        }
+    }
+    if patterns.len() > PATTERNS {
+        return Err(format!("it has more than {PATTERNS} patterns"));
+    }
+    Ok(Test { fetch, argument, converters: parts.collect(), method, ignores_case, patterns })
+}
+
+fn expression(words: &[String], around: &mut Around<'_, '_>, phase: Phase) -> Read {
+    let mut test = test(words, around)?;
+    let converters: Vec<String> = std::mem::take(&mut test.converters);
+    let mut is_without_port = false;
+    for converter in &converters {
+        match converter.as_str() {
+            "lower" => test.ignores_case = true,
+            "host_only" | "field(1,:)" => is_without_port = true,
+            other => return Err(format!("the converter {other} is not known to routes")),
+        }
+    }
+    if is_without_port && !test.argument.eq_ignore_ascii_case("host") {
+        return Err("only a host is compared without what follows it".into());
+    }
+    let none = |formula: Formula| {
+        if test.patterns.is_empty() { Ok(formula) } else { Err("it has patterns".to_owned()) }
+    };
+    match (test.fetch.as_str(), test.argument.to_ascii_lowercase().as_str()) {
+        ("always_true" | "wait_end", "") => none(Formula::Always(true)),
+        ("always_false", "") => none(Formula::Always(false)),
+        ("ssl_fc", "") => none(Formula::Always(around.known.has_tls)),
+        ("ssl_fc_has_sni", "") if !around.known.has_tls => none(Formula::Always(false)),
+        ("dst_port", "") => port(&test, around),
+        ("src" | "fc_src", "") => source(&test),
+        ("ssl_hello_type", "") if around.is_passed_through => {
+            Ok(Formula::Always(test.patterns.iter().any(|pattern| pattern == "1")))
+        }
+        ("ssl_hello_type", "") => Ok(Formula::Always(false)),
+        _ if phase == Phase::Response => {
+            Err("what a response has, or which request it is for, decides nothing: write the rule without it"
+                .into())
+        }
+        ("ssl_sni", "") if around.is_passed_through => hosts(&test),
+        ("ssl_sni", "") => {
+            Err("the name in TLS is read where TLS is passed through: ssl_fc_sni is that of this TLS".into())
+        }
+        ("ssl_fc_sni", "") if !around.known.has_tls => Ok(Formula::Always(false)),
+        ("ssl_fc_sni", "") => {
+            if phase == Phase::Request {
+                let effect = "the Host of a request decides, not the name in TLS: where both differ, the answer is 421, unless the certificate has both";
+                around.remark("ssl_fc_sni", effect);
+            }
+            hosts(&test)
+        }
+        ("ssl_c_s_dn", "cn") => {
+            let names = test.patterns.iter().map(|name| format!("cn:{name}")).collect();
+            Ok(Formula::atom(Atom::Certificate(names)))
+        }
+        _ if phase == Phase::Connection => Err(format!("{}: requests are not read here", test.fetch)),
+        ("hdr" | "fhdr", "host" | "host,1" | "host,-1") => {
+            if test.method == "found" || test.method == "len" {
+                return Err("a request always has a Host".into());
+            }
+            if !is_without_port {
+                around.remark(
+                    "host",
+                    "the host is compared without the port that a client may write behind it",
+                );
+            }
+            hosts(&test)
+        }
+        ("hdr" | "fhdr", name) if !name.is_empty() && !name.contains(',') => field(&test, name),
+        ("hdr_cnt", name) if !name.is_empty() && test.patterns == ["gt", "0"] => {
+            Ok(Formula::atom(Atom::Field(name.into(), None)))
+        }
+        ("path", "") => paths(&test),
+        ("url" | "pathq", "") if test.method == "beg" => paths(&test),
+        ("method", "") => {
+            let is_method = |method: &String| method.bytes().all(|byte| byte.is_ascii_uppercase());
+            if test.patterns.is_empty() || !test.patterns.iter().all(is_method) {
+                return Err("expected methods such as GET".into());
+            }
+            Ok(Formula::atom(Atom::Methods(test.patterns.clone())))
+        }
+        ("http_auth", list) if !list.is_empty() => none(Formula::atom(Atom::User(test.argument.clone()))),
+        (fetch, _) => Err(format!(
+            "{fetch}: routes are for hosts, beginnings of paths, methods and fields, and certain addresses, certificates or users"
+        )),
+    }
+}
+
+fn source(test: &Test) -> Read {
+    let is_network = |text: &String| {
+        let (address, bits) = text.split_once('/').unwrap_or((text, "0"));
+        address.parse::<std::net::IpAddr>().is_ok() && bits.parse::<u8>().is_ok_and(|bits| bits <= 128)
+    };
+    if test.patterns.is_empty() || !test.patterns.iter().all(is_network) {
+        return Err(ADDRESS.into());
+    }
+    Ok(Formula::atom(Atom::Source(test.patterns.clone())))
+}
+
+fn port(test: &Test, around: &Around<'_, '_>) -> Read {
+    let port = around.known.port.ok_or("it listens on several ports: write a frontend for each")?;
+    let wanted: Option<Vec<u16>> = test.patterns.iter().map(|text| text.parse().ok()).collect();
+    let wanted = wanted.filter(|ports| !ports.is_empty()).ok_or("expected numbers of ports")?;
+    Ok(Formula::Always(wanted.contains(&port)))
+}
+
+/// Names, by the way in which they are compared.
+fn hosts(test: &Test) -> Read {
+    let mut names: Vec<String> = Vec::new();
+    let mut what = None;
+    for pattern in &test.patterns {
+        let pattern = pattern.to_ascii_lowercase();
+        let pattern = match pattern.rsplit_once(':') {
+            Some((name, port)) if port.parse::<u16>().is_ok() && !name.ends_with(':') => name.to_owned(),
+            _ => pattern,
+        };
+        let domain = pattern.strip_prefix('.').unwrap_or(&pattern).to_owned();
+        if !domain.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_[]:".contains(&byte))
+            || domain.is_empty()
+        {
+            return Err(format!("{pattern}: expected the name of a host"));
+        }
+        match test.method.as_str() {
+            "" | "str" => names.push(pattern),
+            "end" | "dom" => {
+                if !pattern.starts_with('.') {
+                    names.push(domain.clone());
+                }
+                names.push(format!("*.{domain}"));
+                what = Some(DEPTH);
+            }
+            other => return Err(format!("-m {other}: names of hosts are exact, or all in a domain")),
+        }
+    }
+    if names.is_empty() {
+        return Err("expected names of hosts".into());
+    }
+    let atom = Atom::Hosts(names);
+    Ok(what.map_or_else(|| Formula::atom(atom.clone()), |what| Formula::narrower(atom.clone(), what)))
+}
+
+fn field(test: &Test, name: &str) -> Read {
+    if name.bytes().any(|byte| !byte.is_ascii_alphanumeric() && byte != b'-' && byte != b'_') {
+        return Err(format!("{name}: expected the name of a field"));
+    }
+    match test.method.as_str() {
+        "found" => Ok(Formula::atom(Atom::Field(name.into(), None))),
+        "" | "str" if test.patterns.iter().any(|value| value.contains(',')) => {
+            Err("a field has one value, without commas".into())
+        }
+        "" | "str" => {
+            let what = if test.ignores_case {
+                "the field has exactly this value, in upper and lower case as written"
+            } else {
+                "the field has exactly this value, not as one of several that are separated by commas"
+            };
+            let exact =
+                |value: &String| Formula::narrower(Atom::Field(name.into(), Some(value.clone())), what);
+            Ok(Formula::Any(test.patterns.iter().map(exact).collect()))
+        }
+        other => Err(format!("-m {other}: a field is there, or has exactly a value")),
+    }
+}
+
+fn paths(test: &Test) -> Read {
+    let mut any = Vec::new();
+    for path in &test.patterns {
+        if !path.starts_with('/')
+            || !path.bytes().all(|byte| byte.is_ascii_graphic() && !b"%?#".contains(&byte))
+        {
+            return Err(format!("{path}: expected the beginning of a path, without a query"));
+        }
+        let is_cased = test.ignores_case && path.bytes().any(|byte| byte.is_ascii_alphabetic());
+        match test.method.as_str() {
+            "beg" if path == "/" => any.push(Formula::Always(true)),
+            "beg" => {
+                let whole = format!("whole parts of a path match: {path} and {path}/a, not {path}a");
+                let what = match (path.ends_with('/'), is_cased) {
+                    (true, false) => None,
+                    (true, true) => Some(CASE.to_owned()),
+                    (false, false) => Some(whole),
+                    (false, true) => Some(format!("{whole}; {CASE}")),
+                };
+                any.push(Formula::Atom { atom: Atom::Path(path.clone()), narrower: what });
+            }
+            "" | "str" if path == "/" => {
+                return Err("a route cannot be for the path `/` alone: the application must answer it".into());
+            }
+            "" | "str" if path.ends_with('/') => {
+                return Err(format!("a route for {path} is for all paths below it, too"));
+            }
+            "" | "str" if is_cased => any.push(Formula::All(vec![
+                Formula::exact_path(path),
+                Formula::narrower(Atom::Path(path.clone()), CASE),
+            ])),
+            "" | "str" => any.push(Formula::exact_path(path)),
+            other => {
+                return Err(format!(
+                    "-m {other}: a route has the beginning of a path, and no end or expression"
+                ));
+            }
+        }
+    }
+    if any.is_empty() { Err("expected a path".into()) } else { Ok(Formula::Any(any)) }
+}
