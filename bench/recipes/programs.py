@@ -34,9 +34,12 @@ class Program:
         program = tools.find(self.version[0])
         if not program:
             return None
-        done = subprocess.run([program, *self.version[1:]], capture_output=True, text=True, timeout=30, check=False)
-        found = re.search(r"\d+\.\d+[\w.]*", done.stdout + done.stderr)
-        return found[0] if found and done.returncode == 0 else None
+        # A Go program that was installed from its module does not know its version; the build information in the file has it.
+        words = [tools.find("go") or "go", "version", "-m", program] if self.kind == "go" else [program, *self.version[1:]]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+        pattern = r"\tmod\t\S+\tv(\S+)" if self.kind == "go" else r"(\d+\.\d+[\w.]*)"
+        found = re.search(pattern, done.stdout + done.stderr)
+        return found[1] if found and done.returncode == 0 else None
 
     def _version_in_file(self):
         if not self.version.exists():

@@ -41,7 +41,7 @@ class Trial:
 
     def __init__(self, rows, folder, page, heading):
         self.rows, self.folder, self.section = rows, folder, Section(page, heading)
-        self.port, self.proxy = None, None
+        self.port, self.proxy, self.changes = None, None, {}
         folder.mkdir()
         # Servers change their user.
         folder.chmod(0o755)
@@ -76,7 +76,7 @@ class Trial:
         """Handfast with the configuration of the page; its first port of 443 is `port`. `extra`: what the trial adds at the end."""
         if self.proxy:
             self.proxy.stop()
-        self.port = free_port()
+        self.port, self.changes = free_port(), changes
         text = changed(self.section.name, self.section.block("toml", number), {"*:443": f"127.0.0.1:{self.port}", **changes})
         self.proxy = Proxy(tools.handfast(), self.folder, text + extra)
 
