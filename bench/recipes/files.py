@@ -6,10 +6,12 @@ In: a trial. Out: its rows.
 import contextlib
 import gzip
 import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
+import time
 
 from harness.machine import free_port
 from web import tools
@@ -178,16 +180,31 @@ def parts(trial):
         get("-C", "-", output=resumed)
         trial.check(f"HTTP/{version}: a download that was cut is resumed", resumed.read_bytes() == content)
         leave(trial, version)
-    line = trial.log(lambda line: line.get("path") == "/film.mp4" and line.get("reason"), 2)
-    trial.check("the log of players that leave", {(one["status"], one["reason"]["side"]) for one in line}, {(200, "client")})
+        trial.check(f"HTTP/{version}: a player that reads nothing for 5 s, and then the rest", pause(trial, version) == content)
+    lines = trial.log(lambda line: line.get("path") == "/film.mp4?left", 2)
+    trial.check("the log of players that leave", {(line["status"], line["reason"]["side"]) for line in lines}, {(200, "client")})
+    trial.handfast({**trial.changes, 'unacknowledged = "10m"': 'unacknowledged = "2s"'})
+    for version in ("1.1", "2"):
+        trial.check(f"HTTP/{version}: the same, for longer than `unacknowledged`: cut", len(pause(trial, version)) < VIDEO)
+    lines = trial.log(lambda line: line.get("path") == "/film.mp4?paused", 2)
+    trial.check("the log has the cause", ["zero-window" in json.dumps(line["reason"]) for line in lines], [True, True])
 
 
 def leave(trial, version):
     """A player that leaves in the middle of the film: it is limited to 1 MB/s, and ended after its first bytes."""
-    words = trial.curl_words("-N", f"--http{version}", "--limit-rate", "1M", trial.url("/film.mp4"))
+    words = trial.curl_words("-N", f"--http{version}", "--limit-rate", "1M", trial.url("/film.mp4?left"))
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as client:
         client.stdout.read(1000)
         client.kill()
+
+
+def pause(trial, version):
+    """What a player receives whose buffer is full: it reads nothing for five seconds, and then the rest."""
+    words = trial.curl_words("-N", f"--http{version}", trial.url("/film.mp4?paused"))
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as client:
+        first = client.stdout.read(1000)
+        time.sleep(5)
+        return first + client.stdout.read()
 
 
 def pieces(answer):

@@ -80,7 +80,7 @@ class Trial:
         text = changed(self.section.name, self.section.block("toml", number), {"*:443": f"127.0.0.1:{self.port}", **changes})
         self.proxy = Proxy(tools.handfast(), self.folder, text + extra)
 
-    def log(self, wanted=lambda line: True, count=1):
+    def log(self, wanted=lambda line: True, count=1, seconds=10):
         """The lines of the access log that are wanted; waits until there are as many."""
         def found():
             # The line that is being written has no end yet.
@@ -88,7 +88,7 @@ class Trial:
             lines = [json.loads(text) for text in texts if text.startswith('{"time"')]
             kept = [line for line in lines if wanted(line)]
             return kept if len(kept) >= count else None
-        return wait_until(f"{count} lines in the access log", found, 10, self.proxy.process)
+        return wait_until(f"{count} lines in the access log", found, seconds, self.proxy.process)
 
     def memory_kib(self):
         """The largest resident memory of Handfast so far: the sum of VmHWM of its processes."""
