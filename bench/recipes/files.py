@@ -183,11 +183,13 @@ def parts(trial):
         trial.check(f"HTTP/{version}: a player that reads nothing for 5 s, and then the rest", pause(trial, version) == content)
     lines = trial.log(lambda line: line.get("path") == "/film.mp4?left", 2)
     trial.check("the log of players that leave", {(line["status"], line["reason"]["side"]) for line in lines}, {(200, "client")})
-    trial.handfast({**trial.changes, 'unacknowledged = "10m"': 'unacknowledged = "2s"'})
-    for version in ("1.1", "2"):
-        trial.check(f"HTTP/{version}: the same, for longer than `unacknowledged`: cut", len(pause(trial, version)) < VIDEO)
-    lines = trial.log(lambda line: line.get("path") == "/film.mp4?paused", 2)
-    trial.check("the log has the cause", ["zero-window" in json.dumps(line["reason"]) for line in lines], [True, True])
+    pages = trial.changes
+    for key, cause in (("unacknowledged", "zero-window"), ("content-timeout", "content-deadline")):
+        trial.handfast({**pages, f'{key} = "10m"': f'{key} = "2s"'})
+        for version in ("1.1", "2"):
+            trial.check(f"HTTP/{version}: the same, for longer than {key}: cut", len(pause(trial, version)) < VIDEO)
+        lines = trial.log(lambda line: line.get("path") == "/film.mp4?paused", 2)
+        trial.check("the log has the cause", [cause in json.dumps(line["reason"]) for line in lines], [True, True])
 
 
 def leave(trial, version):
