@@ -20,7 +20,7 @@ from .programs import PHP_FPM
 from .trial import HERE, run
 
 PASSWORD = "correct horse"
-# Not the address of Handfast, so that it can be told apart.
+# Not the address of Handfast, to see which one is recorded.
 CLIENT = "127.0.0.5"
 
 

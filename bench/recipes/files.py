@@ -20,7 +20,7 @@ from . import image
 from .trial import HERE, fields_of, run
 
 MIB = 1 << 20
-# Of uploads; the largest file that people put into a cloud of their own.
+# Of the upload: more than fits into any buffer.
 UPLOAD = 2048 * MIB
 VIDEO = 96 * MIB
 
