@@ -17,7 +17,7 @@ from harness.machine import free_port
 from web import tools
 
 from . import image
-from .trial import HERE, fields_of, run
+from .trial import HERE, client, fields_of, run
 
 MIB = 1 << 20
 # Of the upload: more than fits into any buffer.
@@ -123,11 +123,11 @@ def stopped(trial, version, size):
     """The status of an upload of unknown length that sends so many bytes and then nothing more, with an open end."""
     # `-T -` would wait for its input, and not read the response.
     words = trial.curl_words(f"--http{version}", "-T", ".", "-o", os.devnull, "-w", "%{http_code}", trial.url("/stopped"))
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as client:
+    with client(words, stdin=subprocess.PIPE) as curl:
         with contextlib.suppress(BrokenPipeError):
-            client.stdin.write(bytes(size))
-            client.stdin.flush()
-        return client.stdout.read().decode()
+            curl.stdin.write(bytes(size))
+            curl.stdin.flush()
+        return curl.stdout.read().decode()
 
 
 def random_file(path, size):
@@ -195,18 +195,18 @@ def parts(trial):
 def leave(trial, version):
     """A player that leaves in the middle of the film: it is limited to 1 MB/s, and ended after its first bytes."""
     words = trial.curl_words("-N", f"--http{version}", "--limit-rate", "1M", trial.url("/film.mp4?left"))
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as client:
-        client.stdout.read(1000)
-        client.kill()
+    with client(words) as curl:
+        curl.stdout.read(1000)
 
 
 def pause(trial, version):
     """What a player receives whose buffer is full: it reads nothing for five seconds, and then the rest."""
     words = trial.curl_words("-N", f"--http{version}", trial.url("/film.mp4?paused"))
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as client:
-        first = client.stdout.read(1000)
+    with client(words) as curl:
+        first = curl.stdout.read(1000)
+        # What is tried: a silence of the client.
         time.sleep(5)
-        return first + client.stdout.read()
+        return first + curl.stdout.read()
 
 
 def pieces(answer):

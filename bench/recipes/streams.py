@@ -5,14 +5,13 @@ In: a trial. Out: its rows.
 
 import contextlib
 import json
-import subprocess
 
 from harness.machine import Failed, Process, free_port, wait_until
 from web import tools
 
 from .page import changed
 from .programs import MODULES, PYTHON
-from .trial import HERE, run
+from .trial import HERE, client, run
 
 
 def server_sent_events(trial):
@@ -22,13 +21,13 @@ def server_sent_events(trial):
     # The page's stream may be silent for ten minutes; other streams end sooner here than after the minute of the page.
     trial.handfast({"127.0.0.1:8080": f"127.0.0.1:{port}"}, '\n[service.http]\ncontent-timeout = "1s"\n')
     for version in ("1.1", "2"):
-        with open_stream(trial, version, "/events") as client:
-            lines = [say(trial, client, f"event {number}") for number in range(3)]
+        with open_stream(trial, version, "/events") as stream:
+            lines = [say(trial, stream, f"event {number}") for number in range(3)]
             trial.check(f"HTTP/{version}: each event arrives while the response is open", lines, [f"data: event {n}" for n in range(3)])
-            line = say(trial, client, "later", after=3000)
+            line = say(trial, stream, "later", after=3000)
             trial.check(f"HTTP/{version}: an event after a silence that is longer than the content-timeout of the service", line, "data: later")
-        with open_stream(trial, version, "/other") as client:
-            end = client.wait(30)
+        with open_stream(trial, version, "/other") as stream:
+            end = stream.wait(30)
             trial.check(f"HTTP/{version}: without the route the silent stream is cut (exit code of curl)", end, 56 if version == "1.1" else 92)
     lines = trial.log(lambda line: line.get("path") == "/other" and "reason" in line, 2)
     reasons = sorted({f"{line['reason']['side']} {line['reason']['cause']}" for line in lines})
@@ -42,12 +41,12 @@ def event_source(trial):
     (trial.folder / "client.mjs").write_text((HERE / "events-client.mjs").read_text())
     (trial.folder / "node_modules").symlink_to(MODULES)
     log = trial.folder / "client.log"
-    client = Process(["env", f"NODE_EXTRA_CA_CERTS={trial.ca}", *words], None, log, trial.folder)
-    client.wait_for("open\n")
+    source = Process(["env", f"NODE_EXTRA_CA_CERTS={trial.ca}", *words], None, log, trial.folder)
+    source.wait_for("open\n")
     for number, after in enumerate((0, 2500, 0)):
         post(trial, f"number {number}", after)
-        wait_until(f"event {number}", lambda wanted=f"number {number}\n": wanted in log.read_text(), 30, client)
-    client.wait(30)
+        wait_until(f"event {number}", lambda wanted=f"number {number}\n": wanted in log.read_text(), 30, source)
+    source.wait(30)
     seen = log.read_text().splitlines()
     trial.check("EventSource: all events, after a cut too", [line.split(" ", 1)[1] for line in seen if line != "open"],
                 [f"number {n}" for n in range(3)])
@@ -57,17 +56,11 @@ def event_source(trial):
 @contextlib.contextmanager
 def open_stream(trial, version, path):
     """A curl that shows what it receives at once, after the first line, which the server sends when the stream is open."""
-    client = subprocess.Popen(trial.curl_words("-N", f"--http{version}", trial.url(path)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                              text=True)
-    try:
-        line = client.stdout.readline()
+    with client(trial.curl_words("-N", f"--http{version}", trial.url(path)), text=True) as curl:
+        line = curl.stdout.readline()
         if line != ": open\n":
             raise Failed(f"open {path}: expected `: open`, received {line!r}")
-        yield client
-    finally:
-        client.kill()
-        client.wait()
-        client.stdout.close()
+        yield curl
 
 
 def post(trial, text, after=0):
@@ -76,10 +69,10 @@ def post(trial, text, after=0):
         raise Failed(f"send an event: status {answer.status}")
 
 
-def say(trial, client, text, after=0):
+def say(trial, stream, text, after=0):
     """Sends an event, and returns its line as the open client receives it."""
     post(trial, text, after)
-    for line in client.stdout:
+    for line in stream.stdout:
         if line.startswith("data:"):
             return line.strip()
     raise Failed(f"receive event `{text}`: the stream ended")
@@ -122,11 +115,11 @@ def grpc(trial):
     servers = {name: trial.start([PYTHON, HERE / "rpc_server.py", port, name], port, name) for name, port in ports.items()}
     trial.authority.issue("grpc", ["localhost"])
     trial.handfast({"127.0.0.1:50051": f"127.0.0.1:{ports['one']}", "127.0.0.1:50052": f"127.0.0.1:{ports['two']}"})
-    client = trial.folder / "client.py"
-    client.write_text(changed(trial.section.name, trial.section.block("python"), {"localhost:443": f"localhost:{trial.port}"}))
+    program = trial.folder / "client.py"
+    program.write_text(changed(trial.section.name, trial.section.block("python"), {"localhost:443": f"localhost:{trial.port}"}))
 
     def call():
-        calls, count, echo = run([PYTHON, client], folder=trial.folder).splitlines()
+        calls, count, echo = run([PYTHON, program], folder=trial.folder).splitlines()
         return sorted(set(json.loads(calls.replace("b'", '"').replace("'", '"')))), count, echo
 
     streams = ("[b'0', b'1', b'2', b'3', b'4']", "[b'a', b'b', b'c']")
@@ -136,7 +129,7 @@ def grpc(trial):
     trial.proxy.process.wait_for(f"backend 127.0.0.1:{ports['two']} is marked down for 10s after 3 failures in a row")
     trial.check("and the log reports the other one", True)
     servers["one"].stop()
-    failed = run([PYTHON, client], good=(1,), folder=trial.folder, joined=True)
+    failed = run([PYTHON, program], good=(1,), folder=trial.folder, joined=True)
     trial.check("without servers a call ends", [word in failed for word in ("StatusCode.UNAVAILABLE", "status 502 from the proxy")], [True] * 2)
 
 

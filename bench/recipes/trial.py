@@ -3,6 +3,7 @@
 In: rows, a folder, the section of the page. Out: answers of clients, lines of the access log.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -119,6 +120,21 @@ class Trial:
     def both(self, path, *words, **more):
         """The same request by HTTP/1.1 and by HTTP/2."""
         return {version: self.curl(path, f"--http{version}", *words, **more) for version in ("1.1", "2")}
+
+
+@contextlib.contextmanager
+def client(words, **more):
+    """A client that runs beside the trial. It is ended at the end, also when it waits for a server that is no longer there."""
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **more)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):
+                if pipe:
+                    pipe.close()
 
 
 def fields_of(text):
