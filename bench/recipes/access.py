@@ -8,11 +8,10 @@ import shlex
 import shutil
 
 from harness.certificates import Authority
-from harness.machine import free_port
 from web import tools
 
 from .page import changed
-from .trial import HERE, run
+from .trial import HERE, free_port, run
 
 # Of curl, for an alert in answer to its certificate: it comes before or after the request was sent.
 REFUSED = (35, 55, 56)

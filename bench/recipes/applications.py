@@ -12,12 +12,12 @@ import shlex
 import shutil
 from pathlib import Path
 
-from harness.machine import Process, free_port, wait_until
+from harness.machine import Process, wait_until
 from web import tools
 
 from .page import changed
 from .programs import PHP_FPM
-from .trial import HERE, run
+from .trial import HERE, free_port, run
 
 PASSWORD = "correct horse"
 # Not the address of Handfast, to see which one is recorded.

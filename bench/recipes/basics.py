@@ -6,12 +6,11 @@ In: a trial. Out: its rows.
 import os
 import urllib.request
 
-from harness.machine import free_port
 from web import tools
 
 from .page import Section, changed
 from .programs import MODULES, PYTHON
-from .trial import HERE, run
+from .trial import HERE, free_port, run
 
 MIB = 1 << 20
 

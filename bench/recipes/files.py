@@ -13,11 +13,10 @@ import shutil
 import subprocess
 import time
 
-from harness.machine import free_port
 from web import tools
 
 from . import image
-from .trial import HERE, client, fields_of, run
+from .trial import HERE, client, fields_of, free_port, run
 
 MIB = 1 << 20
 # Of the upload: more than fits into any buffer.

@@ -6,12 +6,12 @@ In: a trial. Out: its rows.
 import contextlib
 import json
 
-from harness.machine import Failed, Process, free_port, wait_until
+from harness.machine import Failed, Process, wait_until
 from web import tools
 
 from .page import changed
 from .programs import MODULES, PYTHON
-from .trial import HERE, client, run
+from .trial import HERE, client, free_port, run
 
 
 def server_sent_events(trial):

@@ -7,12 +7,14 @@ import contextlib
 import functools
 import json
 import os
+import random
+import socket
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.certificates import Authority
-from harness.machine import Failed, Process, free_port, tree, wait_for_port, wait_until
+from harness.machine import Failed, Process, tree, wait_for_port, wait_until
 from harness.proxy import Proxy
 from web import tools
 
@@ -21,6 +23,22 @@ from .page import Section, changed
 HERE = Path(__file__).resolve().parent
 # Longest time for one client; an upload of 2 GB through a debug program takes half of it.
 CLIENT_SECONDS = 300
+
+
+_given = set()
+
+
+def free_port():
+    """A port that nobody listens on, below those of outgoing connections: a server is started some time after this, and such a connection could have
+    taken its port."""
+    outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.randrange(max(outgoing - 10_000, 2_000), max(outgoing, 12_000))
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            if port not in _given:
+                _given.add(port)
+                return port
 
 
 @dataclass
