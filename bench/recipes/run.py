@@ -11,11 +11,11 @@ from harness import rows
 from harness.machine import Failed, Process
 from web import tools
 
-from . import access, applications, basics, files, programs, streams
+from . import access, applications, basics, files, programs, streams, wordpress
 from .trial import Trial
 
 # name: (function, page, heading, programs)
-RECIPES = {**basics.RECIPES, **applications.RECIPES, **files.RECIPES, **streams.RECIPES, **access.RECIPES}
+RECIPES = {**basics.RECIPES, **applications.RECIPES, **wordpress.RECIPES, **files.RECIPES, **streams.RECIPES, **access.RECIPES}
 
 
 def main():
