@@ -64,7 +64,8 @@ def php_application(trial, version, label):
     hidden = dict(re.findall(r'name="(sectok|changecheck|rev|date|prefix|suffix|target)" value="([^"]*)"', form.text))
     fields = [word for key, value in {**hidden, "wikitext": "seen", "do[save]": "1"}.items() for word in ("--data-urlencode", f"{key}={value}")]
     saved = trial.curl(f"/doku.php?id={title}", *browser, *fields)
-    trial.check(f"{label}: a saved page redirects to https", (saved.status, saved.fields.get("location", "")[:24]), (302, "https://localhost/doku.ph"[:24]))
+    trial.check(f"{label}: a saved page redirects to https",
+                (saved.status, saved.fields.get("location", "").startswith("https://localhost/doku.php?")), (302, True))
     changes = (trial.folder / "data/meta/_dokuwiki.changes").read_text()
     trial.check(f"{label}: the wiki recorded the address of the client", changes.splitlines()[-1].split("\t")[1], CLIENT)
     seen = {line.split()[0] for line in (trial.folder / "nginx-access.log").read_text().splitlines()}
@@ -161,8 +162,9 @@ def prometheus(trial):
 
 def prometheus_page(trial, label, version):
     wait_until("Prometheus to be ready", lambda: trial.curl("/prometheus/-/ready", version).status == 200, 30)
-    first = trial.curl("/prometheus/", version)
-    trial.check(f"{label}: the first page redirects below the path", (first.status, first.fields["location"]), (302, "/prometheus/classic/graph"))
+    for path in ("/prometheus", "/prometheus/"):
+        first = trial.curl(path, version)
+        trial.check(f"{label}: {path} redirects below the path", first.fields.get("location") in ("/prometheus/", "/prometheus/classic/graph"))
     page = trial.curl(first.fields["location"], version)
     paths = set(re.findall(r'(?:src|href)="(/[^"]+)"', page.text))
     trial.check(f"{label}: the page and its files", (page.status, len(paths) > 10, {trial.curl(path, version, "-L").status for path in paths}),
