@@ -5,6 +5,7 @@ In: the words of the command line. Out: rows, the exit code.
 
 import argparse
 import os
+import shutil
 import subprocess
 
 from harness import rows
@@ -54,3 +55,4 @@ def try_all(found, folder, chosen):
         finally:
             for process in [process for process in Process.started if process not in before]:
                 process.stop()
+            shutil.rmtree(folder / name, ignore_errors=True)
