@@ -34,6 +34,9 @@ use crate::worker::services::Chosen;
 use fetch::{Came, Fetch, Order};
 use text::{conditional, now_ms, with_request};
 
+/// How often a request waits for another one, whose response turns out to be for others.
+const MOST_WAITS: u32 = 3;
+
 /// Serves a request through the cache.
 pub(crate) async fn serve<R: Runtime>(
     connection: &HttpConnection,
@@ -77,7 +80,7 @@ impl Cached<'_> {
     where
         R::Socket: 'static,
     {
-        let mut may_wait = true;
+        let (mut may_wait, mut others) = (true, 0);
         loop {
             match self.next(may_wait) {
                 Next::Send(hit, status) => {
@@ -113,6 +116,11 @@ impl Cached<'_> {
                         }
                         may_wait = false;
                     }
+                    // Of several requests for this variant one fetches it; that of a stranger may be before it again.
+                    Ok(Followed::OtherVariant) => {
+                        others += 1;
+                        may_wait = others < MOST_WAITS;
+                    }
                     Ok(Followed::Failed | Followed::LookAgain) => may_wait = false,
                 },
                 Next::Fetch(filler, stale, why) => {
@@ -138,7 +146,8 @@ impl Cached<'_> {
                 Lookup::Stale(hit, why) => (Some(hit), why),
                 Lookup::Miss(why) => (None, why),
             };
-            match self.cache.begin(key, asked, may_wait) {
+            // One that demands the backend gets no earlier response.
+            match self.cache.begin(key, asked, may_wait && why != Forwarded::Request) {
                 Begin::Fill(filler) => Next::Fetch(filler, stale, why),
                 Begin::Follow(follower) => Next::Wait(follower, stale, why),
                 Begin::Alone => Next::Pass(why, None),
