@@ -12,6 +12,7 @@
 
 mod admission;
 mod backends;
+mod cache;
 mod control;
 mod http;
 mod path;

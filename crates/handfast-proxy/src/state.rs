@@ -25,6 +25,7 @@ use crate::admission::permits::{AddressLimit, Pool};
 use crate::backends::slots::Slots;
 use crate::backends::standing::Standings;
 use crate::backends::tunnel::{OwnTargets, ProxyHop};
+use crate::cache::{self, ServiceCache};
 use handfast_admin::CacheAct;
 use handfast_config::model::{Backend, ClientChecks, Config, Route, Service, backend_sets, each_once};
 use handfast_config::source::{ConfigSource, ConvertedConfig};
@@ -34,13 +35,10 @@ use handfast_process::key_process::{KeyProcess, KeyProcessHealth};
 use tokio::sync::oneshot;
 
 mod build;
-pub(crate) mod cache;
 mod carried;
 mod checks;
 mod report;
 mod service;
-
-use cache::ServiceCache;
 
 pub(crate) use build::{Built, build};
 pub(crate) use carried::{CarriedOver, GivenKeys, KeyRings, RingId, SharedCarriedOver, make_throwaway};

@@ -26,16 +26,7 @@ pub(crate) fn acme(words: &AcmeWords) -> ExitCode {
 }
 
 fn ask(words: &NameWords, what: &str) -> ExitCode {
-    let encoded: String = words.name.bytes().map(encode).collect();
-    running::ask(&format!("/acme/{encoded}?do={what}"), &words.running)
-}
-
-/// RFC 3986 §2.3: what is not reserved stays.
-fn encode(byte: u8) -> String {
-    match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    }
+    running::ask(&format!("/acme/{}?do={what}", running::encoded(&words.name)), &words.running)
 }
 
 fn list(words: &ListWords) -> ExitCode {

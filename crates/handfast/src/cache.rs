@@ -7,9 +7,8 @@ use std::process::ExitCode;
 use handfast_observe::metrics::CacheSnapshot;
 use handfast_text::size;
 use handfast_text::units::counted;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::running::{asked, status_of};
+use crate::running::{asked, encoded, status_of};
 use crate::status::Seen;
 use crate::talk::{self, print};
 use crate::words::cache::{CacheWords, ListWords, PurgeWords};
@@ -43,9 +42,7 @@ fn ask(method: &str, parameters: &[(&str, Option<&String>)], words: &RunningWord
         Ok(status) => status,
         Err(code) => return code,
     };
-    let pair = |(name, value): &(&str, Option<&String>)| {
-        Some(format!("{name}={}", utf8_percent_encode((*value)?, NON_ALPHANUMERIC)))
-    };
+    let pair = |(name, value): &(&str, Option<&String>)| Some(format!("{name}={}", encoded((*value)?)));
     let query: Vec<String> = parameters.iter().filter_map(pair).collect();
     match asked(&status, method, &format!("/cache?{}", query.join("&"))) {
         Ok(text) if text.is_empty() => print("no object\n", true),

@@ -100,3 +100,12 @@ pub(crate) fn status_of(words: &RunningWords) -> Result<AdminAddress, ExitCode> 
         Err(error) => Err(wrong(&error.problems)),
     }
 }
+
+/// A text as a part of a URL (RFC 3986 §2.3): what is not reserved stays.
+pub(crate) fn encoded(text: &str) -> String {
+    let encode = |byte| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}

@@ -15,8 +15,9 @@ use handfast_tls::ticket::KeySource;
 use rustix::fs::{Access, access};
 
 use crate::backends::{checks, names};
+use crate::cache;
 use crate::control::{acme, fleet};
-use crate::state::{self, Built, CarriedOver, Report, cache};
+use crate::state::{self, Built, CarriedOver, Report};
 use handfast_config::model::{AccessLog, Address, CertificateEntry, Config, OnlyClient, Target};
 use handfast_config::source::ConfigSource;
 use handfast_config::{ExplainTarget, explain};

@@ -25,6 +25,7 @@ use tokio::task::LocalSet;
 
 use crate::backends::checks::{self, Checks};
 use crate::backends::names::{Answer, Names};
+use crate::cache;
 use crate::control::acme::{self, Ordering};
 use crate::control::admin_state::AdminState;
 use crate::control::built_in_backend;
@@ -36,7 +37,7 @@ use crate::control::program::Program;
 use crate::control::serving::Serving;
 use crate::control::upgrade::{Taking, Upgrades};
 use crate::control::workers::Workers;
-use crate::state::{self, Built, CarriedOver, KeyRings, SharedCarriedOver, State, cache, certificate_needs};
+use crate::state::{self, Built, CarriedOver, KeyRings, SharedCarriedOver, State, certificate_needs};
 use handfast_config::model::{AccessLog, Backend, Config, Service, Target};
 use handfast_config::source::ConfigSource;
 use handfast_observe::access_log::{self, AccessLogHandle};

@@ -17,6 +17,7 @@ use handfast_leg::runtime::Runtime;
 use handfast_net::engine::Woken;
 use handfast_observe::reason::{CloseReason, Step};
 
+use crate::cache::OpenCache;
 use crate::http::answer::Answer;
 use crate::http::answering::{Ended, answer_with};
 use crate::http::cached_plan::Plan;
@@ -29,7 +30,6 @@ use crate::http::request::Request;
 use crate::http::rules::ResponseFields;
 use crate::http::task::waker;
 use crate::http::to_backend::forward;
-use crate::state::cache::OpenCache;
 use crate::worker::services::Chosen;
 use fetch::{Came, Fetch, Order};
 use text::{conditional, now_ms, with_request};

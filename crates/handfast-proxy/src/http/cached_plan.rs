@@ -8,9 +8,9 @@ use handfast_cache::{Heuristic, Key, Policy};
 use handfast_config::model;
 use handfast_wire::http1::{RequestHead, Target};
 
+use crate::cache::ServiceCache;
 use crate::http::connection::HttpConnection;
 use crate::http::sender::Identified;
-use crate::state::cache::ServiceCache;
 use crate::worker::http::ThreadRequestRoute;
 
 /// The longest time for which a response without a statement is fresh, in seconds.

@@ -18,7 +18,6 @@ use handfast_tls::ticket::KeySet;
 use handfast_tls::{Finding, Severity};
 
 use super::build::BuildContext;
-use super::cache::ServiceCache;
 use super::carried::RingId;
 use super::{Authorities, RouteState, ServiceState, State, report, seconds};
 use crate::admission::Admission;
@@ -29,6 +28,7 @@ use crate::admission::users::{self, Users};
 use crate::backends::standing::Standings;
 use crate::backends::tls::{BackendTlsSettings, client_for};
 use crate::backends::tunnel::ProxyHop;
+use crate::cache::ServiceCache;
 use handfast_config::model::{
     self, BackendAlpn, BackendRevocation, BackendTls, BackendVerification, CertificateEntry, ClientChecks,
     RouteTls, Service, Sticky, each_once,

@@ -12,7 +12,7 @@ use handfast_config::model::{
 use crate::admission::TrustedSenders;
 use crate::admission::gate::{Gate, Gates};
 use crate::backends::pool::Bounds;
-use crate::state::cache::ServiceCache;
+use crate::cache::ServiceCache;
 use crate::worker::sticky::ThreadSticky;
 use handfast_tls::keyed_hash::HashKey;
 

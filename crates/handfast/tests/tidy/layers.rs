@@ -6,14 +6,15 @@ use super::cycles::imports_of;
 use super::{Complaint, SourceFile, assert_none, tracked_files};
 
 /// The folders of the crate, from the lowest, and what each may use beside itself and other crates.
-const LAYERS: [(&str, &[&str]); 7] = [
+const LAYERS: [(&str, &[&str]); 8] = [
     ("admission", &[]),
     ("backends", &[]),
-    ("state", &["admission", "backends"]),
-    ("worker", &["admission", "backends", "state"]),
-    ("http", &["admission", "backends", "worker"]),
+    ("cache", &[]),
+    ("state", &["admission", "backends", "cache"]),
+    ("worker", &["admission", "backends", "cache", "state"]),
+    ("http", &["admission", "backends", "cache", "worker"]),
     ("path", &["admission", "backends", "http", "worker"]),
-    ("control", &["admission", "backends", "http", "path", "state", "worker"]),
+    ("control", &["admission", "backends", "cache", "http", "path", "state", "worker"]),
 ];
 
 /// Imports of `files`, which are handfast-proxy's, that the table does not have.

@@ -23,6 +23,7 @@ const CERTIFIED: &str = "certificate = \"site.pem\"";
 const TLS: (&str, &[&str]) = ("[[service]]", &[NAME, LISTEN, TO, CERTIFIED]);
 const FLEET: &[(&str, &[&str])] =
     &[("[fleet]", &["bus = \"nats://127.0.0.1:4222\"", "secret = \"other.secret\""])];
+const KEPT: &[(&str, &[&str])] = &[("[service.cache]", &["folder = \"kept\"", "size = \"2GiB\""])];
 const THROUGH: &str = "pass-through = true";
 const PLAIN: &str = "client-tls = false";
 const RULE: &str = "names = \"z.example\"";
@@ -456,11 +457,21 @@ const ROWS: &[Row] = &[
     row("[[service.route]]", "forward-auth", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "mirror", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "sticky", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[[service.route]]", "cache", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(KEPT),
     row("[[service.route]]", "answer-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "content-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "max-body", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "retries", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[[service.route]]", "rate-limit", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
+    row("[service.cache]", "folder", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(KEPT),
+    row("[service.cache]", "size", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(KEPT),
+    row("[service.cache]", "immutable", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(KEPT),
+    row("[service.cache]", "max-object", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(KEPT),
+    row("[service.cache]", "heuristic", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(KEPT),
+    row("[service.cache]", "stale-while-revalidate", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(KEPT),
+    row("[service.cache]", "stale-if-error", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(KEPT),
+    row("[service.cache]", "store-set-cookie", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(KEPT),
+    row("[service.cache]", "client-directives", "!!!!! !!!!! !!!!! !!!!! +++++ !!!").with(KEPT),
     row("[service.route.backend-tls]", "mode", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.route.backend-tls]", "starttls", "!!!!! !!!!! !!!!! !!!!! xxxxx !!!"),
     row("[service.route.backend-tls]", "starttls-name", "!!!!! !!!!! !!!!! !!!!! xxxxx !!!")

@@ -10,6 +10,7 @@ use handfast_observe::reason::CloseReason;
 use handfast_wire::http1::{Field, Framing, Method, ResponseHead};
 
 use crate::backends::connector::Cancellation;
+use crate::cache::OpenCache;
 use crate::http::answer::Answer;
 use crate::http::cached::text::{now_ms, with_request};
 use crate::http::cached_plan::WHOLE;
@@ -17,7 +18,6 @@ use crate::http::client::{After, Client};
 use crate::http::content::{Io, Output, Sink, Source};
 use crate::http::fault::Fault;
 use crate::http::request::Request;
-use crate::state::cache::OpenCache;
 
 /// What a request is fetched for.
 pub(super) struct Order {
