@@ -46,8 +46,7 @@ impl Stored {
 
     /// This response with the fields of a 304 (RFC 9111 §3.2 and §4.3.4).
     ///
-    /// **Errors**: the reason why it must not be stored any longer. It may still be the response to this request: see
-    /// [`updated_head`](Self::updated_head).
+    /// **Errors**: the reason why it must not be stored any longer. It may still be the response to this request.
     pub fn freshened(
         &self,
         request: &RequestHead<'_>,

@@ -185,7 +185,8 @@ impl Cache {
     }
 
     /// Begins to fetch what a lookup did not find or found stale. `may_wait` is whether the response to an earlier request will do: not if this
-    /// one demands the origin ([`Forwarded::Request`]), and not after [`Followed::LookAgain`](super::filler::Followed::LookAgain).
+    /// one demands the origin ([`Forwarded::Request`]), and not after [`Followed::LookAgain`](super::filler::Followed::LookAgain). To be called
+    /// directly after the lookup: an object that is stored between both is fetched a second time.
     pub fn begin(&self, key: &Key, request: &RequestHead<'_>, may_wait: bool) -> Begin {
         if request.method != Method::GET || self.shared.is_released.load(Ordering::Relaxed) {
             return Begin::Alone;

@@ -145,8 +145,7 @@ impl Index {
         let entry = shard.entries.entry(key.clone()).or_default();
         for fill in &entry.fills {
             match fill.head() {
-                // What is complete was found by the lookup, and does not do.
-                _ if fill.is_purged() || fill.complete().is_some() => {}
+                _ if fill.is_purged() => {}
                 Head::Unknown if may_wait => return Role::Follower(Arc::clone(fill)),
                 Head::Unknown => return Role::Alone,
                 Head::Known(known)

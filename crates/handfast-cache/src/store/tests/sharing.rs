@@ -37,6 +37,8 @@ fn a_thousand_requests_for_one_missing_object_are_one_fill() {
     let text = content(200_000);
     let fills = AtomicU64::new(0);
     let barrier = Barrier::new(THREADS);
+    // A lookup just before the object is in the index, and `begin` just after it, would be a second fill: not in this test.
+    bench.cache.shared().folder.faults.plan(Some((0, Fault::Hang)));
     let client = || {
         let head = get("/");
         let hit = match bench.lookup(&head) {
@@ -71,6 +73,7 @@ fn a_thousand_requests_for_one_missing_object_are_one_fill() {
         }
     });
     assert_eq!(fills.load(Ordering::Relaxed), 1);
+    bench.cache.shared().folder.faults.end_hang();
     until("it is stored", || bench.cache.statistics().stored == 1);
 }
 
@@ -223,7 +226,7 @@ fn a_request_that_demands_the_origin_gets_no_earlier_response() {
     assert!(filler.end());
     assert!(matches!(bench.lookup(&demanding), Lookup::Stale(_, crate::Forwarded::Request)));
     assert!(
-        matches!(bench.cache.begin(&key(&demanding), &demanding, true), Begin::Fill(_)),
+        matches!(bench.cache.begin(&key(&demanding), &demanding, false), Begin::Fill(_)),
         "when it was received"
     );
 }
