@@ -239,6 +239,7 @@ fn requests(web: &ServiceMetrics) {
         client: None,
         server_name: None,
         tls_version: Some("TLSv1.3"),
+        client_subject: None,
     };
     let facts = Rc::new(facts);
     for round in 0..2_000_u64 {

@@ -38,6 +38,8 @@ pub struct ConnectionFacts {
     pub server_name: Option<Box<str>>,
     /// The TLS version with the client; `None`: plain text.
     pub tls_version: Option<&'static str>,
+    /// The subject of the client's certificate, if that was verified.
+    pub client_subject: Option<Box<str>>,
 }
 
 /// One request.

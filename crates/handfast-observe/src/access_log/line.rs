@@ -221,7 +221,7 @@ fn readable(id: &[u8]) -> Cow<'_, str> {
     }
 }
 
-fn shortened(text: &str) -> &str {
+pub(super) fn shortened(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_BYTES)]
 }
 

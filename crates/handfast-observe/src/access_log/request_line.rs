@@ -5,7 +5,7 @@ use handfast_wire::http1::Rule;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use super::line::{Object, Reason, append_json};
+use super::line::{Object, Reason, append_json, shortened};
 use crate::request_record::{RequestRecord, RequestTimes};
 
 /// Appends the line, with its end.
@@ -26,6 +26,7 @@ impl Serialize for Line<'_> {
         line.known("client", connection.client)?;
         line.known("sni", connection.server_name.as_deref())?;
         line.known("version", connection.tls_version)?;
+        line.known("client_subject", connection.client_subject.as_deref().map(shortened))?;
         line.is("request", record.id())?;
         line.is("protocol", record.protocol.name())?;
         line.known("user", record.user.as_deref())?;
@@ -84,6 +85,7 @@ pub(super) mod tests {
             client: Some(([192, 0, 2, 7], 50_123).into()),
             server_name: Some("example.org".into()),
             tls_version: Some("TLSv1.3"),
+            client_subject: None,
         });
         let record =
             RequestRecord::new(&connection, HttpVersion::Http11, "a1".into(), [method, b"example.org", path]);

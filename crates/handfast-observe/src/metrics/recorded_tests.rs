@@ -133,6 +133,7 @@ fn requests(shop: &ServiceMetrics) {
         client: None,
         server_name: None,
         tls_version: None,
+        client_subject: None,
     };
     let record = RequestRecord::new(&Rc::new(facts), HttpVersion::Http11, "1".into(), [b"GET", b"", b"/"]);
     let millis = Duration::from_millis;

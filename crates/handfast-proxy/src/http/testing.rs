@@ -80,6 +80,7 @@ impl Fixture {
             client: Some(SocketAddr::from(([192, 0, 2, 7], 50_000))),
             server_name: None,
             tls_version: None,
+            client_subject: None,
         };
         let connection = HttpConnection {
             thread,

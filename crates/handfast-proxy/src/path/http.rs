@@ -72,17 +72,19 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
     let names = session.and_then(|session| session.served_names()).cloned();
     let proxy_header = proxy_header_out::header(connection);
     let Account { thread, service, record, .. } = &connection.account;
+    let is_verified =
+        !matches!(record.tls.verdict.as_deref(), Some(Verdict::Unverified | Verdict::Failed { .. }));
+    let certificate = record.tls.client_certificate.as_deref().filter(|_| is_verified);
     let facts = ConnectionFacts {
         service: Rc::clone(&record.service),
         generation: record.generation,
         client: record.client,
         server_name: record.server_name.clone(),
         tls_version: record.tls.version,
+        client_subject: certificate.map(|shown| shown.subject.clone()),
     };
     let client = record.client;
-    let is_verified =
-        !matches!(record.tls.verdict.as_deref(), Some(Verdict::Unverified | Verdict::Failed { .. }));
-    let shown = record.tls.client_certificate.as_deref().filter(|_| is_verified && requests.http.has_rules());
+    let shown = certificate.filter(|_| requests.http.has_rules());
     let session = connection.client.as_ref().and_then(Leg::session);
     let certificate = session.filter(|_| is_verified && requests.http.asks_certificates());
     let certificate = certificate.and_then(Session::peer_certificate).map(Into::into);

@@ -190,9 +190,11 @@ fn every_expression_has_an_answer_and_reasons_fire() {
         .into_iter()
         .map(|expression| ("the dashboard".to_owned(), expression))
         .chain(of_rules());
-    // They need an issuer, or a bus: certificates_are_ordered_and_renewed and a_fleet_shares_what_it_needs read their metrics.
-    const ELSEWHERE: [&str; 4] = [
+    // They need an issuer, a bus or a cache: certificates_are_ordered_and_renewed, a_fleet_shares_what_it_needs and
+    // responses_are_kept_and_served_again read their metrics.
+    const ELSEWHERE: [&str; 5] = [
         "HandfastOcspResponseExpires",
+        "HandfastCacheDown",
         "HandfastOrdered",
         "HandfastFleetBusDown",
         "HandfastTicketKeysNotShared",
