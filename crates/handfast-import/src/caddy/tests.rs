@@ -1,5 +1,7 @@
 //! Which requests a route is for, and what is refused.
 
+mod chance;
+
 use super::*;
 
 /// The new configuration, and the words and options of its notes.
