@@ -292,12 +292,17 @@ impl<'w, 'v> Walk<'w, 'v> {
         if self.is_stopped {
             return;
         }
+        // If all are refused: with 403, or another status.
         let status = |cells: &[(Cell, End<'v>)]| {
-            let mut statuses = cells.iter().map(|(_, end)| match end {
-                End::Respond { status, .. } if *status >= 400 => Some(*status),
-                _ => None,
-            });
-            statuses.clone().all(|status| status.is_some()).then(|| statuses.next().flatten()).flatten()
+            let statuses: Option<Vec<i64>> = cells
+                .iter()
+                .map(|(_, end)| match end {
+                    End::Respond { status, .. } if *status >= 400 => Some(*status),
+                    _ => None,
+                })
+                .collect();
+            let statuses = statuses.filter(|statuses| !statuses.is_empty())?;
+            Some(statuses.into_iter().find(|status| *status != 403).unwrap_or(403))
         };
         let refused = if let Some(status) = status(&of_outside) {
             if of_inside.iter().any(|(cell, _)| cell.allow.is_some()) {
