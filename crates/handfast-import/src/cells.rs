@@ -128,6 +128,11 @@ impl Formula {
         }
     }
 
+    /// What is left of it in a cell, with one list of clients where that means the same.
+    pub(crate) fn left_in(&self, cell: &Conditions) -> Self {
+        self.within(cell).with_one_list().within(cell)
+    }
+
     /// What is left of it in a cell.
     pub(crate) fn within(&self, cell: &Conditions) -> Self {
         match self {
@@ -136,6 +141,45 @@ impl Formula {
             Self::Not(inner) => inner.within(cell).negated(),
             Self::All(parts) => joined(parts, cell, false),
             Self::Any(parts) => joined(parts, cell, true),
+        }
+    }
+
+    /// With several lists of addresses, or of certificates, of which one has the client, or none has, as one list.
+    fn with_one_list(&self) -> Self {
+        let Some((atom, is_positive)) = self.list_of_clients() else { return self.clone() };
+        let formula = Self::atom(atom);
+        if is_positive { formula } else { formula.negated() }
+    }
+
+    fn list_of_clients(&self) -> Option<(Atom, bool)> {
+        match self {
+            Self::Atom { atom: atom @ (Atom::Source(_) | Atom::Certificate(_)), .. } => {
+                Some((atom.clone(), true))
+            }
+            Self::Not(inner) => inner.list_of_clients().map(|(atom, is_positive)| (atom, !is_positive)),
+            // In one of several, or in none of them.
+            Self::Any(parts) | Self::All(parts) => {
+                let is_any = matches!(self, Self::Any(_));
+                let mut parts = parts.iter().map(Self::list_of_clients);
+                let (mut all, is_positive) = parts.next()??;
+                if is_positive != is_any {
+                    return None;
+                }
+                for part in parts {
+                    let (atom, is_same) = part?;
+                    match (&mut all, atom) {
+                        (Atom::Source(all), Atom::Source(more))
+                        | (Atom::Certificate(all), Atom::Certificate(more))
+                            if is_same == is_any =>
+                        {
+                            all.extend(more);
+                        }
+                        _ => return None,
+                    }
+                }
+                Some((all, is_positive))
+            }
+            _ => None,
         }
     }
 
@@ -465,6 +509,31 @@ mod tests {
         assert_eq!(both.narrower_parts(false).len(), 1);
         assert_eq!(both.narrower_parts(true).len(), 1);
         assert_eq!(both.negated().narrower_parts(false).len(), 1);
+    }
+
+    #[test]
+    fn lists_of_clients_are_one_where_that_means_the_same() {
+        let list = |address: &str| Formula::atom(Atom::Source(vec![address.into()]));
+        let both = Formula::atom(Atom::Source(vec!["a".into(), "b".into()]));
+        let (one, other) = (list("a"), list("b"));
+        for (formula, expected) in [
+            (Formula::Any(vec![one.clone(), other.clone()]), both.clone()),
+            (Formula::Any(vec![one.clone(), other.clone()]).negated(), both.clone().negated()),
+            (Formula::All(vec![one.clone().negated(), other.clone().negated()]), both.clone().negated()),
+            (Formula::All(vec![one.clone().negated(), other.clone().negated()]).negated(), both),
+        ] {
+            assert_eq!(formula.with_one_list(), expected, "{formula:?}");
+        }
+        let user = Formula::atom(Atom::User("u".into()));
+        for formula in [
+            Formula::All(vec![one.clone(), other.clone()]),
+            Formula::Any(vec![one.clone().negated(), other.clone().negated()]),
+            Formula::All(vec![one.clone(), other.clone().negated()]),
+            Formula::Any(vec![one.clone(), user.clone()]),
+            Formula::All(vec![one.negated(), user.negated()]),
+        ] {
+            assert_eq!(formula.with_one_list(), formula);
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@
 mod address;
 mod caddy;
 mod cells;
+#[cfg(test)]
+mod chance;
 mod draft;
 mod ghostunnel;
 mod haproxy;

@@ -1,5 +1,7 @@
 //! Which requests a route is for, and what is refused.
 
+mod chance;
+
 use super::*;
 
 /// The new configuration, and the words and options of its notes.
@@ -111,6 +113,10 @@ fn routes_run_in_their_order() {
             vec!["backend = 1; allow-clients = 10.0.0.0/8"],
         ),
         (
+            r#"{"match":[{"not":[{"remote_ip":{"ranges":["10.0.0.0/8"]}},{"client_ip":{"ranges":["::1"]}}]}],"handle":[@403]},{"handle":[@A]}"#,
+            vec!["backend = 1; allow-clients = 10.0.0.0/8, ::1"],
+        ),
+        (
             r#"{"match":[{"remote_ip":{"ranges":["10.0.0.0/8"]}}],"handle":[@403]},{"handle":[@A]}"#,
             vec!["backend = 1; refuse-clients = 10.0.0.0/8"],
         ),
@@ -153,6 +159,25 @@ fn what_would_let_clients_through_is_refused() {
             "{text}: {routes:?}"
         );
     }
+}
+
+#[test]
+fn many_routes_are_no_recursion() {
+    let many = |route: &dyn Fn(usize) -> String| (0..20_000).map(route).collect::<Vec<_>>().join(",");
+    let fields = many(&|at| {
+        format!(
+            r#"{{"match":[{{"header":{{"C{at}":["*"]}}}}],"handle":[{{"handler":"headers","request":{{"set":{{"H":["1"]}}}}}}]}}"#
+        )
+    });
+    assert_eq!(routes(&fields), ["refused routes"]);
+    let clients = many(&|at| {
+        format!(
+            r#"{{"match":[{{"remote_ip":{{"ranges":["10.{}.{}.1"]}}}}],"handle":[@403]}}"#,
+            at / 250,
+            at % 250
+        )
+    });
+    assert_eq!(routes(&format!("{clients},{{\"handle\":[@A]}}")), ["refused routes"]);
 }
 
 #[test]

@@ -7,7 +7,9 @@ use crate::note::Fate;
 use crate::toml::{Value, table};
 
 /// Routes of a service. Conditions that are independent of each other multiply.
-const ROUTES: usize = 300;
+const ROUTES: usize = 2_000;
+/// Conditions that hold for a cell at the same time. A file must not control the recursion depth.
+const CONDITIONS: usize = 100;
 /// Subroutes within subroutes.
 const DEPTH: usize = 64;
 
@@ -63,6 +65,7 @@ pub(super) struct Walk<'w, 'v> {
     pub(super) cells: Vec<(Cell, End<'v>)>,
     /// What requests receive that no handler answers.
     pub(super) rest: End<'v>,
+    depth: usize,
     is_stopped: bool,
 }
 
@@ -107,7 +110,7 @@ fn forwards(handlers: &At<'_>) -> bool {
 
 impl<'w, 'v> Walk<'w, 'v> {
     pub(super) fn new(import: &'w mut Import<'v>, known: Known, server: At<'v>, rest: End<'v>) -> Self {
-        Self { import, known, server, cells: Vec::new(), rest, is_stopped: false }
+        Self { import, known, server, cells: Vec::new(), rest, depth: 0, is_stopped: false }
     }
 
     pub(super) fn run(&mut self) {
@@ -116,7 +119,17 @@ impl<'w, 'v> Walk<'w, 'v> {
         self.step(Cell::default(), next);
     }
 
-    fn step(&mut self, mut cell: Cell, mut next: Next<'v>) {
+    /// The cells of a half.
+    fn step(&mut self, cell: Cell, next: Next<'v>) {
+        self.depth += 1;
+        if self.depth > CONDITIONS {
+            self.stop();
+        }
+        self.steps(cell, next);
+        self.depth -= 1;
+    }
+
+    fn steps(&mut self, mut cell: Cell, mut next: Next<'v>) {
         while !self.is_stopped {
             let Some(item) = next.list.get(next.at).cloned() else {
                 let Some(then) = next.then else {
@@ -152,13 +165,13 @@ impl<'w, 'v> Walk<'w, 'v> {
                 return None;
             }
         };
-        let left = formula.within(&cell.conditions);
+        let left = formula.left_in(&cell.conditions);
         if left == Formula::Always(false) {
             next.at += 1;
             return Some(next);
         }
         let handlers = route.get("handle");
-        let formula = self.checked(cell, route, &handlers, formula)?.within(&cell.conditions);
+        let formula = self.checked(cell, route, &handlers, formula)?.left_in(&cell.conditions);
         let mut taken = next.clone();
         taken.at += 1;
         if route.get("terminal").is_true() {
@@ -276,12 +289,20 @@ impl<'w, 'v> Walk<'w, 'v> {
         let mut of_inside = self.cells.split_off(start);
         self.step(outside, of_outside);
         let mut of_outside = self.cells.split_off(start);
+        if self.is_stopped {
+            return;
+        }
+        // If all are refused: with 403, or another status.
         let status = |cells: &[(Cell, End<'v>)]| {
-            let mut statuses = cells.iter().map(|(_, end)| match end {
-                End::Respond { status, .. } if *status >= 400 => Some(*status),
-                _ => None,
-            });
-            statuses.clone().all(|status| status.is_some()).then(|| statuses.next().flatten()).flatten()
+            let statuses: Option<Vec<i64>> = cells
+                .iter()
+                .map(|(_, end)| match end {
+                    End::Respond { status, .. } if *status >= 400 => Some(*status),
+                    _ => None,
+                })
+                .collect();
+            let statuses = statuses.filter(|statuses| !statuses.is_empty())?;
+            Some(statuses.into_iter().find(|status| *status != 403).unwrap_or(403))
         };
         let refused = if let Some(status) = status(&of_outside) {
             if of_inside.iter().any(|(cell, _)| cell.allow.is_some()) {
@@ -308,14 +329,19 @@ impl<'w, 'v> Walk<'w, 'v> {
         self.is_stopped = true;
     }
 
-    fn finish(&mut self, cell: Cell, end: End<'v>) {
-        if self.cells.len() >= ROUTES {
-            self.is_stopped = true;
+    /// Too many routes.
+    fn stop(&mut self) {
+        if !std::mem::replace(&mut self.is_stopped, true) {
             let effect = format!(
                 "its routes would be more than {ROUTES}: conditions that are independent of each other multiply"
             );
             self.import.note(&self.server.clone(), "routes", Fate::Refused, effect);
-            return;
+        }
+    }
+
+    fn finish(&mut self, cell: Cell, end: End<'v>) {
+        if self.cells.len() >= ROUTES {
+            return self.stop();
         }
         self.cells.push((cell, end));
     }

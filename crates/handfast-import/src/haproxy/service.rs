@@ -193,6 +193,7 @@ impl<'d> Import<'d> {
             cells: Vec::new(),
             allow: None,
             refuse: Vec::new(),
+            depth: 0,
             is_stopped: false,
         };
         walk.run(Cell::default(), 0);

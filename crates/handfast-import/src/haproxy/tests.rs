@@ -134,6 +134,15 @@ fn rules_become_routes_in_their_order() {
             "http-request deny if { path_beg /x/ } !{ src 10.0.0.0/8 }",
             vec!["path = /x/; backend = 9; allow-clients = 10.0.0.0/8", "backend = 9"],
         ),
+        // Several lists of addresses are one.
+        (
+            "acl in src 10.0.0.0/8\n acl in src ::1\n http-request deny if { path_beg /x/ } !in !{ src 10.1.0.1 }",
+            vec!["path = /x/; backend = 9; allow-clients = 10.0.0.0/8, ::1, 10.1.0.1", "backend = 9"],
+        ),
+        (
+            "http-request allow if { src 10.0.0.0/8 } || { src ::1 }\n http-request deny",
+            vec!["backend = 9; allow-clients = 10.0.0.0/8, ::1"],
+        ),
         (
             "http-request allow if { src 10.0.0.0/8 }\n http-request deny if { path_beg /x/ }",
             vec!["path = /x/; backend = 9; allow-clients = 10.0.0.0/8", "backend = 9"],
@@ -190,11 +199,23 @@ fn what_would_let_clients_through_is_refused() {
 
 #[test]
 fn independent_conditions_are_bounded() {
-    let rules: String = (0..10)
+    let rules: String = (0..12)
         .map(|at| format!("http-request set-header H{at} 1 if {{ hdr(c{at}) -m found }}\n "))
         .collect();
     let routes = routes(&rules);
     assert!(routes.len() == 1 && routes[0].starts_with("refused frontend f"), "{routes:?}");
+}
+
+#[test]
+fn many_rules_are_no_recursion() {
+    let rules = |what: &dyn Fn(usize) -> String, count: usize| {
+        (0..count).map(|at| format!("{}\n ", what(at))).collect::<String>()
+    };
+    let fields = rules(&|at| format!("http-request set-header H{at} 1 if {{ hdr(c{at}) -m found }}"), 20_000);
+    let refused = routes(&fields);
+    assert!(refused.len() == 1 && refused[0].starts_with("refused frontend f"), "{}", refused.len());
+    let hosts = rules(&|at| format!("use_backend {} if {{ hdr(host) h{at}.x }}", ["a", "b"][at % 2]), 1_500);
+    assert_eq!(routes(&hosts).len(), 1_501);
 }
 
 #[test]

@@ -10,7 +10,9 @@ use crate::note::Fate;
 use crate::toml::Value;
 
 /// Routes of a service. Conditions that are independent of each other multiply.
-const ROUTES: usize = 300;
+const ROUTES: usize = 2_000;
+/// Conditions that hold for a cell at the same time. A file must not control the recursion depth.
+const DEPTH: usize = 100;
 
 /// Requests with the same conditions, and what the rules so far do with them.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +50,7 @@ pub(super) struct Walk<'w, 'd> {
     /// Clients of the whole service.
     pub(super) allow: Option<Vec<String>>,
     pub(super) refuse: Vec<String>,
+    pub(super) depth: usize,
     pub(super) is_stopped: bool,
 }
 
@@ -79,7 +82,7 @@ impl<'d> Walk<'_, 'd> {
             if cell.exempt.as_ref().is_some_and(|(phase, _)| *phase != rule.phase) {
                 cell.exempt = None;
             }
-            let formula = rule.formula.within(&cell.conditions);
+            let formula = rule.formula.left_in(&cell.conditions);
             if formula == Formula::Always(false) {
                 at += 1;
                 continue;
@@ -90,7 +93,12 @@ impl<'d> Walk<'_, 'd> {
             if let Some(atom) = formula.first_of_routes().cloned() {
                 let mut part = cell.clone();
                 part.conditions.assume(atom.clone(), true);
+                self.depth += 1;
+                if self.depth > DEPTH {
+                    self.stop();
+                }
                 self.run(part, at);
+                self.depth -= 1;
                 cell.conditions.assume(atom, false);
                 continue;
             }
@@ -118,14 +126,19 @@ impl<'d> Walk<'_, 'd> {
         self.import.note(line, Fate::Refused, effect);
     }
 
-    fn finish(&mut self, cell: Cell, end: End) {
-        if self.cells.len() >= ROUTES {
-            self.is_stopped = true;
+    /// Too many routes.
+    fn stop(&mut self) {
+        if !std::mem::replace(&mut self.is_stopped, true) {
             let effect = format!(
                 "its rules would be more than {ROUTES} routes: conditions that are independent of each other multiply"
             );
             self.import.note(self.head, Fate::Refused, effect);
-            return;
+        }
+    }
+
+    fn finish(&mut self, cell: Cell, end: End) {
+        if self.cells.len() >= ROUTES {
+            return self.stop();
         }
         self.cells.push((cell, end));
     }
