@@ -19,6 +19,9 @@ _handfast() {
             handfast,acme)
                 cmd="handfast__subcmd__acme"
                 ;;
+            handfast,cache)
+                cmd="handfast__subcmd__cache"
+                ;;
             handfast,check)
                 cmd="handfast__subcmd__check"
                 ;;
@@ -103,6 +106,15 @@ _handfast() {
             handfast__subcmd__acme,revoke)
                 cmd="handfast__subcmd__acme__subcmd__revoke"
                 ;;
+            handfast__subcmd__cache,list)
+                cmd="handfast__subcmd__cache__subcmd__list"
+                ;;
+            handfast__subcmd__cache,purge)
+                cmd="handfast__subcmd__cache__subcmd__purge"
+                ;;
+            handfast__subcmd__cache,stats)
+                cmd="handfast__subcmd__cache__subcmd__stats"
+                ;;
             handfast__subcmd__doctor,keys)
                 cmd="handfast__subcmd__doctor__subcmd__keys"
                 ;;
@@ -152,7 +164,7 @@ _handfast() {
 
     case "${cmd}" in
         handfast)
-            opts="-h -V --help --version proxy check log import top acme fleet reload reopen drain stop upgrade load worker compare probe explain proxy-header speed doctor lab weak-keys key-process start-programs reference"
+            opts="-h -V --help --version proxy check log import top acme fleet cache reload reopen drain stop upgrade load worker compare probe explain proxy-header speed doctor lab weak-keys key-process start-programs reference"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -246,6 +258,118 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__acme__subcmd__revoke)
+            opts="-c -h --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        handfast__subcmd__cache)
+            opts="-h --help stats list purge"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        handfast__subcmd__cache__subcmd__list)
+            opts="-c -h --prefix --limit --service --at --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --prefix)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --service)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        handfast__subcmd__cache__subcmd__purge)
+            opts="-c -h --prefix --tag --service --at --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --prefix)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --tag)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --service)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        handfast__subcmd__cache__subcmd__stats)
             opts="-c -h --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

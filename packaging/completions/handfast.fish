@@ -33,6 +33,7 @@ complete -c handfast -n "__fish_handfast_needs_command" -f -a "import" -d 'Conve
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "top" -d 'Show a running proxy live in the terminal'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "acme" -d 'List, renew and revoke the certificates that a proxy orders (ACME)'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "fleet" -d 'List the machines of a fleet that share ticket keys and certificates, or set up a new one'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "cache" -d 'List and purge objects in the caches of a running proxy, and show what became of requests'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "reload" -d 'Reload the configuration and certificates of a running proxy, and report the result'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "reopen" -d 'Reopen the access log of a running proxy, after a rotation'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "drain" -d 'Drain a running proxy, and return at once: it accepts no more connections, and ends after the last one or process.drain'
@@ -144,6 +145,24 @@ complete -c handfast -n "__fish_handfast_using_subcommand fleet; and __fish_seen
 complete -c handfast -n "__fish_handfast_using_subcommand fleet; and __fish_seen_subcommand_from setup" -l port -d 'Port on which the NATS server will listen [default: 4222]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand fleet; and __fish_seen_subcommand_from setup" -l fleet -d 'Fleet whose subjects its users may use; all its machines must name the same [default: default]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand fleet; and __fish_seen_subcommand_from setup" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and not __fish_seen_subcommand_from stats list purge" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and not __fish_seen_subcommand_from stats list purge" -f -a "stats" -d 'What the caches of a proxy have, and what became of requests'
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and not __fish_seen_subcommand_from stats list purge" -f -a "list" -d 'List objects: status, bytes, age and seconds until it is stale, hits, URL'
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and not __fish_seen_subcommand_from stats list purge" -f -a "purge" -d 'Remove objects by URL, by the beginning of URLs, or by tag (Cache-Tag)'
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from stats" -s c -l config -d 'The proxy\'s configuration, which has its admin address (`admin.listen`)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from stats" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from list" -l prefix -d 'Only those whose URL begins so' -r
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from list" -l limit -d 'Most objects' -r
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from list" -l service -d 'Only of the cache of this service' -r
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from list" -l at -d 'Admin address of the proxy, instead of the one in its configuration: http://HOST:PORT, HOST:PORT, unix:/PATH' -r
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from list" -s c -l config -d 'The proxy\'s configuration, which has its admin address (`admin.listen`)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from purge" -l prefix -d 'All objects whose URL begins so' -r
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from purge" -l tag -d 'All objects with this tag' -r
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from purge" -l service -d 'Only of the cache of this service' -r
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from purge" -l at -d 'Admin address of the proxy, instead of the one in its configuration: http://HOST:PORT, HOST:PORT, unix:/PATH' -r
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from purge" -s c -l config -d 'The proxy\'s configuration, which has its admin address (`admin.listen`)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from purge" -s h -l help -d 'Print help'
 complete -c handfast -n "__fish_handfast_using_subcommand reload" -s c -l config -d 'The proxy\'s configuration, which has its admin address (`admin.listen`)' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand reload" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand reopen" -s c -l config -d 'The proxy\'s configuration, which has its admin address (`admin.listen`)' -r -F
