@@ -86,17 +86,29 @@ pub(crate) fn connections(section: &Table<'_>, service: &Service, process: &Proc
 
 /// Names of services, or of the routes of one, that are used twice.
 pub(crate) fn names(sections: &[Table<'_>], key: &dyn Entry, of: &str) {
-    let mut names: HashMap<&str, Range<usize>> = HashMap::new();
+    let called = |name: &str| Fault::new(format!("two {of} are called `{name}`"));
+    once(sections, key, |name| called(name).hint("metrics and logs need different names"));
+}
+
+/// Folders that two caches have.
+pub(crate) fn cache_folders(services: &[Table<'_>]) {
+    let caches: Vec<_> = services.iter().map(|service| service.inner(&keys::CACHE)).collect();
+    let kept = |folder: &str| Fault::new(format!("two services keep responses in `{folder}`"));
+    once(&caches, &keys::CACHE_FOLDER, |folder| kept(folder).hint("each cache needs a folder for itself"));
+}
+
+/// Reports texts that are written twice.
+fn once(sections: &[Table<'_>], key: &dyn Entry, fault: impl Fn(&str) -> Fault) {
+    let mut known: HashMap<&str, Range<usize>> = HashMap::new();
     for section in sections {
         let Some(item) = section.item(key) else { continue };
-        let Some(name) = item.value.as_str() else { continue };
-        match names.get(name) {
+        let Some(text) = item.value.as_str() else { continue };
+        match known.get(text) {
             Some(first) => {
-                let fault =
-                    Fault::new(format!("two {of} are called `{name}`")).see(first.clone(), "the first one");
-                section.reading().error(&item.span, fault.hint("metrics and logs need different names"));
+                let fault = fault(text).see(first.clone(), "the first one");
+                section.reading().error(&item.span, fault);
             }
-            None => drop(names.insert(name, item.span)),
+            None => drop(known.insert(text, item.span)),
         }
     }
 }

@@ -154,6 +154,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
     listeners.admin(&admin_section, admin.as_ref());
     let sections = root.inner_list(&keys::SERVICE);
     check::names(&sections, &keys::NAME, "services");
+    check::cache_folders(&sections);
     let services: Vec<Option<Service>> = sections
         .iter()
         .map(|section| service(section, root, (&process, acme.as_ref()), &mut listeners))

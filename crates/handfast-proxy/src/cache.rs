@@ -101,6 +101,26 @@ impl ServiceCache {
         Ok(())
     }
 
+    /// Ends the caches of a configuration that the next one does not have: their folders are free at once, and their threads end when the last
+    /// request has ended. A worker must not wait for them.
+    pub(crate) fn retire(before: Vec<Arc<Self>>, after: &[Arc<Self>]) {
+        let goes_on = |cache: &Arc<Self>| after.iter().any(|other| Arc::ptr_eq(&other.place, &cache.place));
+        let over: Vec<_> = before.into_iter().filter(|cache| !goes_on(cache)).collect();
+        if over.is_empty() {
+            return;
+        }
+        let end = move || {
+            over.iter().for_each(|cache| cache.release());
+            // Requests that began before have the others.
+            while over.iter().any(|cache| Arc::strong_count(cache) > 1) {
+                std::thread::park_timeout(AGAIN);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("cache-end".into()).spawn(end) {
+            tracing::warn!("end a cache: start a thread: {error}");
+        }
+    }
+
     /// Gives the folder to the process that follows. Requests go past it from now on.
     pub(crate) fn release(&self) {
         self.place.is_over();
@@ -263,14 +283,9 @@ impl Place {
     }
 }
 
-/// No service uses it any longer. Its threads are waited for, which a worker must not do.
+/// Whoever opens it gives up.
 impl Drop for Place {
     fn drop(&mut self) {
         self.is_over();
-        if let Some(cache) = self.cache.take() {
-            let end = move || drop(cache);
-            // Where no thread can be started its threads end with the process.
-            let _ = std::thread::Builder::new().name("cache-end".into()).spawn(end);
-        }
     }
 }

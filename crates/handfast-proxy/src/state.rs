@@ -183,9 +183,14 @@ impl State {
         }));
     }
 
+    /// The caches of its services.
+    pub(crate) fn caches(&self) -> Vec<Arc<ServiceCache>> {
+        self.services.iter().filter_map(|service| service.cache.clone()).collect()
+    }
+
     /// Gives the folders of its caches to the process that follows; a write that was begun is waited for in another thread.
     pub(crate) fn release_caches(&self) {
-        let caches: Vec<_> = self.services.iter().filter_map(|service| service.cache.clone()).collect();
+        let caches = self.caches();
         let release = move || caches.iter().for_each(|cache| cache.release());
         if let Err(error) = std::thread::Builder::new().name("cache-end".into()).spawn(release) {
             tracing::warn!(

@@ -13,6 +13,7 @@ use crate::backends::names::Addresses;
 use crate::backends::names::{Answer, Names};
 use crate::backends::standing::Availability;
 use crate::backends::tunnel::{DialAddress, dial_addresses};
+use crate::cache::ServiceCache;
 use crate::control::acme::{AcmeEvent, Ordering};
 use crate::control::admin_state::{AdminState, Request};
 use crate::control::error::Error;
@@ -95,6 +96,7 @@ impl Program {
         self.notifier.retain_sockets(&self.listeners.own(None));
         self.workers.install(&state, shares).await?;
         self.shared.describe(self.source.name(), &state.config, &self.listeners);
+        ServiceCache::retire(self.state.caches(), &state.caches());
         self.state = state;
         self.tell();
         Ok(())

@@ -48,7 +48,9 @@ pub(crate) async fn serve<R: Runtime>(
 where
     R::Socket: 'static,
 {
-    let Some(cache) = plan.cache.get() else {
+    // What authenticates the connection that it comes by must stay on that.
+    let is_bound = request.is_about_the_connection || connection.tied.borrow().is_some();
+    let Some(cache) = plan.cache.get().filter(|_| !is_bound) else {
         return forward::<R>(connection, client, request, chosen).await;
     };
     let asked = Arc::from(request.head.as_slice());
@@ -90,7 +92,7 @@ impl Cached<'_> {
                     if let Some(ended) = self.send::<R>(client, request, &hit, status).await {
                         return ended;
                     }
-                    // Its file is broken, and it is gone: the next look finds nothing.
+                    return self.pass::<R>(client, request, Forwarded::Bypass, Some("disk")).await;
                 }
                 Next::Wait(follower, stale, why) => match self.wait::<R>(client, request, follower).await {
                     Err(reason) => return Err((Outcome::Abort(reason.clone()), reason)),

@@ -103,13 +103,12 @@ impl<'c, C: Client> Fetch<'c, C> {
                 }
                 _ => {}
             }
+            let is_large = || matches!(head.framing(Method::GET), Framing::Length(size) if size > WHOLE);
+            if self.wants_part && head.status == 200 && is_large() {
+                filler.alone();
+                return Came::TooLargeForAPart;
+            }
             match filler.head(asked, head, policy, times) {
-                Ok(_)
-                    if self.wants_part
-                        && matches!(head.framing(Method::GET), Framing::Length(size) if size > WHOLE) =>
-                {
-                    Came::TooLargeForAPart
-                }
                 Ok(hit) => {
                     self.filler = Some(filler);
                     Came::Stored(hit)
