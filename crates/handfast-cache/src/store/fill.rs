@@ -2,6 +2,9 @@
 //!
 //! In: head and pieces from one filler. Out: the same for any number of readers, from memory until it is on the disk. A [`Fill`] uses neither
 //! folder nor index. Pieces that wait for the disk are bounded: then the filler waits, and the clock of the cache watches that it does not for long.
+//!
+//! A response that is not stored after all (the disk fails, it is too large, the folder was given to another process) still goes to the readers that
+//! it has: from memory, as fast as the slowest of them reads.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -57,8 +60,12 @@ struct State {
     file: Option<Arc<File>>,
     written: u64,
     received: u64,
-    /// From `written` on.
+    /// From `base` on, which is `written` while it is stored.
     pieces: VecDeque<Arc<[u8]>>,
+    base: u64,
+    /// Where readers are, by their numbers. That of the filler's own client is there from the start: it has number 0.
+    positions: Vec<(u64, u64)>,
+    next_reader: u64,
     end: Option<End>,
     /// Whether it is to be stored still.
     is_stored: bool,
@@ -104,6 +111,33 @@ pub(crate) enum Read {
     Wait,
 }
 
+impl State {
+    /// Whether content that is not stored any more goes to readers still.
+    fn is_fed(&self) -> bool {
+        !self.is_stored
+            && !self.positions.is_empty()
+            && self.end != Some(End::Aborted)
+            && matches!(self.head, Head::Known(_))
+    }
+
+    /// What the slowest reader needs next.
+    fn needed(&self) -> u64 {
+        self.positions.iter().map(|(_, offset)| *offset).min().unwrap_or(self.received)
+    }
+
+    /// Forgets what every reader has.
+    fn trim(&mut self) {
+        if self.is_stored {
+            return;
+        }
+        let needed = if self.is_fed() { self.needed() } else { u64::MAX };
+        while let Some(piece) = self.pieces.front().filter(|piece| self.base + piece.len() as u64 <= needed) {
+            self.base += piece.len() as u64;
+            self.pieces.pop_front();
+        }
+    }
+}
+
 impl Fill {
     pub(crate) fn new(key: Key, id: FileId, pending: usize) -> Self {
         let state = State {
@@ -113,6 +147,9 @@ impl Fill {
             written: 0,
             received: 0,
             pieces: VecDeque::new(),
+            base: 0,
+            positions: vec![(0, 0)],
+            next_reader: 0,
             end: None,
             is_stored: true,
             is_queued: false,
@@ -164,31 +201,69 @@ impl Fill {
     /// Takes a piece: whether it is still being stored, and whether the disk has something new to do. Waits where too much waits for the disk.
     pub(crate) fn poll_put(&self, piece: &[u8], waker: &Waker) -> Poll<(bool, bool)> {
         let mut state = locked(&self.state);
-        if !state.is_stored {
-            return Poll::Ready((false, false));
+        let received = state.received + piece.len() as u64;
+        let announced = if let Head::Known(known) = &state.head { known.length } else { Some(0) };
+        if announced.is_some_and(|length| received > length) {
+            state.end = Some(End::Aborted);
         }
-        if state.received - state.written >= self.pending || state.pieces.len() >= MOST_PIECES {
+        if state.is_stored && (received > state.limit || state.end == Some(End::Aborted)) {
+            drop(state);
+            self.give_up();
+            state = locked(&self.state);
+        }
+        if !state.is_stored && !state.is_fed() {
+            return Poll::Ready((false, true));
+        }
+        let kept = if state.is_stored { state.written } else { state.needed().max(state.base) };
+        if state.received - kept >= self.pending || state.pieces.len() >= MOST_PIECES {
             state.filler = Some(waker.clone());
             return Poll::Pending;
         }
-        let received = state.received + piece.len() as u64;
-        let announced = if let Head::Known(known) = &state.head { known.length } else { Some(0) };
-        if received > state.limit || announced.is_some_and(|length| received > length) {
-            drop(state);
-            self.give_up();
-            return Poll::Ready((false, true));
-        }
         if piece.is_empty() {
-            return Poll::Ready((true, false));
+            return Poll::Ready((state.is_stored, false));
         }
         if state.pieces.is_empty() {
             state.progress_at = Instant::now();
         }
         state.received = received;
         state.pieces.push_back(piece.into());
-        let is_new = !std::mem::replace(&mut state.is_queued, true);
+        let is_stored = state.is_stored;
+        let is_new = is_stored && !std::mem::replace(&mut state.is_queued, true);
         wake(state);
-        Poll::Ready((true, is_new))
+        Poll::Ready((is_stored, is_new))
+    }
+
+    /// Whether content that is not stored any more goes to readers still.
+    pub(crate) fn is_fed(&self) -> bool {
+        locked(&self.state).is_fed()
+    }
+
+    /// A reader begins at this offset: its number. The first one is the filler's own client.
+    pub(crate) fn join(&self, offset: u64) -> u64 {
+        let mut state = locked(&self.state);
+        let number = state.next_reader;
+        state.next_reader += 1;
+        match state.positions.iter_mut().find(|(known, _)| *known == number) {
+            Some((_, at)) => *at = offset,
+            None => state.positions.push((number, offset)),
+        }
+        number
+    }
+
+    /// A reader is at this offset now; `None`: it reads no more.
+    pub(crate) fn moved(&self, number: u64, offset: Option<u64>) {
+        let mut state = locked(&self.state);
+        match (state.positions.iter_mut().find(|(known, _)| *known == number), offset) {
+            (Some((_, at)), Some(offset)) => *at = offset,
+            _ => state.positions.retain(|(known, _)| *known != number),
+        }
+        if state.is_stored {
+            return;
+        }
+        state.trim();
+        let filler = state.filler.take();
+        drop(state);
+        filler.into_iter().for_each(Waker::wake);
     }
 
     /// All content was put, or none will come any more: whether the object will be stored, and whether the disk has something new to do.
@@ -201,11 +276,13 @@ impl Fill {
         if matches!(state.head, Head::Unknown) {
             state.head = Head::Failed;
         }
-        let is_complete = is_complete && length == state.received && state.is_stored;
+        let is_fed = state.is_fed();
+        let is_whole = is_complete && length == state.received && (state.is_stored || is_fed);
         if state.end.is_none() {
-            state.end = Some(if is_complete { End::Complete } else { End::Aborted });
+            state.end = Some(if is_whole { End::Complete } else { End::Aborted });
         }
-        if !is_complete {
+        let is_complete = is_whole && state.is_stored;
+        if !is_whole {
             state.is_stored = false;
             state.pieces.clear();
         }
@@ -214,18 +291,17 @@ impl Fill {
         (is_complete, is_new)
     }
 
-    /// It will not be stored; readers get what is written, and then an abort. Whether it was to be stored before.
+    /// It will not be stored; the readers that it has get all of it, from memory. Whether it was to be stored before.
     pub(crate) fn give_up(&self) -> bool {
         let mut state = locked(&self.state);
         if matches!(state.head, Head::Unknown) {
             state.head = Head::Alone;
         }
         let was_stored = std::mem::replace(&mut state.is_stored, false);
-        // Where all content is in the file already, its readers can have it to the end.
-        if state.end != Some(End::Complete) || !state.pieces.is_empty() {
-            state.end = Some(End::Aborted);
+        if was_stored {
+            state.base = state.written;
         }
-        state.pieces.clear();
+        state.trim();
         wake(state);
         was_stored
     }
@@ -274,9 +350,14 @@ impl Fill {
     /// The first `pieces` pieces are in the file.
     pub(crate) fn set_written(&self, pieces: usize) {
         let mut state = locked(&self.state);
+        // They are in memory for the readers, who need no file.
+        if !state.is_stored {
+            return;
+        }
         for _ in 0..pieces {
             if let Some(piece) = state.pieces.pop_front() {
                 state.written += piece.len() as u64;
+                state.base = state.written;
             }
         }
         state.progress_at = Instant::now();
@@ -289,7 +370,10 @@ impl Fill {
         if let Some(file) = state.file.as_ref().filter(|_| offset < state.written) {
             return Read::File(Arc::clone(file), state.written - offset);
         }
-        let mut at = state.written;
+        let mut at = state.base;
+        if offset < at {
+            return Read::Aborted;
+        }
         for piece in &state.pieces {
             let start = usize::try_from(offset.saturating_sub(at)).unwrap_or(usize::MAX);
             at += piece.len() as u64;

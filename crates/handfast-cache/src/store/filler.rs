@@ -88,18 +88,24 @@ impl Filler {
         })
     }
 
-    /// Hands a piece of content over, all or nothing: whether it is still being stored. If not, the client goes on from the origin alone.
+    /// Hands a piece of content over, all or nothing: whether it is still being stored. If not, its readers get it all the same, so all pieces and
+    /// [`end`](Self::end) must follow.
     ///
     /// **Cost**: a copy. Waits where more than `Settings::pending` waits for the disk, at most for `Settings::disk_timeout`.
     pub fn poll_put(&mut self, piece: &[u8], waker: &Waker) -> Poll<bool> {
         let (is_stored, is_new) = ready!(self.fill.poll_put(piece, waker));
         if is_stored && is_new {
             self.writer.schedule();
-        } else if !is_stored && !self.is_done {
-            // Too long, too large, or the disk failed.
+        } else if !is_stored && !self.is_done && !self.fill.is_fed() {
+            // Too long, too large, or the disk failed; and nobody reads it.
             self.finish(false);
         }
         Poll::Ready(is_stored)
+    }
+
+    /// Whether it is neither stored nor read any more: the rest of the content need not be fetched.
+    pub fn is_over(&self) -> bool {
+        self.is_done
     }
 
     /// The content is complete: whether it will be stored.

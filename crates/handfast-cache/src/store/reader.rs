@@ -69,6 +69,8 @@ impl Drop for Asked {
 pub struct Reader {
     shared: Arc<Shared>,
     source: Source,
+    /// Of a fill, among its readers.
+    number: u64,
     at: u64,
     end: u64,
     file: Option<Arc<OpenFile>>,
@@ -79,9 +81,10 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub(crate) const fn new(shared: Arc<Shared>, source: Source, content: Range<u64>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, source: Source, content: Range<u64>) -> Self {
         let Range { start: at, end } = content;
-        Self { shared, source, at, end, file: None, block: Vec::new(), block_at: 0, waits_for: None }
+        let number = if let Source::Fill(fill) = &source { fill.join(at) } else { 0 };
+        Self { shared, source, number, at, end, file: None, block: Vec::new(), block_at: 0, waits_for: None }
     }
 
     /// Waits until the first bytes can be read: to be done before a head is sent, because on an error the request can still be forwarded.
@@ -111,6 +114,9 @@ impl Reader {
             Source::Fill(fill) => std::task::ready!(self.poll_fill(&fill, buffer, waker))?,
         };
         self.at += read as u64;
+        if let Source::Fill(fill) = &self.source {
+            fill.moved(self.number, Some(self.at));
+        }
         self.shared.counters.bytes_read.add(read as u64);
         Poll::Ready(Ok(read))
     }
@@ -243,6 +249,14 @@ impl Reader {
             drop(asked);
         });
         Poll::Pending
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let Source::Fill(fill) = &self.source {
+            fill.moved(self.number, None);
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::cache::ServiceCache;
 use crate::http::connection::HttpConnection;
 use crate::http::sender::Identified;
 use crate::worker::http::ThreadRequestRoute;
+use crate::worker::services::Chosen;
 
 /// The longest time for which a response without a statement is fresh, in seconds.
 const HEURISTIC_LIMIT: u64 = 86_400;
@@ -48,7 +49,8 @@ impl Plan {
 }
 
 /// What distinguishes requests for the same URL whose responses may differ, though no field of the client says so: a route that not every request
-/// for the URL takes, and who sends it, where the backend is told.
+/// for the URL takes, backends that the connection decides about (a client without a name in TLS may name any host), and who sends it, where the
+/// backend is told.
 fn identity(
     connection: &HttpConnection,
     route: Option<&ThreadRequestRoute>,
@@ -61,6 +63,10 @@ fn identity(
     };
     if let Some(route) = route.filter(|route| route.is_for_some) {
         add("route", route.name.as_bytes());
+    }
+    let is_inherited = route.is_none_or(|route| route.index.is_none());
+    if is_inherited && connection.chosen != Chosen::SERVICE {
+        add("backends", connection.service.targets(connection.chosen).as_bytes());
     }
     if let Some(certificate) = &connection.client_certificate {
         add("certificate", certificate.fingerprint.as_bytes());
@@ -88,5 +94,65 @@ fn policy(model: &model::Cache, is_immutable: bool) -> Policy {
         stale_while_revalidate: model.while_revalidate.as_secs(),
         stale_if_error: model.if_error.as_secs(),
         fetches_whole: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use handfast_wire::http1::HeadLimits;
+
+    use super::*;
+    use crate::http::testing::{Fixture, head, with_head};
+
+    /// A request whose key is made with the route that the fixture's table finds.
+    fn key(fixture: &Fixture, sender: Option<&Identified>) -> Option<Key> {
+        let text = head(&["GET /a HTTP/1.1", "Host: localhost"]);
+        with_head(&text, &HeadLimits::default(), |head| {
+            let route = fixture.connection.http.routes.first();
+            Plan::new(head, &fixture.connection, route, sender).map(|plan| plan.key)
+        })
+    }
+
+    fn fixture(more: &str) -> Fixture {
+        Fixture::with_tls(&format!("{more}\n[service.cache]\nfolder = \"kept\"\nsize = \"1MiB\""))
+    }
+
+    #[test]
+    fn what_the_connection_decides_is_part_of_the_key() {
+        let rule = "[[service.rule]]\nnames = \"api.example\"\nbackend = \"127.0.0.1:9\"";
+        let mut fixture = fixture(rule);
+        let of_service = key(&fixture, None);
+        fixture.connection.chosen = Chosen { route: 1, failed: false };
+        let of_rule = key(&fixture, None);
+        assert!(of_service.is_some() && of_rule.is_some() && of_service != of_rule);
+    }
+
+    #[test]
+    fn who_sends_a_request_is_part_of_the_key_where_its_backend_is_told() {
+        let fixture = fixture("[[service.route]]\nbackend = \"127.0.0.1:9\"");
+        let nobody = key(&fixture, None);
+        let user = |name: &str| Identified { user: Some(name.into()), added: Vec::new() };
+        let told = |value: &str| Identified { user: None, added: vec![("x-user".into(), value.into())] };
+        let keys = [
+            nobody.clone(),
+            key(&fixture, Some(&user("a"))),
+            key(&fixture, Some(&user("b"))),
+            key(&fixture, Some(&told("a"))),
+            key(&fixture, Some(&told("b"))),
+        ];
+        for (index, one) in keys.iter().enumerate() {
+            assert!(one.is_some() && keys[index + 1..].iter().all(|other| other != one), "{index}: {keys:?}");
+        }
+        assert_eq!(key(&fixture, None), nobody);
+    }
+
+    #[test]
+    fn a_route_that_not_every_request_takes_has_its_own_keys() {
+        let of_all = fixture("[[service.route]]\nbackend = \"127.0.0.1:9\"");
+        for condition in ["share = \"5%\"", "headers = \"x-beta\""] {
+            let of_some = fixture(&format!("[[service.route]]\nbackend = \"127.0.0.1:9\"\n{condition}"));
+            assert!(key(&of_some, None) != key(&of_all, None), "{condition}");
+        }
+        assert_eq!(key(&fixture("[[service.route]]\nbackend = \"127.0.0.1:9\"\ncache = false"), None), None);
     }
 }

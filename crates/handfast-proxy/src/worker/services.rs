@@ -292,6 +292,13 @@ impl ThreadService {
         &self.backends_of(chosen).group
     }
 
+    /// The backends of a route as they are written.
+    pub(crate) fn targets(&self, chosen: Chosen) -> String {
+        let targets: Vec<String> =
+            self.backends_of(chosen).list.iter().map(|backend| backend.target.to_string()).collect();
+        targets.join(",")
+    }
+
     /// Whether its TLS is passed on as it is.
     pub(crate) fn passes_through(&self, chosen: Chosen) -> bool {
         self.routes[chosen.route].passes_through

@@ -51,6 +51,7 @@ mod a_restart_keeps_resumption;
 mod a_resumption_that_cannot_be_is_a_full_handshake;
 mod a_ticket_never_crosses_a_policy;
 mod responses_are_kept_and_served_again;
+mod responses_are_kept_whatever_fails;
 mod root_trusts_nothing_of_the_service_user;
 mod routes_are_for_those_they_name;
 mod routes_change_what_they_say;

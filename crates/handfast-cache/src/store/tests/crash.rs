@@ -9,7 +9,6 @@ use crate::rules::policy::Policy;
 use crate::rules::tests::response;
 use crate::store::cache::{Begin, Lookup};
 use crate::store::filler::Followed;
-use crate::store::reader::ReadError;
 
 /// More steps than a fill has.
 const MOST_STEPS: u64 = 100;
@@ -129,13 +128,52 @@ fn clients_go_on_when_the_disk_is_full() {
     let Begin::Follow(mut follower) = bench.cache.begin(&key(&head), &head, true) else {
         panic!("a fill runs")
     };
-    assert!(filler.head(&head, &response(FRESH), &Policy::default(), times()).is_ok());
+    let own = filler.head(&head, &response(FRESH), &Policy::default(), times()).expect("it is to be stored");
     let Followed::Hit(hit) = wait(|waker| follower.poll(&head, waker)) else { panic!("it is for all") };
-    let mut is_stored = true;
-    for piece in content(3_000_000).chunks(50_000) {
+    let mut readers = [own.reader(0..u64::MAX), hit.reader(0..u64::MAX)];
+    let (mut received, mut is_stored) = ([Vec::new(), Vec::new()], true);
+    // Both read what is there, and then the filler brings more.
+    let mut read = |most: usize| {
+        for (reader, received) in readers.iter_mut().zip(&mut received) {
+            while received.len() < most {
+                let mut buffer = vec![0; 65_536];
+                let length =
+                    wait(|waker| reader.poll_read(&mut buffer, waker)).expect("they are not cut off");
+                received.extend_from_slice(&buffer[..length]);
+            }
+        }
+    };
+    let all = content(3_000_000);
+    for (number, piece) in all.chunks(50_000).enumerate() {
         is_stored &= wait(|waker| filler.poll_put(piece, waker));
+        read((number + 1) * 50_000);
     }
-    assert!(!is_stored, "the filler is not held up, and learns it");
+    assert!(!is_stored && !filler.is_over(), "the filler learns it, and that it is still read");
     assert!(!filler.end());
-    assert_eq!(read(&hit, &head), Err(ReadError::Aborted), "a follower does not take a part for the whole");
+    let mut buffer = [0];
+    assert!(readers.iter_mut().all(|reader| wait(|waker| reader.poll_read(&mut buffer, waker)) == Ok(0)));
+    assert!(received.iter().all(|received| *received == all));
+}
+
+#[test]
+fn what_is_not_stored_waits_for_its_slowest_reader_and_for_nobody_else() {
+    let bench = Bench::new();
+    bench.cache.shared().folder.faults.plan(Some((2, Fault::Full)));
+    let head = get("/");
+    let mut filler = bench.begin(&head);
+    let own = filler.head(&head, &response(FRESH), &Policy::default(), times()).expect("it is to be stored");
+    let mut reader = own.reader(0..u64::MAX);
+    let piece = [7; 50_000];
+    let mut put = 0;
+    until("the memory to be full, after the disk", || {
+        let is_full = filler.poll_put(&piece, std::task::Waker::noop()).is_pending();
+        put += 1;
+        assert!(put < 1_000_000, "what is kept in memory has a bound");
+        is_full && bench.cache.statistics().errors > 0
+    });
+    let mut buffer = vec![0; 65_536];
+    assert!(wait(|waker| reader.poll_read(&mut buffer, waker)).is_ok_and(|length| length > 0));
+    drop(reader);
+    assert_eq!(wait(|waker| filler.poll_put(&piece, waker)), false);
+    assert!(filler.is_over(), "nobody reads it");
 }

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use handfast_cache::{Filler, Hit, Key, Policy, Times, is_error};
-use handfast_observe::reason::CloseReason;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_wire::http1::{Field, Framing, Method, ResponseHead};
 
 use crate::backends::connector::Cancellation;
@@ -110,6 +111,10 @@ impl<'c, C: Client> Fetch<'c, C> {
             }
             match filler.head(asked, head, policy, times) {
                 Ok(hit) => {
+                    if self.is_behind {
+                        // No client reads it.
+                        drop(hit.reader(0..0));
+                    }
                     self.filler = Some(filler);
                     Came::Stored(hit)
                 }
@@ -120,21 +125,26 @@ impl<'c, C: Client> Fetch<'c, C> {
     }
 
     /// Hands what waits to the cache; whether nothing waits any more.
-    fn put_pending(&mut self, io: &Io<'_>) -> bool {
-        let Some(filler) = &mut self.filler else { return true };
+    ///
+    /// **Errors**: it is neither stored nor read.
+    fn put_pending(&mut self, io: &Io<'_>) -> Result<bool, Fault> {
+        let Some(filler) = &mut self.filler else { return Ok(true) };
         if !self.pending.is_empty() {
-            // Where it is not stored any longer, the readers that it has learn that too.
             if filler.poll_put(&self.pending, io.waker).is_pending() {
-                return false;
+                return Ok(false);
             }
             self.pending.clear();
+            if filler.is_over() {
+                let reason = CloseReason::new(Step::Relay, Side::Local, Cause::Internal);
+                return Err(Fault::gone(reason.because("nobody needs the response any more")));
+            }
         }
         if self.has_end
             && let Some(filler) = self.filler.take()
         {
             filler.end();
         }
-        true
+        Ok(true)
     }
 }
 
@@ -150,7 +160,7 @@ impl<C: Client> Source for Fetch<'_, C> {
 
 impl<C: Client> Sink for Fetch<'_, C> {
     fn accepts(&mut self, io: &mut Io<'_>) -> Result<bool, Fault> {
-        if self.is_passed() { self.client.accepts(io) } else { Ok(self.put_pending(io)) }
+        if self.is_passed() { self.client.accepts(io) } else { self.put_pending(io) }
     }
 
     fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault> {
