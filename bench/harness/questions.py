@@ -95,7 +95,7 @@ class Request:
         first = self._once()
         cookie = first.get("field set-cookie", "").split(";")[0]
         later = [self._once([("Cookie", cookie)])["backend"] for _ in range(4)]
-        return first | {"backend": "", "cookie": cookie.split("=")[0], "stays": str(set(later) == {first["backend"]})}
+        return first | {"backend": "", "content": "", "cookie": cookie.split("=")[0], "stays": str(set(later) == {first["backend"]})}
 
     def _balance(self, all_seen):
         used = Counter(seen.get("backend") for seen in all_seen)
@@ -277,7 +277,7 @@ def answered(stream, address, received):
     content = content_of(stream, fields)
     told = received | {"method": method, "target": target} | {name: value for name, value in fields.items() if name not in OF_REQUESTS}
     head = f"X-Backend: {address}\r\nX-Powered-By: questions\r\nX-Received: {json.dumps(told)}\r\n"
-    if "upgrade" in fields.get("connection", "").lower():
+    if fields.get("upgrade", "").lower() == "websocket" and "upgrade" in fields.get("connection", "").lower():
         key = base64.b64encode(hashlib.sha1((fields["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()).decode()
         head += f"Connection: Upgrade\r\nUpgrade: {fields['upgrade']}\r\nSec-WebSocket-Accept: {key}\r\n"
         stream.sendall(f"HTTP/1.1 101 Switching Protocols\r\n{head}\r\n".encode())
