@@ -1,33 +1,27 @@
-"""Requests that two proxies are asked, one after the other, and what is compared.
+"""Requests that are sent to two proxies, one after the other, and the comparison of their results.
 
-In: files `.requests`, as described by `Play`. Out: for each request, what a client and a backend saw.
+In: files `.requests`, as `Play` describes them. Out: for each request, what the client and the backend received.
 """
 
-import base64
 import contextlib
-import ctypes
 import hashlib
 import http.client
 import json
-import os
 import socket
 import ssl
-import threading
 from collections import Counter
 from urllib.parse import urljoin, urlsplit
 
+from .question_backends import until
+
 PATIENCE = 10  # seconds
 
-# Not compared: they are about one connection, the time, or the program, and both programs write them as they like.
-OF_RESPONSES = {"connection", "content-length", "date", "keep-alive", "server", "transfer-encoding", "x-backend", "x-received"}
-OF_REQUESTS = {"connection", "content-length", "transfer-encoding"}
-# Of a page that the old program made itself, only the status and the fields of the configuration are compared: its words are its own.
-OF_PAGES = {"content", "field cache-control", "field content-type"}
-# Backends of these addresses are in a network of their own, for programs that listen at the same port of all addresses.
-FAR = "10.0.0."
-FAR_NETWORK = "/run/netns/backends"
-# Each of two workers of Handfast takes turns by itself.
-TURNS = 2
+# Fields of responses that depend on the connection, the time or the program: they are not compared.
+SKIPPED_FIELDS = {"connection", "content-length", "date", "keep-alive", "server", "transfer-encoding", "x-backend", "x-received"}
+# The old program and Handfast have different error pages: these items of them are not compared.
+SKIPPED_OF_PAGES = {"content", "field cache-control", "field content-type"}
+# How far the number of requests of a backend may differ: each of the two workers of Handfast has a separate round robin.
+ROUND_ROBIN_TOLERANCE = 2
 
 
 class Play:
@@ -39,10 +33,10 @@ class Play:
     `authority FILE`                     the certificate of the authority of all of these
     `revoked FILE`                       its list, which is empty
     `file PATH TEXT`                     a line of text for both programs
-    `refused N`                          so many of its services are refused, and nobody listens there afterwards
+    `refused N`                          the number of services that `import` refuses
     `differs ITEM: REASON`               an item that differs, or `all`; after a request, in that one alone
     `METHOD URL OPTION… | FIELD | …`     a request; options: `at=ADDRESS` `from=ADDRESS` `shows=NAME` `proxy=ADDRESS` `content=TEXT`
-                                         `bytes=N` `x=N` (so often) `session` (again, with its cookie) `hash` (by address) `websocket`
+                                         `bytes=N` `x=N` (N times) `session` (repeated with its cookie) `hash` (all by one backend) `websocket`
     """
 
     def __init__(self, path):
@@ -145,7 +139,7 @@ class Request:
         for name, values in fields.items():
             if name == "location":
                 seen["field location"] = urljoin(self.url, values[0])
-            elif name not in OF_RESPONSES:
+            elif name not in SKIPPED_FIELDS:
                 seen[f"field {name}"] = ", ".join(values)
         if response.status == 101:
             stream.sendall(b"ping.")
@@ -159,155 +153,32 @@ class Request:
 
 def compare(one, two):
     """Items in which they differ: item → both texts."""
-    page = one.get("backend") == "none" and (
-        one.get("content", "").startswith("<html") or one["status"][0] == "3" or (one["content"] == "" and one.get("field content-type") == "text/html"))
-    items = [item for item in {**one, **two} if one.get(item) != two.get(item) and not (page and item in OF_PAGES)]
-    return {item: (one.get(item, "none"), two.get(item, "none")) for item in items if not same_turns(one.get(item), two.get(item))}
+    skipped = SKIPPED_OF_PAGES if is_page(one) else ()
+    items = [item for item in {**one, **two} if one.get(item) != two.get(item) and item not in skipped]
+    return {item: (one.get(item, "none"), two.get(item, "none")) for item in items if not same_shares(one.get(item), two.get(item))}
 
 
-def same_turns(one, two):
+def is_page(seen):
+    """Whether the program generated this response: an error or a redirect, and no text of the configuration."""
+    if seen.get("backend") != "none":
+        return False
+    head = seen["content"] == "" and seen.get("field content-type") == "text/html"
+    return seen["content"].startswith("<html") or seen["status"][0] == "3" or head
+
+
+def same_shares(one, two):
     """Whether both used the same backends about as often."""
-    return isinstance(one, Counter) and isinstance(two, Counter) and all(one[at] and two[at] and abs(one[at] - two[at]) <= TURNS for at in one | two)
+    if not isinstance(one, Counter) or not isinstance(two, Counter):
+        return False
+    return one.keys() == two.keys() and all(abs(one[at] - two[at]) <= ROUND_ROBIN_TOLERANCE for at in one)
 
 
-def always(item, old, new):
-    """Why this difference is no fault of the importer, whatever the configuration; else None."""
+def general_reason(item, old, new):
+    """Why this difference is expected with every configuration, or None."""
     if item == "field cache-control" and (old, new) == ("none", "no-store"):
-        return "docs/http/errors.md: what Handfast answers itself is not for caches"
+        return "docs/http/errors.md: own responses are not for caches"
     if item == "field content-type" and old == "none" and new == "text/plain; charset=utf-8":
-        return "what Handfast answers itself has a type, also without content"
+        return "own responses have a type, also without content"
     if item == "field www-authenticate" and new == f'{old}, charset="UTF-8"':
         return "docs/http/access.md: names and passwords are UTF-8"
     return None
-
-
-def until(stream, end):
-    heard = b""
-    while not heard.endswith(end):
-        more = stream.recv(1)
-        if not more:
-            raise OSError("ended early")
-        heard += more
-    return heard
-
-
-@contextlib.contextmanager
-def http_backends(addresses, pem):
-    """Servers at these addresses. Each speaks TLS with those who do, reads a PROXY header from those who send one, and tells what it received."""
-    listening = [listener_at(address) for address in addresses]
-    for listener, address in zip(listening, addresses):
-        threading.Thread(target=accept, args=(listener, address, pem), daemon=True).start()
-    try:
-        yield
-    finally:
-        for listener, address in zip(listening, addresses):
-            listener.shutdown(socket.SHUT_RDWR)
-            listener.close()
-            if address.startswith("/"):
-                os.unlink(address)
-
-
-def listener_at(address):
-    if address.startswith("/"):
-        os.makedirs(os.path.dirname(address), exist_ok=True)
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(address)
-        os.chmod(address, 0o666)
-    else:
-        host, port = address.rsplit(":", 1)
-        listener = far_socket() if host.startswith(FAR) else socket.socket()
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, int(port)))
-    listener.listen(64)
-    return listener
-
-
-def far_socket():
-    """A socket in the network of the backends: of a thread that goes there and ends."""
-    made = []
-
-    def there():
-        with open(FAR_NETWORK, "rb") as network:
-            # CLONE_NEWNET
-            if ctypes.CDLL(None, use_errno=True).setns(network.fileno(), 0x40000000) == 0:
-                made.append(socket.socket())
-
-    thread = threading.Thread(target=there)
-    thread.start()
-    thread.join()
-    return made[0]
-
-
-def accept(listener, address, pem):
-    while True:
-        try:
-            stream, _ = listener.accept()
-        except OSError:
-            return
-        threading.Thread(target=serve, args=(stream, address, pem), daemon=True).start()
-
-
-def serve(stream, address, pem):
-    with contextlib.suppress(OSError, ValueError):
-        received = {}
-        if stream.recv(6, socket.MSG_PEEK) == b"PROXY ":
-            words = until(stream, b"\r\n").decode().split()
-            received["proxy header"] = " ".join(["v1", *words[1:4], words[5]])
-        if stream.recv(1, socket.MSG_PEEK) == b"\x16":
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(pem)
-            asked = []
-            context.sni_callback = lambda _, name, __: asked.append(name)
-            stream = context.wrap_socket(stream, server_side=True)
-            received["tls name"] = str(asked[0] if asked else None)
-        while answered(stream, address, received):
-            pass
-    stream.close()
-
-
-def answered(stream, address, received):
-    """Answers one request; whether there may be another one."""
-    lines = until(stream, b"\r\n\r\n").decode("latin-1").split("\r\n")[:-2]
-    method, target, _ = lines[0].split()
-    fields = {}
-    for line in lines[1:]:
-        name, _, value = line.partition(":")
-        fields.setdefault(name.lower(), []).append(value.strip())
-    fields = {name: ", ".join(values) for name, values in fields.items()}
-    content = content_of(stream, fields)
-    told = received | {"method": method, "target": target} | {name: value for name, value in fields.items() if name not in OF_REQUESTS}
-    head = f"X-Backend: {address}\r\nX-Powered-By: questions\r\nX-Received: {json.dumps(told)}\r\n"
-    if fields.get("upgrade", "").lower() == "websocket" and "upgrade" in fields.get("connection", "").lower():
-        key = base64.b64encode(hashlib.sha1((fields["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()).decode()
-        head += f"Connection: Upgrade\r\nUpgrade: {fields['upgrade']}\r\nSec-WebSocket-Accept: {key}\r\n"
-        stream.sendall(f"HTTP/1.1 101 Switching Protocols\r\n{head}\r\n".encode())
-        stream.sendall(until(stream, b"."))
-        return False
-    status = target.rsplit("/", 1)[1] if "/status/" in target else "200"
-    if status[0] == "3":
-        head += "Location: /elsewhere\r\n"
-    text = b"" if status == "204" else f"{address} read {len(content)} bytes\n".encode()
-    length = "" if status == "204" else f"Content-Type: text/plain\r\nContent-Length: {len(text)}\r\n"
-    stream.sendall(f"HTTP/1.1 {status} As asked\r\n{head}{length}\r\n".encode() + (b"" if method == "HEAD" else text))
-    return fields.get("connection") != "close" and not lines[0].endswith("1.0")
-
-
-def content_of(stream, fields):
-    if "chunked" in fields.get("transfer-encoding", ""):
-        content = b""
-        while size := int(until(stream, b"\r\n"), 16):
-            content += exactly(stream, size)
-            until(stream, b"\r\n")
-        until(stream, b"\r\n")
-        return content
-    return exactly(stream, int(fields.get("content-length", 0)))
-
-
-def exactly(stream, size):
-    heard = b""
-    while len(heard) < size:
-        more = stream.recv(min(65536, size - len(heard)))
-        if not more:
-            raise OSError("ended early")
-        heard += more
-    return heard
