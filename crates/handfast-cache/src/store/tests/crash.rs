@@ -174,6 +174,6 @@ fn what_is_not_stored_waits_for_its_slowest_reader_and_for_nobody_else() {
     let mut buffer = vec![0; 65_536];
     assert!(wait(|waker| reader.poll_read(&mut buffer, waker)).is_ok_and(|length| length > 0));
     drop(reader);
-    assert_eq!(wait(|waker| filler.poll_put(&piece, waker)), false);
+    assert!(!wait(|waker| filler.poll_put(&piece, waker)));
     assert!(filler.is_over(), "nobody reads it");
 }
