@@ -3,6 +3,7 @@
 //! Addresses with the same servers become a service each: `http.rs` has its TLS and `location.rs` its routes; `stream.rs` has
 //! services without HTTP.
 
+mod access;
 mod fields;
 mod grammar;
 mod http;
@@ -34,8 +35,13 @@ pub(crate) fn import(files: &[PathBuf], folder: &Path) -> Result<Imported, Impor
     let main = files.first().cloned().unwrap_or_default();
     let prefix = folder.join(main.parent().unwrap_or(Path::new("")));
     let directives = grammar::directives(files, &prefix)?;
-    let mut import =
-        Import { prefix: &prefix, notes: Notes::default(), is_refused: false, upstreams: Vec::new() };
+    let mut import = Import {
+        prefix: &prefix,
+        notes: Notes::default(),
+        is_refused: false,
+        upstreams: Vec::new(),
+        zones: Vec::new(),
+    };
     let mut whole = Whole::default();
     let mut left_out = Vec::new();
     import.process(&directives, &mut whole);
@@ -60,6 +66,8 @@ struct Import<'d> {
     /// Whether something was refused since the last service.
     is_refused: bool,
     upstreams: Vec<&'d Directive>,
+    /// Of `limit_req`.
+    zones: Vec<&'d Directive>,
 }
 
 impl<'d> Import<'d> {

@@ -78,13 +78,15 @@ pub enum Variable {
     Path,
     /// The path and the query as the client sent them.
     Target,
+    /// The query as the client sent it, with its question mark; nothing if there is none.
+    Query,
     /// The name of the user, where the route asks for one.
     User,
 }
 
 impl Variable {
     /// The names in a configuration.
-    pub const NAMES: [(&str, Self); 11] = [
+    pub const NAMES: [(&str, Self); 12] = [
         ("client-address", Self::ClientAddress),
         ("tls-version", Self::TlsVersion),
         ("server-name", Self::ServerName),
@@ -95,6 +97,7 @@ impl Variable {
         ("host", Self::Host),
         ("path", Self::Path),
         ("target", Self::Target),
+        ("query", Self::Query),
         ("user", Self::User),
     ];
 

@@ -48,6 +48,7 @@ impl<'d> Import<'d> {
         let scope = Scope::new(block);
         let of_http = |directive: &&Directive| http.is_some() || is_of_http(&directive.name);
         self.upstreams = block.iter().filter(|inner| inner.name == "upstream").collect();
+        self.zones = block.iter().filter(|inner| inner.name == "limit_req_zone").collect();
         // What the servers and upstreams have is reported with the services that use them.
         let is_around = |directive: &&Directive| !["server", "upstream"].contains(&directive.name.as_str());
         for directive in block.iter().filter(of_http).filter(is_around) {

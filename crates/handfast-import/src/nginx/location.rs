@@ -92,6 +92,7 @@ impl<'d> Import<'d> {
         locations.sort_by_key(|(path, is_exact, _)| (std::cmp::Reverse(path.len()), !is_exact));
         for (path, is_exact, location) in &locations {
             self.location(location, (path, *is_exact), &server.scope, hosts, routes);
+            self.guards((path, *is_exact, location), &locations, &server.scope);
             self.with_slash((path, location), &server.scope, &locations, hosts, routes);
         }
         if !locations.iter().any(|(path, ..)| *path == "/") {
@@ -192,7 +193,7 @@ impl<'d> Import<'d> {
         if is_passed && !all.iter().any(|(other, ..)| *other == without) {
             let mut route = with_hosts(hosts);
             route.put("", "path", without);
-            let to = path.replace('{', "{{").replace('}', "}}");
+            let to = path.replace('{', "{{").replace('}', "}}") + "{query}";
             route.put("", "redirect", table([("to", to.into()), ("status", "301".into())]));
             self.response_fields(&scope.within(location.inner()), &mut route, routes.known);
             routes.service.routes.push(route);
@@ -280,6 +281,7 @@ impl<'d> Import<'d> {
             route.put("", "path", path);
             route.put("", "new-path", new);
         }
+        self.access(scope, route);
         let has_host = self.request_fields(scope, &target, route, routes);
         self.response_fields(scope, route, routes.known);
         let is_rewritten = scope.text("proxy_redirect").is_none_or(|word| word != "off");

@@ -20,8 +20,13 @@ impl<'d> Scope<'d> {
 
     /// All with this name of the innermost block that has one: the others are not inherited then.
     pub(super) fn all(&self, name: &str) -> Vec<&'d Directive> {
+        self.all_of(&[name])
+    }
+
+    /// The same for directives that are one list.
+    pub(super) fn all_of(&self, names: &[&str]) -> Vec<&'d Directive> {
         let named = |level: &&'d [Directive]| {
-            level.iter().filter(|directive| directive.name == name).collect::<Vec<_>>()
+            level.iter().filter(|directive| names.contains(&directive.name.as_str())).collect::<Vec<_>>()
         };
         self.0.iter().rev().map(named).find(|found| !found.is_empty()).unwrap_or_default()
     }

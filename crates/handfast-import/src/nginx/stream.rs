@@ -70,6 +70,7 @@ impl<'d> Import<'d> {
         if scope.is_on("proxy_protocol") {
             service.put("proxy-protocol", "send", "v1");
         }
+        self.networks(scope, &mut service);
         for (theirs, default, ours) in TIMES {
             let Some(text) = scope.text(theirs).or(default) else { continue };
             match time(text) {

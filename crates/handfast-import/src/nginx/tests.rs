@@ -142,3 +142,131 @@ fn a_location_without_a_backend_is_refused() {
         "{notes:?}"
     );
 }
+
+/// What is written of a location's access, and the options that are refused.
+fn access(server: &str) -> (Vec<String>, Vec<String>) {
+    let (config, notes) = converted(server);
+    let is_access = |line: &&str| {
+        ["path", "allow-clients", "refuse-clients", "basic-auth", "rate-limit"]
+            .iter()
+            .any(|key| line.starts_with(&format!("{key} ")))
+    };
+    let refused = notes.iter().filter_map(|note| note.strip_prefix("refused ")).map(str::to_owned);
+    (config.lines().filter(is_access).map(str::to_owned).collect(), refused.collect())
+}
+
+#[test]
+fn the_first_network_that_fits_decides() {
+    let proxy = "proxy_pass http://a:1;";
+    for (rules, expected) in [
+        ("allow 10.0.0.0/8; deny all;", vec!["allow-clients = [\"10.0.0.0/8\"]"]),
+        (
+            "deny 10.0.0.1; allow 10.0.0.0/8; deny all; allow 192.0.2.1;",
+            vec!["allow-clients = [\"10.0.0.0/8\"]", "refuse-clients = [\"10.0.0.1\"]"],
+        ),
+        ("deny 10.0.0.1; allow all; deny all;", vec!["refuse-clients = [\"10.0.0.1\"]"]),
+        ("deny 10.0.0.1;", vec!["refuse-clients = [\"10.0.0.1\"]"]),
+        ("deny all;", vec!["refuse-clients = [\"0.0.0.0/0\", \"::/0\"]"]),
+        // Without `deny all` these say nothing.
+        ("allow 10.0.0.0/8;", vec![]),
+    ] {
+        let (written, refused) = access(&format!("server {{ listen 80; location / {{ {rules} {proxy} }} }}"));
+        assert_eq!(
+            (written, refused),
+            (expected.iter().map(|line| (*line).to_owned()).collect(), vec![]),
+            "{rules}"
+        );
+    }
+    let (written, refused) = access(&format!(
+        "server {{ listen 80; location / {{ allow 10.0.0.0/8; deny 10.0.0.1; deny all; {proxy} }} }}"
+    ));
+    assert_eq!((written, refused), (vec![], vec!["deny 10.0.0.1".to_owned()]));
+}
+
+#[test]
+fn a_password_is_asked_for_where_nginx_asks() {
+    let (written, refused) = access(
+        "auth_basic Intern; auth_basic_user_file /u;
+         server { listen 80; location / { auth_basic off; proxy_pass http://a:1; } }
+         server { listen 81; location /open/ { auth_basic off; proxy_pass http://a:1; }
+         location / { proxy_pass http://a:1; } }",
+    );
+    let expected =
+        ["path = \"/open/\"", "path = \"/open\"", "basic-auth = { file = \"/u\", realm = \"Intern\" }"];
+    assert_eq!((written, refused), (expected.map(str::to_owned).into(), vec![]));
+    // Without a file of users nginx asks for none.
+    assert_eq!(
+        access("server { listen 80; auth_basic Intern; location / { proxy_pass http://a:1; } }"),
+        (vec![], vec![])
+    );
+}
+
+#[test]
+fn a_guarded_location_never_becomes_larger_or_smaller_unseen() {
+    let guard = "auth_basic a; auth_basic_user_file /u;";
+    let of = |locations: &str| {
+        access(&format!("server {{ listen 80; {} }}", locations.replace("PASS", "proxy_pass http://a:1;"))).1
+    };
+    let none: Vec<String> = Vec::new();
+    // `/adminx` would be open.
+    assert_eq!(of(&format!("location / {{ PASS }} location /admin {{ {guard} PASS }}")), ["location /admin"]);
+    assert_eq!(of(&format!("location / {{ PASS }} location /admin/ {{ {guard} PASS }}")), none);
+    assert_eq!(of(&format!("{guard} location / {{ PASS }} location /admin {{ PASS }}")), none);
+    // `/health/a` would be open.
+    assert_eq!(
+        of(&format!("location / {{ {guard} PASS }} location = /health {{ PASS }}")),
+        ["location = /health"]
+    );
+    assert_eq!(
+        of(&format!(
+            "location / {{ {guard} PASS }} location = /health {{ PASS }} location /health/ {{ {guard} PASS }}"
+        )),
+        none
+    );
+    assert_eq!(of(&format!("location / {{ PASS }} location = /admin {{ {guard} PASS }}")), none);
+}
+
+#[test]
+fn a_limit_has_the_rate_of_its_zone() {
+    let of = |zone: &str, limit: &str| {
+        access(&format!(
+            "{zone} upstream u {{ server a:1; }} server {{ listen 80; location / {{ {limit} proxy_pass http://a:1; }} }}"
+        ))
+    };
+    let zone = "limit_req_zone $binary_remote_addr zone=z:10m rate=30r/m;";
+    let (written, refused) = of(zone, "limit_req zone=z burst=20 nodelay; limit_req_status 429;");
+    assert_eq!(
+        (written, refused),
+        (vec!["rate-limit = { requests = 30, per = \"1m\", burst = 21 }".to_owned()], vec![])
+    );
+    let (written, _) = of("limit_req_zone $http_x_api_key zone=z:1m rate=2r/s;", "limit_req zone=z;");
+    assert_eq!(
+        written,
+        ["rate-limit = { requests = 2, per = \"1s\", burst = 1, by = \"header:x-api-key\" }"]
+    );
+    for (zone, limit, expected) in [
+        (zone, "limit_req zone=y;", "limit_req zone=y"),
+        (zone, "limit_req zone=z; limit_req zone=z burst=2;", "limit_req zone=z burst=2"),
+        (
+            "limit_req_zone $uri zone=z:1m rate=1r/s;",
+            "limit_req zone=z;",
+            "limit_req_zone $uri zone=z:1m rate=1r/s",
+        ),
+        ("limit_req_zone $remote_addr zone=z:1m rate=1r/h;", "limit_req zone=z;", "limit_req zone=z"),
+    ] {
+        assert_eq!(of(zone, limit), (vec![], vec![expected.to_owned()]), "{zone} {limit}");
+    }
+    // A zone that nothing uses refuses nothing.
+    assert_eq!(of(zone, "").1, Vec::<String>::new());
+}
+
+#[test]
+fn a_query_is_kept() {
+    let known = super::value::Known { server_name: "a", port: None };
+    let template = |text| super::value::template(text, known);
+    assert_eq!(template("/new$is_args$args").as_deref(), Ok("/new{query}"));
+    assert_eq!(template("/new$is_args$query_string/$host").as_deref(), Ok("/new{query}/{host}"));
+    assert_eq!(template("/new$is_args$argsx"), Err("$is_args".to_owned()));
+    let (config, _) = converted("server { listen 80; location /a/ { proxy_pass http://a:1; } }");
+    assert!(config.contains("redirect = { to = \"/a/{query}\", status = \"301\" }"), "{config}");
+}

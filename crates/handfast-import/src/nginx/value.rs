@@ -15,6 +15,18 @@ pub(super) struct Known<'s> {
 pub(super) fn template(text: &str, known: Known<'_>) -> Result<String, String> {
     let (mut converted, mut rest) = (String::new(), text);
     while let Some(at) = rest.find(['$', '{', '}']) {
+        // With the question mark that Handfast's variable has too.
+        let query = ["$is_args$args", "$is_args$query_string"]
+            .iter()
+            .find_map(|known| rest[at..].strip_prefix(known));
+        if let Some(after) =
+            query.filter(|after| !after.starts_with(|sign: char| sign.is_ascii_alphanumeric() || sign == '_'))
+        {
+            converted.push_str(&rest[..at]);
+            converted.push_str("{query}");
+            rest = after;
+            continue;
+        }
         converted.push_str(&rest[..at]);
         let sign = &rest[at..=at];
         rest = &rest[at + 1..];

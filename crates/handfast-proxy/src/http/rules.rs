@@ -53,6 +53,7 @@ impl RequestFacts<'_> {
             Variable::Scheme => Some(connection.scheme().as_bytes()),
             Variable::Host => Some(self.head.host.name),
             Variable::Path => return Cow::Owned(without_query(&self.target())),
+            Variable::Query => return Cow::Borrowed(query(self.path)),
             Variable::Target => return Cow::Owned(self.target()),
         };
         Cow::Borrowed(value.unwrap_or_default())
@@ -67,6 +68,11 @@ impl RequestFacts<'_> {
             _ => b"/".to_vec(),
         }
     }
+}
+
+/// From its question mark.
+fn query(target: &[u8]) -> &[u8] {
+    target.iter().position(|byte| *byte == b'?').map_or(&[], |at| &target[at..])
 }
 
 fn without_query(target: &[u8]) -> Vec<u8> {

@@ -1,0 +1,186 @@
+//! `allow`, `deny`, `auth_basic` and `limit_req`: who may send requests to a location, and how many.
+
+use super::Import;
+use super::grammar::Directive;
+use super::scope::{Scope, own};
+use crate::draft::Draft;
+use crate::note::Fate;
+use crate::toml::{Value, list, table};
+
+impl<'d> Import<'d> {
+    /// Writes what a location that is passed to a backend demands. nginx asks for none of it where it answers by `return`.
+    pub(super) fn access(&mut self, scope: &Scope<'d>, route: &mut Draft) {
+        self.networks(scope, route);
+        self.password(scope, route);
+        self.rate(scope, route);
+    }
+
+    /// Refuses a location if requests would go past what guards them, because Handfast compares whole parts of a path: with `/a`, nginx takes
+    /// `/ab` too; with `= /a`, it does not take `/a/b`.
+    pub(super) fn guards(
+        &mut self,
+        (path, is_exact, location): (&str, bool, &'d Directive),
+        all: &[(&str, bool, &'d Directive)],
+        server: &Scope<'d>,
+    ) {
+        let guard_of = |location: &'d Directive| guard(location, &server.within(location.inner()));
+        let mine = guard_of(location);
+        // They are sorted, the longest first.
+        let reached = if is_exact { format!("{path}/") } else { path.to_owned() };
+        let other = all.iter().find(|(start, is_exact, other)| {
+            !is_exact && !std::ptr::eq(*other, location) && reached.starts_with(start)
+        });
+        let theirs = other.map(|(.., other)| guard_of(other)).unwrap_or_default();
+        if is_exact && !theirs.is_empty() && theirs != mine {
+            let effect = format!(
+                "{path}/a would be as open as {path}: write a location for {path}/ too, or the same rules"
+            );
+            let has_own = all.iter().any(|(start, is_exact, _)| !is_exact && *start == reached);
+            if !has_own {
+                self.note(location, Fate::Refused, effect);
+            }
+        }
+        if !is_exact && !path.ends_with('/') && !mine.is_empty() && theirs != mine && other.is_some() {
+            let effect = format!("{path}a would be open to others: write the location {path}/, and = {path}");
+            self.note(location, Fate::Refused, effect);
+        }
+    }
+
+    /// `allow` and `deny`: the first one that fits decides, and without one the client may.
+    pub(super) fn networks(&mut self, scope: &Scope<'d>, draft: &mut Draft) {
+        let (mut allowed, mut denied) = (Vec::new(), Vec::new());
+        let mut is_closed = false;
+        for rule in scope.all_of(&["allow", "deny"]) {
+            let network = rule.argument(0);
+            match (rule.name.as_str(), network) {
+                ("allow", "all") => break,
+                ("deny", "all") => {
+                    is_closed = true;
+                    break;
+                }
+                (_, "unix:") => {
+                    self.note(rule, Fate::Refused, "clients are named by their addresses");
+                }
+                ("allow", _) => allowed.push(network),
+                // Handfast looks for those that are denied first.
+                _ if !allowed.is_empty() => {
+                    self.note(
+                        rule,
+                        Fate::Refused,
+                        "write those that are denied first, and those that are allowed after them",
+                    );
+                }
+                _ => denied.push(network),
+            }
+        }
+        if is_closed && allowed.is_empty() {
+            denied = vec!["0.0.0.0/0", "::/0"];
+        } else if is_closed {
+            draft.put("", "allow-clients", list(allowed));
+        }
+        if !denied.is_empty() {
+            draft.put("", "refuse-clients", list(denied));
+        }
+    }
+
+    /// `auth_basic` and `auth_basic_user_file`: without one of them, nginx asks for no password.
+    fn password(&mut self, scope: &Scope<'d>, route: &mut Draft) {
+        let (Some(realm), Some(file)) = (scope.last("auth_basic"), scope.last("auth_basic_user_file")) else {
+            return;
+        };
+        if realm.argument(0) == "off" {
+            return;
+        }
+        let is_plain = |sign: char| (sign.is_ascii_graphic() || sign == ' ') && !"\"\\$".contains(sign);
+        for directive in [realm, file] {
+            let text = directive.argument(0);
+            if text.is_empty() || !text.chars().all(is_plain) {
+                self.note(
+                    directive,
+                    Fate::Refused,
+                    "expected letters and signs of ASCII, without variables and quotes",
+                );
+            }
+        }
+        let keys = [("file", self.path(file.argument(0)).into()), ("realm", realm.argument(0).into())];
+        route.put("", "basic-auth", table(keys));
+    }
+
+    /// `limit_req`, with what its zone says.
+    fn rate(&mut self, scope: &Scope<'d>, route: &mut Draft) {
+        let limits = scope.all("limit_req");
+        let Some(limit) = limits.first() else { return };
+        if let Some(second) = limits.get(1) {
+            self.note(second, Fate::Refused, "a route has one limit");
+        }
+        let Some(name) = option(limit, "zone=") else {
+            return self.note(limit, Fate::Refused, "expected a zone");
+        };
+        let is_it = |zone: &&&Directive| {
+            option(zone, "zone=").is_some_and(|zone| zone.split(':').next() == Some(name))
+        };
+        let Some(zone) = self.zones.iter().find(is_it).copied() else {
+            return self.note(
+                limit,
+                Fate::Refused,
+                format!("there is no limit_req_zone with the name {name}"),
+            );
+        };
+        let rate = option(zone, "rate=").and_then(|rate| {
+            let (number, per) = rate.split_once("r/")?;
+            let per = match per {
+                "s" => "1s",
+                "m" => "1m",
+                _ => return None,
+            };
+            Some((number.parse::<i64>().ok().filter(|number| (1..=1_000_000).contains(number))?, per))
+        });
+        // One fits always, and `burst` more.
+        let more = option(limit, "burst=").map_or(Some(0), |more| more.parse::<i64>().ok());
+        let burst = more.filter(|more| (0..1_000_000).contains(more)).map(|more| more + 1);
+        let (Some((requests, per)), Some(burst)) = (rate, burst) else {
+            return self.note(
+                limit,
+                Fate::Refused,
+                "expected a rate from 1 to 1000000, and a burst below that",
+            );
+        };
+        let mut keys: Vec<(&str, Value)> =
+            vec![("requests", requests.into()), ("per", per.into()), ("burst", burst.into())];
+        match zone.argument(0) {
+            "$binary_remote_addr" | "$remote_addr" => {}
+            "$server_name" => keys.push(("by", "route".into())),
+            key => match key.strip_prefix("$http_") {
+                Some(field) => {
+                    keys.push(("by", format!("header:{}", field.replace('_', "-")).into()));
+                    let effect =
+                        "requests without the field are counted by their address; nginx does not count them";
+                    self.note(zone, Fate::Approximated, effect);
+                }
+                None => self.note(
+                    zone,
+                    Fate::Refused,
+                    "expected the address of the client, a field ($http_…) or $server_name as the key",
+                ),
+            },
+        }
+        route.put("", "rate-limit", table(keys));
+    }
+}
+
+/// Who may send requests, as it is written; empty: everyone.
+fn guard(location: &Directive, scope: &Scope<'_>) -> Vec<String> {
+    if own(location.inner(), "return").is_some() {
+        return Vec::new();
+    }
+    let mut rules = scope.all_of(&["allow", "deny"]);
+    if scope.text("auth_basic").is_some_and(|realm| realm != "off") {
+        rules.extend(["auth_basic", "auth_basic_user_file"].iter().filter_map(|name| scope.last(name)));
+    }
+    rules.into_iter().map(Directive::text).collect()
+}
+
+/// The rest of the argument that starts with this.
+fn option<'d>(directive: &'d Directive, start: &str) -> Option<&'d str> {
+    directive.arguments.iter().find_map(|argument| argument.strip_prefix(start))
+}
