@@ -1073,9 +1073,9 @@ pub(crate) const ROWS: [Row; 212] = [
         "auth_basic",
         Service,
         Same,
-        "location|auth_basic a; auth_basic_user_file /c/p;",
-        "basic-auth = { file = \"/c/p\", realm = \"a\" }",
+        "location|auth_basic a;",
         "",
+        "with auth_basic_user_file; without it, nginx asks for no password either",
     ),
     row(
         "auth_basic_user_file",
