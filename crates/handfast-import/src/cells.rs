@@ -1,7 +1,7 @@
 //! A list of rules with conditions, as routes of which the first that matches decides.
 //!
 //! A condition that is not decided yet splits a cell in two. The routes of the half in which it holds come first, and take every request
-//! of it; so the other half needs no condition of its own, and each rule keeps its place among the others.
+//! of it; so the other half needs no condition, and each rule keeps its place among the others.
 
 use crate::draft::Draft;
 use crate::toml::{Section, list};

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use handfast_admin::CacheAct;
-use handfast_cache::{Cache, Latency, Listed, OpenError, Purge, Settings, Statistics};
+use handfast_cache::{Cache, Latency, Listed, OpenError, Purge, Settings, Statistics, check_folder};
 use handfast_config::model::{self, Config};
 use handfast_observe::metrics::{CacheSnapshot, CacheStatus};
 use handfast_text::units::{counted as counted_as, plain};
@@ -88,7 +88,7 @@ impl ServiceCache {
         self.place.cache.get().map(Arc::clone)
     }
 
-    /// Opens it, in a thread of its own. Once.
+    /// Opens it, in a separate thread. Once.
     ///
     /// **Errors**: no thread can be started.
     pub(crate) fn open(&self) -> io::Result<()> {
@@ -231,6 +231,7 @@ fn prepare_folder(folder: &Path) -> Result<(), String> {
         |act: &str, error: io::Error| format!("{act} the cache folder {}: {error}", folder.display());
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| failed("make", error))?;
+    check_folder(folder).map_err(|error| error.to_string())?;
     let access = rustix::fs::access(folder, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK);
     access.map_err(|error| failed("write to", error.into()))
 }
@@ -264,7 +265,7 @@ impl Place {
         }
     }
 
-    /// Says so once for each reason.
+    /// Logs each reason once.
     fn cannot_open(&self, error: &OpenError) {
         let text = error.to_string();
         let mut problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
@@ -283,7 +284,7 @@ impl Place {
     }
 }
 
-/// Whoever opens it gives up.
+/// The thread that opens it gives up.
 impl Drop for Place {
     fn drop(&mut self) {
         self.is_over();

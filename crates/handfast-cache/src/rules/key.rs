@@ -8,7 +8,8 @@
 //!
 //! | what a client could use | what happens |
 //! |---|---|
-//! | `Forwarded`, `X-Forwarded-…` except `-For`, `X-Host`, `X-URL-Scheme`, `Front-End-Https` | the request bypasses the cache, unless the policy says that the proxy writes them |
+//! | `Forwarded`, `X-Forwarded-…` except `-For` | the request bypasses the cache, unless the policy says that the proxy writes them or that they are in the key |
+//! | `X-Host`, `X-HTTP-Host-Override`, `X-Forwarded`, `X-URL-Scheme`, `Front-End-Https` | bypass: they replace the host or the scheme |
 //! | `X-Original-URL`, `X-Original-URI`, `X-Rewrite-URL`, `X-Original-Host` | bypass: they replace the path that is in the key |
 //! | `X-Forwarded-For`, `X-Real-IP` | nothing: a backend whose content depends on the address must not be cached |
 //! | `X-HTTP-Method-Override`, `X-HTTP-Method`, `X-Method-Override` | bypass: the response is that of another method |
@@ -135,14 +136,12 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     (!name.is_empty()).then_some((name, port))
 }
 
-/// Fields that replace the host or scheme which the key has, beside those of [`Kind::Forwarding`].
-const FORWARDING: [&str; 3] = ["front-end-https", "x-host", "x-url-scheme"];
-
-/// Fields about the client's address: backends log them.
-const ADDRESSES: [&str; 2] = ["x-forwarded-for", "x-real-ip"];
-
-/// Fields that replace the path or the method.
-const REPLACING: [&str; 7] = [
+/// Fields that replace the host, the scheme, the path or the method. No proxy writes them for each request.
+const REPLACING: [&str; 12] = [
+    "front-end-https",
+    "x-forwarded",
+    "x-host",
+    "x-http-host-override",
     "x-http-method",
     "x-http-method-override",
     "x-method-override",
@@ -150,18 +149,29 @@ const REPLACING: [&str; 7] = [
     "x-original-uri",
     "x-original-url",
     "x-rewrite-url",
+    "x-url-scheme",
 ];
+
+/// The fields of proxies that can change a response, with their values: all of [`Kind::Forwarding`] but those about the client's address, which
+/// backends log.
+pub fn forwarding<'h>(request: &RequestHead<'h>) -> impl Iterator<Item = (&'h [u8], &'h [u8])> {
+    let RequestHead { text, fields, .. } = *request;
+    let is_address = |name: &[u8]| ["x-forwarded-for", "x-real-ip"].iter().any(|known| is(name, known));
+    let of_proxies = fields.iter().filter(|field| field.kind() == Kind::Forwarding);
+    of_proxies
+        .map(move |field| (field.name(text), field.value(text)))
+        .filter(move |(name, _)| !is_address(name))
+}
 
 /// Whether a field of this request could change the response but is not in the key.
 pub(crate) fn has_unkeyed_field(request: &RequestHead<'_>, trusts_forwarding: bool) -> bool {
-    let is =
-        |name: &[u8], list: &[&str]| list.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
-    request.fields.iter().any(|field| {
-        let name = field.name(request.text);
-        let is_forwarding =
-            field.kind() == Kind::Forwarding && !is(name, &ADDRESSES) || is(name, &FORWARDING);
-        is_forwarding && !trusts_forwarding || is(name, &REPLACING)
-    })
+    let replaces = |name: &[u8]| REPLACING.iter().any(|known| is(name, known));
+    !trusts_forwarding && forwarding(request).next().is_some()
+        || request.fields.iter().any(|field| replaces(field.name(request.text)))
+}
+
+fn is(name: &[u8], known: &str) -> bool {
+    name.eq_ignore_ascii_case(known.as_bytes())
 }
 
 /// Whether the request has content.

@@ -14,7 +14,7 @@ pub struct Policy {
     pub stores_set_cookie: bool,
     /// Whether `Cache-Control` of requests counts. Without it a client cannot make the cache ask the origin.
     pub honours_requests: bool,
-    /// Whether `X-Forwarded-…` and `Forwarded` of a request are written by this proxy or come from a trusted one.
+    /// Whether `X-Forwarded-…` and `Forwarded` of a request do not reach the origin, or are in the identity of the key.
     pub trusts_forwarding: bool,
     /// Whether `Surrogate-Control` counts, before `Cache-Control`; then requests to the origin carry
     /// [`SURROGATE_CAPABILITY`](crate::SURROGATE_CAPABILITY).

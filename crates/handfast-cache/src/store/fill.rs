@@ -6,7 +6,7 @@
 //! A response that is not stored after all (the disk fails, it is too large, the folder was given to another process) still goes to the readers that
 //! it has: from memory, as fast as the slowest of them reads.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
@@ -64,7 +64,7 @@ struct State {
     pieces: VecDeque<Arc<[u8]>>,
     base: u64,
     /// Where readers are, by their numbers. That of the filler's own client is there from the start: it has number 0.
-    positions: Vec<(u64, u64)>,
+    positions: BTreeMap<u64, u64>,
     next_reader: u64,
     end: Option<End>,
     /// Whether it is to be stored still.
@@ -122,7 +122,7 @@ impl State {
 
     /// What the slowest reader needs next.
     fn needed(&self) -> u64 {
-        self.positions.iter().map(|(_, offset)| *offset).min().unwrap_or(self.received)
+        self.positions.values().min().copied().unwrap_or(self.received)
     }
 
     /// Forgets what every reader has.
@@ -148,7 +148,7 @@ impl Fill {
             received: 0,
             pieces: VecDeque::new(),
             base: 0,
-            positions: vec![(0, 0)],
+            positions: BTreeMap::from([(0, 0)]),
             next_reader: 0,
             end: None,
             is_stored: true,
@@ -243,20 +243,17 @@ impl Fill {
         let mut state = locked(&self.state);
         let number = state.next_reader;
         state.next_reader += 1;
-        match state.positions.iter_mut().find(|(known, _)| *known == number) {
-            Some((_, at)) => *at = offset,
-            None => state.positions.push((number, offset)),
-        }
+        state.positions.insert(number, offset);
         number
     }
 
     /// A reader is at this offset now; `None`: it reads no more.
     pub(crate) fn moved(&self, number: u64, offset: Option<u64>) {
         let mut state = locked(&self.state);
-        match (state.positions.iter_mut().find(|(known, _)| *known == number), offset) {
-            (Some((_, at)), Some(offset)) => *at = offset,
-            _ => state.positions.retain(|(known, _)| *known != number),
-        }
+        match offset {
+            Some(offset) => state.positions.insert(number, offset),
+            None => state.positions.remove(&number),
+        };
         if state.is_stored {
             return;
         }

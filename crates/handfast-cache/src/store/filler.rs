@@ -97,7 +97,7 @@ impl Filler {
         if is_stored && is_new {
             self.writer.schedule();
         } else if !is_stored && !self.is_done && !self.fill.is_fed() {
-            // Too long, too large, or the disk failed; and nobody reads it.
+            // Too long, too large, or the disk failed; and no client reads it.
             self.finish(false);
         }
         Poll::Ready(is_stored)

@@ -52,7 +52,7 @@ impl fmt::Display for OpenError {
             ),
             Self::Folder(path, error) => write!(
                 f,
-                "open the cache folder {path}: {error}; hint: it must be a directory that this user can write, and not a link"
+                "open the cache folder {path}: {error}; hint: it must be a directory of this user that no other one can write, and not a link"
             ),
         }
     }
@@ -73,15 +73,7 @@ impl Folder {
     pub(crate) fn open(path: &Path) -> Result<(Self, OwnedFd), OpenError> {
         let name = path.display().to_string();
         let failed = |error: rustix::io::Errno| OpenError::Folder(name.clone(), error.into());
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let open = || fs::open(path, flags, Mode::empty());
-        // In a sandbox no folder can be made.
-        let fd = match open() {
-            Err(rustix::io::Errno::NOENT) => fs::mkdir(path, Mode::RWXU).and_then(|()| open()),
-            opened => opened,
-        };
-        let fd = fd.map_err(failed)?;
-        fs::fchmod(&fd, Mode::RWXU).map_err(failed)?;
+        let fd = open_folder(path)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let lock = fs::openat(&fd, "lock", flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
         match fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -180,6 +172,38 @@ impl Folder {
     const fn step(&self, _what: &'static str) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Opens a folder, and makes it if it is not there: in a sandbox none can be made.
+fn open_folder(path: &Path) -> Result<OwnedFd, OpenError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = || fs::open(path, flags, Mode::empty());
+    let opened = match open() {
+        Err(rustix::io::Errno::NOENT) => fs::mkdir(path, Mode::RWXU).and_then(|()| open()),
+        opened => opened,
+    };
+    let checked = opened.map_err(io::Error::from).and_then(|fd| check_owner(&fd).map(|()| fd));
+    checked.map_err(|error| OpenError::Folder(path.display().to_string(), error))
+}
+
+/// Whether a folder can be that of a cache, as far as can be known before it is opened. It is made if it is not there.
+///
+/// **Errors**: it is a link, another user's, or others can write into it.
+pub fn check_folder(path: &Path) -> Result<(), OpenError> {
+    open_folder(path).map(drop)
+}
+
+/// Who else can write into the folder chooses what clients receive. `/tmp`, named by mistake, stays as it is.
+fn check_owner(folder: &OwnedFd) -> io::Result<()> {
+    let found = fs::fstat(folder)?;
+    let (owner, mode) = (found.st_uid, found.st_mode & 0o7777);
+    if owner != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other(format!("it belongs to user {owner}")));
+    }
+    if mode & 0o022 != 0 {
+        return Err(io::Error::other(format!("others can write into it (mode {mode:o})")));
+    }
+    Ok(())
 }
 
 /// The size of a file.

@@ -91,7 +91,7 @@ fn refuses(handlers: &At<'_>) -> bool {
     })
 }
 
-/// Whether handlers end with a response of their own.
+/// Whether handlers end with a response that they write.
 fn answers(handlers: &At<'_>) -> bool {
     handlers
         .items()

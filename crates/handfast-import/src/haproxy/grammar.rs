@@ -29,7 +29,7 @@ const SECTIONS: [&str; 20] = [
     "acme",
     "healthcheck",
 ];
-/// Lines of all files. HAProxy has no such bound; nobody writes so many.
+/// Lines of all files. HAProxy has no such bound; no configuration has so many.
 const LINES: usize = 200_000;
 
 /// An environment variable in a line.

@@ -79,7 +79,7 @@ impl<'d> Proxy<'d> {
         self.last(&["mode"]).is_some_and(|mode| mode.word(1) == "http")
     }
 
-    /// The lines of a condition with this name; that of its own before those of its defaults.
+    /// The lines of a condition with this name; its own before those of its defaults.
     pub(super) fn acls(&self, name: &str) -> Vec<&'d Line> {
         let levels = [self.section].into_iter().chain(self.defaults.iter().copied());
         let of = |section: &'d Section| {

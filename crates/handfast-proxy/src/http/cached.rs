@@ -14,8 +14,7 @@ use handfast_cache::{
     Begin, Bypass, CacheStatus, Filler, Followed, Follower, Forwarded, Hit, Lookup, Verdict,
 };
 use handfast_leg::runtime::Runtime;
-use handfast_net::engine::Woken;
-use handfast_observe::reason::{CloseReason, Step};
+use handfast_observe::reason::CloseReason;
 
 use crate::cache::OpenCache;
 use crate::http::answer::Answer;
@@ -69,7 +68,7 @@ struct Cached<'a> {
 
 /// What is done next.
 enum Next {
-    /// This is sent. What is stored is [revalidated](Cached::revalidate) beside it where the rules say so.
+    /// This is sent. What is stored is [revalidated](Cached::revalidate) beside it where the rules demand it.
     Send(Hit, CacheStatus),
     Pass(Forwarded, Option<&'static str>),
     Fetch(Filler, Option<Hit>, Forwarded),
@@ -186,21 +185,12 @@ impl Cached<'_> {
         request: &Request,
         mut follower: Follower,
     ) -> Result<Followed, CloseReason> {
-        let deadline = R::now().deadline(request.answer_timeout(&self.connection.http.model));
-        loop {
-            let waker = &self.connection.waker;
-            let polled = with_request(&self.asked, |asked| follower.poll(asked, waker));
-            if let Some(Poll::Ready(followed)) = polled {
-                return Ok(followed);
-            }
-            client.before_wait()?;
-            let woken = R::wait(deadline).await;
-            client.after_wait()?;
-            self.connection.check_phase(Step::Relay)?;
-            if woken == Woken::Deadline && R::turn() >= deadline {
-                return Ok(Followed::Alone);
-            }
-        }
+        let followed = send::until_ready::<R, _>(self.connection, client, request, |waker| {
+            // It was parsed before, by the same rules.
+            with_request(&self.asked, |asked| follower.poll(asked, waker))
+                .unwrap_or(Poll::Ready(Followed::Alone))
+        });
+        Ok(followed.await?.unwrap_or(Followed::Alone))
     }
 
     fn order(&self, stale: Option<Hit>) -> Order {
@@ -286,7 +276,7 @@ impl Cached<'_> {
         }
     }
 
-    /// Takes the rest of a response, in a task of its own.
+    /// Takes the rest of a response, in a separate task.
     fn go_on<R: Runtime>(
         &self,
         request: &mut Request,
@@ -311,7 +301,7 @@ impl Cached<'_> {
         });
     }
 
-    /// Asks the backend about what is stored, in a task of its own.
+    /// Asks the backend about what is stored, in a separate task.
     fn revalidate<R: Runtime>(&self, request: &Request, stale: Hit)
     where
         R::Socket: 'static,

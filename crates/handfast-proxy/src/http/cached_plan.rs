@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
-use handfast_cache::{Heuristic, Key, Policy};
+use handfast_cache::{Heuristic, Key, Policy, forwarding};
 use handfast_config::model;
 use handfast_wire::http1::{RequestHead, Target};
 
@@ -39,19 +39,23 @@ impl Plan {
         if route.is_some_and(|route| !route.is_cached) {
             return None;
         }
-        let identity = identity(connection, route, sender);
+        let identity = identity(head, connection, route, sender);
         let key = Key::of(connection.scheme(), head, identity.as_deref())?;
         let (Target::Origin(path) | Target::Absolute { path, .. }) = head.target else { return None };
         let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
         let is_immutable = str::from_utf8(path).is_ok_and(|path| cache.model.immutable.fit(path));
-        Some(Box::new(Self { cache: Arc::clone(cache), key, policy: policy(&cache.model, is_immutable) }))
+        let mut policy = policy(&cache.model, is_immutable);
+        // It has the address of each client too, so nothing would be found again.
+        policy.trusts_forwarding = !connection.is_trusted || head.values("forwarded").next().is_none();
+        Some(Box::new(Self { cache: Arc::clone(cache), key, policy }))
     }
 }
 
-/// What distinguishes requests for the same URL whose responses may differ, though no field of the client says so: a route that not every request
-/// for the URL takes, backends that the connection decides about (a client without a name in TLS may name any host), and who sends it, where the
-/// backend is told.
+/// What distinguishes requests for the same URL whose responses may differ, though no field of the client shows it: a route that not every request
+/// for the URL takes, backends that the connection decides about (a client without a name in TLS may name any host), who sends it, where the
+/// backend receives that, and what a trusted proxy says of the host and the scheme: it may repeat what its own client sent.
 fn identity(
+    head: &RequestHead<'_>,
     connection: &HttpConnection,
     route: Option<&ThreadRequestRoute>,
     sender: Option<&Identified>,
@@ -67,6 +71,10 @@ fn identity(
     let is_inherited = route.is_none_or(|route| route.index.is_none());
     if is_inherited && connection.chosen != Chosen::SERVICE {
         add("backends", connection.service.targets(connection.chosen).as_bytes());
+    }
+    if connection.is_trusted {
+        forwarding(head)
+            .for_each(|(name, value)| add(&String::from_utf8_lossy(name).to_ascii_lowercase(), value));
     }
     if let Some(certificate) = &connection.client_certificate {
         add("certificate", certificate.fingerprint.as_bytes());
@@ -88,7 +96,6 @@ fn policy(model: &model::Cache, is_immutable: bool) -> Policy {
         }),
         stores_set_cookie: model.stores_set_cookie,
         honours_requests: model.clients_decide,
-        // This proxy writes them.
         trusts_forwarding: true,
         reads_surrogate: false,
         stale_while_revalidate: model.while_revalidate.as_secs(),
@@ -99,18 +106,67 @@ fn policy(model: &model::Cache, is_immutable: bool) -> Policy {
 
 #[cfg(test)]
 mod tests {
+    use handfast_cache::bypass;
     use handfast_wire::http1::HeadLimits;
 
     use super::*;
     use crate::http::testing::{Fixture, head, with_head};
 
-    /// A request whose key is made with the route that the fixture's table finds.
-    fn key(fixture: &Fixture, sender: Option<&Identified>) -> Option<Key> {
-        let text = head(&["GET /a HTTP/1.1", "Host: localhost"]);
+    /// The plan of a request with this field, by the first route of the fixture.
+    fn plan<T>(
+        fixture: &Fixture,
+        field: &str,
+        sender: Option<&Identified>,
+        of: impl Fn(&RequestHead<'_>, Box<Plan>) -> T,
+    ) -> Option<T> {
+        let text = head(&["GET /a HTTP/1.1", "Host: localhost", field]);
         with_head(&text, &HeadLimits::default(), |head| {
             let route = fixture.connection.http.routes.first();
-            Plan::new(head, &fixture.connection, route, sender).map(|plan| plan.key)
+            Plan::new(head, &fixture.connection, route, sender).map(|plan| of(head, plan))
         })
+    }
+
+    fn key(fixture: &Fixture, sender: Option<&Identified>) -> Option<Key> {
+        plan(fixture, "A: b", sender, |_, plan| plan.key)
+    }
+
+    #[test]
+    fn no_field_about_host_or_scheme_is_without_effect_on_the_key() {
+        let known = |fixture: &Fixture, field: &str| {
+            plan(fixture, field, None, |head, plan| (plan.key, bypass(head, &plan.policy).is_some()))
+        };
+        let (strange, trusted) = (fixture(""), fixture("").trusted());
+        let usual = known(&strange, "A: b");
+        assert_eq!(known(&trusted, "A: b"), usual);
+        for (field, in_key, bypasses) in [
+            // It does not reach the backend.
+            ("X-Forwarded-Host: evil.example", false, false),
+            ("X-Host: evil.example", false, true),
+            ("Front-End-Https: off", false, true),
+        ] {
+            let found = known(&strange, field).expect("there is a cache");
+            assert_eq!(
+                (Some(&found.0) != usual.as_ref().map(|usual| &usual.0), found.1),
+                (in_key, bypasses),
+                "{field}"
+            );
+        }
+        for (field, in_key, bypasses) in [
+            ("X-Forwarded-Host: evil.example", true, false),
+            ("X-Forwarded-Proto: http", true, false),
+            ("x-forwarded-prefix: /a", true, false),
+            ("X-Forwarded-For: 192.0.2.1", false, false),
+            ("X-Real-IP: 192.0.2.1", false, false),
+            ("Forwarded: for=192.0.2.1;host=evil.example", true, true),
+            ("X-Host: evil.example", false, true),
+        ] {
+            let found = known(&trusted, field).expect("there is a cache");
+            assert_eq!(
+                (Some(&found.0) != usual.as_ref().map(|usual| &usual.0), found.1),
+                (in_key, bypasses),
+                "{field}"
+            );
+        }
     }
 
     fn fixture(more: &str) -> Fixture {

@@ -18,7 +18,7 @@ use crate::http::task::waker;
 /// Copies that one thread has under way. A mirror that answers slowly must not fill the memory.
 const MOST: usize = 256;
 
-/// Sends a copy, in a task of its own.
+/// Sends a copy, in a separate task.
 pub(crate) fn send<R: Runtime>(connection: &HttpConnection, request: &Request, copy: Copy)
 where
     R::Socket: 'static,

@@ -181,6 +181,8 @@ const ROWS: &[Row] = &[
 const TRUSTING: &[Row] = &[
     ("poisoning", "", "Cache-Control: max-age=60", 0, "X-Forwarded-Proto: https\nForwarded: for=x", "hit 200"),
     ("poisoning", "", "Cache-Control: max-age=60", 0, "X-Rewrite-URL: /x", "bypass: unkeyed-field"),
+    ("poisoning", "", "Cache-Control: max-age=60", 0, "X-Host: x", "bypass: unkeyed-field"),
+    ("poisoning", "", "Cache-Control: max-age=60", 0, "Front-End-Https: off", "bypass: unkeyed-field"),
 ];
 
 /// The same with heuristic freshness (RFC 9111 §4.2.2).

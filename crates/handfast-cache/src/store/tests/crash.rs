@@ -175,5 +175,5 @@ fn what_is_not_stored_waits_for_its_slowest_reader_and_for_nobody_else() {
     assert!(wait(|waker| reader.poll_read(&mut buffer, waker)).is_ok_and(|length| length > 0));
     drop(reader);
     assert!(!wait(|waker| filler.poll_put(&piece, waker)));
-    assert!(filler.is_over(), "nobody reads it");
+    assert!(filler.is_over(), "no client reads it");
 }

@@ -124,6 +124,18 @@ fn no_other_user_can_read_the_folder() {
 }
 
 #[test]
+fn a_folder_that_others_can_write_is_refused_and_stays_as_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (mode, is_refused) in [(0o755, false), (0o775, true), (0o1777, true), (0o700, false)] {
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(mode)).expect("ours");
+        let opened = Cache::open(Settings::new(folder.path(), 1 << 20)).err();
+        assert_eq!(opened.is_some(), is_refused, "{mode:o}: {opened:?}");
+        let now = std::fs::metadata(folder.path()).expect("it is there").permissions().mode() & 0o7777;
+        assert_eq!(now, mode);
+    }
+}
+
+#[test]
 fn a_link_in_the_place_of_the_folder_is_refused() {
     let outside = tempfile::tempdir().expect("a folder");
     let link = outside.path().join("link");

@@ -120,7 +120,7 @@ fn a_follower_of_another_variant_is_told_so() {
             .is_ok()
     );
     assert_eq!(word(&wait(|waker| follower.poll(&two, waker))), "other variant");
-    assert!(matches!(bench.cache.begin(&key(&two), &two, true), Begin::Fill(_)), "a fill of its own");
+    assert!(matches!(bench.cache.begin(&key(&two), &two, true), Begin::Fill(_)), "a separate fill");
 }
 
 #[test]

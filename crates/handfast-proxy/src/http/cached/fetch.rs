@@ -136,7 +136,7 @@ impl<'c, C: Client> Fetch<'c, C> {
             self.pending.clear();
             if filler.is_over() {
                 let reason = CloseReason::new(Step::Relay, Side::Local, Cause::Internal);
-                return Err(Fault::gone(reason.because("nobody needs the response any more")));
+                return Err(Fault::gone(reason.because("no client needs the response any more")));
             }
         }
         if self.has_end

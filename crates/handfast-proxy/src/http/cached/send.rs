@@ -7,7 +7,7 @@ use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 
-use std::task::Poll;
+use std::task::{Poll, Waker};
 
 use crate::http::answering::Ended;
 use crate::http::cached::text::{now_ms, with_request, with_response};
@@ -33,9 +33,9 @@ pub(super) async fn send<R: Runtime>(
     let now = now_ms();
     let Answer { head, status: code, content } = with_request(asked, |asked| hit.answer(asked, now))?;
     let mut reader = hit.reader(content.clone());
-    match ready::<R>(connection, client, request, &mut reader).await {
-        Ok(true) => {}
-        Ok(false) => return None,
+    match until_ready::<R, _>(connection, client, request, |waker| reader.poll_ready(waker)).await {
+        Ok(Some(Ok(()))) => {}
+        Ok(Some(Err(_)) | None) => return None,
         Err(reason) => return Some(Err((Outcome::Abort(reason.clone()), reason))),
     }
     let status = CacheStatus { ttl: Some(hit.ttl(now)), ..status };
@@ -54,25 +54,26 @@ pub(super) async fn send<R: Runtime>(
     })
 }
 
-/// Waits for the first bytes; whether they can be read.
-async fn ready<R: Runtime>(
+/// Waits until it is ready; `None`: not in the time that a backend has for an answer.
+///
+/// **Errors**: the client is gone, or the process ends.
+pub(super) async fn until_ready<R: Runtime, T>(
     connection: &HttpConnection,
     client: &mut impl Client,
     request: &Request,
-    reader: &mut Reader,
-) -> Result<bool, CloseReason> {
+    mut poll: impl FnMut(&Waker) -> Poll<T>,
+) -> Result<Option<T>, CloseReason> {
     let deadline = R::now().deadline(request.answer_timeout(&connection.http.model));
     loop {
-        match reader.poll_ready(&connection.waker) {
-            Poll::Ready(outcome) => return Ok(outcome.is_ok()),
-            Poll::Pending => {}
+        if let Poll::Ready(ready) = poll(&connection.waker) {
+            return Ok(Some(ready));
         }
         client.before_wait()?;
         let woken = R::wait(deadline).await;
         client.after_wait()?;
         connection.check_phase(Step::Relay)?;
         if woken == Woken::Deadline && R::turn() >= deadline {
-            return Ok(false);
+            return Ok(None);
         }
     }
 }
