@@ -29,7 +29,7 @@ section! {
 
     /// The beginning of the path, at whole parts: `/api` matches `/api`, `/api/v1` and `/api?x=1`, but not `/apis`. The path is compared as
     /// the client sent it: `/a/../api` and `/%61pi` are other paths, also where the backend takes them for `/api`. Where a route is for
-    /// certain clients alone, a request that may be read as one for its path is refused.
+    /// certain clients alone or limits requests, one that may be read as one for its path is refused.
     ROUTE_PATH: PathPrefix = "path", PathPrefix,
         absent "any path",
         why "most routes are about a name",

@@ -35,16 +35,6 @@ impl RouteAccess {
     pub fn is_open(&self) -> bool {
         *self == Self::default()
     }
-
-    /// Whether some clients are refused, whatever the number of their requests.
-    pub fn protects(&self) -> bool {
-        let Self { allow, refuse, certificates, basic, forward, rate: _ } = self;
-        !allow.is_empty()
-            || !refuse.is_empty()
-            || !certificates.is_empty()
-            || basic.is_some()
-            || forward.is_some()
-    }
 }
 
 /// Names and passwords that clients must send (RFC 7617).

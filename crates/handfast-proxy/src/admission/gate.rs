@@ -29,8 +29,6 @@ pub(crate) struct Gate {
     pub(crate) basic: Option<Basic>,
     /// A server that is asked about each request.
     pub(crate) forward: Option<ForwardAuth>,
-    /// Whether some clients are refused, whatever the number of their requests.
-    pub(crate) protects: bool,
 }
 
 /// Names and passwords that clients must send.
@@ -78,7 +76,6 @@ impl Gate {
             rate,
             basic,
             forward: model.forward.clone(),
-            protects: model.protects(),
         }))
     }
 

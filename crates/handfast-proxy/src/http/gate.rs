@@ -40,8 +40,8 @@ fn forbidden(detail: impl Into<Box<str>>) -> Box<Refusal> {
     Box::new(Refusal::new(403, Side::Operator, Cause::Forbidden, detail))
 }
 
-/// Whether a path surely leads to this route. A backend may read `/a/../b` or `/%62` as `/b`: where that is the path of a route for certain
-/// clients alone, such a request is refused.
+/// Whether a path surely leads to this route. A backend may read `/a/../b` or `/%62` as `/b`: where that is the path of a route with
+/// conditions or a limit, such a request is refused.
 ///
 /// **Cost**: for nearly all paths one look at each byte.
 pub(crate) fn check_path(
@@ -54,11 +54,11 @@ pub(crate) fn check_path(
     let found = find_route(http, head, &plain, facts.chance);
     let other = found.map(|index| &http.routes[index]);
     let is_same = other.map(std::ptr::from_ref) == route.map(std::ptr::from_ref);
-    let is_open = other.is_none_or(|other| other.gate.as_ref().is_none_or(|gate| !gate.protects));
+    let is_open = other.is_none_or(|other| other.gate.is_none());
     if is_same || is_open {
         return Ok(());
     }
-    let detail = "a backend may read its path as that of another route, which is for certain clients alone";
+    let detail = "a backend may read its path as that of another route, which does not take every request";
     Err(Box::new(Refusal::new(400, Side::Client, Cause::HttpRequest, detail)))
 }
 

@@ -1,6 +1,6 @@
 //! A path as a backend may read it: decoded, without dot segments, empty segments and parameters.
 //!
-//! In: a path as it was sent. Out: the other path that it may be, for routes that are for certain clients alone. It is forwarded as it was sent.
+//! In: a path as it was sent. Out: the other path that it may be, for routes that do not take every request. It is forwarded as it was sent.
 
 /// The other way to read a path; `None`: it can be read in one way only.
 ///

@@ -380,7 +380,7 @@ fn action(route: Option<&ThreadRequestRoute>, facts: &RequestFacts<'_>) -> Actio
     {
         return Action::Challenge(content.into());
     }
-    if connection.http.protects
+    if connection.http.has_gates
         && let Err(refusal) = gate::check_path(route, facts)
     {
         return Action::Refuse(refusal);

@@ -28,8 +28,8 @@ pub(crate) struct ThreadHttp {
     pub(crate) trusted: Option<TrustedSenders>,
     /// Whether a route is for a share of its requests.
     pub(crate) has_shares: bool,
-    /// Whether a route is for certain clients alone, so that a path that can be read in two ways is looked at in both.
-    pub(crate) protects: bool,
+    /// Whether a route does not take every request, so that a path that can be read in two ways is looked at in both.
+    pub(crate) has_gates: bool,
     /// Connections that this thread keeps for each backend.
     connections: usize,
 }
@@ -126,7 +126,7 @@ impl ThreadHttp {
             cache: cache.cloned(),
             trusted: TrustedSenders::new(&http.forwarded.trusted),
             has_shares: http.routes.iter().any(|route| route.share.is_some()),
-            protects: gates.iter().flatten().any(|gate| gate.protects),
+            has_gates: gates.iter().any(Option::is_some),
             connections: http.pool.connections.div_ceil(threads.max(1)),
         }))
     }
@@ -148,7 +148,7 @@ impl ThreadHttp {
         };
         let connections = model.pool.connections.div_ceil(threads.max(1));
         let table = RequestTable::default();
-        let (has_shares, protects) = (false, false);
+        let (has_shares, has_gates) = (false, false);
         Rc::new(Self {
             model,
             table,
@@ -156,7 +156,7 @@ impl ThreadHttp {
             cache: None,
             trusted: None,
             has_shares,
-            protects,
+            has_gates,
             connections,
         })
     }

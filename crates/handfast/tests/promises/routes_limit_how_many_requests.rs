@@ -72,6 +72,11 @@ fn whatever_their_version_and_over_a_reload() {
     let proxy = Proxy::start(format!("{config}{ROUTES}"));
     let first = statuses(&proxy, &ca, "--http1.1", ("/client", 4), &[]);
     assert_eq!(count(&first, "200 "), 4, "{first:?}");
+    // Nor is there another way to write its path.
+    for path in ["//client", "/%63lient", "/x/../client"] {
+        let refused = statuses(&proxy, &ca, "--http1.1", (path, 1), &["--path-as-is"]);
+        assert_eq!(count(&refused, "400 "), 1, "{path}: {refused:?}");
+    }
     let second = statuses(&proxy, &ca, "--http2", ("/client", 4), &[]);
     assert_eq!((count(&second, "200 "), count(&second, "429 720")), (1, 3), "{second:?}");
     assert_eq!(count(&second, "429 720 0"), 3, "the connection stays open: {second:?}");
