@@ -11,12 +11,11 @@
 //! | whether it may be used | `rules/reuse.rs` |
 //! | conditional requests to the origin; 304; HEAD; invalidation | `rules/validate.rs` |
 //! | what the client receives: whole, part, 304 | `rules/answer.rs` |
-//! | `Cache-Control`, `CDN-Cache-Control` | `rules/directives.rs`, `rules/structured.rs` |
+//! | `Cache-Control`, `CDN-Cache-Control` | `rules/directives.rs` |
 //! | `Cache-Status` | `rules/cache_status.rs` |
 //! | lists and dates | `rules/lists.rs` |
 
 pub(crate) mod lists;
-pub(crate) mod structured;
 pub(crate) mod directives;
 pub(crate) mod policy;
 pub(crate) mod key;

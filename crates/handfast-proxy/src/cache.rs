@@ -10,10 +10,10 @@ use std::ops::Deref;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use handfast_admin::CacheAct;
-use handfast_cache::{Cache, Latency, Listed, OpenError, Purge, Settings, Statistics, check_folder};
+use handfast_cache::{Cache, Latency, Listed, OpenError, Purge, Settings, Statistics, check_folder, unix_ms};
 use handfast_config::model::{self, Config};
 use handfast_observe::metrics::{CacheSnapshot, CacheStatus};
 use handfast_text::units::{counted as counted_as, plain};
@@ -199,8 +199,7 @@ pub(crate) fn ask(caches: &[Arc<ServiceCache>], act: &CacheAct) -> Result<String
     }
     let purge = match act {
         CacheAct::List(prefix, limit) => {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+            let now = unix_ms(SystemTime::now());
             let mut listed: Vec<_> =
                 open.iter().flat_map(|cache| cache.list(prefix, *limit, now)).take(*limit).collect();
             listed.sort_by(|one, other| one.url.cmp(&other.url));

@@ -4,8 +4,6 @@
 
 use std::fmt::Write;
 
-use super::structured::push_string;
-
 /// Why a request was forwarded (RFC 9211 §2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Forwarded {
@@ -89,4 +87,16 @@ impl CacheStatus {
         }
         out
     }
+}
+
+/// Writes a string (RFC 9651 §4.1.6); bytes that a string cannot have are left out.
+fn push_string(out: &mut String, text: &str) {
+    out.push('"');
+    for character in text.chars().filter(|character| matches!(character, ' '..='~')) {
+        if matches!(character, '"' | '\\') {
+            out.push('\\');
+        }
+        out.push(character);
+    }
+    out.push('"');
 }

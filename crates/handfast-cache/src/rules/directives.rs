@@ -4,9 +4,9 @@
 //! smaller counts (RFC 9111 §4.2.1). Unknown directives are ignored.
 
 use handfast_wire::http1::{RequestHead, ResponseHead, is_token};
+use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
 use super::lists::{elements, seconds};
-use super::structured::{Item, dictionary};
 
 const SURROGATE_NAME: &[u8] = b"handfast";
 
@@ -83,17 +83,23 @@ impl Directives {
 
     fn targeted<'a>(values: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
         let lines: Vec<&[u8]> = values.collect();
-        let members = dictionary(&lines.join(&b", "[..])).filter(|members| !members.is_empty())?;
+        let members: Dictionary = Parser::new(&lines.join(&b", "[..])).parse().ok()?;
+        if members.is_empty() {
+            return None;
+        }
         let mut directives = Self::default();
-        for (name, item) in members {
+        for (name, entry) in &members {
+            let item = if let ListEntry::Item(item) = entry { Some(&item.bare_item) } else { None };
             let value = match item {
-                Item::Boolean(false) => continue,
-                Item::Boolean(true) => None,
-                Item::Integer(number) => Some(number.to_string().into_bytes()),
-                Item::String(text) if matches!(&*name, "no-cache" | "private") => Some(text),
-                Item::String(_) | Item::Other => Some(b"?".to_vec()),
+                Some(BareItem::Boolean(false)) => continue,
+                Some(BareItem::Boolean(true)) => None,
+                Some(BareItem::Integer(number)) => Some(number.to_string().into_bytes()),
+                Some(BareItem::String(text)) if matches!(name.as_str(), "no-cache" | "private") => {
+                    Some(text.as_str().as_bytes().to_vec())
+                }
+                _ => Some(b"?".to_vec()),
             };
-            directives.apply(name.as_bytes(), value.as_deref());
+            directives.apply(name.as_str().as_bytes(), value.as_deref());
         }
         Some(directives)
     }

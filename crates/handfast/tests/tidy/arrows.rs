@@ -138,7 +138,7 @@ const TABLE: [Arrows; 25] = [
     Arrows {
         name: "handfast-cache",
         ours: &["handfast-wire"],
-        theirs: &["crc32fast", "httpdate", "lru", "rustix"],
+        theirs: &["crc32fast", "httpdate", "lru", "rustix", "sfv"],
         in_tests: &["proptest", "tempfile"],
         never: "cache is rules and a folder: no socket, no TLS, no runtime; it knows a task by its Waker alone",
     },

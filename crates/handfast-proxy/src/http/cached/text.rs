@@ -1,8 +1,8 @@
 //! Heads as text, read again, and the time as the cache counts it.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
-use handfast_cache::is_condition;
+use handfast_cache::{is_condition, unix_ms};
 use handfast_wire::http1::{
     Field, HeadEnd, HeadLimits, HeadProgress, RequestHead, ResponseHead, Underscores, end_head,
     parse_request, parse_response, push_field, write_fields, write_request_line,
@@ -18,8 +18,7 @@ const ANY: HeadLimits = HeadLimits {
 
 /// Milliseconds since 1970.
 pub(super) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    unix_ms(SystemTime::now())
 }
 
 /// Reads a head that this proxy wrote; `None`: it is none.
