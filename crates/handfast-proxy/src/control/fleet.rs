@@ -39,14 +39,20 @@ struct Known {
     orders: bool,
 }
 
+/// A fleet that was joined. Its events end with it: keys that were on their way when the secret changed are not taken.
+#[derive(Debug)]
+struct Membership {
+    known: Known,
+    requests: Sender<Request>,
+    events: Receiver<Event>,
+}
+
 /// The fleet, if there is one.
 #[derive(Debug)]
 pub(crate) struct Fleet {
-    joined: Option<(Known, Sender<Request>)>,
+    joined: Option<Membership>,
     /// The member, and what it waits for.
     tasks: JoinSet<()>,
-    sender: Sender<Event>,
-    events: Receiver<Event>,
     report: Report,
     /// When another machine last reported the key that encrypts here.
     shared_at: Option<SystemTime>,
@@ -61,12 +67,9 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// Of no other machine yet.
     pub(crate) fn new() -> Self {
-        let (sender, events) = channel(EVENTS);
         Self {
             joined: None,
             tasks: JoinSet::new(),
-            sender,
-            events,
             report: Report::default(),
             shared_at: None,
             said_out_of_time: false,
@@ -77,7 +80,10 @@ impl Fleet {
 
     /// Joins the fleet of this configuration, or leaves it. `true`: it is another one than before, whose keys are to be forgotten.
     pub(crate) fn follow(&mut self, config: &Config) -> bool {
-        let Some(joined) = &config.fleet else { return self.joined.take().is_some() };
+        let Some(joined) = &config.fleet else {
+            self.forget_others();
+            return self.joined.take().is_some();
+        };
         let secret = match Secret::read(&joined.secret) {
             Ok(secret) => secret,
             Err(error) => {
@@ -86,28 +92,38 @@ impl Fleet {
             }
         };
         let known = Known { joined: joined.clone(), tag: secret.tag(), orders: config.acme.is_some() };
-        if self.joined.as_ref().is_some_and(|(before, _)| *before == known) {
+        if self.joined.as_ref().is_some_and(|before| before.known == known) {
             return false;
         }
-        let before = self.joined.take();
-        let is_another =
-            before.is_some_and(|(before, _)| before.joined.name != joined.name || before.tag != known.tag);
+        let is_another = self.joined.take().is_some_and(|Membership { known: before, .. }| {
+            before.joined.name != joined.name || before.tag != known.tag
+        });
+        if is_another {
+            self.forget_others();
+        }
         self.report = Report::default();
-        match member(settings(&known, secret), self.sender.clone()) {
+        let (sender, events) = channel(EVENTS);
+        match member(settings(&known, secret), sender) {
             Ok((requests, task)) => {
                 self.tasks.spawn(task);
-                self.joined = Some((known, requests));
+                self.joined = Some(Membership { known, requests, events });
             }
             Err(refusal) => tracing::error!("fleet: {refusal}; this machine goes on alone"),
         }
         is_another
     }
 
+    /// What the machines of a fleet that was left have told.
+    fn forget_others(&mut self) {
+        self.shared_at = None;
+        self.told.clear();
+    }
+
     /// What comes next. **Cancel**: loses nothing.
     pub(crate) async fn event(&mut self) -> Option<Event> {
         loop {
             tokio::select! {
-                event = self.events.recv() => return event,
+                event = next_event(&mut self.joined) => return event,
                 Some(_) = self.tasks.join_next() => {}
             }
         }
@@ -120,15 +136,14 @@ impl Fleet {
 
     /// Waits until the others know that it has left, for a bounded time.
     pub(crate) async fn left(mut self) {
+        // The task does not wait for room for its events: their channel is closed.
         self.joined = None;
-        // The task does not wait for room for its events.
-        self.events.close();
         let ending = async { while self.tasks.join_next().await.is_some() {} };
         let _ = timeout(LEAVING, ending).await;
     }
 
     fn say(&self, request: Request) {
-        if let Some((_, requests)) = &self.joined {
+        if let Some(Membership { requests, .. }) = &self.joined {
             // One that is dropped is said again, or its waiters have a bound.
             let _ = requests.try_send(request);
         }
@@ -158,7 +173,9 @@ impl Fleet {
     pub(crate) fn claim(&self, name: String, reply: oneshot::Sender<bool>) {
         match &self.joined {
             // A request that finds no room is answered by its end.
-            Some((_, requests)) => drop(requests.try_send(Request::Claim { name, lease: LEASE, reply })),
+            Some(Membership { requests, .. }) => {
+                drop(requests.try_send(Request::Claim { name, lease: LEASE, reply }))
+            }
             None => drop(reply.send(true)),
         }
     }
@@ -211,7 +228,7 @@ impl Fleet {
 
     /// Confirms that this machine gives the answers of another one, once all workers do: when `installed` has ended.
     pub(crate) fn confirm(&mut self, of: String, number: u64, mut installed: Receiver<Infallible>) {
-        let Some((_, requests)) = &self.joined else { return };
+        let Some(Membership { requests, .. }) = &self.joined else { return };
         let requests = requests.clone();
         self.tasks.spawn(async move {
             // Nothing is ever sent. A worker that hangs is not waited for: most answers come from others.
@@ -235,7 +252,7 @@ impl Fleet {
 
     /// The state of the fleet, for metrics and pages; `None`: there is none.
     pub(crate) fn snapshot(&self) -> Option<FleetSnapshot> {
-        let (Known { joined, .. }, _) = self.joined.as_ref()?;
+        let Membership { known: Known { joined, .. }, .. } = self.joined.as_ref()?;
         let Report { bus, problem, machines, foreign } = self.report.clone();
         let machine = |Machine { name, version, heard_at, clock_ahead, .. }| MachineSnapshot {
             name,
@@ -253,6 +270,14 @@ impl Fleet {
             keys_shared_at: self.shared_at,
             foreign_messages: foreign,
         })
+    }
+}
+
+/// The next event of the fleet that was joined; none ever comes while there is none.
+async fn next_event(joined: &mut Option<Membership>) -> Option<Event> {
+    match joined {
+        Some(membership) => membership.events.recv().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -304,4 +329,48 @@ fn unreadable(file: &Path, error: &std::io::Error) -> String {
 /// Keys as another machine told them.
 pub(crate) fn given(rotate: Duration, lifetime: Duration, text: String) -> GivenKeys {
     GivenKeys { rotate, lifetime, text: KeyText::from(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::testing::Folder;
+
+    fn config(folder: &Folder, secret: &str) -> Config {
+        let path = folder.path("fleet.secret");
+        folder.write("fleet.secret", &secret.repeat(4));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("it is ours");
+        let head = format!(
+            "[admin]\nlisten = \"off\"\n[fleet]\nbus = \"nats://127.0.0.1:1\"\nsecret = \"{}\"\n",
+            path.display()
+        );
+        folder.configure(&head, &[("web", &["127.0.0.1:0"])]).read(false).expect("it is right").0
+    }
+
+    #[tokio::test]
+    async fn what_was_on_its_way_from_another_fleet_is_not_taken() {
+        let folder = Folder::new();
+        let mut fleet = Fleet::new();
+        assert!(!fleet.follow(&config(&folder, "0123456789abcdef")), "the first one");
+        // As if the task of this fleet had received keys just before.
+        let (sender, events) = channel(1);
+        fleet.joined.as_mut().expect("it was joined").events = events;
+        let keys = Event::Keys {
+            machine: "m1".to_owned(),
+            rotate: Duration::from_secs(3600),
+            lifetime: Duration::from_secs(7200),
+            text: String::new(),
+        };
+        sender.try_send(keys).expect("there is room");
+        assert!(fleet.follow(&config(&folder, "fedcba9876543210")), "another secret is another fleet");
+        // Once: the task of the new one has not run yet.
+        tokio::select! {
+            biased;
+            event = fleet.event() => panic!("{event:?}"),
+            () = std::future::ready(()) => {}
+        }
+        assert!(sender.is_closed(), "its task need not wait for room");
+    }
 }

@@ -208,10 +208,9 @@ impl Program {
 
     /// Joins the fleet of what is served, or leaves it.
     pub(crate) fn follow_fleet(&mut self) {
-        if self.fleet.follow(&self.state.config)
-            && let Some(mut carried) = self.carried.try_lock()
-        {
-            carried.rings.forget_shared(SystemTime::now());
+        if self.fleet.follow(&self.state.config) {
+            // No wait: no files are read while those that were read are installed.
+            self.carried.lock().rings.forget_shared(SystemTime::now());
         }
         self.refresh_keys();
         self.registry.set_fleet(self.fleet.snapshot());

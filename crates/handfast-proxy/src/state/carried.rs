@@ -8,7 +8,7 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, SystemTime};
 
 use handfast_tls::apart::Holder;
@@ -70,7 +70,11 @@ impl SharedCarriedOver {
 
     /// Without waiting; `None` while files are read.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, CarriedOver>> {
-        self.0.try_lock().ok()
+        match self.0.try_lock() {
+            Ok(carried) => Some(carried),
+            Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 

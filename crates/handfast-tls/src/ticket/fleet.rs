@@ -6,12 +6,11 @@
 //! A key is made by the machine that waits least: each machine waits for a random part of half the time between the making of
 //! a key and its first use, and makes one only if none has arrived.
 
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use aws_lc_rs::rand;
 
-use super::{Keeping, KeyText, MasterKey, TicketKeys, TicketSettings, file, shared_ahead, unix};
+use super::{Keeping, KeyText, TicketKeys, TicketSettings, file, shared_ahead, unix};
 use crate::Error;
 
 /// Keys that are kept at most, whatever the settings; of more, the newest. As text they find room in one message.
@@ -26,7 +25,7 @@ pub struct Merged {
     pub new: usize,
     /// Keys that only a clock can have made that differs from ours by more than a rotation; they are not taken.
     pub out_of_time: usize,
-    /// Whether the other machine has the key that encrypts here.
+    /// Whether the other machine has the key that encrypts here from now on.
     pub has_ours: bool,
 }
 
@@ -59,7 +58,8 @@ impl TicketKeys {
     pub fn merge(&mut self, theirs: &KeyText, now: SystemTime) -> Merged {
         let Keeping::Fleet { .. } = self.keeping else { return Merged::default() };
         let Ok(theirs) = file::parse(theirs.0.as_bytes()) else { return Merged::default() };
-        let mut merged = Merged { has_ours: self.has_encrypting(&theirs), ..Merged::default() };
+        let mut merged = Merged::default();
+        let ids: Vec<_> = theirs.iter().map(|key| key.id).collect();
         let (earliest, latest) = self.window(unix(now));
         let before = self.keys.len();
         let (in_time, out_of_time): (Vec<_>, Vec<_>) =
@@ -75,6 +75,9 @@ impl TicketKeys {
         if merged.new > 0 {
             self.draw_patience();
         }
+        // The first key of a machine that starts is mostly another one's, and is said again only after a minute.
+        let ours = self.schedule().encrypting(&self.keys, unix(now));
+        merged.has_ours = ours.is_some_and(|place| ids.contains(&self.keys[place].id));
         merged
     }
 
@@ -84,11 +87,6 @@ impl TicketKeys {
             *asks_until = unix(now).saturating_add(ASKING);
             self.keys.clear();
         }
-    }
-
-    fn has_encrypting(&self, theirs: &[Arc<MasterKey>]) -> bool {
-        let ours = self.current.encrypting.and_then(|place| self.current.keys.get(place));
-        ours.is_some_and(|ours| theirs.iter().any(|key| key.id == ours.id))
     }
 
     /// First uses that keys of others may have: tickets of older ones are over, and later ones are of a clock ahead of ours.
@@ -165,11 +163,12 @@ mod tests {
         let mut second = machine(200);
         assert_eq!(second.count(), 0, "it asks first");
         let merged = second.merge(&text(&first), at(201));
-        assert_eq!(merged, Merged { new: 1, out_of_time: 0, has_ours: false });
+        assert_eq!(merged, Merged { new: 1, out_of_time: 0, has_ours: true });
         second.refresh(at(201)).expect("nothing can fail").expect("it has changed");
         assert_eq!(ids(&second), ids(&first));
         assert!(second.keys().encrypting.is_some());
         assert!(second.merge(&text(&first), at(202)).has_ours);
+        assert!(!alone(300).merge(&text(&first), at(301)).has_ours, "it has a later one");
         let mut lonely = machine(200);
         lonely.refresh(at(201)).expect("nothing can fail");
         assert_eq!(lonely.count(), 0, "others may still answer");

@@ -1,6 +1,7 @@
 //! A value goes in, a value comes out, and what is served is none of its business.
 
 use std::net::TcpListener;
+use std::panic::AssertUnwindSafe;
 
 use handfast_net::listen::Origin;
 use tokio::sync::oneshot::{self, error::TryRecvError};
@@ -259,4 +260,17 @@ fn files_that_cannot_be_served_are_not_tried_again_until_they_change() {
     }
     let reloaded = look(&served.present, &tried).expect("it is right").expect("it is another one");
     assert_eq!(reloaded.scope, Scope::Files);
+}
+
+#[test]
+fn ticket_keys_are_within_reach_after_a_reload_that_panicked() {
+    let Present { carried, .. } = Served::new().present;
+    let panicked = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        let _lent = carried.lock();
+        panic!("while files are read");
+    }));
+    assert!(panicked.is_err());
+    assert!(carried.try_lock().is_some());
+    let _lent = carried.lock();
+    assert!(carried.try_lock().is_none(), "files are read now");
 }
