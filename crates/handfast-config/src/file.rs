@@ -17,10 +17,10 @@ use super::check::{self, Listeners};
 use super::files::Named;
 use super::foreign;
 use super::keys;
+use super::kind::Site;
 use super::model::{
-    Acme, Address, Backend, BackendTls, BackendVersion, CertificateEntry, ClientCertificates, Clients,
-    Config, Limits, OnlyClient, Places, Policy, Process, RequestRoute, Service, ServiceRule, Target, Tickets,
-    Tls,
+    Acme, Address, Backend, BackendVersion, CertificateEntry, ClientCertificates, Clients, Config, Limits,
+    OnlyClient, Places, Policy, Process, RequestRoute, Service, ServiceRule, Target, Tickets, Tls,
 };
 use super::policy;
 use super::problem::{Fault, Place, Problem};
@@ -43,10 +43,12 @@ mod programs;
 mod request_rules;
 mod route;
 mod source;
+mod site;
 mod starttls;
 mod proxy_protocol;
 
 use proxy_protocol::proxy_protocol;
+use site::WrittenTls;
 mod check_section;
 
 pub(crate) use acme::entry as acme_entry;
@@ -163,7 +165,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
     acme::check_use(root, orders);
     acme::check_keys(root, acme.as_ref().and_then(Option::as_ref), process.private_keys_apart);
     if services.is_empty() && root.span_of(&keys::SERVICE).is_none() {
-        let cure = "write [[service]] with `name`, `listen`, `backend` and `certificate`";
+        let cure = "write [[service]] with `listen`, `backend` and `certificate`";
         root.missing(Fault::new("there is no service").hint(cure));
     }
     let services = services.into_iter().collect::<Option<Vec<_>>>()?;
@@ -218,26 +220,28 @@ fn service(
     (process, acme): (&Process, Option<&Option<Acme>>),
     listeners: &mut Listeners,
 ) -> Option<Service> {
-    let name = section.required(&keys::NAME);
     let only_client = programs::only_client(section);
     let listen = programs::listen(section);
+    let name = name(section, listen.as_deref().unwrap_or_default());
     let backends = section.optional(&keys::BACKEND);
     let limits = limits(&section.inner(&keys::SERVICE_LIMITS).inheriting(&root.inner(&keys::LIMITS)));
     let policy = policy::of_service(section);
     let clients = clients::of(section);
-    let http = http::mode(section);
-    let backend_tls = section.read(&keys::BACKEND_TLS, |inner| backend_tls::read(inner, http));
+    let site = site::of(section, &keys::BACKEND);
+    let http = http::mode(section, site.as_ref());
+    let backend_tls = site::backend_tls(section, &keys::BACKEND_TLS, http, (site.as_ref(), None));
     let around = Around {
         http,
         policy: &policy,
         listen: listen.as_deref().unwrap_or_default(),
         clients,
         backends: backends.as_deref().unwrap_or_default(),
+        site: site.as_ref(),
         backend_tls: backend_tls.as_ref().and_then(Option::as_ref),
     };
     check_backend_tls(section, &around);
     if http.is_some() {
-        http::check_keys(section);
+        http::check_keys(section, site.as_ref());
     }
     let rules = rules(section, &around);
     let written = rules.as_deref().unwrap_or_default();
@@ -279,9 +283,7 @@ fn service(
         || only_client == Some(Some(OnlyClient::Stdin))
         || check::have_addresses(around.listen.iter().map(|address| &address.value), &proxy_protocol);
     let admission = admission::admission(section, have_addresses);
-    let of_rules = written.iter().filter_map(|rule| rule.backend_tls.as_ref());
-    let has_tls = of_rules.chain(around.backend_tls.map(|tls| &tls.value)).any(Option::is_some)
-        || routes.iter().flatten().any(RequestRoute::has_backend_tls);
+    let has_tls = has_backend_tls(&around, written, routes.as_deref());
     let http = http::http(section, &around, routes.clone().unwrap_or_default(), have_addresses);
     if let Some(http) = &http {
         http::check_pool(section, http, &proxy_protocol, source.as_ref());
@@ -322,6 +324,28 @@ fn service(
     Some(service)
 }
 
+/// The service's name. Without one it is the address that it listens on, which no other service has. Port 0 is another port at each start, and a
+/// path is no name.
+fn name(section: &Table<'_>, listen: &[Written<Address>]) -> Option<String> {
+    let is_written = section.written(&keys::NAME).is_some();
+    match (listen, &section.item(&keys::LISTEN)) {
+        ([Written { value: Address::Ip(first), .. }, ..], Some(item)) if !is_written && first.port() != 0 => {
+            let first = item.value.as_array().map_or(Some(item.value), |list| Some(list.first()?.get_ref()));
+            first?.as_str().map(str::to_owned)
+        }
+        // What is wrong with `listen`, or that it is missing, is reported.
+        ([], _) if !is_written && section.written(&keys::ONLY_CLIENT).is_none() => None,
+        _ => section.required(&keys::NAME),
+    }
+}
+
+/// Whether some connections to backends use TLS.
+fn has_backend_tls(around: &Around<'_>, rules: &[ServiceRule], routes: Option<&[RequestRoute]>) -> bool {
+    let of_rules = rules.iter().filter_map(|rule| rule.backend_tls.as_ref());
+    of_rules.chain(around.backend_tls.map(|tls| &tls.value)).any(Option::is_some)
+        || routes.iter().copied().flatten().any(RequestRoute::has_backend_tls)
+}
+
 /// TLS towards the backends of the service, and what they are.
 fn check_backend_tls(section: &Table<'_>, around: &Around<'_>) {
     if let Some(tls) = around.backend_tls {
@@ -338,7 +362,17 @@ struct Around<'a> {
     listen: &'a [Written<Address>],
     clients: Clients,
     backends: &'a [Written<Backend>],
-    backend_tls: Option<&'a Written<Option<BackendTls>>>,
+    /// The one backend, if it is a site.
+    site: Option<&'a Written<Site>>,
+    backend_tls: Option<&'a WrittenTls>,
+}
+
+impl<'a> Around<'a> {
+    /// TLS towards backends that are not the service's. The scheme of its site says nothing about them.
+    fn tls_of_others(&self) -> Option<&'a WrittenTls> {
+        let is_by_scheme = |tls: &&WrittenTls| self.site.is_some_and(|site| site.span == tls.span);
+        self.backend_tls.filter(|tls| !is_by_scheme(tls))
+    }
 }
 
 /// Limits; those of a service inherit `[limits]`.
@@ -383,8 +417,8 @@ fn tls(section: &Table<'_>, root: &Table<'_>, around: &Around<'_>, terminates: b
         return Some(None);
     }
     let certificates = certificates(section);
-    let client_certificates =
-        section.read(&keys::CLIENT_CERTIFICATES, |inner| client_certificates(inner, around.listen));
+    let client_certificates = section
+        .read(&keys::CLIENT_CERTIFICATES, |inner| client_certificates(inner, around.listen, around.site));
     Some(Some(Tls {
         unknown_name: section.or_default(&keys::UNKNOWN_NAME),
         policy: around.policy.clone(),
@@ -459,16 +493,20 @@ fn rule(section: &Table<'_>, around: &Around<'_>, names: &mut check::RuleNames) 
         names.rule(section, patterns, client_alpn.is_empty());
     }
     let policy = policy::of_rule(section, around.policy);
-    let client_certificates =
-        section.read(&keys::RULE_CLIENT_CERTIFICATES, |inner| client_certificates(inner, around.listen));
+    let client_certificates = section.read(&keys::RULE_CLIENT_CERTIFICATES, |inner| {
+        client_certificates(inner, around.listen, around.site)
+    });
     let alpn = section.optional(&keys::RULE_ALPN).map(values);
     http::check_client_alpn(section, &keys::RULE_ALPN, around.http);
     let backends = section.optional(&keys::RULE_BACKEND);
     let listed = backends.as_deref().unwrap_or_default();
     check::backends(section, &keys::RULE_BACKEND, around.listen, listed);
+    site::check_others(section, &keys::RULE_BACKEND, around.site);
     let pass_through = section.optional(&keys::RULE_PASS_THROUGH);
     clients::check_rule(section, around.clients, pass_through);
-    let own_tls = section.read(&keys::RULE_BACKEND_TLS, |inner| backend_tls::read(inner, around.http));
+    let site = around.site.filter(|_| backends.is_none());
+    let own_tls = (site, around.backend_tls);
+    let own_tls = site::backend_tls(section, &keys::RULE_BACKEND_TLS, around.http, own_tls);
     let tls_of_rule = own_tls.as_ref().and_then(Option::as_ref);
     if let Some(tls) = tls_of_rule.or(around.backend_tls) {
         // The service's backends are checked here only against the rule's own TLS: the rest is reported at the service.

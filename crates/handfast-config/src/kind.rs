@@ -25,6 +25,7 @@ mod http;
 mod path;
 mod program;
 mod request_rules;
+mod site;
 mod tls;
 
 pub(crate) use access::{
@@ -43,6 +44,7 @@ pub(crate) use program::{ClientEntry, CommandLine};
 pub(crate) use request_rules::{
     FieldName, FieldValue, MediaType, Redirect, RedirectTarget, RedirectTo, Respond,
 };
+pub(crate) use site::{Site, SiteOrBackend};
 pub(crate) use tls::{
     AnnouncedName, BackendProtocols, HostName, Identity, PublicKeyPin, SentServerName, StarttlsProtocol,
 };

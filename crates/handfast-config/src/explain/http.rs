@@ -8,12 +8,13 @@ use std::time::Duration;
 use handfast_text::duration;
 use handfast_text::size;
 use handfast_text::units::counted;
+use handfast_wire::http1::Kind;
 
 use super::phrases::{backend_tls, backends, list};
 use super::target::ExplainRequest;
 use crate::model::{
-    BackendVersion, Concurrency, FieldRule, ForwardAuth, Forwarded, Http, Mirror, RateKey, RequestRate,
-    RequestRoute, RequestRules, RouteAccess, RouteAction, RouteLimits, Service, Sticky,
+    BackendVersion, Concurrency, FieldChange, FieldRule, ForwardAuth, Forwarded, Http, Mirror, RateKey,
+    RequestRate, RequestRoute, RequestRules, RouteAccess, RouteAction, RouteLimits, Service, Sticky,
 };
 use crate::request_table::RequestTable;
 
@@ -58,6 +59,10 @@ pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
             changes(route)
         )
     }));
+    if !http.rules.is_empty() {
+        let which = if http.routes.is_empty() { "" } else { " without a route" };
+        lines.extend(changed_fields(&http.rules).into_iter().map(|clause| format!("{clause}{which}")));
+    }
     lines
 }
 
@@ -143,7 +148,6 @@ fn access(access: &RouteAccess) -> String {
 
 /// What a route changes in requests and responses.
 fn changes(route: &RequestRoute) -> String {
-    let RequestRules { request, response, new_path } = &route.rules;
     let sticky = route.sticky.as_ref().map(|sticky| match sticky {
         Sticky::Cookie { name, .. } => format!("; each client stays at its backend by the cookie {name}"),
         Sticky::Header(name) => format!("; each value of {name} stays at its backend"),
@@ -166,12 +170,27 @@ fn changes(route: &RequestRoute) -> String {
         retries.map(|retries| format!("; {}", counted(retries.into(), "retry"))),
     ];
     let own: String = own.into_iter().flatten().collect();
-    let fields = |rules: &[FieldRule], of: &str| {
-        let names = list(rules.iter().map(|rule| &rule.name));
-        if rules.is_empty() { String::new() } else { format!("; changes {names} of {of}") }
+    let new_path = route.rules.new_path.as_ref();
+    let path = new_path.map(|path| format!("; with the path below {path}")).unwrap_or_default();
+    format!("{path}{sticky}{mirror}{own}{}", appended(changed_fields(&route.rules)))
+}
+
+/// The fields of requests and responses that are changed, a clause each. The host that a backend is asked for is part of who is asked.
+fn changed_fields(RequestRules { request, response, .. }: &RequestRules) -> Vec<String> {
+    let clause = |(rules, of): (&Vec<FieldRule>, &str)| {
+        let named = rules.iter().map(|FieldRule { name, change }| match change {
+            FieldChange::Set(value) if Kind::of(name.as_bytes()) == Kind::Host => {
+                format!("{name} (to {value})")
+            }
+            _ => name.to_string(),
+        });
+        (!rules.is_empty()).then(|| format!("changes {} of {of}", list(named)))
     };
-    let path = new_path.as_ref().map(|path| format!("; with the path below {path}")).unwrap_or_default();
-    format!("{path}{sticky}{mirror}{own}{}{}", fields(request, "requests"), fields(response, "responses"))
+    [(request, "requests"), (response, "responses")].into_iter().filter_map(clause).collect()
+}
+
+fn appended(clauses: Vec<String>) -> String {
+    clauses.into_iter().map(|clause| format!("; {clause}")).collect()
 }
 
 fn action(service: &Service, route: &RequestRoute) -> String {
@@ -198,8 +217,13 @@ pub(super) fn request(service: &Service, http: &Http, host: &str, request: &Expl
     };
     let usual = find("GET", &|_, _| false, None);
     let taken = |route: Option<usize>| match route.map(|route| &http.routes[route]) {
-        Some(route) => format!("takes the route `{}`: {}", route.name, action(service, route)),
-        None => "takes no route: it goes where its connection goes".to_owned(),
+        Some(route) => {
+            format!("takes the route `{}`: {}{}", route.name, action(service, route), changes(route))
+        }
+        None => format!(
+            "takes no route: it goes where its connection goes{}",
+            appended(changed_fields(&http.rules))
+        ),
     };
     let mut lines = vec![format!("a request for {path} (GET) {}", taken(usual))];
     // Routes may depend on more than a URL.

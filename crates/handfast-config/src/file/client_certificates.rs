@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use handfast_tls::client_certificates::{Demand, Lenience, Rule, Rules, Trust};
 
+use super::site::check_others;
 use crate::check;
 use crate::keys;
+use crate::kind::Site;
 use crate::model::{Address, ClientCertificates, ClientChecks};
 use crate::problem::Fault;
 use crate::reading::{Written, values};
@@ -15,6 +17,7 @@ use crate::table::Table;
 pub(super) fn client_certificates(
     section: &Table<'_>,
     listen: &[Written<Address>],
+    site: Option<&Written<Site>>,
 ) -> Option<ClientCertificates> {
     let (mode, ca) = (section.required(&keys::CLIENT_MODE), section.optional(&keys::CLIENT_CA));
     let crl = section.list(&keys::CLIENT_CRL);
@@ -25,7 +28,9 @@ pub(super) fn client_certificates(
     let allow = section.optional(&keys::CLIENT_ALLOW).unwrap_or_default();
     let refuse = section.optional(&keys::CLIENT_REFUSE).unwrap_or_default();
     let failed_to = section.optional(&keys::CLIENT_FAILED_TO);
-    check::backends(section, &keys::CLIENT_FAILED_TO, listen, failed_to.as_deref().unwrap_or_default());
+    let listed = failed_to.as_deref().unwrap_or_default();
+    check::backends(section, &keys::CLIENT_FAILED_TO, listen, listed);
+    check_others(section, &keys::CLIENT_FAILED_TO, site);
     contradictions(section, &allow, &refuse);
     if mode == Some(None) {
         return without_use(section).then_some(ClientCertificates::Off);

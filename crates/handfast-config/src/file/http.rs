@@ -3,16 +3,16 @@
 use handfast_wire::http1::HeadLimits;
 
 use super::proxy_protocol::check_senders;
-use super::{Around, cache};
+use super::{Around, cache, site};
 use crate::check::{no_effect, warn_no_effect};
 use crate::keys;
-use crate::kind::{List, Protocol};
+use crate::kind::{List, Protocol, Site};
 use crate::model::{
     BackendAlpn, BackendVersion, Concurrency, Forwarded, Http, HttpTimeouts, PoolLimits, ProxyProtocol,
-    RequestRoute, Source,
+    RequestRoute, RequestRules, Source,
 };
 use crate::problem::Fault;
-use crate::reading::values;
+use crate::reading::{Written, values};
 use crate::schema::{Entry, Key};
 use crate::table::{Table, default_of};
 
@@ -20,10 +20,17 @@ use crate::table::{Table, default_of};
 const PROTOCOLS: [&str; 3] = ["h2", "http/1.1", "http/1.0"];
 
 /// Reads `mode` and reports sections that need `mode = "http"`. Out: the version towards backends; `None`: the service relays bytes.
-pub(super) fn mode(service: &Table<'_>) -> Option<BackendVersion> {
-    let mode = service.optional(&keys::MODE);
+/// `site`: its backend, if that is one; requests go there.
+pub(super) fn mode(service: &Table<'_>, site: Option<&Written<Site>>) -> Option<BackendVersion> {
+    let is_written = service.written(&keys::MODE).is_some();
+    let mode = service.optional(&keys::MODE).or((!is_written && site.is_some()).then_some(true));
+    if let Some(site) = site.filter(|_| mode == Some(false)) {
+        let fault = Fault::new("a URL says where requests go, and `tcp` forwards bytes");
+        let hint = "remove `mode`, or write `host:port` as the backend";
+        service.error(&keys::MODE, fault.hint(hint).see(site.span.clone(), "the URL"));
+    }
     // A word that is no mode is reported; nothing is known of the rest then.
-    if mode == Some(false) || service.written(&keys::MODE).is_none() {
+    if mode == Some(false) || (mode.is_none() && !is_written) {
         for inner in [&keys::HTTP, &keys::ROUTE, &keys::CACHE] {
             let Some(span) = service.span_of(inner) else { continue };
             let what = format!("`{}` has no effect: the service relays bytes (`mode = \"tcp\"`)", inner.name);
@@ -48,6 +55,10 @@ pub(super) fn http(
     if !around.listen.is_empty() && around.http.is_some() {
         check_senders(&section, &trusted, around.listen, have_addresses, "each can claim any address");
     }
+    let mut rules = RequestRules::default();
+    if let Some(site) = around.site {
+        site::name_host(&mut rules, &site.value);
+    }
     let http = Http {
         backend_version: section.or_default(&keys::BACKEND_VERSION),
         forwarded: Forwarded { x_forwarded, standard, trusted: values(trusted) },
@@ -67,6 +78,7 @@ pub(super) fn http(
         count_failures: section.or_default(&keys::COUNT_FAILURES),
         failure_ratio: section.optional(&keys::FAILURE_RATIO),
         cache: cache::cache(service)?,
+        rules,
         routes,
     };
     around.http.map(|_| http)
@@ -117,8 +129,9 @@ fn pool(section: &Table<'_>) -> PoolLimits {
 }
 
 /// Reports keys that cannot go with `mode = "http"`.
-pub(super) fn check_keys(service: &Table<'_>) {
-    let mode = service.written(&keys::MODE).unwrap_or_default();
+pub(super) fn check_keys(service: &Table<'_>, site: Option<&Written<Site>>) {
+    let by_site = site.map(|site| site.span.clone());
+    let mode = service.written(&keys::MODE).or(by_site).unwrap_or_default();
     let fault = |what: &str, hint: &str| Fault::new(what).hint(hint).see(mode.clone(), "asked for here");
     let starttls = fault(
         "clients of HTTP speak TLS from the first byte: `starttls` cannot go with `mode = \"http\"`",

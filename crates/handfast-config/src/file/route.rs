@@ -1,10 +1,10 @@
 //! Routes for requests, from `[[service.route]]` to the model, and those that no request reaches.
 
 use super::access::{self, KnownOfClients};
-use super::{Around, backend_tls, proxy_protocol, request_rules};
+use super::{Around, backend_tls, proxy_protocol, request_rules, site};
 use crate::check::{self, no_effect_of_section};
 use crate::keys;
-use crate::kind::RedirectTo;
+use crate::kind::{RedirectTo, Site};
 use crate::model::{Address, BackendVersion, Clients, Piece, RequestRoute, RouteAction, Template, Variable};
 use crate::problem::Fault;
 use crate::reading::{Written, values};
@@ -83,9 +83,14 @@ fn route(
     let methods = whole_list(section, &keys::ROUTE_METHODS);
     let headers = whole_list(section, &keys::ROUTE_HEADERS);
     let share = access::unless_wrong(section, &keys::ROUTE_SHARE);
-    let action = action(section, around);
+    let own_site = site::of(section, &keys::ROUTE_BACKEND);
+    let action = action(section, around, own_site.as_ref());
     let forwards = !has_response(section);
-    let rules = request_rules::rules(section, around.clients, forwards);
+    let mut rules = request_rules::rules(section, around.clients, forwards);
+    let of_service = around.site.filter(|_| section.written(&keys::ROUTE_BACKEND).is_none());
+    if let Some(site) = own_site.as_ref().or(of_service).filter(|_| forwards) {
+        site::name_host(&mut rules, &site.value);
+    }
     let access = access::access(section, known);
     let mirror = access::mirror(section, forwards);
     let sticky = access::sticky(section, forwards);
@@ -116,12 +121,13 @@ fn whole_list<K: ValueKind<Value = Vec<Written<T>>>, T>(section: &Table<'_>, key
     (list.len() == written).then_some(list)
 }
 
-fn action(section: &Table<'_>, around: &Around<'_>) -> Option<RouteAction> {
+fn action(section: &Table<'_>, around: &Around<'_>, own_site: Option<&Written<Site>>) -> Option<RouteAction> {
     let backends = section.optional(&keys::ROUTE_BACKEND);
     let listed = backends.as_deref().unwrap_or_default();
     check::backends(section, &keys::ROUTE_BACKEND, around.listen, listed);
-    let own_tls = section.read(&keys::ROUTE_BACKEND_TLS, |inner| backend_tls::read(inner, around.http));
-    if let Some(tls) = own_tls.as_ref().and_then(Option::as_ref).or(around.backend_tls) {
+    let others = around.tls_of_others();
+    let own_tls = site::backend_tls(section, &keys::ROUTE_BACKEND_TLS, around.http, (own_site, others));
+    if let Some(tls) = own_tls.as_ref().and_then(Option::as_ref).or(others) {
         backend_tls::check_names(section, tls, listed);
     }
     let redirect = section.optional(&keys::ROUTE_REDIRECT);
@@ -135,7 +141,9 @@ fn action(section: &Table<'_>, around: &Around<'_>) -> Option<RouteAction> {
         let why = "the route has no `backend`; the backends of the connection have their own TLS";
         no_effect_of_section(section, &keys::ROUTE_BACKEND_TLS, why);
     }
-    let own_tls = own_tls?.map(|tls| tls.value);
+    // Without a word about it, another backend than the service's site is spoken to in plain text.
+    let plain = (around.backend_tls.is_some() && others.is_none()).then_some(None);
+    let own_tls = own_tls?.map(|tls| tls.value).or(plain);
     let is_wrong = |key: &dyn Entry, is_read: bool| section.written(key).is_some() && !is_read;
     if is_wrong(&keys::ROUTE_REDIRECT, redirect.is_some())
         || is_wrong(&keys::ROUTE_RESPOND, respond.is_some())

@@ -21,6 +21,7 @@ mod checks;
 mod effects;
 mod http;
 mod towards_backends;
+mod site;
 mod wrong;
 
 fn read(text: &str) -> Parsed {

@@ -45,12 +45,12 @@ fn each_missing_flag_is_named() {
 
 #[test]
 fn what_is_wrong_is_said_of_its_flag() {
-    let input = flags(&["*:1", "8443", "*:1"], &["http://a/"], &["a", "b"], Some("k"));
+    let input = flags(&["*:1", "8443", "*:1"], &["a/"], &["a", "b"], Some("k"));
     let problems = problems(&input);
     let starts = [
         "--listen: `8443` is not an address to listen on",
         "--listen: this address is listened on twice",
-        "--backend: `http://a/` is not a backend",
+        "--backend: `a/` is not a backend",
     ];
     assert_eq!(problems.len(), 4, "{problems:?}");
     for start in starts {
@@ -64,7 +64,7 @@ fn what_is_wrong_is_said_of_its_flag() {
 
 #[test]
 fn a_value_cannot_write_lines_of_its_own() {
-    let input = flags(&["*:1\"]\nuser = \"root\n\n"], &["http://a"], &["c"], None);
+    let input = flags(&["*:1\"]\nuser = \"root\n\n"], &["a/"], &["c"], None);
     let problems = problems(&input);
     assert_eq!(problems.len(), 3, "{problems:?}");
     assert_eq!(problems[2], "--certificate: c: is not there", "files are looked at all the same");

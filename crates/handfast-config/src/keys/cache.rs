@@ -46,10 +46,12 @@ section! {
         why "only the operator knows how old a response may be",
         example "\"30s\"", elsewhere "proxy-cache-background-update grace cachestaleonwhilerevalidate";
 
-    /// How much longer a stale response is served where the backend fails, and says nothing about that (RFC 5861).
-    CACHE_IF_ERROR: Span = "stale-if-error", Span { range: seconds(1)..=MONTH, zero: None },
-        absent "the backend says it, or clients receive the error",
-        why "an old response may be worse than none",
+    /// How much longer a stale response is served where the backend fails, and says nothing about that (RFC 5861): it sends 500, 502, 503 or
+    /// 504, or no response comes from it. Never what has `must-revalidate`, `no-cache` or `s-maxage`.
+    CACHE_IF_ERROR: Span = "stale-if-error", Span { range: seconds(1)..=MONTH, zero: Some("off") },
+        absent "the backend says it; else 10 minutes if no response comes from it, and errors that it sends are forwarded",
+        why "RFC 9111 §4.2.4 permits it for a cache that is disconnected, and a restart of the backend is not noticed; an error that it sends may be \
+             meant",
         example "\"1d\"", elsewhere "proxy-cache-use-stale cachestaleonerror keep";
 
     /// Whether responses with `Set-Cookie` are kept, cookie included, if the backend allows them to be shared.

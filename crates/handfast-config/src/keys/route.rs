@@ -54,8 +54,8 @@ section! {
         why "most routes are for every request that they match",
         example "\"5%\"", elsewhere "weight split-clients percentage canary traffic-split rand";
 
-    /// Where its requests go.
-    ROUTE_BACKEND: List<BackendEntry> = "backend", List::of(BackendEntry),
+    /// Where its requests go; also the URL of another site, as for the service.
+    ROUTE_BACKEND: List<SiteOrBackend> = "backend", List::of(SiteOrBackend),
         absent "the backends of the connection: those of its rule, or of the service",
         why "the connection decides",
         example "\"10.0.0.4:8080\"", elsewhere BACKEND.about.elsewhere;

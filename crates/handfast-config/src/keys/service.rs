@@ -20,6 +20,8 @@ section! {
 
     /// Its name in logs and metrics.
     NAME: Name = "name", Name("service"),
+        absent "the first address of `listen` as it is written, such as `*:443`",
+        why "that is different for each service",
         example "\"web\"", elsewhere "service id label";
 
     /// Where it listens. `*:8443` and `[::]:8443` take IPv6 and IPv4. Port 0 lets the kernel choose.
@@ -45,7 +47,7 @@ section! {
     /// clients send by HTTP/1.1 or HTTP/2. Backends receive the client's address in a field, and their connections are reused. See
     /// `[service.http]` and `[[service.route]]`.
     MODE: Choice<bool> = "mode", Choice(&[("tcp", false), ("http", true)]),
-        default "\"tcp\"",
+        absent "`tcp`; `http` if `backend` is a URL",
         why "bytes can be forwarded of every protocol, and what is not read cannot be misread",
         example "\"http\"", elsewhere "http http-mode option-httplog layer proxy-mode";
 
@@ -65,8 +67,10 @@ section! {
 
     /// Where its connections go, in plain text. Names are looked up again and again, see `resolve`. In a table, a backend has
     /// a `weight` from 0 to 256 (else 1): its share in proportion to the others', and 0 for no new connections; each address
-    /// of a name has it for itself. `backup = true`: it is used only while no other one is up.
-    BACKEND: List<BackendEntry> = "backend", List::of(BackendEntry),
+    /// of a name has it for itself. `backup = true`: it is used only while no other one is up. The URL of another site, such as
+    /// `https://www.example.org`, is the only backend. It means `mode = "http"`, TLS (`backend-tls`) if it begins with `https`, and requests
+    /// with the site's name as their `Host`. A server of your own is written as an address: its requests keep the client's `Host`.
+    BACKEND: List<SiteOrBackend> = "backend", List::of(SiteOrBackend),
         absent "an error, unless a route without conditions takes all requests and each route has `redirect` or `backend`",
         why "a service without it could answer nothing else",
         example "\"127.0.0.1:8080\"", elsewhere BACKEND_WORDS;

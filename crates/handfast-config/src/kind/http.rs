@@ -99,7 +99,7 @@ impl ValueKind for PathPrefix {
             return Err(wrong("it does not start with `/`").hint(hint));
         }
         if let Some(above) = text.strip_suffix('*') {
-            let hint = match above.trim_end_matches('/') {
+            let hint = match above.trim_end_matches(['*', '/']) {
                 "" => "leave `path` out".to_owned(),
                 path => format!("write `{path}`, which matches what is below it, too"),
             };

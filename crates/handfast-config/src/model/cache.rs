@@ -25,8 +25,10 @@ pub struct Cache {
     pub heuristic: Option<Share>,
     /// How much longer a stale response is served while the backend is asked.
     pub while_revalidate: Duration,
-    /// How much longer a stale response is served where the backend fails.
+    /// How much longer a stale response is served where the backend sends an error.
     pub if_error: Duration,
+    /// The same where no response comes from it.
+    pub if_unreachable: Duration,
     /// Whether responses with `Set-Cookie` are kept.
     pub stores_set_cookie: bool,
     /// Whether `Cache-Control` of requests counts.

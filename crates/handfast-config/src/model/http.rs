@@ -41,6 +41,8 @@ pub struct Http {
     pub failure_ratio: Option<Share>,
     /// What is kept of responses; `None`: nothing.
     pub cache: Option<Cache>,
+    /// What is changed in requests that take no route.
+    pub rules: RequestRules,
     /// The routes, in the order written. The first one that matches serves a request; the service itself serves the rest.
     pub routes: Vec<RequestRoute>,
 }

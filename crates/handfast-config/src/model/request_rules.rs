@@ -14,6 +14,14 @@ pub struct RequestRules {
 }
 
 impl RequestRules {
+    /// The texts that it writes.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        self.request.iter().chain(&self.response).filter_map(|rule| match &rule.change {
+            FieldChange::Remove => None,
+            FieldChange::Set(value) | FieldChange::Add(value) | FieldChange::Default(value) => Some(value),
+        })
+    }
+
     /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
         self.request.is_empty() && self.response.is_empty() && self.new_path.is_none()
@@ -108,6 +116,14 @@ impl Variable {
 }
 
 impl Template {
+    /// Whether it has something of the client's certificate.
+    pub fn tells_certificates(&self) -> bool {
+        let tells = |piece: &Piece| {
+            matches!(piece, Piece::Variable(Variable::ClientSubject | Variable::ClientFingerprint))
+        };
+        self.0.iter().any(tells)
+    }
+
     /// A text without variables.
     pub fn text(text: &str) -> Self {
         Self(vec![Piece::Text(text.into())])

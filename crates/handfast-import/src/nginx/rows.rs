@@ -9,7 +9,7 @@ use crate::row::{Row, row};
 /// Why files are refused.
 pub(super) const FILES: &str =
     "Handfast serves no files: keep a web server for them, and name it as `backend`";
-const BUFFERS: &str = "Handfast has separate limits and defaults, and never stores content in files";
+const BUFFERS: &str = "Handfast has separate limits and defaults";
 
 /// The directives of nginx 1.22 to 1.28.
 pub(crate) const ROWS: [Row; 212] = [
@@ -805,7 +805,7 @@ pub(crate) const ROWS: [Row; 212] = [
         Approximated,
         "location|proxy_cache off;",
         "",
-        "nothing is cached: each request reaches a backend",
+        "nothing is cached: write [service.cache], docs/http/cache.md",
     ),
     row(
         "proxy_cache_path",
@@ -813,7 +813,7 @@ pub(crate) const ROWS: [Row; 212] = [
         Approximated,
         "location|proxy_cache_path /tmp/x keys_zone=x:1m;",
         "",
-        "nothing is cached: each request reaches a backend",
+        "nothing is cached: write [service.cache], docs/http/cache.md",
     ),
     row(
         "proxy_cache_valid",
@@ -821,7 +821,7 @@ pub(crate) const ROWS: [Row; 212] = [
         Approximated,
         "location|proxy_cache_valid 200 1m;",
         "",
-        "nothing is cached: each request reaches a backend",
+        "nothing is cached: write [service.cache], docs/http/cache.md",
     ),
     row(
         "proxy_cache_key",
@@ -829,7 +829,7 @@ pub(crate) const ROWS: [Row; 212] = [
         Approximated,
         "location|proxy_cache_key $host;",
         "",
-        "nothing is cached: each request reaches a backend",
+        "nothing is cached: write [service.cache], docs/http/cache.md",
     ),
     row(
         "proxy_cache_bypass",
@@ -837,7 +837,7 @@ pub(crate) const ROWS: [Row; 212] = [
         Approximated,
         "location|proxy_cache_bypass $http_upgrade;",
         "",
-        "nothing is cached: each request reaches a backend",
+        "nothing is cached: write [service.cache], docs/http/cache.md",
     ),
     row(
         "proxy_no_cache",
@@ -845,7 +845,7 @@ pub(crate) const ROWS: [Row; 212] = [
         Approximated,
         "location|proxy_no_cache 1;",
         "",
-        "nothing is cached: each request reaches a backend",
+        "nothing is cached: write [service.cache], docs/http/cache.md",
     ),
     row(
         "proxy_cache_use_stale",
@@ -853,7 +853,7 @@ pub(crate) const ROWS: [Row; 212] = [
         Approximated,
         "location|proxy_cache_use_stale error;",
         "",
-        "nothing is cached: each request reaches a backend",
+        "nothing is cached: write [service.cache], docs/http/cache.md",
     ),
     row(
         "proxy_store",
@@ -861,7 +861,7 @@ pub(crate) const ROWS: [Row; 212] = [
         Approximated,
         "location|proxy_store off;",
         "",
-        "nothing is cached: each request reaches a backend",
+        "nothing is cached: write [service.cache], docs/http/cache.md",
     ),
     row(
         "expires",

@@ -131,6 +131,38 @@ fn the_route_of_a_request_is_named_with_its_backends_and_fields() {
 }
 
 #[test]
+fn the_host_that_a_site_receives_is_told() {
+    let text =
+        "[[service]]\nlisten = \"*:443\"\ncertificate = \"/a.pem\"\nbackend = \"https://www.example.org\"\n";
+    let route = "[[service.route]]\npath = \"/b\"\nbackend = \"http://b.example.org:81\"\n";
+    let asked = "https://a.example/".parse().expect("a target");
+    for (text, line, of_request) in [
+        (
+            text.to_owned(),
+            "changes Host (to www.example.org) of requests",
+            "changes Host (to www.example.org) of requests",
+        ),
+        (
+            format!("{text}{route}"),
+            "changes Host (to www.example.org) of requests without a route",
+            "changes Host (to www.example.org) of requests",
+        ),
+        (
+            format!("{text}{}", route.replace("path = \"/b\"", "methods = \"GET\"")),
+            "GET requests by the route `route 1`: they go to b.example.org:81; it speaks plain text with them; \
+             changes Host (to b.example.org:81) of requests",
+            "changes Host (to b.example.org:81) of requests",
+        ),
+    ] {
+        let (config, _) =
+            parse("handfast.toml", &text, &|_| false).unwrap_or_else(|wrong| panic!("{wrong:#?}"));
+        assert_has(&explain(&config, &[]), &["Service *:443", line]);
+        let of_one = explain_host(&config.services[0], &asked, &[]).expect("it listens there");
+        assert!(of_one.contains(of_request), "{of_one}");
+    }
+}
+
+#[test]
 fn a_url_is_about_services_of_its_scheme_and_port() {
     assert_has(
         &of(0, "http://a.example/"),

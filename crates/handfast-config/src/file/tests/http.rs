@@ -54,6 +54,7 @@ fn five_lines_are_a_service_in_http_mode() {
         count_failures: false,
         failure_ratio: None,
         cache: None,
+        rules: RequestRules::default(),
         routes: Vec::new(),
     };
     assert_eq!(service.http, Some(expected));
@@ -93,8 +94,7 @@ fn every_key_of_http_mode_is_read() {
         retries: 0,
         count_failures: true,
         failure_ratio: Share::of_hundredths(5_000),
-        cache: None,
-        routes: Vec::new(),
+        ..http("")
     };
     assert_eq!(read, expected);
     let off = http("[service.http]\nforwarded = \"off\"\nrequest-id = \"off\"\n");
@@ -340,8 +340,8 @@ const WRONG: &[(&str, &str)] = &[
          as clients send it",
     ),
     (
-        "[[service.route]]\npath = \"/a/*\"",
-        "error 8 `/a/*` cannot begin a path: a `*` at its end has no meaning | write `/a`, which matches what is below it, too",
+        "[[service.route]]\npath = \"/a/**\"",
+        "error 8 `/a/**` cannot begin a path: a `*` at its end has no meaning | write `/a`, which matches what is below it, too",
     ),
     (
         "[[service.route]]\nmethods = \"GET, HEAD\"",

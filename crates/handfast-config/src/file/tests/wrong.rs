@@ -329,11 +329,6 @@ const ONE_WRONG: &[(&str, &str)] = &[
 fn one_changed_line_is_reported_with_its_place_and_cure() {
     let table = [
         (
-            "name = \"web\"\n",
-            "",
-            "error 1 [[service]] [[service]] has no `name` | add a line such as `name = \"web\"`",
-        ),
-        (
             "listen = \"127.0.0.1:8443\"\n",
             "",
             "error 1 [[service]] [[service]] has no `listen` | add a line such as `listen = \"127.0.0.1:8443\"`",

@@ -178,7 +178,7 @@ pub(super) const ACTIONS: [Row; 205] = [
         Approximated,
         "http-request cache-use c",
         "",
-        "nothing is cached: each request reaches a backend",
+        "nothing is cached: write [service.cache], docs/http/cache.md",
     ),
     row(
         "http-request set-timeout",
@@ -218,7 +218,7 @@ pub(super) const ACTIONS: [Row; 205] = [
         Approximated,
         "http-response cache-store c",
         "",
-        "nothing is cached: each request reaches a backend",
+        "nothing is cached: write [service.cache], docs/http/cache.md",
     ),
     row(
         "http-response set-timeout",

@@ -76,7 +76,7 @@ pub(super) const PROXY: [Row; 209] = [
         Approximated,
         "section|cache c\n total-max-size 4",
         "",
-        "nothing is cached: each request reaches a backend",
+        "nothing is cached: write [service.cache], docs/http/cache.md",
     ),
     row(
         "section ring",
