@@ -370,12 +370,16 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__cache__subcmd__stats)
-            opts="-c -h --config --help"
+            opts="-c -h --at --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --at)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -149,6 +149,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand cache; and not __fish_
 complete -c handfast -n "__fish_handfast_using_subcommand cache; and not __fish_seen_subcommand_from stats list purge" -f -a "stats" -d 'What the caches of a proxy have, and what became of requests'
 complete -c handfast -n "__fish_handfast_using_subcommand cache; and not __fish_seen_subcommand_from stats list purge" -f -a "list" -d 'List objects: status, bytes, age and seconds until it is stale, hits, URL'
 complete -c handfast -n "__fish_handfast_using_subcommand cache; and not __fish_seen_subcommand_from stats list purge" -f -a "purge" -d 'Remove objects by URL, by the beginning of URLs, or by tag (Cache-Tag)'
+complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from stats" -l at -d 'Admin address of the proxy, instead of the one in its configuration: http://HOST:PORT, HOST:PORT, unix:/PATH' -r
 complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from stats" -s c -l config -d 'The proxy\'s configuration, which has its admin address (`admin.listen`)' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from stats" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand cache; and __fish_seen_subcommand_from list" -l prefix -d 'Only those whose URL begins so' -r

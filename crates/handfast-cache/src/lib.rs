@@ -17,7 +17,7 @@
 //! ```no_run
 //! use std::task::{Poll, Waker, ready};
 //!
-//! use handfast_cache::{Begin, Cache, CacheStatus, Followed, Key, Lookup, Policy, Times, is_error};
+//! use handfast_cache::{Begin, Cache, CacheStatus, Followed, Key, Lookup, OriginFailure, Policy, Times, is_error};
 //! use handfast_wire::http1::{RequestHead, ResponseHead};
 //!
 //! # struct Client; impl Client { fn send(&mut self, _: &[u8]) {} fn close(&mut self) {} }
@@ -46,11 +46,10 @@
 //!     // On an error nothing was sent: forward the request.
 //!     let Ok(()) = ready!(reader.poll_ready(waker)) else { return Poll::Ready(forward(request)) };
 //!     client.send(&head.head);
-//!     let mut buffer = [0; 16_384];
 //!     loop {
-//!         match ready!(reader.poll_read(&mut buffer, waker)) {
-//!             Ok(0) => return Poll::Ready(()),
-//!             Ok(read) => client.send(&buffer[..read]),
+//!         match ready!(reader.poll_piece(16_384, waker, |bytes| client.send(bytes))) {
+//!             Ok(None) => return Poll::Ready(()),
+//!             Ok(Some(())) => {}
 //!             // The answer must not look complete.
 //!             Err(_) => return Poll::Ready(client.close()),
 //!         }
@@ -69,11 +68,16 @@
 //!     waker: &Waker,
 //! ) -> Poll<Option<handfast_cache::Hit>> {
 //!     let now_ms = times.received_ms;
-//!     let may_be_stale = |hit: &handfast_cache::Hit| hit.serves_on_error(request, policy, now_ms);
+//!     let may_be_stale = |failure| {
+//!         move |hit: &handfast_cache::Hit| hit.stored().serves_on_error(request, policy, now_ms, failure)
+//!     };
 //!     let (response, content) = match origin {
-//!         Ok((response, content)) if !is_error(response.status) => (response, content),
 //!         // Dropping the filler tells followers that it failed. Without a stale response: 502, or what the origin sent.
-//!         _ => return Poll::Ready(stale.filter(may_be_stale)),
+//!         Ok((response, _)) if is_error(response.status) => {
+//!             return Poll::Ready(stale.filter(may_be_stale(OriginFailure::Status)));
+//!         }
+//!         Err(_) => return Poll::Ready(stale.filter(may_be_stale(OriginFailure::Unreachable))),
+//!         Ok(received) => received,
 //!     };
 //!     if let (304, Some(stale)) = (response.status, &stale) {
 //!         let hit = cache.unchanged(stale, request, response, policy, times);
@@ -107,11 +111,10 @@ mod store;
 
 pub use rules::answer::Answer;
 pub use rules::cache_status::{CacheStatus, Forwarded};
-pub use rules::directives::SURROGATE_CAPABILITY;
 pub use rules::key::{Key, forwarding};
 pub use rules::lists::unix_ms;
 pub use rules::policy::{Heuristic, Policy};
-pub use rules::reuse::{Bypass, Verdict, bypass, is_error, only_if_cached};
+pub use rules::reuse::{Bypass, OriginFailure, Verdict, bypass, is_error, only_if_cached};
 pub use rules::stored::{NotStored, Stored, Times};
 pub use rules::validate::{CONDITIONS, invalidated, is_condition};
 pub use rules::vary::Selection;

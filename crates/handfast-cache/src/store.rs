@@ -26,6 +26,7 @@ pub(crate) mod pool;
 pub(crate) mod file;
 pub(crate) mod fill;
 pub(crate) mod index;
+pub(crate) mod leftovers;
 pub(crate) mod shared;
 pub(crate) mod writer;
 pub(crate) mod rebuild;

@@ -174,6 +174,7 @@ fn counted(counts: Statistics, empty: CacheSnapshot) -> CacheSnapshot {
         is_indexing: counts.is_indexing,
         objects: counts.objects,
         disk_bytes: counts.disk_bytes,
+        undeleted: counts.undeleted,
         memory_bytes: counts.memory_bytes,
         requests: named(&[&requests[..], &counts.bypassed].concat()),
         confirmed: counts.revalidated,

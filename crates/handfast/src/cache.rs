@@ -16,7 +16,7 @@ use crate::words::running::RunningWords;
 
 pub(crate) fn cache(words: &CacheWords) -> ExitCode {
     match words {
-        CacheWords::Stats(words) => stats(words),
+        CacheWords::Stats(at) => stats(&at.running()),
         CacheWords::List(ListWords { prefix, limit, service, running }) => {
             let limit = limit.to_string();
             ask(
@@ -97,6 +97,10 @@ fn text(cache: &CacheSnapshot) -> String {
     }
     if cache.is_indexing {
         text.push_str("  what is in its folder is still read\n");
+    }
+    if cache.undeleted > 0 {
+        let objects = counted(cache.undeleted, "object");
+        text.push_str(&format!("  the files of {objects} could not be deleted; it is tried again\n"));
     }
     let list = |counts: &mut dyn Iterator<Item = (&String, &u64)>| {
         let named: Vec<String> =

@@ -2,6 +2,7 @@
 //!
 //! In: where the proxy's admin address is, or the metrics of the run. Out: pictures. It follows restarts and upgrades of the proxy: it goes on asking.
 
+mod cache_table;
 mod model;
 mod picture;
 mod run_tables;

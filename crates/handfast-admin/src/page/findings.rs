@@ -137,12 +137,20 @@ fn program(status: &Status, findings: &mut Findings) {
     }
 }
 
-/// Caches that do not work.
+/// Caches that do not work, or cannot delete.
 fn caches(status: &Status, findings: &mut Findings) {
     for cache in &status.measured.caches {
         if let Some(problem) = &cache.problem {
             findings.bad(format!(
                 "The cache of {} does not work, and requests go to its backends: {problem}.",
+                cache.service
+            ));
+        }
+        if cache.undeleted > 0 {
+            let objects = counted(cache.undeleted, "object");
+            findings.soon(format!(
+                "The cache of {} could not delete the files of {objects}: they count as used, and what was purged of them comes back \
+                 with the next start if they stay. It is tried again.",
                 cache.service
             ));
         }

@@ -258,31 +258,32 @@ pub(super) fn caches(status: &Status) -> Markup {
     if status.measured.caches.is_empty() {
         return Markup::default();
     }
-    let mut table = Table::new(
-        "Caches",
-        "Service|Objects|On the disk|Served from it|Confirmed|Asked of backends|Not asked|Evicted|Purged",
-    );
+    let mut table =
+        Table::new("Caches", "Service|Objects|On the disk|Served from it|Of backends|Not asked|Evicted|Disk");
     for cache in &status.measured.caches {
-        let of = |words: &[&str]| -> u64 { words.iter().filter_map(|word| cache.requests.get(*word)).sum() };
-        let served = of(&["hit", "stale", "shared"]);
-        let asked = of(&["miss", "expired"]);
-        let all: u64 = cache.requests.values().sum();
-        let change = |word: &str| cache.changes.get(word).copied().unwrap_or_default();
+        let (served, asked, all) = (cache.served(), cache.of_backends(), cache.all_requests());
+        let mean = |operation: &str| {
+            let (number, time) = cache.disk.get(operation).copied().unwrap_or_default();
+            (number > 0).then(|| format!("{operation} {}", seconds(time / number as f64)))
+        };
+        let disk: Vec<_> = ["read", "write"].into_iter().filter_map(mean).collect();
         table.row([
             html! { (cache.service) },
             html! { (count(cache.objects)) },
-            html! { (bytes(cache.disk_bytes)) " of " (bytes(cache.disk_bytes_limit)) },
-            html! { (count(served)) },
-            html! { (count(cache.confirmed)) },
-            html! { (count(asked)) },
+            with_small(&bytes(cache.disk_bytes), &format!("of {}", bytes(cache.disk_bytes_limit))),
+            with_small(&count(served), &share_of(served, all)),
+            with_small(&count(asked), &format!("{} confirmed", count(cache.confirmed))),
             html! { (count(all - served - asked)) },
-            html! { (count(change("evicted"))) },
-            html! { (count(change("purged"))) },
+            with_small(
+                &count(cache.changed("evicted")),
+                &format!("{} purged", count(cache.changed("purged"))),
+            ),
+            with_small(&disk.join(", "), &format!("{} errors", count(cache.errors))),
         ]);
     }
     card(
         "Caches",
-        "Requests since each cache was opened. handfast cache lists and purges objects.",
+        "Since each cache was opened. Disk: mean times of its threads. handfast cache lists and purges objects.",
         &table.draw(),
     )
 }

@@ -9,7 +9,9 @@ use super::*;
 use crate::fake::{Fake, Script};
 use crate::hour::Point;
 use crate::rates::History;
-use handfast_observe::metrics::{CertificateSnapshot, FileProblemSnapshot, KeyProcessSnapshot};
+use handfast_observe::metrics::{
+    CacheSnapshot, CertificateSnapshot, FileProblemSnapshot, KeyProcessSnapshot,
+};
 
 fn status() -> Status {
     let fake = Fake::new(Arc::new(Script::default()));
@@ -192,6 +194,30 @@ fn where_private_keys_are_is_told() {
 }
 
 #[test]
+fn caches_have_a_table() {
+    let mut status = status();
+    assert!(!page(&status, None).contains(">Caches<"), "there is none");
+    let counts =
+        |each: &[(&str, u64)]| each.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect();
+    status.measured.caches = vec![CacheSnapshot {
+        service: "mirror".into(),
+        objects: 1204,
+        disk_bytes: 2 << 30,
+        disk_bytes_limit: 50 << 30,
+        requests: counts(&[("hit", 80), ("shared", 10), ("miss", 6), ("expired", 1), ("method", 3)]),
+        changes: counts(&[("evicted", 14), ("purged", 5)]),
+        confirmed: 1,
+        disk: [("read".to_owned(), (10, 0.02)), ("write".to_owned(), (0, 0.0))].into(),
+        ..CacheSnapshot::default()
+    }];
+    let text = text_of(&page(&status, None));
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let expected =
+        "mirror 1,204 2.00 GiB of 50.0 GiB 90 90 % 7 1 confirmed 3 14 5 purged read 2.00 ms 0 errors";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
 fn attention_names_each_fault_the_worst_first() {
     let mut status = status();
     status.measured.certificates.clear();
@@ -207,6 +233,8 @@ fn attention_names_each_fault_the_worst_first() {
     }];
     status.measured.file_problems =
         vec![FileProblemSnapshot { service: "web".into(), not_stapled: 2, ..Default::default() }];
+    status.measured.caches =
+        vec![CacheSnapshot { service: "web".into(), undeleted: 3, ..CacheSnapshot::default() }];
     status.measured.access_log_dropped = 12;
     status.measured.key_process = Some(KeyProcessSnapshot { answers: false, restarts: 3 });
     status.measured.threads[0].backing_off = true;
@@ -224,6 +252,7 @@ fn attention_names_each_fault_the_worst_first() {
         "worker-1: 1 connection lost",
         "100 % of the source ports towards 10.0.0.7:8080",
         "100 % of the allowed file descriptors",
+        "web could not delete the files of 3 objects",
         "12 lines of the access log lost",
         "does not answer: handshakes that need a signature fail",
         "was started again 3 times",

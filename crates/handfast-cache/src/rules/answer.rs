@@ -51,15 +51,21 @@ impl Stored {
             Form::Unsatisfiable => (416, Some("Range Not Satisfiable")),
             Form::NotModified => (304, Some("Not Modified")),
         };
-        let mut out = Vec::with_capacity(head.len() + 96);
-        let is_written = parsed(head, |head| {
-            let reason = reason.map_or(head.reason, str::as_bytes);
-            out.extend(format!("HTTP/1.1 {status} ").bytes());
-            out.extend_from_slice(reason);
-            out.extend_from_slice(b"\r\n");
-            write_fields(&mut out, head.text, head.fields, |field| is_left_out(field.name(head.text), &form));
-        });
-        debug_assert!(is_written.is_some(), "a stored head was parsed before");
+        // Room for what follows, and for the field that tells what the cache did.
+        let mut out = Vec::with_capacity(head.len() + 192);
+        match reason {
+            // It has nothing that is left out.
+            None => out.extend_from_slice(head.strip_suffix(b"\r\n").unwrap_or(head)),
+            Some(reason) => {
+                let is_written = parsed(head, |head| {
+                    out.extend(format!("HTTP/1.1 {status} {reason}\r\n").bytes());
+                    write_fields(&mut out, head.text, head.fields, |field| {
+                        is_left_out(field.name(head.text), &form)
+                    });
+                });
+                debug_assert!(is_written.is_some(), "a stored head was parsed before");
+            }
+        }
         push(&mut out, "Age", &self.age(now_ms).min(1 << 31).to_string());
         let content = match form {
             Form::Whole => {
@@ -167,24 +173,14 @@ fn part(range: &[u8], size: u64) -> Option<Range<u64>> {
 
 fn is_left_out(name: &[u8], form: &Form) -> bool {
     let is = |names: &[&str]| names.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
-    let is_replaced = is(&["age", "content-length"]);
     match form {
-        Form::Whole => is_replaced,
-        Form::Part(_) => is_replaced || is(&["content-range"]),
+        Form::Whole => false,
+        Form::Part(_) => is(&["content-range"]),
         // RFC 9110 §15.4.5: what describes content is not repeated.
         Form::NotModified => {
-            is_replaced
-                || is(&[
-                    "content-encoding",
-                    "content-language",
-                    "content-type",
-                    "content-range",
-                    "content-md5",
-                ])
+            is(&["content-encoding", "content-language", "content-type", "content-range", "content-md5"])
         }
-        Form::Unsatisfiable => {
-            is_replaced || name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"))
-        }
+        Form::Unsatisfiable => name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-")),
     }
 }
 

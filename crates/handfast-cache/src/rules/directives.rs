@@ -8,11 +8,6 @@ use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
 use super::lists::{elements, seconds};
 
-const SURROGATE_NAME: &[u8] = b"handfast";
-
-/// The field that announces to origins that `Surrogate-Control` is read: name and value.
-pub const SURROGATE_CAPABILITY: (&str, &str) = ("Surrogate-Capability", "handfast=\"Surrogate/1.0\"");
-
 /// Directives of a request or a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Directives {
@@ -43,26 +38,11 @@ impl Directives {
 
     /// Of a response: those addressed to caches like this one alone if there are any that can be read, else `Cache-Control`. Whether they were
     /// addressed.
-    pub(crate) fn of_response(head: &ResponseHead<'_>, reads_surrogate: bool) -> (Self, bool) {
-        let surrogate =
-            || reads_surrogate.then(|| Self::surrogate(head.values("surrogate-control"))).flatten();
-        match Self::targeted(head.values("cdn-cache-control")).or_else(surrogate) {
+    pub(crate) fn of_response(head: &ResponseHead<'_>) -> (Self, bool) {
+        match Self::targeted(head.values("cdn-cache-control")) {
             Some(directives) => (directives, true),
             None => (Self::parse(head.values("cache-control")), false),
         }
-    }
-
-    /// `Surrogate-Control` (Edge Architecture Specification): directives for all surrogates, or with a parameter for one of them.
-    fn surrogate<'a>(values: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
-        let is_ours = |element: &&[u8]| {
-            let target = element.split(|byte| *byte == b';').nth(1).map(<[u8]>::trim_ascii);
-            target.is_none_or(|target| target.eq_ignore_ascii_case(SURROGATE_NAME))
-        };
-        let without_target =
-            |element: &'a [u8]| element.split(|byte| *byte == b';').next().unwrap_or(element);
-        let mut own = values.flat_map(elements).filter(is_ours).map(without_target).peekable();
-        own.peek()?;
-        Some(Self::parse(own))
     }
 
     fn parse<'a>(values: impl Iterator<Item = &'a [u8]>) -> Self {

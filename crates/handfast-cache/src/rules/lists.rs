@@ -44,10 +44,28 @@ pub(crate) fn seconds(text: &[u8]) -> Option<u64> {
     Some(text.iter().fold(0, |number: u64, digit| (number * 10 + u64::from(digit - b'0')).min(MOST)))
 }
 
-/// A date in one of the three forms of RFC 9110 §5.6.7, as seconds since 1970.
+/// A date in one of the three forms of RFC 9110 §5.6.7, as seconds since 1970. As RFC 9111 §4.2 asks for, upper and lower case are the same
+/// here. A wrong day of the week is ignored in the two forms that have three letters of it.
 pub(crate) fn date(text: &[u8]) -> Option<u64> {
-    let date = httpdate::parse_http_date(str::from_utf8(text).ok()?).ok()?;
+    const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+    let parse = |text: &str| httpdate::parse_http_date(text).ok();
+    let text = str::from_utf8(text).ok()?;
+    let date = parse(text).or_else(|| {
+        let text = usual_case(text);
+        let on = |day: &&str| parse(&format!("{day}{}", text.get(3..)?));
+        parse(&text).or_else(|| DAYS.iter().find_map(on))
+    })?;
     Some(date.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
+}
+
+/// Words of a date as they are usually written: `Thu`, `Aug`, `GMT`.
+fn usual_case(text: &str) -> String {
+    let mut is_inside = false;
+    let usual = text.chars().map(|letter| {
+        let is_first = !std::mem::replace(&mut is_inside, letter.is_ascii_alphabetic());
+        if is_first { letter.to_ascii_uppercase() } else { letter.to_ascii_lowercase() }
+    });
+    usual.collect::<String>().replace("Gmt", "GMT")
 }
 
 /// The date in the form that is written today.

@@ -16,13 +16,12 @@ pub struct Policy {
     pub honours_requests: bool,
     /// Whether `X-Forwarded-…` and `Forwarded` of a request do not reach the origin, or are in the identity of the key.
     pub trusts_forwarding: bool,
-    /// Whether `Surrogate-Control` counts, before `Cache-Control`; then requests to the origin carry
-    /// [`SURROGATE_CAPABILITY`](crate::SURROGATE_CAPABILITY).
-    pub reads_surrogate: bool,
     /// Staleness that is served while the origin is asked, where the response does not say. **Units** seconds.
     pub stale_while_revalidate: u64,
     /// Staleness that is served if the origin fails, where the response does not say. **Units** seconds.
     pub stale_if_error: u64,
+    /// The same if no response comes from it, where this is longer. RFC 9111 §4.2.4 permits it without a word of the response.
+    pub stale_if_unreachable: u64,
     /// Whether a range of a missing object makes the proxy ask for the whole. Where the response turns out to be too large to store
     /// ([`NotStored::TooLarge`](crate::NotStored::TooLarge)), the proxy had better close it and forward the request as it is.
     pub fetches_whole: bool,
@@ -46,9 +45,9 @@ impl Default for Policy {
             stores_set_cookie: false,
             honours_requests: true,
             trusts_forwarding: false,
-            reads_surrogate: false,
             stale_while_revalidate: 0,
             stale_if_error: 0,
+            stale_if_unreachable: 0,
             fetches_whole: true,
         }
     }

@@ -22,6 +22,15 @@ pub enum Verdict {
     Refused,
 }
 
+/// How an origin failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OriginFailure {
+    /// It sent a status that [`is_error`] has.
+    Status,
+    /// No response came, or it broke off: the cache is disconnected (RFC 9111 §4.2.4).
+    Unreachable,
+}
+
 /// Why a request does not concern the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -121,18 +130,52 @@ impl Stored {
         if !self.must_revalidate && asked.max_stale.is_some_and(|most| stale_for <= most) {
             return Verdict::Fresh;
         }
-        if stale_for < self.stale_while_revalidate { Verdict::WhileRevalidated } else { Verdict::Stale }
+        if stale_for < self.stale_while_revalidated(policy) {
+            Verdict::WhileRevalidated
+        } else {
+            Verdict::Stale
+        }
     }
 
-    /// Whether it may be served after the origin failed: it could not be reached, its response broke off, or see [`is_error`].
-    pub fn serves_on_error(&self, request: &RequestHead<'_>, policy: &Policy, now_ms: u64) -> bool {
-        let asked =
-            if policy.honours_requests { Directives::of_request(request) } else { Directives::default() };
-        if self.must_revalidate || self.no_cache || asked.no_cache {
+    /// Whether it may be served after the origin failed. An error that is stored is not: the one that the origin sends now is newer.
+    ///
+    /// `no-cache` of the request does not forbid it: it says what the client prefers (RFC 9111 §5.2.1.4), and it would receive an error instead.
+    pub fn serves_on_error(
+        &self,
+        request: &RequestHead<'_>,
+        policy: &Policy,
+        now_ms: u64,
+        failure: OriginFailure,
+    ) -> bool {
+        if self.is_never_stale() || is_error(self.status) {
             return false;
         }
-        let limit = self.stale_if_error.max(asked.stale_if_error.unwrap_or(0));
+        let asked = policy.honours_requests.then(|| Directives::of_request(request).stale_if_error).flatten();
+        let otherwise = match failure {
+            OriginFailure::Status => policy.stale_if_error,
+            OriginFailure::Unreachable => policy.stale_if_error.max(policy.stale_if_unreachable),
+        };
+        let limit = self.if_stale(self.stale_if_error, otherwise).max(asked.unwrap_or(0));
         self.lifetime.saturating_add(limit) > self.age(now_ms)
+    }
+
+    /// For how long it is served stale while the origin is asked. **Units** seconds.
+    pub(crate) fn stale_while_revalidated(&self, policy: &Policy) -> u64 {
+        self.if_stale(self.stale_while_revalidate, policy.stale_while_revalidate)
+    }
+
+    /// For how long it is served stale where the origin fails. **Units** seconds.
+    pub(crate) fn stale_on_error(&self, policy: &Policy) -> u64 {
+        if is_error(self.status) { 0 } else { self.if_stale(self.stale_if_error, policy.stale_if_error) }
+    }
+
+    fn if_stale(&self, said: Option<u64>, otherwise: u64) -> u64 {
+        if self.is_never_stale() { 0 } else { said.unwrap_or(otherwise) }
+    }
+
+    /// Whether the response forbids to serve it stale (RFC 9111 §4.2.4).
+    const fn is_never_stale(&self) -> bool {
+        self.must_revalidate || self.no_cache
     }
 
     /// Whether requests that arrived while it was fetched may have it too.

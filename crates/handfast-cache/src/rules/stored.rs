@@ -83,10 +83,10 @@ pub struct Stored {
     pub(crate) initial_age: u64,
     /// Seconds.
     pub(crate) lifetime: u64,
-    /// Seconds; 0 where it is not permitted.
-    pub(crate) stale_while_revalidate: u64,
-    /// Seconds; 0 where it is not permitted.
-    pub(crate) stale_if_error: u64,
+    /// What it says, in seconds; `None`: nothing, so that the policy decides whenever it is used.
+    pub(crate) stale_while_revalidate: Option<u64>,
+    /// The same.
+    pub(crate) stale_if_error: Option<u64>,
     pub(crate) no_cache: bool,
     /// `must-revalidate` or what implies it here: no stale response, whatever a client permits.
     pub(crate) must_revalidate: bool,
@@ -127,25 +127,26 @@ impl Stored {
         policy: &Policy,
         times: Times,
     ) -> Result<Self, NotStored> {
-        let (directives, is_targeted) = Directives::of_response(response, policy.reads_surrogate);
+        let (directives, is_targeted) = Directives::of_response(response);
         permits(request, response, policy, &directives)?;
         let selection = Selection::of(request, response).ok_or(NotStored::VaryAny)?;
 
         let received = times.received_ms / 1000;
         let sent_date = response.values("date").next().and_then(date);
-        let (age, is_age_valid) = age(response);
+        let age = age(response);
         let delay = times.received_ms.saturating_sub(times.requested_ms) / 1000;
         let apparent_age = sent_date.map_or(0, |date| received.saturating_sub(date));
         let date = sent_date.unwrap_or(received);
-        let lifetime = match lifetime(response, &directives, is_targeted, policy, date) {
-            _ if !is_age_valid => 0,
-            lifetime => lifetime,
+        // RFC 9111 §3: other statuses are stored only with explicit freshness or `public`.
+        let is_heuristic = HEURISTIC.contains(&response.status) || directives.public;
+        let explicit = explicit_lifetime(response, &directives, is_targeted, date);
+        let lifetime = match explicit {
+            Some(seconds) => seconds,
+            None if is_heuristic => heuristic_lifetime(response, policy, date),
+            None => return Err(NotStored::NoFreshness),
         };
         let must_revalidate =
             directives.must_revalidate || directives.proxy_revalidate || directives.s_maxage.is_some();
-        let stale = |said: Option<u64>, default| {
-            if must_revalidate || directives.no_cache { 0 } else { said.unwrap_or(default) }
-        };
 
         let stored = Self {
             head: kept_head(response, sent_date.is_none().then_some(received), &directives.withheld),
@@ -153,8 +154,8 @@ impl Stored {
             received_ms: times.received_ms,
             initial_age: apparent_age.max(age + delay),
             lifetime,
-            stale_while_revalidate: stale(directives.stale_while_revalidate, policy.stale_while_revalidate),
-            stale_if_error: stale(directives.stale_if_error, policy.stale_if_error),
+            stale_while_revalidate: directives.stale_while_revalidate,
+            stale_if_error: directives.stale_if_error,
             no_cache: directives.no_cache,
             must_revalidate,
             selection,
@@ -164,14 +165,14 @@ impl Stored {
             tags: tags(response),
         };
         let is_useful = stored.can_validate()
-            || !stored.no_cache && stored.longest_use() > stored.initial_age
+            || !stored.no_cache && stored.longest_use(policy) > stored.initial_age
             || policy.is_immutable && stored.status == 200;
         if is_useful { Ok(stored) } else { Err(NotStored::NoFreshness) }
     }
 
     /// The age until which it may be served in any case, in seconds.
-    fn longest_use(&self) -> u64 {
-        self.lifetime.saturating_add(self.stale_while_revalidate.max(self.stale_if_error))
+    fn longest_use(&self, policy: &Policy) -> u64 {
+        self.lifetime.saturating_add(self.stale_while_revalidated(policy).max(self.stale_on_error(policy)))
     }
 
     /// Whether the origin can say that it is unchanged. Only of a 200: after "404, not modified" the resource may exist.
@@ -181,8 +182,8 @@ impl Stored {
 
     /// The head for the client whose response is stored: with the fields that `no-cache="…"` and `private="…"` withhold from others. `None` if
     /// there are none.
-    pub(crate) fn own_head(&self, response: &ResponseHead<'_>, policy: &Policy) -> Option<Vec<u8>> {
-        let (directives, _) = Directives::of_response(response, policy.reads_surrogate);
+    pub(crate) fn own_head(&self, response: &ResponseHead<'_>) -> Option<Vec<u8>> {
+        let (directives, _) = Directives::of_response(response);
         let missing_date = response.values("date").next().and_then(date).is_none().then_some(self.date);
         (!directives.withheld.is_empty()).then(|| kept_head(response, missing_date, &[]))
     }
@@ -218,7 +219,7 @@ impl Stored {
 pub(crate) fn parsed<T>(text: &[u8], read: impl FnOnce(&ResponseHead<'_>) -> T) -> Option<T> {
     let limits =
         HeadLimits { head: 1 << 20, start_line: 1 << 16, fields: 4096, underscores: Underscores::Forward };
-    let mut fields: Vec<Field> = Vec::new();
+    let mut fields: Vec<Field> = Vec::with_capacity(32);
     let head = parse_response(text, &mut HeadProgress::default(), &mut fields, &limits).ok()??;
     Some(read(&head))
 }
@@ -265,38 +266,35 @@ fn permits(
         return Err(NotStored::Authorization);
     }
     let is_kept = |name: &str| !directives.withheld.iter().any(|withheld| withheld == name.as_bytes());
-    let sets_cookie = ["set-cookie", "set-cookie2"]
-        .iter()
-        .any(|name| is_kept(name) && response.values(name).next().is_some());
+    let sets_cookie = is_kept("set-cookie") && response.values("set-cookie").next().is_some();
     if sets_cookie && !policy.stores_set_cookie {
         return Err(NotStored::SetCookie);
     }
     Ok(())
 }
 
-/// RFC 9111 §4.2.1, with RFC 9213 first.
-fn lifetime(
+/// What the response says, in seconds (RFC 9111 §4.2.1, with RFC 9213 first); `None`: nothing.
+fn explicit_lifetime(
     response: &ResponseHead<'_>,
     directives: &Directives,
     is_targeted: bool,
-    policy: &Policy,
     date_of_response: u64,
-) -> u64 {
-    if let Some(seconds) = directives.s_maxage.or(directives.max_age) {
-        return seconds;
-    }
-    let mut expires = response.values("expires").map(date).peekable();
-    if !is_targeted && expires.peek().is_some() {
+) -> Option<u64> {
+    let expires = || {
         // Of several the earliest; one that cannot be read is in the past.
-        let earliest = expires.map(|date| date.unwrap_or(0)).min().unwrap_or(0);
-        return earliest.saturating_sub(date_of_response);
-    }
+        let all = response.values("expires").filter(|_| !is_targeted);
+        Some(all.map(|text| date(text).unwrap_or(0)).min()?.saturating_sub(date_of_response))
+    };
+    directives.s_maxage.or(directives.max_age).or_else(expires)
+}
+
+/// RFC 9111 §4.2.2, in seconds.
+fn heuristic_lifetime(response: &ResponseHead<'_>, policy: &Policy, date_of_response: u64) -> u64 {
     let Some(heuristic) = policy.heuristic else { return 0 };
-    let is_permitted = HEURISTIC.contains(&response.status) || directives.public;
     let is_old =
         response.values("pragma").flat_map(elements).any(|value| value.eq_ignore_ascii_case(b"no-cache"));
     match response.values("last-modified").next().and_then(date) {
-        Some(modified) if is_permitted && !is_old => {
+        Some(modified) if !is_old => {
             (date_of_response.saturating_sub(modified).saturating_mul(heuristic.percent) / 100)
                 .min(heuristic.limit)
         }
@@ -304,17 +302,9 @@ fn lifetime(
     }
 }
 
-/// The value of `Age`, and whether it can be trusted. Of a list the first member counts (RFC 9111 §5.1). Several lines, or a list that repeats
-/// its value as joined lines do, leave a doubt: the response is taken for stale, as is one whose `Age` is no number.
-fn age(response: &ResponseHead<'_>) -> (u64, bool) {
-    let mut lines = response.values("age");
-    let Some(line) = lines.next() else { return (0, true) };
-    let members: Vec<&[u8]> = elements(line).collect();
-    let repeats = members.iter().skip(1).any(|member| Some(member) == members.first());
-    match members.first().copied().and_then(seconds) {
-        Some(age) => (age, !repeats && lines.next().is_none()),
-        None => (0, false),
-    }
+/// The value of `Age`: the first member of its list; one that is no number is ignored (RFC 9111 §5.1).
+fn age(response: &ResponseHead<'_>) -> u64 {
+    response.values("age").next().and_then(|line| elements(line).next()).and_then(seconds).unwrap_or(0)
 }
 
 fn tags(response: &ResponseHead<'_>) -> Vec<Vec<u8>> {

@@ -61,7 +61,7 @@ pub struct Cache {
     clock: Arc<Clock>,
 }
 
-/// Ends the thread that watches fills.
+/// Ends the thread that watches fills, and tries deletions again.
 #[derive(Default)]
 struct Clock {
     is_ended: Lock<bool>,
@@ -341,8 +341,8 @@ impl Drop for Cache {
 }
 
 impl Clock {
-    /// Gives up fills that the disk does not take.
-    fn run(&self, shared: &Shared) {
+    /// Gives up fills that the disk does not take, and has deleted what could not be deleted.
+    fn run(&self, shared: &Arc<Shared>) {
         let period =
             (shared.settings.disk_timeout / 4).clamp(Duration::from_millis(5), Duration::from_secs(1));
         let mut is_ended = locked(&self.is_ended);
@@ -353,6 +353,7 @@ impl Clock {
             }
             drop(is_ended);
             watch(shared, shared.settings.disk_timeout);
+            shared.delete_leftovers_later();
             is_ended = locked(&self.is_ended);
         }
     }

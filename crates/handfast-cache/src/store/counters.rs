@@ -136,6 +136,8 @@ pub struct Statistics {
     pub memory_bytes: u64,
     /// Files of removed objects that are still to be deleted.
     pub removing: u64,
+    /// Objects, whole or in part, whose files could not be deleted; it is tried again.
+    pub undeleted: u64,
     /// Whether the objects of the folder are still being read in.
     pub is_indexing: bool,
 }

@@ -99,8 +99,8 @@ pub(crate) enum Next {
 
 /// What a reader gets.
 pub(crate) enum Read {
-    /// So many bytes are in the buffer.
-    Bytes(usize),
+    /// In memory, from this position of the piece on.
+    Piece(Arc<[u8]>, usize),
     /// They are in the file.
     File(Arc<File>, u64),
     /// There are no more.
@@ -362,7 +362,7 @@ impl Fill {
     }
 
     /// Reads from `offset` on.
-    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8], waker: &Waker) -> Read {
+    pub(crate) fn read(&self, offset: u64, waker: &Waker) -> Read {
         let mut state = locked(&self.state);
         if let Some(file) = state.file.as_ref().filter(|_| offset < state.written) {
             return Read::File(Arc::clone(file), state.written - offset);
@@ -374,10 +374,8 @@ impl Fill {
         for piece in &state.pieces {
             let start = usize::try_from(offset.saturating_sub(at)).unwrap_or(usize::MAX);
             at += piece.len() as u64;
-            if let Some(rest) = piece.get(start..).filter(|rest| !rest.is_empty()) {
-                let length = rest.len().min(buffer.len());
-                buffer[..length].copy_from_slice(&rest[..length]);
-                return Read::Bytes(length);
+            if start < piece.len() {
+                return Read::Piece(Arc::clone(piece), start);
             }
         }
         match state.end {

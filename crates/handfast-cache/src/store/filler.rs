@@ -77,7 +77,7 @@ impl Filler {
         let is_shareable = stored.is_shareable(policy);
         let known = Known { stored: Arc::clone(&stored), length, is_shareable };
         self.fill.set_head(Head::Known(Arc::new(known)), limit);
-        let own_head = stored.own_head(response, policy);
+        let own_head = stored.own_head(response);
         Ok(Hit {
             shared: Arc::clone(&self.shared),
             source: Source::Fill(Arc::clone(&self.fill)),

@@ -15,7 +15,7 @@ use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
 pub(crate) struct FileId(pub(crate) u64);
 
 /// What a file has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
     Content,
     Head,
@@ -118,7 +118,10 @@ impl Folder {
 
     /// Writes all of it.
     pub(crate) fn write_at(&self, fd: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
-        self.step("write")?;
+        #[cfg(test)]
+        self.faults.step_with("write", || {
+            let _part = rustix::io::pwrite(fd, &bytes[..bytes.len() / 2], offset);
+        })?;
         while !bytes.is_empty() {
             let written = match rustix::io::pwrite(fd, bytes, offset) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -151,6 +154,23 @@ impl Folder {
             Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Removes several files of one number, all that can be removed.
+    ///
+    /// **Errors**: the last one.
+    pub(crate) fn remove_all(&self, id: FileId, parts: &[Part]) -> io::Result<()> {
+        let mut outcome = Ok(());
+        for part in parts {
+            outcome = self.remove(id, *part).and(outcome);
+        }
+        outcome
+    }
+
+    /// The size of a file; 0 if it is not there.
+    pub(crate) fn size_of(&self, id: FileId, part: Part) -> u64 {
+        let found = fs::statat(&self.fd, name(id, part), AtFlags::SYMLINK_NOFOLLOW);
+        found.map_or(0, |found| u64::try_from(found.st_size).unwrap_or(0))
     }
 
     /// All files that have the name of an object's.

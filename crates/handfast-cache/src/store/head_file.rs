@@ -20,6 +20,8 @@ pub(crate) struct HeadFile {
 
 /// The first bytes; the digit is the version of the format.
 const MAGIC: &[u8] = b"handfast cache 1\n";
+/// Seconds about which a response says nothing. None can say so many: `lists::seconds` has a largest number.
+const NOT_SAID: u64 = u64::MAX;
 const NO_CACHE: u8 = 1;
 const MUST_REVALIDATE: u8 = 2;
 
@@ -52,15 +54,15 @@ impl HeadFile {
         out
     }
 
-    const fn numbers(&self) -> [u64; 6] {
+    fn numbers(&self) -> [u64; 6] {
         let stored = &self.stored;
         [
             self.size,
             stored.received_ms,
             stored.initial_age,
             stored.lifetime,
-            stored.stale_while_revalidate,
-            stored.stale_if_error,
+            stored.stale_while_revalidate.unwrap_or(NOT_SAID),
+            stored.stale_if_error.unwrap_or(NOT_SAID),
         ]
     }
 
@@ -76,6 +78,7 @@ impl HeadFile {
             *number = u64::from_le_bytes(*reader.chunk::<8>()?);
         }
         let [size, received_ms, initial_age, lifetime, stale_while_revalidate, stale_if_error] = numbers;
+        let is_said = |seconds: &u64| *seconds != NOT_SAID;
         let [flags] = *reader.chunk::<1>()?;
         let key = Key::from_text(reader.bytes()?);
         let head = reader.bytes()?.to_vec();
@@ -96,8 +99,8 @@ impl HeadFile {
             received_ms,
             initial_age,
             lifetime,
-            stale_while_revalidate,
-            stale_if_error,
+            stale_while_revalidate: Some(stale_while_revalidate).filter(is_said),
+            stale_if_error: Some(stale_if_error).filter(is_said),
             no_cache: flags & NO_CACHE != 0,
             must_revalidate: flags & MUST_REVALIDATE != 0,
             selection,

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use handfast_wire::http1::RequestHead;
 
 use crate::rules::answer::Answer;
-use crate::rules::policy::Policy;
 use crate::rules::reuse::Verdict;
 use crate::rules::stored::Stored;
 
@@ -52,11 +51,6 @@ impl Hit {
     /// The fields that make the request to the origin conditional; empty if it cannot be validated.
     pub fn conditions(&self) -> Vec<(&'static str, Vec<u8>)> {
         self.stored.conditions()
-    }
-
-    /// Whether it may be served after the origin failed.
-    pub fn serves_on_error(&self, request: &RequestHead<'_>, policy: &Policy, now_ms: u64) -> bool {
-        self.stored.serves_on_error(request, policy, now_ms)
     }
 
     /// Seconds for which it is fresh; negative if it is stale.

@@ -3,6 +3,7 @@
 //! In: an object or a fill, and which bytes. Out: bytes, or a wait that ends with a call of the waker. Each block of a stored object is checked
 //! before any of it is handed out; what a fill has just written is not.
 
+use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,6 +44,36 @@ pub(crate) enum Source {
 enum Fetched {
     File(Arc<OpenFile>),
     Block(u64, Vec<u8>),
+}
+
+/// Where the next bytes of a fill are.
+enum Filled {
+    /// In memory, from this position of the piece on.
+    Piece(Arc<[u8]>, usize),
+    /// In the reader's block.
+    Block,
+    /// Nowhere: it was read to its end.
+    End,
+}
+
+thread_local! {
+    /// The room of a block that was used up, so that the next one needs no zeros.
+    static ROOM: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Room for that many bytes, with any content.
+fn taken(length: usize) -> Vec<u8> {
+    let mut room = ROOM.take();
+    room.resize(length, 0);
+    room
+}
+
+/// The largest one is kept. A reader may be dropped when its thread ends, and the thread's values with it.
+fn give_back(block: Vec<u8>) {
+    let _ = ROOM.try_with(|room| {
+        let known = room.take();
+        room.set(if block.capacity() > known.capacity() { block } else { known });
+    });
 }
 
 #[derive(Default)]
@@ -98,40 +129,58 @@ impl Reader {
         }
     }
 
-    /// Reads into the buffer: the number of bytes, 0 at the end. A wait ends with a call of `waker`.
+    /// Hands the next bytes to `take`, at most `most`: what that returns, `None` at the end. A wait ends with a call of `waker`.
     ///
     /// **Errors**: the answer is broken off; no later call succeeds.
     /// **Cost**: at most 64 KiB from the page cache, with their checksum; never a wait for the disk.
-    pub fn poll_read(&mut self, buffer: &mut [u8], waker: &Waker) -> Poll<Result<usize, ReadError>> {
-        if self.at >= self.end || buffer.is_empty() {
-            return Poll::Ready(Ok(0));
+    pub fn poll_piece<T>(
+        &mut self,
+        most: usize,
+        waker: &Waker,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Poll<Result<Option<T>, ReadError>> {
+        let most = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(most);
+        if most == 0 {
+            return Poll::Ready(Ok(None));
         }
-        let read = match self.source.clone() {
+        let piece = match self.source.clone() {
             Source::Object(object) => {
                 std::task::ready!(self.poll_block(&object, waker))?;
-                self.take_block(buffer)
+                None
             }
-            Source::Fill(fill) => std::task::ready!(self.poll_fill(&fill, buffer, waker))?,
+            Source::Fill(fill) => match std::task::ready!(self.poll_fill(&fill, most, waker))? {
+                Filled::Piece(piece, start) => Some((piece, start)),
+                Filled::Block => None,
+                Filled::End => {
+                    self.end = self.at;
+                    return Poll::Ready(Ok(None));
+                }
+            },
         };
-        self.at += read as u64;
+        let (from, start) = match &piece {
+            Some((piece, start)) => (&piece[..], *start),
+            None => (&self.block[..], usize::try_from(self.at - self.block_at).unwrap_or(usize::MAX)),
+        };
+        // The file was as long as its head says when it was opened. Nothing at all would be asked for again and again.
+        let Some(bytes) = from.get(start..).filter(|rest| !rest.is_empty()) else {
+            return Poll::Ready(Err(ReadError::Broken));
+        };
+        let bytes = &bytes[..bytes.len().min(most)];
+        let (taken, length) = (take(bytes), bytes.len() as u64);
+        self.advance(length);
+        Poll::Ready(Ok(Some(taken)))
+    }
+
+    /// A block that is used up is given back: a slow client does not keep memory that it does not need.
+    fn advance(&mut self, length: u64) {
+        self.at += length;
+        self.shared.counters.bytes_read.add(length);
         if let Source::Fill(fill) = &self.source {
             fill.moved(self.number, Some(self.at));
         }
-        self.shared.counters.bytes_read.add(read as u64);
-        Poll::Ready(Ok(read))
-    }
-
-    /// Copies from the block, and frees it when it is used up: a slow client does not keep memory that it does not need.
-    fn take_block(&mut self, buffer: &mut [u8]) -> usize {
-        let start = usize::try_from(self.at - self.block_at).unwrap_or(usize::MAX);
-        let rest = self.block.get(start..).unwrap_or_default();
-        let most = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
-        let length = rest.len().min(buffer.len()).min(most);
-        buffer[..length].copy_from_slice(&rest[..length]);
-        if length == rest.len() || length == most {
-            self.block = Vec::new();
+        if !self.has_block() || self.at >= self.end {
+            give_back(std::mem::take(&mut self.block));
         }
-        length
     }
 
     /// Opens the file if necessary, and fetches the block at the position.
@@ -149,7 +198,7 @@ impl Reader {
         }
         let number = self.at / BLOCK as u64;
         let length = block_length(&file, number);
-        let mut block = vec![0; length];
+        let mut block = taken(length);
         if read_cached_at(file.file.fd(), &mut block, number * BLOCK as u64) == length {
             if !is_intact(&file, number, &block) {
                 self.shared.drop_broken(object);
@@ -172,35 +221,26 @@ impl Reader {
         locked(&self.shared.open_files).get(&object.files.id).cloned()
     }
 
-    fn poll_fill(
-        &mut self,
-        fill: &Arc<Fill>,
-        buffer: &mut [u8],
-        waker: &Waker,
-    ) -> Poll<Result<usize, ReadError>> {
+    fn poll_fill(&mut self, fill: &Arc<Fill>, most: usize, waker: &Waker) -> Poll<Result<Filled, ReadError>> {
         std::task::ready!(self.poll_answer(waker))?;
         if self.has_block() {
-            return Poll::Ready(Ok(self.take_block(buffer)));
+            return Poll::Ready(Ok(Filled::Block));
         }
-        let most = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(buffer.len());
-        let buffer = &mut buffer[..most];
-        match fill.read(self.at, buffer, waker) {
-            fill::Read::Bytes(length) => Poll::Ready(Ok(length)),
-            fill::Read::End => {
-                self.end = self.at;
-                Poll::Ready(Ok(0))
-            }
+        match fill.read(self.at, waker) {
+            fill::Read::Piece(piece, start) => Poll::Ready(Ok(Filled::Piece(piece, start))),
+            fill::Read::End => Poll::Ready(Ok(Filled::End)),
             fill::Read::Aborted => Poll::Ready(Err(ReadError::Aborted)),
             fill::Read::Wait => Poll::Pending,
             fill::Read::File(file, available) => {
-                let available = usize::try_from(available).unwrap_or(usize::MAX);
-                let most = buffer.len().min(available);
-                let length = read_cached_at(file.fd(), &mut buffer[..most], self.at);
+                let mut block = taken(usize::try_from(available).unwrap_or(usize::MAX).min(most).min(BLOCK));
+                let length = read_cached_at(file.fd(), &mut block, self.at);
                 if length > 0 {
-                    return Poll::Ready(Ok(length));
+                    block.truncate(length);
+                    (self.block, self.block_at) = (block, self.at);
+                    return Poll::Ready(Ok(Filled::Block));
                 }
-                let (at, block) = (self.at, vec![0; available.min(BLOCK)]);
-                self.ask(waker, move || read_raw(&file, at, block)).map_ok(|()| 0)
+                let at = self.at;
+                self.ask(waker, move || read_raw(&file, at, block)).map_ok(|()| Filled::Block)
             }
         }
     }
@@ -254,6 +294,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
+        give_back(std::mem::take(&mut self.block));
         if let Source::Fill(fill) = &self.source {
             fill.moved(self.number, None);
         }

@@ -30,28 +30,28 @@ fn read_all(shared: &Arc<Shared>) -> io::Result<()> {
     let contents: HashSet<FileId> =
         files.iter().filter(|(_, part)| *part == Part::Content).map(|(id, _)| *id).collect();
     let mut kept = HashSet::new();
-    for (id, part) in files.iter().filter(|(id, part)| *part == Part::Head && is_old(*id)) {
+    for (id, _) in files.iter().filter(|(id, part)| *part == Part::Head && is_old(*id)) {
         if shared.is_released.load(Ordering::Relaxed) {
             return Ok(());
         }
         if shared.writing(|| contents.contains(id) && read(shared, *id)).unwrap_or(true) {
             kept.insert(*id);
         } else {
-            remove(shared, *id, *part);
+            remove(shared, *id, &[Part::Head]);
         }
     }
-    for (id, part) in files.iter().filter(|(id, part)| *part != Part::Head && is_old(*id)) {
-        if *part == Part::NewHead || !kept.contains(id) {
-            remove(shared, *id, *part);
+    for (id, part) in files.iter().filter(|(id, _)| is_old(*id)) {
+        match part {
+            Part::NewHead => remove(shared, *id, &[Part::NewHead]),
+            Part::Content if !kept.contains(id) => remove(shared, *id, &[Part::Content]),
+            Part::Content | Part::Head => {}
         }
     }
     Ok(())
 }
 
-fn remove(shared: &Arc<Shared>, id: FileId, part: Part) {
-    if let Some(Err(error)) = shared.writing(|| shared.folder.remove(id, part)) {
-        shared.failed("delete a file in the cache folder", &error);
-    }
+fn remove(shared: &Arc<Shared>, id: FileId, parts: &'static [Part]) {
+    shared.writing(|| shared.discard(id, parts));
 }
 
 /// Reads an object in; `false` if it is none.

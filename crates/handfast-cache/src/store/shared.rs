@@ -20,6 +20,7 @@ use super::file::File;
 use super::fill::Fill;
 use super::folder::{FileId, Folder, OpenError, Part};
 use super::index::{Files, Found, Index, Object};
+use super::leftovers::Leftovers;
 use super::lock::{Gate, Lock, locked};
 use super::pool::{Pool, Work};
 use super::settings::Settings;
@@ -60,6 +61,7 @@ pub(crate) struct Shared {
     pub(crate) is_released: AtomicBool,
     pub(crate) index: Index,
     pub(crate) evictions: Lock<Evictions>,
+    pub(crate) leftovers: Lock<Leftovers>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) counters: Counters,
     pub(crate) trouble: Trouble,
@@ -73,6 +75,9 @@ pub(crate) struct Shared {
     pub(crate) session: u64,
     next_file: AtomicU64,
 }
+
+/// The files of an object. The head goes first: without it there is no object.
+pub(crate) const OBJECT: &[Part] = &[Part::Head, Part::Content];
 
 /// What a file takes on the disk.
 pub(crate) const fn on_disk(size: u64) -> u64 {
@@ -90,6 +95,7 @@ impl Shared {
             is_released: AtomicBool::new(false),
             index: Index::default(),
             evictions: Lock::default(),
+            leftovers: Lock::default(),
             pool: Arc::default(),
             counters: Counters::default(),
             trouble: Trouble::default(),
@@ -127,7 +133,14 @@ impl Shared {
         self.trouble.failed(what, error);
     }
 
-    /// Makes room and counts an object as stored: `false` if it is larger than the cache.
+    /// The disk works.
+    pub(crate) fn worked(&self) {
+        if self.trouble.worked() {
+            locked(&self.leftovers).hurry();
+        }
+    }
+
+    /// Makes room and counts an object as stored: `false` if it is larger than the cache, or what is to make room cannot be deleted.
     pub(crate) fn reserve(&self, disk_bytes: u64, memory: u64) -> bool {
         let settings = &self.settings;
         if disk_bytes > settings.size || memory > settings.memory || settings.objects == 0 {
@@ -148,6 +161,9 @@ impl Shared {
                 if !self.evict_oldest(&mut evictions) {
                     break;
                 }
+            }
+            if !fits(&evictions, u64::MAX) {
+                return false;
             }
         }
         evictions.disk_bytes += disk_bytes;
@@ -222,6 +238,7 @@ impl Shared {
         }
     }
 
+    /// `false` if there is none, or its files cannot be deleted.
     fn evict_oldest(&self, evictions: &mut Evictions) -> bool {
         while let Some(((queued_ms, id), (key, files))) = evictions.queue.pop_first() {
             let used_ms = files.used_ms.load(Ordering::Relaxed);
@@ -233,26 +250,67 @@ impl Shared {
             if self.index.remove(&key, &files) {
                 self.counters.evicted.add(1);
             }
-            self.delete_files(evictions, &files);
-            return true;
+            return self.delete_files(evictions, &files);
         }
         false
     }
 
-    fn delete_files(&self, evictions: &mut Evictions, files: &Arc<Files>) {
+    /// Whether it made room.
+    fn delete_files(&self, evictions: &mut Evictions, files: &Arc<Files>) -> bool {
         if files.is_removed.swap(true, Ordering::Relaxed) {
-            return;
+            return true;
         }
         locked(&self.open_files).pop(&files.id);
-        // The head first: without it there is no object.
-        for part in [Part::Head, Part::Content] {
-            if let Err(error) = self.folder.remove(files.id, part) {
-                self.failed("delete a file in the cache folder", &error);
-            }
-        }
-        evictions.disk_bytes -= files.disk_bytes;
         evictions.memory -= files.memory;
         evictions.objects -= 1;
+        let is_gone = self.remove(files.id, OBJECT, || files.disk_bytes).is_ok();
+        if is_gone {
+            evictions.disk_bytes -= files.disk_bytes;
+        }
+        is_gone
+    }
+
+    /// Deletes files whose bytes are not counted.
+    pub(crate) fn discard(&self, id: FileId, parts: &'static [Part]) {
+        let disk_bytes = || parts.iter().map(|part| on_disk(self.folder.size_of(id, *part))).sum();
+        if let Err(disk_bytes) = self.remove(id, parts, disk_bytes) {
+            locked(&self.evictions).disk_bytes += disk_bytes;
+        }
+    }
+
+    /// Deletes files. If that fails, they are tried again, and until then these bytes are to be counted.
+    fn remove(
+        &self,
+        id: FileId,
+        parts: &'static [Part],
+        disk_bytes: impl FnOnce() -> u64,
+    ) -> Result<(), u64> {
+        self.folder.remove_all(id, parts).map_err(|error| {
+            self.failed("delete a file in the cache folder", &error);
+            let disk_bytes = disk_bytes();
+            locked(&self.leftovers).add((id, parts), disk_bytes)
+        })
+    }
+
+    /// Tries to delete again what could not be deleted, if it is time to: the disk's threads do it.
+    pub(crate) fn delete_leftovers_later(self: &Arc<Self>) {
+        let due = locked(&self.leftovers).due();
+        if !due.is_empty() {
+            let shared = Arc::clone(self);
+            self.pool.submit(Work::Write, move || {
+                shared.writing(|| shared.delete_leftovers(due));
+            });
+        }
+    }
+
+    fn delete_leftovers(&self, due: Vec<(FileId, &'static [Part])>) {
+        let tried = due.len() as u64;
+        let is_gone = |(id, parts): &(FileId, &'static [Part])| self.folder.remove_all(*id, parts).is_ok();
+        let deleted: Vec<_> = due.into_iter().filter(is_gone).collect();
+        // The operator knows of the first failure, and the cache works without these deletions.
+        self.counters.errors.add(tried - deleted.len() as u64);
+        let mut evictions = locked(&self.evictions);
+        evictions.disk_bytes -= locked(&self.leftovers).tried(&deleted);
     }
 
     /// The fills that run.
@@ -265,6 +323,7 @@ impl Shared {
     pub(crate) fn statistics(&self) -> Statistics {
         let mut statistics = self.counters.read();
         statistics.removing = self.removing.load(Ordering::Relaxed);
+        statistics.undeleted = locked(&self.leftovers).count();
         statistics.is_indexing = self.is_indexing.load(Ordering::Relaxed);
         let evictions = locked(&self.evictions);
         statistics.objects = evictions.objects;

@@ -42,9 +42,9 @@ impl Trouble {
         self.paused_until.store(self.now().saturating_add(pause), Ordering::Relaxed);
     }
 
-    /// The disk works.
-    pub(crate) fn worked(&self) {
-        *locked(&self.state) = None;
+    /// The disk works. `true`: it did not before.
+    pub(crate) fn worked(&self) -> bool {
+        locked(&self.state).take().is_some()
     }
 
     pub(crate) fn is_paused(&self) -> bool {

@@ -14,7 +14,7 @@ use super::head_file::HeadFile;
 use super::index::{Files, Object};
 use super::lock::{Lock, locked};
 use super::pool::Work;
-use super::shared::{Shared, on_disk};
+use super::shared::{OBJECT, Shared, on_disk};
 
 /// Content has a checksum for each block of this size.
 pub(crate) const BLOCK: usize = 65_536;
@@ -59,12 +59,12 @@ impl Writer {
                 Next::Nothing => return,
                 Next::Write(offset, pieces) => self.write_pieces(&mut output, offset, &pieces),
                 Next::Commit(known) => return self.finish(&mut output, &known),
-                Next::Discard => return self.discard(),
+                Next::Discard => return self.discard(&output),
             };
             if let Err(error) = done {
                 self.shared.failed("write to the cache folder", &error);
                 self.give_up();
-                return self.discard();
+                return self.discard(&output);
             }
         }
     }
@@ -97,7 +97,6 @@ impl Writer {
         match self.commit(output, known) {
             Ok(true) => {
                 self.shared.counters.stored.add(1);
-                self.shared.trouble.worked();
             }
             Ok(false) => self.give_up(),
             Err(error) => {
@@ -118,15 +117,17 @@ impl Writer {
         let memory = memory(&head);
         let disk_bytes = on_disk(head.size) + on_disk(text.len() as u64);
         if self.fill.is_purged() || !shared.reserve(disk_bytes, memory) {
-            self.discard();
+            self.discard(output);
             return Ok(false);
         }
         let synced = shared.folder.sync(file.fd()).and_then(|()| write_head(shared, self.fill.id, &text));
         if let Err(error) = synced {
-            self.discard();
+            self.discard(output);
             shared.unreserve(disk_bytes, memory);
             return Err(error);
         }
+        // Before what it replaces is deleted, which may fail.
+        shared.worked();
         let object = object(head, self.fill.id, disk_bytes, memory);
         shared.add(Arc::clone(&object));
         // A purge marks fills first and looks through the index then: one of both finds it.
@@ -144,12 +145,9 @@ impl Writer {
     }
 
     /// Deletes what was written. Readers have it open.
-    fn discard(&self) {
-        for part in [Part::Head, Part::Content] {
-            let is_there = self.fill.has_file();
-            if is_there && let Err(error) = self.shared.folder.remove(self.fill.id, part) {
-                self.shared.failed("delete a file in the cache folder", &error);
-            }
+    fn discard(&self, output: &Output) {
+        if output.file.is_some() {
+            self.shared.discard(self.fill.id, OBJECT);
         }
     }
 }
@@ -190,8 +188,7 @@ fn write_head(shared: &Shared, id: FileId, text: &[u8]) -> io::Result<()> {
         shared.folder.rename_head(new, id)
     });
     if written.is_err() {
-        // If this fails too, the file is deleted when the folder is opened next.
-        let _error = shared.folder.remove(new, Part::NewHead);
+        shared.discard(new, &[Part::NewHead]);
     }
     written
 }
@@ -213,7 +210,7 @@ pub(crate) fn rewrite_head(shared: &Arc<Shared>, object: Arc<Object>) {
             write_head(&shared, id, &head.encode())?;
             // It was removed meanwhile: the new head must not bring it back.
             if object.files.is_removed.load(Ordering::Relaxed) {
-                shared.folder.remove(id, Part::Head)?;
+                shared.discard(id, &[Part::Head]);
             }
             Ok(())
         };

@@ -416,6 +416,8 @@ fn caches(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
             => split(each(), "direction", |cache| [("read", cache.bytes_read), ("written", cache.bytes_written)]);
         counter "handfast_cache_disk_errors", "Errors of the disk of the cache"
             => rows(each(), |cache| cache.errors);
+        gauge "handfast_cache_undeleted_objects", "Objects whose files could not be deleted; it is tried again"
+            => rows(each(), |cache| cache.undeleted);
         counter "handfast_cache_disk_operations", "Reads and writes by the threads of the disk; reads from memory are none"
             => split(each(), "operation", |cache| cache.disk.iter().map(|(word, (count, _))| (&**word, *count)));
         counter "handfast_cache_disk" [Seconds], "Their time"

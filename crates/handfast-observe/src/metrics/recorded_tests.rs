@@ -35,6 +35,7 @@ impl CacheStatus for Cached {
             requests: [("hit".to_owned(), 7), ("no-store".to_owned(), 1)].into(),
             confirmed: 2,
             changes: [("evicted".to_owned(), 4), ("stored".to_owned(), 9)].into(),
+            undeleted: 2,
             bytes_read: 100,
             bytes_written: 50,
             errors: 6,

@@ -91,8 +91,36 @@ pub struct CacheSnapshot {
     pub bytes_written: u64,
     /// Errors of the disk.
     pub errors: u64,
+    /// Objects whose files could not be deleted; it is tried again.
+    pub undeleted: u64,
     /// Operations of the disk's threads, `read` and `write`: how many, and their time. **Units**: seconds.
     pub disk: BTreeMap<String, (u64, f64)>,
+}
+
+impl CacheSnapshot {
+    /// Requests that were answered from it.
+    pub fn served(&self) -> u64 {
+        self.with_results(&["hit", "stale", "shared"])
+    }
+
+    /// Requests for which a backend was asked, because what they are for was missing or expired.
+    pub fn of_backends(&self) -> u64 {
+        self.with_results(&["miss", "expired"])
+    }
+
+    /// Requests, those included that went past it.
+    pub fn all_requests(&self) -> u64 {
+        self.requests.values().sum()
+    }
+
+    fn with_results(&self, words: &[&str]) -> u64 {
+        words.iter().filter_map(|word| self.requests.get(*word)).sum()
+    }
+
+    /// Objects that became this: a word of `changes`.
+    pub fn changed(&self, word: &str) -> u64 {
+        self.changes.get(word).copied().unwrap_or_default()
+    }
 }
 
 /// The fleet of this machine, as it sees it.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use handfast_cache::{
-    Begin, Bypass, CacheStatus, Filler, Followed, Follower, Forwarded, Hit, Lookup, Verdict,
+    Begin, Bypass, CacheStatus, Filler, Followed, Follower, Forwarded, Hit, Lookup, OriginFailure, Verdict,
 };
 use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;
@@ -31,6 +31,7 @@ use crate::http::task::waker;
 use crate::http::to_backend::forward;
 use crate::worker::services::Chosen;
 use fetch::{Came, Fetch, Order};
+use send::Prepared;
 use text::{conditional, now_ms, with_request};
 
 /// How often a request waits for another one, whose response turns out to be for others.
@@ -69,7 +70,7 @@ struct Cached<'a> {
 /// What is done next.
 enum Next {
     /// This is sent. What is stored is [revalidated](Cached::revalidate) beside it where the rules demand it.
-    Send(Hit, CacheStatus),
+    Send(Hit, Prepared),
     Pass(Forwarded, Option<&'static str>),
     Fetch(Filler, Option<Hit>, Forwarded),
     Wait(Follower, Option<Hit>, Forwarded),
@@ -84,11 +85,14 @@ impl Cached<'_> {
         let (mut may_wait, mut others) = (true, 0);
         loop {
             match self.next(may_wait) {
-                Next::Send(hit, status) => {
+                Next::Send(hit, prepared) => {
                     if hit.verdict() == Verdict::WhileRevalidated {
                         self.revalidate::<R>(request, hit.clone());
                     }
-                    if let Some(ended) = self.send::<R>(client, request, &hit, status).await {
+                    let status = CacheStatus::default();
+                    if let Some(ended) =
+                        self.send_prepared::<R>(client, request, &hit, prepared, status).await
+                    {
                         return ended;
                     }
                     return self.pass::<R>(client, request, Forwarded::Bypass, Some("disk")).await;
@@ -139,8 +143,12 @@ impl Cached<'_> {
     fn next(&self, may_wait: bool) -> Next {
         let Plan { key, policy, .. } = &self.plan;
         let next = with_request(&self.asked, |asked| {
-            let (stale, why) = match self.cache.lookup(key, asked, policy, now_ms()) {
-                Lookup::Hit(hit) => return Next::Send(hit, CacheStatus::default()),
+            let now = now_ms();
+            let (stale, why) = match self.cache.lookup(key, asked, policy, now) {
+                Lookup::Hit(hit) => {
+                    let prepared = Prepared::new(&hit, asked, now);
+                    return Next::Send(hit, prepared);
+                }
                 Lookup::OnlyIfCached => return Next::OnlyIfCached,
                 Lookup::Bypass(Bypass::Method) => return Next::Pass(Forwarded::Method, None),
                 Lookup::Bypass(why) => return Next::Pass(Forwarded::Bypass, Some(why.word())),
@@ -160,7 +168,9 @@ impl Cached<'_> {
 
     fn serves_on_error(&self, stale: Option<&Hit>) -> bool {
         let serves = |stale: &Hit| {
-            with_request(&self.asked, |asked| stale.serves_on_error(asked, &self.plan.policy, now_ms()))
+            with_request(&self.asked, |asked| {
+                stale.stored().serves_on_error(asked, &self.plan.policy, now_ms(), OriginFailure::Unreachable)
+            })
         };
         stale.and_then(serves).unwrap_or(false)
     }
@@ -172,10 +182,22 @@ impl Cached<'_> {
         hit: &Hit,
         status: CacheStatus,
     ) -> Option<Ended<R::Socket>> {
+        let prepared = with_request(&self.asked, |asked| Prepared::new(hit, asked, now_ms()))?;
+        self.send_prepared::<R>(client, request, hit, prepared, status).await
+    }
+
+    async fn send_prepared<R: Runtime>(
+        &self,
+        client: &mut impl Client,
+        request: &mut Request,
+        hit: &Hit,
+        prepared: Prepared,
+        status: CacheStatus,
+    ) -> Option<Ended<R::Socket>> {
         request.record.cache = Some(word(&status));
         // The head has it.
         ResponseFields::set_own(&mut request.response_fields, CACHE_STATUS, None);
-        send::send::<R>(self.connection, client, request, hit, &self.asked, status).await
+        send::send::<R>(self.connection, client, request, hit, prepared, status).await
     }
 
     /// Waits for the head of the response to another request.

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use data_encoding::HEXLOWER;
 use handfast_cache::{Heuristic, Key, Policy, forwarding};
 use handfast_config::model;
-use handfast_wire::http1::{RequestHead, Target};
+use handfast_wire::http1::RequestHead;
 
 use crate::cache::ServiceCache;
 use crate::http::connection::HttpConnection;
+use crate::http::gate;
+use crate::http::plain_path;
+use crate::http::rules::RequestFacts;
 use crate::http::sender::Identified;
 use crate::worker::http::ThreadRequestRoute;
 use crate::worker::services::Chosen;
@@ -29,26 +32,40 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// `None`: the service has no cache, the route does not use it, or the request has no URL.
-    pub(crate) fn new(
-        head: &RequestHead<'_>,
-        connection: &HttpConnection,
-        route: Option<&ThreadRequestRoute>,
-        sender: Option<&Identified>,
-    ) -> Option<Box<Self>> {
+    pub(crate) fn new(facts: &RequestFacts<'_>, route: Option<&ThreadRequestRoute>) -> Option<Box<Self>> {
+        let (head, connection) = (facts.head, facts.connection);
         let cache = connection.http.cache.as_ref()?;
-        if route.is_some_and(|route| !route.is_cached) {
+        let other = plain_path::plain(facts.path);
+        if !is_cached(route) || other.as_ref().is_some_and(|other| !is_cached(route_of(facts, other))) {
             return None;
         }
-        let identity = identity(head, connection, route, sender);
+        let identity = identity(head, connection, route, facts.sender);
         let key = Key::of(connection.scheme(), head, identity.as_deref())?;
-        let (Target::Origin(path) | Target::Absolute { path, .. }) = head.target else { return None };
-        let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
-        let is_immutable = str::from_utf8(path).is_ok_and(|path| cache.model.immutable.fit(path));
-        let mut policy = policy(&cache.model, is_immutable);
+        let mut policy = policy(&cache.model, is_immutable(&cache.model, facts.path, other.as_deref()));
         // It has the address of each client too, so nothing would be found again.
         policy.trusts_forwarding = !connection.is_trusted || head.values("forwarded").next().is_none();
         Some(Box::new(Self { cache: Arc::clone(cache), key, policy }))
     }
+}
+
+fn is_cached(route: Option<&ThreadRequestRoute>) -> bool {
+    route.is_none_or(|route| route.is_cached)
+}
+
+/// The route that the request would take with this path.
+fn route_of<'f>(facts: &RequestFacts<'f>, path: &[u8]) -> Option<&'f ThreadRequestRoute> {
+    let http = &facts.connection.http;
+    gate::find_route(http, facts.head, path, facts.chance).map(|found| &http.routes[found])
+}
+
+/// Whether the content of a path never changes. A client can make others ask for `/pool/..%2faccount`, and a backend may take that for `/account`:
+/// then the page of the first one would be kept for all. So a path that can be read in another way, `other`, must fit in both.
+fn is_immutable(model: &model::Cache, path: &[u8], other: Option<&[u8]>) -> bool {
+    let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let fits = |path: &[u8]| str::from_utf8(path).is_ok_and(|path| model.immutable.fit(path));
+    // Where it would be cut if it were decoded twice.
+    let is_cut = |path: &[u8]| path.iter().any(|byte| matches!(byte, b'?' | b'#') || byte.is_ascii_control());
+    fits(path) && other.is_none_or(|other| fits(other) && !is_cut(other))
 }
 
 /// What distinguishes requests for the same URL whose responses may differ, though no field of the client shows it: a route that not every request
@@ -97,9 +114,9 @@ fn policy(model: &model::Cache, is_immutable: bool) -> Policy {
         stores_set_cookie: model.stores_set_cookie,
         honours_requests: model.clients_decide,
         trusts_forwarding: true,
-        reads_surrogate: false,
         stale_while_revalidate: model.while_revalidate.as_secs(),
         stale_if_error: model.if_error.as_secs(),
+        stale_if_unreachable: model.if_unreachable.as_secs(),
         fetches_whole: true,
     }
 }
@@ -112,28 +129,30 @@ mod tests {
     use super::*;
     use crate::http::testing::{Fixture, head, with_head};
 
-    /// The plan of a request with this field, by the first route of the fixture.
+    /// The plan of a request with this field, by its route in the fixture, or by the first one as if its condition held.
     fn plan<T>(
         fixture: &Fixture,
-        field: &str,
+        (path, field): (&str, &str),
         sender: Option<&Identified>,
         of: impl Fn(&RequestHead<'_>, Box<Plan>) -> T,
     ) -> Option<T> {
-        let text = head(&["GET /a HTTP/1.1", "Host: localhost", field]);
+        let text = head(&[&format!("GET {path} HTTP/1.1"), "Host: localhost", field]);
         with_head(&text, &HeadLimits::default(), |head| {
-            let route = fixture.connection.http.routes.first();
-            Plan::new(head, &fixture.connection, route, sender).map(|plan| of(head, plan))
+            let connection = &fixture.connection;
+            let facts = RequestFacts { head, path: path.as_bytes(), connection, id: "", chance: 0, sender };
+            let route = route_of(&facts, facts.path).or(connection.http.routes.first());
+            Plan::new(&facts, route).map(|plan| of(head, plan))
         })
     }
 
     fn key(fixture: &Fixture, sender: Option<&Identified>) -> Option<Key> {
-        plan(fixture, "A: b", sender, |_, plan| plan.key)
+        plan(fixture, ("/a", "A: b"), sender, |_, plan| plan.key)
     }
 
     #[test]
     fn no_field_about_host_or_scheme_is_without_effect_on_the_key() {
         let known = |fixture: &Fixture, field: &str| {
-            plan(fixture, field, None, |head, plan| (plan.key, bypass(head, &plan.policy).is_some()))
+            plan(fixture, ("/a", field), None, |head, plan| (plan.key, bypass(head, &plan.policy).is_some()))
         };
         let (strange, trusted) = (fixture(""), fixture("").trusted());
         let usual = known(&strange, "A: b");
@@ -174,6 +193,41 @@ mod tests {
     }
 
     #[test]
+    fn another_way_to_write_a_path_makes_nothing_immutable() {
+        let keys = "folder = \"kept\"\nsize = \"1MiB\"\nimmutable = [\"/pool/**\", \"/**/*.css\"]";
+        let fixture = Fixture::with_tls(&format!("[service.cache]\n{keys}"));
+        let is_immutable =
+            |path: &str| plan(&fixture, (path, "A: b"), None, |_, plan| plan.policy.is_immutable);
+        for path in ["/pool/a.deb", "/pool/a%2Bb.deb?x=/..", "/pool//a.deb", "/a;x/b.css"] {
+            assert_eq!(is_immutable(path), Some(true), "{path}");
+        }
+        let strange =
+            ["/pool/..%2faccount", "/pool/%2e%2e/account", "/pool/..;/account", "/pool\\..\\account"];
+        for path in strange.into_iter().chain([
+            "/account;a.css",
+            "/account%3f/a.css",
+            "/account%23a.css",
+            "/account%00.css",
+            "/account",
+        ]) {
+            assert_eq!(is_immutable(path), Some(false), "{path}");
+        }
+    }
+
+    #[test]
+    fn another_way_to_write_a_path_is_no_way_into_the_cache() {
+        let route = "[[service.route]]\npath = \"/account\"\ncache = false\n[[service.route]]\nbackend = \"127.0.0.1:9\"";
+        let fixture = fixture(route);
+        let is_cached = |path: &str| plan(&fixture, (path, "A: b"), None, |_, _| ()).is_some();
+        for path in ["/account/1", "/%61ccount/1", "//account/1", "/a/..%2faccount/1", "/account;x/1"] {
+            assert!(!is_cached(path), "{path}");
+        }
+        for path in ["/a", "/%61", "//a", "/accounts/1"] {
+            assert!(is_cached(path), "{path}");
+        }
+    }
+
+    #[test]
     fn what_the_connection_decides_is_part_of_the_key() {
         let rule = "[[service.rule]]\nnames = \"api.example\"\nbackend = \"127.0.0.1:9\"";
         let mut fixture = fixture(rule);
@@ -210,5 +264,22 @@ mod tests {
             assert!(key(&of_some, None) != key(&of_all, None), "{condition}");
         }
         assert_eq!(key(&fixture("[[service.route]]\nbackend = \"127.0.0.1:9\"\ncache = false"), None), None);
+    }
+
+    #[test]
+    fn a_certificate_separates_clients_only_where_a_route_tells_it() {
+        for (route, tells) in [
+            ("", false),
+            ("set-request-fields = \"x-by: {client-address}\"", false),
+            ("set-request-fields = \"host: www.example\"", false),
+            ("respond = { status = 204 }", false),
+            ("set-request-fields = \"x-dn: a {client-subject}\"", true),
+            ("add-request-fields = \"x-print: {client-fingerprint}\"", true),
+            ("set-response-fields = \"x-dn: {client-subject}\"", true),
+            ("redirect = { to = \"https://www.example/{client-fingerprint}\", status = \"302\" }", true),
+        ] {
+            let fixture = Fixture::new(&format!("[[service.route]]\npath = \"/a\"\n{route}\n"));
+            assert_eq!(fixture.connection.http.tells_certificates(), tells, "{route}");
+        }
     }
 }

@@ -129,7 +129,7 @@ impl Request {
         let route = route(head, path, connection, chance, &mut record);
         let facts = RequestFacts { head, path, connection, id: record.id(), chance, sender: None };
         let action = action(route, &facts);
-        let rules = route.and_then(|route| route.rules.as_ref());
+        let rules = route.map_or(connection.http.rules.as_ref(), |route| route.rules.as_ref());
         let prefix = route.and_then(|route| route.path.as_deref());
         let mut text = Vec::with_capacity(head.length + forward::ROOM);
         forward::write_head(&mut text, &facts, rules.map(Rc::as_ref), prefix);
@@ -137,7 +137,7 @@ impl Request {
         let affinity = route.and_then(|route| route.sticky.as_ref()).and_then(|sticky| sticky.affinity(head));
         let copy = route.and_then(|route| route.mirror.as_ref()).filter(|_| head.upgrade.is_none());
         let copy = copy.and_then(|mirror| Copy::new(mirror, head.framing));
-        let cached = Plan::new(head, connection, route, None);
+        let cached = Plan::new(&facts, route);
         let traits = Traits::of(head);
         let request = Box::new(Self {
             head: text,
@@ -223,8 +223,8 @@ impl Request {
         let rules = route.rules.as_ref();
         forward::write_head(&mut self.head, &facts, rules.map(Rc::as_ref), route.path.as_deref());
         self.response_fields = rules.and_then(|rules| ResponseFields::new(rules, &facts));
+        self.cached = Plan::new(&facts, Some(route));
         self.record.user.clone_from(&sender.user);
-        self.cached = Plan::new(head, connection, Some(route), Some(sender));
     }
 
     /// Counts and logs it; `failure`: why no backend has answered it completely.

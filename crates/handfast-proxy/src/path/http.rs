@@ -84,7 +84,7 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         client_subject: certificate.map(|shown| shown.subject.clone()),
     };
     let client = record.client;
-    let shown = certificate.filter(|_| requests.http.has_rules());
+    let shown = certificate.filter(|_| requests.http.tells_certificates());
     let session = connection.client.as_ref().and_then(Leg::session);
     let certificate = session.filter(|_| is_verified && requests.http.asks_certificates());
     let certificate = certificate.and_then(Session::peer_certificate).map(Into::into);

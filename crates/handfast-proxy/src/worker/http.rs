@@ -7,6 +7,7 @@ use std::time::Duration;
 use handfast_config::RequestTable;
 use handfast_config::model::{
     BackendVersion, Http, HttpTimeouts, PoolLimits, RequestRules, RouteAction, RouteLimits, Service, Share,
+    Template,
 };
 
 use crate::admission::TrustedSenders;
@@ -19,6 +20,8 @@ use handfast_tls::keyed_hash::HashKey;
 #[derive(Debug)]
 pub(crate) struct ThreadHttp {
     pub(crate) model: Http,
+    /// What is changed in requests that take no route; `None`: nothing.
+    pub(crate) rules: Option<Rc<RequestRules>>,
     pub(crate) table: RequestTable,
     /// By the index that the table finds.
     pub(crate) routes: Vec<ThreadRequestRoute>,
@@ -75,6 +78,11 @@ pub(crate) struct ThreadMirror {
     pub(crate) under_way: Rc<()>,
 }
 
+/// Rules that requests share; `None`: they change nothing.
+fn shared(rules: &RequestRules) -> Option<Rc<RequestRules>> {
+    (!rules.is_empty()).then(|| Rc::new(rules.clone()))
+}
+
 impl ThreadHttp {
     /// `None` where a service relays bytes.
     pub(crate) fn new(
@@ -89,7 +97,7 @@ impl ThreadHttp {
         let mirrors = service.mirror_routes();
         let routes = service.request_routes().zip(gates).zip(auth).zip(mirrors).zip(keys);
         let routes = routes.map(|(((((index, route), gate), auth), mirror), key)| {
-            let rules = (!route.rules.is_empty()).then(|| Rc::new(route.rules.clone()));
+            let rules = shared(&route.rules);
             let (name, action, path) = ((&*route.name).into(), route.action.clone(), route.path.clone());
             let forward = route.access.forward.as_ref();
             let auth = auth
@@ -121,6 +129,7 @@ impl ThreadHttp {
         });
         Some(Rc::new(Self {
             model: http.clone(),
+            rules: shared(&http.rules),
             table: RequestTable::new(service),
             routes: routes.collect(),
             cache: cache.cloned(),
@@ -151,6 +160,7 @@ impl ThreadHttp {
         let (has_shares, has_gates) = (false, false);
         Rc::new(Self {
             model,
+            rules: None,
             table,
             routes: Vec::new(),
             cache: None,
@@ -161,10 +171,15 @@ impl ThreadHttp {
         })
     }
 
-    /// Whether a route changes requests, or answers them.
-    pub(crate) fn has_rules(&self) -> bool {
+    /// Whether a route writes something of a client's certificate. Only then is the certificate part of the key of its cache.
+    pub(crate) fn tells_certificates(&self) -> bool {
         self.routes.iter().any(|route| {
-            route.rules.is_some() || !matches!(route.action, RouteAction::Inherit | RouteAction::Backends(..))
+            let target = match &route.action {
+                RouteAction::Redirect(target, _) => Some(target),
+                _ => None,
+            };
+            let rules = route.rules.iter().flat_map(|rules| rules.templates());
+            rules.chain(target).any(Template::tells_certificates)
         })
     }
 

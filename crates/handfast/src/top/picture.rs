@@ -10,11 +10,13 @@ use handfast_text::wrap::wrapped;
 
 use handfast_report::run::Run;
 
+use super::cache_table;
 use super::model::{Model, View};
 use super::run_tables;
 use super::sample::Sample;
 use super::tables::{
-    PHASE_WORDS, Pair, bar, failed, failures_of, percent, requests, server_error_share, server_errors,
+    ATTENTION, PHASE_WORDS, Pair, bar, failed, failures_of, percent, requests, server_error_share,
+    server_errors,
 };
 use crate::load::live;
 use crate::screen::{Line, Look, Pieces, Shade, curve};
@@ -215,6 +217,9 @@ fn head_of_proxy(model: &Model, pair: &Pair<'_>, (width, height): (usize, usize)
     let most = if height < HIGH { 1 } else { REASON };
     lines.extend(needs(now, width, most));
     lines.push(Line::default());
+    if let Some(caches) = cache_table::line(pair, label("caches")) {
+        lines.insert(3, caches);
+    }
     if let Some(requests) = of_requests(pair, label("requests")) {
         lines.insert(3, requests);
     }
@@ -314,7 +319,7 @@ fn needs(now: &Sample, width: usize, most: usize) -> Vec<Line> {
     };
     let more = match now.status.attention.len() {
         1 => String::new(),
-        all => format!(" ({} more: key 8)", all - 1),
+        all => format!(" ({} more: key {})", all - 1, ATTENTION + 1),
     };
     let shade = if first.urgency == Urgency::Bad { Shade::Bad } else { Shade::Warning };
     let (named, rest) = (label("attention"), label(""));

@@ -13,10 +13,13 @@ use handfast_text::calendar::Utc;
 use handfast_text::table::Column;
 use handfast_text::units::{bytes, count, duration, long, rate};
 
+use super::cache_table::caches;
 use super::sample::Sample;
 use super::table::{Cell, Table, table};
 use crate::screen::{Line, Look, Pieces, Shade};
 
+/// The place of [`attention`] among [`TABLES`], which is its key less one.
+pub(super) const ATTENTION: usize = 7;
 /// Columns of a bar.
 const BAR: usize = 24;
 /// What the parts of a handshake are called.
@@ -27,15 +30,16 @@ const DAY: Duration = Duration::from_secs(86_400);
 type Make = fn(&Pair<'_>, Look) -> Table;
 
 /// The tables with their names, and shorter ones for a line of 80 columns, in the order of their keys.
-pub(super) const TABLES: [(&str, &str, Make); 8] = [
+pub(super) const TABLES: [(&str, &str, Make); 9] = [
     ("Services", "Services", services),
     ("Backends", "Backends", backends),
-    ("Failures", "Failures", failures),
+    ("Failures", "Failed", failures),
     ("Recent", "Recent", recent),
     ("Handshakes", "TLS", handshakes),
     ("Certificates", "Certs", certificates),
-    ("Threads", "Threads", threads),
-    ("Attention", "Attention", attention),
+    ("Threads", "CPU", threads),
+    ("Attention", "Alerts", attention),
+    ("Caches", "Cache", caches),
 ];
 
 /// Two moments of one process.
@@ -94,7 +98,7 @@ pub(super) fn known(value: Option<f64>, shown: impl Fn(f64) -> String, shade: Sh
     Cell { line: Line::of(value.map_or("–".to_owned(), shown), shade), key: Some(value.unwrap_or(-1.0)) }
 }
 
-fn rates(value: Option<f64>, shade: Shade) -> Cell {
+pub(super) fn rates(value: Option<f64>, shade: Shade) -> Cell {
     known(value, rate, shade)
 }
 
@@ -103,11 +107,11 @@ pub(super) fn counts(value: u64, shade: Shade) -> Cell {
 }
 
 /// Seconds.
-fn times(value: Option<f64>) -> Cell {
+pub(super) fn times(value: Option<f64>) -> Cell {
     known(value, |seconds| duration(seconds * 1e9), Shade::Plain)
 }
 
-fn volume(value: Option<f64>) -> Cell {
+pub(super) fn volume(value: Option<f64>) -> Cell {
     known(value, |value| format!("{}/s", bytes(value as u64)), Shade::Plain)
 }
 

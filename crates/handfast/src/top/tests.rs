@@ -12,6 +12,7 @@ use crate::screen::{Look, Pieces};
 
 const PLAIN: Look = Look { color: false, unicode: true, terminal: false };
 
+mod caches;
 mod requests;
 
 /// A status as the proxy gives it.
@@ -166,7 +167,7 @@ fn every_size_has_what_matters_and_nothing_is_too_wide() {
     assert!(small.contains("generation 3 · ready"), "{small}");
     for expected in [
         "Handfast 0.1.0",
-        "8 Attention",
+        "8 Alerts 9 Cache",
         "generation 3",
         "ready",
         "10.0.0.8:80",
@@ -196,9 +197,17 @@ fn once_is_everything_without_an_escape() {
     let lines = whole(&model(), 160, PLAIN);
     let text: Vec<String> = lines.iter().map(|line| line.clone().fit_for(PLAIN).bytes()).collect();
     let text = text.join("\n");
-    for expected in
-        ["Services", "Backends", "Failures", "Recent", "Handshakes", "Certificates", "Threads", "Attention"]
-    {
+    for expected in [
+        "Services",
+        "Backends",
+        "Failures",
+        "Recent",
+        "Handshakes",
+        "Certificates",
+        "Threads",
+        "Attention",
+        "Caches",
+    ] {
         assert!(text.contains(&format!("\n{expected}\n")), "{expected}: {text}");
     }
     assert!(!text.contains('\u{1b}'));
@@ -375,7 +384,8 @@ fn a_proxy_in_the_place_of_a_run_begins_anew() {
     let mut model = watched(3);
     key(&mut model, KeyCode::Char('5'));
     answered(&mut model, 1, 1_000, 2.0);
-    assert!(model.table == 0 && text(&model, 80, 24).contains("8 Attention"));
+    assert!(model.table == 0 && text(&model, 80, 24).contains("8 Alerts"));
+    assert_eq!(super::tables::TABLES[super::tables::ATTENTION].0, "Attention", "the head names its key");
     key(&mut model, KeyCode::Char('8'));
     model.answered(3.0, Seen::read(&run(4).to_string()).expect("a run"));
     assert!(text(&model, 80, 24).contains("1-5 table"), "{}", text(&model, 80, 24));

@@ -18,7 +18,7 @@ pub(crate) enum CacheWords {
     /// What the caches of a proxy have, and what became of requests
     ///
     /// Exit code 1 if one of them does not work.
-    Stats(RunningWords),
+    Stats(AtWords),
     /// List objects: status, bytes, age and seconds until it is stale, hits, URL
     List(ListWords),
     /// Remove objects by URL, by the beginning of URLs, or by tag (Cache-Tag)

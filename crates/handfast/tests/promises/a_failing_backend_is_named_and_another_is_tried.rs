@@ -46,10 +46,7 @@ fn a_backend_that_keeps_failing_is_marked_down_and_comes_back() {
     });
     let failures =
         || proxy.metrics().sum("handfast_backend_failures_total", &[("backend", &gone.to_string())]);
-    rustix::net::listen(&socket, 128).expect("it is bound");
-    let back = Backend::on(socket.into(), |peer| {
-        peer.read_to_end();
-    });
+    let back = Backend::on_bound(socket, backend::Peer::read_to_end);
     assert!(failures() >= 2.0);
     wait_until("it to be tried again", || {
         let mut client = Client::connect(proxy.address(), &trust);

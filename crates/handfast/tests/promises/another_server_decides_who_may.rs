@@ -7,21 +7,9 @@ use super::support::skip::{needs, skipped};
 use super::support::tools;
 use super::support::*;
 
-/// The head of the next request; `None`: the connection has ended.
-fn head(peer: &mut Peer) -> Option<String> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        match &peer.read_exactly(1)[..] {
-            [byte] => head.push(*byte),
-            _ => return None,
-        }
-    }
-    Some(String::from_utf8_lossy(&head).into_owned())
-}
-
 /// Answers each request with its head as the content.
 fn mirror(peer: &mut Peer) {
-    while let Some(head) = head(peer) {
+    while let Some(head) = peer.head() {
         let length = head.len();
         peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{head}").as_bytes());
     }
@@ -29,7 +17,7 @@ fn mirror(peer: &mut Peer) {
 
 /// Lets in who has the cookie, sends others to its login, and shows what it was asked.
 fn decides(peer: &mut Peer) {
-    while let Some(head) = head(peer) {
+    while let Some(head) = peer.head() {
         let head = head.to_lowercase();
         let answer = if head.contains("cookie: in=alice") {
             "204 No Content\r\nRemote-User: alice\r\nRemote-Groups: a,b\r\nX-Secret: no\r\n\r\n".to_owned()

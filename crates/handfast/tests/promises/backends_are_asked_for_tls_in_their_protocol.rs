@@ -2,8 +2,7 @@
 //! it: what they said before TLS is neither believed nor passed on, and no connection is made in plain text where TLS was wanted.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::net::TcpStream;
 
 use super::support::backend::Peer;
 use super::support::certificates::localhost;
@@ -12,6 +11,7 @@ use super::support::folder::Folder;
 use super::support::starttls::{
     PROTOCOLS, Protocol, expect, greeting_echo, mysql_greeting, mysql_login, mysql_server, packet, service,
 };
+use super::support::tunnel::Tunnel;
 use super::support::*;
 
 /// A service whose backend is asked for TLS in this protocol.
@@ -262,43 +262,6 @@ fn a_mysql_server_whose_tls_always_fails_is_marked_down() {
 }
 
 // ── a proxy on the way ──
-
-/// A proxy that connects every client to one backend, and the requests that it received.
-struct Tunnel {
-    asked: Arc<Mutex<Vec<u8>>>,
-    backend: Backend,
-}
-
-impl Tunnel {
-    /// `turns`: how many bytes it waits for, as `\n` or a number of them, and what it says then.
-    fn new(to: SocketAddr, turns: &'static [(usize, &'static [u8])]) -> Self {
-        let asked: Arc<Mutex<Vec<u8>>> = Arc::default();
-        let seen = Arc::clone(&asked);
-        let backend = Backend::start(move |peer: &mut Peer| {
-            for (count, answer) in turns {
-                let mut heard = vec![0; *count];
-                if peer.stream.read_exact(&mut heard).is_err() {
-                    return;
-                }
-                seen.lock().expect("no thread panicked").extend_from_slice(&heard);
-                let _ = peer.stream.write_all(answer);
-            }
-            let mut there = dial(to).expect("the backend listens");
-            let (mut back, mut here) =
-                (there.try_clone().expect("a descriptor"), peer.stream.try_clone().expect("a descriptor"));
-            std::thread::scope(|scope| {
-                scope.spawn(move || std::io::copy(&mut back, &mut here));
-                let _ = std::io::copy(&mut peer.stream, &mut there);
-                let _ = there.shutdown(std::net::Shutdown::Write);
-            });
-        });
-        Self { asked, backend }
-    }
-
-    fn asked(&self) -> Vec<u8> {
-        self.asked.lock().expect("no thread panicked").clone()
-    }
-}
 
 /// `db.test` is a name that no server resolves: the proxy receives it as it is.
 const NAMED: &str = "db.test:5432";

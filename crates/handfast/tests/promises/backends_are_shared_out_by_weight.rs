@@ -37,32 +37,20 @@ fn each_gets_its_share() {
 
 #[test]
 fn a_backup_serves_while_no_other_is_up() {
-    let (folder, spare) = (folder::Folder::new(), Backend::echo());
-    let first = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    let address = first.local_addr().expect("a bound socket has an address");
-    let list = format!("[\"{address}\", {{ address = \"{}\", backup = true }}]", spare.address);
-    let config = Config::to(&folder, address).set("service", "backend", list).text(
+    let (folder, serving, spare) = (folder::Folder::new(), Backend::echo(), Backend::echo());
+    let list = format!("[\"{}\", {{ address = \"{}\", backup = true }}]", serving.address, spare.address);
+    let config = Config::to(&folder, serving.address).set("service", "backend", list).text(
         "service.limits",
         "backend-retry",
         "200ms",
     );
-    let serving = Backend::on(first, |peer| {
-        let bytes = peer.read_exactly(1);
-        peer.send(&bytes);
-        peer.read_to_end();
-    });
     let proxy = Proxy::start(config);
     serve(&proxy, 10);
     assert_eq!((serving.accepted(), spare.accepted()), (10, 0), "both are up");
-    drop(serving);
-    let served = spare.accepted();
+    let socket = serving.refuse();
     serve(&proxy, 10);
-    assert_eq!(spare.accepted() - served, 10, "every client is served all the same");
-    let back = Backend::on(std::net::TcpListener::bind(address).expect("the port is still free"), |peer| {
-        let bytes = peer.read_exactly(1);
-        peer.send(&bytes);
-        peer.read_to_end();
-    });
+    assert_eq!(spare.accepted(), 10, "every client is served all the same");
+    let back = Backend::on_bound(socket, backend::Peer::echo);
     wait_until("the first one to be used again", || {
         serve(&proxy, 1);
         (back.accepted() > 0).then_some(())

@@ -30,14 +30,7 @@ impl Load {
 fn busy(load: &Arc<Load>) -> Backend {
     let load = Arc::clone(load);
     Backend::start(move |peer: &mut Peer| {
-        loop {
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                match &peer.read_exactly(1)[..] {
-                    [byte] => head.push(*byte),
-                    _ => return,
-                }
-            }
+        while peer.head().is_some() {
             let now = load.now.fetch_add(1, Ordering::SeqCst) + 1;
             load.most.fetch_max(now, Ordering::SeqCst);
             let answers = load.answers.lock().expect("no test panics with it");

@@ -10,14 +10,7 @@ use super::support::*;
 /// Answers each request with this name.
 fn named(name: &'static str) -> impl Fn(&mut Peer) + Send + Sync + 'static {
     move |peer| {
-        loop {
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                match &peer.read_exactly(1)[..] {
-                    [byte] => head.push(*byte),
-                    _ => return,
-                }
-            }
+        while peer.head().is_some() {
             peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len()).as_bytes());
         }
     }

@@ -6,17 +6,8 @@ use super::support::load::Load;
 /// A server that answers each request with a short page.
 fn server() -> Backend {
     Backend::start(|peer| {
-        let mut head = Vec::new();
-        loop {
-            let byte = peer.read_exactly(1);
-            if byte.is_empty() {
-                return;
-            }
-            head.extend(byte);
-            if head.ends_with(b"\r\n\r\n") {
-                head.clear();
-                peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello");
-            }
+        while peer.head().is_some() {
+            peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello");
         }
     })
 }

@@ -3,23 +3,10 @@
 use super::support::backend::{Backend, Peer};
 use super::support::load::Load;
 
-/// The head of the next request; `None` at the end.
-fn head(peer: &mut Peer) -> Option<String> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let byte = peer.read_exactly(1);
-        if byte.is_empty() {
-            return None;
-        }
-        head.extend(byte);
-    }
-    Some(String::from_utf8(head).expect("a head is text"))
-}
-
 /// Gives a session at /login, and serves its pages only.
 fn serve(peer: &mut Peer) {
     let port = peer.stream.peer_addr().expect("it is connected").port();
-    while let Some(head) = head(peer) {
+    while let Some(head) = peer.head() {
         let login = head.starts_with("GET /login ");
         let right = head.starts_with(&format!("GET /pages/{port} "))
             && head.contains(&format!("\r\ncookie: s={port}\r\n"));

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::process::Signal;
 
-use super::support::backend::Peer;
 use super::support::record::Record;
 use super::support::*;
 
@@ -14,21 +13,10 @@ fn numbering(fields: &'static str) -> Backend {
     let accepted = AtomicUsize::new(0);
     Backend::start(move |peer| {
         let number = accepted.fetch_add(1, Ordering::Relaxed) + 1;
-        while has_read_a_head(peer) {
+        while peer.head().is_some() {
             peer.send(format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 2\r\n\r\n{number:02}").as_bytes());
         }
     })
-}
-
-fn has_read_a_head(peer: &mut Peer) -> bool {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        match &peer.read_exactly(1)[..] {
-            [byte] => head.push(*byte),
-            _ => return false,
-        }
-    }
-    true
 }
 
 fn in_http_mode(backend: Backend) -> Stage {
@@ -90,7 +78,7 @@ fn other_connections_serve_every_client() {
 #[test]
 fn interim_responses_have_a_bound() {
     let stage = in_http_mode(Backend::start(|peer| {
-        if has_read_a_head(peer) {
+        if peer.head().is_some() {
             peer.send(&b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(65));
             peer.read_to_end();
         }
@@ -111,7 +99,7 @@ fn the_request_under_way_of_a_removed_service_is_the_last_one() {
     let (asked, continues) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
     let (tells, waits) = (Arc::clone(&asked), Arc::clone(&continues));
     let stage = in_http_mode(Backend::start(move |peer| {
-        if has_read_a_head(peer) {
+        if peer.head().is_some() {
             tells.store(true, Ordering::SeqCst);
             wait_until("the reload", || waits.load(Ordering::SeqCst).then_some(()));
             peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
@@ -154,7 +142,7 @@ fn idle_connections_of_a_removed_service_are_closed() {
 #[test]
 fn an_early_response_reaches_a_client_that_still_writes() {
     let stage = in_http_mode(Backend::start(|peer| {
-        if has_read_a_head(peer) {
+        if peer.head().is_some() {
             peer.send(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno");
             peer.fin();
         }
@@ -181,7 +169,7 @@ fn a_client_that_offers_http10_alone_is_served() {
 #[test]
 fn the_line_of_a_tunnel_names_its_backend() {
     let stage = in_http_mode(Backend::start(|peer| {
-        if has_read_a_head(peer) {
+        if peer.head().is_some() {
             peer.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nhi");
             peer.read_to_end();
         }

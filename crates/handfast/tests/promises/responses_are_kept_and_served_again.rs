@@ -19,21 +19,12 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_handfast");
 /// The requests that an origin has received: first line and fields.
 type Seen = Arc<Mutex<Vec<String>>>;
 
-/// Reads the head of a request; `None`: the connection ended.
-fn head(peer: &mut Peer) -> Option<String> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(*peer.read_exactly(1).first()?);
-    }
-    Some(String::from_utf8(head).expect("text"))
-}
-
 /// An origin whose responses are made by `respond`, which is given the path and the number of requests before.
 fn origin(respond: impl Fn(&mut Peer, &str, usize) + Send + Sync + 'static) -> (Backend, Seen) {
     let seen = Seen::default();
     let noted = Arc::clone(&seen);
     let backend = Backend::start(move |peer| {
-        while let Some(head) = head(peer) {
+        while let Some(head) = peer.head() {
             let path = head.split(' ').nth(1).expect("a path").to_owned();
             let before = {
                 let mut seen = noted.lock().expect("no one panics");
@@ -131,7 +122,7 @@ fn by_what_their_origin_says() {
         let fields = match path {
             "/private" => "Cache-Control: private, max-age=600\r\n",
             "/cookie" => "Cache-Control: max-age=600\r\nSet-Cookie: a=b\r\n",
-            "/nothing" => "",
+            "/nothing" | "/maven2/..%2fnothing" => "",
             "/varied" => "Cache-Control: max-age=600\r\nVary: X-Kind\r\n",
             _ => "Cache-Control: max-age=600\r\n",
         };
@@ -154,6 +145,9 @@ fn by_what_their_origin_says() {
         ("/nothing", "", 2),
         ("/never", "", 2),
         ("/maven2/a.jar", "", 1),
+        // A backend may read these as the path of a page, or of a route that is not cached.
+        ("/maven2/..%2fnothing", "", 2),
+        ("/%6eever", "", 2),
         ("/no-store", "Cache-Control: no-store\r\n", 2),
         ("/authorized", "Authorization: Bearer x\r\n", 2),
         ("/unkeyed", "X-Original-URL: /admin\r\n", 2),
@@ -165,6 +159,9 @@ fn by_what_their_origin_says() {
     }
     let answer = get(&proxy, "/fresh", "Range: bytes=0-0\r\n");
     assert_eq!((answer.status, answer.body.len()), (206, 1));
+    let line = proxy.output.containing("\"status\":206");
+    let hit: serde_json::Value = serde_json::from_str(&line).expect("a line of the log");
+    assert!(hit["cache"] == "hit" && hit["seconds"]["relay"].as_f64() > Some(0.0), "{line}");
 }
 
 /// Reads the head of an answer.
@@ -279,6 +276,62 @@ fn also_when_their_origin_fails() {
 }
 
 #[test]
+fn also_when_their_origin_cannot_be_reached() {
+    let folder = Folder::new();
+    let (backend, _) = origin(|peer, path, _| {
+        let more = if path == "/strict" { ", must-revalidate" } else { "" };
+        peer.send(&ok(&format!("Cache-Control: max-age=1{more}\r\n"), "once"));
+    });
+    let text = config(&folder, &backend, "[service.http]\npool = 0\n");
+    let proxy = start(&text);
+    for path in ["/a", "/strict"] {
+        assert_eq!(get(&proxy, path, "").body, "once");
+    }
+    let socket = backend.refuse();
+    wait_until_seeing(
+        "it to be stale",
+        || (status(&get(&proxy, "/a", "")) == "fwd=stale").then_some(()),
+        || get(&proxy, "/a", "").head,
+    );
+    assert_eq!(get(&proxy, "/a", "").body, "once");
+    // The backend forbids it.
+    wait_until("it to be stale too", || (get(&proxy, "/strict", "").status >= 500).then_some(()));
+    // An error that the backend sends is forwarded.
+    let back = Backend::on_bound(socket, |peer| {
+        while peer.head().is_some() {
+            peer.send(b"HTTP/1.1 503 X\r\nContent-Length: 4\r\n\r\ngone");
+        }
+    });
+    wait_until("the backend to be used again", || (get(&proxy, "/a", "").body == "gone").then_some(()));
+    let socket = back.refuse();
+    assert_eq!(get(&proxy, "/a", "").body, "once");
+    // And the operator.
+    proxy.rewrite(text.replace("[service.http]", "stale-if-error = \"off\"\n[service.http]"));
+    assert!(proxy.reload());
+    assert!(get(&proxy, "/a", "").status >= 500);
+    drop(socket);
+}
+
+#[test]
+fn and_interim_responses_are_for_those_who_wait() {
+    let folder = Folder::new();
+    let (backend, _) = origin(|peer, _, _| {
+        let early = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n";
+        peer.send(&[early.as_slice(), &ok("Cache-Control: max-age=600\r\n", "page")].concat());
+    });
+    let proxy = start(&config(&folder, &backend, ""));
+    let request = "GET /a HTTP/1.1\r\nHost: www.example\r\nConnection: close\r\n\r\n";
+    let first = http::exchange(proxy.address(), request);
+    assert!(
+        first.starts_with("HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\nHTTP/1.1 200 "),
+        "{first}"
+    );
+    assert!(first.ends_with("page"), "{first}");
+    let again = http::exchange(proxy.address(), request);
+    assert!(again.starts_with("HTTP/1.1 200 ") && again.contains("Handfast; hit"), "{again}");
+}
+
+#[test]
 fn until_an_operator_removes_them() {
     let folder = Folder::new();
     let (backend, seen) = origin(|peer, path, _| {
@@ -319,7 +372,7 @@ fn until_an_operator_removes_them() {
         "{}",
         wrong.all()
     );
-    let stats = tools::run(PROGRAM, &["cache", "stats", &admin], b"");
+    let stats = tools::run(PROGRAM, &["cache", "stats", "--at", &admin], b"");
     assert!(
         stats.code == Some(0) && stats.output.contains("requests: ") && stats.output.contains("purged"),
         "{}",

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::process::Signal;
 
-use super::support::backend::Peer;
+use super::support::cached::{self, FOLDER, config, wait_until_open};
 use super::support::client::dial;
 use super::support::deadline::wait_until_seeing;
 use super::support::folder::Folder;
@@ -23,39 +23,16 @@ fn content(path: &str) -> Vec<u8> {
     path.bytes().cycle().take(SIZE).collect()
 }
 
-/// Answers each request with the content of its path, in pieces; and how many were asked for.
+/// Answers each request with the content of its path, in pieces; and the number of requests.
 fn origin() -> (Backend, Arc<Mutex<usize>>) {
     let asked = Arc::new(Mutex::new(0));
     let noted = Arc::clone(&asked);
-    let backend = Backend::start(move |peer: &mut Peer| {
-        loop {
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                match &peer.read_exactly(1)[..] {
-                    [byte] => head.push(*byte),
-                    _ => return,
-                }
-            }
-            *noted.lock().expect("no one panics") += 1;
-            let head = String::from_utf8(head).expect("text");
-            let path = head.split(' ').nth(1).expect("a path");
-            peer.send(
-                format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=6000\r\nContent-Length: {SIZE}\r\n\r\n")
-                    .as_bytes(),
-            );
-            content(path).chunks(50_000).for_each(|piece| peer.send(piece));
-        }
+    let backend = cached::origin(move |peer, path| {
+        *noted.lock().expect("no one panics") += 1;
+        peer.send(cached::head(SIZE).as_bytes());
+        content(path).chunks(50_000).for_each(|piece| peer.send(piece));
     });
     (backend, asked)
-}
-
-fn config(folder: &Folder, backend: &Backend) -> String {
-    let config = Config::empty()
-        .service("web", backend.address)
-        .set("service", "client-tls", false)
-        .text("service", "mode", "http")
-        .text("process", "upgrade-socket", folder.file("upgrade.sock").display());
-    format!("{config}[service.cache]\nfolder = \"{}\"\nsize = \"64MiB\"\n", folder.file("cache").display())
 }
 
 fn ask(proxy: &Proxy, path: &str) -> TcpStream {
@@ -76,18 +53,11 @@ fn whole(proxy: &Proxy, path: &str) -> Option<(bool, Vec<u8>)> {
     (body.len() == SIZE).then(|| (head.contains("Cache-Status: Handfast; hit"), body))
 }
 
-fn is_open(proxy: &Proxy) {
-    wait_until("the cache to be open", || {
-        (proxy.metrics().sum("handfast_cache_up", &[]) == 1.0).then_some(())
-    });
-}
-
 #[test]
 fn over_an_upgrade() {
     let folder = Folder::new();
     let (backend, asked) = origin();
-    let proxy = Proxy::start(config(&folder, &backend));
-    is_open(&proxy);
+    let proxy = cached::start(&config(&folder, &backend));
     assert_eq!(whole(&proxy, "/a"), Some((false, content("/a"))));
     assert_eq!(whole(&proxy, "/a"), Some((true, content("/a"))));
     let successor = upgrade(&proxy, &[]).unwrap_or_else(|why| panic!("{why}"));
@@ -108,16 +78,14 @@ fn a_kill_at_any_moment() {
     // After this number of bytes of the answer; the last one is whole for its client.
     let moments = [0, 1, 300, 10_000, 60_000, 150_000, 250_000, 350_000, 399_000, SIZE];
     for (number, moment) in moments.into_iter().enumerate() {
-        let mut proxy = Proxy::start(&text);
-        is_open(&proxy);
+        let mut proxy = cached::start(&text);
         let path = format!("/{number}");
         let mut part = vec![0; moment];
         ask(&proxy, &path).read_exact(&mut part).expect("it serves until then");
         proxy.signal(Signal::KILL);
         proxy.ended();
     }
-    let proxy = Proxy::start(&text);
-    is_open(&proxy);
+    let proxy = cached::start(&text);
     for number in 0..moments.len() {
         let path = format!("/{number}");
         let (_, first) = whole(&proxy, &path).expect("it is kept, or asked for");
@@ -125,7 +93,7 @@ fn a_kill_at_any_moment() {
         assert_eq!(whole(&proxy, &path), Some((true, content(&path))), "{path}");
     }
     // Of what was not whole nothing is left.
-    let files = std::fs::read_dir(folder.file("cache")).expect("it is there").flatten();
+    let files = std::fs::read_dir(folder.file(FOLDER)).expect("it is there").flatten();
     let content_files = files.filter(|file| file.file_name().to_string_lossy().ends_with(".c"));
     let sizes: Vec<u64> = content_files.map(|file| file.metadata().expect("it is there").len()).collect();
     assert_eq!(sizes, vec![SIZE as u64; moments.len()]);
@@ -139,12 +107,12 @@ fn a_full_disk() {
     }
     let folder = Folder::new();
     let (backend, _) = origin();
-    let kept = folder.file("cache");
+    let kept = folder.file(FOLDER);
     std::fs::create_dir(&kept).expect("the folder is ours");
     let script = format!("mount -t tmpfs -o size=1m,mode=700 tmpfs {} && exec \"$@\"", kept.display());
     let proxy =
         Proxy::start_under(&["unshare", "--mount", "sh", "-c", &script, "sh"], config(&folder, &backend));
-    is_open(&proxy);
+    wait_until_open(&proxy);
     let mut served = 0;
     for number in 0..6 {
         let path = format!("/{number}");

@@ -10,17 +10,11 @@ use super::support::*;
 
 /// Answers each request with its head as the content.
 fn mirror(peer: &mut Peer) {
-    loop {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            match &peer.read_exactly(1)[..] {
-                [byte] => head.push(*byte),
-                _ => return,
-            }
-        }
+    while let Some(head) = peer.head() {
         let length = head.len();
         peer.send(
-            &[format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").as_bytes(), &head].concat(),
+            &[format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").as_bytes(), head.as_bytes()]
+                .concat(),
         );
     }
 }

@@ -29,19 +29,12 @@ security-fields = true
 
 /// Answers each request with its head as the content.
 fn mirror(peer: &mut Peer) {
-    loop {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            match &peer.read_exactly(1)[..] {
-                [byte] => head.push(*byte),
-                _ => return,
-            }
-        }
+    while let Some(head) = peer.head() {
         let length = head.len();
         let fields = format!(
             "Server: mirror\r\nX-Kind: own\r\nX-Frame-Options: DENY\r\nContent-Length: {length}\r\n\r\n"
         );
-        peer.send(&[format!("HTTP/1.1 200 OK\r\n{fields}").as_bytes(), &head].concat());
+        peer.send(&[format!("HTTP/1.1 200 OK\r\n{fields}").as_bytes(), head.as_bytes()].concat());
     }
 }
 

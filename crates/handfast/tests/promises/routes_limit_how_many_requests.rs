@@ -24,14 +24,7 @@ rate-limit = { requests = 10, per = "1h", by = "route" }
 
 /// Answers each request.
 fn answering(peer: &mut Peer) {
-    loop {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            match &peer.read_exactly(1)[..] {
-                [byte] => head.push(*byte),
-                _ => return,
-            }
-        }
+    while peer.head().is_some() {
         peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     }
 }

@@ -11,11 +11,7 @@ type Seen = Arc<Mutex<Vec<(String, String)>>>;
 
 /// Reads one request; `None`: the connection ended.
 fn request(peer: &mut Peer) -> Option<(String, String)> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(*peer.read_exactly(1).first()?);
-    }
-    let head = String::from_utf8(head).expect("text");
+    let head = peer.head()?;
     let lower = head.to_ascii_lowercase();
     let content = match lower.split("content-length: ").nth(1) {
         Some(length) => {

@@ -2,12 +2,12 @@
 //!
 //! Each row: section, first request, its response, seconds until the second request, the second request, what happens. `{-60}` in a field is
 //! the date of the response, 60 seconds earlier. The expectation is one of: `not stored: reason`, `bypass: reason`, `other variant`, `504`,
-//! `hit STATUS`, `while revalidated`, `ask` (with the names of conditions).
+//! `hit STATUS`, `while revalidated`, `ask` (with the names of conditions, and when a stale one is served instead).
 
 use super::{request, response};
 use crate::rules::lists::date_text;
 use crate::rules::policy::{Heuristic, Policy};
-use crate::rules::reuse::{Verdict, bypass, only_if_cached};
+use crate::rules::reuse::{OriginFailure, Verdict, bypass, only_if_cached};
 use crate::rules::stored::{Stored, Times};
 
 const NOW: u64 = 1_800_000_000;
@@ -33,6 +33,10 @@ const ROWS: &[Row] = &[
     ("RFC 9111 §3", "", "ETag: \"a\"", 0, "", "ask If-None-Match"),
     ("RFC 9111 §3", "", "", 0, "", "not stored: no-freshness"),
     ("RFC 9111 §3", "", "Cache-Control: max-age=60\nSet-Cookie: a=b", 0, "", "not stored: set-cookie"),
+    // Of RFC 2965, which no browser follows.
+    ("RFC 9111 §3", "", "Cache-Control: max-age=60\nSet-Cookie2: a=b", 0, "", "hit 200"),
+    ("RFC 9111 §3", "", "502 Bad Gateway\nLast-Modified: {-1000}", 0, "", "not stored: no-freshness"),
+    ("RFC 9111 §3", "", "201 Created\nETag: \"a\"", 0, "", "not stored: no-freshness"),
     ("RFC 9111 §3", "", "Cache-Control: max-age=60, no-cache=\"Set-Cookie\"\nSet-Cookie: a=b", 0, "", "hit 200"),
     // RFC 9111 §3.5: Authorization.
     ("RFC 9111 §3.5", "Authorization: x", "Cache-Control: max-age=60", 0, "", "not stored: authorization"),
@@ -66,6 +70,13 @@ const ROWS: &[Row] = &[
     ("RFC 9111 §4.2.1", "", "Expires: {60}\nDate: {0}", 60, "", "ask"),
     ("RFC 9111 §4.2.1", "", "Expires: {60}\nDate: nonsense", 59, "", "hit 200"),
     ("RFC 9111 §4.2.1", "", "Expires: 0\nDate: {0}\nETag: \"a\"", 0, "", "ask If-None-Match"),
+    // RFC 9111 §4.2: whatever the case; and whatever day of the week it says.
+    ("RFC 9111 §4.2", "", "Expires: FRI, 15 JAN 2027 08:01:00 gmt\nDate: {0}", 59, "", "hit 200"),
+    ("RFC 9111 §4.2", "", "Expires: Mon Jan 15 08:01:00 2027\nDate: {0}", 59, "", "hit 200"),
+    ("RFC 9111 §4.2", "", "Expires: Friday, 15-jan-27 08:01:00 GMT\nDate: {0}", 59, "", "hit 200"),
+    ("RFC 9111 §4.2", "", "Expires: Fri, 15 Jan 2027 08:01:00 UTC\nDate: {0}\nETag: \"a\"", 0, "", "ask If-None-Match"),
+    ("RFC 9111 §4.2", "", "Expires: Fri, 32 Jan 2027 08:01:00 GMT\nDate: {0}\nETag: \"a\"", 0, "", "ask If-None-Match"),
+    ("RFC 9111 §4.2", "", "Expires: Fri, 15 Jan 27 08:01:00 GMT\nDate: {0}\nETag: \"a\"", 0, "", "ask If-None-Match"),
     ("RFC 9111 §4.2.1", "", "Expires: {60}\nExpires: 0\nDate: {0}\nETag: \"a\"", 0, "", "ask If-None-Match"),
     ("RFC 9111 §4.2.1", "", "Cache-Control: max-age=60, max-age=1", 2, "", "ask"),
     ("RFC 9111 §4.2.1", "", "Cache-Control: max-age=60\nCache-Control: max-age=1", 2, "", "ask"),
@@ -84,10 +95,15 @@ const ROWS: &[Row] = &[
     ("RFC 9111 §4.2.3", "", "Cache-Control: max-age=60\nDate: {-50}", 9, "", "hit 200"),
     ("RFC 9111 §4.2.3", "", "Cache-Control: max-age=60\nDate: {-50}", 10, "", "ask"),
     ("RFC 9111 §4.2.3", "", "Cache-Control: max-age=60\nDate: {50}", 59, "", "hit 200"),
-    ("RFC 9111 §5.1", "", "Cache-Control: max-age=60\nAge: x\nETag: \"a\"", 0, "", "ask If-None-Match"),
+    ("RFC 9111 §5.1", "", "Cache-Control: max-age=60\nAge: x", 59, "", "hit 200"),
+    ("RFC 9111 §5.1", "", "Cache-Control: max-age=60\nAge: -90", 59, "", "hit 200"),
+    ("RFC 9111 §5.1", "", "Cache-Control: max-age=60\nAge: 90.0", 59, "", "hit 200"),
+    ("RFC 9111 §5.1", "", "Cache-Control: max-age=60\nAge: 90,0\nETag: \"a\"", 0, "", "ask If-None-Match"),
+    ("RFC 9111 §5.1", "", "Cache-Control: max-age=60\nAge: 90\nAge: 0\nETag: \"a\"", 0, "", "ask If-None-Match"),
+    ("RFC 9111 §5.1", "", "Cache-Control: max-age=60\nAge: 0\nAge: 90", 59, "", "hit 200"),
     ("RFC 9111 §5.1", "", "Cache-Control: max-age=60\nAge: 0,90", 0, "", "hit 200"),
-    ("RFC 9111 §5.1", "", "Cache-Control: max-age=60\nAge: 0, 0\nETag: \"a\"", 0, "", "ask If-None-Match"),
-    ("RFC 9111 §5.1", "", "Cache-Control: max-age=60\nAge: 0\nAge: 0\nETag: \"a\"", 0, "", "ask If-None-Match"),
+    ("RFC 9111 §5.1", "", "Cache-Control: max-age=60\nAge: 30, 30", 29, "", "hit 200"),
+    ("RFC 9111 §5.1", "", "Cache-Control: max-age=60\nAge: 30\nAge: 30", 30, "", "ask"),
     // RFC 9111 §4.2.4: stale responses.
     ("RFC 9111 §4.2.4", "", "Cache-Control: max-age=60", 70, "Cache-Control: max-stale=10", "hit 200"),
     ("RFC 9111 §4.2.4", "", "Cache-Control: max-age=60", 71, "Cache-Control: max-stale=10", "ask"),
@@ -101,7 +117,9 @@ const ROWS: &[Row] = &[
     ("RFC 9111 §5.2.1.1", "", "Cache-Control: max-age=60", 0, "Cache-Control: max-age=0", "ask or on error"),
     ("RFC 9111 §5.2.1.3", "", "Cache-Control: max-age=60", 50, "Cache-Control: min-fresh=20", "ask or on error"),
     ("RFC 9111 §5.2.1.3", "", "Cache-Control: max-age=60", 40, "Cache-Control: min-fresh=20", "hit 200"),
-    ("RFC 9111 §5.2.1.4", "", "Cache-Control: max-age=60\nLast-Modified: {-9}\nDate: {0}", 0, "Cache-Control: no-cache", "ask If-Modified-Since"),
+    ("RFC 9111 §5.2.1.4", "", "Cache-Control: max-age=60\nLast-Modified: {-9}\nDate: {0}", 0, "Cache-Control: no-cache", "ask If-Modified-Since or on error"),
+    ("RFC 9111 §5.2.1.4", "", "Cache-Control: max-age=60, stale-if-error=10", 69, "Cache-Control: no-cache", "ask or on error"),
+    ("RFC 9111 §5.2.1.4", "", "Cache-Control: max-age=60, must-revalidate", 59, "Cache-Control: no-cache", "ask"),
     ("RFC 9111 §5.2.1.5", "", "Cache-Control: max-age=60", 0, "Cache-Control: no-store", "bypass: no-store"),
     ("RFC 9111 §5.2.1.5", "Cache-Control: no-store", "Cache-Control: max-age=60", 0, "", "not stored: request-no-store"),
     ("RFC 9111 §5.2.1.7", "", "Cache-Control: max-age=60", 61, "Cache-Control: only-if-cached", "504"),
@@ -210,13 +228,38 @@ const IMMUTABLE: &[Row] = &[
     ("immutable", "", "Set-Cookie: a=b", 0, "", "not stored: set-cookie"),
 ];
 
-/// With `Surrogate-Control`.
+/// Stored while the operator had said nothing about stale responses, used when `stale-while-revalidate` is 10 s and `stale-if-error` 20 s.
 #[rustfmt::skip]
-const SURROGATE: &[Row] = &[
-    ("surrogate", "", "Surrogate-Control: max-age=60\nCache-Control: no-store", 59, "", "hit 200"),
-    ("surrogate", "", "Surrogate-Control: max-age=60;handfast", 59, "", "hit 200"),
-    ("surrogate", "", "Surrogate-Control: max-age=60;other\nCache-Control: max-age=1", 2, "", "ask"),
-    ("surrogate", "", "Surrogate-Control: max-age=1\nCDN-Cache-Control: max-age=60", 59, "", "hit 200"),
+const SAID_LATER: &[Row] = &[
+    ("RFC 5861 §3", "", "Cache-Control: max-age=60", 69, "", "while revalidated"),
+    ("RFC 5861 §3", "", "Cache-Control: max-age=60", 70, "", "ask or on error"),
+    ("RFC 5861 §4", "", "Cache-Control: max-age=60", 80, "", "ask"),
+    ("RFC 5861 §3", "", "Cache-Control: max-age=60, stale-while-revalidate=1, stale-if-error=1", 61, "", "ask"),
+    ("RFC 9111 §4.2.4", "", "Cache-Control: max-age=60, must-revalidate", 60, "", "ask"),
+    ("RFC 5861 §4", "", "503 Unavailable\nCache-Control: max-age=60", 70, "", "ask"),
+];
+
+/// The same times, written before the response came.
+#[rustfmt::skip]
+const SAID: &[Row] = &[
+    ("RFC 9111 §3", "", "502 Bad Gateway\nLast-Modified: {-1000}", 0, "", "not stored: no-freshness"),
+    ("RFC 9111 §3", "", "503 Unavailable\nCache-Control: max-age=0", 0, "", "while revalidated"),
+    ("RFC 5861 §4", "", "503 Unavailable\nCache-Control: max-age=0, stale-while-revalidate=0", 0, "", "not stored: no-freshness"),
+];
+
+/// Where a stale response is served for 30 s while nothing comes from the origin.
+#[rustfmt::skip]
+const UNREACHABLE: &[Row] = &[
+    ("RFC 9111 §4.2.4", "", "Cache-Control: max-age=60", 89, "", "ask or if unreachable"),
+    ("RFC 9111 §4.2.4", "", "Cache-Control: max-age=60", 90, "", "ask"),
+    ("RFC 9111 §4.2.4", "", "Cache-Control: max-age=60, must-revalidate", 61, "", "ask"),
+    ("RFC 9111 §4.2.4", "", "Cache-Control: max-age=60, proxy-revalidate", 61, "", "ask"),
+    ("RFC 9111 §4.2.4", "", "Cache-Control: s-maxage=60", 61, "", "ask"),
+    ("RFC 9111 §4.2.4", "", "Cache-Control: max-age=60, no-cache\nETag: \"a\"", 1, "", "ask If-None-Match"),
+    ("RFC 9111 §4.2.4", "", "503 Unavailable\nCache-Control: max-age=60", 61, "", "ask"),
+    ("RFC 5861 §4", "", "Cache-Control: max-age=60, stale-if-error=10", 69, "", "ask or on error"),
+    ("RFC 5861 §4", "", "Cache-Control: max-age=60, stale-if-error=10", 70, "", "ask"),
+    ("RFC 5861 §4", "", "Cache-Control: max-age=60", 100, "Cache-Control: stale-if-error=50", "ask or on error"),
 ];
 
 fn dated(text: &str) -> String {
@@ -231,11 +274,12 @@ fn dated(text: &str) -> String {
     out
 }
 
-fn outcome(row: &Row, policy: &Policy) -> String {
+/// What comes of a row: with the policy under which the response is stored, and that under which it is used.
+fn outcome(row: &Row, [kept_by, policy]: [&Policy; 2]) -> String {
     let (_, first, answer, later, second, _) = row;
     let (first, answer, second) = (request(&dated(first)), response(&dated(answer)), request(&dated(second)));
     let times = Times { requested_ms: NOW * 1000, received_ms: NOW * 1000 };
-    let stored = match Stored::decide(&first, &answer, policy, times) {
+    let stored = match Stored::decide(&first, &answer, kept_by, times) {
         Ok(stored) => stored,
         Err(reason) => return format!("not stored: {}", reason.word()),
     };
@@ -256,8 +300,13 @@ fn outcome(row: &Row, policy: &Policy) -> String {
         _ if only_if_cached(&second, policy) => "504".into(),
         Verdict::Stale | Verdict::Refused => {
             let conditions: String = stored.conditions().iter().map(|(name, _)| format!(" {name}")).collect();
-            let on_error = if stored.serves_on_error(&second, policy, now_ms) { " or on error" } else { "" };
-            format!("ask{conditions}{on_error}")
+            let serves = |failure| stored.serves_on_error(&second, policy, now_ms, failure);
+            let otherwise = match (serves(OriginFailure::Status), serves(OriginFailure::Unreachable)) {
+                (true, true) => " or on error",
+                (false, true) => " or if unreachable",
+                _ => "",
+            };
+            format!("ask{conditions}{otherwise}")
         }
     }
 }
@@ -267,18 +316,22 @@ fn each_section_has_its_effect() {
     let heuristic = Policy { heuristic: Some(Heuristic { percent: 10, limit: 400 }), ..Policy::default() };
     let immutable = Policy { is_immutable: true, ..Policy::default() };
     let trusting = Policy { trusts_forwarding: true, ..Policy::default() };
-    let surrogate = Policy { reads_surrogate: true, ..Policy::default() };
+    let unreachable = Policy { stale_if_unreachable: 30, ..Policy::default() };
+    let said = Policy { stale_while_revalidate: 10, stale_if_error: 20, ..Policy::default() };
+    let usual = Policy::default();
     let tables = [
-        (ROWS, Policy::default()),
-        (TRUSTING, trusting),
-        (HEURISTIC, heuristic),
-        (IMMUTABLE, immutable),
-        (SURROGATE, surrogate),
+        (ROWS, [&usual, &usual]),
+        (TRUSTING, [&trusting, &trusting]),
+        (HEURISTIC, [&heuristic, &heuristic]),
+        (IMMUTABLE, [&immutable, &immutable]),
+        (SAID_LATER, [&usual, &said]),
+        (SAID, [&said, &said]),
+        (UNREACHABLE, [&unreachable, &unreachable]),
     ];
     let mut wrong = Vec::new();
-    for (rows, policy) in &tables {
-        for row in *rows {
-            let found = outcome(row, policy);
+    for (rows, policies) in tables {
+        for row in rows {
+            let found = outcome(row, policies);
             if found != row.5 {
                 wrong.push(format!("{row:?}\n    is: {found}"));
             }

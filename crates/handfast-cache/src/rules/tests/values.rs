@@ -6,6 +6,7 @@ use super::{request, response};
 use crate::rules::cache_status::{CacheStatus, Forwarded};
 use crate::rules::key::Key;
 use crate::rules::policy::Policy;
+use crate::rules::reuse::OriginFailure;
 use crate::rules::stored::{Stored, Times};
 use crate::rules::validate::invalidated;
 
@@ -245,7 +246,7 @@ proptest::proptest! {
         seconds in 0_u64..9999,
     ) {
         let fields: String = [
-            "Cache-Control", "CDN-Cache-Control", "Surrogate-Control", "Age", "Expires", "Vary", "Cache-Tag", "ETag", "Last-Modified",
+            "Cache-Control", "CDN-Cache-Control", "Age", "Expires", "Vary", "Cache-Tag", "ETag", "Last-Modified",
             "Content-Language",
         ]
         .iter()
@@ -253,7 +254,6 @@ proptest::proptest! {
         .collect();
         let policy = Policy {
             is_immutable: true,
-            reads_surrogate: true,
             stale_if_error: u64::MAX,
             stale_while_revalidate: u64::MAX,
             ..Policy::default()
@@ -267,7 +267,7 @@ proptest::proptest! {
             ));
             let now_ms = NOW_MS + seconds * 1000;
             known.verdict(&asked, &Policy::default(), now_ms);
-            known.serves_on_error(&asked, &policy, now_ms);
+            known.serves_on_error(&asked, &policy, now_ms, OriginFailure::Status);
             known.selection.is_preferred(&asked);
             let answer = known.answer(&asked, Some(seconds), now_ms);
             proptest::prop_assert!(answer.content.end <= seconds && answer.content.start <= answer.content.end);

@@ -16,7 +16,7 @@ use crate::rules::tests::{request, response};
 use crate::store::cache::{Begin, Cache, Lookup};
 use crate::store::filler::Filler;
 use crate::store::hit::Hit;
-use crate::store::reader::ReadError;
+use crate::store::reader::{ReadError, Reader};
 use crate::store::settings::Settings;
 
 pub(crate) const NOW_MS: u64 = 1_800_000_000_000;
@@ -172,11 +172,25 @@ pub(crate) fn read(hit: &Hit, head: &RequestHead<'_>) -> Result<Vec<u8>, ReadErr
     let mut content = Vec::new();
     let mut buffer = [0; 7777];
     loop {
-        match wait(|waker| reader.poll_read(&mut buffer, waker))? {
+        match wait(|waker| poll_read(&mut reader, &mut buffer, waker))? {
             0 => return Ok(content),
             length => content.extend_from_slice(&buffer[..length]),
         }
     }
+}
+
+/// Reads into the buffer: the number of bytes, 0 at the end.
+pub(crate) fn poll_read(
+    reader: &mut Reader,
+    buffer: &mut [u8],
+    waker: &Waker,
+) -> Poll<Result<usize, ReadError>> {
+    let most = buffer.len();
+    let copy = |bytes: &[u8]| {
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        bytes.len()
+    };
+    reader.poll_piece(most, waker, copy).map_ok(Option::unwrap_or_default)
 }
 
 /// Content in which each block differs.

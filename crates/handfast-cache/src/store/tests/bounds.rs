@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::bench::{Bench, FRESH, NOW_MS, content, get, key, times, until, wait};
+use super::bench::{Bench, FRESH, NOW_MS, content, get, key, poll_read, times, until, wait};
 use crate::rules::policy::Policy;
 use crate::rules::tests::{request, response};
 use crate::store::cache::Lookup;
@@ -89,13 +89,13 @@ fn an_object_that_is_read_stays_readable_after_it_made_room() {
     let Lookup::Hit(hit) = bench.lookup(&get("/old")) else { panic!("it is stored") };
     let mut reader = hit.reader(0..200_000);
     let mut text = vec![0; 1000];
-    assert_eq!(wait(|waker| reader.poll_read(&mut text, waker)), Ok(1000));
+    assert_eq!(wait(|waker| poll_read(&mut reader, &mut text, waker)), Ok(1000));
     bench.store(&get("/new"), FRESH, b"abc");
     assert!(bench.get(&get("/old")).is_none());
     assert_eq!(bench.files("c").len(), 1);
     let mut buffer = [0; 9999];
     while text.len() < 200_000 {
-        let length = wait(|waker| reader.poll_read(&mut buffer, waker)).expect("the file is open");
+        let length = wait(|waker| poll_read(&mut reader, &mut buffer, waker)).expect("the file is open");
         text.extend_from_slice(&buffer[..length]);
     }
     assert!(text == content(200_000));

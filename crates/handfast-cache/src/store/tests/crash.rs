@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::bench::{Bench, FRESH, content, get, key, read, times, until, wait};
+use super::bench::{Bench, FRESH, content, get, key, poll_read, read, times, until, wait};
 use super::faults::Fault;
 use crate::rules::policy::Policy;
 use crate::rules::tests::response;
 use crate::store::cache::{Begin, Lookup};
 use crate::store::filler::Followed;
+use crate::store::lock::locked;
+use crate::store::purge::Purge;
 
 /// More steps than a fill has.
 const MOST_STEPS: u64 = 100;
@@ -120,6 +122,63 @@ fn a_disk_that_is_full_at_any_step_costs_the_object_and_a_pause() {
 }
 
 #[test]
+fn what_cannot_be_deleted_counts_as_used_and_is_deleted_when_it_can_be() {
+    let bench = Bench::new();
+    let shared = bench.cache.shared();
+    bench.store(&get("/purged"), FRESH, b"abc");
+    bench.store(&get("/kept"), FRESH, b"abc");
+    let used = bench.cache.statistics().disk_bytes;
+    shared.folder.faults.plan(Some((0, Fault::Undeletable)));
+    assert_eq!(bench.cache.purge(Purge::Url("https://example.com/purged")), 1);
+    bench.idle();
+    assert!(bench.cache.problem().is_some_and(|text| text.contains("delete a file")), "it is told");
+    shared.trouble.end_pause();
+    let of = |bench: &Bench| {
+        let now = bench.cache.statistics();
+        (now.objects, now.disk_bytes, now.undeleted)
+    };
+    assert_eq!(of(&bench), (1, used, 1));
+    assert!(bench.get(&get("/purged")).is_none() && bench.get(&get("/kept")).is_some());
+    // The disk stores, so it is tried again at once, and in vain; the cache works.
+    bench.store(&get("/after"), FRESH, b"abc");
+    until("it to be tried again", || bench.cache.statistics().errors > 1);
+    assert_eq!((bench.cache.problem(), of(&bench)), (None, (2, used / 2 * 3, 1)));
+    // Later nothing but time is needed.
+    shared.folder.faults.plan(None);
+    locked(&shared.leftovers).hurry();
+    until("it is deleted", || of(&bench) == (2, used, 0));
+    assert_tidy(&bench, "then");
+    let errors = bench.cache.statistics().errors;
+    assert!((2..10).contains(&errors), "{errors} errors");
+}
+
+#[test]
+fn a_folder_does_not_grow_past_its_size_when_nothing_can_be_deleted() {
+    let bench = Bench::with(|settings| settings.size = 10 * 8192);
+    for number in 0..10 {
+        bench.store(&get(&format!("/{number}")), FRESH, b"abc");
+    }
+    let shared = bench.cache.shared();
+    shared.folder.faults.plan(Some((0, Fault::Undeletable)));
+    for number in 10..13 {
+        let before = bench.cache.statistics().given_up;
+        bench.fill(&get(&format!("/{number}")), FRESH, b"abc");
+        until("it is not stored", || bench.cache.statistics().given_up > before);
+        shared.trouble.end_pause();
+    }
+    // Each one costs one object, and its content stays too.
+    let now = bench.cache.statistics();
+    assert_eq!((now.objects, now.stored, now.undeleted), (7, 10, 6));
+    assert_eq!(now.disk_bytes, 10 * 8192 + 3 * 4096);
+    shared.folder.faults.plan(None);
+    locked(&shared.leftovers).hurry();
+    until("all of it is deleted", || bench.cache.statistics().undeleted == 0);
+    assert_eq!(bench.cache.statistics().disk_bytes, 7 * 8192);
+    bench.store(&get("/after"), FRESH, b"abc");
+    assert_tidy(&bench, "then");
+}
+
+#[test]
 fn clients_go_on_when_the_disk_is_full() {
     let bench = Bench::new();
     bench.cache.shared().folder.faults.plan(Some((2, Fault::Full)));
@@ -138,7 +197,7 @@ fn clients_go_on_when_the_disk_is_full() {
             while received.len() < most {
                 let mut buffer = vec![0; 65_536];
                 let length =
-                    wait(|waker| reader.poll_read(&mut buffer, waker)).expect("they are not cut off");
+                    wait(|waker| poll_read(reader, &mut buffer, waker)).expect("they are not cut off");
                 received.extend_from_slice(&buffer[..length]);
             }
         }
@@ -151,7 +210,7 @@ fn clients_go_on_when_the_disk_is_full() {
     assert!(!is_stored && !filler.is_over(), "the filler learns it, and that it is still read");
     assert!(!filler.end());
     let mut buffer = [0];
-    assert!(readers.iter_mut().all(|reader| wait(|waker| reader.poll_read(&mut buffer, waker)) == Ok(0)));
+    assert!(readers.iter_mut().all(|reader| wait(|waker| poll_read(reader, &mut buffer, waker)) == Ok(0)));
     assert!(received.iter().all(|received| *received == all));
 }
 
@@ -172,7 +231,7 @@ fn what_is_not_stored_waits_for_its_slowest_reader_and_for_nobody_else() {
         is_full && bench.cache.statistics().errors > 0
     });
     let mut buffer = vec![0; 65_536];
-    assert!(wait(|waker| reader.poll_read(&mut buffer, waker)).is_ok_and(|length| length > 0));
+    assert!(wait(|waker| poll_read(&mut reader, &mut buffer, waker)).is_ok_and(|length| length > 0));
     drop(reader);
     assert!(!wait(|waker| filler.poll_put(&piece, waker)));
     assert!(filler.is_over(), "no client reads it");

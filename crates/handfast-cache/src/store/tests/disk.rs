@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use super::bench::{Bench, FRESH, content, get, key, times, until, wait};
+use super::bench::{Bench, FRESH, content, get, key, poll_read, times, until, wait};
 use super::faults::Fault;
 use crate::rules::policy::Policy;
 use crate::rules::reuse::Bypass;
@@ -86,10 +86,10 @@ fn a_file_of_another_length_is_never_served() {
     let Lookup::Hit(hit) = bench.lookup(&get("/")) else { panic!("it is stored") };
     let mut reader = hit.reader(0..SIZE as u64);
     let mut buffer = vec![0; 65_536];
-    assert_eq!(wait(|waker| reader.poll_read(&mut buffer, waker)), Ok(65_536));
+    assert_eq!(wait(|waker| poll_read(&mut reader, &mut buffer, waker)), Ok(65_536));
     let file = std::fs::File::options().write(true).open(&bench.files("c")[0]).expect("the file opens");
     file.set_len(70_000).expect("a length");
-    assert_eq!(wait(|waker| reader.poll_read(&mut buffer, waker)), Err(ReadError::Broken));
+    assert_eq!(wait(|waker| poll_read(&mut reader, &mut buffer, waker)), Err(ReadError::Broken));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_second_process_is_refused_until_the_first_releases_the_folder() {
     let Lookup::Hit(hit) = bench.lookup(&get("/")) else { panic!("it is stored") };
     let mut reader = hit.reader(0..SIZE as u64);
     let mut buffer = vec![0; 1000];
-    assert_eq!(wait(|waker| reader.poll_read(&mut buffer, waker)), Ok(1000));
+    assert_eq!(wait(|waker| poll_read(&mut reader, &mut buffer, waker)), Ok(1000));
     let mut filler = bench.begin(&get("/new"));
     assert!(filler.head(&get("/new"), &response(FRESH), &Policy::default(), times()).is_ok());
     assert!(wait(|waker| filler.poll_put(&content(SIZE), waker)));
@@ -191,8 +191,8 @@ fn a_second_process_is_refused_until_the_first_releases_the_folder() {
     assert_eq!(files(&bench), before, "nothing was written");
     let mut rest = 1000;
     while rest < SIZE {
-        let length =
-            wait(|waker| reader.poll_read(&mut buffer, waker)).expect("an open object is read to its end");
+        let length = wait(|waker| poll_read(&mut reader, &mut buffer, waker))
+            .expect("an open object is read to its end");
         assert_eq!(buffer[..length], content(SIZE)[rest..rest + length]);
         rest += length;
     }
@@ -218,7 +218,7 @@ fn a_fill_that_the_disk_does_not_take_waits_and_is_given_up_then() {
     watch(bench.cache.shared(), Duration::ZERO);
     let mut reader = hit.reader(0..u64::MAX);
     let mut buffer = vec![0; 10_000];
-    let mut next = || wait(|waker| reader.poll_read(&mut buffer, waker));
+    let mut next = || wait(|waker| poll_read(&mut reader, &mut buffer, waker));
     assert!((0..10).all(|_| next() == Ok(10_000)), "its client goes on, from memory");
     assert!(!wait(|waker| filler.poll_put(&content(10_000), waker)));
     assert!(!filler.end());

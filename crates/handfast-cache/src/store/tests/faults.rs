@@ -9,12 +9,14 @@ use crate::store::lock::{Lock, locked};
 /// What happens at a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// This step and all later ones fail and change nothing, as after the end of the process.
+    /// This step and all later ones fail and change nothing, as after the end of the process; a write may have written a part.
     Crash,
-    /// This step and all later ones that create or write fail as on a full disk; others work.
+    /// This step and all later ones that create or write fail as on a full disk, the first one in the middle; others work.
     Full,
     /// This step alone fails.
     Once,
+    /// No file can be deleted from this step on.
+    Undeletable,
     /// This step and all later ones wait until another fault or none is planned.
     Hang,
 }
@@ -46,6 +48,11 @@ impl Faults {
     }
 
     pub(crate) fn step(&self, what: &str) -> io::Result<()> {
+        self.step_with(what, || ())
+    }
+
+    /// `begins`: what the step still does if the fault begins with it.
+    pub(crate) fn step_with(&self, what: &str, begins: impl FnOnce()) -> io::Result<()> {
         let number = self.steps.fetch_add(1, Ordering::SeqCst);
         let mut planned = locked(&self.planned);
         while planned.is_some_and(|(at, fault)| fault == Fault::Hang && number >= at) {
@@ -56,8 +63,12 @@ impl Faults {
             Fault::Crash => number >= at,
             Fault::Full => number >= at && matches!(what, "create" | "write"),
             Fault::Once => number == at,
+            Fault::Undeletable => number >= at && what == "remove",
             Fault::Hang => false,
         };
+        if fails && number == at {
+            begins();
+        }
         if fails { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 }

@@ -45,7 +45,7 @@ fn a_head_keeps_all_that_the_rules_need() {
     let before = known(&bench);
     assert_eq!(
         (before.lifetime, before.stale_while_revalidate, before.stale_if_error, before.initial_age),
-        (9, 7, 8, 3)
+        (9, Some(7), Some(8), 3)
     );
     assert_eq!(known(&bench.reopened()), before);
 }

@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
-use super::bench::{Bench, FRESH, NOW_MS, content, get, key, read, times, until, wait};
+use super::bench::{Bench, FRESH, NOW_MS, content, get, key, poll_read, read, times, until, wait};
 use super::faults::Fault;
 use crate::rules::policy::Policy;
 use crate::rules::tests::{request, response};
@@ -133,16 +133,16 @@ fn readers_of_a_fill_that_breaks_off_are_aborted_and_nothing_is_stored() {
             filler.head(&get("/"), &response(&fields), &Policy::default(), times()).expect("it is stored");
         let mut reader = hit.reader(0..200_000);
         let mut buffer = [0; 1000];
-        assert!(reader.poll_read(&mut buffer, Waker::noop()).is_pending());
+        assert!(poll_read(&mut reader, &mut buffer, Waker::noop()).is_pending());
         assert!(wait(|waker| filler.poll_put(&content(100_000), waker)));
-        assert_eq!(wait(|waker| reader.poll_read(&mut buffer, waker)), Ok(1000));
+        assert_eq!(wait(|waker| poll_read(&mut reader, &mut buffer, waker)), Ok(1000));
         if is_short {
             assert!(!filler.end(), "half of the announced length");
         } else {
             drop(filler);
         }
         let end = loop {
-            match wait(|waker| reader.poll_read(&mut buffer, waker)) {
+            match wait(|waker| poll_read(&mut reader, &mut buffer, waker)) {
                 Ok(length) => assert!(length > 0, "it must not look complete"),
                 Err(error) => break error,
             }

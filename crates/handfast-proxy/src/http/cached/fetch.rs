@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use handfast_cache::{Filler, Hit, Key, Policy, Times, is_error};
+use handfast_cache::{Filler, Hit, Key, OriginFailure, Policy, Times, is_error};
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_wire::http1::{Field, Framing, Method, ResponseHead};
@@ -98,7 +98,13 @@ impl<'c, C: Client> Fetch<'c, C> {
                     return Came::Confirmed(hit);
                 }
                 Some(stale)
-                    if is_error(head.status) && stale.serves_on_error(asked, policy, times.received_ms) =>
+                    if is_error(head.status)
+                        && stale.stored().serves_on_error(
+                            asked,
+                            policy,
+                            times.received_ms,
+                            OriginFailure::Status,
+                        ) =>
                 {
                     return Came::StaleOnError(stale.clone());
                 }
@@ -215,6 +221,10 @@ impl<C: Client> Client for Fetch<'_, C> {
     ) {
         if !head.is_interim() {
             self.came = self.judge(head);
+            if !self.is_passed() {
+                // Interim responses that came with it. If this fails, so does the next step.
+                let _ = self.client.flush(output);
+            }
         }
         if self.is_passed() {
             self.client.put_head(head, request, after, output);
@@ -231,7 +241,9 @@ impl<C: Client> Client for Fetch<'_, C> {
     ) {
         let Order { policy, asked, stale, .. } = &self.order;
         let usable = stale.as_ref().filter(|stale| {
-            let serves = with_request(asked, |asked| stale.serves_on_error(asked, policy, now_ms()));
+            let serves = with_request(asked, |asked| {
+                stale.stored().serves_on_error(asked, policy, now_ms(), OriginFailure::Unreachable)
+            });
             is_error(answer.status) && serves.unwrap_or(false)
         });
         self.filler = None;

@@ -6,11 +6,12 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_wire::http1::RequestHead;
 
 use std::task::{Poll, Waker};
 
 use crate::http::answering::Ended;
-use crate::http::cached::text::{now_ms, with_request, with_response};
+use crate::http::cached::text::with_response;
 use crate::http::client::{After, Client};
 use crate::http::connection::HttpConnection;
 use crate::http::content::Io;
@@ -18,8 +19,21 @@ use crate::http::fault::Fault;
 use crate::http::relay::{Outcome, ROUNDS, SLOW_BYTES, SLOW_WINDOW};
 use crate::http::request::Request;
 
-/// Bytes that are read at once.
-const PIECE: u64 = 65_536;
+/// Bytes that are sent at once.
+const PIECE: usize = 65_536;
+
+/// What a client receives of a hit, and when this was decided, in milliseconds since 1970.
+pub(super) struct Prepared {
+    answer: Answer,
+    now_ms: u64,
+}
+
+impl Prepared {
+    /// `asked`: the request that the hit was found for.
+    pub(super) fn new(hit: &Hit, asked: &RequestHead<'_>, now_ms: u64) -> Self {
+        Self { answer: hit.answer(asked, now_ms), now_ms }
+    }
+}
 
 /// Serves a request from the cache; `None`: the content cannot be read, and the client has nothing of it.
 pub(super) async fn send<R: Runtime>(
@@ -27,11 +41,11 @@ pub(super) async fn send<R: Runtime>(
     client: &mut impl Client,
     request: &mut Request,
     hit: &Hit,
-    asked: &[u8],
+    prepared: Prepared,
     status: CacheStatus,
 ) -> Option<Ended<R::Socket>> {
-    let now = now_ms();
-    let Answer { head, status: code, content } = with_request(asked, |asked| hit.answer(asked, now))?;
+    let began = R::now();
+    let Prepared { answer: Answer { head, status: code, content }, now_ms: now } = prepared;
     let mut reader = hit.reader(content.clone());
     match until_ready::<R, _>(connection, client, request, |waker| reader.poll_ready(waker)).await {
         Ok(Some(Ok(()))) => {}
@@ -43,12 +57,14 @@ pub(super) async fn send<R: Runtime>(
     text.truncate(text.len().saturating_sub(2));
     text.extend_from_slice(format!("Cache-Status: {}\r\n\r\n", status.value()).as_bytes());
     request.record.status = Some(code);
-    let buffer = vec![0; usize::try_from((content.end - content.start).min(PIECE)).unwrap_or_default()];
     let is_over = content.is_empty();
     let mut sending =
-        Sending { connection, request, reader, text, buffer, is_put: false, is_over, keeps_open: false };
-    Some(match sending.run::<R>(client).await {
-        Ok(()) if sending.keeps_open => Ok(Outcome::KeepOpen),
+        Sending { connection, request, reader, text, is_put: false, is_over, keeps_open: false };
+    let ended = sending.run::<R>(client).await;
+    let keeps_open = sending.keeps_open;
+    request.record.seconds.relay += R::now().since(began);
+    Some(match ended {
+        Ok(()) if keeps_open => Ok(Outcome::KeepOpen),
         Ok(()) => Ok(Outcome::Close),
         Err(reason) => Err((Outcome::Abort(reason.clone()), reason)),
     })
@@ -83,7 +99,6 @@ struct Sending<'a> {
     request: &'a Request,
     reader: Reader,
     text: Vec<u8>,
-    buffer: Vec<u8>,
     is_put: bool,
     /// The end of the content was put.
     is_over: bool,
@@ -144,19 +159,18 @@ impl Sending<'_> {
                 client.accepts(io).map_err(of_client)?;
                 break;
             }
-            match self.reader.poll_read(&mut self.buffer, io.waker) {
+            let waker = io.waker;
+            match self.reader.poll_piece(PIECE, waker, |piece| client.put(piece, &mut io.output())) {
                 Poll::Pending => {
                     client.flush(&mut io.output()).map_err(of_client)?;
                     break;
                 }
                 Poll::Ready(Err(error)) => return Err(broken(&error)),
-                Poll::Ready(Ok(0)) => {
+                Poll::Ready(Ok(None)) => {
                     self.is_over = true;
                     client.put_end(&[], &[], &mut io.output()).map_err(of_client)?;
                 }
-                Poll::Ready(Ok(length)) => {
-                    client.put(&self.buffer[..length], &mut io.output()).map_err(of_client)?;
-                }
+                Poll::Ready(Ok(Some(put))) => put.map_err(of_client)?,
             }
             rounds += 1;
             client.flush(&mut io.output()).map_err(of_client)?;

@@ -16,6 +16,9 @@ const ANY: HeadLimits = HeadLimits {
     underscores: Underscores::Forward,
 };
 
+/// Fields of a head for which there is room at once.
+const FIELDS: usize = 32;
+
 /// Milliseconds since 1970.
 pub(super) fn now_ms() -> u64 {
     unix_ms(SystemTime::now())
@@ -25,14 +28,14 @@ pub(super) fn now_ms() -> u64 {
 ///
 /// **Cost**: one pass over it, and room for its fields.
 pub(super) fn with_request<T>(text: &[u8], read: impl FnOnce(&RequestHead<'_>) -> T) -> Option<T> {
-    let mut fields = Vec::new();
+    let mut fields = Vec::with_capacity(FIELDS);
     let head = parse_request(text, &mut HeadProgress::default(), &mut fields, &ANY);
     Some(read(&head.ok()??))
 }
 
 /// The same for the head of a response.
 pub(super) fn with_response<T>(text: &[u8], read: impl FnOnce(&ResponseHead<'_>) -> T) -> Option<T> {
-    let mut fields = Vec::new();
+    let mut fields = Vec::with_capacity(FIELDS);
     let head = parse_response(text, &mut HeadProgress::default(), &mut fields, &ANY);
     Some(read(&head.ok()??))
 }

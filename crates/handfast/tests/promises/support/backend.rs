@@ -5,12 +5,15 @@ use std::fmt;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
+use rustix::net::sockopt::set_socket_reuseaddr;
+use rustix::net::{
+    AddressFamily, Shutdown, SocketFlags, SocketType, bind, getsockname, listen, shutdown, socket_with,
+};
 
 use super::deadline::{DEADLINE, thread};
 use super::ending::{self, SocketEnd};
@@ -51,7 +54,7 @@ pub(crate) struct Backend {
     pub(crate) address: SocketAddr,
     seen: Mutex<Receiver<Vec<Event>>>,
     accepted: Arc<AtomicUsize>,
-    stopped: Arc<AtomicBool>,
+    listener: Arc<TcpListener>,
 }
 
 /// One connection, from the backend's side.
@@ -72,14 +75,11 @@ impl Backend {
     pub(crate) fn on(listener: TcpListener, script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
         let address = listener.local_addr().expect("a bound socket has an address");
         let (sender, seen) = sync_channel(EVENTS_KEPT);
-        let (accepted, stopped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let (counter, stop) = (Arc::clone(&accepted), Arc::clone(&stopped));
+        let (accepted, listener) = (Arc::new(AtomicUsize::new(0)), Arc::new(listener));
+        let (counter, accepting) = (Arc::clone(&accepted), Arc::clone(&listener));
         let script = Arc::new(script);
         thread("backend", move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                if stop.load(Ordering::Acquire) {
-                    return;
-                }
+            for stream in accepting.incoming().map_while(Result::ok) {
                 counter.fetch_add(1, Ordering::AcqRel);
                 let (script, sender) = (Arc::clone(&script), SyncSender::clone(&sender));
                 thread("backend connection", move || {
@@ -92,19 +92,34 @@ impl Backend {
                 });
             }
         });
-        Self { address, seen: Mutex::new(seen), accepted, stopped }
+        Self { address, seen: Mutex::new(seen), accepted, listener }
+    }
+
+    /// Listens on a socket that is bound, and plays `script` for each connection.
+    pub(crate) fn on_bound(socket: OwnedFd, script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
+        listen(&socket, 128).expect("the socket is bound, and nothing else listens there");
+        Self::on(socket.into(), script)
+    }
+
+    /// Refuses connections from now on, and keeps the port: [`Backend::on_bound`] goes on there.
+    pub(crate) fn refuse(self) -> OwnedFd {
+        let address = self.address;
+        drop(self);
+        Self::bound(address)
+    }
+
+    fn bound(address: SocketAddr) -> OwnedFd {
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .expect("there is a descriptor left");
+        // Connections of before wait for their last packets there.
+        set_socket_reuseaddr(&socket, true).expect("it is a socket of TCP");
+        bind(&socket, &address).expect("the port is free");
+        socket
     }
 
     /// Sends everything back until the other side ends, then closes cleanly.
     pub(crate) fn echo() -> Self {
-        Self::start(|peer| {
-            let mut buffer = vec![0; 65_536];
-            while let Ok(count @ 1..) = peer.stream.read(&mut buffer) {
-                if peer.stream.write_all(&buffer[..count]).is_err() {
-                    return;
-                }
-            }
-        })
+        Self::start(Peer::echo)
     }
 
     /// An address that refuses connections until the tests are over.
@@ -119,9 +134,7 @@ impl Backend {
     ///
     /// The socket is bound meanwhile: a port that is free would be given to a listener of another test sooner or later.
     pub(crate) fn refusing_at_first() -> (SocketAddr, OwnedFd) {
-        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-            .expect("there is a descriptor left");
-        bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).expect("loopback has a free port");
+        let socket = Self::bound(SocketAddr::from(([127, 0, 0, 1], 0)));
         let address = getsockname(&socket).expect("a bound socket has an address");
         (address.try_into().expect("it is of IPv4"), socket)
     }
@@ -159,14 +172,23 @@ fn shows(stream: &TcpStream, any: PollFlags) -> bool {
 }
 
 impl Drop for Backend {
+    /// Connections are refused as soon as this returns; the thread that accepts them is woken, and ends.
     fn drop(&mut self) {
-        self.stopped.store(true, Ordering::Release);
-        // Wakes the accepting thread, which then sees that it should stop.
-        let _ = TcpStream::connect_timeout(&self.address, DEADLINE);
+        let _ = shutdown(&self.listener, Shutdown::Read);
     }
 }
 
 impl Peer {
+    /// Sends everything back until the other side ends.
+    pub(crate) fn echo(&mut self) {
+        let mut buffer = vec![0; 65_536];
+        while let Ok(count @ 1..) = self.stream.read(&mut buffer) {
+            if self.stream.write_all(&buffer[..count]).is_err() {
+                return;
+            }
+        }
+    }
+
     /// Sends all of `bytes`; a peer that is gone is for the reader to notice.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
@@ -186,6 +208,15 @@ impl Peer {
             self.end(SocketEnd::Fin);
         }
         read
+    }
+
+    /// Reads the head of the next HTTP message, to its empty line; `None`: the stream ended before.
+    pub(crate) fn head(&mut self) -> Option<String> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(*self.read_exactly(1).first()?);
+        }
+        Some(String::from_utf8(head).expect("tests send text"))
     }
 
     /// Reads to the end, in order or not.

@@ -5,6 +5,7 @@
 //! | `deadline` | waiting for something, never for luck; a wait that ends says what was seen |
 //! | `skip` | a test that cannot run here is reported by name |
 //! | `folder` | a separate folder for each test |
+//! | `cached` | an origin, and a proxy that stores its responses |
 //! | `certificates` | an authority, and certificates for names |
 //! | `config` | the text of a configuration: the only place that knows its keys |
 //! | `lines` | what a program wrote, searchable while it runs |
@@ -36,6 +37,7 @@
 
 pub(crate) mod backend;
 pub(crate) mod bus;
+pub(crate) mod cached;
 pub(crate) mod certificates;
 pub(crate) mod client;
 pub(crate) mod config;
@@ -69,6 +71,7 @@ pub(crate) mod starttls;
 pub(crate) mod tools;
 pub(crate) mod tracer;
 pub(crate) mod trust;
+pub(crate) mod tunnel;
 pub(crate) mod upgrade;
 
 pub(crate) use backend::{Backend, Event};

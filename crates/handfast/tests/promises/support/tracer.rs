@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use rustix::process::Signal;
 
-use super::deadline::wait_until_seeing;
+use super::deadline::{wait_until, wait_until_seeing};
 use super::folder::Folder;
 use super::proxy::Proxy;
 use super::tools::{self, Tool};
@@ -62,10 +62,29 @@ impl Tracer {
         Self::attach(proxy, &options)
     }
 
+    /// Lists these calls of one thread, each descriptor with its path, and does something to some of them: `inject` is as for [`Self::inject`].
+    pub(crate) fn list(thread: u32, calls: &str, inject: Option<&str>) -> Self {
+        let mut options = vec!["-y".to_owned(), "-e".into(), format!("trace={calls}")];
+        options.extend(inject.into_iter().flat_map(|what| ["-e".into(), format!("inject={what}")]));
+        Self::attach_to(&[thread], &options)
+    }
+
     /// Holds every worker at its next wait for events, until [`Self::release`].
     pub(crate) fn hold(proxy: &Proxy) -> Self {
         let inject = "inject=epoll_wait,epoll_pwait,epoll_pwait2:delay_enter=600000000";
         Self::attach(proxy, &["-e".into(), inject.into()])
+    }
+
+    /// Holds threads at their next wait for another thread, until the end of the value; returns when all are held.
+    pub(crate) fn hold_threads(threads: &[u32]) -> Self {
+        let options = ["-e", "trace=futex", "-e", "inject=futex:delay_enter=600000000"];
+        let tracer = Self::attach_to(threads, &options.map(str::to_owned));
+        wait_until("the threads to wait", || {
+            let text = tracer.text();
+            // strace writes the beginning of a call when it holds it.
+            (text.matches("futex(").count() >= threads.len()).then_some(())
+        });
+        tracer
     }
 
     /// Lets the threads go on.
@@ -74,14 +93,16 @@ impl Tracer {
     }
 
     fn attach(proxy: &Proxy, options: &[String]) -> Self {
-        let folder = Folder::new();
-        let output = folder.file("calls").display().to_string();
         let workers = proxy.process().threads_named("worker");
         assert!(!workers.is_empty(), "the proxy has workers");
-        let mut arguments = vec!["-o".to_owned(), output];
-        arguments.extend_from_slice(options);
         let whole = options.iter().any(|option| option == "-f");
-        let traced = if whole { vec![proxy.process().0] } else { workers };
+        Self::attach_to(&if whole { vec![proxy.process().0] } else { workers }, options)
+    }
+
+    fn attach_to(traced: &[u32], options: &[String]) -> Self {
+        let folder = Folder::new();
+        let mut arguments = vec!["-o".to_owned(), folder.file("calls").display().to_string()];
+        arguments.extend_from_slice(options);
         let of_each = |thread: &u32| ["-p".to_owned(), thread.to_string()];
         arguments.extend(traced.iter().flat_map(of_each));
         let strace = Tool::start("strace", &arguments.iter().map(String::as_str).collect::<Vec<_>>());
@@ -115,10 +136,25 @@ impl Tracer {
         text.lines().filter_map(row).filter(|(name, _): &(String, u64)| name != "total").collect()
     }
 
+    fn text(&self) -> String {
+        std::fs::read_to_string(self.folder.file("calls")).unwrap_or_default()
+    }
+
+    /// Stops; what strace wrote, a line for each call.
+    pub(crate) fn lines(self) -> Vec<String> {
+        self.strace.process().signal(Signal::INT);
+        self.lines_to_the_end()
+    }
+
+    /// As [`Self::lines`], when all threads have ended.
+    pub(crate) fn lines_to_the_end(self) -> Vec<String> {
+        self.strace.ended();
+        let text = std::fs::read_to_string(self.folder.file("calls")).expect("strace wrote what it saw");
+        text.lines().map(str::to_owned).collect()
+    }
+
     /// Stops; how many calls were made to fail.
     pub(crate) fn injected(self) -> usize {
-        let (file, _folder) = self.end();
-        let text = std::fs::read_to_string(file).expect("strace wrote what it saw");
-        text.lines().filter(|line| line.contains("(INJECTED)")).count()
+        self.lines().iter().filter(|line| line.contains("(INJECTED)")).count()
     }
 }

@@ -1,0 +1,47 @@
+//! A proxy on the way to backends (CONNECT, SOCKS) that follows a script. In: what it says. Out: what it was asked.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use super::backend::{Backend, Peer};
+use super::client::dial;
+
+/// A proxy that connects every client to one backend, and the requests that it received.
+pub(crate) struct Tunnel {
+    asked: Arc<Mutex<Vec<u8>>>,
+    /// Where it listens.
+    pub(crate) backend: Backend,
+}
+
+impl Tunnel {
+    /// `turns`: how many bytes it waits for, as `\n` or a number of them, and what it says then.
+    pub(crate) fn new(to: SocketAddr, turns: &'static [(usize, &'static [u8])]) -> Self {
+        let asked: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let seen = Arc::clone(&asked);
+        let backend = Backend::start(move |peer: &mut Peer| {
+            for (count, answer) in turns {
+                let mut heard = vec![0; *count];
+                if peer.stream.read_exact(&mut heard).is_err() {
+                    return;
+                }
+                seen.lock().expect("no thread panicked").extend_from_slice(&heard);
+                let _ = peer.stream.write_all(answer);
+            }
+            let mut there = dial(to).expect("the backend listens");
+            let (mut back, mut here) =
+                (there.try_clone().expect("a descriptor"), peer.stream.try_clone().expect("a descriptor"));
+            std::thread::scope(|scope| {
+                scope.spawn(move || std::io::copy(&mut back, &mut here));
+                let _ = std::io::copy(&mut peer.stream, &mut there);
+                let _ = there.shutdown(std::net::Shutdown::Write);
+            });
+        });
+        Self { asked, backend }
+    }
+
+    /// The requests that it has received.
+    pub(crate) fn asked(&self) -> Vec<u8> {
+        self.asked.lock().expect("no thread panicked").clone()
+    }
+}
