@@ -52,8 +52,9 @@ def begin(attack, port):
 class Client:
     """The other client: requests at a fixed rate on one kept connection, timed from when each was due."""
 
-    def __init__(self, port):
-        self.port, self.connection = port, None
+    def __init__(self, port, path, length):
+        self.port, self.connection, self.length = port, None, length
+        self.request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
 
     def window(self, seconds):
         """(latencies in ms, failures); ten failures end it."""
@@ -63,9 +64,9 @@ class Client:
             time.sleep(max(0, due - time.monotonic()))
             try:
                 self.connection = self.connection or h1.Connection(self.port, tls=True)
-                self.connection.send(b"GET /bytes?n=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                self.connection.send(self.request)
                 answer = self.connection.response(2)
-                right = answer and answer.status == 200 and len(answer.body) == 1000
+                right = answer and answer.status == 200 and len(answer.body) == self.length
             except OSError:
                 right = False
             if not right:
@@ -98,9 +99,9 @@ class Memory:
         return self.greatest.value
 
 
-def cost(front, attack, seconds, rounds):
-    """Quiet and attacked windows in turn."""
-    port, client = front.routes[0].tls, Client(front.routes[0].tls)
+def cost(front, attack, seconds, rounds, path="/bytes?n=1000", length=1000):
+    """Quiet and attacked windows in turn. `path`, `length`: what the other client asks for, and how long its response is."""
+    port, client = front.routes[0].tls, Client(front.routes[0].tls, path, length)
     client.window(0.5)
     before, quiet, attacked, failed, greatest = front.rss_kib(), [], [], 0, 0
     for _ in range(rounds):

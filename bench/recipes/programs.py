@@ -52,6 +52,8 @@ class Program:
         """What installs it."""
         if self.kind == "apt":
             return [str(tools.ROOT / "scripts/install-missing"), "package", *self.package.split()]
+        if self.kind == "toolchain":
+            return [str(tools.ROOT / "scripts/install-toolchain")]
         if self.kind == "pip":
             return [str(PYTHON), "-m", "pip", "install", "-q", pinned(self.package)]
         if self.kind == "npm":
@@ -83,8 +85,16 @@ PROGRAMS = {
     "Node.js": Program("apt", "nodejs npm", ("node", "--version")),
     "ws": Program("npm", "ws@8", MODULES / "ws/package.json"),
     "eventsource": Program("npm", "eventsource@4", MODULES / "eventsource/package.json"),
+    "http-cache-tests": Program("npm", "http-cache-tests@0.4.5", MODULES / "http-cache-tests/package.json"),
     "websockets": python_package("websockets"),
     "grpcio": python_package("grpcio"),
+    "Maven": Program("apt", "maven", ("mvn", "--version")),
+    "Java": Program("apt", "default-jdk-headless", ("javac", "-version")),
+    "npm": Program("apt", "nodejs npm", ("npm", "--version")),
+    "apt": Program("apt", "apt", ("apt-get", "--version")),
+    "Cargo": Program("toolchain", "rustup", ("cargo", "--version")),
+    "pip": Program("apt", "python3-pip", ("python3", "-m", "pip", "--version")),
+    "Chromium": Program("apt", "chromium", ("chromium", "--version")),
     "htpasswd": Program("apt", "apache2-utils", ("dpkg-query", "-W", "-f", "${Version}", "apache2-utils")),
     "oauth2-proxy": Program("go", "github.com/oauth2-proxy/oauth2-proxy/v7@v7.15.6", ("oauth2-proxy", "--version")),
 }

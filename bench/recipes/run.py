@@ -12,11 +12,12 @@ from harness import rows
 from harness.machine import Failed, Process
 from web import tools
 
-from . import access, applications, basics, files, programs, streams, wordpress
+from . import access, applications, assets, basics, files, mirrors, programs, streams, wordpress
 from .trial import Trial
 
 # name: (function, page, heading, programs)
-RECIPES = {**basics.RECIPES, **applications.RECIPES, **wordpress.RECIPES, **files.RECIPES, **streams.RECIPES, **access.RECIPES}
+RECIPES = {**basics.RECIPES, **applications.RECIPES, **wordpress.RECIPES, **files.RECIPES, **streams.RECIPES, **access.RECIPES,
+           **mirrors.RECIPES, **assets.RECIPES}
 
 
 def main():
