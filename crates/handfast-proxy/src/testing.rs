@@ -7,6 +7,7 @@ use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::LazyLock;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use handfast_net::engine::{self, Observer, Priority, spawn};
 use rcgen::{CertificateParams, KeyPair};
 use tempfile::TempDir;
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Metadata, Subscriber, span};
+use tracing::level_filters::LevelFilter;
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber, span};
 
 use handfast_config::source::ConfigSource;
 
@@ -115,17 +117,28 @@ pub(crate) fn on_engine<F: Future<Output = ()> + 'static>(test: impl FnOnce() ->
 
 /// The lines that this thread logs meanwhile, without their level.
 pub(crate) fn said(action: impl FnOnce()) -> Vec<String> {
+    LazyLock::force(&NOBODY);
     let (sender, lines) = channel();
-    tracing::subscriber::with_default(Lines(sender), action);
+    tracing::subscriber::with_default(Lines(Some(sender)), action);
     lines.try_iter().collect()
 }
 
-/// Takes lines, as people are shown them.
-struct Lines(Sender<String>);
+/// Two subscribers that want nothing and stay.
+///
+/// While there is only one subscriber, whoever reaches a line of the log first is asked whether its own thread wants it, and that answer
+/// counts for all threads: a test beside this one would decide that nobody hears the line. With several, each one is asked.
+static NOBODY: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Lines(None))));
+
+/// Takes lines, as people are shown them, where somebody wants them.
+struct Lines(Option<Sender<String>>);
 
 impl Subscriber for Lines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::INFO
+        self.0.is_some() && *metadata.level() <= Level::INFO
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(if self.0.is_some() { LevelFilter::INFO } else { LevelFilter::OFF })
     }
 
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
@@ -148,10 +161,22 @@ impl Subscriber for Lines {
         let mut message = Message(String::new());
         event.record(&mut message);
         // Whoever listened is gone only when nobody wants any more.
-        let _ = self.0.send(message.0);
+        let _ = self.0.as_ref().map(|to| to.send(message.0));
     }
 
     fn enter(&self, _: &span::Id) {}
 
     fn exit(&self, _: &span::Id) {}
+}
+
+/// Tests run beside each other: one that reaches a line first, and does not listen, must not silence it for the others.
+#[test]
+fn a_line_is_heard_whoever_reaches_it_first() {
+    let say = || tracing::info!("somebody came");
+    let lines = said(|| {
+        let beside = std::thread::Builder::new().name("beside".into()).spawn(say).expect("a thread");
+        beside.join().expect("it ends");
+        say();
+    });
+    assert_eq!(lines, ["somebody came"]);
 }
