@@ -18,6 +18,7 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use aws_lc_rs::rand;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use handfast_bus::read_private;
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 const VERSION: u8 = 1;
@@ -34,8 +35,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// See [`Secret::tag`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Tells fleets apart: see [`Secret::tag`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tag([u8; 16]);
 
 struct Length(usize);
@@ -74,13 +75,13 @@ impl Secret {
         Ok(HEXLOWER_PERMISSIVE.encode(&bytes[..]) + "\n")
     }
 
-    /// What distinguishes it from others, and does not reveal it.
-    pub fn tag(&self) -> Tag {
+    /// What distinguishes the fleet of this name and secret from others, and does not reveal the secret.
+    pub fn tag(&self, fleet: &str) -> Tag {
         let root = Salt::new(HKDF_SHA256, &[]).extract(&self.0[..]);
         let mut tag = Tag::default();
         // Cannot fail: the length is that of one block.
-        let _ =
-            root.expand(&[b"handfast fleet tag 1"], Length(tag.0.len())).and_then(|okm| okm.fill(&mut tag.0));
+        let info: [&[u8]; 2] = [b"handfast fleet tag 1 ", fleet.as_bytes()];
+        let _ = root.expand(&info, Length(tag.0.len())).and_then(|okm| okm.fill(&mut tag.0));
         tag
     }
 
@@ -152,6 +153,13 @@ pub(crate) mod tests {
             assert!(secret(1).open("blue", &sealed[..place]).is_none(), "{place} bytes");
         }
         assert_ne!(secret(1).seal("blue", b"x"), secret(1).seal("blue", b"x"), "each has a separate key");
+    }
+
+    #[test]
+    fn another_secret_or_name_is_another_fleet() {
+        let tag = secret(1).tag("blue");
+        assert_eq!(tag, secret(1).tag("blue"));
+        assert!(tag != secret(2).tag("blue") && tag != secret(1).tag("red") && tag != Tag::default());
     }
 
     #[test]

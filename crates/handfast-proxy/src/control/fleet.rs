@@ -12,6 +12,7 @@ use handfast_acme::{Answers, OrderEnd};
 use handfast_config::model::{Config, Fleet as Joined};
 use handfast_fleet::{BusAddress, Event, Machine, Purpose, Report, Request, Secret, Settings, Tag, member};
 use handfast_observe::metrics::{FleetSnapshot, MachineSnapshot};
+use handfast_process::privileges::ServiceUser;
 use handfast_tls::ticket::{KeyText, Merged};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
@@ -91,13 +92,12 @@ impl Fleet {
                 return false;
             }
         };
-        let known = Known { joined: joined.clone(), tag: secret.tag(), orders: config.acme.is_some() };
+        let known =
+            Known { joined: joined.clone(), tag: secret.tag(&joined.name), orders: config.acme.is_some() };
         if self.joined.as_ref().is_some_and(|before| before.known == known) {
             return false;
         }
-        let is_another = self.joined.take().is_some_and(|Membership { known: before, .. }| {
-            before.joined.name != joined.name || before.tag != known.tag
-        });
+        let is_another = self.joined.take().is_some_and(|before| before.known.tag != known.tag);
         if is_another {
             self.forget_others();
         }
@@ -111,6 +111,11 @@ impl Fleet {
             Err(refusal) => tracing::error!("fleet: {refusal}; this machine goes on alone"),
         }
         is_another
+    }
+
+    /// Which fleet it is, if there is one.
+    pub(crate) fn tag(&self) -> Option<&Tag> {
+        Some(&self.joined.as_ref()?.known.tag)
     }
 
     /// What the machines of a fleet that was left have told.
@@ -309,6 +314,13 @@ pub(crate) fn bus(joined: &Joined) -> BusAddress {
 fn machine_name(joined: &Joined) -> String {
     let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
     joined.machine.clone().unwrap_or_else(host)
+}
+
+/// The fleet of a configuration. `None`: there is none, or its secret cannot be read; [`secret_problem`] says why.
+pub(crate) fn tag(config: &Config, user: &ServiceUser) -> Option<Tag> {
+    let joined = config.fleet.as_ref()?;
+    let secret = user.try_on(&joined.secret, || Secret::read(&joined.secret));
+    Some(secret.ok()?.tag(&joined.name))
 }
 
 /// What is wrong with the file of the secret. `None`: there is no fleet, or nothing.

@@ -154,7 +154,7 @@ impl Prepared {
             keys.monitor();
         }
         let given_keys = taking.as_mut().map(Taking::take_keys).unwrap_or_default();
-        let rings = KeyRings::with(given_keys, user);
+        let rings = KeyRings::with(given_keys, fleet::tag(&config, &user), user);
         let mut carried = CarriedOver { rings, threads, keys: private_keys, ..CarriedOver::default() };
         let programs = Programs::of(&config).map_err(Error::system("make sockets for programs"))?;
         let mut own_targets: HashMap<_, _> = programs.addresses().collect();

@@ -9,6 +9,7 @@ use super::upgrade::giver::{Offered, UpgradeEvent, refuse};
 use super::upgrade::protocol::{Answer, Keys, Offer, PROTOCOL, Role, ServiceStandings, Socket, send};
 use crate::control::program::Program;
 use crate::control::workers::Order;
+use crate::state::GivenKeys;
 use crate::worker::context::Successor;
 use handfast_config::model::Address;
 use handfast_observe::metrics::ServiceSnapshot;
@@ -105,11 +106,12 @@ impl Program {
 
     /// Everything that another process needs; `None` while files are read.
     fn offered(&self) -> Option<Offered> {
-        let given = self.carried.try_lock()?.rings.to_give();
-        let keys = given.into_iter().map(|keys| Keys {
-            rotate: keys.rotate,
-            lifetime: keys.lifetime,
-            text: keys.text.reveal().to_owned(),
+        let given = self.carried.try_lock()?.rings.to_give(self.fleet.tag());
+        let keys = given.into_iter().map(|(fleet, GivenKeys { rotate, lifetime, text })| Keys {
+            rotate,
+            lifetime,
+            fleet,
+            text: text.reveal().to_owned(),
         });
         let standings = self.state.services.iter().map(|service| {
             let (operator_states, down) = service.standings.transferred();

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, SystemTime};
 
+use handfast_fleet::Tag;
 use handfast_tls::apart::Holder;
 use handfast_tls::keyed_hash::HashKey;
 use handfast_tls::throwaway::{self, Throwaway};
@@ -133,33 +134,40 @@ pub(crate) struct GivenKeys {
 #[derive(Debug, Default)]
 pub(crate) struct KeyRings {
     rings: Vec<(RingIdentity, TicketKeys)>,
-    /// For rings that are not made yet.
-    given: Vec<GivenKeys>,
+    /// For rings that are not made yet, with the fleet that they are of.
+    given: Vec<(Option<Tag>, GivenKeys)>,
+    /// The fleet that this process was started in.
+    fleet: Option<Tag>,
     /// The user that makes their files where it can replace them.
     user: ServiceUser,
 }
 
 impl KeyRings {
-    /// With keys of the process before this one, for services that want just those; `user` serves.
-    pub(crate) fn with(given: Vec<GivenKeys>, user: ServiceUser) -> Self {
-        Self { rings: Vec::new(), given, user }
+    /// With keys of the process before this one, each with its fleet, for services that want just those; `fleet` is that of this process, and
+    /// `user` serves.
+    pub(crate) fn with(given: Vec<(Option<Tag>, GivenKeys)>, fleet: Option<Tag>, user: ServiceUser) -> Self {
+        Self { rings: Vec::new(), given, fleet, user }
     }
 
-    /// Those that are in memory alone, for the process that follows.
-    pub(crate) fn to_give(&self) -> Vec<GivenKeys> {
-        let given = |(identity, keys): &(RingIdentity, TicketKeys)| {
-            let (_, rotate, lifetime) = identity;
-            Some(GivenKeys { rotate: *rotate, lifetime: *lifetime, text: keys.to_give()? })
+    /// Those that are in memory alone, for the process that follows; `fleet`: that of which this machine is.
+    pub(crate) fn to_give(&self, fleet: Option<&Tag>) -> Vec<(Option<Tag>, GivenKeys)> {
+        let given = |((source, rotate, lifetime), keys): &(RingIdentity, TicketKeys)| {
+            let of = match source {
+                KeySource::Fleet => Some(fleet?.clone()),
+                KeySource::Memory | KeySource::File(_) => None,
+            };
+            Some((of, GivenKeys { rotate: *rotate, lifetime: *lifetime, text: keys.to_give()? }))
         };
         self.rings.iter().filter_map(given).collect()
     }
 
-    /// Those of the process before this one for a ring without a file, if there are any.
-    fn take_given(&mut self, settings: TicketSettings) -> Option<GivenKeys> {
-        let of_ring =
-            |given: &GivenKeys| (given.rotate, given.lifetime) == (settings.rotate, settings.lifetime);
-        let place = self.given.iter().position(of_ring)?;
-        Some(self.given.swap_remove(place))
+    /// Those of the process before this one for a ring without a file, if there are any. Keys of another fleet, of one that was left, or of none
+    /// for one that was joined stay where they are: whoever knows the secret of before may have them.
+    fn take_given(&mut self, fleet: Option<&Tag>, settings: TicketSettings) -> Option<GivenKeys> {
+        let place = self.given.iter().position(|(of, given)| {
+            of.as_ref() == fleet && (given.rotate, given.lifetime) == (settings.rotate, settings.lifetime)
+        })?;
+        Some(self.given.swap_remove(place).1)
     }
 
     /// Keys for a ring of this process alone: those that were given, or new ones.
@@ -168,7 +176,7 @@ impl KeyRings {
         now: SystemTime,
         settings: TicketSettings,
     ) -> Result<TicketKeys, handfast_tls::Error> {
-        if let Some(given) = self.take_given(settings) {
+        if let Some(given) = self.take_given(None, settings) {
             if let Some(keys) = TicketKeys::given(&given.text, now, settings)? {
                 return Ok(keys);
             }
@@ -207,7 +215,9 @@ impl KeyRings {
                     KeySource::File(path) => self.in_file(path, now, settings)?,
                     KeySource::Memory => self.in_memory(now, settings)?,
                     KeySource::Fleet => {
-                        let given = self.take_given(settings);
+                        // None that is known: what was given is of another one.
+                        let fleet = self.fleet.clone();
+                        let given = fleet.and_then(|fleet| self.take_given(Some(&fleet), settings));
                         TicketKeys::shared(given.as_ref().map(|given| &given.text), now, settings)?
                     }
                 };
@@ -251,10 +261,70 @@ impl KeyRings {
     /// Forgets all keys that are shared with other machines.
     pub(crate) fn forget_shared(&mut self, now: SystemTime) {
         self.rings.iter_mut().for_each(|(_, keys)| keys.forget(now));
+        self.given.retain(|(of, _)| of.is_none());
     }
 
     /// When to refresh next; `None` without any keys.
     pub(crate) fn next_refresh(&self) -> Option<SystemTime> {
         self.rings.iter().map(|(_, keys)| keys.next_refresh()).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use handfast_fleet::Secret;
+
+    use super::*;
+
+    fn tickets(key_source: KeySource) -> Tickets {
+        let hour = Duration::from_secs(3600);
+        Tickets { per_handshake: 1, key_source, rotate: hour, lifetime: 2 * hour }
+    }
+
+    /// What a process has that was given these keys, by where its service keeps them.
+    fn same_keys(before: &KeyRings, of: Option<&Tag>, now: Option<&Tag>, source: KeySource) -> usize {
+        let mut after = KeyRings::with(before.to_give(of), now.cloned(), ServiceUser::default());
+        let known = before.rings[0].1.to_give().expect("they are in memory");
+        let (RingId(id), _) =
+            after.ring(&tickets(source), SystemTime::now()).expect("there are random numbers");
+        let text = after.rings[id].1.to_give().expect("they are in memory");
+        let [ours, theirs] = [&text, &known].map(|text| text.reveal().lines().collect::<Vec<_>>());
+        ours.iter().filter(|line| line.starts_with("key ") && theirs.contains(line)).count()
+    }
+
+    #[test]
+    fn keys_of_a_fleet_are_for_that_fleet_alone() {
+        let [blue, red] = ["blue", "red"].map(|name| {
+            let (text, file) =
+                ("0123456789abcdef".repeat(4), tempfile::NamedTempFile::new().expect("a file"));
+            write!(file.as_file(), "{text}").expect("it is ours");
+            Secret::read(file.path()).expect("it is a secret").tag(name)
+        });
+        let now = SystemTime::now();
+        let mut fleet = KeyRings::default();
+        fleet
+            .ring(&tickets(KeySource::Fleet), now - Duration::from_secs(10))
+            .expect("there are random numbers");
+        fleet.refresh(now);
+        let blue_to = |now, source| same_keys(&fleet, Some(&blue), now, source);
+        assert_eq!(blue_to(Some(&blue), KeySource::Fleet), 1);
+        assert_eq!(blue_to(Some(&red), KeySource::Fleet), 0, "another fleet");
+        assert_eq!(blue_to(None, KeySource::Fleet), 0, "one whose secret cannot be read");
+        assert_eq!(blue_to(None, KeySource::Memory), 0, "it was left");
+        assert_eq!(same_keys(&fleet, None, None, KeySource::Memory), 0, "of one that could not be joined");
+        let mut alone = KeyRings::default();
+        alone.ring(&tickets(KeySource::Memory), now).expect("there are random numbers");
+        assert_eq!(same_keys(&alone, Some(&blue), Some(&blue), KeySource::Memory), 1);
+        assert_eq!(
+            same_keys(&alone, None, Some(&blue), KeySource::Fleet),
+            0,
+            "whoever is in the fleet has them"
+        );
+
+        // Keys that no service has wanted yet end with the fleet too.
+        let mut given = KeyRings::with(fleet.to_give(Some(&blue)), Some(blue), ServiceUser::default());
+        given.forget_shared(now);
+        given.ring(&tickets(KeySource::Fleet), now).expect("there are random numbers");
+        assert!(given.to_share().is_empty(), "it asks others first");
     }
 }

@@ -12,6 +12,7 @@ use super::support::pebble::Pebble;
 use super::support::proxy::said;
 use super::support::skip::{needs, skipped};
 use super::support::tools::{handfast, run};
+use super::support::upgrade::upgrade;
 use super::support::*;
 
 /// A bus with users and TLS, as `handfast fleet setup` writes it, and the files of its machines.
@@ -345,6 +346,37 @@ fn another_secret_is_another_fleet_and_a_changed_one_forgets_all_keys() {
     let trust = Trust::version(Version::Tls13).config();
     resumes(&machines[0], &trust);
     assert!(!resumes(&machines[1], &trust), "it is another fleet");
+}
+
+/// Whoever knows the secret of before may have its keys.
+#[test]
+fn an_upgrade_hands_keys_on_within_one_fleet_alone() {
+    needs!("nats-server");
+    let fleet = Fleet::new();
+    let socket = fleet.files.file("upgrade.sock");
+    let upgradable = |config: Config| config.text("process", "upgrade-socket", socket.display());
+    let proxy = Proxy::start(upgradable(fleet.serving("m0")));
+    let replaced = || upgrade(&proxy, &[]).unwrap_or_else(|why| panic!("{why}"));
+    // It asks others for theirs before it makes one.
+    let session = || {
+        let trust = Trust::version(Version::Tls13).config();
+        wait_until("a key", || resumes(&proxy, &trust).then_some(()));
+        trust
+    };
+    let trust = session();
+    let _second = replaced();
+    assert!(resumes(&proxy, &trust), "the same secret");
+    let others = fleet.files.write("other.secret", "0123456789abcdef".repeat(4));
+    proxy.rewrite(upgradable(fleet.serving("m0").text("fleet", "secret", others.display())));
+    let _third = replaced();
+    assert!(!resumes(&proxy, &trust), "another secret");
+    let trust = session();
+    let certificate = fleet.files.file("web.pem");
+    let alone = Config::empty().service("web", fleet.backend.address).certificate(&certificate);
+    proxy.rewrite(upgradable(alone));
+    let _fourth = replaced();
+    assert!(!resumes(&proxy, &trust), "no fleet any more");
+    assert!(resumes(&proxy, &trust), "it has a key of its own");
 }
 
 #[test]

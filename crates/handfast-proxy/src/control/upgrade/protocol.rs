@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use handfast_config::model::Address;
+use handfast_fleet::Tag;
 
 pub(crate) const PROTOCOL: u32 = 1;
 /// Bytes of a message: ten thousand services with their keys and standings are far below.
@@ -147,6 +148,9 @@ pub(crate) struct Socket {
 pub(crate) struct Keys {
     pub(crate) rotate: Duration,
     pub(crate) lifetime: Duration,
+    /// The fleet whose machines have them too.
+    #[serde(default)]
+    pub(crate) fleet: Option<Tag>,
     /// As in a file of ticket keys.
     pub(crate) text: String,
 }

@@ -17,10 +17,12 @@ use crate::backends::standing::Standing;
 use crate::control::error::Error;
 use crate::state::{GivenKeys, State};
 use handfast_config::model::Address;
+use handfast_fleet::Tag;
 use handfast_net::descriptors::receive_descriptors;
 use handfast_observe::metrics::Registry;
 use handfast_observe::operator_state::OperatorState;
 use handfast_process::listeners::{PassedSocket, PassedSockets};
+use handfast_tls::ticket::KeyText;
 
 #[derive(Debug)]
 pub(crate) struct Taking {
@@ -118,9 +120,11 @@ impl Taking {
         std::mem::take(&mut self.given)
     }
 
-    pub(crate) fn take_keys(&mut self) -> Vec<GivenKeys> {
-        let given =
-            |keys: Keys| GivenKeys { rotate: keys.rotate, lifetime: keys.lifetime, text: keys.text.into() };
+    /// Ticket keys, and the fleet that they are of.
+    pub(crate) fn take_keys(&mut self) -> Vec<(Option<Tag>, GivenKeys)> {
+        let given = |Keys { rotate, lifetime, fleet, text }| {
+            (fleet, GivenKeys { rotate, lifetime, text: KeyText::from(text) })
+        };
         std::mem::take(&mut self.offer.keys).into_iter().map(given).collect()
     }
 
