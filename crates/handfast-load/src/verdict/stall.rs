@@ -57,14 +57,15 @@ fn waits_throughout(view: &View<'_>, second: &Interval) -> bool {
 }
 
 /// Whether a pause took a good part of this second: few ended, and half of a closed loop's connections waited long for
-/// answers that came in it, or in the next one. Of an open model the percentiles show as much.
+/// answers that came in it, or in the next one if the generator ran through that: after its own pause all answers are late. Of an open model
+/// the percentiles show as much.
 fn paused(view: &View<'_>, second: &Interval, next: Option<&Interval>, usual: u64) -> bool {
     let few = (ended(view, second) as f64) < usual as f64 * FEW;
     let long = |second: &Interval| {
         let times = second.series.get(&pace(view)).map(Histogram::buckets).unwrap_or_default();
         times.into_iter().filter(|(nanos, _)| *nanos >= LONG).map(|(_, count)| count).sum::<u64>()
     };
-    let waited = long(second) + next.map_or(0, long);
+    let waited = long(second) + next.filter(|next| ran_through(next)).map_or(0, long);
     few && matches!(view.plan.model, Model::Closed) && waited * 2 >= u64::from(view.plan.connections).max(1)
 }
 

@@ -68,6 +68,10 @@ fn a_pause_within_two_seconds_is_seen_by_how_long_half_of_the_connections_waited
     );
     // A few slow ones, and a second with less in it, are no pause.
     assert_eq!(stalled(&View::of(&outcome(15))), [0; 0]);
+    // What came late after a pause of the generator says nothing about the second before.
+    let mut ours = outcome(32);
+    ours.seconds[5].threads[0].paused_ns = 400_000_000;
+    assert_eq!(stalled(&View::of(&ours)), [0; 0]);
 }
 
 #[test]
