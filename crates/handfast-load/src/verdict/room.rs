@@ -53,7 +53,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// Why the figures are the generator's, or its machine's.
 pub(super) fn generator(view: &View<'_>) -> Option<Finding> {
-    let found = long_paused(view).or_else(|| held_up(view)).or_else(|| match view.plan.model {
+    let found = did_not_run(view).or_else(|| match view.plan.model {
         Model::Closed => pace(view, view.busiest()?),
         Model::Open { .. } => lateness(view).or_else(|| no_room_to_blame(view)),
     });
@@ -84,12 +84,20 @@ pub(super) fn ran_through(second: &Interval) -> bool {
     second.threads.iter().all(|used| used.wall_ns == 0 || whole(used))
 }
 
+/// A thread was paused, or had no CPU. On a crowded machine it is both, and the second one explains the first.
+fn did_not_run(view: &View<'_>) -> Option<Vec<String>> {
+    match (long_paused(view), held_up(view)) {
+        (Some(pauses), None) => Some(pauses.into_iter().chain(late(view)).collect()),
+        (pauses, Some(wait)) => Some(pauses.into_iter().flatten().chain(wait).collect()),
+        (None, None) => None,
+    }
+}
+
 /// Pauses that make the figures the generator's: a long one, or many. To every clock they are pauses of the target.
 fn long_paused(view: &View<'_>) -> Option<Vec<String>> {
     let paused = |second: &Interval| second.threads.iter().map(|used| used.paused_ns).max().unwrap_or(0);
     let longest = view.measured.iter().map(paused).max().unwrap_or(0);
-    (longest >= LONG_PAUSE || view.paused() >= PAUSED)
-        .then(|| pauses(view).into_iter().chain(late(view)).collect())
+    (longest >= LONG_PAUSE || view.paused() >= PAUSED).then(|| pauses(view))
 }
 
 /// Each worker's pauses, the longest first, in sentences; none when there were none.

@@ -130,6 +130,16 @@ fn a_generator_that_was_paused_says_nothing_of_the_target() {
 }
 
 #[test]
+fn a_pause_on_a_crowded_machine_is_explained() {
+    for made in [open(), closed()] {
+        let crowded = Made { busy: 0.1, starved: 0.8, ..made };
+        let verdict = judge(&paused(&crowded, &[(3, 300)]), None);
+        assert_says(&verdict, VerdictWord::GeneratorLimited, "the generator was paused: 300 ms in second 3");
+        assert_says(&verdict, VerdictWord::GeneratorLimited, "a generator thread had to wait for a CPU");
+    }
+}
+
+#[test]
 fn a_long_pause_or_many_short_ones_make_the_figures_the_generators() {
     for made in [open(), closed()] {
         let judged = |pauses: &[(usize, u64)]| judge(&paused(&made, pauses), None);
