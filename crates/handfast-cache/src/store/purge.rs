@@ -58,11 +58,8 @@ impl Cache {
         };
         self.remember(&meant);
         // Fills first: one that becomes an object now is found by the pass, or finds its mark.
-        self.shared()
-            .running_fills()
-            .iter()
-            .filter(|fill| meant.means_key(&fill.key))
-            .for_each(|fill| fill.purge());
+        let fills = self.shared().running_fills();
+        fills.iter().filter(|fill| meant.may_mean(fill)).for_each(|fill| fill.purge());
         self.count_and_delete(self.shared().index.remove_where(|object| meant.means(object)))
     }
 

@@ -17,7 +17,7 @@ use crate::rules::key::Key;
 
 use super::counters::{Counters, Statistics};
 use super::file::File;
-use super::fill::Fill;
+use super::fill::{Fill, Head};
 use super::folder::{FileId, Folder, OpenError, Part};
 use super::index::{Files, Found, Index, Object};
 use super::leftovers::Leftovers;
@@ -336,17 +336,19 @@ impl Shared {
 impl Meant {
     pub(crate) fn means(&self, object: &Object) -> bool {
         match self {
+            Self::Url(url) => object.key.url() == url,
+            Self::Prefix(prefix) => object.key.url().starts_with(prefix),
             Self::Tag(tag) => object.stored.has_tag(tag),
-            Self::Url(_) | Self::Prefix(_) => self.means_key(&object.key),
         }
     }
 
-    /// Whether an object under this key could be meant.
-    pub(crate) fn means_key(&self, key: &Key) -> bool {
-        match self {
-            Self::Url(url) => key.url() == url,
-            Self::Prefix(prefix) => key.url().starts_with(prefix),
-            Self::Tag(_) => true,
+    /// Whether what is being fetched is meant, or could be: a response whose head has not come may have the tag.
+    pub(crate) fn may_mean(&self, fill: &Fill) -> bool {
+        match (self, fill.head()) {
+            (Self::Url(url), _) => fill.key.url() == url,
+            (Self::Prefix(prefix), _) => fill.key.url().starts_with(prefix),
+            (Self::Tag(tag), Head::Known(known)) => known.stored.has_tag(tag),
+            (Self::Tag(_), _) => true,
         }
     }
 }

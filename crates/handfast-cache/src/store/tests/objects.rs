@@ -6,6 +6,7 @@ use crate::rules::policy::Policy;
 use crate::rules::reuse::Bypass;
 use crate::rules::tests::{request, response};
 use crate::store::cache::{Begin, Lookup};
+use crate::store::filler::Filler;
 use crate::store::purge::Purge;
 use crate::store::reader::ReadError;
 
@@ -161,7 +162,8 @@ fn a_fill_that_began_before_a_purge_is_not_stored() {
     for what in [Purge::Url("https://example.com/"), Purge::Prefix("https://example.com"), Purge::Tag("x")] {
         let bench = Bench::new();
         let mut filler = bench.begin(&get("/"));
-        assert!(filler.head(&get("/"), &response(FRESH), &Policy::default(), times()).is_ok());
+        let fields = format!("{FRESH}\nCache-Tag: x");
+        assert!(filler.head(&get("/"), &response(&fields), &Policy::default(), times()).is_ok());
         bench.cache.purge(what);
         assert!(
             matches!(bench.cache.begin(&key(&get("/")), &get("/"), true), Begin::Fill(_)),
@@ -172,6 +174,25 @@ fn a_fill_that_began_before_a_purge_is_not_stored() {
         super::bench::until("it is given up", || bench.cache.statistics().given_up == 1);
         assert!(bench.get(&get("/")).is_none(), "{what:?}");
         assert_eq!(bench.files("h").len(), 0);
+    }
+}
+
+#[test]
+fn a_purge_by_tag_is_for_fills_that_have_it_or_may_have_it() {
+    let bench = Bench::new();
+    let (mut other, mut unknown) = (bench.begin(&get("/other")), bench.begin(&get("/unknown")));
+    let fields = format!("{FRESH}\nCache-Tag: y");
+    let head = |filler: &mut Filler, path| {
+        assert!(filler.head(&get(path), &response(&fields), &Policy::default(), times()).is_ok());
+    };
+    head(&mut other, "/other");
+    bench.cache.purge(Purge::Tag("x"));
+    head(&mut unknown, "/unknown");
+    for (mut filler, path, is_stored) in [(other, "/other", true), (unknown, "/unknown", false)] {
+        assert!(super::bench::wait(|waker| filler.poll_put(b"abc", waker)));
+        filler.end();
+        bench.idle();
+        assert_eq!(bench.get(&get(path)).is_some(), is_stored, "{path}");
     }
 }
 
