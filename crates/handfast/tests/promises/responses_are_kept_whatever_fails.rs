@@ -57,10 +57,12 @@ fn whole(proxy: &Proxy, path: &str) -> Option<(bool, Vec<u8>)> {
 fn over_an_upgrade() {
     let folder = Folder::new();
     let (backend, asked) = origin();
-    let proxy = cached::start(&config(&folder, &backend));
+    let mut proxy = cached::start(&config(&folder, &backend));
     assert_eq!(whole(&proxy, "/a"), Some((false, content("/a"))));
     assert_eq!(whole(&proxy, "/a"), Some((true, content("/a"))));
     let successor = upgrade(&proxy, &[]).unwrap_or_else(|why| panic!("{why}"));
+    // Until then it may accept one more.
+    assert_eq!(proxy.ended().code(), Some(0));
     wait_until("the new process to have what was kept", || {
         matches!(whole(&proxy, "/a"), Some((true, body)) if body == content("/a")).then_some(())
     });
