@@ -58,7 +58,7 @@ impl AdminAddress {
             }
             if Instant::now() >= until {
                 return Err(Error::failed(format!(
-                    "listen on {address} (admin): {source}\n  hint: what listens there is not a serving Handfast (`ss -ltnp` \
+                    "listen on {address} (admin): {source}\n  hint: what listens there is no Handfast, or was too busy to answer (`ss -ltnp` \
                      names it); choose another address with [admin] listen, or \"off\""
                 )));
             }
