@@ -117,7 +117,7 @@ pub(crate) fn on_engine<F: Future<Output = ()> + 'static>(test: impl FnOnce() ->
 
 /// The lines that this thread logs meanwhile, without their level.
 pub(crate) fn said(action: impl FnOnce()) -> Vec<String> {
-    LazyLock::force(&NOBODY);
+    LazyLock::force(&DEAF);
     let (sender, lines) = channel();
     tracing::subscriber::with_default(Lines(Some(sender)), action);
     lines.try_iter().collect()
@@ -125,11 +125,11 @@ pub(crate) fn said(action: impl FnOnce()) -> Vec<String> {
 
 /// Two subscribers that want nothing and stay.
 ///
-/// While there is only one subscriber, whoever reaches a line of the log first is asked whether its own thread wants it, and that answer
-/// counts for all threads: a test beside this one would decide that nobody hears the line. With several, each one is asked.
-static NOBODY: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Lines(None))));
+/// While there is only one subscriber, the thread that reaches a line of the log first is asked whether it wants the line, and its answer
+/// counts for all threads: a test beside this one would decide that no test hears the line. With several, each subscriber is asked.
+static DEAF: LazyLock<[Dispatch; 2]> = LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Lines(None))));
 
-/// Takes lines, as people are shown them, where somebody wants them.
+/// Takes lines, as people are shown them; `None`: none.
 struct Lines(Option<Sender<String>>);
 
 impl Subscriber for Lines {
@@ -172,11 +172,11 @@ impl Subscriber for Lines {
 /// Tests run beside each other: one that reaches a line first, and does not listen, must not silence it for the others.
 #[test]
 fn a_line_is_heard_whoever_reaches_it_first() {
-    let say = || tracing::info!("somebody came");
+    let say = || tracing::info!("a client came");
     let lines = said(|| {
         let beside = std::thread::Builder::new().name("beside".into()).spawn(say).expect("a thread");
         beside.join().expect("it ends");
         say();
     });
-    assert_eq!(lines, ["somebody came"]);
+    assert_eq!(lines, ["a client came"]);
 }

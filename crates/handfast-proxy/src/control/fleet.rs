@@ -79,26 +79,26 @@ impl Fleet {
         }
     }
 
-    /// Joins the fleet of this configuration, or leaves it. `true`: it is another one than before, whose keys are to be forgotten.
-    pub(crate) fn follow(&mut self, config: &Config) -> bool {
+    /// Joins the fleet of this configuration, or leaves it: the fleet that ticket keys are of from now on. `None`: it stays as it was.
+    pub(crate) fn follow(&mut self, config: &Config) -> Option<Option<Tag>> {
         let Some(joined) = &config.fleet else {
             self.forget_others();
-            return self.joined.take().is_some();
+            self.joined = None;
+            return Some(None);
         };
         let secret = match Secret::read(&joined.secret) {
             Ok(secret) => secret,
             Err(error) => {
                 tracing::error!("{}; the fleet stays as it was", unreadable(&joined.secret, &error));
-                return false;
+                return None;
             }
         };
-        let known =
-            Known { joined: joined.clone(), tag: secret.tag(&joined.name), orders: config.acme.is_some() };
+        let tag = secret.tag(&joined.name);
+        let known = Known { joined: joined.clone(), tag: tag.clone(), orders: config.acme.is_some() };
         if self.joined.as_ref().is_some_and(|before| before.known == known) {
-            return false;
+            return Some(Some(tag));
         }
-        let is_another = self.joined.take().is_some_and(|before| before.known.tag != known.tag);
-        if is_another {
+        if self.joined.take().is_some_and(|before| before.known.tag != tag) {
             self.forget_others();
         }
         self.report = Report::default();
@@ -110,12 +110,7 @@ impl Fleet {
             }
             Err(refusal) => tracing::error!("fleet: {refusal}; this machine goes on alone"),
         }
-        is_another
-    }
-
-    /// Which fleet it is, if there is one.
-    pub(crate) fn tag(&self) -> Option<&Tag> {
-        Some(&self.joined.as_ref()?.known.tag)
+        Some(Some(tag))
     }
 
     /// What the machines of a fleet that was left have told.
@@ -365,7 +360,7 @@ mod tests {
     async fn what_was_on_its_way_from_another_fleet_is_not_taken() {
         let folder = Folder::new();
         let mut fleet = Fleet::new();
-        assert!(!fleet.follow(&config(&folder, "0123456789abcdef")), "the first one");
+        let first = fleet.follow(&config(&folder, "0123456789abcdef")).expect("there is a secret");
         // As if the task of this fleet had received keys just before.
         let (sender, events) = channel(1);
         fleet.joined.as_mut().expect("it was joined").events = events;
@@ -376,7 +371,8 @@ mod tests {
             text: String::new(),
         };
         sender.try_send(keys).expect("there is room");
-        assert!(fleet.follow(&config(&folder, "fedcba9876543210")), "another secret is another fleet");
+        let second = fleet.follow(&config(&folder, "fedcba9876543210")).expect("there is a secret");
+        assert!(first.is_some() && second.is_some() && first != second, "another secret is another fleet");
         // Once: the task of the new one has not run yet.
         tokio::select! {
             biased;

@@ -208,9 +208,9 @@ impl Program {
 
     /// Joins the fleet of what is served, or leaves it.
     pub(crate) fn follow_fleet(&mut self) {
-        if self.fleet.follow(&self.state.config) {
+        if let Some(fleet) = self.fleet.follow(&self.state.config) {
             // No wait: no files are read while those that were read are installed.
-            self.carried.lock().rings.forget_shared(SystemTime::now());
+            self.carried.lock().rings.follow(fleet, SystemTime::now());
         }
         self.refresh_keys();
         self.registry.set_fleet(self.fleet.snapshot());

@@ -106,7 +106,7 @@ impl Program {
 
     /// Everything that another process needs; `None` while files are read.
     fn offered(&self) -> Option<Offered> {
-        let given = self.carried.try_lock()?.rings.to_give(self.fleet.tag());
+        let given = self.carried.try_lock()?.rings.to_give();
         let keys = given.into_iter().map(|(fleet, GivenKeys { rotate, lifetime, text })| Keys {
             rotate,
             lifetime,

@@ -136,7 +136,7 @@ pub(crate) struct KeyRings {
     rings: Vec<(RingIdentity, TicketKeys)>,
     /// For rings that are not made yet, with the fleet that they are of.
     given: Vec<(Option<Tag>, GivenKeys)>,
-    /// The fleet that this process was started in.
+    /// The fleet that shared keys are of.
     fleet: Option<Tag>,
     /// The user that makes their files where it can replace them.
     user: ServiceUser,
@@ -149,11 +149,11 @@ impl KeyRings {
         Self { rings: Vec::new(), given, fleet, user }
     }
 
-    /// Those that are in memory alone, for the process that follows; `fleet`: that of which this machine is.
-    pub(crate) fn to_give(&self, fleet: Option<&Tag>) -> Vec<(Option<Tag>, GivenKeys)> {
+    /// Those that are in memory alone, for the process that follows, each with its fleet.
+    pub(crate) fn to_give(&self) -> Vec<(Option<Tag>, GivenKeys)> {
         let given = |((source, rotate, lifetime), keys): &(RingIdentity, TicketKeys)| {
             let of = match source {
-                KeySource::Fleet => Some(fleet?.clone()),
+                KeySource::Fleet => Some(self.fleet.clone()?),
                 KeySource::Memory | KeySource::File(_) => None,
             };
             Some((of, GivenKeys { rotate: *rotate, lifetime: *lifetime, text: keys.to_give()? }))
@@ -162,7 +162,7 @@ impl KeyRings {
     }
 
     /// Those of the process before this one for a ring without a file, if there are any. Keys of another fleet, of one that was left, or of none
-    /// for one that was joined stay where they are: whoever knows the secret of before may have them.
+    /// for one that was joined stay where they are: machines with the secret of before may have them.
     fn take_given(&mut self, fleet: Option<&Tag>, settings: TicketSettings) -> Option<GivenKeys> {
         let place = self.given.iter().position(|(of, given)| {
             of.as_ref() == fleet && (given.rotate, given.lifetime) == (settings.rotate, settings.lifetime)
@@ -258,10 +258,13 @@ impl KeyRings {
         Some(keys.merge(&theirs.text, now))
     }
 
-    /// Forgets all keys that are shared with other machines.
-    pub(crate) fn forget_shared(&mut self, now: SystemTime) {
-        self.rings.iter_mut().for_each(|(_, keys)| keys.forget(now));
-        self.given.retain(|(of, _)| of.is_none());
+    /// This process is in this fleet from now on, or in none. If that is another one than before, all shared keys are forgotten.
+    pub(crate) fn follow(&mut self, fleet: Option<Tag>, now: SystemTime) {
+        if self.fleet != fleet {
+            self.fleet = fleet;
+            self.rings.iter_mut().for_each(|(_, keys)| keys.forget(now));
+            self.given.retain(|(of, _)| of.is_none());
+        }
     }
 
     /// When to refresh next; `None` without any keys.
@@ -282,8 +285,8 @@ mod tests {
     }
 
     /// What a process has that was given these keys, by where its service keeps them.
-    fn same_keys(before: &KeyRings, of: Option<&Tag>, now: Option<&Tag>, source: KeySource) -> usize {
-        let mut after = KeyRings::with(before.to_give(of), now.cloned(), ServiceUser::default());
+    fn same_keys(before: &KeyRings, now: Option<&Tag>, source: KeySource) -> usize {
+        let mut after = KeyRings::with(before.to_give(), now.cloned(), ServiceUser::default());
         let known = before.rings[0].1.to_give().expect("they are in memory");
         let (RingId(id), _) =
             after.ring(&tickets(source), SystemTime::now()).expect("there are random numbers");
@@ -301,30 +304,35 @@ mod tests {
             Secret::read(file.path()).expect("it is a secret").tag(name)
         });
         let now = SystemTime::now();
-        let mut fleet = KeyRings::default();
+        let mut fleet = KeyRings::with(Vec::new(), Some(blue.clone()), ServiceUser::default());
         fleet
             .ring(&tickets(KeySource::Fleet), now - Duration::from_secs(10))
             .expect("there are random numbers");
         fleet.refresh(now);
-        let blue_to = |now, source| same_keys(&fleet, Some(&blue), now, source);
+        let blue_to = |now, source| same_keys(&fleet, now, source);
         assert_eq!(blue_to(Some(&blue), KeySource::Fleet), 1);
         assert_eq!(blue_to(Some(&red), KeySource::Fleet), 0, "another fleet");
         assert_eq!(blue_to(None, KeySource::Fleet), 0, "one whose secret cannot be read");
         assert_eq!(blue_to(None, KeySource::Memory), 0, "it was left");
-        assert_eq!(same_keys(&fleet, None, None, KeySource::Memory), 0, "of one that could not be joined");
         let mut alone = KeyRings::default();
         alone.ring(&tickets(KeySource::Memory), now).expect("there are random numbers");
-        assert_eq!(same_keys(&alone, Some(&blue), Some(&blue), KeySource::Memory), 1);
+        assert_eq!(same_keys(&alone, Some(&blue), KeySource::Memory), 1);
         assert_eq!(
-            same_keys(&alone, None, Some(&blue), KeySource::Fleet),
+            same_keys(&alone, Some(&blue), KeySource::Fleet),
             0,
-            "whoever is in the fleet has them"
+            "all machines of the fleet have them"
         );
 
         // Keys that no service has wanted yet end with the fleet too.
-        let mut given = KeyRings::with(fleet.to_give(Some(&blue)), Some(blue), ServiceUser::default());
-        given.forget_shared(now);
+        let mut given = KeyRings::with(fleet.to_give(), Some(blue.clone()), ServiceUser::default());
+        given.follow(Some(red), now);
+        given.follow(Some(blue.clone()), now);
         given.ring(&tickets(KeySource::Fleet), now).expect("there are random numbers");
         assert!(given.to_share().is_empty(), "it asks others first");
+
+        fleet.follow(Some(blue), now);
+        assert!(!fleet.to_share().is_empty(), "it is the same one");
+        fleet.follow(None, now);
+        assert!(fleet.to_share().is_empty() && fleet.to_give().is_empty(), "it was left");
     }
 }

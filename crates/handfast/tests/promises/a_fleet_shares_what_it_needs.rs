@@ -348,7 +348,7 @@ fn another_secret_is_another_fleet_and_a_changed_one_forgets_all_keys() {
     assert!(!resumes(&machines[1], &trust), "it is another fleet");
 }
 
-/// Whoever knows the secret of before may have its keys.
+/// Machines with the secret of before may have its keys.
 #[test]
 fn an_upgrade_hands_keys_on_within_one_fleet_alone() {
     needs!("nats-server");
@@ -378,7 +378,7 @@ fn an_upgrade_hands_keys_on_within_one_fleet_alone() {
     proxy.rewrite(upgradable(alone));
     let _fourth = replaced();
     wait_until("a process without a fleet to have other keys", || is_unknown(&trust));
-    wait_until("it to have one of its own", || resumes(&proxy, &trust).then_some(()));
+    wait_until("it to have another one", || resumes(&proxy, &trust).then_some(()));
 }
 
 #[test]
