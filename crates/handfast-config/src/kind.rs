@@ -38,7 +38,9 @@ pub(crate) use address::{
 };
 pub(crate) use check::{Bytes, StatusRange};
 pub(crate) use fleet::{BusUrl, Token};
-pub(crate) use http::{FieldCondition, HostPattern, MethodName, PathPattern, PathPrefix, RequestIdField};
+pub(crate) use http::{
+    FieldCondition, HostPattern, MethodName, PathPattern, PathPrefix, PathStart, RequestIdField,
+};
 pub(crate) use path::{Certificates, FileOrFolder, FilePath, FolderPath, LogTarget};
 pub(crate) use program::{ClientEntry, CommandLine};
 pub(crate) use request_rules::{

@@ -4,10 +4,10 @@
 
 use std::collections::HashMap;
 
-use super::model::{RequestRoute, Service, Share, name_fits};
+use handfast_wire::http1::CanonicalHost;
 
-/// The longest host that a route can name: a name has at most 253 bytes, an IPv6 address in brackets 41.
-const MOST_HOST_BYTES: usize = 253;
+use super::model::{RequestRoute, Service, Share, name_fits};
+use super::path_rule::PathRule;
 
 /// The routes of a service, ready to be searched by the host of a request.
 #[derive(Debug, Default)]
@@ -43,8 +43,8 @@ impl RequestTable {
 
     /// The index, among `Http.routes`, of the first route that matches a request; `None`: it goes where its connection goes.
     ///
-    /// `host` is without a port, in any case; an IPv6 address has its brackets, and a dot at the end of a name does not count. `path` is the
-    /// target as it was sent, with or without its query, and is never normalised. `has(name, value)`: whether the request has a field with
+    /// `host` is without a port, in any notation; an IPv6 address has its brackets. `path` is the target as it is forwarded, or one of its
+    /// [readings](crate::path_readings), with or without its query. `has(name, value)`: whether the request has a field with
     /// this name, which is in lower case, and exactly this value, if one is given.
     ///
     /// `drawn(index, share)`: whether this request is among the share that a route with a share is for.
@@ -62,8 +62,8 @@ impl RequestTable {
         if self.routes.is_empty() {
             return None;
         }
-        let mut buffer = [0; MOST_HOST_BYTES];
-        let host = in_lower_case(host, &mut buffer);
+        let host = CanonicalHost::new(host);
+        let host = host.as_deref();
         let exact = host.and_then(|host| self.exact.get(host));
         let parent = host.and_then(|host| host.split_once('.')).filter(|(label, _)| !label.is_empty());
         let wildcard = parent.and_then(|(_, parent)| self.wildcard.get(parent));
@@ -81,19 +81,10 @@ impl RequestTable {
     }
 }
 
-/// A host in lower case, without the dot at its end; `None` where no route can name it.
-fn in_lower_case<'b>(host: &[u8], buffer: &'b mut [u8; MOST_HOST_BYTES]) -> Option<&'b str> {
-    let host = host.strip_suffix(b".").unwrap_or(host);
-    let lower = buffer.get_mut(..host.len())?;
-    lower.copy_from_slice(host);
-    lower.make_ascii_lowercase();
-    str::from_utf8(lower).ok()
-}
-
 impl RequestRoute {
     /// Whether everything but the host and the share matches.
     fn matches(&self, path: &[u8], method: &[u8], has: &impl Fn(&str, Option<&str>) -> bool) -> bool {
-        self.path.as_ref().is_none_or(|prefix| begins_with(path, prefix.as_bytes()))
+        self.path.as_ref().is_none_or(|rule| rule.matches(path))
             && (self.methods.is_empty() || self.methods.iter().any(|one| one.as_bytes() == method))
             && self.headers.iter().all(|(name, value)| has(name, value.as_deref()))
     }
@@ -101,9 +92,7 @@ impl RequestRoute {
     /// Whether every request that `other` matches is surely matched by this route, so that `other` is never reached behind it.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         let hosts = || !other.hosts.is_empty() && other.hosts.iter().all(|host| name_fits(&self.hosts, host));
-        let path = |prefix: &str| {
-            other.path.as_ref().is_some_and(|path| begins_with(path.as_bytes(), prefix.as_bytes()))
-        };
+        let path = |rule: &PathRule| other.path.as_ref().is_some_and(|other| rule.covers(other));
         let methods =
             || !other.methods.is_empty() && other.methods.iter().all(|one| self.methods.contains(one));
         let implies = |(name, value): &(Box<str>, Option<Box<str>>)| {
@@ -114,16 +103,10 @@ impl RequestRoute {
         };
         self.share.is_none()
             && (self.hosts.is_empty() || hosts())
-            && self.path.as_deref().is_none_or(path)
+            && self.path.as_ref().is_none_or(path)
             && (self.methods.is_empty() || methods())
             && self.headers.iter().all(implies)
     }
-}
-
-/// Whether a path begins with this prefix at whole segments. A query ends the path.
-fn begins_with(path: &[u8], prefix: &[u8]) -> bool {
-    let Some(rest) = path.strip_prefix(prefix) else { return false };
-    prefix.ends_with(b"/") || matches!(rest.first(), None | Some(b'/' | b'?'))
 }
 
 #[cfg(test)]

@@ -52,6 +52,10 @@ impl<P: Ord> Candidates<P> {
         }
     }
 
+    fn routes(&self) -> impl Iterator<Item = usize> {
+        self.by_protocol.values().chain(&self.always).map(|candidate| candidate.route)
+    }
+
     /// The first rule that matches a client with these protocols.
     fn first<'c, Q: Ord + ?Sized + 'c>(&self, offered: impl Iterator<Item = &'c Q>) -> Option<&Candidate>
     where
@@ -100,6 +104,19 @@ impl RouteTable {
         let wildcard = || self.wildcard.get(name?.split_once('.')?.1)?.first(offered());
         let candidate = exact.or_else(wildcard).or_else(|| self.any.first(offered()));
         candidate.map_or((0, None), |candidate| (candidate.route, Some(&candidate.reason)))
+    }
+
+    /// Returns the index of every route that may be for clients that ask for `name`, whatever protocols they offer. `name` is in lower case.
+    pub fn all_for(&self, name: &str) -> Vec<usize> {
+        let exact = self.exact.get(name);
+        let wildcard = name.split_once('.').and_then(|(_, parent)| self.wildcard.get(parent));
+        let mut routes: Vec<usize> = exact.into_iter().chain(wildcard).flat_map(Candidates::routes).collect();
+        // A client that offers none of their protocols gets what the other rules say.
+        if exact.into_iter().chain(wildcard).all(|candidates| candidates.always.is_none()) {
+            routes.extend(self.any.routes());
+            routes.extend(self.any.always.is_none().then_some(0));
+        }
+        routes
     }
 }
 

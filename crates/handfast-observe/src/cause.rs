@@ -108,6 +108,8 @@ causes! {
     Unauthenticated = "unauthenticated", "{who} did not show who it is, as the route asks (basic-auth, forward-auth)";
     AuthenticationBusy = "authentication-busy", "too many passwords waited to be verified";
     Misdirected = "misdirected", "{who} sent a request for a host that its connection is not for";
+    AmbiguousPath = "ambiguous-path",
+        "{who} sent a path that backends read in several ways, and routes decide differently about these";
     StreamReset = "stream-reset", "{who} reset the HTTP/2 stream";
     Http2 = "http2", "{who} broke the rules of HTTP/2, or used up what it may";
     /// The connection's task panicked or broke an invariant.

@@ -28,8 +28,7 @@
 //! | a server that is asked about a request | `auth_server.rs` |
 //! | servers that receive copies of requests | `copy.rs`, `mirror.rs` |
 //! | requests of the proxy's own | `own.rs`, `nobody.rs` |
-//! | a path as a backend may read it | `plain_path.rs` |
-//! | what a route changes in requests and responses | `rules.rs` |
+//! | what a route changes in requests and responses | `rules.rs`, `trailers.rs` |
 //! | responses of our own | `answer.rs`, `answering.rs` |
 //! | why an exchange failed, and the status for its client | `fault.rs` |
 
@@ -57,7 +56,6 @@ mod identity;
 mod mirror;
 mod nobody;
 mod own;
-mod plain_path;
 mod refusal;
 mod relay;
 mod request;
@@ -66,6 +64,7 @@ mod sender;
 mod session;
 mod task;
 mod to_backend;
+mod trailers;
 #[cfg(test)]
 mod testing;
 mod upstream;

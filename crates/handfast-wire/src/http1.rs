@@ -38,7 +38,7 @@ pub use error::{HeadError, Rule};
 pub use field::{Field, Kind, tokens};
 pub use framing::Framing;
 pub use head::{HeadLimits, HeadProgress, Underscores};
-pub use host::Host;
+pub use host::{CanonicalHost, Host};
 pub use request::{Method, RequestHead, Target, parse_request};
 pub use response::{ResponseHead, parse_response};
 pub use scan::is_token;

@@ -6,6 +6,7 @@ use crate::check::{self, no_effect_of_section};
 use crate::keys;
 use crate::kind::{RedirectTo, Site};
 use crate::model::{Address, BackendVersion, Clients, Piece, RequestRoute, RouteAction, Template, Variable};
+use crate::path_rule::PathRule;
 use crate::problem::Fault;
 use crate::reading::{Written, values};
 use crate::schema::{Entry, Key, ValueKind};
@@ -80,6 +81,10 @@ fn route(
     let hosts = whole_list(section, &keys::ROUTE_HOSTS);
     let path = section.optional(&keys::ROUTE_PATH);
     let is_path_wrong = path.is_none() && section.written(&keys::ROUTE_PATH).is_some();
+    if section.written(&keys::ROUTE_PATH).is_none() {
+        check::no_effect(section, [&keys::ROUTE_IGNORE_CASE as &dyn Entry], "the route has no `path`");
+    }
+    let ignores_case = section.or_default(&keys::ROUTE_IGNORE_CASE);
     let methods = whole_list(section, &keys::ROUTE_METHODS);
     let headers = whole_list(section, &keys::ROUTE_HEADERS);
     let share = access::unless_wrong(section, &keys::ROUTE_SHARE);
@@ -100,7 +105,7 @@ fn route(
     Some(RequestRoute {
         name: name.unwrap_or_else(|| format!("route {}", index + 1)).into(),
         hosts: hosts?,
-        path: path.map(Into::into),
+        path: path.map(|path| PathRule::new(&path, ignores_case)),
         methods: methods?,
         headers: headers?,
         share: share?,

@@ -27,13 +27,19 @@ section! {
         example "[\"api.example.org\", \"*.api.example.org\"]",
         elsewhere "host names server-name hostnames match-host hdr-host";
 
-    /// The beginning of the path, at whole parts: `/api` matches `/api`, `/api/v1` and `/api?x=1`, but not `/apis`. The path is compared as
-    /// the client sent it: `/a/../api` and `/%61pi` are other paths, also where the backend takes them for `/api`. Where a route is for
-    /// certain clients alone or limits requests, one that may be read as one for its path is refused.
-    ROUTE_PATH: PathPrefix = "path", PathPrefix,
+    /// The beginning of the path, at whole parts: `/api` matches `/api`, `/api/v1` and `/api?x=1`, but not `/apis`; `/api*` matches that too. The
+    /// path is compared as it is forwarded: `/a/../api` and `/%61pi` are other paths, also where the backend takes them for `/api`. Where routes
+    /// decide who may send a request, one whose path can be read in two ways that lead to different decisions is refused.
+    ROUTE_PATH: PathStart = "path", PathStart,
         absent "any path",
         why "most routes are about a name",
         example "\"/api\"", elsewhere "location prefix path-prefix path-beg uri url match-path";
+
+    /// Whether upper and lower case are the same in `path`, as they are to backends on Windows and to some frameworks.
+    ROUTE_IGNORE_CASE: Switch = "ignore-case", Switch,
+        default "false",
+        why "to most servers they are different paths",
+        example "true", elsewhere "case-insensitive nocase case-sensitive path-i regex-case";
 
     /// Methods, one of which the request must have.
     ROUTE_METHODS: List<MethodName> = "methods", List::of(MethodName),
@@ -113,7 +119,7 @@ section! {
 
     /// What takes the place of `path` in the target that backends receive: with `path = "/api"` and `new-path = "/v2"` they get
     /// `/v2/users` for `/api/users`. `"/"` removes it.
-    ROUTE_NEW_PATH: PathPrefix = "new-path", PathPrefix,
+    ROUTE_NEW_PATH: PathPrefix = "new-path", PathPrefix { is_open: false },
         absent "backends receive the path as the client sent it",
         why "links in pages then lead where they should",
         example "\"/v2\"", elsewhere "strip-prefix strip-path-prefix replace-path rewrite uri-strip-prefix";

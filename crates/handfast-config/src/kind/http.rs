@@ -63,8 +63,25 @@ impl ValueKind for PathPattern {
     }
 }
 
-/// The beginning of a request's path.
-pub(crate) struct PathPrefix;
+/// The paths of a route: a prefix, with `*` where more letters may follow in its last segment.
+pub(crate) struct PathStart;
+
+impl ValueKind for PathStart {
+    type Value = String;
+    const FORM: &'static str = PathPrefix::FORM;
+    const ALLOWED: &'static str = "`/` and what follows it, as clients send it, without a query; `*` at the end for any letters behind it";
+
+    fn parse(&self, item: &Item<'_>, reading: &Reading<'_>) -> Result<String, Fault> {
+        let text = self.text(item)?;
+        let is_open = text.strip_suffix('*').is_some_and(|prefix| !prefix.ends_with(['*', '/']));
+        PathPrefix { is_open }.parse(item, reading).map_err(|fault| fault.allowed(self.allowed()))
+    }
+}
+
+/// The beginning of a request's path; `is_open`: `*` may end it.
+pub(crate) struct PathPrefix {
+    pub(crate) is_open: bool,
+}
 
 impl ValueKind for PathPrefix {
     type Value = String;
@@ -98,7 +115,7 @@ impl ValueKind for PathPrefix {
             };
             return Err(wrong("it does not start with `/`").hint(hint));
         }
-        if let Some(above) = text.strip_suffix('*') {
+        if let Some(above) = text.strip_suffix('*').filter(|_| !self.is_open) {
             let hint = match above.trim_end_matches(['*', '/']) {
                 "" => "leave `path` out".to_owned(),
                 path => format!("write `{path}`, which matches what is below it, too"),

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use handfast_wire::http1::HeadLimits;
 
+use crate::path_rule::PathRule;
+
 use super::{
     Backend, BackendTls, Cache, FixedResponse, Mirror, ProxySender, RequestRules, RouteAccess, RouteLimits,
     Share, Sticky, Template,
@@ -109,8 +111,8 @@ pub struct RequestRoute {
     pub name: Box<str>,
     /// Exact names and wildcards (`*.example.org`), in lower case, without a port.
     pub hosts: Vec<String>,
-    /// The path begins with this, at whole segments: `/api` matches `/api` and `/api/v1`, not `/apis`. It starts with `/`.
-    pub path: Option<Box<str>>,
+    /// The paths that it is for; `None`: all.
+    pub path: Option<PathRule>,
     /// Methods, in upper case as they are sent.
     pub methods: Vec<String>,
     /// Fields that the request must have: the name in lower case; the value, or any value.

@@ -133,7 +133,7 @@ fn a_service_without_http_mode_has_no_routes() {
 type Parts = (Vec<String>, Option<String>, Vec<String>, Vec<(Box<str>, Option<Box<str>>)>);
 
 fn made((hosts, path, methods, headers): Parts) -> RequestRoute {
-    let path = path.map(Into::into);
+    let path = path.map(|path| PathRule::new(&path, false));
     RequestRoute {
         name: "x".into(),
         hosts,
@@ -156,7 +156,7 @@ fn hosts() -> impl Strategy<Value = String> {
 }
 
 fn paths() -> impl Strategy<Value = String> {
-    "(/(a|ab)?){1,3}"
+    "(/(a|ab)?){1,3}\\*?"
 }
 
 fn routes() -> impl Strategy<Value = Vec<RequestRoute>> {
@@ -189,16 +189,18 @@ fn naive(routes: &[RequestRoute], host: &str, path: &str, method: &str, x: Optio
         let fits = |(part, label): (&&str, &&str)| *part == "*" || part == label;
         parts.len() == labels.len() && parts.iter().zip(&labels).all(fits)
     };
-    let has_path = |prefix: &str| {
-        let above = prefix.strip_suffix('/').unwrap_or(prefix);
-        path == prefix || path.starts_with(&format!("{above}/"))
+    let has_path = |rule: &PathRule| match (rule.prefix.strip_suffix('/'), rule.at_segments) {
+        (None, false) => path.starts_with(&*rule.prefix),
+        (above, _) => {
+            path == &*rule.prefix || path.starts_with(&format!("{}/", above.unwrap_or(&rule.prefix)))
+        }
     };
     let has_header = |(name, value): &(Box<str>, Option<Box<str>>)| {
         **name == *"x" && x.is_some_and(|x| value.as_deref().is_none_or(|value| value == x))
     };
     routes.iter().position(|route| {
         (route.hosts.is_empty() || route.hosts.iter().any(has_host))
-            && route.path.as_deref().is_none_or(has_path)
+            && route.path.as_ref().is_none_or(has_path)
             && (route.methods.is_empty() || route.methods.iter().any(|one| one == method))
             && route.headers.iter().all(has_header)
     })

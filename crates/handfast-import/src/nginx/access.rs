@@ -15,8 +15,7 @@ impl<'d> Import<'d> {
         self.rate(scope, route);
     }
 
-    /// Refuses a location if requests would go past what guards them, because Handfast compares whole parts of a path: with `/a`, nginx takes
-    /// `/ab` too; with `= /a`, it does not take `/a/b`.
+    /// Refuses a location if requests would go past what guards them, because a route has no exact path: with `= /a`, nginx does not take `/a/b`.
     pub(super) fn guards(
         &mut self,
         (path, is_exact, location): (&str, bool, &'d Directive),
@@ -26,10 +25,8 @@ impl<'d> Import<'d> {
         let guard_of = |location: &'d Directive| guard(location, &server.within(location.inner()));
         let mine = guard_of(location);
         // They are sorted, the longest first.
-        let reached = if is_exact { format!("{path}/") } else { path.to_owned() };
-        let other = all.iter().find(|(start, is_exact, other)| {
-            !is_exact && !std::ptr::eq(*other, location) && reached.starts_with(start)
-        });
+        let reached = format!("{path}/");
+        let other = all.iter().find(|(start, is_exact, _)| !is_exact && reached.starts_with(start));
         let theirs = other.map(|(.., other)| guard_of(other)).unwrap_or_default();
         if is_exact && !theirs.is_empty() && theirs != mine {
             let effect = format!(
@@ -39,10 +36,6 @@ impl<'d> Import<'d> {
             if !has_own {
                 self.note(location, Fate::Refused, effect);
             }
-        }
-        if !is_exact && !path.ends_with('/') && !mine.is_empty() && theirs != mine && other.is_some() {
-            let effect = format!("{path}a would be open to others: write the location {path}/, and = {path}");
-            self.note(location, Fate::Refused, effect);
         }
     }
 

@@ -148,7 +148,7 @@ impl<'d> Import<'d> {
         let mut route = with_hosts(hosts);
         let scope = scope.within(location.inner());
         if path != "/" {
-            route.put("", "path", path);
+            route.put("", "path", written(path, is_exact));
             if !path.bytes().all(|byte| byte.is_ascii_graphic() && !b"%?#".contains(&byte)) {
                 self.note(
                     location,
@@ -159,16 +159,13 @@ impl<'d> Import<'d> {
         }
         if is_exact {
             self.note(location, Fate::Approximated, format!("paths below it, such as {path}/a, match too"));
-        } else if !path.ends_with('/') {
-            let effect = format!("whole parts of a path match: {path} and {path}/a, not {path}a");
-            self.note(location, Fate::Approximated, effect);
         }
         if own(location.inner(), "if").is_some() || own(location.inner(), "location").is_some() {
             self.note(location, Fate::Refused, "`if` and `location` in a location are not converted");
         } else if let Some(answer) = own(location.inner(), "return") {
             self.answer(answer, &scope, &mut route, routes);
         } else if let Some(pass) = own(location.inner(), "proxy_pass") {
-            self.pass(pass, path, &scope, &mut route, routes);
+            self.pass(pass, (path, is_exact), &scope, &mut route, routes);
         } else {
             self.note(
                 location,
@@ -255,7 +252,7 @@ impl<'d> Import<'d> {
     fn pass(
         &mut self,
         pass: &'d Directive,
-        path: &str,
+        (path, is_exact): (&str, bool),
         scope: &Scope<'d>,
         route: &mut Draft,
         routes: &mut Routes<'_>,
@@ -278,7 +275,7 @@ impl<'d> Import<'d> {
                     "both paths, that of the location and this one, must end with `/`, or none",
                 );
             }
-            route.put("", "path", path);
+            route.put("", "path", written(path, is_exact));
             route.put("", "new-path", new);
         }
         self.access(scope, route);
@@ -290,6 +287,12 @@ impl<'d> Import<'d> {
             self.note(pass, Fate::Approximated, effect);
         }
     }
+}
+
+/// The path of a location: nginx compares letters, so `/api` is for `/apis` too.
+fn written(path: &str, is_exact: bool) -> String {
+    let is_for_letters = !is_exact && !path.ends_with('/');
+    format!("{path}{}", if is_for_letters { "*" } else { "" })
 }
 
 fn with_hosts(hosts: &[String]) -> Draft {

@@ -685,7 +685,7 @@ pub(crate) const ROWS: [Row; 212] = [
         Same,
         "",
         "",
-        "beginnings of paths, at whole parts; the longest comes first. Regular expressions are refused",
+        "beginnings of paths; the longest comes first. Regular expressions are refused",
     ),
     row(
         "return",

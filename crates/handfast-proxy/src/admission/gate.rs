@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use handfast_config::model::{BasicAuth, ForwardAuth, RateKey, RequestRate, RequestRoute};
+use handfast_config::model::{BasicAuth, ForwardAuth, RateKey, RequestRate, RequestRoute, RouteAccess};
 use handfast_net::clock::Moment;
 use handfast_net::prefix::{Prefix, PrefixSet};
 use handfast_tls::client_certificates::Rules;
@@ -60,7 +60,6 @@ impl Gate {
         let before = before.and_then(|before| before.iter().flatten().find(|gate| gate.name == *name));
         let used = before.and_then(|before| before.rate.as_ref());
         let rate = model.rate.as_ref().map(|model| RequestLimit::new(model, used));
-        let set = |prefixes: &[Prefix]| prefixes.iter().copied().collect::<PrefixSet>();
         let basic = model.basic.as_ref().zip(users).map(|(BasicAuth { file, realm, passes }, users)| Basic {
             file: file.clone(),
             realm: realm.clone(),
@@ -68,27 +67,37 @@ impl Gate {
             users,
             verifier: Arc::clone(verifier),
         });
-        Some(Arc::new(Self {
-            name: name.clone(),
+        Some(Arc::new(Self { name: name.clone(), rate, basic, ..Self::with_lists(model) }))
+    }
+
+    /// A gate with the conditions that have no state.
+    fn with_lists(model: &RouteAccess) -> Self {
+        let set = |prefixes: &[Prefix]| prefixes.iter().copied().collect::<PrefixSet>();
+        Self {
+            name: Box::default(),
             allow: (!model.allow.is_empty()).then(|| set(&model.allow)),
             refuse: set(&model.refuse),
             certificates: model.certificates.clone(),
-            rate,
-            basic,
+            rate: None,
+            basic: None,
             forward: model.forward.clone(),
-        }))
+        }
     }
 
-    /// Whether a client with this address is let in; if not, why. A client without one is not in a list.
-    pub(crate) fn refuses(&self, client: Option<IpAddr>) -> Option<String> {
-        if let Some(prefix) = client.and_then(|client| self.refuse.find(client)) {
-            return Some(format!("refuse-clients has {prefix}"));
-        }
-        let allow = self.allow.as_ref()?;
+    /// Returns why a client with this address is refused. A client whose address is not known might be in either list, so both refuse it; one of
+    /// a unix socket has none, and is in no list.
+    pub(crate) fn refuses(&self, client: ClientAddress) -> Option<String> {
         match client {
-            Some(client) if allow.contains(client) => None,
-            Some(client) => Some(format!("allow-clients does not have {client}")),
-            None => Some("the client has no address".to_owned()),
+            ClientAddress::Known(client) => {
+                if let Some(prefix) = self.refuse.find(client) {
+                    return Some(format!("refuse-clients has {prefix}"));
+                }
+                let is_refused = self.allow.as_ref().is_some_and(|allow| !allow.contains(client));
+                is_refused.then(|| format!("allow-clients does not have {client}"))
+            }
+            ClientAddress::Absent => self.allow.as_ref().map(|_| "the client has no address".to_owned()),
+            ClientAddress::Unknown => (self.allow.is_some() || !self.refuse.is_empty())
+                .then(|| "a trusted proxy sent no address of its client that can be read".to_owned()),
         }
     }
 
@@ -98,10 +107,26 @@ impl Gate {
         basic.find(|basic| basic.file == file).map(|basic| &basic.users)
     }
 
+    /// Returns true if it decides who may send a request; a limit alone does not.
+    pub(crate) fn has_conditions(&self) -> bool {
+        let has_lists = self.allow.is_some() || !self.refuse.is_empty() || !self.certificates.is_empty();
+        has_lists || self.identifies()
+    }
+
     /// Whether a request waits until it is known who sends it.
     pub(crate) fn identifies(&self) -> bool {
         self.basic.is_some() || self.forward.is_some()
     }
+}
+
+/// The address of the client that sends a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientAddress {
+    Known(IpAddr),
+    /// It connects to a unix socket.
+    Absent,
+    /// A trusted proxy sent something that is no address (`unknown`, `_hidden`).
+    Unknown,
 }
 
 /// A limit on requests, and how much of it each client has used.
@@ -125,7 +150,7 @@ pub(crate) struct Exceeded {
 #[derive(Hash)]
 enum CountedBy<'a> {
     Client(Prefix),
-    /// A client of a unix socket.
+    /// The clients without an address.
     Unknown,
     Value(&'a [u8]),
     Route,
@@ -143,23 +168,35 @@ impl RequestLimit {
         Self { model: model.clone(), rate, table }
     }
 
-    /// Takes one request of what its client, or its value of the field, may send. `field`: the first value of a field.
+    /// Takes one request of what its client, or each of its values of the field, may send: a backend may read any of them. `fields`: the values
+    /// of a field.
     ///
-    /// **Cost**: one hash, and one atomic operation; allocates nothing unless it refuses.
-    pub(crate) fn check<'a>(
-        &self,
-        client: Option<IpAddr>,
-        field: impl FnOnce(&str) -> Option<&'a [u8]>,
+    /// **Cost**: one hash and one atomic operation for each value; allocates nothing unless it refuses.
+    pub(crate) fn check<'s, 'a, V: Iterator<Item = &'a [u8]>>(
+        &'s self,
+        client: ClientAddress,
+        fields: impl FnOnce(&'s str) -> V,
         now: Moment,
     ) -> Result<(), Exceeded> {
-        let by_client =
-            || client.map_or(CountedBy::Unknown, |client| CountedBy::Client(self.model.prefix_of(client)));
-        let key = match &self.model.by {
-            RateKey::Client => by_client(),
-            RateKey::Route => CountedBy::Route,
-            RateKey::Field(name) => field(name).map_or_else(by_client, CountedBy::Value),
+        let by_client = match client {
+            ClientAddress::Known(client) => CountedBy::Client(self.model.prefix_of(client)),
+            ClientAddress::Absent | ClientAddress::Unknown => CountedBy::Unknown,
         };
-        self.table.take(&key, self.rate, now).map_err(|wait| Exceeded { wait, detail: self.detail(&key) })
+        match &self.model.by {
+            RateKey::Client => self.take(&by_client, now),
+            RateKey::Route => self.take(&CountedBy::Route, now),
+            RateKey::Field(name) => {
+                let mut values = fields(name).map(CountedBy::Value).peekable();
+                if values.peek().is_none() {
+                    return self.take(&by_client, now);
+                }
+                values.try_for_each(|value| self.take(&value, now))
+            }
+        }
+    }
+
+    fn take(&self, key: &CountedBy<'_>, now: Moment) -> Result<(), Exceeded> {
+        self.table.take(key, self.rate, now).map_err(|wait| Exceeded { wait, detail: self.detail(key) })
     }
 
     /// A value of a field may be a secret, so it is not shown.
@@ -192,12 +229,12 @@ mod tests {
         )
     }
 
-    fn ip(text: &str) -> Option<IpAddr> {
-        Some(text.parse().expect("an address"))
+    fn ip(text: &str) -> ClientAddress {
+        ClientAddress::Known(text.parse().expect("an address"))
     }
 
     fn passes(limit: &RequestLimit, client: &str, value: Option<&'static str>) -> bool {
-        limit.check(ip(client), |_| value.map(str::as_bytes), NOW).is_ok()
+        limit.check(ip(client), |_| value.map(str::as_bytes).into_iter(), NOW).is_ok()
     }
 
     #[test]
@@ -206,7 +243,8 @@ mod tests {
         assert!(passes(&limit, "192.0.2.1", None) && passes(&limit, "192.0.2.9", None));
         assert!(!passes(&limit, "192.0.2.200", None));
         assert!(passes(&limit, "192.0.3.1", None), "the neighbour has another bucket");
-        let exceeded = limit.check(ip("192.0.2.1"), |_| None, NOW).expect_err("it is one too many");
+        let exceeded =
+            limit.check(ip("192.0.2.1"), |_| std::iter::empty(), NOW).expect_err("it is one too many");
         assert_eq!(exceeded.wait, Duration::from_secs(1));
         assert_eq!(exceeded.detail, "192.0.2.0/24 had used its 60 in 1m and 2 at once");
     }
@@ -218,8 +256,42 @@ mod tests {
             passes(&limit, "192.0.2.1", Some("secret")) && passes(&limit, "198.51.100.1", Some("secret"))
         );
         assert!(passes(&limit, "192.0.2.1", Some("other")) && passes(&limit, "192.0.2.1", None));
-        let exceeded = limit.check(ip("192.0.2.1"), |_| Some(b"secret"), NOW).expect_err("one too many");
+        let exceeded =
+            limit.check(ip("192.0.2.1"), |_| std::iter::once(&b"secret"[..]), NOW).expect_err("one too many");
         assert_eq!(exceeded.detail, "this value of x-key had used its 60 in 1m and 2 at once");
+        let both = [&b"fresh"[..], b"secret"];
+        assert!(
+            limit.check(ip("192.0.2.1"), |_| both.into_iter(), NOW).is_err(),
+            "a backend may read the last one"
+        );
+    }
+
+    #[test]
+    fn a_client_whose_address_is_not_known_is_in_every_list() {
+        let gate = |allow: &str, refuse: &str| {
+            let set = |prefixes: &str| {
+                prefixes.split_whitespace().map(|one| one.parse().expect("a prefix")).collect()
+            };
+            let access = RouteAccess { allow: set(allow), refuse: set(refuse), ..RouteAccess::default() };
+            Gate::with_lists(&access)
+        };
+        for (allow, refuse, client, is_refused) in [
+            ("10.0.0.0/8", "", ip("10.0.0.1"), false),
+            ("10.0.0.0/8", "", ip("11.0.0.1"), true),
+            ("", "10.0.0.0/8", ip("10.0.0.1"), true),
+            ("", "10.0.0.0/8", ip("11.0.0.1"), false),
+            ("10.0.0.0/8", "", ClientAddress::Unknown, true),
+            ("", "10.0.0.0/8", ClientAddress::Unknown, true),
+            ("", "", ClientAddress::Unknown, false),
+            ("10.0.0.0/8", "", ClientAddress::Absent, true),
+            ("", "10.0.0.0/8", ClientAddress::Absent, false),
+        ] {
+            assert_eq!(
+                gate(allow, refuse).refuses(client).is_some(),
+                is_refused,
+                "{allow} {refuse} {client:?}"
+            );
+        }
     }
 
     #[test]

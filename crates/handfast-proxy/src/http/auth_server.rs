@@ -24,7 +24,7 @@ use crate::http::fault::Fault;
 use crate::http::forward::{push, x_forwarded};
 use crate::http::own;
 use crate::http::refusal::Refusal;
-use crate::http::request::{Request, path_of};
+use crate::http::request::Request;
 use crate::worker::http::ThreadHttp;
 
 /// Bytes of an answer for the client. Pages for a login have a few.
@@ -113,7 +113,7 @@ impl Server<'_> {
         write_fields(&mut out, head.text, head.fields, drops);
         x_forwarded(&mut out, head, connection);
         push(&mut out, "X-Forwarded-Method", head.method.as_bytes());
-        push(&mut out, "X-Forwarded-Uri", path_of(head.target));
+        push(&mut out, "X-Forwarded-Uri", head.target.path());
         end_head(&mut out, &HeadEnd::new(Framing::None));
         out
     }

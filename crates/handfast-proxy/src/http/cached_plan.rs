@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 use handfast_cache::{Heuristic, Key, Policy, forwarding};
-use handfast_config::model;
+use handfast_config::{model, path_readings};
 use handfast_wire::http1::RequestHead;
 
 use crate::cache::ServiceCache;
 use crate::http::connection::HttpConnection;
-use crate::http::gate;
-use crate::http::plain_path;
+use crate::http::gate::{self, Routes};
 use crate::http::rules::RequestFacts;
 use crate::http::sender::Identified;
 use crate::worker::http::ThreadRequestRoute;
@@ -32,16 +31,15 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// `None`: the service has no cache, the route does not use it, or the request has no URL.
-    pub(crate) fn new(facts: &RequestFacts<'_>, route: Option<&ThreadRequestRoute>) -> Option<Box<Self>> {
-        let (head, connection) = (facts.head, facts.connection);
+    pub(crate) fn new(facts: &RequestFacts<'_>, routes: &Routes<'_>) -> Option<Box<Self>> {
+        let (head, connection, route) = (facts.head, facts.connection, routes.route);
         let cache = connection.http.cache.as_ref()?;
-        let other = plain_path::plain(facts.path);
-        if !is_cached(route) || other.as_ref().is_some_and(|other| !is_cached(route_of(facts, other))) {
+        if !routes.all(is_cached) {
             return None;
         }
         let identity = identity(head, connection, route, facts.sender);
         let key = Key::of(connection.scheme(), head, identity.as_deref())?;
-        let mut policy = policy(&cache.model, is_immutable(&cache.model, facts.path, other.as_deref()));
+        let mut policy = policy(&cache.model, is_immutable(&cache.model, facts.path));
         // It has the address of each client too, so nothing would be found again.
         policy.trusts_forwarding = !connection.is_trusted || head.values("forwarded").next().is_none();
         Some(Box::new(Self { cache: Arc::clone(cache), key, policy }))
@@ -52,20 +50,15 @@ fn is_cached(route: Option<&ThreadRequestRoute>) -> bool {
     route.is_none_or(|route| route.is_cached)
 }
 
-/// The route that the request would take with this path.
-fn route_of<'f>(facts: &RequestFacts<'f>, path: &[u8]) -> Option<&'f ThreadRequestRoute> {
-    let http = &facts.connection.http;
-    gate::find_route(http, facts.head, path, facts.chance).map(|found| &http.routes[found])
-}
-
-/// Whether the content of a path never changes. A client can make others ask for `/pool/..%2faccount`, and a backend may take that for `/account`:
-/// then the page of the first one would be kept for all. So a path that can be read in another way, `other`, must fit in both.
-fn is_immutable(model: &model::Cache, path: &[u8], other: Option<&[u8]>) -> bool {
+/// Returns true if the content of a path never changes. A client can make others request `/pool/..%2faccount`, and a backend may take that for
+/// `/account`: then the page of the first one would be kept for all. So every reading of the path must fit.
+fn is_immutable(model: &model::Cache, path: &[u8]) -> bool {
     let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
     let fits = |path: &[u8]| str::from_utf8(path).is_ok_and(|path| model.immutable.fit(path));
-    // Where it would be cut if it were decoded twice.
-    let is_cut = |path: &[u8]| path.iter().any(|byte| matches!(byte, b'?' | b'#') || byte.is_ascii_control());
-    fits(path) && other.is_none_or(|other| fits(other) && !is_cut(other))
+    let fit = |readings: Vec<Vec<u8>>| {
+        readings.iter().all(|reading| fits(reading) && !reading.iter().any(u8::is_ascii_control))
+    };
+    fits(path) && path_readings(path, gate::MAX_READINGS).is_ok_and(fit)
 }
 
 /// What distinguishes requests for the same URL whose responses may differ, though no field of the client shows it: a route that not every request
@@ -139,9 +132,10 @@ mod tests {
         let text = head(&[&format!("GET {path} HTTP/1.1"), "Host: localhost", field]);
         with_head(&text, &HeadLimits::default(), |head| {
             let connection = &fixture.connection;
-            let facts = RequestFacts { head, path: path.as_bytes(), connection, id: "", chance: 0, sender };
-            let route = route_of(&facts, facts.path).or(connection.http.routes.first());
-            Plan::new(&facts, route).map(|plan| of(head, plan))
+            let facts = RequestFacts { head, path: path.as_bytes(), connection, id: "", sender };
+            let mut routes = Routes::find(&connection.http, head, 0);
+            routes.route = routes.route.or(connection.http.routes.first());
+            Plan::new(&facts, &routes).map(|plan| of(head, plan))
         })
     }
 

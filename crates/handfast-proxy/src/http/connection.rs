@@ -12,6 +12,7 @@ use handfast_observe::request_record::{ConnectionFacts, RequestRecord};
 use handfast_tls::buffer::Scratch;
 use handfast_tls::names::Names;
 use handfast_tls::session::ShownCertificate;
+use handfast_wire::http1::{CanonicalHost, Host};
 
 use crate::backends::pool::{self, Identity};
 use crate::http::content::Io;
@@ -115,18 +116,29 @@ impl HttpConnection {
         if self.facts.tls_version.is_some() { "https" } else { "http" }
     }
 
-    /// Why its connection is not for requests to this host (RFC 9110 §15.5.20). TLS was agreed for the name that the client asked for:
-    /// another one may have another policy, or a certificate that this client has not seen.
-    pub(crate) fn is_misdirected(&self, host: &[u8]) -> Option<String> {
-        let name = self.facts.server_name.as_deref()?;
-        let host = str::from_utf8(host).ok()?;
-        if name.eq_ignore_ascii_case(host) {
+    /// Returns why its connection is not for requests to this host (RFC 9110 §15.5.20); the only place that compares names of TLS with hosts. TLS
+    /// was agreed on for the name that the client sent: another one may have another policy, demand a certificate, or have one that this client
+    /// has not seen. A client without a name in TLS must meet the demands of every rule that the host matches.
+    pub(crate) fn misdirection(&self, host: &Host<'_>) -> Option<String> {
+        if !self.service.ends_tls(self.chosen) {
             return None;
         }
-        if !self.names.as_ref().is_some_and(|names| names.covers(host)) {
-            return Some(format!("TLS is for {name}, and its certificate does not cover {host}"));
+        let name = self.facts.server_name.as_deref();
+        if name.is_some_and(|name| name.as_bytes().eq_ignore_ascii_case(host.name)) {
+            return None;
         }
-        let same = self.service.is_served_alike(self.chosen, &host.to_ascii_lowercase());
-        (!same).then(|| format!("TLS is for {name}, and {host} has other settings"))
+        let Some(host) = host.canonical() else { return Some("the host is longer than a name".to_owned()) };
+        let canonical = name.and_then(|name| CanonicalHost::new(name.as_bytes()));
+        if canonical.is_some_and(|name| *name == *host) {
+            return None;
+        }
+        if let Some(name) = name
+            && !self.names.as_ref().is_some_and(|names| names.covers(&host))
+        {
+            return Some(format!("TLS is for {name}, and its certificate does not cover {}", &*host));
+        }
+        let is_alike = self.service.is_served_alike(self.chosen, &host, name.is_some());
+        let agreed = name.map_or("TLS is for no name".to_owned(), |name| format!("TLS is for {name}"));
+        (!is_alike).then(|| format!("{agreed}, and {} has other settings", &*host))
     }
 }

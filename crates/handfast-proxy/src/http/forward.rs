@@ -13,6 +13,7 @@ use handfast_wire::http1::{
 
 use crate::http::connection::HttpConnection;
 use crate::http::rules::{self, RequestFacts, new_target, write_request_fields};
+use handfast_config::PathRule;
 use handfast_config::model::RequestRules;
 
 /// Bytes that the fields of the proxy need beside those of the client.
@@ -27,15 +28,13 @@ pub(crate) fn write_head(
     out: &mut Vec<u8>,
     facts: &RequestFacts<'_>,
     rules: Option<&RequestRules>,
-    prefix: Option<&str>,
+    prefix: Option<&PathRule>,
 ) {
     let RequestFacts { head, connection, id, path, sender, .. } = *facts;
     let http = &connection.http.model;
     let own_id = http.request_id.as_deref();
-    let new_path = rules.and_then(|rules| rules.new_path.as_deref()).zip(prefix);
-    match new_path {
-        Some((new, prefix)) => {
-            let target = new_target(path, prefix, new);
+    match new_target(path, prefix, rules) {
+        Some((target, _)) => {
             write_request_line(out, &RequestHead { target: Target::Origin(&target), ..*head });
         }
         None => write_request_line(out, head),

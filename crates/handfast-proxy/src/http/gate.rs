@@ -2,29 +2,120 @@
 //!
 //! In: a request's head, and the gate of its route. Out: nothing, or the response that the client receives instead.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
+use handfast_config::{PathRule, path_readings};
 use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::Side;
 use handfast_wire::http1::RequestHead;
 
-use crate::admission::gate::{Exceeded, Gate};
-use crate::http::plain_path;
+use crate::admission::gate::{ClientAddress, Exceeded, Gate};
 use crate::http::refusal::{Refusal, retry_after};
-use crate::http::rules::RequestFacts;
+use crate::http::rules::{RequestFacts, new_target};
 use crate::worker::http::{ThreadHttp, ThreadRequestRoute};
 use handfast_config::model::Share;
+
+/// The routes that a request may lead to.
+pub(crate) struct Routes<'c> {
+    /// The route for the path as it is forwarded; `None`: that of the connection.
+    pub(crate) route: Option<&'c ThreadRequestRoute>,
+    /// The routes for the other ways in which a backend may read the path, where a route decides by it.
+    pub(crate) others: Vec<Option<&'c ThreadRequestRoute>>,
+    /// There are more ways to read the path than are looked at.
+    has_more: bool,
+}
+
+/// Readings of one path that are looked at.
+pub(crate) const MAX_READINGS: usize = 256;
+/// Comparisons with routes for the readings of one path: a millisecond.
+const MAX_COMPARISONS: usize = 100_000;
+
+impl<'c> Routes<'c> {
+    /// Finds the routes of a request. `chance`: a random number of the request, for routes with a share.
+    ///
+    /// **Cost**: for nearly all paths one search, and one look at each byte.
+    pub(crate) fn find(http: &'c ThreadHttp, head: &RequestHead<'_>, chance: u64) -> Self {
+        let path = head.target.path();
+        let of = |path: &[u8]| find_route(http, head, path, chance).map(|index| &http.routes[index]);
+        let limit = (MAX_COMPARISONS / http.routes.len().max(1)).clamp(4, MAX_READINGS);
+        let readings = if http.decides_by_path { path_readings(path, limit) } else { Ok(Vec::new()) };
+        let has_more = readings.is_err();
+        let mut others: Vec<Option<&'c ThreadRequestRoute>> = Vec::new();
+        for other in readings.iter().flatten().map(|path| of(path)) {
+            if !others.iter().any(|known| is_same(*known, other)) {
+                others.push(other);
+            }
+        }
+        Self { route: of(path), others, has_more }
+    }
+
+    /// The route of a request that was checked before.
+    pub(crate) fn only(route: &'c ThreadRequestRoute) -> Self {
+        Self { route: Some(route), others: Vec::new(), has_more: false }
+    }
+
+    /// Checks that every reading of the path leads to the same decision about who may send it.
+    pub(crate) fn check(&self) -> Result<(), Box<Refusal>> {
+        let guard = |route: Option<&'c ThreadRequestRoute>| route.filter(|route| route.is_guard());
+        let own = guard(self.route);
+        if !self.has_more && self.others.iter().all(|other| is_same(guard(*other), own)) {
+            return Ok(());
+        }
+        Err(ambiguous("a backend may read its path as that of another route, which decides otherwise"))
+    }
+
+    /// Counts the request for the limits of the other routes: a backend may read its path as theirs.
+    pub(crate) fn check_other_rates(
+        &self,
+        facts: &RequestFacts<'_>,
+        now: Moment,
+    ) -> Result<(), Box<Refusal>> {
+        let others = self.others.iter().filter(|other| !is_same(**other, self.route));
+        let mut gates = others.filter_map(|other| other.as_ref()?.gate.as_ref());
+        gates.try_for_each(|gate| check_rate(gate, facts, now))
+    }
+
+    /// Returns the most bytes of content: the smallest limit of the routes, of which each has its own or that of the service.
+    pub(crate) fn body_limit(&self, of_service: Option<u64>) -> Option<u64> {
+        let routes = std::iter::once(&self.route).chain(&self.others);
+        let own = |route: &ThreadRequestRoute| route.limits.as_ref().and_then(|limits| limits.body);
+        routes.filter_map(|route| route.and_then(own).or(of_service)).min()
+    }
+
+    /// Returns true if a condition holds for the route, and for those of all other readings.
+    pub(crate) fn all(&self, condition: impl Fn(Option<&'c ThreadRequestRoute>) -> bool) -> bool {
+        !self.has_more && std::iter::once(&self.route).chain(&self.others).all(|route| condition(*route))
+    }
+}
+
+fn is_same(one: Option<&ThreadRequestRoute>, other: Option<&ThreadRequestRoute>) -> bool {
+    one.map(std::ptr::from_ref) == other.map(std::ptr::from_ref)
+}
+
+/// Checks that a target with a new beginning stays below it, however a backend reads it.
+pub(crate) fn check_new_target(route: &ThreadRequestRoute, path: &[u8]) -> Result<(), Box<Refusal>> {
+    let (prefix, rules) = (route.path.as_ref(), route.rules.as_deref());
+    let Some((target, new)) = new_target(path, prefix, rules) else { return Ok(()) };
+    let end = if prefix.is_some_and(|prefix| prefix.at_segments) { "" } else { "*" };
+    let below = PathRule::new(&format!("{}{end}", new.trim_end_matches('/')), false);
+    let stays = |reading: &Vec<u8>| below.matches(reading);
+    if path_readings(&target, MAX_READINGS).is_ok_and(|readings| readings.iter().all(stays)) {
+        return Ok(());
+    }
+    Err(ambiguous("a backend may read its path as one that is not below `new-path`"))
+}
+
+fn ambiguous(detail: &'static str) -> Box<Refusal> {
+    Box::new(Refusal::new(400, Side::Client, Cause::AmbiguousPath, detail))
+}
 
 /// Whether a request meets the conditions that need no waiting.
 pub(crate) fn check(gate: &Gate, facts: &RequestFacts<'_>, now: Moment) -> Result<(), Box<Refusal>> {
     if let Some(detail) = gate.refuses(client(facts)) {
         return Err(forbidden(detail));
     }
-    if let Some(rate) = &gate.rate {
-        let field = |name: &str| facts.head.values(name).next();
-        rate.check(client(facts), field, now).map_err(too_many)?;
-    }
+    check_rate(gate, facts, now)?;
     let rules = &gate.certificates;
     if !rules.is_empty() {
         match facts.connection.certificate.as_deref() {
@@ -36,30 +127,13 @@ pub(crate) fn check(gate: &Gate, facts: &RequestFacts<'_>, now: Moment) -> Resul
     Ok(())
 }
 
-fn forbidden(detail: impl Into<Box<str>>) -> Box<Refusal> {
-    Box::new(Refusal::new(403, Side::Operator, Cause::Forbidden, detail))
+fn check_rate(gate: &Gate, facts: &RequestFacts<'_>, now: Moment) -> Result<(), Box<Refusal>> {
+    let Some(rate) = &gate.rate else { return Ok(()) };
+    rate.check(client(facts), |name| facts.head.values(name), now).map_err(too_many)
 }
 
-/// Whether a path surely leads to this route. A backend may read `/a/../b` or `/%62` as `/b`: where that is the path of a route with
-/// conditions or a limit, such a request is refused.
-///
-/// **Cost**: for nearly all paths one look at each byte.
-pub(crate) fn check_path(
-    route: Option<&ThreadRequestRoute>,
-    facts: &RequestFacts<'_>,
-) -> Result<(), Box<Refusal>> {
-    let Some(plain) = plain_path::plain(facts.path) else { return Ok(()) };
-    let http = &facts.connection.http;
-    let head = facts.head;
-    let found = find_route(http, head, &plain, facts.chance);
-    let other = found.map(|index| &http.routes[index]);
-    let is_same = other.map(std::ptr::from_ref) == route.map(std::ptr::from_ref);
-    let is_open = other.is_none_or(|other| other.gate.is_none());
-    if is_same || is_open {
-        return Ok(());
-    }
-    let detail = "a backend may read its path as that of another route, which does not take every request";
-    Err(Box::new(Refusal::new(400, Side::Client, Cause::HttpRequest, detail)))
+fn forbidden(detail: impl Into<Box<str>>) -> Box<Refusal> {
+    Box::new(Refusal::new(403, Side::Operator, Cause::Forbidden, detail))
 }
 
 /// The route for a request with this path. `chance`: a random number of the request, which decides where a route is for a share.
@@ -91,23 +165,37 @@ fn too_many(Exceeded { wait, detail }: Exceeded) -> Box<Refusal> {
     Box::new(Refusal { fields: vec![retry_after(wait)], ..refusal })
 }
 
-/// The address of the client. Where a trusted proxy names its own client, that one: the last address in `X-Forwarded-For` that is no
-/// trusted proxy. `None`: a unix socket, or a trusted proxy that names no address.
-pub(crate) fn client(facts: &RequestFacts<'_>) -> Option<IpAddr> {
-    let peer = facts.connection.facts.client;
+/// Returns the address of the client. Where a trusted proxy names its own client, that one: the last address in `X-Forwarded-For` that is no
+/// trusted proxy. A trusted proxy without `X-Forwarded-For` and `Forwarded` is the client itself, such as for a health check.
+pub(crate) fn client(facts: &RequestFacts<'_>) -> ClientAddress {
+    let peer = facts.connection.facts.client.map(|peer| peer.ip());
+    let own = peer.map_or(ClientAddress::Absent, ClientAddress::Known);
     if !facts.connection.is_trusted {
-        return peer.map(|peer| peer.ip());
+        return own;
     }
     let trusted = facts.connection.http.trusted.as_ref();
     let is_proxy = |address: IpAddr| trusted.is_some_and(|trusted| trusted.has(Some((address, 0).into())));
     let values: Vec<&[u8]> = facts.head.values("x-forwarded-for").collect();
-    let mut nearest = peer.map(|peer| peer.ip());
+    if values.is_empty() && facts.head.values("forwarded").next().is_some() {
+        // It names a client there, which is not read.
+        return ClientAddress::Unknown;
+    }
+    let mut nearest = own;
     for element in values.iter().rev().flat_map(|value| value.rsplit(|byte| *byte == b',')) {
-        let address = str::from_utf8(element.trim_ascii()).ok().and_then(|text| text.parse::<IpAddr>().ok());
-        nearest = Some(address?.to_canonical());
-        if !nearest.is_some_and(is_proxy) {
+        let Some(address) = address(element.trim_ascii()) else { return ClientAddress::Unknown };
+        nearest = ClientAddress::Known(address);
+        if !is_proxy(address) {
             break;
         }
     }
     nearest
+}
+
+/// Reads an address as proxies write it: with a port or without, of IPv6 in brackets or without (RFC 7239 §6).
+fn address(text: &[u8]) -> Option<IpAddr> {
+    let text = str::from_utf8(text).ok()?;
+    let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
+    let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
+    let address: IpAddr = text.parse().ok().or_else(bracketed).or_else(with_port)?;
+    Some(address.to_canonical())
 }

@@ -88,7 +88,7 @@ impl<S: Socket> Http1Client<S> {
                 let outcome = Request::new(&head, connection, HttpVersion::Http11, hello);
                 self.incoming.begin(length, framing, limits, false);
                 let http = &connection.http.model;
-                let limit = outcome.as_ref().map_or(http.body_limit, |request| request.body_limit(http));
+                let limit = outcome.as_ref().map_or(http.body_limit, |request| request.body_limit);
                 self.incoming.limit(limit);
                 self.progress = HeadProgress::default();
                 self.head_began = Moment::NEVER;

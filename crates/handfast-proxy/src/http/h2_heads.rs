@@ -8,7 +8,7 @@ use handfast_observe::cause::Cause;
 use handfast_observe::reason::{Side, Step};
 use handfast_wire::http1::{
     BodyReader, Field, Framing, HeadLimits, HeadProgress, Piece, RequestHead, ResponseHead, Target,
-    Underscores, parse_request,
+    Underscores, is_token, parse_request,
 };
 use http::header::{CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, Uri};
@@ -23,6 +23,10 @@ pub(crate) fn request_text(request: &Request<()>, has_content: bool) -> Result<V
     let uri = request.uri();
     let fields = request.headers();
     let protocol = request.extensions().get::<h2::ext::Protocol>();
+    // The `h2` crate takes any bytes for it (RFC 8441 §4).
+    if protocol.is_some_and(|protocol| !is_token(protocol.as_str().as_bytes())) {
+        return wrong(":protocol is not a token");
+    }
     let host = host(uri, fields)?;
     let mut text = Vec::with_capacity(512);
     let method = if protocol.is_some() { "GET" } else { request.method().as_str() };
@@ -87,8 +91,9 @@ fn cookies(text: &mut Vec<u8>, fields: &HeaderMap) {
     }
 }
 
-/// A field whose value has a line end cannot exist: `HeaderValue` has none.
+/// Appends one line. The types of the `http` crate hold no line end; what has none of these is checked before.
 fn line(text: &mut Vec<u8>, parts: &[&[u8]]) {
+    debug_assert!(!parts.concat().iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)), "{parts:?}");
     parts.iter().for_each(|part| text.extend_from_slice(part));
     text.extend_from_slice(b"\r\n");
 }

@@ -25,6 +25,8 @@ use crate::worker::http::ThreadRequestRoute;
 
 /// Bytes of `Authorization` that are read. bcrypt ends after 72 bytes of a password.
 const MOST_CREDENTIALS: usize = 1024;
+/// Bytes of the name of a user that another server sends.
+const MAX_NAME: usize = 1024;
 /// Bytes of a name that the log has.
 const LOGGED_NAME: usize = 64;
 /// When a client should try again that found too many others.
@@ -47,6 +49,8 @@ pub(crate) async fn identify<R: Runtime>(
     let parsed = parse_request(&unidentified.head, &mut HeadProgress::default(), &mut fields, limits);
     // It was parsed before, by the same rules.
     let Ok(Some(head)) = parsed else { return };
+    let mut target = Vec::new();
+    let head = head.with_forwarded_target(&mut target);
     let route = &connection.http.routes[unidentified.route];
     let Some(gate) = &route.gate else { return };
     match user::<R>(route, gate, &head, connection, client).await {
@@ -85,8 +89,8 @@ async fn user<R: Runtime>(
         let server = auth_server::Server { model, http, index: *index };
         let copied = server.ask::<R>(head, connection, client).await?;
         let is_name = |name: &str| name.to_ascii_lowercase().ends_with("user");
-        if let Some((_, value)) = copied.iter().find(|(name, _)| is_name(name)) {
-            identified.user = Some(shortened(&String::from_utf8_lossy(value)).into());
+        if let Some((name, value)) = copied.iter().find(|(name, _)| is_name(name)) {
+            identified.user = Some(user_name(value).ok_or_else(|| unusable_name(name))?);
         }
         identified.added = copied;
     }
@@ -130,6 +134,17 @@ async fn password<R: Runtime>(
     }
     passwords.borrow_mut().add(digest, R::turn());
     Ok(name)
+}
+
+/// The user that another server names, whole: two users must not become one.
+fn user_name(value: &[u8]) -> Option<Box<str>> {
+    let name = str::from_utf8(value).ok().filter(|name| name.len() <= MAX_NAME)?;
+    (!name.chars().any(char::is_control)).then(|| name.into())
+}
+
+fn unusable_name(field: &str) -> Box<Refusal> {
+    let detail = format!("forward-auth: the user in {field} is not a text of at most {MAX_NAME} bytes");
+    Box::new(Refusal::new(502, Side::Backend, Cause::HttpResponse, detail))
 }
 
 /// The beginning of a name, for the log.
@@ -201,6 +216,17 @@ mod tests {
         // `a:b:c`, and no password.
         assert_eq!(read(&["Authorization: Basic YTpiOmM="]), Ok(("a".to_owned(), "b:c".to_owned())));
         assert_eq!(read(&["Authorization: Basic YTo="]), Ok(("a".to_owned(), String::new())));
+    }
+
+    #[test]
+    fn no_two_users_that_another_server_names_become_one() {
+        let long = "a".repeat(MAX_NAME);
+        for name in ["alice", "älice", "a, b", &long] {
+            assert_eq!(user_name(name.as_bytes()).as_deref(), Some(name));
+        }
+        for name in [&b"alice\xff"[..], b"a\tb", &[b'a'; MAX_NAME + 1]] {
+            assert_eq!(user_name(name), None, "{}", name.escape_ascii());
+        }
     }
 
     #[test]

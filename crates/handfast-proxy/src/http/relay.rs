@@ -10,9 +10,10 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_wire::http1::{Framing, ResponseHead, parse_response};
+use handfast_wire::http1::{Field, Framing, Kind, ResponseHead, parse_response};
 
 use crate::backends::pool::Identity;
+use crate::http::auth_server::is_same_field;
 use crate::http::backend::Backend;
 use crate::http::client::{After, Client};
 use crate::http::connection::HttpConnection;
@@ -21,6 +22,7 @@ use crate::http::copy::Tee;
 use crate::http::fault::{Fault, INTERIM};
 use crate::http::h1_backend::{self, Tunnel};
 use crate::http::request::{Request, authenticates_connections};
+use crate::http::trailers::Filtered;
 use crate::http::upstream::{Upstream, policy};
 
 /// How long the content of a request with `Expect: 100-continue` waits for the backend's word (RFC 9110 §10.1.1).
@@ -231,7 +233,10 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
                 return Ok(Turn::Done);
             }
             if client.accepts(io)? && !self.backend.has_ended() {
-                moved |= self.backend.pump(client, io)?;
+                let fields = self.request.response_fields.as_deref();
+                let drops =
+                    |field: &Field, text: &[u8]| fields.is_some_and(|fields| fields.drops(field.name(text)));
+                moved |= self.backend.pump(&mut Filtered { sink: client, drops }, io)?;
             }
             client.flush(&mut io.output())?;
             if self.backend.has_ended() && client.is_done() {
@@ -258,10 +263,16 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         }
         let waits = self.content_waits.is_some_and(|until| now < until)
             || (self.request.wants_upgrade && !self.is_stream_tunnel);
+        let dropped = &*self.request.dropped_trailers;
+        let drops = |field: &Field, text: &[u8]| {
+            let is_same = |name: &Box<str>| is_same_field(field.name(text), name.as_bytes());
+            field.kind() == Kind::Forwarding || dropped.iter().any(is_same)
+        };
+        let mut backend = Filtered { sink: &mut self.backend, drops };
         let moved = match &mut self.request.copy {
             _ if client.has_ended() || waits => false,
-            None => client.pump(&mut self.backend, io)?,
-            Some(copy) => client.pump(&mut Tee { sink: &mut self.backend, copy }, io)?,
+            None => client.pump(&mut backend, io)?,
+            Some(copy) => client.pump(&mut Tee { sink: &mut backend, copy }, io)?,
         };
         self.backend.flush(&mut io.output())?;
         if moved {

@@ -7,7 +7,7 @@ use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::{HttpVersion, RequestRecord};
-use handfast_wire::http1::{Framing, Method, RequestHead, Target, Version};
+use handfast_wire::http1::{Framing, Method, RequestHead, Version};
 
 use crate::backends::slots::Slot;
 use crate::http::cached_plan::Plan;
@@ -15,7 +15,7 @@ use crate::http::connection::{HttpConnection, Totals};
 use crate::http::copy::Copy;
 use crate::http::fault::Fault;
 use crate::http::forward;
-use crate::http::gate;
+use crate::http::gate::{self, Routes};
 use crate::http::refusal::Refusal;
 use crate::http::rules::{RequestFacts, ResponseFields};
 use crate::http::sender::{Identified, Unidentified};
@@ -49,6 +49,10 @@ pub(crate) struct Request {
     pub(crate) wants_json: bool,
     /// What its route changes in the response; `None`: nothing.
     pub(crate) response_fields: Option<Box<ResponseFields>>,
+    /// Trailer fields that its backend does not get.
+    pub(crate) dropped_trailers: Rc<[Box<str>]>,
+    /// Most bytes of its content.
+    pub(crate) body_limit: Option<u64>,
     /// Limits of its route that differ from those of its service.
     limits: Option<Rc<RouteLimits>>,
     /// What it says about its backend, where its route asks.
@@ -112,8 +116,10 @@ impl Request {
         protocol: HttpVersion,
         hello: Duration,
     ) -> Result<Box<Self>, Refused> {
+        let mut target = Vec::new();
+        let head = &head.with_forwarded_target(&mut target);
         let id = forward::request_id(head, connection);
-        let path = path_of(head.target);
+        let path = head.target.path();
         let facts = &connection.facts;
         let protocol = if head.version == Version::Http10 { HttpVersion::Http10 } else { protocol };
         let mut record =
@@ -126,18 +132,20 @@ impl Request {
         record.seconds.hello = hello;
         // Only where a route is for a share of its requests, chance decides.
         let chance = if connection.http.has_shares { fastrand::u64(..) } else { 0 };
-        let route = route(head, path, connection, chance, &mut record);
-        let facts = RequestFacts { head, path, connection, id: record.id(), chance, sender: None };
-        let action = action(route, &facts);
+        let routes = Routes::find(&connection.http, head, chance);
+        let route = routes.route;
+        record.route = route.map(|route| Rc::clone(&route.name));
+        let facts = RequestFacts { head, path, connection, id: record.id(), sender: None };
+        let action = action(&routes, &facts);
         let rules = route.map_or(connection.http.rules.as_ref(), |route| route.rules.as_ref());
-        let prefix = route.and_then(|route| route.path.as_deref());
+        let prefix = route.and_then(|route| route.path.as_ref());
         let mut text = Vec::with_capacity(head.length + forward::ROOM);
         forward::write_head(&mut text, &facts, rules.map(Rc::as_ref), prefix);
         let response_fields = rules.and_then(|rules| ResponseFields::new(rules, &facts));
         let affinity = route.and_then(|route| route.sticky.as_ref()).and_then(|sticky| sticky.affinity(head));
         let copy = route.and_then(|route| route.mirror.as_ref()).filter(|_| head.upgrade.is_none());
         let copy = copy.and_then(|mirror| Copy::new(mirror, head.framing));
-        let cached = Plan::new(&facts, route);
+        let cached = Plan::new(&facts, &routes);
         let traits = Traits::of(head);
         let request = Box::new(Self {
             head: text,
@@ -153,6 +161,10 @@ impl Request {
             is_grpc: traits.is_grpc,
             wants_json: traits.wants_json,
             response_fields,
+            dropped_trailers: Rc::clone(
+                route.map_or(&connection.http.dropped_trailers, |route| &route.dropped_trailers),
+            ),
+            body_limit: routes.body_limit(connection.http.model.body_limit),
             limits: route.and_then(|route| route.limits.clone()),
             affinity,
             cached,
@@ -187,6 +199,8 @@ impl Request {
             is_grpc: false,
             wants_json: false,
             response_fields: None,
+            dropped_trailers: Rc::default(),
+            body_limit: None,
             limits: None,
             affinity: None,
             cached: None,
@@ -215,15 +229,14 @@ impl Request {
         route: &ThreadRequestRoute,
         sender: &Identified,
     ) {
-        let path = path_of(head.target);
-        let facts =
-            RequestFacts { head, path, connection, id: self.record.id(), chance: 0, sender: Some(sender) };
+        let path = head.target.path();
+        let facts = RequestFacts { head, path, connection, id: self.record.id(), sender: Some(sender) };
         self.action = route_action(route, &facts);
         self.head.clear();
         let rules = route.rules.as_ref();
-        forward::write_head(&mut self.head, &facts, rules.map(Rc::as_ref), route.path.as_deref());
+        forward::write_head(&mut self.head, &facts, rules.map(Rc::as_ref), route.path.as_ref());
         self.response_fields = rules.and_then(|rules| ResponseFields::new(rules, &facts));
-        self.cached = Plan::new(&facts, Some(route));
+        self.cached = Plan::new(&facts, &Routes::only(route));
         self.record.user.clone_from(&sender.user);
     }
 
@@ -237,11 +250,6 @@ impl Request {
             self.service.metrics.request(&self.record);
             self.thread.log_request(&self.record);
         }
-    }
-
-    /// Most bytes of its content.
-    pub(crate) fn body_limit(&self, http: &Http) -> Option<u64> {
-        self.limits.as_ref().and_then(|limits| limits.body).or(http.body_limit)
     }
 
     /// Times it may be sent again.
@@ -335,7 +343,7 @@ pub(crate) fn note_refused(connection: &HttpConnection, protocol: HttpVersion, f
 }
 
 fn refusal(head: &RequestHead<'_>, connection: &HttpConnection, request: &Request) -> Option<Fault> {
-    if let (Framing::Length(length), Some(limit)) = (head.framing, request.body_limit(&connection.http.model))
+    if let (Framing::Length(length), Some(limit)) = (head.framing, request.body_limit)
         && length > limit
     {
         return Some(Fault::new(Step::Hello, Side::Client, Cause::BodyTooLarge, 413));
@@ -343,36 +351,11 @@ fn refusal(head: &RequestHead<'_>, connection: &HttpConnection, request: &Reques
     if matches!(request.action, Action::Challenge(_)) {
         return None;
     }
-    let detail = connection.is_misdirected(head.host.name)?;
+    let detail = connection.misdirection(&head.host)?;
     Some(Fault::new(Step::Route, Side::Client, Cause::Misdirected, 421).because(detail))
 }
 
-/// The path with its query, as it was sent.
-pub(crate) fn path_of(target: Target<'_>) -> &[u8] {
-    match target {
-        Target::Origin(path) => path,
-        Target::Absolute { path: [], .. } => b"/",
-        Target::Absolute { path, .. } => path,
-        Target::Asterisk => b"*",
-    }
-}
-
-/// The route that takes a request; `None`: that of its connection.
-fn route<'c>(
-    head: &RequestHead<'_>,
-    path: &[u8],
-    connection: &'c HttpConnection,
-    chance: u64,
-    record: &mut RequestRecord,
-) -> Option<&'c ThreadRequestRoute> {
-    let http = &connection.http;
-    let found = gate::find_route(http, head, path, chance);
-    let route = &http.routes[found?];
-    record.route = Some(Rc::clone(&route.name));
-    Some(route)
-}
-
-fn action(route: Option<&ThreadRequestRoute>, facts: &RequestFacts<'_>) -> Action {
+fn action(routes: &Routes<'_>, facts: &RequestFacts<'_>) -> Action {
     let connection = facts.connection;
     let challenges = connection.thread.challenges();
     if facts.head.method == Method::GET
@@ -380,25 +363,28 @@ fn action(route: Option<&ThreadRequestRoute>, facts: &RequestFacts<'_>) -> Actio
     {
         return Action::Challenge(content.into());
     }
-    if connection.http.has_gates
-        && let Err(refusal) = gate::check_path(route, facts)
-    {
+    if let Err(refusal) = check(routes, facts) {
         return Action::Refuse(refusal);
     }
-    let Some(route) = route else { return Action::Forward(connection.chosen) };
-    if let Some(gate) = &route.gate {
-        match gate::check(gate, facts, Moment::now()) {
-            Err(refusal) => return Action::Refuse(refusal),
-            Ok(()) if gate.identifies() => {
-                let head = facts.head.text[..facts.head.length].to_vec();
-                let is_it = |known: &ThreadRequestRoute| std::ptr::eq(known, route);
-                let route = connection.http.routes.iter().position(is_it).unwrap_or_default();
-                return Action::Authenticate(Box::new(Unidentified { head, route }));
-            }
-            Ok(()) => {}
-        }
+    let Some(route) = routes.route else { return Action::Forward(connection.chosen) };
+    if route.gate.as_ref().is_some_and(|gate| gate.identifies()) {
+        let head = facts.head.text[..facts.head.length].to_vec();
+        let is_it = |known: &ThreadRequestRoute| std::ptr::eq(known, route);
+        let route = connection.http.routes.iter().position(is_it).unwrap_or_default();
+        return Action::Authenticate(Box::new(Unidentified { head, route }));
     }
     route_action(route, facts)
+}
+
+/// Checks everything that needs no waiting.
+fn check(routes: &Routes<'_>, facts: &RequestFacts<'_>) -> Result<(), Box<Refusal>> {
+    routes.check()?;
+    let now = Moment::now();
+    if let Some(gate) = routes.route.and_then(|route| route.gate.as_ref()) {
+        gate::check(gate, facts, now)?;
+    }
+    routes.check_other_rates(facts, now)?;
+    routes.route.map_or(Ok(()), |route| gate::check_new_target(route, facts.path))
 }
 
 fn route_action(route: &ThreadRequestRoute, facts: &RequestFacts<'_>) -> Action {

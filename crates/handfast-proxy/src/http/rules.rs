@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
+use handfast_config::PathRule;
 use handfast_config::model::{FieldChange, FieldRule, Piece, RequestRules, Template, Variable};
 use handfast_wire::http1::{Field, Kind, RequestHead, push_field};
 
@@ -16,12 +17,10 @@ use crate::http::sender::Identified;
 #[derive(Clone, Copy)]
 pub(crate) struct RequestFacts<'a> {
     pub(crate) head: &'a RequestHead<'a>,
-    /// The path and the query as they were sent.
+    /// The path and the query as they are forwarded.
     pub(crate) path: &'a [u8],
     pub(crate) connection: &'a HttpConnection,
     pub(crate) id: &'a str,
-    /// A random number, where a route is for a share of its requests.
-    pub(crate) chance: u64,
     /// `None`: its route does not ask, or it is not known yet.
     pub(crate) sender: Option<&'a Identified>,
 }
@@ -61,12 +60,8 @@ impl RequestFacts<'_> {
 
     /// The path and the query, from its first slash.
     fn target(&self) -> Vec<u8> {
-        match self.path.first() {
-            Some(b'/') => self.path.to_vec(),
-            Some(b'?') => [b"/", self.path].concat(),
-            // The target of OPTIONS may be an asterisk.
-            _ => b"/".to_vec(),
-        }
+        // The target of OPTIONS may be an asterisk.
+        if self.path.first() == Some(&b'/') { self.path.to_vec() } else { b"/".to_vec() }
     }
 }
 
@@ -79,15 +74,21 @@ fn without_query(target: &[u8]) -> Vec<u8> {
     target.split(|byte| *byte == b'?').next().unwrap_or_default().to_vec()
 }
 
-/// The target that the backend receives instead: `new` in the place of `prefix`.
-pub(crate) fn new_target(path: &[u8], prefix: &str, new: &str) -> Vec<u8> {
-    let rest = path.strip_prefix(prefix.trim_end_matches('/').as_bytes()).unwrap_or(path);
+/// Returns the target that the backend receives instead, with `new-path` in the place of the route's path; and that new path.
+pub(crate) fn new_target<'r>(
+    path: &[u8],
+    prefix: Option<&PathRule>,
+    rules: Option<&'r RequestRules>,
+) -> Option<(Vec<u8>, &'r str)> {
+    // The asterisk of OPTIONS has no beginning.
+    let (new, prefix) = rules?.new_path.as_deref().zip(prefix).filter(|_| path.starts_with(b"/"))?;
+    let rest = prefix.rest(path);
     let mut target = new.trim_end_matches('/').as_bytes().to_vec();
     if target.is_empty() && rest.first() != Some(&b'/') {
         target.push(b'/');
     }
     target.extend_from_slice(rest);
-    target
+    Some((target, new))
 }
 
 /// The field `Host` that a rule sets.

@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use handfast_config::RequestTable;
 use handfast_config::model::{
-    BackendVersion, Http, HttpTimeouts, PoolLimits, RequestRules, RouteAction, RouteLimits, Service, Share,
-    Template,
+    BackendVersion, FieldChange, FieldRule, ForwardAuth, Http, HttpTimeouts, PoolLimits, RequestRules,
+    RouteAction, RouteLimits, Service, Share, Template,
 };
+use handfast_config::{PathRule, RequestTable};
 
 use crate::admission::TrustedSenders;
 use crate::admission::gate::{Gate, Gates};
@@ -22,6 +22,8 @@ pub(crate) struct ThreadHttp {
     pub(crate) model: Http,
     /// What is changed in requests that take no route; `None`: nothing.
     pub(crate) rules: Option<Rc<RequestRules>>,
+    /// Trailer fields that backends do not get of requests that take no route.
+    pub(crate) dropped_trailers: Rc<[Box<str>]>,
     pub(crate) table: RequestTable,
     /// By the index that the table finds.
     pub(crate) routes: Vec<ThreadRequestRoute>,
@@ -31,8 +33,8 @@ pub(crate) struct ThreadHttp {
     pub(crate) trusted: Option<TrustedSenders>,
     /// Whether a route is for a share of its requests.
     pub(crate) has_shares: bool,
-    /// Whether a route does not take every request, so that a path that can be read in two ways is looked at in both.
-    pub(crate) has_gates: bool,
+    /// Whether a route decides about requests by their path, so that a path that backends read in several ways is looked at in all of them.
+    pub(crate) decides_by_path: bool,
     /// Connections that this thread keeps for each backend.
     connections: usize,
 }
@@ -42,10 +44,12 @@ pub(crate) struct ThreadRequestRoute {
     pub(crate) name: Rc<str>,
     /// What is done with its requests.
     pub(crate) action: RouteAction,
-    /// The path that it is for.
-    pub(crate) path: Option<Box<str>>,
+    /// The paths that it is for.
+    pub(crate) path: Option<PathRule>,
     /// What it changes; `None`: nothing.
     pub(crate) rules: Option<Rc<RequestRules>>,
+    /// Trailer fields that backends do not get: those that the route sets, removes, or copies from another server.
+    pub(crate) dropped_trailers: Rc<[Box<str>]>,
     /// What its requests must meet first; `None`: nothing.
     pub(crate) gate: Option<Arc<Gate>>,
     /// Limits that differ from those of its service.
@@ -62,6 +66,20 @@ pub(crate) struct ThreadRequestRoute {
     pub(crate) mirror: Option<Rc<ThreadMirror>>,
     /// The route of the service that its requests go to; `None`: that of their connection.
     pub(crate) index: Option<usize>,
+}
+
+impl ThreadRequestRoute {
+    /// Returns true if it decides who may send a request: by conditions, or since no backend gets it.
+    pub(crate) fn is_guard(&self) -> bool {
+        let has_conditions = self.gate.as_ref().is_some_and(|gate| gate.has_conditions());
+        has_conditions || matches!(self.action, RouteAction::Redirect(..) | RouteAction::Respond(_))
+    }
+
+    /// Returns true if something about its requests depends on a path that nobody may write in another way.
+    fn decides_by_path(&self) -> bool {
+        let is_limited = self.limits.as_ref().is_some_and(|limits| limits.body.is_some());
+        self.path.is_some() && (self.is_guard() || self.gate.is_some() || !self.is_cached || is_limited)
+    }
 }
 
 /// Servers that receive copies of a route's requests.
@@ -81,6 +99,13 @@ pub(crate) struct ThreadMirror {
 /// Rules that requests share; `None`: they change nothing.
 fn shared(rules: &RequestRules) -> Option<Rc<RequestRules>> {
     (!rules.is_empty()).then(|| Rc::new(rules.clone()))
+}
+
+/// The names of request fields that clients must not add as trailers.
+fn dropped_trailers(http: &Http, rules: &RequestRules, forward: Option<&ForwardAuth>) -> Rc<[Box<str>]> {
+    let is_replaced = |rule: &&FieldRule| !matches!(rule.change, FieldChange::Add(_));
+    let changed = rules.request.iter().filter(is_replaced).map(|rule| &rule.name);
+    changed.chain(forward.iter().flat_map(|forward| &forward.copy)).chain(&http.request_id).cloned().collect()
 }
 
 impl ThreadHttp {
@@ -122,20 +147,24 @@ impl ThreadHttp {
                 name,
                 action,
                 path,
+                dropped_trailers: dropped_trailers(http, &route.rules, route.access.forward.as_ref()),
                 rules,
                 gate: gate.clone(),
                 index,
             }
         });
+        let routes: Vec<_> = routes.collect();
+        let decides_by_path = routes.iter().any(ThreadRequestRoute::decides_by_path);
         Some(Rc::new(Self {
             model: http.clone(),
             rules: shared(&http.rules),
+            dropped_trailers: dropped_trailers(http, &http.rules, None),
             table: RequestTable::new(service),
-            routes: routes.collect(),
+            routes,
             cache: cache.cloned(),
             trusted: TrustedSenders::new(&http.forwarded.trusted),
             has_shares: http.routes.iter().any(|route| route.share.is_some()),
-            has_gates: gates.iter().any(Option::is_some),
+            decides_by_path,
             connections: http.pool.connections.div_ceil(threads.max(1)),
         }))
     }
@@ -157,16 +186,17 @@ impl ThreadHttp {
         };
         let connections = model.pool.connections.div_ceil(threads.max(1));
         let table = RequestTable::default();
-        let (has_shares, has_gates) = (false, false);
+        let (has_shares, decides_by_path) = (false, false);
         Rc::new(Self {
             model,
             rules: None,
+            dropped_trailers: Rc::default(),
             table,
             routes: Vec::new(),
             cache: None,
             trusted: None,
             has_shares,
-            has_gates,
+            decides_by_path,
             connections,
         })
     }

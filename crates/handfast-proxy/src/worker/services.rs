@@ -33,8 +33,8 @@ use crate::state::{RingId, RouteState, ServiceState, State};
 use crate::worker::http::ThreadHttp;
 use handfast_config::RouteTable;
 use handfast_config::model::{
-    self, Address, Backend, Clients, ConnectThrough, Limits, MissingCloseNotify, PlainHttp, SentCertificate,
-    Source, each_once,
+    self, Address, Backend, Clients, ConnectThrough, Limits, MissingCloseNotify, PlainHttp, RouteTls,
+    SentCertificate, Source, each_once,
 };
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{ServiceMetrics, ThreadMetrics};
@@ -109,6 +109,8 @@ pub(crate) struct ThreadService {
 /// One route of a service. Routes with equal settings share what is made of these.
 #[derive(Debug)]
 struct ThreadRoute {
+    /// Demands on its clients; `None` where their TLS does not end here. Routes with equal demands share one value.
+    tls: Option<Arc<RouteTls>>,
     /// `None` where the TLS of its clients does not end here.
     server: Option<Rc<Server>>,
     backends: Rc<ThreadBackends>,
@@ -254,14 +256,27 @@ impl ThreadService {
         self.routes[chosen.route].server.as_ref().expect("the TLS of its clients ends here")
     }
 
-    /// Whether clients that ask for `name`, in lower case, are served with the same TLS as those of a route.
-    pub(crate) fn is_served_alike(&self, chosen: Chosen, name: &str) -> bool {
-        let server = |route: usize| self.routes[route].server.as_ref();
-        let (route, _) = self.table.choose(Some(name), &[]);
-        match (server(route), server(chosen.route)) {
-            (Some(one), Some(other)) => Rc::ptr_eq(one, other),
-            _ => false,
-        }
+    /// Returns true if a client of the rule `chosen` meets everything that any rule for `host`, in canonical form, demands of its clients.
+    /// `has_name`: the client sent a name in TLS. Then its connection must be as one for `host` would be, with the same backends; without, it
+    /// could not choose a rule, so policy and client certificates alone must be the same.
+    pub(crate) fn is_served_alike(&self, chosen: Chosen, host: &str, has_name: bool) -> bool {
+        let own = &self.routes[chosen.route];
+        let is_alike = |index: usize| {
+            let other = &self.routes[index];
+            let Some((own_tls, other_tls)) = own.tls.as_ref().zip(other.tls.as_ref()) else { return false };
+            if has_name {
+                Arc::ptr_eq(own_tls, other_tls) && Rc::ptr_eq(&own.backends, &other.backends)
+            } else {
+                own_tls.policy == other_tls.policy
+                    && own_tls.client_certificates == other_tls.client_certificates
+            }
+        };
+        self.table.all_for(host).into_iter().all(is_alike)
+    }
+
+    /// Returns true if the TLS of these clients ends here.
+    pub(crate) fn ends_tls(&self, chosen: Chosen) -> bool {
+        self.routes[chosen.route].tls.is_some()
     }
 
     /// Where the next connection to a backend comes from, for this client.
@@ -417,6 +432,7 @@ fn routes(
     };
     let none: Arc<[Backend]> = Arc::default();
     let route = |RouteState { route, server, backend_tls }: &RouteState| ThreadRoute {
+        tls: route.tls.clone(),
         server: server.as_ref().and_then(|settings| servers.get(&Arc::as_ptr(settings)).cloned()),
         backends: backends(&route.backends.backends),
         failed_client_backends: backends(

@@ -1,10 +1,14 @@
 //! The value of `Host`, and the authority of a target.
 //!
-//! In: bytes. Out: name and port, or nothing. Stricter than RFC 3986 §3.2: no userinfo, no percent encoding, no empty name or port.
+//! In: bytes. Out: name and port, or nothing. Stricter than RFC 3986 §3.2: no userinfo, no percent encoding, no empty name, label or port.
 
 use std::net::Ipv6Addr;
+use std::ops::Deref;
 
 use super::scan::{HOST, class};
+
+/// Most bytes of a host that a rule can name: a name has at most 253, an IPv6 address in brackets 41.
+const MAX_CANONICAL: usize = 253;
 
 /// A host as a client named it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,48 @@ impl<'a> Host<'a> {
             }
             _ => return None,
         };
-        (!name.is_empty()).then_some(Self { text, name, port })
+        // Some programs drop empty labels and others do not, so the same text would name two hosts.
+        let has_empty_label = name.starts_with(b".") || name.windows(2).any(|pair| pair == b"..");
+        (!name.is_empty() && !has_empty_label).then_some(Self { text, name, port })
+    }
+
+    /// Returns the form in which hosts are compared; `None`: it is longer than a rule can name.
+    pub fn canonical(&self) -> Option<CanonicalHost> {
+        CanonicalHost::new(self.name)
+    }
+}
+
+/// A host in the form in which hosts are compared: in lower case, without the dot of the root, an IPv6 address as RFC 5952 writes it.
+#[derive(Clone, Copy)]
+pub struct CanonicalHost {
+    bytes: [u8; MAX_CANONICAL],
+    length: usize,
+}
+
+impl CanonicalHost {
+    /// Takes a name, or an address in any notation, IPv6 in brackets; `None`: it is longer than a rule can name, or not UTF-8.
+    ///
+    /// **Cost**: one copy; parsing for IPv6 addresses alone.
+    pub fn new(name: &[u8]) -> Option<Self> {
+        if let Some(address) = name.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")) {
+            let address = str::from_utf8(address).ok()?.parse::<Ipv6Addr>().ok()?;
+            return Self::copy(format!("[{address}]").as_bytes());
+        }
+        Self::copy(name.strip_suffix(b".").unwrap_or(name))
+    }
+
+    fn copy(name: &[u8]) -> Option<Self> {
+        let mut bytes = [0; MAX_CANONICAL];
+        bytes.get_mut(..name.len())?.copy_from_slice(name);
+        bytes.make_ascii_lowercase();
+        str::from_utf8(name).ok().map(|_| Self { bytes, length: name.len() })
+    }
+}
+
+impl Deref for CanonicalHost {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
     }
 }

@@ -49,7 +49,7 @@ impl fmt::Debug for Method<'_> {
     }
 }
 
-/// What a request is for.
+/// What a request is for, as the client wrote it; see [`RequestHead::with_forwarded_target`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
     /// A path with its query, as it was sent.
@@ -63,6 +63,16 @@ pub enum Target<'a> {
     },
     /// The server itself, with OPTIONS.
     Asterisk,
+}
+
+impl<'a> Target<'a> {
+    /// Returns the path with its query, or `*`; a whole URL without a path has an empty one.
+    pub const fn path(self) -> &'a [u8] {
+        match self {
+            Self::Origin(path) | Self::Absolute { path, .. } => path,
+            Self::Asterisk => b"*",
+        }
+    }
 }
 
 /// The head of a request.
@@ -95,6 +105,27 @@ pub struct RequestHead<'a> {
 }
 
 impl<'a> RequestHead<'a> {
+    /// Returns the head with its target in the form in which it is forwarded: a path from its `/`, or `*` (RFC 9112 §3.2.4). `buffer` has the path
+    /// where the client left its `/` out. Whatever looks at the target must look at this form.
+    pub fn with_forwarded_target<'b>(&self, buffer: &'b mut Vec<u8>) -> RequestHead<'b>
+    where
+        'a: 'b,
+    {
+        let target = match self.target {
+            Target::Absolute { path: [], .. } if self.method == Method::OPTIONS => Target::Asterisk,
+            Target::Absolute { path: [], .. } => Target::Origin(b"/"),
+            Target::Absolute { path: path @ [b'/', ..], .. } => Target::Origin(path),
+            Target::Absolute { path, .. } => {
+                buffer.clear();
+                buffer.push(b'/');
+                buffer.extend_from_slice(path);
+                Target::Origin(buffer)
+            }
+            target => target,
+        };
+        RequestHead { target, ..*self }
+    }
+
     /// The values of all fields with this name; the case does not matter.
     pub fn values(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         values(self.text, self.fields, name)

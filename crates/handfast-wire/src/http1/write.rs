@@ -6,7 +6,7 @@
 use super::Version;
 use super::field::Field;
 use super::framing::Framing;
-use super::request::{Method, RequestHead, Target};
+use super::request::{Method, RequestHead};
 use super::response::ResponseHead;
 use super::scan::{TOKEN, class};
 
@@ -66,22 +66,11 @@ impl<'a> HeadEnd<'a> {
     }
 }
 
-/// Writes the request line in origin form (or `*`), in HTTP/1.1.
+/// Writes the request line in the form in which the target is forwarded, in HTTP/1.1.
 pub fn write_request_line(out: &mut Vec<u8>, head: &RequestHead<'_>) {
     out.extend_from_slice(head.method.as_bytes());
     out.push(b' ');
-    match head.target {
-        Target::Origin(path) => out.extend_from_slice(path),
-        Target::Asterisk => out.push(b'*'),
-        // RFC 9112 §3.2.4.
-        Target::Absolute { path: [], .. } if head.method == Method::OPTIONS => out.push(b'*'),
-        Target::Absolute { path, .. } => {
-            if path.first() != Some(&b'/') {
-                out.push(b'/');
-            }
-            out.extend_from_slice(path);
-        }
-    }
+    out.extend_from_slice(head.with_forwarded_target(&mut Vec::new()).target.path());
     out.extend_from_slice(b" HTTP/1.1\r\n");
 }
 

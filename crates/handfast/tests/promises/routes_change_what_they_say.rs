@@ -1,5 +1,9 @@
 //! HTTP mode: a route changes the fields, paths and responses that it names, for clients of both versions, and no others.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
 use super::support::backend::Peer;
 use super::support::folder::Folder;
 use super::support::skip::{needs, skipped};
@@ -110,5 +114,40 @@ fn to_clients_of_both_versions() {
                 && old.contains("x-frame-options: sameorigin"),
             "{old}"
         );
+    }
+}
+
+/// Answers each request with the trailer section that it received, and with trailers.
+fn trailing(peer: &mut Peer) {
+    while peer.head().is_some() {
+        let trailers = peer.head().expect("the last chunk and its trailers");
+        let chunk = format!("{:x}\r\n{trailers}\r\n", trailers.len());
+        let end = "0\r\nServer: s\r\nX-Kind: own\r\nX-Sum: 1\r\n\r\n";
+        peer.send(format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}{end}").as_bytes());
+    }
+}
+
+#[test]
+fn trailers_have_the_rules_of_the_head() {
+    let backend = Backend::start(trailing);
+    let route = "[[service.route]]\npath = \"/api\"\nset-request-fields = \"x-who: {client-address}\"\n\
+                 remove-request-fields = \"x-debug\"\nset-response-fields = \"x-kind: changed\"\nremove-response-fields = \"server\"\n";
+    let config = Config::empty().service("web", backend.address).text("service", "mode", "http");
+    let proxy = Proxy::start(format!("{}{route}", config.set("service", "client-tls", false)));
+    let mut client = TcpStream::connect(proxy.address()).expect("it listens");
+    client.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+    let end = "0\r\nX-Who: mallory\r\nx-debug: 1\r\nX-Forwarded-For: 10.0.0.1\r\nX-Request-Id: fake\r\nX-Kept: 1\r\n\r\n";
+    let head = "POST /api HTTP/1.1\r\nHost: a\r\nConnection: TE\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n";
+    client.write_all(format!("{head}{end}").as_bytes()).expect("it reads");
+    let (mut answer, mut buffer) = (String::new(), [0; 4096]);
+    while !answer.to_lowercase().contains("x-sum: 1\r\n\r\n") {
+        let count = client.read(&mut buffer).expect("an answer in time");
+        assert!(count > 0, "it ended: {answer}");
+        answer.push_str(&String::from_utf8_lossy(&buffer[..count]));
+    }
+    let answer = answer.to_lowercase();
+    assert!(answer.contains("x-kept: 1\r\n") && answer.contains("x-kind: changed\r\n"), "{answer}");
+    for dropped in ["mallory", "x-debug", "10.0.0.1", "fake", "server: s", "x-kind: own"] {
+        assert!(!answer.contains(dropped), "{dropped}: {answer}");
     }
 }

@@ -63,6 +63,24 @@ fn a_request_becomes_text() {
 }
 
 #[test]
+fn a_protocol_is_a_token() {
+    for (protocol, is_good) in [
+        ("websocket", true),
+        ("connect-udp", true),
+        ("websocket\r\nX-User: admin", false),
+        ("websocket\nX-User: admin", false),
+        ("websocket\0", false),
+        ("web socket", false),
+        ("websocket, h2c", false),
+        ("", false),
+    ] {
+        let mut request = head("CONNECT", "https://a.example/chat", &[]);
+        request.extensions_mut().insert(h2::ext::Protocol::from(protocol));
+        assert_eq!(request_text(&request, true).is_ok(), is_good, "{protocol:?}");
+    }
+}
+
+#[test]
 fn what_http_1_reads_in_two_ways_does_not_become_text() {
     for (uri, fields, expected) in [
         ("/", &[][..], "it names no host"),

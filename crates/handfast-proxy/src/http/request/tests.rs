@@ -105,14 +105,16 @@ fn content_that_is_announced_too_large_is_refused() {
 #[test]
 fn a_request_for_a_host_that_its_connection_is_not_for_is_misdirected() {
     const RULES: &str = "[[service.rule]]\nnames = \"api.example\"\npolicy = \"2026-11-modern\"\n\
-                         [[service.rule]]\nnames = \"a.shop.example\"\nbackend = \"127.0.0.1:3\"";
+                         [[service.rule]]\nnames = \"a.shop.example\"\nbackend = \"127.0.0.1:3\"\n\
+                         [[service.rule]]\nnames = \"c.shop.example\"";
     let mut fixture = Fixture::with_tls(RULES);
     let settings = "TLS is for localhost, and api.example has other settings";
     let certificate = "TLS is for localhost, and its certificate does not cover other.example";
     for (host, detail) in [
         ("localhost", None),
         ("LocalHost:8443", None),
-        ("a.shop.example", None),
+        ("a.shop.example", Some("TLS is for localhost, and a.shop.example has other settings")),
+        ("c.shop.example", None),
         ("B.shop.example", None),
         ("api.example", Some(settings)),
         ("other.example", Some(certificate)),
@@ -199,4 +201,241 @@ fn http_1_0_has_a_version_of_its_own_in_the_record() {
     assert_eq!(old.record.protocol, HttpVersion::Http10);
     assert_eq!(fixture.request(&get(&[])).record.protocol, HttpVersion::Http11);
     assert_eq!((old.method(), old.keeps_open, old.is_empty()), (Method::HEAD, false, true));
+}
+
+/// Ways to write `/admin/x` that some server reads so, and that are another path for others.
+const WRITTEN: [&str; 22] = [
+    "/%61dmin/x",
+    "/%2561dmin/x",
+    "/a/../admin/x",
+    "/a/%2e%2E/admin/x",
+    "//admin/x",
+    "/./admin/x",
+    "/a%2f..%2fadmin/x?x=/..",
+    "/a\\..\\admin\\x",
+    "/a/..%5cadmin/x",
+    "/%5cadmin/x",
+    "/admin;x=1/x",
+    "/;x/admin/x",
+    "/a/..;/admin/x",
+    "/a/..;x=1/%61dmin;y/x",
+    "/../../admin/x",
+    "//a/admin/x",
+    "///a//admin/x",
+    "/\\a/admin/x",
+    "/a%2fb/../%61dmin/x",
+    "/a%2fb/%2e%2e/admin/x",
+    "/admin%00/x",
+    "/admin%3fx",
+];
+
+/// What a route for `/admin` does with a request for this target, in a service with an open route for the rest.
+fn decision(route: &str, target: &str) -> (Action, Option<u64>, bool) {
+    let cache = "[service.cache]\nfolder = \"kept\"\nsize = \"1MiB\"";
+    let fixture = Fixture::with_tls(&format!("{cache}\n[[service.route]]\npath = \"/admin\"\n{route}"));
+    let request = fixture.request(&head(&[&format!("GET {target} HTTP/1.1"), "Host: localhost"]));
+    (request.action.clone(), request.body_limit, request.cached.is_some())
+}
+
+fn cause(action: &Action) -> Option<(Option<u16>, Cause)> {
+    let Action::Refuse(refusal) = action else { return None };
+    Some((refusal.status, refusal.reason.cause))
+}
+
+#[test]
+fn a_guard_sees_every_way_in_which_a_backend_may_read_a_path() {
+    for guard in [
+        "allow-clients = \"10.0.0.0/8\"",
+        "refuse-clients = \"192.0.2.0/24\"",
+        "forward-auth = { to = \"127.0.0.1:9\", path = \"/auth\" }",
+        "respond = 404",
+        "redirect = { to = \"/login\", status = \"302\" }",
+    ] {
+        for target in ["/admin", "/admin/x", "/admin?x"] {
+            let (action, ..) = decision(guard, target);
+            assert!(!matches!(action, Action::Forward(_)), "{guard} {target}: {action:?}");
+        }
+        for target in WRITTEN {
+            let (action, ..) = decision(guard, target);
+            assert_eq!(
+                cause(&action),
+                Some((Some(400), Cause::AmbiguousPath)),
+                "{guard} {target}: {action:?}"
+            );
+        }
+        for target in ["/", "/a%20b", "/a/../b", "/admins", "/a;x=1", "/a//b?x=/admin"] {
+            let (action, ..) = decision(guard, target);
+            assert_eq!(action, Action::Forward(Chosen::SERVICE), "{guard} {target}");
+        }
+    }
+    let many = format!("/{}", "a/..;/%2e%2e/".repeat(100));
+    assert_eq!(cause(&decision("respond = 404", &many).0), Some((Some(400), Cause::AmbiguousPath)));
+}
+
+#[test]
+fn of_limits_and_exceptions_the_strictest_applies() {
+    for target in WRITTEN {
+        let (action, limit, _) = decision("max-body = \"10B\"", target);
+        assert_eq!((action, limit), (Action::Forward(Chosen::SERVICE), Some(10)), "{target}");
+        let (action, _, is_cached) = decision("cache = false", target);
+        assert_eq!((action, is_cached), (Action::Forward(Chosen::SERVICE), false), "{target}");
+    }
+    let fixture =
+        Fixture::new("[[service.route]]\npath = \"/admin\"\nrate-limit = { requests = 1, per = \"1h\" }");
+    let send =
+        |target: &str| cause(&fixture.request(&head(&[&format!("GET {target} HTTP/1.1"), "Host: a"])).action);
+    assert_eq!(send("/%61dmin"), None);
+    for target in WRITTEN.into_iter().chain(["/admin"]) {
+        assert_eq!(send(target), Some((Some(429), Cause::RequestRate)), "{target}");
+    }
+    assert_eq!(send("/other"), None);
+}
+
+#[test]
+fn a_route_may_ignore_the_case_of_its_path_and_be_for_letters() {
+    for (path, target, is_refused) in [
+        ("/admin\"\nignore-case = true#\"", "/ADMIN/x", true),
+        ("/admin\"\nignore-case = true#\"", "/%41dmin", true),
+        ("/admin", "/ADMIN/x", false),
+        ("/admin*", "/administrator", true),
+        ("/admin*", "/a/../administrator", true),
+        ("/admin", "/administrator", false),
+    ] {
+        let fixture = Fixture::new(&format!("[[service.route]]\npath = \"{path}\"\nrespond = 404"));
+        let request = fixture.request(&head(&[&format!("GET {target} HTTP/1.1"), "Host: a"]));
+        assert_eq!(!matches!(request.action, Action::Forward(_)), is_refused, "{path} {target}");
+    }
+}
+
+#[test]
+fn a_target_without_a_path_is_compared_as_it_is_forwarded() {
+    let fixture = Fixture::new(
+        "[[service.route]]\nname = \"all\"\npath = \"/\"\nset-request-fields = \"x-path: {target}\"",
+    );
+    for (line, forwarded) in [
+        ("GET http://a.example HTTP/1.1", "GET / HTTP/1.1"),
+        ("GET http://a.example?x HTTP/1.1", "GET /?x HTTP/1.1"),
+        ("GET HTTPS://A.example?/../x HTTP/1.1", "GET /?/../x HTTP/1.1"),
+        ("GET http://a.example/b?x HTTP/1.1", "GET /b?x HTTP/1.1"),
+        ("OPTIONS http://a.example HTTP/1.1", "OPTIONS * HTTP/1.1"),
+        ("OPTIONS http://a.example?x HTTP/1.1", "OPTIONS /?x HTTP/1.1"),
+        ("OPTIONS * HTTP/1.1", "OPTIONS * HTTP/1.1"),
+    ] {
+        let text = head(&[line, "Host: a.example"]);
+        let request = fixture.request(&text);
+        assert_eq!(request.record.route.as_deref(), Some("all"), "{line}");
+        assert_eq!(fixture.forwarded(&text).lines().next(), Some(forwarded), "{line}");
+    }
+}
+
+#[test]
+fn a_new_path_is_not_left_by_any_reading() {
+    for (path, new, target, forwarded) in [
+        ("/api", "/v2", "/api/x", Some("/v2/x")),
+        ("/api", "/v2", "/api/x/../y%20z", Some("/v2/x/../y%20z")),
+        ("/api", "/v2", "/api/../../etc", None),
+        ("/api", "/v2", "/api/%2e%2e/%2e%2e/etc", None),
+        ("/api", "/v2", "/api/..;/..;/etc", None),
+        ("/api", "/v2", "/api/..\\..\\etc", None),
+        ("/api", "/v2", "/api/../v2evil", None),
+        ("/", "/v2", "/../etc", None),
+        ("/api", "/", "/api/../etc", Some("/../etc")),
+    ] {
+        let fixture = Fixture::new(&format!("[[service.route]]\npath = \"{path}\"\nnew-path = \"{new}\""));
+        let text = head(&[&format!("GET {target} HTTP/1.1"), "Host: a"]);
+        let request = fixture.request(&text);
+        let expected = forwarded.map_or(Some((Some(400), Cause::AmbiguousPath)), |_| None);
+        assert_eq!(cause(&request.action), expected, "{path} {new} {target}");
+        if let Some(forwarded) = forwarded {
+            let line = format!("GET {forwarded} HTTP/1.1");
+            assert_eq!(fixture.forwarded(&text).lines().next(), Some(&*line), "{target}");
+        }
+    }
+}
+
+#[test]
+fn a_host_is_served_only_to_clients_that_meet_the_demands_of_its_rules() {
+    const RULES: &str = "client-certificates = { mode = \"off\" }\n\
+        [[service.rule]]\nnames = \"a.shop.example\"\n\
+        [[service.rule]]\nnames = \"b.shop.example\"\nclient-certificates = { mode = \"require\", ca = \"names.pem\" }\n\
+        [[service.rule]]\nnames = \"c.shop.example\"\nclient-alpn = \"h2\"\n\
+        client-certificates = { mode = \"require\", ca = \"names.pem\" }\n\
+        [[service.rule]]\nnames = \"*.example\"\nclient-certificates = { mode = \"request\", ca = \"names.pem\" }\n\
+        [[service.route]]\nhosts = [\"b.shop.example\", \"[2001:db8::1]\"]\nbackend = \"127.0.0.1:4\"\n";
+    let mut fixture = Fixture::with_tls(RULES);
+    for (name, rule, host, is_served) in [
+        (Some("a.shop.example"), 1, "a.shop.example", true),
+        (Some("a.shop.example"), 1, "A.Shop.Example.", true),
+        (Some("a.shop.example"), 1, "d.shop.example", true),
+        (Some("a.shop.example"), 1, "b.shop.example", false),
+        (Some("a.shop.example"), 1, "b.shop.example.", false),
+        (Some("a.shop.example"), 1, "B.SHOP.example.:8443", false),
+        (Some("a.shop.example"), 1, "c.shop.example", false),
+        (Some("a.shop.example"), 1, "api.example", false),
+        (Some("b.shop.example"), 2, "b.shop.example", true),
+        (Some("b.shop.example"), 2, "B.shop.example.", true),
+        (Some("b.shop.example"), 2, "a.shop.example", false),
+        (None, 0, "localhost", true),
+        (None, 0, "192.0.2.1", true),
+        (None, 0, "a.shop.example", true),
+        (None, 0, "b.shop.example", false),
+        (None, 0, "b.shop.example.", false),
+        (None, 0, "c.shop.example", false),
+        (None, 0, "api.example", false),
+    ] {
+        fixture.connection.chosen = Chosen { route: rule, failed: false };
+        fixture.change_facts(|facts| facts.server_name = name.map(Into::into));
+        let text = head(&["GET / HTTP/1.1", &format!("Host: {host}")]);
+        let status = refused(&fixture, &text).map(|(status, ..)| status);
+        assert_eq!(status, (!is_served).then_some(421), "{name:?} {host}");
+    }
+}
+
+#[test]
+fn an_address_is_the_same_host_in_every_notation() {
+    let fixture =
+        Fixture::new("[[service.route]]\nhosts = [\"[2001:db8::1]\", \"192.0.2.1\"]\nrespond = 404");
+    for (host, is_it) in [
+        ("[2001:db8::1]", true),
+        ("[2001:DB8:0:0:0:0:0:1]:8443", true),
+        ("[2001:0db8::0001]", true),
+        ("[2001:db8::0.0.0.1]", true),
+        ("192.0.2.1", true),
+        ("192.0.2.1.", true),
+        ("[2001:db8::2]", false),
+    ] {
+        let request = fixture.request(&head(&["GET / HTTP/1.1", &format!("Host: {host}")]));
+        assert_eq!(matches!(request.action, Action::Respond(_)), is_it, "{host}");
+    }
+}
+
+#[test]
+fn a_client_that_a_trusted_proxy_does_not_name_is_refused_where_addresses_decide() {
+    let refuse = "[[service.route]]\npath = \"/r\"\nrefuse-clients = \"203.0.113.0/24\"\n";
+    let allow = "[[service.route]]\npath = \"/a\"\nallow-clients = [\"198.51.100.0/24\", \"192.0.2.0/24\", \"2001:db8::/32\"]\n";
+    let http = "http = { trust-forwarded-from = \"192.0.2.0/24\" }\n";
+    let fixture = Fixture::new(&format!("{http}{refuse}{allow}[[service.route]]\npath = \"/o\"")).trusted();
+    for (fields, is_refused, is_allowed) in [
+        (&["X-Forwarded-For: 198.51.100.1"][..], false, true),
+        (&["X-Forwarded-For: 198.51.100.1:4711"], false, true),
+        (&["X-Forwarded-For: [2001:db8::1]:4711"], false, true),
+        (&["X-Forwarded-For: [2001:db8::1]"], false, true),
+        (&["X-Forwarded-For: 203.0.113.1:4711"], true, false),
+        (&["X-Forwarded-For: ::ffff:203.0.113.1"], true, false),
+        (&["X-Forwarded-For: 203.0.113.1, 192.0.2.9"], true, false),
+        (&["X-Forwarded-For: 203.0.113.1", "X-Forwarded-For: 192.0.2.9"], true, false),
+        (&["X-Forwarded-For: unknown"], true, false),
+        (&["X-Forwarded-For: _hidden"], true, false),
+        (&["X-Forwarded-For: "], true, false),
+        (&["X-Forwarded-For: 198.51.100.1,"], true, false),
+        (&["X-Forwarded-For: unknown, 192.0.2.9"], true, false),
+        (&["Forwarded: for=203.0.113.1"], true, false),
+        (&[], false, true),
+    ] {
+        for (path, passes) in [("/r", !is_refused), ("/a", is_allowed), ("/o", true)] {
+            let line = format!("GET {path} HTTP/1.1");
+            let request = fixture.request(&head(&[&[&*line, "Host: a"], fields].concat()));
+            assert_eq!(cause(&request.action).is_none(), passes, "{path} {fields:?}");
+        }
+    }
 }

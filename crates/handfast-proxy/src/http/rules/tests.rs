@@ -32,8 +32,11 @@ fn the_beginning_of_a_path_is_replaced_at_whole_parts() {
         ("/api?x", "/api", "/", "/?x"),
         ("/a//b", "/a", "/", "//b"),
         ("/x", "/", "/v2", "/v2/x"),
+        ("/apis", "/api*", "/v2", "/v2s"),
     ] {
-        assert_eq!(new_target(path.as_bytes(), prefix, new), expected.as_bytes(), "{path} {prefix} {new}");
+        let rules = RequestRules { new_path: Some(new.into()), ..RequestRules::default() };
+        let target = new_target(path.as_bytes(), Some(&PathRule::new(prefix, false)), Some(&rules));
+        assert_eq!(target, Some((expected.into(), new)), "{path} {prefix}");
     }
     let fixture = with_route("new-path = \"/v2\"");
     assert_eq!(received(&fixture, &[GET, "Host: a"])[0], "GET /v2/users?x=1 HTTP/1.1");

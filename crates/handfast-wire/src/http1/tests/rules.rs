@@ -104,6 +104,20 @@ fn a_target_has_one_of_three_forms() {
 }
 
 #[test]
+fn hosts_have_one_canonical_form() {
+    for (host, canonical) in [
+        ("A.Example", Some("a.example")),
+        ("a.example.", Some("a.example")),
+        ("[2001:DB8:0::1]", Some("[2001:db8::1]")),
+        ("192.0.2.1", Some("192.0.2.1")),
+        (&"a".repeat(253), Some(&*"a".repeat(253))),
+        (&"a".repeat(254), None),
+    ] {
+        assert_eq!(CanonicalHost::new(host.as_bytes()).as_deref(), canonical, "{host}");
+    }
+}
+
+#[test]
 fn an_absolute_target_has_the_authority_of_host() {
     for (url, host, authority, path) in [
         ("http://a.example/b?c", "a.example", "a.example", "/b?c"),
@@ -233,6 +247,10 @@ fn a_host_is_a_name_or_address_with_an_optional_port() {
         "http://a",
         "a\u{e9}",
         "*",
+        ".",
+        ".a",
+        "a..",
+        "a..b",
     ] {
         refuses(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"), Rule::HostSyntax, 400);
     }
