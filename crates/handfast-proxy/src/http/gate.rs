@@ -3,6 +3,7 @@
 //! In: a request's head, and the gate of its route. Out: nothing, or the response that the client receives instead.
 
 use std::net::IpAddr;
+use std::rc::Rc;
 
 use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
@@ -44,18 +45,10 @@ fn forbidden(detail: impl Into<Box<str>>) -> Box<Refusal> {
 /// conditions or a limit, such a request is refused.
 ///
 /// **Cost**: for nearly all paths one look at each byte.
-pub(crate) fn check_path(
-    route: Option<&ThreadRequestRoute>,
-    facts: &RequestFacts<'_>,
-) -> Result<(), Box<Refusal>> {
+pub(crate) fn check_path(route: &ThreadRequestRoute, facts: &RequestFacts<'_>) -> Result<(), Box<Refusal>> {
     let Some(plain) = plain_path::plain(facts.path) else { return Ok(()) };
-    let http = &facts.connection.http;
-    let head = facts.head;
-    let found = find_route(http, head, &plain, facts.chance);
-    let other = found.map(|index| &http.routes[index]);
-    let is_same = other.map(std::ptr::from_ref) == route.map(std::ptr::from_ref);
-    let is_open = other.is_none_or(|other| other.gate.is_none());
-    if is_same || is_open {
+    let other = find_route(&facts.connection.http, facts.head, &plain, facts.chance);
+    if std::ptr::eq(&**other, route) || other.gate.is_none() {
         return Ok(());
     }
     let detail = "a backend may read its path as that of another route, which does not take every request";
@@ -63,16 +56,17 @@ pub(crate) fn check_path(
 }
 
 /// The route for a request with this path. `chance`: a random number of the request, which decides where a route is for a share.
-pub(crate) fn find_route(
-    http: &ThreadHttp,
+pub(crate) fn find_route<'h>(
+    http: &'h ThreadHttp,
     head: &RequestHead<'_>,
     path: &[u8],
     chance: u64,
-) -> Option<usize> {
+) -> &'h Rc<ThreadRequestRoute> {
     // Each route draws for itself: the share of one says nothing about that of another.
     let drawn =
         |route: usize, share: Share| share.has(fastrand::Rng::with_seed(chance ^ route as u64).u64(..));
-    http.table.find(head.host.name, path, head.method.as_bytes(), has_field(head), drawn)
+    let found = http.table.find(head.host.name, path, head.method.as_bytes(), has_field(head), drawn);
+    found.map_or(&http.fallback, |index| &http.routes[index])
 }
 
 /// Whether a request has a field with this name, and with this value if one is given.

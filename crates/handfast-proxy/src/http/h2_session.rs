@@ -291,7 +291,7 @@ async fn serve_stream<R: Runtime>(
     let mut client = Http2Client::new(incoming, respond, connection.waker.clone());
     let outcome = match text.map_err(Refused::from).and_then(|text| parse(connection, &text)) {
         Ok(request) => {
-            client.limit(request.body_limit(http));
+            client.limit(request.limits().body);
             exchange::run::<R>(connection, &mut client, request).await
         }
         Err(refused) => exchange::refuse::<R>(connection, &mut client, refused, HttpVersion::Http2).await,

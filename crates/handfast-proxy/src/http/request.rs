@@ -23,7 +23,7 @@ use crate::worker::context::WorkerContext;
 use crate::worker::http::ThreadRequestRoute;
 use crate::worker::services::{Chosen, ThreadService};
 use crate::worker::sticky::Affinity;
-use handfast_config::model::{FixedResponse, Http, RouteAction, RouteLimits};
+use handfast_config::model::{FixedResponse, RequestLimits, RouteAction};
 
 /// A request whose head was accepted. It is counted from then on, and ends once, whatever becomes of its task.
 #[derive(Debug)]
@@ -49,8 +49,8 @@ pub(crate) struct Request {
     pub(crate) wants_json: bool,
     /// What its route changes in the response; `None`: nothing.
     pub(crate) response_fields: Option<Box<ResponseFields>>,
-    /// Limits of its route that differ from those of its service.
-    limits: Option<Rc<RouteLimits>>,
+    /// The route that it takes.
+    pub(crate) route: Rc<ThreadRequestRoute>,
     /// What it says about its backend, where its route asks.
     pub(crate) affinity: Option<Box<Affinity>>,
     /// How it takes part in the cache of its service.
@@ -126,16 +126,15 @@ impl Request {
         record.seconds.hello = hello;
         // Only where a route is for a share of its requests, chance decides.
         let chance = if connection.http.has_shares { fastrand::u64(..) } else { 0 };
-        let route = route(head, path, connection, chance, &mut record);
+        let route = gate::find_route(&connection.http, head, path, chance);
+        record.route.clone_from(&route.name);
         let facts = RequestFacts { head, path, connection, id: record.id(), chance, sender: None };
         let action = action(route, &facts);
-        let rules = route.map_or(connection.http.rules.as_ref(), |route| route.rules.as_ref());
-        let prefix = route.and_then(|route| route.path.as_deref());
         let mut text = Vec::with_capacity(head.length + forward::ROOM);
-        forward::write_head(&mut text, &facts, rules.map(Rc::as_ref), prefix);
-        let response_fields = rules.and_then(|rules| ResponseFields::new(rules, &facts));
-        let affinity = route.and_then(|route| route.sticky.as_ref()).and_then(|sticky| sticky.affinity(head));
-        let copy = route.and_then(|route| route.mirror.as_ref()).filter(|_| head.upgrade.is_none());
+        forward::write_head(&mut text, &facts, route.rules.as_deref(), route.path.as_deref());
+        let response_fields = route.rules.as_ref().and_then(|rules| ResponseFields::new(rules, &facts));
+        let affinity = route.sticky.as_ref().and_then(|sticky| sticky.affinity(head));
+        let copy = route.mirror.as_ref().filter(|_| head.upgrade.is_none());
         let copy = copy.and_then(|mirror| Copy::new(mirror, head.framing));
         let cached = Plan::new(&facts, route);
         let traits = Traits::of(head);
@@ -153,7 +152,7 @@ impl Request {
             is_grpc: traits.is_grpc,
             wants_json: traits.wants_json,
             response_fields,
-            limits: route.and_then(|route| route.limits.clone()),
+            route: Rc::clone(route),
             affinity,
             cached,
             copy,
@@ -170,12 +169,13 @@ impl Request {
         }
     }
 
-    /// A request of the proxy's own for the content of `head`, which is neither counted nor logged.
-    pub(crate) fn own(head: Vec<u8>, connection: &HttpConnection) -> Self {
+    /// A request of the proxy's own with this head and without content, which is neither counted nor logged: its backend and its limits are
+    /// those of this route.
+    pub(crate) fn own(head: Vec<u8>, connection: &HttpConnection, route: &Rc<ThreadRequestRoute>) -> Self {
         let record = RequestRecord::new(&connection.facts, HttpVersion::Http11, forward::new_id(), [b""; 3]);
         Self {
             head,
-            action: Action::Forward(connection.chosen),
+            action: Action::Forward(route.chosen(connection.chosen)),
             version: Version::Http11,
             framing: Framing::None,
             keeps_open: true,
@@ -187,7 +187,7 @@ impl Request {
             is_grpc: false,
             wants_json: false,
             response_fields: None,
-            limits: None,
+            route: Rc::clone(route),
             affinity: None,
             cached: None,
             copy: None,
@@ -200,6 +200,13 @@ impl Request {
         }
     }
 
+    /// A request of the proxy's own that takes the place of this one at its backends, with this head.
+    pub(crate) fn again(&self, head: Vec<u8>, connection: &HttpConnection) -> Self {
+        let mut own = Self::own(head, connection, &self.route);
+        (own.is_head, own.affinity) = (self.is_head, self.affinity.clone());
+        own
+    }
+
     /// It went to this backend; a cookie names it to the client.
     pub(crate) fn is_at(&mut self, backend: &Rc<str>, is_secure: bool) {
         let Some(affinity) = &self.affinity else { return };
@@ -208,22 +215,16 @@ impl Request {
     }
 
     /// It is known who sends it: it is done with it what its route says. `head` has the fields that its backend may see.
-    pub(crate) fn admit(
-        &mut self,
-        head: &RequestHead<'_>,
-        connection: &HttpConnection,
-        route: &ThreadRequestRoute,
-        sender: &Identified,
-    ) {
+    pub(crate) fn admit(&mut self, head: &RequestHead<'_>, connection: &HttpConnection, sender: &Identified) {
+        let route = &self.route;
         let path = path_of(head.target);
         let facts =
             RequestFacts { head, path, connection, id: self.record.id(), chance: 0, sender: Some(sender) };
         self.action = route_action(route, &facts);
         self.head.clear();
-        let rules = route.rules.as_ref();
-        forward::write_head(&mut self.head, &facts, rules.map(Rc::as_ref), route.path.as_deref());
-        self.response_fields = rules.and_then(|rules| ResponseFields::new(rules, &facts));
-        self.cached = Plan::new(&facts, Some(route));
+        forward::write_head(&mut self.head, &facts, route.rules.as_deref(), route.path.as_deref());
+        self.response_fields = route.rules.as_ref().and_then(|rules| ResponseFields::new(rules, &facts));
+        self.cached = Plan::new(&facts, route);
         self.record.user.clone_from(&sender.user);
     }
 
@@ -239,24 +240,8 @@ impl Request {
         }
     }
 
-    /// Most bytes of its content.
-    pub(crate) fn body_limit(&self, http: &Http) -> Option<u64> {
-        self.limits.as_ref().and_then(|limits| limits.body).or(http.body_limit)
-    }
-
-    /// Times it may be sent again.
-    pub(crate) fn retries(&self, http: &Http) -> u32 {
-        self.limits.as_ref().and_then(|limits| limits.retries).unwrap_or(http.retries)
-    }
-
-    /// Between two pieces of content.
-    pub(crate) fn content_timeout(&self, http: &Http) -> Duration {
-        self.limits.as_ref().and_then(|limits| limits.content).unwrap_or(http.timeouts.content)
-    }
-
-    /// From its end to the head of its response.
-    pub(crate) fn answer_timeout(&self, http: &Http) -> Duration {
-        self.limits.as_ref().and_then(|limits| limits.answer).unwrap_or(http.timeouts.answer)
+    pub(crate) fn limits(&self) -> &RequestLimits {
+        &self.route.limits
     }
 
     /// Whether it has no content.
@@ -335,7 +320,7 @@ pub(crate) fn note_refused(connection: &HttpConnection, protocol: HttpVersion, f
 }
 
 fn refusal(head: &RequestHead<'_>, connection: &HttpConnection, request: &Request) -> Option<Fault> {
-    if let (Framing::Length(length), Some(limit)) = (head.framing, request.body_limit(&connection.http.model))
+    if let (Framing::Length(length), Some(limit)) = (head.framing, request.limits().body)
         && length > limit
     {
         return Some(Fault::new(Step::Hello, Side::Client, Cause::BodyTooLarge, 413));
@@ -357,22 +342,7 @@ pub(crate) fn path_of(target: Target<'_>) -> &[u8] {
     }
 }
 
-/// The route that takes a request; `None`: that of its connection.
-fn route<'c>(
-    head: &RequestHead<'_>,
-    path: &[u8],
-    connection: &'c HttpConnection,
-    chance: u64,
-    record: &mut RequestRecord,
-) -> Option<&'c ThreadRequestRoute> {
-    let http = &connection.http;
-    let found = gate::find_route(http, head, path, chance);
-    let route = &http.routes[found?];
-    record.route = Some(Rc::clone(&route.name));
-    Some(route)
-}
-
-fn action(route: Option<&ThreadRequestRoute>, facts: &RequestFacts<'_>) -> Action {
+fn action(route: &ThreadRequestRoute, facts: &RequestFacts<'_>) -> Action {
     let connection = facts.connection;
     let challenges = connection.thread.challenges();
     if facts.head.method == Method::GET
@@ -385,15 +355,12 @@ fn action(route: Option<&ThreadRequestRoute>, facts: &RequestFacts<'_>) -> Actio
     {
         return Action::Refuse(refusal);
     }
-    let Some(route) = route else { return Action::Forward(connection.chosen) };
     if let Some(gate) = &route.gate {
         match gate::check(gate, facts, Moment::now()) {
             Err(refusal) => return Action::Refuse(refusal),
             Ok(()) if gate.identifies() => {
                 let head = facts.head.text[..facts.head.length].to_vec();
-                let is_it = |known: &ThreadRequestRoute| std::ptr::eq(known, route);
-                let route = connection.http.routes.iter().position(is_it).unwrap_or_default();
-                return Action::Authenticate(Box::new(Unidentified { head, route }));
+                return Action::Authenticate(Box::new(Unidentified { head }));
             }
             Ok(()) => {}
         }
@@ -402,15 +369,16 @@ fn action(route: Option<&ThreadRequestRoute>, facts: &RequestFacts<'_>) -> Actio
 }
 
 fn route_action(route: &ThreadRequestRoute, facts: &RequestFacts<'_>) -> Action {
-    let connection = facts.connection;
-    match (&route.action, route.index) {
-        (RouteAction::Redirect(target, status), _) => Action::Redirect(*status, facts.text(target)),
-        (RouteAction::Respond(response), _) => Action::Respond(response.clone()),
-        // A client whose certificate failed is for the backends of such clients alone.
-        (_, Some(route)) if !connection.chosen.failed => Action::Forward(Chosen { route, failed: false }),
-        _ => Action::Forward(connection.chosen),
+    match &route.action {
+        RouteAction::Redirect(target, status) => Action::Redirect(*status, facts.text(target)),
+        RouteAction::Respond(response) => Action::Respond(response.clone()),
+        RouteAction::Inherit | RouteAction::Backends(..) => {
+            Action::Forward(route.chosen(facts.connection.chosen))
+        }
     }
 }
 
+#[cfg(test)]
+mod own_tests;
 #[cfg(test)]
 mod tests;

@@ -39,7 +39,7 @@ impl RequestFacts<'_> {
         text
     }
 
-    fn value(&self, variable: Variable) -> Cow<'_, [u8]> {
+    pub(super) fn value(&self, variable: Variable) -> Cow<'_, [u8]> {
         let connection = self.connection;
         let certificate = connection.client_certificate.as_deref();
         let value = match variable {

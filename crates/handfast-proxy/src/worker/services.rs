@@ -109,6 +109,8 @@ pub(crate) struct ThreadService {
 /// One route of a service. Routes with equal settings share what is made of these.
 #[derive(Debug)]
 struct ThreadRoute {
+    /// The names and the protocols that its rule is for; empty: it has no rule.
+    rule: Box<str>,
     /// `None` where the TLS of its clients does not end here.
     server: Option<Rc<Server>>,
     backends: Rc<ThreadBackends>,
@@ -292,11 +294,9 @@ impl ThreadService {
         &self.backends_of(chosen).group
     }
 
-    /// The backends of a route as they are written.
-    pub(crate) fn targets(&self, chosen: Chosen) -> String {
-        let targets: Vec<String> =
-            self.backends_of(chosen).list.iter().map(|backend| backend.target.to_string()).collect();
-        targets.join(",")
+    /// The rule that made a connection take its route, for keys that outlive a reload; empty: the service itself.
+    pub(crate) fn rule(&self, chosen: Chosen) -> &str {
+        &self.routes[chosen.route].rule
     }
 
     /// Whether its TLS is passed on as it is.
@@ -416,7 +416,13 @@ fn routes(
         Rc::clone(made.entry(Arc::as_ptr(list)).or_insert_with(make))
     };
     let none: Arc<[Backend]> = Arc::default();
-    let route = |RouteState { route, server, backend_tls }: &RouteState| ThreadRoute {
+    let rule = |index: usize| {
+        let rule = index.checked_sub(1).and_then(|index| model.rules.get(index));
+        rule.map(|rule| format!("{} {}", rule.names.join(","), rule.client_alpn.join(",")))
+            .unwrap_or_default()
+    };
+    let route = |(index, RouteState { route, server, backend_tls }): (usize, &RouteState)| ThreadRoute {
+        rule: rule(index).into(),
         server: server.as_ref().and_then(|settings| servers.get(&Arc::as_ptr(settings)).cloned()),
         backends: backends(&route.backends.backends),
         failed_client_backends: backends(
@@ -427,7 +433,7 @@ fn routes(
         }),
         passes_through: route.clients == Clients::PassedThrough,
     };
-    Ok(service.routes.iter().map(route).collect())
+    Ok(service.routes.iter().enumerate().map(route).collect())
 }
 
 /// Which settings of its service a client is served by.
