@@ -26,7 +26,8 @@ mod route;
 mod tls;
 
 pub use access::{
-    BasicAuth, ForwardAuth, Mirror, RateKey, RequestRate, RouteAccess, RouteLimits, Share, Sticky,
+    BasicAuth, ForwardAuth, Mirror, RateKey, RequestLimits, RequestRate, RouteAccess, RouteLimits, Share,
+    Sticky,
 };
 pub use acme::{Acme, AcmeChallenge, AcmeIssuer};
 pub use backend::{Backend, Balance, ConnectThrough, Source, Target, TunnelKind};

@@ -168,3 +168,16 @@ pub struct RouteLimits {
     /// Other backends, or connections, that a request is tried with after a failure.
     pub retries: Option<u32>,
 }
+
+/// Limits of the requests of a route, those of its service included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestLimits {
+    /// From the end of the request to the head of the response.
+    pub answer: Duration,
+    /// Between two pieces of content.
+    pub content: Duration,
+    /// Most bytes of a request's content; `None`: any number.
+    pub body: Option<u64>,
+    /// Other backends, or connections, that a request is tried with after a failure.
+    pub retries: u32,
+}

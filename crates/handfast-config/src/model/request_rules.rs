@@ -16,9 +16,15 @@ pub struct RequestRules {
 impl RequestRules {
     /// The texts that it writes.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
-        self.request.iter().chain(&self.response).filter_map(|rule| match &rule.change {
-            FieldChange::Remove => None,
-            FieldChange::Set(value) | FieldChange::Add(value) | FieldChange::Default(value) => Some(value),
+        self.request.iter().chain(&self.response).filter_map(|rule| rule.change.value())
+    }
+
+    /// The variables in what it writes into requests.
+    pub fn request_variables(&self) -> impl Iterator<Item = Variable> {
+        let written = self.request.iter().filter_map(|rule| rule.change.value());
+        written.flat_map(|template| &template.0).filter_map(|piece| match piece {
+            Piece::Variable(variable) => Some(*variable),
+            Piece::Text(_) => None,
         })
     }
 
@@ -48,6 +54,15 @@ pub enum FieldChange {
     Add(Template),
     /// It has this value where there is none.
     Default(Template),
+}
+
+impl FieldChange {
+    fn value(&self) -> Option<&Template> {
+        match self {
+            Self::Remove => None,
+            Self::Set(value) | Self::Add(value) | Self::Default(value) => Some(value),
+        }
+    }
 }
 
 /// A text with variables.

@@ -7,7 +7,8 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use super::{
-    Backend, BackendTls, ClientCertificates, Clients, Policy, RequestRoute, RouteAction, Service, ServiceRule,
+    Backend, BackendTls, ClientCertificates, Clients, Http, Policy, RequestLimits, RequestRoute, RouteAction,
+    RouteLimits, Service, ServiceRule,
 };
 
 /// How clients are served for which one rule, or no rule, decides.
@@ -145,6 +146,18 @@ impl Service {
             tls: tls.filter(|_| ends_here),
             backends: (backends, backend_tls.map(|tls| made.backend_tls(tls))).into(),
             failed_client_backends: failed.filter(|_| ends_here),
+        }
+    }
+}
+
+impl Http {
+    /// The limits of requests that take a route with these of its own.
+    pub fn limits(&self, own: &RouteLimits) -> RequestLimits {
+        RequestLimits {
+            answer: own.answer.unwrap_or(self.timeouts.answer),
+            content: own.content.unwrap_or(self.timeouts.content),
+            body: own.body.or(self.body_limit),
+            retries: own.retries.unwrap_or(self.retries),
         }
     }
 }

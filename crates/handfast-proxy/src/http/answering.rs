@@ -48,7 +48,8 @@ pub(crate) async fn send_answer<R: Runtime>(
     answer: &Answer,
     close: bool,
 ) -> Result<(), Fault> {
-    let deadline = R::turn().deadline(connection.http.model.timeouts.content);
+    let limits = request.map_or(&connection.http.fallback.limits, Request::limits);
+    let deadline = R::turn().deadline(limits.content);
     let mut is_put = false;
     loop {
         {

@@ -5,7 +5,6 @@
 //! so is an error where there is no answer.
 
 use std::borrow::Cow;
-use std::rc::Rc;
 
 use handfast_config::model::ForwardAuth;
 use handfast_leg::runtime::Runtime;
@@ -25,7 +24,7 @@ use crate::http::forward::{push, x_forwarded};
 use crate::http::own;
 use crate::http::refusal::Refusal;
 use crate::http::request::Request;
-use crate::worker::http::ThreadHttp;
+use crate::worker::http::ThreadServers;
 
 /// Bytes of an answer for the client. Pages for a login have a few.
 const MOST_CONTENT: usize = 256 * 1024;
@@ -48,10 +47,7 @@ const DROPPED: [&str; 11] = [
 /// The server of a route.
 pub(crate) struct Server<'s> {
     pub(crate) model: &'s ForwardAuth,
-    /// How it is asked.
-    pub(crate) http: &'s Rc<ThreadHttp>,
-    /// The route to it.
-    pub(crate) index: usize,
+    pub(crate) servers: &'s ThreadServers,
 }
 
 /// Whether two names of fields are the same to programs that take an underscore for `-` (CGI, WSGI).
@@ -71,8 +67,8 @@ impl Server<'_> {
         client: &mut impl Client,
     ) -> Result<Vec<(Box<str>, Vec<u8>)>, Box<Refusal>> {
         let text = self.question(head, connection);
-        let connection = own::towards(connection, self.http, self.index);
-        let mut request = Request::own(text, &connection);
+        let connection = own::towards(connection, self.servers);
+        let mut request = Request::own(text, &connection, &connection.http.fallback);
         let mut collector = Collector::new(client);
         own::exchange::<R>(&connection, &mut request, &mut collector).await.map_err(failed)?;
         let Collector { status, fields, content, .. } = collector;
@@ -267,7 +263,7 @@ mod tests {
         );
         let route = &fixture.connection.http.routes[0];
         let model = route.gate.as_ref().and_then(|gate| gate.forward.as_ref()).expect("it is configured");
-        let (http, index) = route.auth.as_ref().expect("it has a server");
+        let servers = route.auth.as_ref().expect("it has a server");
         let text = head(&[
             "POST /a/b?x=1 HTTP/1.1",
             "Host: shop.example:8443",
@@ -284,7 +280,7 @@ mod tests {
             "X-Forwarded-For: 10.0.0.1",
             "X-Request-Id: mine",
         ]);
-        let server = Server { model, http, index: *index };
+        let server = Server { model, servers };
         let question = with_head(&text, &HeadLimits::default(), |head| {
             String::from_utf8(server.question(head, &fixture.connection)).expect("text")
         });

@@ -308,7 +308,8 @@ impl Cached<'_> {
         R::Socket: 'static,
     {
         let mut connection = own::of(self.connection);
-        let mut own = Request::own(std::mem::take(&mut request.head), &connection);
+        let head = std::mem::take(&mut request.head);
+        let mut own = request.again(head, &connection);
         own.slot = request.slot.take();
         own.record.status = request.record.status;
         R::spawn(async move {
@@ -334,8 +335,7 @@ impl Cached<'_> {
         let Some(Begin::Fill(filler)) = begun else { return };
         let mut connection = own::of(self.connection);
         let Some(head) = conditional(&self.asked, &stale.conditions()) else { return };
-        let mut own = Request::own(head, &connection);
-        own.is_head = request.is_head;
+        let mut own = request.again(head, &connection);
         let order = self.order(Some(stale));
         R::spawn(async move {
             connection.waker = waker::<R>();

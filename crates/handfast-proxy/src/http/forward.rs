@@ -43,13 +43,13 @@ pub(crate) fn write_head(
     let of_route = rules.map_or(&[][..], |rules| &rules.request);
     let drops = |field: &Field| {
         field.kind() == Kind::Forwarding
-            // One that cannot be set stays as it is: a request without it is none.
             || (field.kind() == Kind::Host && host.is_some())
             || (field.kind() != Kind::Host && rules::drops(of_route, field.name(head.text)))
             || own_id.is_some_and(|name| field.name(head.text).eq_ignore_ascii_case(name.as_bytes()))
     };
     if let Some(host) = &host {
-        push(out, "Host", host);
+        // A request with a value that is no host is refused, and its head goes nowhere.
+        let _ = push_field(out, "Host", host);
     }
     write_fields(out, head.text, head.fields, drops);
     if connection.is_trusted {

@@ -3,25 +3,26 @@
 //! In: a request's head, and the gate of its route. Out: nothing, or the response that the client receives instead.
 
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 
 use handfast_config::{PathRule, path_readings};
 use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::Side;
-use handfast_wire::http1::RequestHead;
+use handfast_wire::http1::{Host, RequestHead};
 
 use crate::admission::gate::{ClientAddress, Exceeded, Gate};
 use crate::http::refusal::{Refusal, retry_after};
-use crate::http::rules::{RequestFacts, new_target};
+use crate::http::rules::{self, RequestFacts, new_target};
 use crate::worker::http::{ThreadHttp, ThreadRequestRoute};
 use handfast_config::model::Share;
 
 /// The routes that a request may lead to.
 pub(crate) struct Routes<'c> {
-    /// The route for the path as it is forwarded; `None`: that of the connection.
-    pub(crate) route: Option<&'c ThreadRequestRoute>,
-    /// The routes for the other ways in which a backend may read the path, where a route decides by it.
-    pub(crate) others: Vec<Option<&'c ThreadRequestRoute>>,
+    /// The route for the path as it is forwarded.
+    pub(crate) route: &'c Rc<ThreadRequestRoute>,
+    /// The routes for the other ways in which a backend may read the path, each once, where a route decides by it.
+    pub(crate) others: Vec<&'c Rc<ThreadRequestRoute>>,
     /// There are more ways to read the path than are looked at.
     has_more: bool,
 }
@@ -37,29 +38,28 @@ impl<'c> Routes<'c> {
     /// **Cost**: for nearly all paths one search, and one look at each byte.
     pub(crate) fn find(http: &'c ThreadHttp, head: &RequestHead<'_>, chance: u64) -> Self {
         let path = head.target.path();
-        let of = |path: &[u8]| find_route(http, head, path, chance).map(|index| &http.routes[index]);
         let limit = (MAX_COMPARISONS / http.routes.len().max(1)).clamp(4, MAX_READINGS);
         let readings = if http.decides_by_path { path_readings(path, limit) } else { Ok(Vec::new()) };
-        let has_more = readings.is_err();
-        let mut others: Vec<Option<&'c ThreadRequestRoute>> = Vec::new();
-        for other in readings.iter().flatten().map(|path| of(path)) {
-            if !others.iter().any(|known| is_same(*known, other)) {
+        let route = find_route(http, head, path, chance);
+        let mut others: Vec<&'c Rc<ThreadRequestRoute>> = Vec::new();
+        for other in readings.iter().flatten().map(|path| find_route(http, head, path, chance)) {
+            if !Rc::ptr_eq(other, route) && !others.iter().any(|known| Rc::ptr_eq(known, other)) {
                 others.push(other);
             }
         }
-        Self { route: of(path), others, has_more }
+        Self { route, others, has_more: readings.is_err() }
     }
 
     /// The route of a request that was checked before.
-    pub(crate) fn only(route: &'c ThreadRequestRoute) -> Self {
-        Self { route: Some(route), others: Vec::new(), has_more: false }
+    pub(crate) fn only(route: &'c Rc<ThreadRequestRoute>) -> Self {
+        Self { route, others: Vec::new(), has_more: false }
     }
 
     /// Checks that every reading of the path leads to the same decision about who may send it.
     pub(crate) fn check(&self) -> Result<(), Box<Refusal>> {
-        let guard = |route: Option<&'c ThreadRequestRoute>| route.filter(|route| route.is_guard());
-        let own = guard(self.route);
-        if !self.has_more && self.others.iter().all(|other| is_same(guard(*other), own)) {
+        // Another route that is open, too, decides nothing.
+        let is_same = !self.has_more && (self.others.is_empty() || !self.all().any(|route| route.is_guard()));
+        if is_same {
             return Ok(());
         }
         Err(ambiguous("a backend may read its path as that of another route, which decides otherwise"))
@@ -71,26 +71,23 @@ impl<'c> Routes<'c> {
         facts: &RequestFacts<'_>,
         now: Moment,
     ) -> Result<(), Box<Refusal>> {
-        let others = self.others.iter().filter(|other| !is_same(**other, self.route));
-        let mut gates = others.filter_map(|other| other.as_ref()?.gate.as_ref());
+        let mut gates = self.others.iter().filter_map(|other| other.gate.as_ref());
         gates.try_for_each(|gate| check_rate(gate, facts, now))
     }
 
-    /// Returns the most bytes of content: the smallest limit of the routes, of which each has its own or that of the service.
-    pub(crate) fn body_limit(&self, of_service: Option<u64>) -> Option<u64> {
-        let routes = std::iter::once(&self.route).chain(&self.others);
-        let own = |route: &ThreadRequestRoute| route.limits.as_ref().and_then(|limits| limits.body);
-        routes.filter_map(|route| route.and_then(own).or(of_service)).min()
+    /// Returns the most bytes of content: the smallest limit of the routes.
+    pub(crate) fn body_limit(&self) -> Option<u64> {
+        self.all().filter_map(|route| route.limits.body).min()
     }
 
-    /// Returns true if a condition holds for the route, and for those of all other readings.
-    pub(crate) fn all(&self, condition: impl Fn(Option<&'c ThreadRequestRoute>) -> bool) -> bool {
-        !self.has_more && std::iter::once(&self.route).chain(&self.others).all(|route| condition(*route))
+    /// Returns true if a condition holds for the routes of all other readings.
+    pub(crate) fn others_are(&self, condition: impl Fn(&ThreadRequestRoute) -> bool) -> bool {
+        !self.has_more && self.others.iter().all(|route| condition(route))
     }
-}
 
-fn is_same(one: Option<&ThreadRequestRoute>, other: Option<&ThreadRequestRoute>) -> bool {
-    one.map(std::ptr::from_ref) == other.map(std::ptr::from_ref)
+    fn all(&self) -> impl Iterator<Item = &'c Rc<ThreadRequestRoute>> {
+        std::iter::once(self.route).chain(self.others.iter().copied())
+    }
 }
 
 /// Checks that a target with a new beginning stays below it, however a backend reads it.
@@ -104,6 +101,16 @@ pub(crate) fn check_new_target(route: &ThreadRequestRoute, path: &[u8]) -> Resul
         return Ok(());
     }
     Err(ambiguous("a backend may read its path as one that is not below `new-path`"))
+}
+
+/// Checks that a host that the route sets is one. Without the certificate or the user that it is made of, the backend would get another one.
+pub(crate) fn check_host(route: &ThreadRequestRoute, facts: &RequestFacts<'_>) -> Result<(), Box<Refusal>> {
+    let host = route.rules.as_ref().and_then(|rules| rules::host(rules, facts));
+    if host.is_none_or(|host| Host::parse(&host).is_some()) {
+        return Ok(());
+    }
+    let detail = "the value that its route sets for Host is no host";
+    Err(Box::new(Refusal::new(400, Side::Client, Cause::HttpRequest, detail)))
 }
 
 fn ambiguous(detail: &'static str) -> Box<Refusal> {
@@ -137,16 +144,17 @@ fn forbidden(detail: impl Into<Box<str>>) -> Box<Refusal> {
 }
 
 /// The route for a request with this path. `chance`: a random number of the request, which decides where a route is for a share.
-pub(crate) fn find_route(
-    http: &ThreadHttp,
+pub(crate) fn find_route<'h>(
+    http: &'h ThreadHttp,
     head: &RequestHead<'_>,
     path: &[u8],
     chance: u64,
-) -> Option<usize> {
+) -> &'h Rc<ThreadRequestRoute> {
     // Each route draws for itself: the share of one says nothing about that of another.
     let drawn =
         |route: usize, share: Share| share.has(fastrand::Rng::with_seed(chance ^ route as u64).u64(..));
-    http.table.find(head.host.name, path, head.method.as_bytes(), has_field(head), drawn)
+    let found = http.table.find(head.host.name, path, head.method.as_bytes(), has_field(head), drawn);
+    found.map_or(&http.fallback, |index| &http.routes[index])
 }
 
 /// Whether a request has a field with this name, and with this value if one is given.

@@ -87,9 +87,8 @@ impl<S: Socket> Http1Client<S> {
                 let (length, framing) = (head.length, head.framing);
                 let outcome = Request::new(&head, connection, HttpVersion::Http11, hello);
                 self.incoming.begin(length, framing, limits, false);
-                let http = &connection.http.model;
-                let limit = outcome.as_ref().map_or(http.body_limit, |request| request.body_limit);
-                self.incoming.limit(limit);
+                let of_service = connection.http.fallback.limits.body;
+                self.incoming.limit(outcome.as_ref().map_or(of_service, |request| request.body_limit));
                 self.progress = HeadProgress::default();
                 self.head_began = Moment::NEVER;
                 self.outgoing = Outgoing::new(Framing::None);

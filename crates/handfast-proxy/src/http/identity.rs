@@ -4,6 +4,7 @@
 //! user; or a refusal.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 use std::time::Duration;
 
 use data_encoding::BASE64;
@@ -51,13 +52,13 @@ pub(crate) async fn identify<R: Runtime>(
     let Ok(Some(head)) = parsed else { return };
     let mut target = Vec::new();
     let head = head.with_forwarded_target(&mut target);
-    let route = &connection.http.routes[unidentified.route];
+    let route = Rc::clone(&request.route);
     let Some(gate) = &route.gate else { return };
-    match user::<R>(route, gate, &head, connection, client).await {
+    match user::<R>(&route, gate, &head, connection, client).await {
         Ok(identified) => {
             let fields = forwarded(gate, &head);
             let head = RequestHead { fields: &fields, ..head };
-            request.admit(&head, connection, route, &identified);
+            request.admit(&head, connection, &identified);
         }
         Err(refusal) => request.action = Action::Refuse(refusal),
     }
@@ -85,8 +86,8 @@ async fn user<R: Runtime>(
     if let Some(basic) = &gate.basic {
         identified.user = Some(password::<R>(basic, head, connection, client).await?);
     }
-    if let (Some(model), Some((http, index))) = (&gate.forward, &route.auth) {
-        let server = auth_server::Server { model, http, index: *index };
+    if let (Some(model), Some(servers)) = (&gate.forward, &route.auth) {
+        let server = auth_server::Server { model, servers };
         let copied = server.ask::<R>(head, connection, client).await?;
         let is_name = |name: &str| name.to_ascii_lowercase().ends_with("user");
         if let Some((name, value)) = copied.iter().find(|(name, _)| is_name(name)) {

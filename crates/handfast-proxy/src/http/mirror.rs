@@ -30,8 +30,8 @@ where
     }
     let Copy { mirror, content, .. } = copy;
     let under_way = Rc::clone(&mirror.under_way);
-    let mut connection = own::towards(connection, &mirror.http, mirror.route);
-    let mut own = Request::own(request.head.clone(), &connection);
+    let mut connection = own::towards(connection, &mirror.servers);
+    let mut own = Request::own(request.head.clone(), &connection, &connection.http.fallback);
     own.framing = request.framing;
     own.is_head = request.is_head;
     own.is_idempotent = request.is_idempotent;

@@ -12,7 +12,7 @@ use crate::http::fault::Fault;
 use crate::http::relay::Exchange;
 use crate::http::request::Request;
 use crate::http::upstream::Search;
-use crate::worker::http::ThreadHttp;
+use crate::worker::http::ThreadServers;
 use crate::worker::services::Chosen;
 
 /// A connection for requests that are not the client's: nothing of its own.
@@ -20,25 +20,26 @@ pub(crate) fn of(connection: &HttpConnection) -> HttpConnection {
     HttpConnection { tied: Rc::default(), totals: Rc::default(), ..connection.clone() }
 }
 
-/// The servers of this route, reached as `http` says, in the place of those of a client's connection.
-pub(crate) fn towards(connection: &HttpConnection, http: &Rc<ThreadHttp>, route: usize) -> HttpConnection {
+/// A connection whose requests go to these servers.
+pub(crate) fn towards(connection: &HttpConnection, servers: &ThreadServers) -> HttpConnection {
     HttpConnection {
-        http: Rc::clone(http),
-        chosen: Chosen { route, failed: false },
+        http: Rc::clone(&servers.http),
+        chosen: Chosen { route: servers.index, failed: false },
         proxy_header: Vec::new(),
         ..of(connection)
     }
 }
 
-/// One request and its response, with a second try where a kept connection was closed.
+/// One request and its response, tried again as its route permits.
 pub(crate) async fn exchange<R: Runtime>(
     connection: &HttpConnection,
     request: &mut Request,
     client: &mut impl Client,
 ) -> Result<(), Fault> {
     let deadline = R::turn().deadline(connection.service.limits.handshake);
-    let chosen = connection.chosen;
+    let chosen = request.route.chosen(connection.chosen);
     let mut search = Search { connection, chosen, deadline, tried: Vec::new(), may_reuse: true };
+    let mut retries = request.limits().retries;
     loop {
         let upstream = search.run::<R>(request, client).await?;
         let mut exchange = Exchange::new(connection, request, upstream, client.has_ended());
@@ -48,12 +49,12 @@ pub(crate) async fn exchange<R: Runtime>(
                 return Ok(());
             }
             Err(fault) => {
-                let can_retry =
-                    search.may_reuse && !exchange.has_begun() && exchange.can_retry(client, &fault);
+                let can_retry = retries > 0 && !exchange.has_begun() && exchange.can_retry(client, &fault);
                 exchange.count_failure(&fault);
                 if !can_retry {
                     return Err(fault);
                 }
+                retries -= 1;
                 search.may_reuse = false;
             }
         }

@@ -263,7 +263,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         }
         let waits = self.content_waits.is_some_and(|until| now < until)
             || (self.request.wants_upgrade && !self.is_stream_tunnel);
-        let dropped = &*self.request.dropped_trailers;
+        let dropped = &*self.request.route.dropped_trailers;
         let drops = |field: &Field, text: &[u8]| {
             let is_same = |name: &Box<str>| is_same_field(field.name(text), name.as_bytes());
             field.kind() == Kind::Forwarding || dropped.iter().any(is_same)
@@ -387,7 +387,6 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
 
     /// Waits until something may move, and applies the timeouts.
     async fn pause<R: Runtime>(&mut self, client: &mut impl Client) -> Result<(), Fault> {
-        let http = &self.connection.http.model;
         let request = &self.request;
         let now = R::turn();
         let is_sending = !client.has_ended() && !self.is_tunnel;
@@ -399,7 +398,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         let slow = if is_slow { self.window.0 + SLOW_WINDOW } else { Moment::NEVER };
         let idle = self.connection.service.limits.idle;
         let content =
-            self.progress.deadline(if self.is_stream_tunnel { idle } else { request.content_timeout(http) });
+            self.progress.deadline(if self.is_stream_tunnel { idle } else { request.limits().content });
         let (deadline, side, cause, status) = if client.is_full() {
             (content.min(slow), Side::Client, Cause::ContentDeadline, None)
         } else if self.has_begun {
@@ -407,12 +406,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         } else if is_sending && !self.backend.is_full() {
             (content.min(slow), Side::Client, Cause::RequestDeadline, Some(408))
         } else {
-            (
-                self.asked.deadline(request.answer_timeout(http)),
-                Side::Backend,
-                Cause::AnswerDeadline,
-                Some(504),
-            )
+            (self.asked.deadline(request.limits().answer), Side::Backend, Cause::AnswerDeadline, Some(504))
         };
         let until =
             self.content_waits.filter(|until| now < *until).map_or(deadline, |until| until.min(deadline));

@@ -23,7 +23,7 @@ use crate::worker::context::WorkerContext;
 use crate::worker::http::ThreadRequestRoute;
 use crate::worker::services::{Chosen, ThreadService};
 use crate::worker::sticky::Affinity;
-use handfast_config::model::{FixedResponse, Http, RouteAction, RouteLimits};
+use handfast_config::model::{FixedResponse, RequestLimits, RouteAction};
 
 /// A request whose head was accepted. It is counted from then on, and ends once, whatever becomes of its task.
 #[derive(Debug)]
@@ -49,12 +49,10 @@ pub(crate) struct Request {
     pub(crate) wants_json: bool,
     /// What its route changes in the response; `None`: nothing.
     pub(crate) response_fields: Option<Box<ResponseFields>>,
-    /// Trailer fields that its backend does not get.
-    pub(crate) dropped_trailers: Rc<[Box<str>]>,
+    /// The route that it takes.
+    pub(crate) route: Rc<ThreadRequestRoute>,
     /// Most bytes of its content.
     pub(crate) body_limit: Option<u64>,
-    /// Limits of its route that differ from those of its service.
-    limits: Option<Rc<RouteLimits>>,
     /// What it says about its backend, where its route asks.
     pub(crate) affinity: Option<Box<Affinity>>,
     /// How it takes part in the cache of its service.
@@ -134,16 +132,14 @@ impl Request {
         let chance = if connection.http.has_shares { fastrand::u64(..) } else { 0 };
         let routes = Routes::find(&connection.http, head, chance);
         let route = routes.route;
-        record.route = route.map(|route| Rc::clone(&route.name));
-        let facts = RequestFacts { head, path, connection, id: record.id(), sender: None };
+        record.route.clone_from(&route.name);
+        let facts = RequestFacts { head, path, connection, id: record.id(), chance, sender: None };
         let action = action(&routes, &facts);
-        let rules = route.map_or(connection.http.rules.as_ref(), |route| route.rules.as_ref());
-        let prefix = route.and_then(|route| route.path.as_ref());
         let mut text = Vec::with_capacity(head.length + forward::ROOM);
-        forward::write_head(&mut text, &facts, rules.map(Rc::as_ref), prefix);
-        let response_fields = rules.and_then(|rules| ResponseFields::new(rules, &facts));
-        let affinity = route.and_then(|route| route.sticky.as_ref()).and_then(|sticky| sticky.affinity(head));
-        let copy = route.and_then(|route| route.mirror.as_ref()).filter(|_| head.upgrade.is_none());
+        forward::write_head(&mut text, &facts, route.rules.as_deref(), route.path.as_ref());
+        let response_fields = route.rules.as_ref().and_then(|rules| ResponseFields::new(rules, &facts));
+        let affinity = route.sticky.as_ref().and_then(|sticky| sticky.affinity(head));
+        let copy = route.mirror.as_ref().filter(|_| head.upgrade.is_none());
         let copy = copy.and_then(|mirror| Copy::new(mirror, head.framing));
         let cached = Plan::new(&facts, &routes);
         let traits = Traits::of(head);
@@ -161,11 +157,8 @@ impl Request {
             is_grpc: traits.is_grpc,
             wants_json: traits.wants_json,
             response_fields,
-            dropped_trailers: Rc::clone(
-                route.map_or(&connection.http.dropped_trailers, |route| &route.dropped_trailers),
-            ),
-            body_limit: routes.body_limit(connection.http.model.body_limit),
-            limits: route.and_then(|route| route.limits.clone()),
+            route: Rc::clone(route),
+            body_limit: routes.body_limit(),
             affinity,
             cached,
             copy,
@@ -182,12 +175,13 @@ impl Request {
         }
     }
 
-    /// A request of the proxy's own for the content of `head`, which is neither counted nor logged.
-    pub(crate) fn own(head: Vec<u8>, connection: &HttpConnection) -> Self {
+    /// A request of the proxy's own with this head and without content, which is neither counted nor logged: its backend and its limits are
+    /// those of this route.
+    pub(crate) fn own(head: Vec<u8>, connection: &HttpConnection, route: &Rc<ThreadRequestRoute>) -> Self {
         let record = RequestRecord::new(&connection.facts, HttpVersion::Http11, forward::new_id(), [b""; 3]);
         Self {
             head,
-            action: Action::Forward(connection.chosen),
+            action: Action::Forward(route.chosen(connection.chosen)),
             version: Version::Http11,
             framing: Framing::None,
             keeps_open: true,
@@ -199,9 +193,8 @@ impl Request {
             is_grpc: false,
             wants_json: false,
             response_fields: None,
-            dropped_trailers: Rc::default(),
-            body_limit: None,
-            limits: None,
+            route: Rc::clone(route),
+            body_limit: route.limits.body,
             affinity: None,
             cached: None,
             copy: None,
@@ -214,6 +207,13 @@ impl Request {
         }
     }
 
+    /// A request of the proxy's own that takes the place of this one at its backends, with this head.
+    pub(crate) fn again(&self, head: Vec<u8>, connection: &HttpConnection) -> Self {
+        let mut own = Self::own(head, connection, &self.route);
+        (own.is_head, own.affinity) = (self.is_head, self.affinity.clone());
+        own
+    }
+
     /// It went to this backend; a cookie names it to the client.
     pub(crate) fn is_at(&mut self, backend: &Rc<str>, is_secure: bool) {
         let Some(affinity) = &self.affinity else { return };
@@ -222,20 +222,15 @@ impl Request {
     }
 
     /// It is known who sends it: it is done with it what its route says. `head` has the fields that its backend may see.
-    pub(crate) fn admit(
-        &mut self,
-        head: &RequestHead<'_>,
-        connection: &HttpConnection,
-        route: &ThreadRequestRoute,
-        sender: &Identified,
-    ) {
+    pub(crate) fn admit(&mut self, head: &RequestHead<'_>, connection: &HttpConnection, sender: &Identified) {
+        let route = &self.route;
         let path = head.target.path();
-        let facts = RequestFacts { head, path, connection, id: self.record.id(), sender: Some(sender) };
+        let facts =
+            RequestFacts { head, path, connection, id: self.record.id(), chance: 0, sender: Some(sender) };
         self.action = route_action(route, &facts);
         self.head.clear();
-        let rules = route.rules.as_ref();
-        forward::write_head(&mut self.head, &facts, rules.map(Rc::as_ref), route.path.as_ref());
-        self.response_fields = rules.and_then(|rules| ResponseFields::new(rules, &facts));
+        forward::write_head(&mut self.head, &facts, route.rules.as_deref(), route.path.as_ref());
+        self.response_fields = route.rules.as_ref().and_then(|rules| ResponseFields::new(rules, &facts));
         self.cached = Plan::new(&facts, &Routes::only(route));
         self.record.user.clone_from(&sender.user);
     }
@@ -252,19 +247,8 @@ impl Request {
         }
     }
 
-    /// Times it may be sent again.
-    pub(crate) fn retries(&self, http: &Http) -> u32 {
-        self.limits.as_ref().and_then(|limits| limits.retries).unwrap_or(http.retries)
-    }
-
-    /// Between two pieces of content.
-    pub(crate) fn content_timeout(&self, http: &Http) -> Duration {
-        self.limits.as_ref().and_then(|limits| limits.content).unwrap_or(http.timeouts.content)
-    }
-
-    /// From its end to the head of its response.
-    pub(crate) fn answer_timeout(&self, http: &Http) -> Duration {
-        self.limits.as_ref().and_then(|limits| limits.answer).unwrap_or(http.timeouts.answer)
+    pub(crate) fn limits(&self) -> &RequestLimits {
+        &self.route.limits
     }
 
     /// Whether it has no content.
@@ -366,37 +350,39 @@ fn action(routes: &Routes<'_>, facts: &RequestFacts<'_>) -> Action {
     if let Err(refusal) = check(routes, facts) {
         return Action::Refuse(refusal);
     }
-    let Some(route) = routes.route else { return Action::Forward(connection.chosen) };
-    if route.gate.as_ref().is_some_and(|gate| gate.identifies()) {
+    if routes.route.gate.as_ref().is_some_and(|gate| gate.identifies()) {
+        // What follows may depend on the user.
         let head = facts.head.text[..facts.head.length].to_vec();
-        let is_it = |known: &ThreadRequestRoute| std::ptr::eq(known, route);
-        let route = connection.http.routes.iter().position(is_it).unwrap_or_default();
-        return Action::Authenticate(Box::new(Unidentified { head, route }));
+        return Action::Authenticate(Box::new(Unidentified { head }));
     }
-    route_action(route, facts)
+    route_action(routes.route, facts)
 }
 
 /// Checks everything that needs no waiting.
 fn check(routes: &Routes<'_>, facts: &RequestFacts<'_>) -> Result<(), Box<Refusal>> {
     routes.check()?;
     let now = Moment::now();
-    if let Some(gate) = routes.route.and_then(|route| route.gate.as_ref()) {
+    if let Some(gate) = &routes.route.gate {
         gate::check(gate, facts, now)?;
     }
     routes.check_other_rates(facts, now)?;
-    routes.route.map_or(Ok(()), |route| gate::check_new_target(route, facts.path))
+    gate::check_new_target(routes.route, facts.path)
 }
 
 fn route_action(route: &ThreadRequestRoute, facts: &RequestFacts<'_>) -> Action {
-    let connection = facts.connection;
-    match (&route.action, route.index) {
-        (RouteAction::Redirect(target, status), _) => Action::Redirect(*status, facts.text(target)),
-        (RouteAction::Respond(response), _) => Action::Respond(response.clone()),
-        // A client whose certificate failed is for the backends of such clients alone.
-        (_, Some(route)) if !connection.chosen.failed => Action::Forward(Chosen { route, failed: false }),
-        _ => Action::Forward(connection.chosen),
+    if let Err(refusal) = gate::check_host(route, facts) {
+        return Action::Refuse(refusal);
+    }
+    match &route.action {
+        RouteAction::Redirect(target, status) => Action::Redirect(*status, facts.text(target)),
+        RouteAction::Respond(response) => Action::Respond(response.clone()),
+        RouteAction::Inherit | RouteAction::Backends(..) => {
+            Action::Forward(route.chosen(facts.connection.chosen))
+        }
     }
 }
 
+#[cfg(test)]
+mod own_tests;
 #[cfg(test)]
 mod tests;

@@ -21,6 +21,8 @@ pub(crate) struct RequestFacts<'a> {
     pub(crate) path: &'a [u8],
     pub(crate) connection: &'a HttpConnection,
     pub(crate) id: &'a str,
+    /// A random number, where a route is for a share of its requests.
+    pub(crate) chance: u64,
     /// `None`: its route does not ask, or it is not known yet.
     pub(crate) sender: Option<&'a Identified>,
 }
@@ -38,7 +40,7 @@ impl RequestFacts<'_> {
         text
     }
 
-    fn value(&self, variable: Variable) -> Cow<'_, [u8]> {
+    pub(super) fn value(&self, variable: Variable) -> Cow<'_, [u8]> {
         let connection = self.connection;
         let certificate = connection.client_certificate.as_deref();
         let value = match variable {
@@ -91,14 +93,11 @@ pub(crate) fn new_target<'r>(
     Some((target, new))
 }
 
-/// The field `Host` that a rule sets.
+/// Returns the value of `Host` that a rule sets; a request whose value is no host is refused before it is forwarded.
 pub(crate) fn host(rules: &RequestRules, facts: &RequestFacts<'_>) -> Option<Vec<u8>> {
     let is_host = |rule: &&FieldRule| Kind::of(rule.name.as_bytes()) == Kind::Host;
     match &rules.request.iter().rfind(is_host)?.change {
-        FieldChange::Set(value) => {
-            let is_host = |host: &Vec<u8>| !host.is_empty() && !host.iter().any(u8::is_ascii_control);
-            Some(facts.text(value)).filter(is_host)
-        }
+        FieldChange::Set(value) => Some(facts.text(value)),
         _ => None,
     }
 }

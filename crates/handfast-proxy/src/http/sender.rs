@@ -2,11 +2,10 @@
 
 use handfast_wire::http1::push_field;
 
-/// A request whose sender is not known yet: its head as it came, and the route that it is for.
+/// A request whose sender is not known yet: its head as it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unidentified {
     pub(crate) head: Vec<u8>,
-    pub(crate) route: usize,
 }
 
 /// What is known of the sender of a request.

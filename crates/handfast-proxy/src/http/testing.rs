@@ -43,7 +43,12 @@ impl Fixture {
 
     /// With TLS for the name `localhost`; the certificate covers [`NAMES`].
     pub(crate) fn with_tls(more: &str) -> Self {
-        let mut fixture = Self::of(&format!("certificate = \"names.pem\"\n{more}"));
+        Self::try_with_tls(more).unwrap_or_else(|| panic!("it is wrong: {more}"))
+    }
+
+    /// The same; `None`: the configuration is wrong.
+    pub(crate) fn try_with_tls(more: &str) -> Option<Self> {
+        let mut fixture = Self::try_of(&format!("certificate = \"names.pem\"\n{more}"))?;
         let pem = std::fs::read(fixture.folder.path("names.pem")).expect("it was written");
         let (certificate, findings) = Certificate::from_pem(&pem, Path::new("names.pem"), 0);
         let certificate = certificate.unwrap_or_else(|| panic!("{findings:?}"));
@@ -52,17 +57,22 @@ impl Fixture {
             facts.tls_version = Some("TLSv1.3");
             facts.server_name = Some("localhost".into());
         });
-        fixture
+        Some(fixture)
     }
 
     fn of(service: &str) -> Self {
+        Self::try_of(service).unwrap_or_else(|| panic!("it is wrong: {service}"))
+    }
+
+    /// `None`: the configuration is wrong.
+    fn try_of(service: &str) -> Option<Self> {
         let folder = Folder::new();
         folder.certificate_for("names.pem", &NAMES);
         let text = format!(
             "[admin]\nlisten = \"off\"\n[access-log]\nto = \"off\"\n[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:2\"\n\
              mode = \"http\"\nbackend = \"127.0.0.1:1\"\n{service}\n"
         );
-        let (config, _) = folder.configure_as(&text, &[]).read(false).expect("it is right");
+        let (config, _) = folder.configure_as(&text, &[]).read(false).ok()?;
         let mut carried = CarriedOver::with_threads(1);
         let built = state::build(config, 1, None, &mut carried, SystemTime::now());
         let shared = Arc::new(built.state.unwrap_or_else(|| panic!("{:?}", built.report)));
@@ -95,12 +105,13 @@ impl Fixture {
             names: None,
             is_http2: false,
             proxy_header: Vec::new(),
+            proxy_facts: Rc::default(),
             accepted: Moment::now(),
             tied: Rc::default(),
             totals: Rc::default(),
             waker: Waker::noop().clone(),
         };
-        Self { connection, registry, log, folder }
+        Some(Self { connection, registry, log, folder })
     }
 
     pub(crate) fn trusted(mut self) -> Self {

@@ -27,7 +27,7 @@ pub(crate) async fn forward<R: Runtime>(
 ) -> Ended<R::Socket> {
     let deadline = R::turn().deadline(connection.service.limits.handshake);
     let mut search = Search { connection, chosen, deadline, tried: Vec::new(), may_reuse: true };
-    let mut retries = request.retries(&connection.http.model);
+    let mut retries = request.limits().retries;
     loop {
         let fault = match search.run::<R>(request, client).await {
             Err(fault) => fault,

@@ -71,6 +71,8 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
     let session = connection.client.as_ref().and_then(Leg::session);
     let names = session.and_then(|session| session.served_names()).cloned();
     let proxy_header = proxy_header_out::header(connection);
+    let told = || proxy_header_out::without_addresses(connection);
+    let proxy_facts = if requests.http.has_cache() { told() } else { Vec::new() };
     let Account { thread, service, record, .. } = &connection.account;
     let is_verified =
         !matches!(record.tls.verdict.as_deref(), Some(Verdict::Unverified | Verdict::Failed { .. }));
@@ -101,6 +103,7 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         names,
         is_http2: record.tls.alpn.as_deref() == Some("h2"),
         proxy_header,
+        proxy_facts: proxy_facts.into(),
         accepted: connection.accepted,
         tied: Rc::default(),
         totals: Rc::default(),

@@ -29,6 +29,22 @@ pub(crate) fn header_for_program<R: Runtime>(connection: &mut Connection<R>) -> 
     made(connection, TO_PROGRAMS)
 }
 
+/// The same header without addresses and the connection's name, for the key of a cache: backends may answer by all the rest. Empty where they
+/// receive none of it.
+pub(crate) fn without_addresses<R: Runtime>(connection: &Connection<R>) -> Vec<u8> {
+    let Some((Version::V2, sent)) = connection.account.service.proxy_out else { return Vec::new() };
+    let mut header = Writer::proxy(None);
+    // A fingerprint is a hundredth of the certificate, and stands for all of it.
+    if sent == SentCertificate::Der
+        && let Some(shown) = &connection.account.record.tls.client_certificate
+    {
+        let _ = header.add(tlv::SSL_CLIENT_CERT, shown.fingerprint.as_bytes());
+    }
+    let name = if sent == SentCertificate::Off { sent } else { SentCertificate::CommonName };
+    add_facts(&mut header, connection, name);
+    header.finish(false)
+}
+
 fn made<R: Runtime>(connection: &mut Connection<R>, (version, sent): (Version, SentCertificate)) -> Vec<u8> {
     let record = &connection.account.record;
     let proxied = record.proxied();
@@ -41,11 +57,21 @@ fn made<R: Runtime>(connection: &mut Connection<R>, (version, sent): (Version, S
         return line;
     }
     let id = unique_id(record);
-    let certificate =
-        connection.client.as_ref().and_then(|leg| leg.session()).and_then(Session::peer_certificate);
     let mut header = Writer::proxy(endpoints);
     // The first four are short: whatever a peer chose was bounded where it was read.
     let _ = header.add(tlv::UNIQUE_ID, &id);
+    add_facts(&mut header, connection, sent);
+    let header = header.finish(true);
+    connection.account.record.details().unique_id = Some(id);
+    header
+}
+
+/// Adds what is known of the client's connection besides its addresses.
+fn add_facts<R: Runtime>(header: &mut Writer, connection: &Connection<R>, sent: SentCertificate) {
+    let record = &connection.account.record;
+    let proxied = record.proxied();
+    let certificate =
+        connection.client.as_ref().and_then(|leg| leg.session()).and_then(Session::peer_certificate);
     if let Some(name) = record.server_name.as_deref().or_else(|| proxied?.authority.as_deref()) {
         let _ = header.add(tlv::AUTHORITY, name.as_bytes());
     }
@@ -54,11 +80,8 @@ fn made<R: Runtime>(connection: &mut Connection<R>, (version, sent): (Version, S
         let _ = header.add(tlv::ALPN, protocol);
     }
     if record.tls.version.is_some() {
-        add_tls(&mut header, &record.tls, certificate, sent);
+        add_tls(header, &record.tls, certificate, sent);
     }
-    let header = header.finish(true);
-    connection.account.record.details().unique_id = Some(id);
-    header
 }
 
 /// The name that a proxy in front gave to the connection, or else one of ours: 32 hexadecimal digits.

@@ -2,11 +2,10 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use handfast_config::model::{
-    BackendVersion, FieldChange, FieldRule, ForwardAuth, Http, HttpTimeouts, PoolLimits, RequestRules,
-    RouteAction, RouteLimits, Service, Share, Template,
+    BackendVersion, FieldChange, FieldRule, ForwardAuth, Http, PoolLimits, RequestLimits, RequestRoute,
+    RequestRules, RouteAction, RouteLimits, Service, Share, Template,
 };
 use handfast_config::{PathRule, RequestTable};
 
@@ -14,21 +13,18 @@ use crate::admission::TrustedSenders;
 use crate::admission::gate::{Gate, Gates};
 use crate::backends::pool::Bounds;
 use crate::cache::ServiceCache;
+use crate::worker::services::Chosen;
 use crate::worker::sticky::ThreadSticky;
 use handfast_tls::keyed_hash::HashKey;
 
 #[derive(Debug)]
 pub(crate) struct ThreadHttp {
     pub(crate) model: Http,
-    /// What is changed in requests that take no route; `None`: nothing.
-    pub(crate) rules: Option<Rc<RequestRules>>,
-    /// Trailer fields that backends do not get of requests that take no route.
-    pub(crate) dropped_trailers: Rc<[Box<str>]>,
     pub(crate) table: RequestTable,
     /// By the index that the table finds.
-    pub(crate) routes: Vec<ThreadRequestRoute>,
-    /// What is kept of responses; `None`: nothing.
-    pub(crate) cache: Option<Arc<ServiceCache>>,
+    pub(crate) routes: Vec<Rc<ThreadRequestRoute>>,
+    /// The service itself, for requests that take none of these.
+    pub(crate) fallback: Rc<ThreadRequestRoute>,
     /// Clients that are proxies and name their own clients.
     pub(crate) trusted: Option<TrustedSenders>,
     /// Whether a route is for a share of its requests.
@@ -39,9 +35,12 @@ pub(crate) struct ThreadHttp {
     connections: usize,
 }
 
+/// A route as its requests are served, resolved at reload: whatever it does not set is that of its service. Requests of the proxy's own for it
+/// are made of it too.
 #[derive(Debug)]
 pub(crate) struct ThreadRequestRoute {
-    pub(crate) name: Rc<str>,
+    /// In logs and metrics; `None`: the service itself.
+    pub(crate) name: Option<Rc<str>>,
     /// What is done with its requests.
     pub(crate) action: RouteAction,
     /// The paths that it is for.
@@ -52,16 +51,15 @@ pub(crate) struct ThreadRequestRoute {
     pub(crate) dropped_trailers: Rc<[Box<str>]>,
     /// What its requests must meet first; `None`: nothing.
     pub(crate) gate: Option<Arc<Gate>>,
-    /// Limits that differ from those of its service.
-    pub(crate) limits: Option<Rc<RouteLimits>>,
+    pub(crate) limits: RequestLimits,
     /// How the requests of a client are kept at one backend.
     pub(crate) sticky: Option<Rc<ThreadSticky>>,
-    /// The server that is asked about its requests: how, and its route.
-    pub(crate) auth: Option<(Rc<ThreadHttp>, usize)>,
+    /// The server that is asked about its requests.
+    pub(crate) auth: Option<ThreadServers>,
     /// Whether not every request for one of its URLs takes it.
     pub(crate) is_for_some: bool,
-    /// Whether its responses are kept in the cache.
-    pub(crate) is_cached: bool,
+    /// Where its responses are kept; `None`: they are not.
+    pub(crate) cache: Option<Arc<ServiceCache>>,
     /// Where copies of its requests go.
     pub(crate) mirror: Option<Rc<ThreadMirror>>,
     /// The route of the service that its requests go to; `None`: that of their connection.
@@ -75,20 +73,27 @@ impl ThreadRequestRoute {
         has_conditions || matches!(self.action, RouteAction::Redirect(..) | RouteAction::Respond(_))
     }
 
-    /// Returns true if something about its requests depends on a path that nobody may write in another way.
-    fn decides_by_path(&self) -> bool {
-        let is_limited = self.limits.as_ref().is_some_and(|limits| limits.body.is_some());
-        self.path.is_some() && (self.is_guard() || self.gate.is_some() || !self.is_cached || is_limited)
+    /// Returns true if something about its requests depends on a path that nobody may write in another way; `fallback`: the service itself.
+    fn decides_by_path(&self, fallback: &Self) -> bool {
+        let is_exception =
+            self.cache.is_some() != fallback.cache.is_some() || self.limits.body != fallback.limits.body;
+        self.path.is_some() && (self.is_guard() || self.gate.is_some() || is_exception)
     }
+}
+
+/// Servers beside the backends of a route.
+#[derive(Clone, Debug)]
+pub(crate) struct ThreadServers {
+    /// How they are reached.
+    pub(crate) http: Rc<ThreadHttp>,
+    /// The route of the service that has them.
+    pub(crate) index: usize,
 }
 
 /// Servers that receive copies of a route's requests.
 #[derive(Debug)]
 pub(crate) struct ThreadMirror {
-    /// How they are reached.
-    pub(crate) http: Rc<ThreadHttp>,
-    /// The route to them.
-    pub(crate) route: usize,
+    pub(crate) servers: ThreadServers,
     pub(crate) share: Share,
     /// Most bytes of content of a request that is copied.
     pub(crate) content: usize,
@@ -108,6 +113,78 @@ fn dropped_trailers(http: &Http, rules: &RequestRules, forward: Option<&ForwardA
     changed.chain(forward.iter().flat_map(|forward| &forward.copy)).chain(&http.request_id).cloned().collect()
 }
 
+impl ThreadRequestRoute {
+    /// What is written for one route; its places among those of its service: its own backends, and the servers beside them.
+    fn new(
+        service: &Service,
+        http: &Http,
+        route: &RequestRoute,
+        [index, auth, mirror]: [Option<usize>; 3],
+        (gate, key): (&Option<Arc<Gate>>, &Option<HashKey>),
+        (cache, threads): (Option<&Arc<ServiceCache>>, usize),
+    ) -> Self {
+        let limits = http.limits(&route.limits);
+        let servers = |index: usize, limits: RequestLimits| ThreadServers {
+            http: ThreadHttp::beside(http, limits, threads),
+            index,
+        };
+        let auth = auth.zip(route.access.forward.as_ref()).map(|(index, model)| {
+            let (answer, content) = (model.timeout, model.timeout);
+            servers(index, RequestLimits { answer, content, ..limits.clone() })
+        });
+        let mirror = mirror.zip(route.mirror.as_ref()).map(|(index, model)| ThreadMirror {
+            servers: servers(index, limits.clone()),
+            share: model.share,
+            content: model.content,
+            under_way: Rc::new(()),
+        });
+        let sticky = route.sticky.as_ref().map(|sticky| ThreadSticky::new(sticky, key, &service.name));
+        Self {
+            name: Some((&*route.name).into()),
+            action: route.action.clone(),
+            path: route.path.clone(),
+            rules: shared(&route.rules),
+            dropped_trailers: dropped_trailers(http, &route.rules, route.access.forward.as_ref()),
+            gate: gate.clone(),
+            limits,
+            sticky,
+            auth,
+            is_for_some: !route.methods.is_empty() || !route.headers.is_empty() || route.share.is_some(),
+            cache: cache.filter(|_| route.is_cached).cloned(),
+            mirror: mirror.map(Rc::new),
+            index,
+        }
+    }
+
+    /// The service itself.
+    fn fallback(limits: RequestLimits, http: &Http, cache: Option<&Arc<ServiceCache>>) -> Rc<Self> {
+        Rc::new(Self {
+            name: None,
+            action: RouteAction::Inherit,
+            path: None,
+            rules: shared(&http.rules),
+            dropped_trailers: dropped_trailers(http, &http.rules, None),
+            gate: None,
+            limits,
+            sticky: None,
+            auth: None,
+            is_for_some: false,
+            cache: cache.cloned(),
+            mirror: None,
+            index: None,
+        })
+    }
+
+    /// The backends of a request that came by a connection with these. A client whose certificate failed is for the backends of such clients
+    /// alone.
+    pub(crate) fn chosen(&self, connection: Chosen) -> Chosen {
+        match self.index {
+            Some(route) if !connection.failed => Chosen { route, failed: false },
+            _ => connection,
+        }
+    }
+}
+
 impl ThreadHttp {
     /// `None` where a service relays bytes.
     pub(crate) fn new(
@@ -118,90 +195,53 @@ impl ThreadHttp {
         threads: usize,
     ) -> Option<Rc<Self>> {
         let http = service.http.as_ref()?;
-        let auth = service.auth_routes();
-        let mirrors = service.mirror_routes();
-        let routes = service.request_routes().zip(gates).zip(auth).zip(mirrors).zip(keys);
-        let routes = routes.map(|(((((index, route), gate), auth), mirror), key)| {
-            let rules = shared(&route.rules);
-            let (name, action, path) = ((&*route.name).into(), route.action.clone(), route.path.clone());
-            let forward = route.access.forward.as_ref();
-            let auth = auth
-                .zip(forward)
-                .map(|(index, forward)| (Self::beside(http, Some(forward.timeout), threads), index));
-            let mirror = mirror.zip(route.mirror.as_ref()).map(|(index, model)| ThreadMirror {
-                http: Self::beside(http, None, threads),
-                route: index,
-                share: model.share,
-                content: model.content,
-                under_way: Rc::new(()),
-            });
-            let sticky = route.sticky.as_ref().map(|sticky| ThreadSticky::new(sticky, key, &service.name));
-            let is_own = route.limits != RouteLimits::default();
-            ThreadRequestRoute {
-                limits: is_own.then(|| Rc::new(route.limits.clone())),
-                sticky,
-                auth,
-                is_for_some: !route.headers.is_empty() || route.share.is_some(),
-                is_cached: route.is_cached,
-                mirror: mirror.map(Rc::new),
-                name,
-                action,
-                path,
-                dropped_trailers: dropped_trailers(http, &route.rules, route.access.forward.as_ref()),
-                rules,
-                gate: gate.clone(),
-                index,
-            }
+        let places = service.request_routes().zip(service.auth_routes()).zip(service.mirror_routes());
+        let routes = places.zip(gates.iter().zip(keys)).map(|((((index, route), auth), mirror), own)| {
+            let places = [index, auth, mirror];
+            Rc::new(ThreadRequestRoute::new(service, http, route, places, own, (cache, threads)))
         });
         let routes: Vec<_> = routes.collect();
-        let decides_by_path = routes.iter().any(ThreadRequestRoute::decides_by_path);
+        let all = Self::of(http.clone(), http.limits(&RouteLimits::default()), cache, threads);
         Some(Rc::new(Self {
-            model: http.clone(),
-            rules: shared(&http.rules),
-            dropped_trailers: dropped_trailers(http, &http.rules, None),
+            decides_by_path: routes.iter().any(|route| route.decides_by_path(&all.fallback)),
             table: RequestTable::new(service),
             routes,
-            cache: cache.cloned(),
             trusted: TrustedSenders::new(&http.forwarded.trusted),
             has_shares: http.routes.iter().any(|route| route.share.is_some()),
-            decides_by_path,
-            connections: http.pool.connections.div_ceil(threads.max(1)),
+            ..all
         }))
     }
 
-    /// For servers beside the backends: HTTP/1.1, and answers in this time, if there is one.
-    fn beside(http: &Http, timeout: Option<Duration>, threads: usize) -> Rc<Self> {
-        let HttpTimeouts { answer, content, .. } = http.timeouts;
-        let (answer, content) = (timeout.unwrap_or(answer), timeout.unwrap_or(content));
-        let timeouts = HttpTimeouts { answer, content, ..http.timeouts.clone() };
+    /// For servers beside the backends: HTTP/1.1, and one more connection where a kept one was closed.
+    fn beside(http: &Http, limits: RequestLimits, threads: usize) -> Rc<Self> {
         let model = Http {
             backend_version: BackendVersion::Http1,
-            timeouts,
             pool: PoolLimits { connections: http.pool.connections.max(threads), ..http.pool.clone() },
             count_failures: false,
             failure_ratio: None,
             concurrency: None,
+            rules: RequestRules::default(),
             routes: Vec::new(),
             ..http.clone()
         };
-        let connections = model.pool.connections.div_ceil(threads.max(1));
-        let table = RequestTable::default();
-        let (has_shares, decides_by_path) = (false, false);
-        Rc::new(Self {
-            model,
-            rules: None,
-            dropped_trailers: Rc::default(),
-            table,
-            routes: Vec::new(),
-            cache: None,
-            trusted: None,
-            has_shares,
-            decides_by_path,
-            connections,
-        })
+        Rc::new(Self::of(model, RequestLimits { retries: 1, ..limits }, None, threads))
     }
 
-    /// Whether a route writes something of a client's certificate. Only then is the certificate part of the key of its cache.
+    /// Without routes.
+    fn of(model: Http, limits: RequestLimits, cache: Option<&Arc<ServiceCache>>, threads: usize) -> Self {
+        Self {
+            connections: model.pool.connections.div_ceil(threads.max(1)),
+            fallback: ThreadRequestRoute::fallback(limits, &model, cache),
+            model,
+            table: RequestTable::default(),
+            routes: Vec::new(),
+            trusted: None,
+            has_shares: false,
+            decides_by_path: false,
+        }
+    }
+
+    /// Whether a route writes something of a client's certificate. Only then is it kept for the requests of a connection.
     pub(crate) fn tells_certificates(&self) -> bool {
         self.routes.iter().any(|route| {
             let target = match &route.action {
@@ -211,6 +251,11 @@ impl ThreadHttp {
             let rules = route.rules.iter().flat_map(|rules| rules.templates());
             rules.chain(target).any(Template::tells_certificates)
         })
+    }
+
+    /// Whether a route keeps responses.
+    pub(crate) fn has_cache(&self) -> bool {
+        self.routes.iter().chain([&self.fallback]).any(|route| route.cache.is_some())
     }
 
     /// Whether a route asks what a client's certificate contains.

@@ -111,6 +111,8 @@ pub(crate) struct ThreadService {
 struct ThreadRoute {
     /// Demands on its clients; `None` where their TLS does not end here. Routes with equal demands share one value.
     tls: Option<Arc<RouteTls>>,
+    /// The names and the protocols that its rule is for; empty: it has no rule.
+    rule: Box<str>,
     /// `None` where the TLS of its clients does not end here.
     server: Option<Rc<Server>>,
     backends: Rc<ThreadBackends>,
@@ -307,11 +309,9 @@ impl ThreadService {
         &self.backends_of(chosen).group
     }
 
-    /// The backends of a route as they are written.
-    pub(crate) fn targets(&self, chosen: Chosen) -> String {
-        let targets: Vec<String> =
-            self.backends_of(chosen).list.iter().map(|backend| backend.target.to_string()).collect();
-        targets.join(",")
+    /// The rule that made a connection take its route, for keys that outlive a reload; empty: the service itself.
+    pub(crate) fn rule(&self, chosen: Chosen) -> &str {
+        &self.routes[chosen.route].rule
     }
 
     /// Whether its TLS is passed on as it is.
@@ -431,7 +431,13 @@ fn routes(
         Rc::clone(made.entry(Arc::as_ptr(list)).or_insert_with(make))
     };
     let none: Arc<[Backend]> = Arc::default();
-    let route = |RouteState { route, server, backend_tls }: &RouteState| ThreadRoute {
+    let rule = |index: usize| {
+        let rule = index.checked_sub(1).and_then(|index| model.rules.get(index));
+        rule.map(|rule| format!("{} {}", rule.names.join(","), rule.client_alpn.join(",")))
+            .unwrap_or_default()
+    };
+    let route = |(index, RouteState { route, server, backend_tls }): (usize, &RouteState)| ThreadRoute {
+        rule: rule(index).into(),
         tls: route.tls.clone(),
         server: server.as_ref().and_then(|settings| servers.get(&Arc::as_ptr(settings)).cloned()),
         backends: backends(&route.backends.backends),
@@ -443,7 +449,7 @@ fn routes(
         }),
         passes_through: route.clients == Clients::PassedThrough,
     };
-    Ok(service.routes.iter().map(route).collect())
+    Ok(service.routes.iter().enumerate().map(route).collect())
 }
 
 /// Which settings of its service a client is served by.

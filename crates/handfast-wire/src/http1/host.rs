@@ -22,7 +22,8 @@ pub struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    pub(super) fn parse(text: &'a [u8]) -> Option<Self> {
+    /// Reads the value of a `Host` field; `None`: it is no name or address with an optional port.
+    pub fn parse(text: &'a [u8]) -> Option<Self> {
         let end = if text.first() == Some(&b'[') {
             let end = text.iter().position(|byte| *byte == b']')?;
             str::from_utf8(&text[1..end]).ok()?.parse::<Ipv6Addr>().ok()?;

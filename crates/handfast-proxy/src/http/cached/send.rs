@@ -79,7 +79,7 @@ pub(super) async fn until_ready<R: Runtime, T>(
     request: &Request,
     mut poll: impl FnMut(&Waker) -> Poll<T>,
 ) -> Result<Option<T>, CloseReason> {
-    let deadline = R::now().deadline(request.answer_timeout(&connection.http.model));
+    let deadline = R::now().deadline(request.limits().answer);
     loop {
         if let Poll::Ready(ready) = poll(&connection.waker) {
             return Ok(Some(ready));
@@ -216,7 +216,7 @@ impl Sending<'_> {
         }
         let is_slow = client.is_full() && client.sent() - window.1 < SLOW_BYTES;
         let slow = if is_slow { window.0 + SLOW_WINDOW } else { Moment::NEVER };
-        let deadline = progress.deadline(self.request.content_timeout(&self.connection.http.model)).min(slow);
+        let deadline = progress.deadline(self.request.limits().content).min(slow);
         let woken = R::wait(deadline).await;
         self.connection.check_phase(Step::Relay)?;
         client.check().map_err(|fault| fault.reason)?;

@@ -268,7 +268,7 @@ fn a_guard_sees_every_way_in_which_a_backend_may_read_a_path() {
             assert_eq!(action, Action::Forward(Chosen::SERVICE), "{guard} {target}");
         }
     }
-    let many = format!("/{}", "a/..;/%2e%2e/".repeat(100));
+    let many = format!("/%{}2e", "25".repeat(300));
     assert_eq!(cause(&decision("respond = 404", &many).0), Some((Some(400), Cause::AmbiguousPath)));
 }
 

@@ -78,11 +78,26 @@ fn a_host_can_be_set() {
 #[test]
 fn a_text_of_the_client_is_one_value_or_none() {
     let mut fixture =
-        with_route("set-request-fields = [\"X-Name: {client-subject}\", \"Host: {client-subject}\"]");
+        with_route("set-request-fields = [\"X-Name: {client-subject}\", \"X-None: {client-fingerprint}\"]");
     let shown =
         ShownCertificate { subject: "a\r\nX-Evil: 1".into(), serial: "".into(), fingerprint: "".into() };
     fixture.connection.client_certificate = Some(Rc::new(shown));
     assert_eq!(received(&fixture, &[GET, "Host: a", "X-Name: claimed"]), [GET, "Host: a"]);
+}
+
+#[test]
+fn a_request_whose_route_sets_no_host_is_refused() {
+    for (value, is_refused) in [
+        ("{client-fingerprint}.example", true),
+        ("{client-fingerprint}", true),
+        ("{user}.example", true),
+        ("{tls-version} a", true),
+        ("a{client-fingerprint}.example", false),
+    ] {
+        let fixture = with_route(&format!("set-request-fields = \"Host: {value}\""));
+        let request = fixture.request(&head(&[GET, "Host: claimed.example"]));
+        assert_eq!(matches!(request.action, Action::Refuse(_)), is_refused, "{value}: {:?}", request.action);
+    }
 }
 
 #[test]

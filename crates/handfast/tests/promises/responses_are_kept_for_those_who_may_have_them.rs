@@ -1,0 +1,131 @@
+//! HTTP mode with `[service.cache]`: what one client fetched is for those alone who would have been answered with it, and what is asked again is
+//! asked of the backend that it came from.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustls::ClientConfig;
+
+use super::support::cached::{self, start, wait_until_open};
+use super::support::folder::Folder;
+use super::support::*;
+
+/// A backend whose responses are its name and the number of requests before, and these requests.
+fn named(name: &'static str, fields: &'static str) -> (Backend, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let backend = cached::origin(move |peer, _| {
+        let content = format!("{name} {}", counted.fetch_add(1, Ordering::SeqCst));
+        let length = content.len();
+        peer.send(
+            format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: {fields}\r\nContent-Length: {length}\r\n\r\n{content}"
+            )
+            .as_bytes(),
+        );
+    });
+    (backend, asked)
+}
+
+/// A request for this path from a proxy that is trusted, in the name of this client.
+fn request(line: &str, client: &str) -> String {
+    format!("{line} HTTP/1.1\r\nHost: www.example\r\nX-Forwarded-For: {client}\r\nConnection: close\r\n\r\n")
+}
+
+fn ask(proxy: &Proxy, line: &str, client: &str) -> http::Answer {
+    http::parse(&http::exchange(proxy.address(), &request(line, client))).expect("an answer")
+}
+
+fn is_hit(answer: &http::Answer) -> bool {
+    answer.head.contains("\r\ncache-status: handfast; hit;")
+}
+
+/// Without the route's backend another one answers for all clients.
+#[test]
+fn and_refreshed_where_they_came_from() {
+    let folder = Folder::new();
+    let (of_service, asked) = named("service", "max-age=1, stale-while-revalidate=600");
+    let (of_route, _) = named("route", "max-age=1, stale-while-revalidate=600");
+    let route = format!("[[service.route]]\npath = \"/b\"\nbackend = \"{}\"\n", of_route.address);
+    let proxy = start(&(cached::config(&folder, &of_service) + &route));
+    assert_eq!(ask(&proxy, "GET /b", "10.0.0.1").body, "route 0");
+    wait_until("it to be refreshed", || {
+        let content = ask(&proxy, "GET /b", "10.0.0.1").body;
+        assert!(content.starts_with("route "), "{content}");
+        (content != "route 0").then_some(())
+    });
+    assert_eq!(asked.load(Ordering::SeqCst), 0, "the service's backend was asked for what the route's has");
+}
+
+#[test]
+fn whatever_the_method_is() {
+    let folder = Folder::new();
+    let (guarded, _) = named("guarded", "max-age=600");
+    let (open, asked) = named("open", "max-age=600");
+    let text = cached::config(&folder, &guarded)
+        + "[service.http]\ntrust-forwarded-from = \"127.0.0.0/8\"\n"
+        + "[[service.route]]\npath = \"/g\"\nmethods = \"GET\"\nallow-clients = \"10.0.0.0/8\"\n"
+        + &format!(
+            "[[service.route]]\nmethods = [\"HEAD\", \"POST\", \"OPTIONS\"]\nbackend = \"{}\"\n",
+            open.address
+        );
+    let proxy = start(&text);
+    let (inside, outside) = ("10.0.0.1", "192.0.2.1");
+    assert_eq!(ask(&proxy, "GET /g", inside).body, "guarded 0");
+    assert_eq!(ask(&proxy, "GET /g", outside).status, 403);
+    for (number, method) in ["HEAD", "OPTIONS", "POST", "HEAD"].into_iter().enumerate() {
+        let answer = ask(&proxy, &format!("{method} /g"), outside);
+        assert!(!is_hit(&answer), "{method}: {}", answer.head);
+        assert_eq!(asked.load(Ordering::SeqCst), number + 1, "{method}: its own backend answers");
+        let kept = ask(&proxy, "GET /g", inside);
+        assert!(is_hit(&kept) && kept.body == "guarded 0", "{method} ends what is guarded: {}", kept.head);
+    }
+    // Where the GET is for all, a change ends what was kept of it, by whichever route it comes (RFC 9111 §4.4).
+    assert_eq!(ask(&proxy, "GET /a", outside).body, "guarded 1");
+    assert!(is_hit(&ask(&proxy, "GET /a", outside)));
+    ask(&proxy, "POST /a", outside);
+    assert_eq!(ask(&proxy, "GET /a", outside).body, "guarded 2");
+}
+
+/// What a client with this certificate, or none, receives.
+fn fetch(proxy: &Proxy, config: &Arc<ClientConfig>, path: &str) -> String {
+    let mut client = Client::connect(proxy.address(), config);
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    client.send(request.as_bytes());
+    let answer = String::from_utf8(client.read_to_end().bytes).expect("text");
+    http::parse(&answer).expect("an answer").body
+}
+
+#[test]
+fn whatever_certificate_they_have() {
+    let folder = Folder::new();
+    let (real, _) = named("real", "max-age=600");
+    let (of_route, _) = named("route", "max-age=600");
+    let (decoy, _) = named("decoy", "max-age=600");
+    let ca = folder.write("ca.pem", &authority().pem);
+    let config = Config::empty()
+        .service("web", real.address)
+        .certificate(&folder.write("web.pem", certificates::localhost().combined()))
+        .text("service", "mode", "http")
+        .text("service.client-certificates", "mode", "require")
+        .text("service.client-certificates", "ca", ca.display())
+        .text("service.client-certificates", "failed-to", decoy.address);
+    let text = format!(
+        "{config}[service.cache]\nfolder = \"{}\"\nsize = \"64MiB\"\n[[service.route]]\npath = \"/r\"\nbackend = \"{}\"\n",
+        folder.file("cache").display(),
+        of_route.address
+    );
+    let proxy = Proxy::start(&text);
+    wait_until_open(&proxy);
+    let alice = authority().identity_called("alice", None);
+    let known = Trust::version(Version::Tls13).showing(&alice).config();
+    let unknown = Trust::version(Version::Tls13).config();
+    for (path, backend) in [("/r/1", "route"), ("/1", "real")] {
+        assert!(fetch(&proxy, &known, path).starts_with(backend), "{path}");
+        assert!(fetch(&proxy, &unknown, path).starts_with("decoy"), "{path}: it has no certificate");
+    }
+    for (path, backend) in [("/r/2", "route"), ("/2", "real")] {
+        assert!(fetch(&proxy, &unknown, path).starts_with("decoy"), "{path}: it has no certificate");
+        assert!(fetch(&proxy, &known, path).starts_with(backend), "{path}: what others were answered with");
+    }
+}
