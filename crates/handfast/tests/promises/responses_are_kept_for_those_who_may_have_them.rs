@@ -161,6 +161,8 @@ fn whatever_a_proxy_header_says_of_them() {
             .service("web", backend.address)
             .certificate(&folder.write("web.pem", certificates::localhost().combined()))
             .text("service", "mode", "http")
+            // A connection with such a header is of one client.
+            .set("service.http", "pool", 0)
             .text("service.proxy-protocol", "send", "v2")
             .text("service.proxy-protocol", "client-certificate", said)
             .text("service.client-certificates", "mode", "request")
