@@ -68,14 +68,14 @@ fn route_of_responses<'f>(facts: &RequestFacts<'f>, route: &'f ThreadRequestRout
     if of_get.gate.is_none() { of_get } else { route }
 }
 
-/// What distinguishes requests for the same URL whose responses may differ, though no field of the client shows it:
+/// Distinguishes requests for the same URL whose responses may differ, though no field of the client shows it, by
 /// - a route that not every request for the URL takes,
 /// - the backends, where the connection decides about them: a client without a name in TLS may name any host, and that of a client whose
 ///   certificate failed are others,
 /// - what a trusted proxy says of the host and the scheme: it may repeat what its own client sent,
 /// - whatever else of the client's connection its backend receives, and who sends the request.
 ///
-/// What is left out is the client's address and the request's identifier: [the docs](../../../../docs/http/cache.md) name them.
+/// The client's address and the request's identifier are left out, as `docs/http/cache.md` says.
 fn identity(
     facts: &RequestFacts<'_>,
     route: &ThreadRequestRoute,
@@ -116,7 +116,7 @@ fn identity(
     (!text.is_empty()).then_some(text)
 }
 
-/// Whether responses may differ by what backends receive of it, and neither the URL nor the rest of the key has it.
+/// Returns true if responses may differ by this variable in a field of their request, and neither the URL nor the rest of the key has it.
 fn distinguishes(variable: Variable) -> bool {
     match variable {
         Variable::TlsVersion

@@ -44,7 +44,7 @@ pub(crate) struct HttpConnection {
     pub(crate) is_http2: bool,
     /// The PROXY header for its backends, whose connections serve no other client then; empty: none.
     pub(crate) proxy_header: Vec<u8>,
-    /// What that has beside addresses, where a route has a cache.
+    /// The rest of that header beside addresses, where a route has a cache.
     pub(crate) proxy_facts: Rc<[u8]>,
     pub(crate) accepted: Moment,
     /// A backend's connection that only this client may use: it has authenticated there by NTLM or Negotiate, which is about the connection.

@@ -84,7 +84,7 @@ impl ThreadRequestRoute {
 /// Servers beside the backends of a route.
 #[derive(Clone, Debug)]
 pub(crate) struct ThreadServers {
-    /// How they are reached.
+    /// Settings of requests to them.
     pub(crate) http: Rc<ThreadHttp>,
     /// The route of the service that has them.
     pub(crate) index: usize,
@@ -114,7 +114,7 @@ fn dropped_trailers(http: &Http, rules: &RequestRules, forward: Option<&ForwardA
 }
 
 impl ThreadRequestRoute {
-    /// What is written for one route; its places among those of its service: its own backends, and the servers beside them.
+    /// Resolves a route. The places are indices among the routes of its service: of its backends, and of the servers beside them.
     fn new(
         service: &Service,
         http: &Http,
@@ -253,7 +253,7 @@ impl ThreadHttp {
         })
     }
 
-    /// Whether a route keeps responses.
+    /// Returns true if a route keeps responses.
     pub(crate) fn has_cache(&self) -> bool {
         self.routes.iter().chain([&self.fallback]).any(|route| route.cache.is_some())
     }

@@ -4,13 +4,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use handfast_wire::proxy_header::tlv;
 use rustls::ClientConfig;
 
-use super::support::cached::{self, start, wait_until_open};
+use super::support::backend::Peer;
+use super::support::cached::{self, start};
 use super::support::folder::Folder;
+use super::support::proxy_headers;
 use super::support::*;
 
-/// A backend whose responses are its name and the number of requests before, and these requests.
+/// A backend whose responses are its name and the number of requests before; and how many it has received.
 fn named(name: &'static str, fields: &'static str) -> (Backend, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
@@ -87,7 +90,7 @@ fn whatever_the_method_is() {
     assert_eq!(ask(&proxy, "GET /a", outside).body, "guarded 2");
 }
 
-/// What a client with this certificate, or none, receives.
+/// The content that a client with this certificate, or none, receives.
 fn fetch(proxy: &Proxy, config: &Arc<ClientConfig>, path: &str) -> String {
     let mut client = Client::connect(proxy.address(), config);
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -115,8 +118,7 @@ fn whatever_certificate_they_have() {
         folder.file("cache").display(),
         of_route.address
     );
-    let proxy = Proxy::start(&text);
-    wait_until_open(&proxy);
+    let proxy = start(&text);
     let alice = authority().identity_called("alice", None);
     let known = Trust::version(Version::Tls13).showing(&alice).config();
     let unknown = Trust::version(Version::Tls13).config();
@@ -127,5 +129,56 @@ fn whatever_certificate_they_have() {
     for (path, backend) in [("/r/2", "route"), ("/2", "real")] {
         assert!(fetch(&proxy, &unknown, path).starts_with("decoy"), "{path}: it has no certificate");
         assert!(fetch(&proxy, &known, path).starts_with(backend), "{path}: what others were answered with");
+    }
+}
+
+/// The name in the certificate that the PROXY header of a connection tells of.
+fn told(peer: &mut Peer) -> Option<String> {
+    let mut bytes = peer.read_exactly(16);
+    let length = u16::from_be_bytes([*bytes.get(14)?, bytes[15]]);
+    bytes.extend(peer.read_exactly(length.into()));
+    let tls = proxy_headers::header(&bytes).tls()?;
+    let name = tls.values().find(|value| value.number == tlv::SSL_CN)?;
+    Some(String::from_utf8_lossy(name.value).into_owned())
+}
+
+/// A backend may answer by the header, which no field of the request shows.
+#[test]
+fn whatever_a_proxy_header_says_of_them() {
+    for said in ["cn", "der"] {
+        let folder = Folder::new();
+        let backend = Backend::start(|peer| {
+            let name = told(peer).unwrap_or_else(|| "no one".to_owned());
+            while peer.head().is_some() {
+                let length = name.len();
+                let head =
+                    format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {length}");
+                peer.send(format!("{head}\r\n\r\n{name}").as_bytes());
+            }
+        });
+        let ca = folder.write("ca.pem", &authority().pem);
+        let config = Config::empty()
+            .service("web", backend.address)
+            .certificate(&folder.write("web.pem", certificates::localhost().combined()))
+            .text("service", "mode", "http")
+            // A connection with such a header is of one client.
+            .set("service.http", "pool", 0)
+            .text("service.proxy-protocol", "send", "v2")
+            .text("service.proxy-protocol", "client-certificate", said)
+            .text("service.client-certificates", "mode", "request")
+            .text("service.client-certificates", "ca", ca.display());
+        let cache = folder.file("cache");
+        let proxy =
+            start(&format!("{config}[service.cache]\nfolder = \"{}\"\nsize = \"64MiB\"\n", cache.display()));
+        let [alice, bob] = ["alice", "bob"].map(|name| authority().identity_called(name, None));
+        let known = |who| Trust::version(Version::Tls13).showing(who).config();
+        for (config, name) in [
+            (known(&alice), "alice"),
+            (known(&bob), "bob"),
+            (Trust::version(Version::Tls13).config(), "no one"),
+            (known(&alice), "alice"),
+        ] {
+            assert_eq!(fetch(&proxy, &config, "/a"), name, "{said}");
+        }
     }
 }

@@ -111,7 +111,7 @@ impl Draw {
     }
 }
 
-/// What a backend receives of a request, and where: two requests of which this is the same have the same response.
+/// A request as its backend receives it, and which one does: two requests of which this is the same have the same response.
 #[derive(Clone, Debug, PartialEq)]
 struct Sight {
     backends: *const Group,
@@ -162,7 +162,7 @@ fn admitted(draw: &mut Draw, fixture: &Fixture, line: &str, fields: &[&str]) -> 
     Some(Admitted { request, sight })
 }
 
-/// Plays one configuration; what its pairs of requests differed in.
+/// Plays one configuration; the number of pairs that share a key.
 fn play(fixture: &mut Fixture, has_place: bool, draw: &mut Draw) -> usize {
     let mut stored: HashMap<Key, Vec<Admitted>> = HashMap::new();
     let sends_header = draw.one_in(3);
