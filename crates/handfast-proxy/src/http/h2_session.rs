@@ -32,7 +32,7 @@ use handfast_wire::http1::{HeadProgress, parse_request};
 use http::Request as Head;
 
 use crate::http::client::Client;
-use crate::http::connection::HttpConnection;
+use crate::http::connection::{GOODBYE, HttpConnection};
 use crate::http::content::{Discard, Sink, Source};
 use crate::http::exchange;
 use crate::http::fault::{Fault, at_rest};
@@ -59,8 +59,6 @@ const RESET_WINDOW: Duration = Duration::from_secs(10);
 /// connection for a failure, and a request leaves nothing behind.
 const AGE: Duration = Duration::from_secs(3600);
 
-/// How long a client without requests has to end its connection, once it was asked to.
-const GOODBYE: Duration = Duration::from_secs(5);
 /// How long, and for how much, a request is read on after its response.
 const DRAIN: Duration = Duration::from_secs(1);
 const DRAIN_BYTES: u64 = 65_536;
@@ -227,6 +225,9 @@ where
             continue;
         }
         if says_goodbye && streams.open.get() == 0 && now >= idle {
+            // The last stream that was served, for a client that has not answered the first GOAWAY.
+            h2.abrupt_shutdown(Reason::NO_ERROR);
+            let _ = h2.poll_closed(&mut context);
             return CloseReason::new(Step::Close, Side::Operator, Cause::HttpClosed)
                 .because("the client did not end it");
         }
