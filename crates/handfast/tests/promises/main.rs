@@ -39,6 +39,7 @@ mod imported_caddy_answers_as_before;
 mod imported_haproxy_answers_as_before;
 mod imported_nginx_answers_as_before;
 mod real_clients_are_served;
+mod a_malformed_request_of_http2_is_refused;
 mod requests_are_kept_apart;
 mod ten_thousand_certificates_are_served;
 mod ten_thousand_rules_cost_little;
