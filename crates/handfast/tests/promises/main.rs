@@ -94,6 +94,7 @@ mod what_was_delivered_is_no_failure;
 mod injected_errors_change_nothing;
 // looking in
 mod both_ends_name_who_took_the_time;
+mod a_client_cannot_flood_the_log;
 mod failing_backends_are_seen;
 mod alerts_and_dashboard_read_real_metrics;
 mod operators_ask_by_command;
