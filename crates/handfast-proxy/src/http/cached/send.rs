@@ -234,6 +234,9 @@ fn broken(error: &ReadError) -> CloseReason {
             (Side::Backend, Cause::CLOSED_EARLY, "before the end of its message".to_owned())
         }
         ReadError::Broken => (Side::Local, Cause::Internal, "the file in the cache is damaged".to_owned()),
+        ReadError::OutOfFiles => {
+            (Side::Local, Cause::Internal, "no descriptor is left for the cache".to_owned())
+        }
         ReadError::Disk(error) => (Side::Local, Cause::Internal, format!("read from the cache: {error}")),
         _ => (Side::Local, Cause::Internal, "read from the cache".to_owned()),
     };
