@@ -2,8 +2,8 @@
 //!
 //! In: a leg after its handshake. Out: the leg, and why its connection ended, or the backend of a changed protocol.
 
-use handfast_leg::Leg;
 use handfast_leg::runtime::Runtime;
+use handfast_leg::{Leg, READ};
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
@@ -68,7 +68,7 @@ async fn speaks_http2<R: Runtime>(connection: &HttpConnection, client: &mut Http
     loop {
         {
             let mut lent = connection.lend();
-            let read = client.incoming.read_head(&mut client.leg, &mut lent.io(&connection.waker));
+            let read = client.incoming.read_head(&mut client.leg, READ, &mut lent.io(&connection.waker));
             let input = &client.incoming.input;
             let is_possible = input.iter().zip(PREFACE).all(|(one, other)| one == other);
             // What is wrong, or late, is for the reader of requests to find.

@@ -160,7 +160,10 @@ impl Sending<'_> {
                 break;
             }
             let waker = io.waker;
-            match self.reader.poll_piece(PIECE, waker, |piece| client.put(piece, &mut io.output())) {
+            match self
+                .reader
+                .poll_piece(PIECE.min(client.room()), waker, |piece| client.put(piece, &mut io.output()))
+            {
                 Poll::Pending => {
                     client.flush(&mut io.output()).map_err(of_client)?;
                     break;
