@@ -88,7 +88,7 @@ fn reports_have_no_limit() {
     assert_eq!(lines.len(), 300);
 }
 
-/// What the queue has no room for is counted: it is not the kind's limit, and not the reader alone, that leaves it out.
+/// Lines that find no room in the queue.
 #[test]
 fn lines_without_room_are_counted() {
     let (lines, waiting) = sync_channel(2);

@@ -79,7 +79,7 @@ fn a_client_that_never_reads() {
     stage.is_quiet();
 }
 
-/// What a client of HTTP/2 may cost with as many streams as it may have.
+/// Bytes that a client of HTTP/2 may cost with as many streams as it may have.
 const HTTP2: u64 = 2 << 20;
 const HTTP2_CLIENTS: usize = 4;
 const STREAMS: u32 = 100;
