@@ -16,12 +16,13 @@ fn written(action: impl FnOnce()) -> Vec<String> {
         stamp: Stamp::Absent,
     };
     let subscriber = Registry::default().with(talker);
-    let writer = std::thread::spawn(move || {
+    let write = move || {
         let mut out = Vec::new();
         let screen = Screen::new(&mut out, || None);
         Writer { shared, stamp: Stamp::Absent, screen, samples: HashMap::new() }.write_lines(&waiting);
-        String::from_utf8(out).expect("text").lines().map(str::to_owned).collect()
-    });
+        String::from_utf8(out).expect("text").lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let writer = std::thread::Builder::new().name("writer".into()).spawn(write).expect("a thread");
     tracing::subscriber::with_default(subscriber, action);
     lines.send(Line::End).expect("the writer waits for it");
     writer.join().expect("it does not panic")
