@@ -9,7 +9,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 # What came of an attempt. CLOSED: an HTTP/1 connection that had served a request ended cleanly before a byte of the response, the race of RFC 9112
-# §9.3.1. GOAWAY: the stream is beyond the last one that the proxy named (RFC 9113 §6.8), or was refused. Both are sent again by the client.
+# §9.3.1, which loses a POST: clients send only idempotent requests again. GOAWAY: the stream is beyond the last one that the proxy named (RFC
+# 9113 §6.8), or was refused; the client sends it again.
 ANSWERED, CLOSED, GOAWAY, LOST, UNCONNECTED = "answered", "closed", "goaway", "lost", "unconnected"
 
 
@@ -111,6 +112,9 @@ def judge(ledger, lines, spares=spares_nothing):
         elif attempt.outcome in (CLOSED, GOAWAY) and found:
             lost += 1
             faults.append(f"{attempt.name} {attempt.method} ended unprocessed ({attempt.outcome}), and the log has it: {found[0]}")
+        elif attempt.outcome == CLOSED and attempt.method == "POST":
+            lost += 1
+            faults.append(f"{attempt.name} POST met a closed connection: clients do not send it again")
         elif attempt.outcome == LOST and found and spares(attempt, found[0]):
             other["cut"] += 1
         elif attempt.outcome == LOST:

@@ -12,7 +12,7 @@ from web.frames import Peer, headers, request
 from .ledger import ANSWERED, LOST, Attempt
 
 NO_LIMIT = (1 << 31) - 1
-# Of an idle connection's end, and far below `idle` (60 s) and the drain's limit.
+# Of a connection's end after the response that announces it, and far below `idle` (60 s) and the drain's limit.
 AT_ONCE = 2.0
 BUSY = 1000
 
@@ -54,17 +54,13 @@ class Witnesses:
     def ended(self):
         """After a change that ends these connections: its faults."""
         faults, begun = [], time.monotonic()
-        answer = self.idle.response(AT_ONCE)
-        if answer or not self.idle.ended or self.idle.broken:
-            faults.append(f"the idle HTTP/1.1 connection did not end cleanly: {answer}, ended {self.idle.ended}, {self.idle.broken}")
+        # The next request of an idle connection is served, and its response announces the end.
+        self.send(self.idle, f"{self.names[0]}-last", 0)
+        self.is_announced("idle", f"{self.names[0]}-last", self.idle, faults)
         while self.idle_h2.next(begun + 2 * AT_ONCE):
             pass
         self.ends_with_goaway("idle", self.idle_h2, 1, faults)
-        answer = self.note(self.names[0], self.busy.response(10))
-        if not answer or answer.status != 200 or answer.header("connection") != "close":
-            faults.append(f"the busy HTTP/1.1 connection received {answer}, expected 200 with Connection: close")
-        elif self.busy.response(AT_ONCE) or not self.busy.ended or self.busy.broken:
-            faults.append(f"the busy HTTP/1.1 connection stayed open after Connection: close, {self.busy.broken}")
+        self.is_announced("busy", self.names[0], self.busy, faults)
         found = self.note_h2(self.names[1], self.busy_h2.wait(3, 10))
         if found["status"] != 200 or found["end"] != "END_STREAM":
             faults.append(f"the busy HTTP/2 stream ended with {found}")
@@ -73,6 +69,14 @@ class Witnesses:
         self.ends_with_goaway("busy", self.busy_h2, 3, faults)
         self.close()
         return faults
+
+    def is_announced(self, kind, name, connection, faults):
+        """The response to this request is the last one of its connection, and says so."""
+        answer = self.note(name, connection.response(10))
+        if not answer or answer.status != 200 or answer.header("connection") != "close":
+            faults.append(f"the {kind} HTTP/1.1 connection received {answer}, expected 200 with Connection: close")
+        elif connection.response(AT_ONCE) or not connection.ended or connection.broken:
+            faults.append(f"the {kind} HTTP/1.1 connection stayed open after Connection: close, {connection.broken}")
 
     @staticmethod
     def ends_with_goaway(kind, peer, last, faults):

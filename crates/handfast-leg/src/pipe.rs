@@ -125,7 +125,7 @@ impl<S: Socket, T: Session> Pipe<S, T> {
             if self.leg.has_ended() {
                 return Poll::Ready(Ok(0));
             }
-            let got = match self.leg.read(scratch, false) {
+            let got = match self.leg.read(scratch, READ) {
                 Ok(got) if !got.moved => {
                     self.passed = 0;
                     return Poll::Pending;
@@ -278,7 +278,7 @@ impl<S: Socket, T: Session> Pipe<S, T> {
             if !self.leg.is_secured() || self.leg.has_ended() {
                 break;
             }
-            match self.leg.read(scratch, false) {
+            match self.leg.read(scratch, READ) {
                 Ok(Got { moved: true, failed: None, .. }) => {}
                 Ok(Got { failed: Some(said), .. }) if is_alert(&said) => return self.breaks(said),
                 _ => break,

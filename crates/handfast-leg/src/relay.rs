@@ -14,8 +14,11 @@ use handfast_tls::buffer::Scratch;
 use handfast_tls::session::{FailureKind, Session};
 
 use crate::broken::{Broken, Why};
-use crate::leg::Leg;
+use crate::leg::{Leg, READ};
 use crate::socket::Socket;
+
+/// Bytes that are read at once in plain text to be sent by TLS: three full records, which stay below 64 KiB with their overhead.
+const READ_TO_ENCRYPT: usize = 49_152;
 
 /// How far one iteration has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +121,9 @@ fn carry<F: Socket, T: Socket, X: Session, Y: Session>(
     if from.has_ended() {
         return pass_on_end(from, to, scratch);
     }
-    let got = from.read(scratch, to.is_secured())?;
+    // Records of what is read in plain text and sent by TLS fit into a buffer too.
+    let most = if to.is_secured() && !from.is_secured() { READ_TO_ENCRYPT } else { READ };
+    let got = from.read(scratch, most)?;
     if !got.moved {
         return to.flush_held(now);
     }

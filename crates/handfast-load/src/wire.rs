@@ -188,7 +188,7 @@ impl Wire {
         if self.ended != Ended::No {
             return Ok(Got::End);
         }
-        let got = match self.leg.read(scratch, false) {
+        let got = match self.leg.read(scratch, READ) {
             Ok(got) if !got.moved => return Ok(Got::Nothing),
             Ok(got) => got,
             Err(Broken { why: Why::Truncated, .. }) => return Ok(self.ends(Ended::Truncated)),

@@ -13,6 +13,7 @@ use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, S
 use crate::address::Address;
 use crate::engine::{EventSource, Ready};
 use crate::fault::{Cause, Fault, Operation};
+use crate::limits;
 use crate::stream::Stream;
 use crate::sys;
 
@@ -226,5 +227,6 @@ fn bind(socket: &OwnedFd, source: IpAddr) -> Result<(), Fault> {
 
 fn open(family: AddressFamily) -> Result<OwnedFd, Fault> {
     net::socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)
+        .and_then(limits::admit)
         .map_err(|errno| Fault::of(Operation::Open, errno, None))
 }

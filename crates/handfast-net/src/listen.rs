@@ -16,7 +16,8 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, 
 use crate::address::Address;
 use crate::clock::Moment;
 use crate::engine::{EventSource, Ready, Woken, wait};
-use crate::fault::{Fault, Operation};
+use crate::fault::{Cause, Fault, Operation};
+use crate::limits;
 use crate::stream::{SocketTimeouts, Stream, set_socket_timeouts};
 use crate::sys;
 
@@ -285,7 +286,7 @@ impl ListeningSocket {
     /// To be called in the task that will accept.
     pub fn open(self) -> Listener {
         let Self { socket, tcp, address, close_order, outlives } = self;
-        Listener { socket, tcp, address, source: None, close_order, outlives }
+        Listener { socket, tcp, address, source: None, close_order, outlives, is_scarce: false }
     }
 }
 
@@ -300,6 +301,8 @@ pub struct Listener {
     /// After the socket: it is the next one's turn when this one is closed.
     close_order: Option<CloseOrder>,
     outlives: bool,
+    /// True if the last connection had one of the last descriptors.
+    is_scarce: bool,
 }
 
 impl Listener {
@@ -310,11 +313,16 @@ impl Listener {
 
     /// Takes one connection that waits, without waiting for one; `None`: there is none.
     ///
-    /// **Errors**: accept4(2). Errors of the connection itself (it was reset while it waited) are skipped.
+    /// **Errors**: accept4(2), and a lack of descriptors for connections ([`limits::reserve_descriptors`]): the connection waits on. Errors of
+    /// the connection itself (it was reset while it waited) are skipped.
     pub fn try_accept(&mut self) -> Result<Option<(Stream, Option<SocketAddr>)>, Fault> {
+        if self.is_scarce && !limits::has_room(&self.socket) {
+            return Err(Fault::own(Operation::Accept, Cause::OutOfFiles));
+        }
         loop {
             return match net::acceptfrom_with(&self.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok((socket, peer)) => {
+                    self.is_scarce = limits::is_near_the_limit(&socket);
                     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).map(plain);
                     Ok(Some((Stream::new(socket, self.tcp), peer)))
                 }

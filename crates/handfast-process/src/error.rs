@@ -19,9 +19,9 @@ pub enum Error {
     /// The user could not be changed, or a file not be given to it: what failed, and why.
     User(String),
     /// This process may have too few open files to serve even one connection.
-    TooFewFiles { allowed: u64, reserved: u64 },
+    TooFewFiles { allowed: u64, reserved: u64, per_connection: u64 },
     /// This process may have too few open files for the number of connections in the configuration.
-    TooManyConnections { wanted: usize, possible: usize, allowed: u64, reserved: u64 },
+    TooManyConnections { wanted: usize, possible: usize, allowed: u64, reserved: u64, per_connection: u64 },
     /// An address cannot be listened on.
     Listen { address: Address, owner: String, source: io::Error },
     /// Several addresses cannot be listened on.
@@ -76,15 +76,15 @@ impl fmt::Display for Error {
         match self {
             Self::Account(error) => write!(f, "{error}")?,
             Self::User(what) => f.write_str(what)?,
-            Self::TooFewFiles { allowed, reserved } => write!(
+            Self::TooFewFiles { allowed, reserved, per_connection } => write!(
                 f,
-                "this process may have {}, it needs {reserved} and two for each connection",
+                "this process may have {}, it needs {reserved} and {per_connection} for each connection",
                 counted(*allowed, "open file")
             )?,
-            Self::TooManyConnections { wanted, allowed, reserved, .. } => write!(
+            Self::TooManyConnections { wanted, allowed, reserved, per_connection, .. } => write!(
                 f,
                 "process.max-connections: {} open files are needed for {}, this process may have {allowed}",
-                2 * *wanted as u64 + reserved,
+                per_connection * *wanted as u64 + reserved,
                 counted(*wanted as u64, "connection")
             )?,
             Self::Listen { address, owner, source } => write!(f, "listen on {address} ({owner}): {source}")?,

@@ -1,50 +1,114 @@
-//! How many connections this process can serve with the open files that it may have.
+//! Shares of the open files that this process may have: for connections, for caches, for everything else.
 
 use std::ops::RangeInclusive;
 
 use handfast_net::limits::FileLimit;
 
 use crate::error::Error;
-use handfast_config::model::Config;
+use handfast_config::model::{Address, Config};
 use handfast_text::units::counted;
 
 /// Descriptors kept for everything but connections (listeners, logs, certificates being read, admin): an eighth, within these bounds.
 const RESERVED_FILES: RangeInclusive<u64> = 40..=128;
+/// Listening sockets that have room among them.
+const LISTENING_SOCKETS: u64 = 16;
 /// The default of `process.max-connections`, where the limit on open files allows more.
 const MAX_CONNECTIONS: usize = 1_000_000;
 
-/// The number of connections that may be served at once: two descriptors each, and some for everything else. `check_slots`: the number of
-/// health checks that may run at once, with a descriptor each.
-///
-/// **Errors**: the limit on open files is too low for the number in the configuration, or for any connection.
-pub fn max_connections(config: &Config, limit: FileLimit, check_slots: u32) -> Result<usize, Error> {
-    let allowed = limit.now;
-    let reserved = (allowed / 8).clamp(*RESERVED_FILES.start(), *RESERVED_FILES.end());
-    let is_checked = config.services.iter().any(|service| service.check.is_some());
-    let reserved = reserved + if is_checked { u64::from(check_slots) } else { 0 };
-    let possible = usize::try_from(allowed.saturating_sub(reserved) / 2).unwrap_or(usize::MAX);
-    if possible == 0 {
-        return Err(Error::TooFewFiles { allowed, reserved });
-    }
-    match config.process.max_connections {
-        Some(wanted) if wanted > possible => {
-            Err(Error::TooManyConnections { wanted, possible, allowed, reserved })
+/// Shares of the descriptors of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descriptors {
+    /// The limit on open files.
+    pub limit: FileLimit,
+    /// Kept for everything but connections and caches.
+    pub reserved: u64,
+    /// For each connection: the client's, a backend's, and a file where a service has a cache.
+    pub per_connection: u64,
+    /// The number of connections that may be served at once.
+    pub connections: usize,
+}
+
+impl Descriptors {
+    /// Shares them out; `check_slots`: the number of health checks that may run at once, with a descriptor each; `threads`: each has a socket
+    /// for each address.
+    ///
+    /// **Errors**: the limit on open files is too low for the number in the configuration, or for any connection.
+    pub fn share_out(
+        config: &Config,
+        limit: FileLimit,
+        check_slots: u32,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        let allowed = limit.now;
+        let has_cache = config
+            .services
+            .iter()
+            .any(|service| service.http.as_ref().is_some_and(|http| http.cache.is_some()));
+        let per_connection = if has_cache { 3 } else { 2 };
+        let is_checked = config.services.iter().any(|service| service.check.is_some());
+        let reserved = (allowed / 8).clamp(*RESERVED_FILES.start(), *RESERVED_FILES.end())
+            + listening_sockets(config, threads).saturating_sub(LISTENING_SOCKETS)
+            + if is_checked { u64::from(check_slots) } else { 0 };
+        let possible = allowed.saturating_sub(reserved) / per_connection;
+        let possible = usize::try_from(possible).unwrap_or(usize::MAX);
+        if possible == 0 {
+            return Err(Error::TooFewFiles { allowed, reserved, per_connection });
         }
-        Some(wanted) => Ok(wanted),
-        None => Ok(possible.min(MAX_CONNECTIONS)),
+        let connections = match config.process.max_connections {
+            Some(wanted) if wanted > possible => {
+                return Err(Error::TooManyConnections {
+                    wanted,
+                    possible,
+                    allowed,
+                    reserved,
+                    per_connection,
+                });
+            }
+            Some(wanted) => wanted,
+            None => possible.min(MAX_CONNECTIONS),
+        };
+        Ok(Self { limit, reserved, per_connection, connections })
+    }
+
+    /// Connections have the descriptors below this number. Half of the smallest reserve is above it, for what comes and goes: the admin
+    /// listener's clients, files of a reload.
+    pub fn connection_numbers(&self) -> u32 {
+        below(self.limit.now - RESERVED_FILES.start() / 2)
+    }
+
+    /// Files of caches have the descriptors below this number: above it there is one for each connection, so that a request that cannot be
+    /// answered from a cache reaches its backend.
+    pub fn file_numbers(&self) -> u32 {
+        below(u64::from(self.connection_numbers()).saturating_sub(self.connections as u64))
+    }
+
+    /// Logs how many connections there may be, and why.
+    pub fn log(&self, threads: usize) {
+        let FileLimit { before, now } = self.limit;
+        let raised = if now == before { String::new() } else { format!(" (raised from {before})") };
+        tracing::info!("{}{raised}, {}", self.describe(), counted(threads as u64, "worker thread"));
+    }
+
+    /// Returns the arithmetic.
+    pub fn describe(&self) -> String {
+        format!(
+            "up to {}, with {} descriptors each: {} allowed, {} reserved",
+            counted(self.connections as u64, "connection"),
+            self.per_connection,
+            counted(self.limit.now, "open file"),
+            self.reserved
+        )
     }
 }
 
-/// Logs how many connections there may be, and why.
-pub fn log_limits(limit: FileLimit, max_connections: usize, threads: usize) {
-    let raised =
-        if limit.now == limit.before { String::new() } else { format!(" (raised from {})", limit.before) };
-    tracing::info!(
-        "up to {}: {} allowed{raised}, {}",
-        counted(max_connections as u64, "connection"),
-        counted(limit.now, "open file"),
-        counted(threads as u64, "worker thread")
-    );
+fn below(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// The number of sockets that listen: of TCP one for each thread.
+fn listening_sockets(config: &Config, threads: usize) -> u64 {
+    let addresses = config.services.iter().flat_map(|service| &service.listen);
+    addresses.map(|address| if let Address::Ip(_) = address { threads as u64 } else { 1 }).sum()
 }
 
 #[cfg(test)]
@@ -53,10 +117,15 @@ mod tests {
 
     use super::*;
 
-    fn connections(now: u64, wanted: Option<usize>) -> Result<usize, String> {
+    fn share_out(now: u64, change: impl FnOnce(&mut Config)) -> Result<Descriptors, String> {
         let mut config = Config::embedded(PathBuf::from("ca.pem"));
-        config.process.max_connections = wanted;
-        max_connections(&config, FileLimit { before: now, now }, 64).map_err(|error| error.to_string())
+        change(&mut config);
+        let limit = FileLimit { before: now, now };
+        Descriptors::share_out(&config, limit, 64, 2).map_err(|error| error.to_string())
+    }
+
+    fn connections(now: u64, wanted: Option<usize>) -> Result<usize, String> {
+        share_out(now, |config| config.process.max_connections = wanted).map(|shared| shared.connections)
     }
 
     #[test]
@@ -76,6 +145,32 @@ mod tests {
         ));
         assert!(refused.ends_with("set max-connections to 100 or less"), "{refused}");
         let refused = connections(41, None).expect_err("not even one");
-        assert!(refused.starts_with("this process may have 41 open files, it needs 40 and two for each"));
+        assert!(refused.starts_with("this process may have 41 open files, it needs 40 and 2 for each"));
+    }
+
+    #[test]
+    fn many_listening_sockets_are_counted() {
+        let listen = |number: u16| {
+            move |config: &mut Config| {
+                let address = |port| Address::Ip(([127, 0, 0, 1], port).into());
+                config.services[0].listen = (1..=number).map(address).collect();
+            }
+        };
+        let reserved = |number| share_out(1_024, listen(number)).map(|shared| shared.reserved);
+        assert_eq!(reserved(8), Ok(128), "16 sockets, two threads");
+        assert_eq!(reserved(100), Ok(128 + 200 - 16));
+    }
+
+    /// Whatever the numbers: clients have room, a request past the cache reaches its backend, and what is reserved stays.
+    #[test]
+    fn numbers_of_files_are_below_those_of_connections_and_both_below_the_reserve() {
+        for (now, per_connection) in (42..2_000).flat_map(|now| [(now, 2), (now, 3)]) {
+            let Ok(shared) = share_out(now, |_| {}) else { continue };
+            let connections = usize::try_from((now - shared.reserved) / per_connection).expect("few");
+            let shared = Descriptors { per_connection, connections, ..shared };
+            let (numbers, files) = (shared.connection_numbers(), shared.file_numbers());
+            assert_eq!(u64::from(numbers), now - 20, "{shared:?}");
+            assert_eq!(files as usize + connections, numbers as usize, "{shared:?}");
+        }
     }
 }

@@ -18,6 +18,7 @@ use handfast_net::listen::{self, GivenSocket, ListeningSocket, More, Origin, Sha
 use handfast_net::stream::SocketTimeouts;
 
 use crate::error::Error;
+use crate::log_lines::REPORT;
 use crate::privileges::ServiceUser;
 use handfast_config::model::{Address, Config, Service};
 
@@ -89,7 +90,7 @@ impl ListenerSnapshot {
             match listening {
                 Ok((listening, sockets)) => plan.add(id, listening, sockets),
                 Err(source) if is_lost => {
-                    tracing::error!("{}; no client can connect there", failed(&id, source));
+                    tracing::error!(target: REPORT, "{}; no client can connect there", failed(&id, source));
                     plan.kept.insert(id);
                 }
                 Err(source) => problems.push(failed(&id, source)),
@@ -157,6 +158,7 @@ impl Listeners {
         // Taken out, so that dropping the plan removes no file.
         for (id, mut listening) in std::mem::take(&mut plan.new) {
             tracing::info!(
+                target: REPORT,
                 "listening on {} (service {}){}",
                 listening.address,
                 id.service,
@@ -172,7 +174,7 @@ impl Listeners {
         for gone in before.into_values() {
             let moved = self.listening.values().any(|listening| listening.address == gone.address);
             if !moved {
-                tracing::info!("no longer listening on {}", gone.address);
+                tracing::info!(target: REPORT, "no longer listening on {}", gone.address);
                 gone.remove_file();
             }
         }

@@ -2,11 +2,14 @@
 
 use std::borrow::Cow;
 
+/// The target of lines whose number the operator's files decide: they have no limit.
+pub const REPORT: &str = "handfast::report";
+
 /// Logs warnings, one log line for each of their lines.
 pub fn log_warnings(warnings: &[String]) {
     for warning in warnings {
         let lines = warning.lines().filter(|line| !line.trim().is_empty());
-        lines.for_each(|line| tracing::warn!("{}", without_severity(line, "warning")));
+        lines.for_each(|line| tracing::warn!(target: REPORT, "{}", without_severity(line, "warning")));
     }
 }
 
@@ -25,9 +28,9 @@ pub fn without_severity<'l>(line: &'l str, severity: &str) -> Cow<'l, str> {
 
 /// Logs what was refused or left out, one log line for each of its lines.
 pub fn log_refusal(head: &str, problem: &str) {
-    tracing::error!("{head}:");
+    tracing::error!(target: REPORT, "{head}:");
     let lines = problem.lines().filter(|line| !line.trim().is_empty());
-    lines.for_each(|line| tracing::error!("{}", without_severity(line, "error")));
+    lines.for_each(|line| tracing::error!(target: REPORT, "{}", without_severity(line, "error")));
 }
 
 #[cfg(test)]

@@ -73,7 +73,10 @@ impl ServiceCache {
         let place = place.unwrap_or_else(|| {
             Arc::new(Place {
                 service: service.into(),
-                settings: Settings::new(&model.folder, model.size),
+                settings: Settings {
+                    descriptors_below: handfast_net::limits::file_numbers(),
+                    ..Settings::new(&model.folder, model.size)
+                },
                 cache: OnceLock::new(),
                 problem: Mutex::default(),
                 phase: Mutex::new(Phase::New),

@@ -51,6 +51,7 @@ mod h1_client;
 mod h2_backend;
 mod h2_client;
 mod h2_heads;
+mod h2_queue;
 mod h2_session;
 mod identity;
 mod mirror;

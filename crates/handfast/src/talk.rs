@@ -2,24 +2,29 @@
 //!
 //! In: `tracing` events of any thread, and the picture of a running test. Out: lines such as `handfast: warning: …`,
 //! above the picture, written by a separate thread, so that a terminal or pipe without a reader never delays a
-//! connection. Lines that do not fit the queue are counted.
+//! connection. Lines of one kind have a limit (`limit.rs`); those beyond it, and those that do not fit the queue, are counted.
 
+use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
+use handfast_process::log_lines::REPORT;
+use handfast_text::units::{count, counted};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
+mod limit;
 mod screen;
 mod stamp;
 
+use limit::{Limit, Omitted, Verdict};
 use screen::Screen;
 pub(crate) use stamp::Stamp;
 
@@ -46,15 +51,16 @@ pub(crate) fn print(text: &str, good: bool) -> ExitCode {
 pub(crate) fn start(color: bool, level: Level, stamp: Stamp) -> Talk {
     let (lines, waiting) = sync_channel(QUEUE);
     let (end, ended) = sync_channel(0);
-    let lost = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&lost);
+    let shared = Arc::new(Shared { lost: AtomicU64::new(0), limit: Limit::new() });
+    let counts = Arc::clone(&shared);
     let thread = std::thread::Builder::new().name("talk".into()).spawn(move || {
-        write_lines(&waiting, &counted, stamp, Screen::new(io::stderr(), || terminal_size(io::stderr())));
+        let screen = Screen::new(io::stderr(), || terminal_size(io::stderr()));
+        Writer { shared: counts, stamp, screen, samples: HashMap::new() }.write_lines(&waiting);
         drop(end);
     });
     let level = std::env::var("HANDFAST_LOG").ok().and_then(|level| level.parse().ok()).unwrap_or(level);
     if thread.is_ok() {
-        let talker = Talker { lines: lines.clone(), lost, level, color, stamp };
+        let talker = Talker { lines: lines.clone(), shared, level, color, stamp };
         // Fails only if one was set before, which no code does.
         let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(talker));
     }
@@ -67,9 +73,19 @@ pub(crate) struct Talk {
     ended: Receiver<()>,
 }
 
+/// State of the threads that log and of the one that writes.
+struct Shared {
+    /// Lines that did not fit the queue.
+    lost: AtomicU64,
+    limit: Limit,
+}
+
 enum Line {
     /// A line above the picture.
     Text(String),
+    /// The first line of a kind that is left out, without its time.
+    Sample(usize, String),
+    Omitted(Omitted),
     /// A new picture.
     Picture(Vec<screen::Line>),
     /// Removes the picture.
@@ -131,31 +147,67 @@ impl Talk {
     }
 }
 
-fn write_lines(waiting: &Receiver<Line>, lost: &AtomicU64, stamp: Stamp, mut screen: Screen<io::Stderr>) {
-    let mut confined = false;
-    while let Ok(line) = waiting.recv() {
-        // It was opened before the sandbox.
-        confined = confined || handfast_process::sandbox::confine_this_thread();
-        let missing = lost.swap(0, Ordering::Relaxed);
-        if missing > 0 {
-            let were = if missing == 1 { "line was" } else { "lines were" };
-            let now = stamp.now();
-            screen.text(&format!(
-                "{now}handfast: warning: {missing} {were} dropped, since standard error was not read"
-            ));
+/// The thread that writes.
+struct Writer<W: Write> {
+    shared: Arc<Shared>,
+    stamp: Stamp,
+    screen: Screen<W>,
+    /// By kind, the first line that was left out lately.
+    samples: HashMap<usize, String>,
+}
+
+impl<W: Write> Writer<W> {
+    fn write_lines(mut self, waiting: &Receiver<Line>) {
+        let mut confined = false;
+        loop {
+            let next = match self.samples.is_empty() {
+                true => waiting.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                false => waiting.recv_timeout(self.shared.limit.rest_of_window()),
+            };
+            // It was opened before the sandbox.
+            confined = confined || handfast_process::sandbox::confine_this_thread();
+            let missing = self.shared.lost.swap(0, Ordering::Relaxed);
+            if missing > 0 {
+                let lines = counted(missing, "line");
+                self.warn(&format!("{lines} left out: too many at once for the reader of standard error"));
+            }
+            match next {
+                Ok(Line::Text(line)) => self.screen.text(&line),
+                Ok(Line::Sample(place, line)) => drop(self.samples.insert(place, line)),
+                Ok(Line::Omitted(omitted)) => self.report(omitted),
+                Ok(Line::Picture(rows)) => self.screen.show(rows),
+                Ok(Line::Wipe) => self.screen.show(Vec::new()),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.report_all(false);
+                    self.samples.clear();
+                }
+                Ok(Line::End) | Err(RecvTimeoutError::Disconnected) => return self.report_all(true),
+            }
         }
-        match line {
-            Line::Text(line) => screen.text(&line),
-            Line::Picture(rows) => screen.show(rows),
-            Line::Wipe => screen.show(Vec::new()),
-            Line::End => return,
-        }
+    }
+
+    fn report_all(&mut self, with_present: bool) {
+        let omitted = self.shared.limit.take_omitted(with_present);
+        omitted.into_iter().for_each(|omitted| self.report(omitted));
+    }
+
+    fn report(&mut self, Omitted { place, lines }: Omitted) {
+        let seconds = limit::WINDOW.as_secs();
+        let sample =
+            self.samples.get(&place).map(|sample| format!(", such as: {sample}")).unwrap_or_default();
+        let more =
+            if lines == 1 { "1 more line".into() } else { format!("{} more lines", count(lines.into())) };
+        self.warn(&format!("{more} of one kind left out in {seconds} s{sample}"));
+    }
+
+    fn warn(&mut self, text: &str) {
+        self.screen.text(&format!("{}handfast: warning: {text}", self.stamp.now()));
     }
 }
 
 struct Talker {
     lines: SyncSender<Line>,
-    lost: Arc<AtomicU64>,
+    shared: Arc<Shared>,
     level: Level,
     color: bool,
     stamp: Stamp,
@@ -169,12 +221,37 @@ impl<S: Subscriber> Layer<S> for Talker {
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let metadata = event.metadata();
+        // A report has as many lines as its operator's files give it.
+        let admission = (metadata.target() != REPORT).then(|| self.shared.limit.admit(metadata));
+        if let Some(omitted) = admission.as_ref().and_then(|admission| admission.before) {
+            self.send(Line::Omitted(omitted), omitted.lines.into());
+        }
+        let (place, verdict) =
+            admission.map_or((0, Verdict::Written), |admission| (admission.place, admission.verdict));
+        if verdict == Verdict::Omitted {
+            return;
+        }
         let mut words = Words::default();
         event.record(&mut words);
-        let mark = mark(*event.metadata().level(), self.color);
-        let line = format!("{}handfast: {mark}{}{}", self.stamp.now(), words.message, words.fields);
-        if self.lines.try_send(Line::Text(line)).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+        let Words { message, fields } = words;
+        match verdict {
+            // It is counted among those that were left out.
+            Verdict::FirstOmitted => self.send(Line::Sample(place, message + &fields), 0),
+            _ => {
+                let mark = mark(*metadata.level(), self.color);
+                let line = format!("{}handfast: {mark}{message}{fields}", self.stamp.now());
+                self.send(Line::Text(line), 1);
+            }
+        }
+    }
+}
+
+impl Talker {
+    /// `lines` is the number of lines that are lost without room for it.
+    fn send(&self, line: Line, lines: u64) {
+        if self.lines.try_send(line).is_err() {
+            self.shared.lost.fetch_add(lines, Ordering::Relaxed);
         }
     }
 }
@@ -215,3 +292,6 @@ impl Visit for Words {
         };
     }
 }
+
+#[cfg(test)]
+mod tests;

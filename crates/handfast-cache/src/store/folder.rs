@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
@@ -64,13 +64,15 @@ impl std::error::Error for OpenError {}
 #[derive(Debug)]
 pub(crate) struct Folder {
     fd: OwnedFd,
+    /// See [`Settings::descriptors_below`](super::settings::Settings::descriptors_below).
+    descriptors_below: u32,
     #[cfg(test)]
     pub(crate) faults: std::sync::Arc<super::tests::faults::Faults>,
 }
 
 impl Folder {
     /// Opens the folder and locks it; the lock is the second value and ends with it.
-    pub(crate) fn open(path: &Path) -> Result<(Self, OwnedFd), OpenError> {
+    pub(crate) fn open(path: &Path, descriptors_below: u32) -> Result<(Self, OwnedFd), OpenError> {
         let name = path.display().to_string();
         let failed = |error: rustix::io::Errno| OpenError::Folder(name.clone(), error.into());
         let fd = open_folder(path)?;
@@ -83,23 +85,34 @@ impl Folder {
         }
         let folder = Self {
             fd,
+            descriptors_below,
             #[cfg(test)]
             faults: std::sync::Arc::default(),
         };
         Ok((folder, lock))
     }
 
-    /// Creates a file that did not exist.
+    /// Creates a file that did not exist. **Errors**: [`is_out_of_files`] too.
     pub(crate) fn create(&self, id: FileId, part: Part) -> io::Result<OwnedFd> {
         self.step("create")?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(fs::openat(&self.fd, name(id, part), flags, Mode::RUSR | Mode::WUSR)?)
+        let created = self.admit(fs::openat(&self.fd, name(id, part), flags, Mode::RUSR | Mode::WUSR)?);
+        if created.is_err() {
+            let _ = fs::unlinkat(&self.fd, name(id, part), AtFlags::empty());
+        }
+        created
     }
 
     /// Opens a file for reading.
     pub(crate) fn open_file(&self, id: FileId, part: Part) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(fs::openat(&self.fd, name(id, part), flags, Mode::empty())?)
+        self.admit(fs::openat(&self.fd, name(id, part), flags, Mode::empty())?)
+    }
+
+    /// The kernel gives out the lowest free number (open(2)), so it is the least number of descriptors that the process has.
+    fn admit(&self, file: OwnedFd) -> io::Result<OwnedFd> {
+        let is_low = u32::try_from(file.as_raw_fd()).is_ok_and(|number| number < self.descriptors_below);
+        if is_low { Ok(file) } else { Err(rustix::io::Errno::MFILE.into()) }
     }
 
     /// Reads a head.
@@ -224,6 +237,11 @@ fn check_owner(folder: &OwnedFd) -> io::Result<()> {
         return Err(io::Error::other(format!("others can write into it (mode {mode:o})")));
     }
     Ok(())
+}
+
+/// Returns true if there was no descriptor for a file: the disk may be intact.
+pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error())
 }
 
 /// The size of a file.

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use super::file::File;
 use super::fill::{self, Fill};
-use super::folder::{Part, read_cached_at, read_exact_at, size};
+use super::folder::{Part, is_out_of_files, read_cached_at, read_exact_at, size};
 use super::head_file::HeadFile;
 use super::index::Object;
 use super::lock::{Lock, locked};
@@ -31,6 +31,8 @@ pub enum ReadError {
     Aborted,
     /// The disk failed.
     Disk(String),
+    /// There is no descriptor for another file.
+    OutOfFiles,
 }
 
 /// Where content comes from.
@@ -313,6 +315,10 @@ fn open(shared: &Arc<Shared>, object: &Arc<Object>) -> Result<Arc<OpenFile>, Rea
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof) => {
             shared.drop_broken(object);
             return Err(ReadError::Broken);
+        }
+        Err(error) if is_out_of_files(&error) => {
+            shared.close_idle_files();
+            return Err(ReadError::OutOfFiles);
         }
         Err(error) => return Err(ReadError::Disk(error.to_string())),
     };

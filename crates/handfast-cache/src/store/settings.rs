@@ -20,6 +20,8 @@ pub struct Settings {
     pub threads: usize,
     /// Most files that are kept open for the next request.
     pub open_files: usize,
+    /// No file is opened whose descriptor has this number or a higher one: requests go past the cache.
+    pub descriptors_below: u32,
     /// Most requests that wait for the disk before further ones go past the cache.
     pub queue: usize,
     /// The most content of one fill that waits for the disk. **Units** bytes.
@@ -39,6 +41,7 @@ impl Settings {
             variants: 16,
             threads: 4,
             open_files: 1024,
+            descriptors_below: u32::MAX,
             queue: 1024,
             pending: 1 << 20,
             disk_timeout: Duration::from_secs(5),

@@ -18,7 +18,7 @@ use crate::rules::key::Key;
 use super::counters::{Counters, Statistics};
 use super::file::File;
 use super::fill::{Fill, Head};
-use super::folder::{FileId, Folder, OpenError, Part};
+use super::folder::{FileId, Folder, OpenError, Part, is_out_of_files};
 use super::index::{Files, Found, Index, Object};
 use super::leftovers::Leftovers;
 use super::lock::{Gate, Lock, locked};
@@ -79,6 +79,9 @@ pub(crate) struct Shared {
 /// The files of an object. The head goes first: without it there is no object.
 pub(crate) const OBJECT: &[Part] = &[Part::Head, Part::Content];
 
+/// Files that are closed when there is no descriptor for another one.
+const CLOSED_AT_ONCE: usize = 32;
+
 /// What a file takes on the disk.
 pub(crate) const fn on_disk(size: u64) -> u64 {
     size.div_ceil(4096) * 4096
@@ -86,7 +89,7 @@ pub(crate) const fn on_disk(size: u64) -> u64 {
 
 impl Shared {
     pub(crate) fn open(settings: Settings) -> Result<Self, OpenError> {
-        let (folder, lock) = Folder::open(&settings.folder)?;
+        let (folder, lock) = Folder::open(&settings.folder, settings.descriptors_below)?;
         let open_files = NonZeroUsize::new(settings.open_files).unwrap_or(NonZeroUsize::MIN);
         Ok(Self {
             folder,
@@ -127,10 +130,21 @@ impl Shared {
         Some(result)
     }
 
-    /// The disk failed.
+    /// The disk failed, or there is no descriptor for it: then idle files are closed.
     pub(crate) fn failed(&self, what: &str, error: &io::Error) {
+        if is_out_of_files(error) {
+            return self.close_idle_files();
+        }
         self.counters.errors.add(1);
         self.trouble.failed(what, error);
+    }
+
+    /// Closes files that are kept open for the next request, those that were used longest ago.
+    pub(crate) fn close_idle_files(&self) {
+        let mut open_files = locked(&self.open_files);
+        let closed: Vec<_> = (0..CLOSED_AT_ONCE).map_while(|_| open_files.pop_lru()).collect();
+        drop(open_files);
+        drop(closed);
     }
 
     /// The disk works.

@@ -8,9 +8,6 @@ use super::{Leg, READ};
 use crate::broken::{Broken, Why};
 use crate::socket::Socket;
 
-/// What is read at once when it is to be encrypted for the other side: three full records, which stay below 64 KiB with
-/// their overhead.
-const READ_TO_ENCRYPT: usize = 49_152;
 /// Bytes of an unfinished record or message that are kept. A record is far shorter; this is a handshake message that goes
 /// on and on.
 const UNFINISHED: usize = READ - 4096;
@@ -32,10 +29,11 @@ impl Got {
 
 impl<S: Socket, T: Session> Leg<S, T> {
     /// Reads once. The plaintext is found by [`Leg::plaintext`] afterwards, and what the session answers by itself is in
-    /// `scratch.replies`, for [`Leg::answer`]. `to_encrypt`: less is read, so that its records fit into a buffer too.
+    /// `scratch.replies`, for [`Leg::answer`]. `most`: bytes that are read at most; with TLS the plaintext is shorter, but for a record that
+    /// had begun to come before.
     ///
     /// **Errors**: the socket's fault, or an end that is none.
-    pub fn read(&mut self, scratch: &mut Scratch, to_encrypt: bool) -> Result<Got, Broken> {
+    pub fn read(&mut self, scratch: &mut Scratch, most: usize) -> Result<Got, Broken> {
         // What another connection left there must not be sent on this one.
         scratch.plaintext.clear();
         scratch.replies.clear();
@@ -46,7 +44,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         }
         // In front of what comes now: the session wants a record in one piece, and an idle connection owns no buffer for it.
         scratch.received[..begin].copy_from_slice(kept);
-        let end = if to_encrypt && self.session.is_none() { READ_TO_ENCRYPT } else { READ };
+        let end = begin.saturating_add(most).min(READ);
         match self.socket.try_read(&mut scratch.received[begin..end]) {
             Ok(Read::Bytes(bytes)) => Ok(self.take(begin + bytes, scratch)),
             Ok(Read::Blocked) => Ok(Got::NOTHING),

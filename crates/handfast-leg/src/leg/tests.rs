@@ -191,8 +191,8 @@ fn a_backend_that_refuses_is_still_heard_and_a_client_is_not() {
     // Its answer comes first; then the first reason, not the later one.
     leg.socket_mut().comes("sorry");
     leg.socket_mut().read_fault = Some(Cause::Unacknowledged);
-    assert_eq!(leg.read(&mut scratch(), false).expect("an answer").length, 5);
-    assert_eq!(cause(leg.read(&mut scratch(), false)), Some(Cause::Reset));
+    assert_eq!(leg.read(&mut scratch(), READ).expect("an answer").length, 5);
+    assert_eq!(cause(leg.read(&mut scratch(), READ)), Some(Cause::Reset));
     let mut unspoken = plain(Side::Backend);
     unspoken.socket_mut().write_fault = Some(Cause::Reset);
     assert_eq!((write(&mut unspoken, "x"), unspoken.refuses()), (Ok(()), true));
@@ -233,20 +233,21 @@ fn an_end_is_told_once_and_behind_everything() {
 
 #[test]
 fn reading_leaves_room_for_records_and_begins_behind_what_was_kept() {
-    let asked = |leg: &mut Tested, to_encrypt| {
-        leg.read(&mut scratch(), to_encrypt).expect("no fault");
+    let asked = |leg: &mut Tested, most| {
+        leg.read(&mut scratch(), most).expect("no fault");
         leg.socket_mut().asked.pop()
     };
-    assert_eq!(asked(&mut plain(Side::Client), true), Some(49_152));
-    assert_eq!(asked(&mut plain(Side::Client), false), Some(65_536));
+    assert_eq!(asked(&mut plain(Side::Client), 49_152), Some(49_152));
+    assert_eq!(asked(&mut plain(Side::Client), READ), Some(65_536));
     let mut leg = secured(Side::Client);
-    assert_eq!(asked(&mut leg, true), Some(65_536));
+    assert_eq!(asked(&mut leg, READ), Some(65_536));
     leg.session_mut().expect("secured").kept = b"(abc".to_vec();
-    assert_eq!(asked(&mut leg, true), Some(65_532));
+    assert_eq!(asked(&mut leg, READ), Some(65_532));
+    assert_eq!(asked(&mut leg, 8_192), Some(8_192));
     let keeps = |bytes| {
         let mut leg = secured(Side::Client);
         leg.session_mut().expect("secured").kept = vec![b'('; bytes];
-        leg.read(&mut scratch(), false)
+        leg.read(&mut scratch(), READ)
     };
     assert!(!keeps(61_439).expect("it may still end").moved);
     assert_eq!(why(keeps(61_440)), Why::Endless);
@@ -259,21 +260,21 @@ fn what_came_is_counted_and_found_in_its_buffer() {
         scratch.plaintext.extend(b"another connection's");
         scratch.replies.extend(b"another's");
         leg.socket_mut().comes("hello");
-        let got = leg.read(&mut scratch, false).expect("it came");
+        let got = leg.read(&mut scratch, READ).expect("it came");
         assert!(got.moved && got.failed.is_none());
         assert_eq!(leg.plaintext(&scratch.received, &scratch.plaintext, got.length), b"hello");
         assert!(scratch.replies.is_empty());
         leg.socket_mut().comes("abc");
-        leg.read(&mut scratch, false).expect("it came");
+        leg.read(&mut scratch, READ).expect("it came");
         assert_eq!(leg.received(), 8);
-        let nothing = leg.read(&mut scratch, false).expect("no fault");
+        let nothing = leg.read(&mut scratch, READ).expect("no fault");
         assert!(!nothing.moved && nothing.length == 0);
         leg.socket_mut().read_fault = Some(Cause::Reset);
-        assert_eq!(cause(leg.read(&mut scratch, false)), Some(Cause::Reset));
+        assert_eq!(cause(leg.read(&mut scratch, READ)), Some(Cause::Reset));
     }
     let mut leg = secured(Side::Client);
     leg.socket_mut().comes("ab?cd");
-    let got = leg.read(&mut scratch(), false).expect("what came before counts");
+    let got = leg.read(&mut scratch(), READ).expect("what came before counts");
     assert!(got.failed.is_some_and(|broken| matches!(broken.why, Why::Session(_))));
     assert_eq!((got.length, leg.received()), (2, 2));
 }
@@ -282,7 +283,7 @@ fn what_came_is_counted_and_found_in_its_buffer() {
 fn only_close_notify_ends_tls_unless_the_operator_says_otherwise() {
     let ends = |mut leg: Tested| {
         leg.socket_mut().ends = true;
-        let outcome = leg.read(&mut scratch(), false);
+        let outcome = leg.read(&mut scratch(), READ);
         (outcome, leg)
     };
     let (outcome, leg) = ends(plain(Side::Backend));
@@ -302,7 +303,7 @@ fn only_close_notify_ends_tls_unless_the_operator_says_otherwise() {
     assert_eq!(why(ends(cut).0), Why::Truncated);
     let mut said = secured(Side::Client);
     said.socket_mut().comes("a.");
-    said.read(&mut scratch(), false).expect("an end");
+    said.read(&mut scratch(), READ).expect("an end");
     assert!(said.has_ended() && !said.ended_without_close_notify());
 }
 

@@ -18,7 +18,7 @@ pub(super) fn process(started: SystemTime) -> ProcessSnapshot {
         process_cpu_seconds: process_cpu_seconds(),
         open_files: open_files(),
         max_files: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
-        resident_bytes: text("/proc/self/status").and_then(|status| resident_bytes(&status)),
+        resident_bytes: resident(),
         source_ports: text("/proc/sys/net/ipv4/ip_local_port_range").and_then(|range| port_range(&range)),
         time_wait: text("/proc/net/sockstat").and_then(|sockstat| time_wait(&sockstat)),
         ..ProcessSnapshot::default()
@@ -54,6 +54,11 @@ fn open_files() -> Option<u64> {
         0 => Some(fs::read_dir("/proc/self/fd").ok()?.count() as u64),
         size => Some(size),
     }
+}
+
+/// Returns the number of bytes that this process has in memory.
+pub fn resident() -> Option<u64> {
+    resident_bytes(&fs::read_to_string("/proc/self/status").ok()?)
 }
 
 fn resident_bytes(status: &str) -> Option<u64> {

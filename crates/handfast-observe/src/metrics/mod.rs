@@ -42,6 +42,7 @@ pub use ends::{CauseCounts, End};
 pub use failures::FailureSnapshot;
 pub use handshakes::{HandshakeSnapshot, PHASES};
 pub use histogram::{Distribution, Histogram};
+pub use machine::resident;
 pub use openmetrics::{Format, openmetrics, source_ports};
 pub use previous_processes::ProcessCounts;
 pub use registry::Registry;

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, TaskHandle};
+use handfast_net::limits::is_scarce;
 use handfast_tls::buffer::Scratch;
 
 use crate::backends::endpoint::Endpoint;
@@ -91,7 +92,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Keeps a connection, if there is room; else it is closed.
+    /// Keeps a connection, if there is room and no other needs its descriptor; else it is closed.
     pub(crate) fn keep(
         &self,
         identity: &Identity,
@@ -102,7 +103,7 @@ impl Pool {
     ) {
         let mut kept = self.kept.borrow_mut();
         let (_, list) = kept.entry(identity.key()).or_insert_with(|| (identity.clone(), Vec::new()));
-        if self.is_closed.get() || list.len() >= bounds.connections {
+        if self.is_closed.get() || list.len() >= bounds.connections || is_scarce(now) {
             return connection.close(scratch);
         }
         connection.release();
@@ -181,10 +182,13 @@ impl Pool {
         }
     }
 
-    /// Closes those whose time has come or whose backend does not wait any more.
+    /// Closes all where descriptors are scarce; else those whose time has come or whose backend does not wait any more.
     pub(crate) fn sweep(&self, scratch: &mut Scratch) {
         let now = engine::now();
-        self.retain(scratch, |_, kept, scratch| kept.until > now && kept.connection.is_idle(scratch));
+        let is_scarce = is_scarce(now);
+        self.retain(scratch, |_, kept, scratch| {
+            !is_scarce && kept.until > now && kept.connection.is_idle(scratch)
+        });
     }
 
     fn retain(

@@ -16,13 +16,14 @@ use rustix::fs::{Access, access};
 
 use crate::backends::{checks, names};
 use crate::cache;
+use crate::control::start::threads;
 use crate::control::{acme, fleet};
 use crate::state::{self, Built, CarriedOver, Report};
 use handfast_config::model::{AccessLog, Address, CertificateEntry, Config, OnlyClient, Target};
 use handfast_config::source::ConfigSource;
 use handfast_config::{ExplainTarget, explain};
 use handfast_process::error::Error as ProcessError;
-use handfast_process::limits::max_connections;
+use handfast_process::limits::Descriptors;
 use handfast_process::privileges::ServiceUser;
 use handfast_process::trusted_path::{self, folder_of};
 use handfast_process::writable_files::unreadable;
@@ -72,7 +73,7 @@ pub fn check(source: &ConfigSource, target: Option<&ExplainTarget>, color: bool)
     let explanation = match (&state, target) {
         (None, _) => String::new(),
         (Some(state), Some(target)) => state.explain_host(target, now),
-        (Some(_), None) => explain(&config, &facts) + &dns_records(&config),
+        (Some(_), None) => explain(&config, &facts) + &connections(&config) + &dns_records(&config),
     };
     CheckReport { good: state.is_some() && found.errors.is_empty(), problems, explanation }
 }
@@ -136,13 +137,21 @@ fn look(config: &Config, files: &[PathBuf]) -> Report {
 }
 
 fn limits(config: &Config, found: &mut Report) {
-    let limit = match raise_file_limit() {
-        Ok(limit) => limit,
-        Err(error) => return found.error(format!("raise the limit on open files: {error}")),
-    };
-    if let Err(error) = max_connections(config, limit, checks::SLOTS) {
+    if let Err(error) = descriptors(config) {
         found.error(error);
     }
+}
+
+/// Shares of the open files that this process may have.
+fn descriptors(config: &Config) -> Result<Descriptors, String> {
+    let limit = raise_file_limit().map_err(|error| format!("raise the limit on open files: {error}"))?;
+    Descriptors::share_out(config, limit, checks::SLOTS, threads(config)).map_err(|error| error.to_string())
+}
+
+/// The sentence about that; none where it is an error, which is reported as such.
+fn connections(config: &Config) -> String {
+    let shared = descriptors(config);
+    shared.map(|shared| format!("\nStarted from here: {}.\n", shared.describe())).unwrap_or_default()
 }
 
 /// Whether each address can be listened on. One that is in use is a warning: it may be in use by what is to be replaced.

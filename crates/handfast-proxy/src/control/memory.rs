@@ -1,7 +1,9 @@
-//! When the program gives freed memory back to the system: after a crowd of connections has ended, and not while many come.
+//! When the program gives freed memory back to the system: after a crowd of connections has ended, or a few that took much, and not while
+//! many come.
 //!
-//! The C library keeps what a thread has freed: after 1,000 handshakes at once the process stayed at its peak until the next reload. To
-//! give it back takes about 0.1 ms for each MB that a thread has freed, during which this thread waits if it allocates.
+//! The C library keeps what a thread has freed: after 1,000 handshakes at once the process stayed at its peak until the next reload, and
+//! after 25 clients of HTTP/2 that did not read, too. To give it back takes about 0.1 ms for each MB that a thread has freed, during which
+//! this thread waits if it allocates.
 
 use std::time::Duration;
 
@@ -13,6 +15,10 @@ const EVERY: Duration = Duration::from_secs(5);
 const CROWD: u64 = 1_000;
 /// The crowd is over when at most one in 100 of its connections ends between two looks: health checks of load balancers never stop.
 const FEW: u64 = 100;
+/// Resident bytes above the least that was seen, from which on it is worth a try whatever the number of connections.
+const WORTH: u64 = 32 << 20;
+/// Looks between two tries that have brought nothing, at most: the memory is in use.
+const LOOKS_BETWEEN: u32 = 16;
 
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -20,11 +26,52 @@ pub(crate) struct Memory {
     ended: u64,
     /// The same when memory was given back last.
     ended_before: u64,
+    resident: Resident,
+}
+
+/// Memory of the process, in bytes.
+#[derive(Debug)]
+struct Resident {
+    /// At the last look.
+    last: u64,
+    /// The least so far.
+    least: u64,
+    /// Before the last try.
+    tried: u64,
+    /// Connections that had ended then.
+    ended: u64,
+    /// Looks until the next try, and those after the next one that brings nothing.
+    pause: u32,
+    pauses: u32,
+}
+
+impl Default for Resident {
+    fn default() -> Self {
+        Self { last: 0, least: u64::MAX, tried: 0, ended: 0, pause: 0, pauses: 1 }
+    }
+}
+
+impl Resident {
+    /// Returns true if it is time for a try: much is resident, it does not grow, and connections have ended since the last one.
+    fn is_worth_a_try(&mut self, resident: u64, ended: u64) -> bool {
+        let grows = resident > std::mem::replace(&mut self.last, resident) + (1 << 20);
+        self.least = self.least.min(resident);
+        if self.tried > 0 && resident + WORTH / 2 < self.tried {
+            (self.tried, self.pauses) = (0, 1);
+        }
+        self.pause = self.pause.saturating_sub(1);
+        if grows || self.pause > 0 || ended == self.ended || resident < self.least + WORTH {
+            return false;
+        }
+        (self.tried, self.ended, self.pause) = (resident, ended, self.pauses);
+        self.pauses = (self.pauses * 2).min(LOOKS_BETWEEN);
+        true
+    }
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { next: Instant::now() + EVERY, ended: 0, ended_before: 0 }
+        Self { next: Instant::now() + EVERY, ended: 0, ended_before: 0, resident: Resident::default() }
     }
 }
 
@@ -33,10 +80,11 @@ impl Memory {
         sleep_until(self.next).await;
     }
 
-    /// Gives memory back if a crowd is over; `ended`: connections that have ended since the start.
-    pub(crate) fn look(&mut self, ended: u64) {
+    /// Gives memory back if a crowd is over; `ended`: connections that have ended since the start, `resident`: bytes in memory.
+    pub(crate) fn look(&mut self, ended: u64, resident: Option<u64>) {
         self.next = Instant::now() + EVERY;
-        if self.is_over(ended) {
+        let is_worth_it = resident.is_some_and(|resident| self.resident.is_worth_a_try(resident, ended));
+        if self.is_over(ended) || is_worth_it {
             // On another thread: this one answers service managers and operators.
             drop(tokio::task::spawn_blocking(handfast_net::sys::release_memory));
         }
@@ -69,5 +117,29 @@ mod tests {
         let checks: Vec<u64> = (1..=50).map(|look| 9_040 + look * 10).collect();
         assert_eq!(looks(&mut memory, &checks), [false; 50]);
         assert_eq!(looks(&mut memory, &[90_000, 90_010]), [false, true]);
+    }
+
+    /// Each number of MiB that is resident, with the connections that have ended; whether it is time.
+    fn tries(looks: &[(u64, u64)]) -> Vec<bool> {
+        let mut resident = Resident::default();
+        looks.iter().map(|(mib, ended)| resident.is_worth_a_try(mib << 20, *ended)).collect()
+    }
+
+    #[test]
+    fn memory_of_few_connections_is_given_back_when_they_have_ended() {
+        // It grows, stays while they are open, stays when they have ended, and is given back.
+        let looks = [(20, 0), (250, 0), (250, 0), (250, 25), (40, 25), (40, 26)];
+        assert_eq!(tries(&looks), [false, false, false, true, false, false]);
+        // A second crowd is given back as soon as the first one.
+        let looks = [(20, 0), (250, 0), (250, 25), (40, 25), (250, 25), (250, 50), (40, 50)];
+        assert_eq!(tries(&looks), [false, false, true, false, false, true, false]);
+    }
+
+    #[test]
+    fn memory_that_is_in_use_is_tried_less_and_less() {
+        let looks: Vec<_> = (0..100).map(|look| (if look == 0 { 20 } else { 300 }, look)).collect();
+        let tries = tries(&looks);
+        assert!(tries[..10].iter().any(|tried| *tried));
+        assert!(tries.iter().filter(|tried| **tried).count() <= 10, "{tries:?}");
     }
 }

@@ -15,6 +15,7 @@ use crate::control::watch::Watch;
 use crate::control::workers::Event;
 use handfast_admin::ReloadRefusal;
 use handfast_config::model::Address;
+use handfast_observe::metrics::resident;
 use handfast_process::listeners::ListenPlan;
 use handfast_process::log_lines::{log_refusal, log_warnings};
 use handfast_process::signals::SignalRequest;
@@ -157,7 +158,7 @@ impl Serving {
                     program.turn();
                     next_turn = Instant::now() + turns.unwrap_or_default();
                 }
-                () = memory.look_is_due() => memory.look(program.registry.ended()),
+                () = memory.look_is_due() => memory.look(program.registry.ended(), resident()),
                 () = sleep_until(next_keys) => {
                     program.refresh_keys();
                     next_keys = program.next_keys();

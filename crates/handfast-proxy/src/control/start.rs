@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use handfast_net::limits::{FileLimit, raise_file_limit};
+use handfast_net::limits::{raise_file_limit, reserve_descriptors};
 use handfast_tls::apart::Holder;
 use handfast_tls::load::FileStamp;
 use rustix::fs::OFlags;
@@ -43,7 +43,7 @@ use handfast_config::source::ConfigSource;
 use handfast_observe::access_log::{self, AccessLogHandle};
 use handfast_observe::metrics::{KeyProcessSnapshot, Registry};
 use handfast_process::key_process::KeyProcess;
-use handfast_process::limits::{log_limits, max_connections};
+use handfast_process::limits::Descriptors;
 use handfast_process::listeners::{ListenPlan, Listeners, PassedSockets};
 use handfast_process::log_lines::{log_warnings, without_severity};
 use handfast_process::privileges::ServiceUser;
@@ -111,8 +111,7 @@ pub(crate) struct Prepared {
     source: ConfigSource,
     /// Listened for from the beginning: a stop during a start is a stop.
     signals: Signals,
-    limit: FileLimit,
-    max_connections: usize,
+    descriptors: Descriptors,
     threads: usize,
     carried: CarriedOver,
     state: State,
@@ -146,7 +145,8 @@ impl Prepared {
         let user = ServiceUser::from(&config.process);
         user.look_up()?;
         let threads = threads(&config);
-        let max_connections = max_connections(&config, limit, checks::SLOTS)?;
+        let descriptors = Descriptors::share_out(&config, limit, checks::SLOTS, threads)?;
+        reserve_descriptors(descriptors.connection_numbers(), descriptors.file_numbers());
         acme::prepare_keys(&config).map_err(|problem| Error::not_servable(&[problem]))?;
         let private_keys = KeyProcess::start(&config.process, threads, &certificate_needs(&config))
             .map_err(Error::system("start the key process"))?;
@@ -176,8 +176,7 @@ impl Prepared {
         Ok(Self {
             source: source.clone(),
             signals,
-            limit,
-            max_connections,
+            descriptors,
             threads,
             carried,
             state,
@@ -265,7 +264,8 @@ impl Bound {
     /// Starts the workers and lets clients in. **Errors**: a thread that cannot be started or does not answer; listen(2).
     pub(crate) async fn serve(self) -> Result<Serving, Error> {
         let Self { prepared, admin, upgrades, listeners, plan, log, sandbox, ordering } = self;
-        let Prepared { max_connections, threads, carried, state, .. } = prepared;
+        let Prepared { descriptors, threads, carried, state, .. } = prepared;
+        let max_connections = descriptors.connections;
         let registry = Registry::new();
         registry.set_access_log(log.totals());
         registry.set_certificates(state.certificate_snapshots());
@@ -285,7 +285,7 @@ impl Bound {
         let state = Arc::new(state);
         let workers = Workers::start(threads, max_connections, &registry, &log, &state, &names.addresses());
         let workers = workers.map_err(Error::system("start a worker"))?;
-        log_limits(prepared.limit, max_connections, threads);
+        descriptors.log(threads);
         let (request_sender, requests) = channel(CHANNEL);
         let shared = Rc::new(AdminState::new(Arc::clone(&registry), request_sender, key_process));
         let program = Program {
@@ -360,7 +360,7 @@ fn as_the_user_could(state: &State, now: SystemTime) -> Result<(), Error> {
     if problems.is_empty() { Ok(()) } else { Err(Error::not_servable(&problems)) }
 }
 
-fn threads(config: &Config) -> usize {
+pub(crate) fn threads(config: &Config) -> usize {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     config.process.threads.unwrap_or(cpus).max(1)
 }

@@ -64,10 +64,10 @@ impl<S: Socket + Debug + 'static> Backend<S> {
         }
     }
 
-    /// Reads more of a response's head; whether anything came.
-    pub(crate) fn read_head(&mut self, io: &mut Io<'_>) -> Result<bool, Fault> {
+    /// Reads more of a response's head, at most so many bytes; returns true if anything came.
+    pub(crate) fn read_head(&mut self, most: usize, io: &mut Io<'_>) -> Result<bool, Fault> {
         match self {
-            Self::Http1(backend) => backend.incoming.read_head(&mut backend.leg, io),
+            Self::Http1(backend) => backend.incoming.read_head(&mut backend.leg, most, io),
             Self::Http2(backend) => Ok(!backend.incoming.input.is_empty()),
         }
     }
@@ -165,6 +165,10 @@ impl<S: Socket> Source for Backend<S> {
 impl<S: Socket> Sink for Backend<S> {
     fn accepts(&mut self, io: &mut Io<'_>) -> Result<bool, Fault> {
         either!(self, backend => backend.accepts(io))
+    }
+
+    fn room(&self) -> usize {
+        either!(self, backend => backend.room())
     }
 
     fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault> {

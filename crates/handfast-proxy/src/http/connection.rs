@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use handfast_net::clock::Moment;
 use handfast_observe::reason::{CloseReason, Step};
@@ -20,6 +21,9 @@ use crate::worker::context::{HttpBuffers, WorkerContext, WorkerPhase};
 use crate::worker::http::ThreadHttp;
 use crate::worker::services::{Chosen, ThreadService};
 use crate::worker::waiting_client::check_phase;
+
+/// Time that a client without requests has to end its connection, or to send its last request, where no other process serves it next.
+pub(crate) const GOODBYE: Duration = Duration::from_secs(5);
 
 /// What all requests of a connection have in common.
 #[derive(Clone, Debug)]
@@ -107,6 +111,15 @@ impl HttpConnection {
     pub(crate) fn closes(&self, now: Moment) -> bool {
         let age = self.accepted.deadline(self.service.limits.lifetime);
         self.thread.phase() != WorkerPhase::Serving || !self.thread.has_service(&self.service) || now >= age
+    }
+
+    /// Time for which a connection between two requests is still served once [`closes`](Self::closes) is true. Its next request may be on its
+    /// way, and a client does not send a POST again when the connection ends (RFC 9112 §9.3.1): only a response that announces the end loses
+    /// nothing. The last tenth of the drain is for requests that come at the end of this time.
+    pub(crate) fn idle_grace(&self) -> Duration {
+        let drain = self.thread.state().shared.config.process.drain * 9 / 10;
+        let waits_in_vain = !self.thread.is_replaced() && self.thread.has_service(&self.service);
+        if waits_in_vain { drain.min(GOODBYE) } else { drain }
     }
 
     /// Whether connections to its backends may serve other clients.

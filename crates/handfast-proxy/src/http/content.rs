@@ -5,7 +5,7 @@
 
 use std::task::Waker;
 
-use handfast_leg::{Leg, Socket};
+use handfast_leg::{Leg, READ, Socket};
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_tls::buffer::{Buffer, Scratch};
@@ -43,6 +43,11 @@ impl Io<'_> {
 pub(crate) trait Sink {
     /// Whether more may be put; if not, the task is woken when it may.
     fn accepts(&mut self, io: &mut Io<'_>) -> Result<bool, Fault>;
+
+    /// Most content that a source should put at once.
+    fn room(&self) -> usize {
+        READ
+    }
 
     /// Puts content.
     fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault>;
@@ -136,10 +141,11 @@ impl Incoming {
         self.ended
     }
 
-    /// Reads more of a head; whether anything came. An end is none of a message: the caller looks at the leg.
+    /// Reads more of a head, at most so many bytes; returns true if anything came. An end is none of a message: the caller looks at the leg.
     pub(crate) fn read_head<S: Socket, T: Session>(
         &mut self,
         leg: &mut Leg<S, T>,
+        most: usize,
         io: &mut Io<'_>,
     ) -> Result<bool, Fault> {
         if std::mem::take(&mut self.is_fresh) {
@@ -150,7 +156,7 @@ impl Incoming {
         {
             self.input = spare;
         }
-        let outcome = read(leg, io.scratch, |bytes, _| {
+        let outcome = read(leg, most, io.scratch, |bytes, _| {
             self.input.extend_from_slice(bytes);
             Ok(())
         });
@@ -163,7 +169,7 @@ impl Incoming {
         self.is_fresh = !self.input.is_empty();
     }
 
-    /// An idle connection owns no buffer.
+    /// A connection owns no buffer while nothing is in it.
     pub(crate) fn give_back(&mut self, buffers: &mut HttpBuffers) {
         if self.input.is_empty() && self.input.capacity() > 0 {
             let spare = std::mem::take(&mut self.input);
@@ -200,7 +206,7 @@ impl Incoming {
             self.take_input(to, fields, &mut Output { out, records: &mut io.scratch.records })?;
             true
         } else {
-            read(leg, io.scratch, |bytes, records| {
+            read(leg, to.room(), io.scratch, |bytes, records| {
                 let output = &mut Output { out, records };
                 if self.input.is_empty() {
                     let consumed = self.take(bytes, to, fields, output)?;
@@ -224,6 +230,7 @@ impl Incoming {
         if moved || is_over {
             to.flush(&mut io.output())?;
         }
+        self.give_back(io.buffers);
         Ok(moved || is_over)
     }
 
@@ -284,9 +291,10 @@ impl Incoming {
 const SPARE: usize = 16;
 const SPARE_SIZE: usize = 65_536;
 
-/// Reads a leg once; whether anything came, its end included.
+/// Reads a leg once, at most so many bytes; returns true if anything came, its end included.
 fn read<S: Socket, T: Session>(
     leg: &mut Leg<S, T>,
+    most: usize,
     scratch: &mut Scratch,
     take: impl FnOnce(&[u8], &mut Buffer) -> Result<(), Fault>,
 ) -> Result<bool, Fault> {
@@ -294,7 +302,7 @@ fn read<S: Socket, T: Session>(
         return Ok(false);
     }
     let broken = |broken| Fault::leg(Step::Relay, &broken);
-    let got = leg.read(scratch, false).map_err(broken)?;
+    let got = leg.read(scratch, most).map_err(broken)?;
     if !got.moved {
         return Ok(false);
     }

@@ -60,6 +60,10 @@ impl<S: Sink> Sink for Tee<'_, S> {
         self.sink.accepts(io)
     }
 
+    fn room(&self) -> usize {
+        self.sink.room()
+    }
+
     fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault> {
         self.copy.keep(data);
         self.sink.put(data, output)

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use handfast_leg::{Leg, Socket};
+use handfast_leg::{Leg, READ, Socket};
 use handfast_net::clock::Moment;
 use handfast_observe::metrics::ServiceMetrics;
 use handfast_observe::reason::Step;
@@ -58,7 +58,7 @@ where
     fn is_idle(&mut self, scratch: &mut Scratch) -> bool {
         // Tickets may come at any time; content without a request is a response to nothing, and records without end are no waiting.
         for _ in 0..EMPTY_READS {
-            match self.leg.read(scratch, false) {
+            match self.leg.read(scratch, READ) {
                 Ok(got) if !got.moved => return !self.leg.is_full(),
                 Ok(got) if got.length > 0 || got.failed.is_some() || self.leg.has_ended() => return false,
                 Ok(_) => {}

@@ -1,6 +1,6 @@
 //! A client that speaks HTTP/1: its requests, and the responses to it.
 
-use handfast_leg::{Leg, Socket};
+use handfast_leg::{Leg, READ, Socket};
 use handfast_net::clock::Moment;
 use handfast_observe::reason::{CloseReason, Step};
 use handfast_observe::request_record::HttpVersion;
@@ -56,7 +56,7 @@ impl<S: Socket> Http1Client<S> {
         io: &mut Io<'_>,
         now: Moment,
     ) -> Result<HeadRead, Refused> {
-        if !self.incoming.read_head(&mut self.leg, io)? {
+        if !self.incoming.read_head(&mut self.leg, READ, io)? {
             return Ok(HeadRead::Nothing);
         }
         if self.incoming.input.is_empty() {

@@ -12,7 +12,7 @@ use h2::client::{self, ResponseFuture, SendRequest};
 use h2::{Reason, SendStream};
 use handfast_http::SharedPipe;
 use handfast_leg::runtime::Runtime;
-use handfast_leg::{Pipe, Socket};
+use handfast_leg::{Pipe, READ, Socket};
 use handfast_net::clock::Moment;
 use handfast_net::engine::TaskHandle;
 use handfast_observe::cause::Cause;
@@ -28,6 +28,7 @@ use crate::http::content::{Io, Output, Sink, Source};
 use crate::http::fault::{Fault, INTERIM};
 use crate::http::h2_client::{StreamIn, StreamOut, broken};
 use crate::http::h2_heads;
+use crate::http::h2_queue::Queue;
 use crate::http::task::waker;
 
 const STREAM_WINDOW: u32 = 65_535;
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     open: Cell<usize>,
     served: Cell<u32>,
     most: u32,
+    /// Content of requests that waits to be sent.
+    queue: Rc<Queue>,
     task: Cell<TaskHandle>,
     wake: fn(TaskHandle),
 }
@@ -117,6 +120,7 @@ where
         open: Cell::new(0),
         served: Cell::new(0),
         most,
+        queue: Rc::default(),
         task: Cell::new(TaskHandle::NONE),
         wake: R::wake,
     });
@@ -150,6 +154,7 @@ async fn tend<R: Runtime>(
             Poll::Ready(ended) => break ended.is_ok(),
             Poll::Pending => {}
         }
+        shared.queue.wake();
         let now = R::now();
         if shared.open.get() > 0 {
             idle_since = now;
@@ -215,6 +220,7 @@ impl Http2Backend {
     ) -> Self {
         shared.open.set(shared.open.get() + 1);
         let is_reused = shared.served.replace(shared.served.get() + 1) > 0;
+        let outgoing = StreamOut::new(&shared.queue);
         Self {
             in_use,
             shared,
@@ -224,7 +230,7 @@ impl Http2Backend {
             incoming: Received::default(),
             progress: HeadProgress::default(),
             content: None,
-            outgoing: StreamOut::default(),
+            outgoing,
             limits,
             has_refused: false,
             has_trailers: false,
@@ -324,7 +330,7 @@ impl Drop for Http2Backend {
 
 impl Source for Http2Backend {
     fn pump(&mut self, to: &mut dyn Sink, io: &mut Io<'_>) -> Result<bool, Fault> {
-        self.content.as_mut().map_or(Ok(false), |content| content.pump(to, io))
+        self.content.as_mut().map_or(Ok(false), |content| content.pump(READ, to, io))
     }
 
     fn has_ended(&self) -> bool {
@@ -336,6 +342,10 @@ impl Sink for Http2Backend {
     fn accepts(&mut self, io: &mut Io<'_>) -> Result<bool, Fault> {
         self.send_head(io)?;
         Ok(self.request.is_none() && self.outgoing.accepts(io))
+    }
+
+    fn room(&self) -> usize {
+        self.outgoing.room()
     }
 
     fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault> {

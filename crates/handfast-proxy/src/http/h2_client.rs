@@ -1,5 +1,6 @@
 //! A client's stream in HTTP/2: one request, and its response.
 
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -16,12 +17,12 @@ use crate::http::client::{After, Client};
 use crate::http::content::{Io, Output, Sink, Source};
 use crate::http::fault::Fault;
 use crate::http::h2_heads;
+use crate::http::h2_queue::{Place, Queue};
 use crate::http::request::Request;
 use crate::http::rules::ResponseFields;
 
-/// Content that is asked room for at once, and most that is passed on before it is sent.
+/// Content that room is requested for at once.
 const PIECE: usize = 16_384;
-const BATCH: usize = 65_536;
 /// DATA frames that are passed on before the response has its turn; each may be a single byte.
 const PIECES: usize = 256;
 
@@ -51,13 +52,14 @@ impl StreamIn {
         self.ended
     }
 
-    /// See [`Source::pump`].
-    pub(crate) fn pump(&mut self, to: &mut dyn Sink, io: &mut Io<'_>) -> Result<bool, Fault> {
+    /// Moves at most so many bytes, and the rest of a frame; see [`Source::pump`].
+    pub(crate) fn pump(&mut self, most: usize, to: &mut dyn Sink, io: &mut Io<'_>) -> Result<bool, Fault> {
+        let most = most.min(to.room());
         let mut context = Context::from_waker(io.waker);
         let mut taken = 0;
         let mut moved = false;
         let mut pieces = 0;
-        while !self.ended && taken < BATCH && pieces < PIECES {
+        while !self.ended && taken < most && pieces < PIECES {
             pieces += 1;
             match self.stream.poll_data(&mut context) {
                 Poll::Pending => break,
@@ -120,10 +122,12 @@ pub(crate) fn broken(side: Side, error: &h2::Error) -> Fault {
 }
 
 /// Content that goes by a stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct StreamOut {
     /// `None` before the head, and where a head was the whole message.
     stream: Option<SendStream<Bytes>>,
+    /// Content that was put and is not sent.
+    place: Place,
     /// The end was put, with this trailer section; and it was sent.
     end: Option<Option<HeaderMap>>,
     pub(crate) is_done: bool,
@@ -131,12 +135,20 @@ pub(crate) struct StreamOut {
 }
 
 impl StreamOut {
+    pub(crate) fn new(queue: &Rc<Queue>) -> Self {
+        Self { stream: None, place: Place::new(queue), end: None, is_done: false, bytes: 0 }
+    }
+
     pub(crate) fn begin(&mut self, stream: SendStream<Bytes>) {
         self.stream = Some(stream);
     }
 
     pub(crate) fn accepts(&mut self, io: &Io<'_>) -> bool {
         let Some(stream) = self.stream.as_mut().filter(|_| !self.is_done) else { return true };
+        if self.place.room() == 0 {
+            self.place.wait(io.waker);
+            return false;
+        }
         stream.reserve_capacity(PIECE);
         loop {
             if stream.capacity() > 0 {
@@ -152,8 +164,15 @@ impl StreamOut {
         }
     }
 
+    /// See [`Sink::room`].
+    pub(crate) fn room(&self) -> usize {
+        // Content that comes with a head waits until its client takes more.
+        if self.stream.is_none() { self.place.share() } else { self.place.room() }
+    }
+
     pub(crate) fn is_full(&self) -> bool {
-        self.stream.as_ref().is_some_and(|stream| !self.is_done && stream.capacity() == 0)
+        let is_full = |stream: &SendStream<Bytes>| stream.capacity() == 0 || self.place.room() == 0;
+        self.stream.as_ref().is_some_and(|stream| !self.is_done && is_full(stream))
     }
 
     pub(crate) fn put_end(&mut self, text: &[u8], trailers: &[Field]) {
@@ -167,7 +186,7 @@ impl StreamOut {
         // A trailer section that was sent leaves `Some(None)` behind.
         let is_last = matches!(self.end, Some(None)) && !self.is_done;
         if !output.out.is_empty() || is_last {
-            let data = Bytes::copy_from_slice(output.out);
+            let data = self.place.count(output.out);
             output.out.clear();
             self.bytes += data.len() as u64;
             stream.send_data(data, is_last).map_err(failed)?;
@@ -194,8 +213,14 @@ pub(crate) struct Http2Client {
 }
 
 impl Http2Client {
-    pub(crate) fn new(incoming: StreamIn, respond: SendResponse<Bytes>, waker: Waker) -> Self {
-        Self { incoming, respond, outgoing: StreamOut::default(), waker, failed: None, has_answered: false }
+    pub(crate) fn new(
+        incoming: StreamIn,
+        respond: SendResponse<Bytes>,
+        queue: &Rc<Queue>,
+        waker: Waker,
+    ) -> Self {
+        let outgoing = StreamOut::new(queue);
+        Self { incoming, respond, outgoing, waker, failed: None, has_answered: false }
     }
 
     /// Most bytes of the request's content.
@@ -237,7 +262,7 @@ impl Http2Client {
 
 impl Source for Http2Client {
     fn pump(&mut self, to: &mut dyn Sink, io: &mut Io<'_>) -> Result<bool, Fault> {
-        self.incoming.pump(to, io)
+        self.incoming.pump(self.outgoing.place.share(), to, io)
     }
 
     fn has_ended(&self) -> bool {
@@ -248,6 +273,10 @@ impl Source for Http2Client {
 impl Sink for Http2Client {
     fn accepts(&mut self, io: &mut Io<'_>) -> Result<bool, Fault> {
         Ok(self.outgoing.accepts(io))
+    }
+
+    fn room(&self) -> usize {
+        self.outgoing.room()
     }
 
     fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault> {

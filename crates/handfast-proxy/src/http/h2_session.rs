@@ -9,6 +9,7 @@
 //! | rapid reset (CVE-2023-44487) | 20 resets of streams that were not accepted yet; [`RESETS`] of others in [`RESET_WINDOW`] |
 //! | resets that the client provokes (CVE-2025-8671) | [`LOCAL_RESETS`] for a connection |
 //! | header lists (CVE-2026-49975), CONTINUATION floods | twice `max-head`, and `max-head` for what is left of them |
+//! | responses that are not read | `h2_queue.rs`: a bound for the content of all streams |
 //! | windows that stay closed | `content-timeout`, and the least rate of `exchange.rs` |
 //! | tiny DATA frames | the connection's window: more honest ones cannot be on their way |
 
@@ -32,12 +33,13 @@ use handfast_wire::http1::{HeadProgress, parse_request};
 use http::Request as Head;
 
 use crate::http::client::Client;
-use crate::http::connection::HttpConnection;
+use crate::http::connection::{GOODBYE, HttpConnection};
 use crate::http::content::{Discard, Sink, Source};
 use crate::http::exchange;
 use crate::http::fault::{Fault, at_rest};
 use crate::http::h2_client::{Http2Client, StreamIn};
 use crate::http::h2_heads;
+use crate::http::h2_queue::Queue;
 use crate::http::relay::Outcome;
 use crate::http::request::{Refused, Request};
 use crate::http::session::BATCH;
@@ -59,8 +61,6 @@ const RESET_WINDOW: Duration = Duration::from_secs(10);
 /// connection for a failure, and a request leaves nothing behind.
 const AGE: Duration = Duration::from_secs(3600);
 
-/// How long a client without requests has to end its connection, once it was asked to.
-const GOODBYE: Duration = Duration::from_secs(5);
 /// How long, and for how much, a request is read on after its response.
 const DRAIN: Duration = Duration::from_secs(1);
 const DRAIN_BYTES: u64 = 65_536;
@@ -72,6 +72,8 @@ struct Streams {
     /// Of the present window, and when it began.
     resets: Cell<u32>,
     since: Cell<Moment>,
+    /// Content of responses that waits to be sent.
+    queue: Rc<Queue>,
     task: TaskHandle,
 }
 
@@ -106,6 +108,7 @@ where
         open: Cell::new(0),
         resets: Cell::new(0),
         since: Cell::new(R::now()),
+        queue: Rc::default(),
         task: R::task(),
     });
     let reason = run::<R>(connection, &pipe, &streams).await;
@@ -207,6 +210,7 @@ where
             }
             Poll::Pending => {}
         }
+        streams.queue.wake();
         let now = R::now();
         if streams.open.get() > 0 {
             idle_since = now;
@@ -227,6 +231,9 @@ where
             continue;
         }
         if says_goodbye && streams.open.get() == 0 && now >= idle {
+            // The last stream that was served, for a client that has not answered the first GOAWAY.
+            h2.abrupt_shutdown(Reason::NO_ERROR);
+            let _ = h2.poll_closed(&mut context);
             return CloseReason::new(Step::Close, Side::Operator, Cause::HttpClosed)
                 .because("the client did not end it");
         }
@@ -288,7 +295,7 @@ async fn serve_stream<R: Runtime>(
     let http = &connection.http.model;
     let incoming = StreamIn::new(content, http.body_limit, http.head, false);
     let text = h2_heads::request_text(&Head::from_parts(parts, ()), !incoming.has_ended());
-    let mut client = Http2Client::new(incoming, respond, connection.waker.clone());
+    let mut client = Http2Client::new(incoming, respond, &open.0.queue, connection.waker.clone());
     let outcome = match text.map_err(Refused::from).and_then(|text| parse(connection, &text)) {
         Ok(request) => {
             client.limit(request.body_limit);

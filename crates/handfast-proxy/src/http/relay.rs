@@ -289,7 +289,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         now: Moment,
     ) -> Result<bool, Fault> {
         self.backend.collect_heads(io)?;
-        if !client.accepts(io)? || !self.backend.read_head(io)? {
+        if !client.accepts(io)? || !self.backend.read_head(client.room(), io)? {
             return Ok(false);
         }
         while !self.has_begun && !self.is_tunnel && self.take_head(client, io, now)? {}

@@ -2,10 +2,9 @@
 //!
 //! In: a leg after its handshake. Out: the leg, and why its connection ended, or the backend of a changed protocol.
 
-use std::time::Duration;
-
-use handfast_leg::Leg;
 use handfast_leg::runtime::Runtime;
+use handfast_leg::{Leg, READ};
+use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
@@ -22,9 +21,6 @@ use crate::http::request::{Refused, Request};
 
 /// Requests of one client before the others of its thread have their turn.
 pub(super) const BATCH: u32 = 16;
-/// How long a new connection may take to send its first request when no further one is served. Clients send again what was lost with a kept
-/// connection (RFC 9112 §9.3.1); many report the end of a new one as an error.
-const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// How a connection ended.
 pub(crate) enum Served<S: handfast_leg::Socket> {
@@ -72,7 +68,7 @@ async fn speaks_http2<R: Runtime>(connection: &HttpConnection, client: &mut Http
     loop {
         {
             let mut lent = connection.lend();
-            let read = client.incoming.read_head(&mut client.leg, &mut lent.io(&connection.waker));
+            let read = client.incoming.read_head(&mut client.leg, READ, &mut lent.io(&connection.waker));
             let input = &client.incoming.input;
             let is_possible = input.iter().zip(PREFACE).all(|(one, other)| one == other);
             // What is wrong, or late, is for the reader of requests to find.
@@ -143,6 +139,7 @@ async fn next<R: Runtime>(
 ) -> Result<Box<Request>, Refused> {
     let timeouts = &connection.http.model.timeouts;
     let idle_since = R::turn();
+    let mut closes_at = Moment::NEVER;
     let mut rounds: u32 = 0;
     loop {
         let has_more = {
@@ -167,15 +164,13 @@ async fn next<R: Runtime>(
                 CloseReason::new(Step::Relay, side, Cause::Finished)
             }));
         }
-        let closes = !client.is_in_a_head() && connection.closes(R::turn());
-        let grace = if connection.totals.requests.get() == 0 { FIRST_REQUEST } else { Duration::ZERO };
-        if closes && R::turn() >= idle_since + grace {
-            return Err(gone(closed("between two requests")));
+        if closes_at == Moment::NEVER && connection.closes(R::turn()) {
+            closes_at = R::turn() + connection.idle_grace();
         }
         let deadline = if client.is_in_a_head() {
             client.head_began.deadline(timeouts.head)
         } else {
-            idle_since.deadline(if closes { grace } else { timeouts.idle })
+            idle_since.deadline(timeouts.idle).min(closes_at)
         };
         // A client can send parts, and records without content, faster than they are read: others have their turn, and the time passes.
         rounds = if has_more { rounds.wrapping_add(1) } else { 0 };
@@ -189,6 +184,7 @@ async fn next<R: Runtime>(
         if is_late {
             return Err(match client.is_in_a_head() {
                 true => Fault::new(Step::Hello, Side::Client, Cause::RequestDeadline, 408).into(),
+                false if R::turn() >= closes_at => gone(closed("between two requests")),
                 false => gone(closed("idle without a request")),
             });
         }

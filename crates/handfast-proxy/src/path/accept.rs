@@ -274,11 +274,13 @@ impl BackOff {
             };
             tracing::warn!("{}: {}; clients wait until it works again{hint}", act(listener), fault.cause);
         }
-        self.next_pause()
+        // Descriptors come back when a client leaves, and to look for one costs little.
+        let longest = if fault.cause == SocketCause::OutOfFiles { AT_LIMIT } else { PAUSES.1 };
+        self.next_pause(longest)
     }
 
-    fn next_pause(&mut self) -> Duration {
-        let pause = self.pause.map_or(PAUSES.0, |pause| (pause * 2).min(PAUSES.1));
+    fn next_pause(&mut self, longest: Duration) -> Duration {
+        let pause = self.pause.map_or(PAUSES.0, |pause| (pause * 2).min(longest));
         self.pause = Some(pause);
         pause
     }

@@ -226,6 +226,11 @@ impl WorkerContext {
         if let Successor::Beside(threads) = *self.after.borrow() { Some(threads) } else { None }
     }
 
+    /// Returns true if another process serves the addresses of this one, which drains.
+    pub(crate) fn is_replaced(&self) -> bool {
+        !matches!(*self.after.borrow(), Successor::Nobody)
+    }
+
     /// Whether another process has the very sockets of this listener.
     pub(crate) fn is_handed_over(&self, listener: &ListenerId) -> bool {
         matches!(&*self.after.borrow(), Successor::HandedOver(listeners) if listeners.contains(listener))

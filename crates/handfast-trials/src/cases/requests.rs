@@ -136,7 +136,7 @@ pub(super) const CASES: &[Case] = &[
         "close",
         (
             "it is stopped while a response is under way, another one has not begun, and a third connection is idle",
-            "both responses are complete, and the later one announces the end; the idle connection ends at once; exit code 0",
+            "both responses are complete, and the later one announces the end; the idle connection ends cleanly; exit code 0",
         ),
         stop_completes,
     ),

@@ -1,9 +1,10 @@
-//! A stuck peer costs a known amount: at most 64 KiB of the program's memory for each direction, whatever the other side pushes;
-//! and no other connection is affected.
+//! A stuck peer costs a known amount: at most 64 KiB of the program's memory for each direction, whatever the other side pushes, and 2 MiB
+//! for a client of HTTP/2 with a hundred streams; and no other connection is affected.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use super::support::http2::*;
 use super::support::*;
 
 /// What may be kept for one direction of one connection.
@@ -76,6 +77,80 @@ fn a_client_that_never_reads() {
         client.reset();
     }
     stage.is_quiet();
+}
+
+/// Bytes that a client of HTTP/2 may cost with as many streams as it may have.
+const HTTP2: u64 = 2 << 20;
+const HTTP2_CLIENTS: usize = 4;
+const STREAMS: u32 = 100;
+/// Setting SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 §6.5.2).
+const INITIAL_WINDOW: u16 = 4;
+const WINDOW_UPDATE: u8 = 8;
+
+/// The memory that the proxy has when it has not changed for a while.
+fn settled_memory(proxy: &Proxy) -> u64 {
+    let (mut last, mut since) = (proxy.process().memory(), Instant::now());
+    wait_until("the proxy's memory to settle", || {
+        pause(Duration::from_millis(50));
+        let now = proxy.process().memory();
+        if now.abs_diff(last) > 256 << 10 {
+            (last, since) = (now, Instant::now());
+        }
+        (since.elapsed() > Duration::from_secs(1)).then_some(now)
+    })
+}
+
+/// Clients with a hundred streams each, of which nothing moves: they read nothing, open their windows by a byte, or send content that no
+/// backend reads.
+#[test]
+fn clients_of_http2() {
+    let responses = || {
+        Backend::start(|peer| {
+            let _ = peer.head();
+            peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
+            peer.send(&vec![b'r'; 1_000_000]);
+            peer.read_to_end();
+        })
+    };
+    let readers_of_nothing = || {
+        Backend::start(|peer| {
+            while !backend::is_over(&peer.stream) {
+                pause(Duration::from_millis(20));
+            }
+        })
+    };
+    let get = |stream| frame(HEADERS, END_STREAM | END_HEADERS, stream, &get("/"));
+    let post = |stream| {
+        let fields = [(":method", "POST"), (":scheme", "https"), (":authority", "localhost"), (":path", "/")];
+        let head: Vec<_> =
+            fields.iter().flat_map(|(name, value)| field(name.as_bytes(), value.as_bytes())).collect();
+        let content = frame(DATA, 0, stream, &[b'p'; 10_000]);
+        [frame(HEADERS, END_HEADERS, stream, &head), content].concat()
+    };
+    let wide = frame(WINDOW_UPDATE, 0, 0, &((1_u32 << 31) - 1 - 65_535).to_be_bytes());
+    let cases: [(&str, Backend, u32, &dyn Fn(u32) -> Vec<u8>); 3] = [
+        ("read nothing", responses(), (1 << 31) - 1, &get),
+        ("have windows of a byte", responses(), 1, &get),
+        ("send what is not read", readers_of_nothing(), 65_535, &post),
+    ];
+    for (what, backend, window, request) in cases {
+        let stage = Stage::with(backend, |config, _| config.text("service", "mode", "http"));
+        let trust = Trust::version(Version::Tls13).protocol("h2").config();
+        let before = settled_memory(&stage.proxy);
+        let clients: Vec<Client> = (0..HTTP2_CLIENTS)
+            .map(|_| {
+                let mut client = stage.client(&trust);
+                let streams = (0..STREAMS).flat_map(|stream| request(2 * stream + 1));
+                let first = [preface(&[(INITIAL_WINDOW, window)]), wide.clone()].concat();
+                client.send(&first.into_iter().chain(streams).collect::<Vec<_>>());
+                client
+            })
+            .collect();
+        let each = settled_memory(&stage.proxy).saturating_sub(before) / HTTP2_CLIENTS as u64;
+        println!("clients that {what} cost {each} bytes each");
+        assert!(each <= HTTP2, "clients that {what} cost {each} bytes each, allowed are {HTTP2}");
+        clients.into_iter().for_each(Client::reset);
+    }
 }
 
 fn slowest(client: &mut Client) -> Duration {

@@ -1,10 +1,14 @@
 //! Out of descriptors is slower, never spinning: open connections go on, new ones wait in the kernel's queue, it is logged
 //! once, and when there is room again they are served automatically.
 
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use super::support::cached;
 use super::support::client::dial;
+use super::support::folder::Folder;
+use super::support::http2::{END_HEADERS, END_STREAM, HEADERS, frame, get, preface};
 use super::support::skip::{needs, skipped};
 use super::support::*;
 
@@ -102,5 +106,86 @@ mod timed {
         fresh.echo(b"served");
         fresh.finish();
         proxy.settles_at(before);
+    }
+
+    const FILES: u64 = 200;
+    fn request(path: usize) -> Vec<u8> {
+        format!("GET /{path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
+    }
+
+    /// Lets clients hold as many descriptors as they can: each `begin` makes one and sends its requests.
+    fn crowd_out(proxy: &Proxy, begin: impl Fn(usize) -> TcpStream) {
+        let is_ready = |clients: usize| {
+            let begun = Instant::now();
+            assert_eq!(http::get(proxy.admin(), "/ready", "*/*").status, 200, "{clients} clients");
+            let took = begun.elapsed();
+            assert!(took < Duration::from_millis(500), "{clients} clients: an answer after {took:?}");
+        };
+        let mut crowd = Vec::new();
+        for number in 0..CROWD {
+            crowd.push(begin(number));
+            is_ready(number);
+        }
+        is_calm(proxy);
+        is_ready(CROWD);
+        assert!(proxy.process().descriptors() < FILES as usize, "some are left");
+        drop(crowd);
+        let begun = Instant::now();
+        let mut fresh = dial(proxy.address()).expect("the kernel takes connections");
+        fresh.write_all(&request(0)).expect("it is open");
+        let mut status = [0; 12];
+        fresh.read_exact(&mut status).expect("a response");
+        assert_eq!(&status, b"HTTP/1.1 200");
+        assert!(begun.elapsed() < Duration::from_secs(1), "served again after {:?}", begun.elapsed());
+    }
+
+    /// Starts the proxy with few descriptors and waits for its cache.
+    fn start_with_few(config: &str) -> Proxy {
+        let limit = format!("--nofile={FILES}:{FILES}");
+        let proxy = Proxy::start_under(&["prlimit", &limit], config);
+        cached::wait_until_open(&proxy);
+        proxy
+    }
+
+    /// A response that is stored while it comes has three: the client's, the backend's, and a file of the cache.
+    #[test]
+    fn when_responses_are_stored_that_do_not_end() {
+        needs!("prlimit");
+        let folder = Folder::new();
+        let backend = cached::origin(|peer, path| {
+            if path == "/0" {
+                return peer.send(&[cached::head(2).as_bytes(), b"ok"].concat());
+            }
+            peer.send(&[cached::head(1 << 20).as_bytes(), &[b'x'; 10_000]].concat());
+            peer.read_to_end();
+        });
+        let proxy = start_with_few(&cached::config(&folder, &backend));
+        crowd_out(&proxy, |number| {
+            let mut client = dial(proxy.address()).expect("the kernel takes connections");
+            client.write_all(&request(number + 1)).expect("it is open");
+            client
+        });
+    }
+
+    /// Requests that no cache answers have connections to backends, of which each client of HTTP/2 may have a hundred.
+    #[test]
+    fn when_requests_hold_connections_to_backends() {
+        needs!("prlimit");
+        let folder = Folder::new();
+        let backend = cached::origin(|peer, path| match path {
+            "/0" => peer.send(&[cached::head(2).as_bytes(), b"ok"].concat()),
+            // No response.
+            _ => peer.read_to_end(),
+        });
+        let proxy = start_with_few(&cached::config(&folder, &backend));
+        crowd_out(&proxy, |number| {
+            let mut client = dial(proxy.address()).expect("the kernel takes connections");
+            let head = |stream| {
+                frame(HEADERS, END_STREAM | END_HEADERS, stream, &get(&format!("/{number}/{stream}")))
+            };
+            let streams = (0..100).flat_map(|stream| head(2 * stream + 1));
+            let _ = client.write_all(&preface(&[]).into_iter().chain(streams).collect::<Vec<_>>());
+            client
+        });
     }
 }

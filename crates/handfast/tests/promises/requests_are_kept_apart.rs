@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rustix::process::Signal;
-
 use super::support::record::Record;
 use super::support::*;
 
@@ -120,22 +118,26 @@ fn the_request_under_way_of_a_removed_service_is_the_last_one() {
     assert!(ending.is_clean(), "{ending:?}");
 }
 
-/// Those of clients, and those that are kept to backends.
+/// Those of clients at the end of the drain, and those that are kept to backends at once.
 #[test]
 fn idle_connections_of_a_removed_service_are_closed() {
     let stage = Stage::with(numbering(""), |config, _| {
-        let config = config.set("process", "threads", 1).text("service", "mode", "http");
+        let config = config.set("process", "threads", 1).text("process", "drain", "2s");
         // Longer than the test waits.
-        config.text("service.http", "pool-idle", "1h").text("service.http", "idle", "1h")
+        let config = config.text("service", "mode", "http").text("service.http", "pool-idle", "1h");
+        config.text("service.http", "idle", "1h")
     });
     let mut idle = stage.any_client();
     number(&mut idle, "");
     let other = Backend::echo();
-    let without = Config::empty().set("process", "threads", 1).service("other", other.address);
+    let without = Config::empty().set("process", "threads", 1).text("process", "drain", "2s");
+    let without = without.service("other", other.address);
     stage.proxy.rewrite(without.certificate(&stage.folder.file("web.pem")));
     assert!(stage.proxy.reload(), "{:?}", stage.proxy.talk.so_far());
+    wait_until("the backend's connection to end", || {
+        (stage.backend.seen().last() == Some(&Event::Fin)).then_some(())
+    });
     assert!(idle.read_to_end().is_clean());
-    assert_eq!(stage.backend.seen().last(), Some(&Event::Fin));
 }
 
 /// Many clients read nothing before their whole request is written. A reset would take the response from them.
@@ -182,19 +184,4 @@ fn the_line_of_a_tunnel_names_its_backend() {
     let is_connection = |record: &Record| record.text("path").is_empty();
     let record = stage.proxy.record("the line of the connection", is_connection);
     assert_eq!(record.text("backend"), stage.backend.address.to_string(), "{record:?}");
-}
-
-#[test]
-fn a_stop_closes_idle_connections_at_once_and_gives_new_ones_their_first_request() {
-    let mut stage = in_http_mode(numbering(""));
-    let (mut idle, mut new) = (stage.any_client(), stage.any_client());
-    number(&mut idle, "");
-    let agreed = || stage.proxy.metrics().sum("handfast_handshakes_total", &[]);
-    wait_until("both handshakes to have ended at the proxy", || (agreed() > 1.5).then_some(()));
-    stage.proxy.signal(Signal::TERM);
-    assert!(idle.read_to_end().is_clean());
-    let (head, _) = request(&mut new, "");
-    assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("\r\nConnection: close\r\n"), "{head}");
-    assert!(new.read_to_end().is_clean());
-    assert_eq!(stage.proxy.ended().code(), Some(0));
 }

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use handfast_leg::runtime::Engine;
-use handfast_leg::{Broken, Leg, Socket as _};
+use handfast_leg::{Broken, Leg, READ, Socket as _};
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Woken};
 use handfast_text::duration;
@@ -222,7 +222,7 @@ async fn receive(
         leg.flush()?;
         let got = {
             let scratch = &mut *scratch.borrow_mut();
-            let got = leg.read(scratch, false)?;
+            let got = leg.read(scratch, READ)?;
             let plaintext = leg.plaintext(&scratch.received, &scratch.plaintext, got.length);
             let room = ANSWER_LIMIT - received.len();
             received.extend_from_slice(&plaintext[..plaintext.len().min(room)]);

@@ -5,7 +5,7 @@
 //! own words has answered: they are the client's.
 
 use handfast_leg::runtime::Runtime;
-use handfast_leg::{Broken, Leg, Socket, Why};
+use handfast_leg::{Broken, Leg, READ, Socket, Why};
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Step};
 use handfast_tls::buffer::Scratch;
@@ -115,7 +115,7 @@ pub(crate) fn read_once<S: Socket>(
     scratch: &mut Scratch,
 ) -> Result<Option<Vec<u8>>, CloseReason> {
     let broken = |broken: Broken| CloseReason::broken(Step::Connect, &broken);
-    let got = leg.read(scratch, false).map_err(broken)?;
+    let got = leg.read(scratch, READ).map_err(broken)?;
     leg.answer(scratch, got.failed.is_some()).map_err(broken)?;
     if let Some(failed) = got.failed {
         return Err(broken(failed));

@@ -160,7 +160,10 @@ impl Sending<'_> {
                 break;
             }
             let waker = io.waker;
-            match self.reader.poll_piece(PIECE, waker, |piece| client.put(piece, &mut io.output())) {
+            match self
+                .reader
+                .poll_piece(PIECE.min(client.room()), waker, |piece| client.put(piece, &mut io.output()))
+            {
                 Poll::Pending => {
                     client.flush(&mut io.output()).map_err(of_client)?;
                     break;
@@ -234,6 +237,9 @@ fn broken(error: &ReadError) -> CloseReason {
             (Side::Backend, Cause::CLOSED_EARLY, "before the end of its message".to_owned())
         }
         ReadError::Broken => (Side::Local, Cause::Internal, "the file in the cache is damaged".to_owned()),
+        ReadError::OutOfFiles => {
+            (Side::Local, Cause::Internal, "no descriptor is left for the cache".to_owned())
+        }
         ReadError::Disk(error) => (Side::Local, Cause::Internal, format!("read from the cache: {error}")),
         _ => (Side::Local, Cause::Internal, "read from the cache".to_owned()),
     };

@@ -140,10 +140,10 @@ fn content_that_came_with_the_head_needs_no_read() {
     assert!(incoming.pump(leg, &mut taken, &mut io).expect("it is right"));
     assert_eq!((taken.data, &incoming.input[..]), (b"abc".to_vec(), &b"GET /next"[..]));
     // The next request is there, and its socket reports nothing.
-    assert!(incoming.read_head(leg, &mut io).expect("it is there"));
-    assert!(!incoming.read_head(leg, &mut io).expect("nothing is wrong"), "nothing more came");
+    assert!(incoming.read_head(leg, READ, &mut io).expect("it is there"));
+    assert!(!incoming.read_head(leg, READ, &mut io).expect("nothing is wrong"), "nothing more came");
     incoming.look_again();
-    assert!(incoming.read_head(leg, &mut io).expect("it is there"));
+    assert!(incoming.read_head(leg, READ, &mut io).expect("it is there"));
 }
 
 #[test]
@@ -261,9 +261,9 @@ fn a_connection_without_a_request_owns_no_buffer() {
     for _ in 0..2 {
         bench.comes(b"head");
         let (mut incoming, (leg, mut io)) = (Incoming::new(Vec::new()), bench.split());
-        assert!(incoming.read_head(leg, &mut io).expect("it came"));
+        assert!(incoming.read_head(leg, READ, &mut io).expect("it came"));
         incoming.begin(4, Framing::None, &HeadLimits::default(), false);
-        assert!(!incoming.read_head(leg, &mut io).expect("nothing is wrong"));
+        assert!(!incoming.read_head(leg, READ, &mut io).expect("nothing is wrong"));
         assert_eq!(incoming.input.capacity(), 0);
     }
     assert_eq!(bench.buffers.spare.len(), 1, "the second one took that of the first one");

@@ -307,10 +307,10 @@ fn a_kernel_that_refuses_is_asked_again_until_it_works() {
 #[test]
 fn pauses_double_to_the_greatest_and_begin_anew_when_some_were_accepted() {
     let mut back_off = BackOff::default();
-    let pauses: Vec<_> = (0..6).map(|_| back_off.next_pause().as_millis()).collect();
+    let pauses: Vec<_> = (0..6).map(|_| back_off.next_pause(PAUSES.1).as_millis()).collect();
     assert_eq!(pauses, [50, 100, 200, 400, 800, 800]);
     back_off.eases();
-    assert_eq!(back_off.next_pause(), Duration::from_millis(50));
+    assert_eq!(back_off.next_pause(PAUSES.1), Duration::from_millis(50));
 }
 
 fn ago(time: Duration) -> Moment {

@@ -15,6 +15,7 @@
 //! | `metrics` | one reading of the metrics page |
 //! | `manager` | a service manager: receives notifications, passes sockets |
 //! | `http` | one GET |
+//! | `http2` | frames of HTTP/2 by hand |
 //! | `ending` | how a socket ended: cleanly, or by a reset |
 //! | `backend` | backends that follow a script and note what they saw |
 //! | `secured` | such a backend's end of a TLS session |
@@ -49,6 +50,7 @@ pub(crate) mod fleet;
 pub(crate) mod folder;
 pub(crate) mod hello;
 pub(crate) mod http;
+pub(crate) mod http2;
 pub(crate) mod keeper;
 pub(crate) mod key_process;
 pub(crate) mod lines;
