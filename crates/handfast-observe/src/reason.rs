@@ -3,6 +3,7 @@
 
 use handfast_leg::{Broken, Why};
 use handfast_net::fault::Fault;
+use handfast_text::foreign::bounded;
 use handfast_tls::session::{Failure, FailureKind};
 
 use crate::cause::Cause;
@@ -33,17 +34,17 @@ impl CloseReason {
         format!("{}, {}", self.step.while_doing(), self.cause.sentence(self.side))
     }
 
-    /// The same with what more is known.
+    /// The same with what more is known; a peer's text in it is escaped and cut.
     #[inline]
     pub fn because(self, detail: impl Into<Box<str>>) -> Self {
-        Self { detail: Some(detail.into()), ..self }
+        Self { detail: Some(bounded(detail.into())), ..self }
     }
 
     /// What a socket's fault means: `side` is whose socket it is, unless the fault is this machine's.
     #[inline]
     pub fn fault(step: Step, side: Side, fault: &Fault) -> Self {
         let side = if fault.cause.is_local() { Side::Local } else { side };
-        Self { step, side, cause: fault.cause.into(), detail: fault.evidence.clone() }
+        Self { step, side, cause: fault.cause.into(), detail: fault.evidence.clone().map(bounded) }
     }
 
     /// What a session's failure means: `side` is whose session it is, unless the failure is ours.
@@ -114,6 +115,27 @@ mod tests {
             let reason = CloseReason::failure(Step::Handshake, side, &Failure::new(kind, "why"));
             assert_eq!((reason.side, reason.cause), end, "{kind:?} of {side:?}");
             assert_eq!(reason.detail.as_deref(), Some("why"));
+        }
+    }
+
+    #[test]
+    fn a_text_of_a_peer_is_escaped_and_cut() {
+        let hostile = format!("450 no\r\nhandfast: error: forged\u{1b}[2J\u{202e}{}", "x".repeat(100_000));
+        let reason = || CloseReason::new(Step::Connect, Side::Backend, Cause::Starttls);
+        let mut fault = Fault::own(Operation::Connect, Socket::Refused);
+        fault.evidence = Some(hostile.clone().into());
+        for reason in [
+            reason().because(hostile.clone()),
+            CloseReason::failure(
+                Step::Handshake,
+                Side::Client,
+                &Failure::new(FailureKind::Peer, hostile.clone()),
+            ),
+            CloseReason::fault(Step::Connect, Side::Backend, &fault),
+        ] {
+            let detail = reason.detail.expect("there is one");
+            assert!(detail.len() < 600, "{}", detail.len());
+            assert!(!detail.chars().any(|sign| sign.is_control() || sign == '\u{202e}'), "{detail:?}");
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | the calendar: `2026-03-01T12:00:00.042Z`, both ways | [`calendar`] |
 //! | durations as they are typed: `1h30m`, `1.5s`, `200us` | [`duration`] |
 //! | sizes as they are typed: `16KiB` | [`size`] |
+//! | text of peers and files inside our messages | [`foreign`] |
 //! | figures for people, with a unit that fits: `2.31 ms`, `48,120`, `188 MiB` | [`units`] |
 //! | text in columns, and its width | [`table`] |
 //! | lists of words, and the word that was meant | [`suggest`] |
@@ -17,6 +18,7 @@
 pub mod bound;
 pub mod calendar;
 pub mod duration;
+pub mod foreign;
 pub mod size;
 pub mod suggest;
 pub mod table;

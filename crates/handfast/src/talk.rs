@@ -15,7 +15,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use handfast_process::log_lines::REPORT;
-use handfast_text::units::{count, counted};
+use handfast_text::foreign::{message, screen};
+use handfast_text::units::{count, counted, plain};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
@@ -33,10 +34,10 @@ const QUEUE: usize = 1024;
 /// How long the last lines may take when the program ends.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Writes text to standard error; a missing reader is ignored.
+/// Writes text to standard error, without what a terminal obeys but colours; a missing reader is ignored.
 pub(crate) fn err(text: &str) {
     if !text.is_empty() {
-        let _ = writeln!(io::stderr(), "{text}");
+        let _ = writeln!(io::stderr(), "{}", screen(text));
     }
 }
 
@@ -234,7 +235,8 @@ impl<S: Subscriber> Layer<S> for Talker {
         }
         let mut words = Words::default();
         event.record(&mut words);
-        let Words { message, fields } = words;
+        // The one place where every message passes, whichever peer or file has a text in it.
+        let (message, fields) = (message(&words.message), plain(&words.fields));
         match verdict {
             // It is counted among those that were left out.
             Verdict::FirstOmitted => self.send(Line::Sample(place, message + &fields), 0),

@@ -80,6 +80,23 @@ fn a_flood_of_one_kind_is_counted_and_displaces_nothing() {
 }
 
 /// A report of the operator's files is written whole.
+/// Every log line passes there, whichever text of a peer or a file is in it.
+#[test]
+fn no_text_in_a_message_reaches_the_terminal_as_it_is() {
+    let hostile = "a\r\nhandfast: error: forged\u{1b}[2J\u{9b}2J\u{202e}";
+    let lines = written(|| {
+        tracing::error!("{hostile}");
+        tracing::warn!(answer = hostile, number = 7, "it failed");
+        tracing::info!(error = ?hostile, "it failed\n  hint: ours");
+    });
+    let is_first = |line: &&String| line.starts_with("handfast: ");
+    assert_eq!(lines.iter().filter(is_first).count(), 3, "one looks like another message: {lines:?}");
+    for line in &lines {
+        assert!(line.starts_with("  ") || is_first(&line), "{line:?}");
+        assert!(!line.chars().any(|sign| sign.is_control() || sign == '\u{202e}'), "{line:?}");
+    }
+}
+
 #[test]
 fn reports_have_no_limit() {
     let lines = written(|| {
