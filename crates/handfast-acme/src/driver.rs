@@ -5,7 +5,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use handfast_tls::apart::Holder;
@@ -318,10 +322,16 @@ impl<'w, W: World> Driver<'w, W> {
             let mut account = self.world.open(issuer, directory).await?;
             obtain(&job, &mut account, &around).await
         };
-        match timeout(TRY_TIMEOUT, ordered).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(Error::Late { seconds: TRY_TIMEOUT.as_secs() }),
+        let outcome = bounded(ordered).await;
+        if let Err(Error::Panic | Error::Late { .. }) = outcome {
+            // The order was cut off in the middle: its answers are still published.
+            around.withdraw().await;
         }
+        if let Err(Error::Panic) = outcome {
+            // The same order would lead to the same panic.
+            self.store.forget_pending(name);
+        }
+        outcome
     }
 
     /// The challenges that fit a name. After each failure the next one is first: the other way may be open.
@@ -353,12 +363,12 @@ impl<'w, W: World> Driver<'w, W> {
             let account = self.world.open(issuer, &issuer.directory).await?;
             self.world.suggestion(&account, &stored.leaf).await
         };
-        let made = match timeout(TRY_TIMEOUT, asked).await {
-            Ok(Ok(Some((window, again)))) => {
+        let made = match bounded(asked).await {
+            Ok(Some((window, again))) => {
                 suggestion(stored.life, window, again, now, before, self.world.random())
             }
             failed => {
-                if let Ok(Err(error)) = failed {
+                if let Err(error) = failed {
                     tracing::debug!("acme: {name}: {error}");
                 }
                 self.asks_from.set(now + ASK_AGAIN);
@@ -441,7 +451,7 @@ impl<'w, W: World> Driver<'w, W> {
             return None;
         }
         self.stored(name)?;
-        std::fs::read_to_string(self.store.certificate_file(name)).ok()
+        self.store.text(name)
     }
 
     fn renew(&self, name: &Name) -> Result<String, String> {
@@ -472,7 +482,7 @@ impl<'w, W: World> Driver<'w, W> {
                 let account = self.world.open(issuer, &issuer.directory).await?;
                 self.world.revoke(&account, &stored.leaf).await
             };
-            match revoked.await {
+            match bounded(revoked).await {
                 Ok(()) => {
                     tracing::warn!("acme: {name}: its certificate was revoked at {}", issuer.directory);
                     let next = self.renew(name)?;
@@ -506,6 +516,17 @@ impl<'w, W: World> Driver<'w, W> {
         };
         self.world.report(self.settings.names.iter().map(of).collect());
     }
+}
+
+/// Runs requests to an issuer within the time of a try. A panic, which an answer may cause in a library, is a failure of the try:
+/// it is recorded, and the next try comes after a pause and perhaps at another issuer.
+async fn bounded<T>(requests: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let mut requests = pin!(requests);
+    let caught = poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| requests.as_mut().poll(context)));
+        polled.unwrap_or(Poll::Ready(Err(Error::Panic)))
+    });
+    timeout(TRY_TIMEOUT, caught).await.unwrap_or(Err(Error::Late { seconds: TRY_TIMEOUT.as_secs() }))
 }
 
 fn facts_of(issuer: &Issuer) -> IssuerFacts<'_> {

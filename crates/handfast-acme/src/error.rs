@@ -4,6 +4,11 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use handfast_text::foreign::excerpt;
+
+/// Challenges of an issuer that a message names.
+const MAX_OFFERED: usize = 8;
+
 /// Why a try failed.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -55,6 +60,8 @@ pub enum Error {
         /// Why.
         what: String,
     },
+    /// The library that asks the issuer has panicked.
+    Panic,
     /// A key or a request could not be made.
     Key {
         /// What the library reports.
@@ -78,20 +85,31 @@ impl Error {
 }
 
 impl fmt::Display for Error {
+    /// Texts of others, such as the issuer's, are escaped and cut.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store { act, path, source } => write!(f, "{act} {}: {source}", path.display()),
-            Self::Malformed { path, what } => write!(f, "read {}: {what}", path.display()),
-            Self::Issuer { act, what, .. } => write!(f, "{act}: {what}"),
+            Self::Malformed { path, what } => write!(f, "read {}: {}", path.display(), excerpt(what)),
+            Self::Issuer { act, what, .. } => write!(f, "{act}: {}", excerpt(what)),
             Self::NoChallenge { offered } => write!(
                 f,
                 "the issuer offers {} for this name, and none of them is in acme.challenges and fits it",
-                if offered.is_empty() { "no challenge".to_owned() } else { offered.join(", ") }
+                match &offered[..] {
+                    [] => "no challenge".to_owned(),
+                    offered => excerpt(&offered[..offered.len().min(MAX_OFFERED)].join(", ")),
+                }
             ),
             Self::Late { seconds } => write!(f, "the order was not done within {seconds} s"),
-            Self::Unusable { what } => write!(f, "the certificate that was received is not used: {what}"),
-            Self::Record { host, what } => write!(f, "set the record {host} by dns-command: {what}"),
-            Self::Key { what } => write!(f, "make a key: {what}"),
+            Self::Panic => f.write_str(
+                "the issuer sent something that the program could not handle (a bug: please report it)",
+            ),
+            Self::Unusable { what } => {
+                write!(f, "the certificate that was received is not used: {}", excerpt(what))
+            }
+            Self::Record { host, what } => {
+                write!(f, "set the record {} by dns-command: {}", excerpt(host), excerpt(what))
+            }
+            Self::Key { what } => write!(f, "make a key: {}", excerpt(what)),
         }
     }
 }
@@ -101,6 +119,31 @@ impl std::error::Error for Error {
         match self {
             Self::Store { source, .. } => Some(source),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each error with a text that another program chooses.
+    #[test]
+    fn a_text_of_others_is_escaped_and_cut() {
+        let hostile = format!("no\r\nhandfast: error: forged\u{1b}[2J\u{202e}{}", "x".repeat(100_000));
+        let text = || hostile.clone();
+        let path = || PathBuf::from("store/a.json");
+        for error in [
+            Error::Malformed { path: path(), what: text() },
+            Error::Issuer { act: "order", what: text(), pause: None },
+            Error::NoChallenge { offered: vec![text(); 1_000] },
+            Error::Unusable { what: text() },
+            Error::Record { host: text(), what: text() },
+            Error::Key { what: text() },
+        ] {
+            let shown = error.to_string();
+            assert!(shown.len() < 2_500, "{}", shown.len());
+            assert!(!shown.chars().any(|sign| sign.is_control() || sign == '\u{202e}'), "{shown:?}");
         }
     }
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use handfast_tls::certificate::Certificate;
+use handfast_tls::files::read_text;
 use handfast_tls::load::{Source, load};
 use handfast_tls::weak::Lists;
 
@@ -26,6 +27,8 @@ pub use accounts::{FoundAccount, find_accounts};
 /// Folders below the one that is named, and folders in all, that are searched. Caddy's are three deep.
 const DEEPEST: usize = 6;
 const MOST_FOLDERS: usize = 10_000;
+/// Bytes of a file of a certificate.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// A certificate that was found for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,10 +135,11 @@ fn is_for(certificate: &Certificate, name: &Name) -> bool {
 }
 
 fn read(certificate: &Certificate, name: &Name) -> Option<Found> {
-    let texts: Result<Vec<_>, _> = certificate.files().iter().map(fs::read_to_string).collect();
+    let texts: Result<Vec<_>, _> =
+        certificate.files().iter().map(|file| read_text(file, MOST_BYTES)).collect();
     let file = certificate.files().first()?.clone();
     // A line end between two files that do not end with one.
-    let pem = texts.ok()?.join("\n");
+    let pem = texts.ok()?.iter().map(|text| text.as_str()).collect::<Vec<_>>().join("\n");
     Some(Found { name: name.clone(), pem, file, not_after: certificate.not_after() })
 }
 

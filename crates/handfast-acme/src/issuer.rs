@@ -1,10 +1,11 @@
 //! A real issuer, asked through `instant-acme`: accounts, orders, challenges, suggestions (ARI), revocation.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::BASE64URL_NOPAD;
+use handfast_text::foreign::excerpt;
+use handfast_tls::files::read_text;
 use instant_acme::{
     Account, AccountCredentials, AuthorizationStatus, CertificateIdentifier, ChallengeType,
     Error as AcmeError, ExternalAccountKey, Key, NewAccount, NewOrder, Order, OrderStatus, RetryPolicy,
@@ -24,6 +25,8 @@ use crate::transport::Transport;
 
 /// How long an issuer may take to look at a challenge, or to sign.
 const TIMEOUT: Duration = Duration::from_secs(120);
+/// Bytes of a file with the key of an account that was made elsewhere.
+const MOST_KEY_BYTES: u64 = 16 << 10;
 
 /// An account as it is stored. The key is stored before the account is made, so that a process which was killed asks for the same one.
 #[derive(Serialize, Deserialize)]
@@ -81,7 +84,7 @@ impl Connected {
         contact: &[String],
         store: &Store,
     ) -> Result<Self, Error> {
-        let transport = Transport::new(issuer.ca.as_deref());
+        let transport = Transport::new(issuer.ca.as_deref(), directory)?;
         let stored: Option<StoredAccount> = store.account(directory)?;
         if let Some(signer) = signer(stored.as_ref(), directory, store)? {
             return Self::open_signed(issuer, directory, contact, store, (stored, signer)).await;
@@ -107,7 +110,8 @@ impl Connected {
         (stored, signer): (Option<StoredAccount>, Arc<dyn AccountSigner>),
     ) -> Result<Self, Error> {
         let binding = issuer.external.as_ref().map(binding_key).transpose()?;
-        let transport = Transport::new(issuer.ca.as_deref()).signed_by(Arc::clone(&signer), binding);
+        let transport =
+            Transport::new(issuer.ca.as_deref(), directory)?.signed_by(Arc::clone(&signer), binding);
         let builder = Account::builder_with_http(Box::new(transport.clone()));
         let account = if let Some(StoredAccount { url: Some(url), .. }) = &stored {
             let (_, throwaway) =
@@ -128,7 +132,7 @@ impl Connected {
                 directory,
                 &StoredAccount { key: String::new(), account: None, url, own_key },
             )?;
-            tracing::info!("acme: account {} at {directory}", account.id());
+            tracing::info!("acme: account {} at {directory}", excerpt(account.id()));
             account
         };
         let mut opened = Self::with(account, transport, issuer, directory, store);
@@ -179,7 +183,7 @@ impl Connected {
             outcome.map_err(|error| failed("set the contact of the account", &error, &transport))?;
         }
         store.save_account(directory, &StoredAccount::new(&pkcs8, Some(credentials)))?;
-        tracing::info!("acme: account {} at {directory}", account.id());
+        tracing::info!("acme: account {} at {directory}", excerpt(account.id()));
         Ok(Self::with(account, transport, issuer, directory, store))
     }
 
@@ -413,16 +417,12 @@ fn external_key(external: &ExternalAccount) -> Result<ExternalAccountKey, Error>
 
 fn binding_key(external: &ExternalAccount) -> Result<Vec<u8>, Error> {
     let path = &external.key_file;
-    let text = read_text(path)?;
+    let text = read_text(path, MOST_KEY_BYTES).map_err(Error::store("read", path))?;
     let key = BASE64URL_NOPAD.decode(text.trim().trim_end_matches('=').as_bytes());
     key.map_err(|error| Error::Malformed {
         path: path.clone(),
         what: format!("expected a key in base64url: {error}"),
     })
-}
-
-fn read_text(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(Error::store("read", path))
 }
 
 fn failed(act: &'static str, error: &AcmeError, transport: &Transport) -> Error {

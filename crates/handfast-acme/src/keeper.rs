@@ -18,6 +18,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use handfast_text::foreign::without_values;
 use handfast_tls::apart::KeyId;
 use handfast_tls::source::Ordered;
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PublicKeyData};
@@ -110,7 +111,7 @@ impl Keeper {
                 let name = parsed(&name)?;
                 let pem = self.read(&key_file(&name, checked(&id)?))?.ok_or("this key is not there")?;
                 let pem = String::from_utf8(pem).map_err(|error| error.to_string())?;
-                certificate_request(&name, &KeyPair::from_pem(&pem).map_err(|error| error.to_string())?)
+                certificate_request(&name, &key_of(&pem)?)
             }
             KeyRequest::Account { directory } => {
                 self.account(&directory, true).map(|key| key.jwk().as_bytes().to_vec())
@@ -149,7 +150,7 @@ impl Keeper {
 
     /// Stores a key that was made elsewhere; `pem` has it. For the import, which no client and no issuer can reach.
     pub(crate) fn take(&self, name: &Name, pem: &str) -> Result<(), String> {
-        let key = KeyPair::from_pem(pem).map_err(|error| error.to_string())?;
+        let key = key_of(pem)?;
         let file = key_file(name, &id_of(&key.subject_public_key_info()));
         match self.read(&file)? {
             Some(_) => Ok(()),
@@ -178,8 +179,8 @@ impl Keeper {
     fn account(&self, directory: &str, makes: bool) -> Result<AccountKey, String> {
         let file = account_file(directory)?;
         if let Some(text) = self.read(&file)? {
-            let stored: StoredKey =
-                serde_json::from_slice(&text).map_err(|error| format!("{file}: {error}"))?;
+            let stored: StoredKey = serde_json::from_slice(&text)
+                .map_err(|error| format!("{file}: {}", without_values(&error)))?;
             let der =
                 BASE64URL_NOPAD.decode(stored.key.as_bytes()).map_err(|error| format!("{file}: {error}"))?;
             return AccountKey::from_der(&der).map_err(|error| format!("{file}: {error}"));
@@ -252,6 +253,12 @@ fn random() -> Result<[u8; 8], String> {
 
 fn parsed(name: &str) -> Result<Name, String> {
     Name::parse(name).ok_or_else(|| "this is no name".to_owned())
+}
+
+/// The key in a PEM text. The library's error would have parts of the text.
+fn key_of(pem: &str) -> Result<KeyPair, String> {
+    KeyPair::from_pem(pem)
+        .map_err(|_| "expected a private key in PEM, of a kind that certificates are ordered for".to_owned())
 }
 
 /// An ID, and nothing that leads elsewhere.

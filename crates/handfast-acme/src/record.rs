@@ -13,7 +13,7 @@ const MOST_ORDERS: usize = 256;
 /// Bytes of an error message that are kept: an issuer chooses its length.
 const LONGEST_ERROR: usize = 600;
 /// The longest pause that an issuer can request.
-const LONGEST_PAUSE: i64 = 86_400;
+pub(crate) const LONGEST_PAUSE: i64 = 86_400;
 
 /// One order that was sent, or was about to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

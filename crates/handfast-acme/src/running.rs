@@ -13,20 +13,20 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::driver::Driver;
 use crate::model::{ChallengeKind, Settings};
 use crate::real::{Host, Real, unix_now};
 use crate::record::Record;
-use crate::schedule::{Facts, due};
+use crate::schedule::{Facts, LONGEST_BACKOFF, backoff, due};
 use crate::status::{NameStatus, Request};
 use crate::store::Store;
 
 /// Requests of operators that may wait.
 const REQUESTS: usize = 16;
-/// The pause after a panic.
-const AFTER_A_PANIC: Duration = Duration::from_secs(60);
+/// Bytes of an account's URL, which an issuer chooses, in a record.
+const LONGEST_URL: usize = 500;
 /// How long requests to issuers that are under way may take at the end; they have deadlines of their own.
 const ENDING: Duration = Duration::from_millis(100);
 
@@ -96,6 +96,8 @@ pub fn dns_records(settings: &Settings) -> Vec<String> {
         let url = account.as_ref().and_then(|account| {
             account.get("url").or_else(|| account.get("account")?.get("id")).and_then(|url| url.as_str())
         });
+        let url =
+            url.filter(|url| url.len() <= LONGEST_URL && url.bytes().all(|byte| byte.is_ascii_graphic()));
         let (Some(url), Some(issuer_name)) = (url, &issuer.dns_name) else { continue };
         for name in settings.names.iter().filter(|name| kind.fits(name)) {
             let text = name.to_string();
@@ -112,9 +114,12 @@ pub fn dns_records(settings: &Settings) -> Vec<String> {
     records
 }
 
-/// Orders until no sender of requests is left. A panic costs the order that is under way, and a pause; what was begun is in the store.
+/// Orders until no sender of requests is left. A panic outside of a try, which would record it, costs a pause that becomes longer while
+/// panics follow each other; what was begun is in the store.
 async fn drive(world: &Real<impl Host>, requests: &mut Receiver<Request>) {
+    let mut panics = 0;
     loop {
+        let started = Instant::now();
         let mut driver = pin!(Driver::new(world.settings.clone(), world).run(requests));
         let outcome = poll_fn(|context| {
             let polled = catch_unwind(AssertUnwindSafe(|| driver.as_mut().poll(context)));
@@ -123,11 +128,13 @@ async fn drive(world: &Real<impl Host>, requests: &mut Receiver<Request>) {
         if outcome.await.is_ok() {
             return;
         }
+        let has_recovered = started.elapsed().as_secs() > LONGEST_BACKOFF.unsigned_abs();
+        panics = if has_recovered { 1 } else { panics + 1 };
+        let pause = backoff(panics, 0.0).unsigned_abs();
         tracing::error!(
-            "acme: a fault of Handfast's own; ordering begins again in {} s",
-            AFTER_A_PANIC.as_secs()
+            "acme: the task that orders certificates has panicked (a bug); it restarts in {pause} s"
         );
-        sleep(AFTER_A_PANIC).await;
+        sleep(Duration::from_secs(pause)).await;
     }
 }
 

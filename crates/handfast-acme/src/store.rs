@@ -21,8 +21,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use handfast_text::foreign::without_values;
 use handfast_tls::apart::Holder;
 use handfast_tls::certificate::Certificate;
+use handfast_tls::files::open_own;
 use handfast_tls::load::{Source, load_from};
 use handfast_tls::source::Ordered;
 use handfast_tls::weak::Lists;
@@ -155,9 +157,9 @@ impl Store {
     pub fn lock(&self) -> Result<Option<StoreLock>, Error> {
         let path = self.folder.join(LOCK);
         let failed = Error::store("lock", &path);
-        let options =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = match options {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = match open_own(&path, &mut options) {
             Ok(file) => file,
             Err(error) => return Err(failed(error)),
         };
@@ -179,6 +181,11 @@ impl Store {
             Some(keys) => usable_apart(&path, keys, name, now).ok(),
             None => usable(&read(&path).ok()??, name, now).ok(),
         }
+    }
+
+    /// The file of a certificate, with its key where keys are not apart.
+    pub(crate) fn text(&self, name: &Name) -> Option<String> {
+        String::from_utf8(read(&self.certificate_file(name)).ok()??).ok()
     }
 
     /// Takes room on the disk for a certificate.
@@ -364,7 +371,10 @@ pub(crate) fn directory_stem(directory: &str) -> String {
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+    let mut options = OpenOptions::new();
+    let file = open_own(path, options.write(true).create(true).truncate(false).mode(0o600))?;
+    file.set_len(0)?;
+    Ok(file)
 }
 
 /// Where a file is written before it gets its name.
@@ -393,7 +403,8 @@ fn put_in_place(path: &Path, target: &Path) -> io::Result<()> {
 
 fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
+    let opened = open_own(path, OpenOptions::new().read(true));
+    let read = opened.and_then(|file| file.take(MOST_BYTES).read_to_end(&mut bytes));
     match read {
         Ok(_) => Ok(Some(bytes)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -404,7 +415,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, Error> {
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     let Some(bytes) = read(path)? else { return Ok(None) };
     let malformed =
-        |error: serde_json::Error| Error::Malformed { path: path.to_owned(), what: error.to_string() };
+        |error: serde_json::Error| Error::Malformed { path: path.to_owned(), what: without_values(&error) };
     serde_json::from_slice(&bytes).map(Some).map_err(malformed)
 }
 

@@ -56,6 +56,9 @@ pub(crate) struct Memory {
     pub(crate) refused: RefCell<Vec<String>>,
     /// Directories that do not answer.
     pub(crate) down: RefCell<Vec<String>>,
+    /// From this request to the first issuer on, what it sends makes the library panic.
+    pub(crate) panics_from: Cell<Option<usize>>,
+    requests: Cell<usize>,
     /// The window that it suggests, in seconds from the present.
     pub(crate) window: Cell<Option<(i64, i64)>>,
     pub(crate) revoked: Cell<usize>,
@@ -77,6 +80,15 @@ pub(crate) struct InMemory {
     /// What other machines received about orders, and of certificates.
     pub(crate) ended: RefCell<Vec<String>>,
     pub(crate) shared: RefCell<Vec<String>>,
+}
+
+impl Memory {
+    fn receive(&self, directory: &str) {
+        if directory.starts_with("first") {
+            let number = self.requests.replace(self.requests.get() + 1);
+            assert!(self.panics_from.get().is_none_or(|from| number < from), "provoked");
+        }
+    }
 }
 
 impl InMemory {
@@ -128,6 +140,7 @@ async fn round_trip() {
 impl Account {
     async fn known(&self) -> Result<Known, Error> {
         round_trip().await;
+        self.issuer.receive(&self.directory);
         if self.issuer.down.borrow().contains(&self.directory) {
             return Err(refusal("it does not answer"));
         }
@@ -146,6 +159,7 @@ fn refusal(what: &str) -> Error {
 impl Authority for Account {
     async fn order(&mut self, name: &Name, _: Option<&[u8]>) -> Result<String, Error> {
         round_trip().await;
+        self.issuer.receive(&self.directory);
         let number = self.issuer.made.borrow().len();
         self.url = format!("{}/{number}", self.directory);
         self.issuer.made.borrow_mut().push((self.directory.clone(), self.clock.get()));
@@ -211,6 +225,7 @@ impl World for InMemory {
 
     async fn open(&self, _: &Issuer, directory: &str) -> Result<Account, Error> {
         round_trip().await;
+        self.issuer.receive(directory);
         if self.issuer.down.borrow().iter().any(|down| down == directory) {
             return Err(refusal("it does not answer"));
         }
@@ -218,12 +233,14 @@ impl World for InMemory {
         Ok(Account { directory: directory.to_owned(), clock, issuer, url: String::new() })
     }
 
-    async fn suggestion(&self, _: &Account, _: &[u8]) -> Result<Option<((i64, i64), i64)>, Error> {
+    async fn suggestion(&self, account: &Account, _: &[u8]) -> Result<Option<((i64, i64), i64)>, Error> {
+        self.issuer.receive(&account.directory);
         let now = self.clock.get();
         Ok(self.issuer.window.get().map(|(start, end)| ((now + start, now + end), 21_600)))
     }
 
-    async fn revoke(&self, _: &Account, _: &[u8]) -> Result<(), Error> {
+    async fn revoke(&self, account: &Account, _: &[u8]) -> Result<(), Error> {
+        self.issuer.receive(&account.directory);
         self.issuer.revoked.set(self.issuer.revoked.get() + 1);
         Ok(())
     }

@@ -14,19 +14,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use crate::error::Error;
 use crate::jws::{AccountSigner, sign_again};
+use crate::record::LONGEST_PAUSE;
 use bytes::Bytes;
 use handfast_leg::blocking::{Connection, Got, Hello, Line};
 use handfast_net::clock::Moment;
+use handfast_text::foreign::excerpt;
 use handfast_tls::client::{Client, ClientSettings, Verification};
+use handfast_tls::files::read;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use instant_acme::{BodyWrapper, BytesResponse, Error as AcmeError, HttpClient};
+use serde_json::Value;
 
 /// For one request and its response, with the connect and the handshake.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a response that are read. The longest are chains, of some 15 KiB.
 const MOST_BYTES: usize = 1 << 20;
+/// Bytes of the file with the authorities.
+const MOST_CA_BYTES: u64 = 4 << 20;
 const MOST_FIELDS: usize = 64;
 /// Bytes of one read.
 const READ: usize = 16 << 10;
@@ -35,6 +42,8 @@ const READ: usize = 16 << 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Transport {
     ca: Option<PathBuf>,
+    /// The URL of the issuer's directory.
+    directory: Uri,
     signer: Option<Arc<dyn AccountSigner>>,
     /// The key of an account that was made elsewhere, which a request for a new account is signed with too.
     binding: Option<Arc<[u8]>>,
@@ -44,8 +53,17 @@ pub(crate) struct Transport {
 
 impl Transport {
     /// `ca`: file of the authorities that may sign the certificate of the issuer's server.
-    pub(crate) fn new(ca: Option<&Path>) -> Self {
-        Self { ca: ca.map(Path::to_owned), signer: None, binding: None, pause: Arc::default() }
+    ///
+    /// **Errors**: the directory has no URL that can be used.
+    pub(crate) fn new(ca: Option<&Path>, directory: &str) -> Result<Self, Error> {
+        let unusable = |error: io::Error| Error::Issuer {
+            act: "use the directory",
+            what: error.to_string(),
+            pause: None,
+        };
+        let directory = endpoint(directory).map_err(unusable)?;
+        let ca = ca.map(Path::to_owned);
+        Ok(Self { ca, directory, signer: None, binding: None, pause: Arc::default() })
     }
 
     /// With this every request is signed again.
@@ -66,7 +84,7 @@ impl HttpClient for Transport {
         &self,
         request: Request<BodyWrapper<Bytes>>,
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, AcmeError>> + Send>> {
-        let Self { ca, signer, binding, pause } = self.clone();
+        let Self { ca, directory, signer, binding, pause } = self.clone();
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let body = body.collect().await.map_or_else(|_| Bytes::new(), |body| body.to_bytes());
@@ -77,16 +95,55 @@ impl HttpClient for Transport {
                     }
                     None => body.to_vec(),
                 };
-                exchange(&head, &signed, ca.as_deref())
+                let response = exchange(&head, &signed, ca.as_deref())?;
+                if head.uri == directory {
+                    check_directory(response.body())?;
+                }
+                Ok(response)
             });
             let outcome = exchange.await.map_err(io::Error::other).and_then(|outcome| outcome);
-            let response = outcome.map_err(|error| AcmeError::Other(Box::new(error)))?;
+            let mut response = outcome.map_err(|error| AcmeError::Other(Box::new(error)))?;
+            bound_pause(&mut response);
             if response.status() == StatusCode::TOO_MANY_REQUESTS || response.status().is_server_error() {
                 pause.store(retry_after(&response).unwrap_or(0), Ordering::Relaxed);
             }
             Ok(BytesResponse::from(response.map(|body| Full::new(Bytes::from(body)))))
         })
     }
+}
+
+/// Shortens a pause that the issuer asks for: the library adds it to the time, and panics where that has no sum.
+fn bound_pause(response: &mut Response<Vec<u8>>) {
+    let is_number = |value: &HeaderValue| value.as_bytes().trim_ascii().iter().all(u8::is_ascii_digit);
+    if let Some(value) = response.headers_mut().get_mut(http::header::RETRY_AFTER)
+        && is_number(value)
+        && value
+            .to_str()
+            .ok()
+            .and_then(|text| text.trim().parse().ok())
+            .is_none_or(|pause: i64| pause > LONGEST_PAUSE)
+    {
+        *value = HeaderValue::from(LONGEST_PAUSE);
+    }
+}
+
+/// Checks the endpoints of an issuer's directory (RFC 8555 §7.1.1, RFC 9773 §4.1) before the library uses them: it panics at some that
+/// are no URL. A directory of another form is reported by the library.
+fn check_directory(body: &[u8]) -> io::Result<()> {
+    let fields: BTreeMap<String, Value> = serde_json::from_slice(body).unwrap_or_default();
+    for name in ["newNonce", "newAccount", "newOrder", "newAuthz", "revokeCert", "keyChange", "renewalInfo"] {
+        if let Some(url) = fields.get(name).and_then(Value::as_str) {
+            endpoint(url).map_err(|error| io::Error::other(format!("{name} of the directory: {error}")))?;
+        }
+    }
+    Ok(())
+}
+
+fn endpoint(url: &str) -> io::Result<Uri> {
+    let bad = || io::Error::other(format!("{}: expected https:// and a host", excerpt(url)));
+    let parsed: Uri = url.parse().map_err(|_| bad())?;
+    place(&parsed).map_err(|_| bad())?;
+    Ok(parsed)
 }
 
 /// Seconds. A date is not read: the backoff is as good.
@@ -119,7 +176,12 @@ fn exchange(head: &http::request::Parts, body: &[u8], ca: Option<&Path>) -> io::
 }
 
 fn place(uri: &Uri) -> io::Result<(&str, u16)> {
-    let bad = || io::Error::new(io::ErrorKind::InvalidInput, format!("{uri}: expected https:// and a host"));
+    let bad = || {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{}: expected https:// and a host", excerpt(&uri.to_string())),
+        )
+    };
     let host = uri.host().filter(|_| uri.scheme_str() == Some("https")).ok_or_else(bad)?;
     Ok((host.trim_start_matches('[').trim_end_matches(']'), uri.port_u16().unwrap_or(443)))
 }
@@ -129,8 +191,9 @@ fn connect(host: &str, port: u16, ca: Option<&Path>, until: Moment) -> io::Resul
     let verification = match ca {
         None => Verification::System,
         Some(path) => Verification::Roots(
-            std::fs::read(path)
-                .map_err(|error| io::Error::other(format!("read {}: {error}", path.display())))?,
+            read(path, MOST_CA_BYTES)
+                .map_err(|error| io::Error::other(format!("read {}: {error}", path.display())))?
+                .to_vec(),
         ),
     };
     let is_address = host.parse::<std::net::IpAddr>().is_ok();
@@ -267,6 +330,53 @@ mod tests {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxy\r\n",
         ] {
             assert!(parse(bad.as_bytes(), true, false).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn endpoints_of_a_directory_are_checked_before_they_are_used() {
+        let names =
+            ["newNonce", "newAccount", "newOrder", "newAuthz", "revokeCert", "keyChange", "renewalInfo"];
+        let good = "https://ca.example/x";
+        for name in names {
+            let directory = |url: &str| serde_json::to_vec(&serde_json::json!({ name: url })).expect("JSON");
+            check_directory(&directory(good)).expect("a URL");
+            for bad in [
+                "",
+                "a b",
+                "https://",
+                "http://ca.example/",
+                "/x",
+                "https://[::1/",
+                "https://a\u{1b}[2J/",
+                &"x".repeat(70_000),
+            ] {
+                let error = check_directory(&directory(bad)).expect_err(bad).to_string();
+                assert!(
+                    error.starts_with(name) && error.chars().count() < 600 && !error.contains('\u{1b}'),
+                    "{error}"
+                );
+            }
+        }
+        // What is no directory is reported by the library.
+        for other in ["[]", "no JSON", r#"{"newNonce": 7}"#] {
+            check_directory(other.as_bytes()).expect("nothing to check");
+        }
+        assert!(Transport::new(None, "not a url at all\u{7f}").is_err());
+    }
+
+    #[test]
+    fn a_pause_has_a_bound() {
+        for (value, expected) in [
+            ("120", "120"),
+            ("18446744073709551615", "86400"),
+            ("9999999999999999999999999", "86400"),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"),
+        ] {
+            let mut response = Response::new(Vec::new());
+            response.headers_mut().insert(http::header::RETRY_AFTER, value.parse().expect("a value"));
+            bound_pause(&mut response);
+            assert_eq!(response.headers()[http::header::RETRY_AFTER], expected);
         }
     }
 

@@ -180,6 +180,53 @@ fn a_second_issuer_helps_out() {
     assert_eq!(world.issuer.made.borrow().iter().map(|(at, _)| &at[..]).collect::<Vec<_>>(), ["second"]);
 }
 
+/// What the first issuer sends makes the library panic, from each of its requests on: a failure of the try, and the second one issues.
+#[test]
+fn a_panic_at_any_request_is_a_failure_and_the_second_issuer_helps_out() {
+    let mut requests = 0;
+    loop {
+        let (place, world) = (Place::new(), InMemory::new());
+        world.issuer.panics_from.set(Some(requests));
+        let mut settings = settings(place.path(), &[WEB]);
+        settings.challenges = vec![ChallengeKind::Dns01];
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let mut driver = Driver::new(settings, &world);
+        runtime.block_on(driver.look(&mut nobody()));
+        let failed = driver.record(&Name::parse(WEB).expect("a name"));
+        if failed.failures == 0 {
+            break;
+        }
+        assert!(
+            failed.last_error.is_some_and(|error| error.contains("could not handle")),
+            "request {requests}"
+        );
+        assert!(failed.next_try > NOW, "request {requests}: after a pause");
+        let records = world.records.borrow().clone();
+        let (set, removed): (Vec<_>, Vec<_>) = records.iter().partition(|(sets, _)| *sets);
+        assert_eq!(set.len(), removed.len(), "request {requests}: what was published is withdrawn");
+        drop(driver);
+        until(&place, &world, NOW + 900);
+        assert!(place.stored(NOW + 900).is_some(), "request {requests}: the second issuer is used");
+        requests += 1;
+    }
+    assert!(requests >= 6, "only {requests} requests were tried");
+}
+
+#[test]
+fn a_panic_at_a_question_about_renewal_or_a_revocation_ends_nothing() {
+    let (place, world) = (Place::new(), InMemory::new());
+    look(&place, &world);
+    world.issuer.panics_from.set(Some(0));
+    look(&place, &world);
+    assert!(place.stored(NOW).is_some());
+    let driver = Driver::new(settings(place.path(), &[WEB]), &world);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let (reply, answer) = tokio::sync::oneshot::channel();
+    runtime.block_on(driver.answer(Request::Revoke { name: WEB.to_owned(), reply }));
+    let answer = answer.blocking_recv().expect("it answers");
+    assert!(answer.is_ok(), "the second issuer was asked: {answer:?}");
+}
+
 /// The process is killed at each of its waits in turn, and started again. The order that was under way is finished by the next.
 #[test]
 fn a_kill_at_any_step_costs_no_further_order_and_no_certificate() {
@@ -290,7 +337,7 @@ fn a_record_that_was_set_is_removed_whatever_becomes_of_the_order() {
 }
 
 #[test]
-fn a_full_disk_orders_nothing() {
+fn a_link_in_the_place_of_a_file_orders_nothing() {
     let (place, world) = (Place::new(), InMemory::new());
     look(&place, &world);
     let kept = place.stored(NOW);
@@ -304,7 +351,7 @@ fn a_full_disk_orders_nothing() {
     assert_eq!(world.issuer.made.borrow().len(), 1);
     assert_eq!(place.stored(NOW + 70 * DAY), kept);
     let reported = world.reported.borrow()[0].last_error.clone().expect("it is reported");
-    assert!(reported.contains("No space left"), "{reported}");
+    assert!(reported.contains("is a link, expected a file"), "{reported}");
 }
 
 #[test]

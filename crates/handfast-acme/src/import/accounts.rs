@@ -14,12 +14,12 @@
 //! File names count only where a folder has several of a kind. An account belongs to the issuer whose directory has the same host and port.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use data_encoding::BASE64URL_NOPAD;
+use handfast_tls::files::read_text;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
 use serde_json::Value;
@@ -131,10 +131,7 @@ fn said(folder: &Path) -> Vec<(PathBuf, Said)> {
 }
 
 fn text(file: &Path) -> Option<String> {
-    fs::metadata(file).ok().filter(fs::Metadata::is_file)?;
-    let mut text = String::new();
-    File::open(file).ok()?.take(MOST_BYTES).read_to_string(&mut text).ok()?;
-    Some(text)
+    read_text(file, MOST_BYTES).ok().map(|text| text.to_string())
 }
 
 fn of_text(text: &str) -> Said {
