@@ -4,12 +4,13 @@
 //! its own (`verifier.rs`). Only hashes that cannot be guessed quickly are read: bcrypt and Argon2.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::Path;
-use std::{fmt, fs, io};
 
 use argon2::password_hash::PasswordVerifier as _;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Argon2, Params};
+use handfast_tls::files::read_text;
 use handfast_tls::keyed_hash::{Digest, HashKey};
 
 /// Bytes of a file: 10,000 users.
@@ -23,11 +24,15 @@ const MOST_MEMORY: u32 = 256 * 1024;
 /// Passes of Argon2 over its memory.
 const MOST_PASSES: u32 = 16;
 
+/// Different costs in one file: a wrong password is verified once by each of them.
+const MAX_COSTS: usize = 16;
+
 /// The users of one file, as they were when it was read.
 pub(crate) struct Users {
     hashes: HashMap<Box<str>, Box<str>>,
-    /// For names that are not there: an answer takes as long for them.
-    substitute: Box<str>,
+    /// A hash of each cost in the file. A wrong password costs all of them, so that the time of the answer does not reveal which names
+    /// exist.
+    costs: Box<[Box<str>]>,
     /// For what is remembered of passwords. It is made with the users, so nothing is remembered when the file has changed.
     key: HashKey,
 }
@@ -62,6 +67,7 @@ impl Users {
     /// **Errors**: all lines that are wrong, up to a bound.
     pub(crate) fn parse(text: &str, key: HashKey) -> Result<Self, Vec<Problem>> {
         let (mut hashes, mut problems) = (HashMap::new(), Vec::new());
+        let mut costs: Vec<Box<str>> = Vec::new();
         for (index, line) in text.lines().enumerate() {
             let line = line.trim_end();
             if line.is_empty() || line.starts_with('#') {
@@ -75,7 +81,7 @@ impl Users {
                 Some((name, rest)) => {
                     // What follows a second colon is a comment of htpasswd.
                     let hash = rest.split(':').next().unwrap_or_default();
-                    check(hash).map(|()| (name, hash))
+                    check(hash).and_then(|()| add_cost(&mut costs, hash)).map(|()| (name, hash))
                 }
             };
             match outcome {
@@ -88,10 +94,9 @@ impl Users {
                 break;
             }
         }
-        let substitute: Option<&Box<str>> = hashes.values().next();
-        match (problems.is_empty(), substitute.cloned()) {
-            (true, Some(substitute)) => Ok(Self { hashes, substitute, key }),
-            (true, None) => Err(vec![Problem { line: 1, what: "there is no user", hint: HINT }]),
+        match (problems.is_empty(), hashes.is_empty()) {
+            (true, false) => Ok(Self { hashes, costs: costs.into(), key }),
+            (true, true) => Err(vec![Problem { line: 1, what: "there is no user", hint: HINT }]),
             (false, _) => Err(problems),
         }
     }
@@ -106,14 +111,56 @@ impl Users {
         self.key.hash(&[name.as_bytes(), password])
     }
 
-    /// Whether the user has this password.
+    /// Returns true if the user has this password.
     ///
-    /// **Cost**: what the hash asks for, up to seconds; as much for a name that is not there.
+    /// **Cost**: that of the user's hash for a right password; for a wrong one that of each cost in the file, for any name. Up to
+    /// seconds.
     pub(crate) fn verify(&self, name: &str, password: &[u8]) -> bool {
-        let hash = self.hashes.get(name);
-        let is_right = is_password_of(hash.unwrap_or(&self.substitute), password);
-        is_right && hash.is_some()
+        self.verify_by(name, password, &mut is_password_of)
     }
+
+    fn verify_by(
+        &self,
+        name: &str,
+        password: &[u8],
+        is_password_of: &mut dyn FnMut(&str, &[u8]) -> bool,
+    ) -> bool {
+        let hash = self.hashes.get(name);
+        if hash.is_some_and(|hash| is_password_of(hash, password)) {
+            return true;
+        }
+        let own = hash.map(|hash| cost(hash));
+        for other in self.costs.iter().filter(|other| Some(cost(other)) != own) {
+            is_password_of(other, password);
+        }
+        false
+    }
+}
+
+/// The part of a hash that decides how long its verification takes.
+fn cost(hash: &str) -> (&str, usize) {
+    if hash.starts_with("$argon2") {
+        // `$argon2id$v=19$m=65536,t=3,p=4`, and the lengths of the salt and the result.
+        return (hash.rsplitn(3, '$').nth(2).unwrap_or(hash), hash.len());
+    }
+    // `12` of `$2y$12$…`
+    (hash.get(4..6).unwrap_or(hash), 0)
+}
+
+/// Notes the cost of a hash. **Errors**: there are too many different ones.
+fn add_cost(costs: &mut Vec<Box<str>>, hash: &str) -> Result<(), (&'static str, &'static str)> {
+    if costs.iter().any(|known| cost(known) == cost(hash)) {
+        return Ok(());
+    }
+    if costs.len() == MAX_COSTS {
+        let hint = "make the hashes with the same parameters";
+        return Err((
+            "the file has more than 16 different costs of hashes; a wrong password costs all of them",
+            hint,
+        ));
+    }
+    costs.push(hash.into());
+    Ok(())
 }
 
 fn is_password_of(hash: &str, password: &[u8]) -> bool {
@@ -128,12 +175,7 @@ fn is_password_of(hash: &str, password: &[u8]) -> bool {
 ///
 /// **Errors**: what is wrong with it, with the first cure behind `hint:`.
 pub(crate) fn read(file: &Path) -> Result<Users, String> {
-    let unreadable = |error: io::Error| format!("cannot be read: {error}");
-    let length = fs::metadata(file).map_err(unreadable)?.len();
-    if length > FILE_LIMIT {
-        return Err(format!("holds {length} bytes, expected at most {FILE_LIMIT}"));
-    }
-    let text = fs::read_to_string(file).map_err(unreadable)?;
+    let text = read_text(file, FILE_LIMIT).map_err(|error| format!("cannot be read: {error}"))?;
     let key = HashKey::random().map_err(|error| error.to_string())?;
     Users::parse(&text, key).map_err(|problems| {
         let lines: Vec<String> =

@@ -74,3 +74,56 @@ fn what_is_remembered_is_of_one_user_and_one_reading() {
     assert_ne!(first.digest("alice", b"x"), second.digest("alice", b"x"));
     assert_ne!(first.digest("alice", b"x"), first.digest("alic", b"ex"), "where the name ends counts");
 }
+
+/// Work is counted, not timed: the costs of all hashes that a wrong password is verified by.
+#[test]
+fn a_wrong_password_costs_the_same_for_every_name() {
+    let bcrypt = |cost: u32| BCRYPT.replace("$04$", &format!("${cost:02}$"));
+    let argon2 = |memory: u32| ARGON2.replace("m=256", &format!("m={memory}"));
+    for file in [
+        vec![bcrypt(4)],
+        vec![bcrypt(4), bcrypt(12)],
+        vec![bcrypt(12), bcrypt(4), bcrypt(4), bcrypt(15)],
+        vec![argon2(256), bcrypt(10), argon2(65_536), bcrypt(10), argon2(256)],
+        (4..=15).map(bcrypt).chain([argon2(256), argon2(512)]).collect(),
+        vec![bcrypt(5).replace("$2y$", "$2a$"), bcrypt(5), bcrypt(6)],
+    ] {
+        let lines: String = (0..).zip(&file).map(|(user, hash)| format!("user{user}:{hash}\n")).collect();
+        let users = parse(&lines).expect("right");
+        let work = |name: &str| {
+            let mut costs = Vec::new();
+            let is_right = users.verify_by(name, b"wrong", &mut |hash, _| {
+                let (text, length) = cost(hash);
+                costs.push((text.to_owned(), length));
+                false
+            });
+            assert!(!is_right);
+            costs.sort();
+            costs
+        };
+        let unknown = work("unknown");
+        assert!(!unknown.is_empty());
+        for user in 0..file.len() {
+            assert_eq!(work(&format!("user{user}")), unknown, "user{user} of {lines}");
+        }
+        // A right password is verified once.
+        let mut count = 0;
+        assert!(users.verify_by("user0", b"right", &mut |_, _| {
+            count += 1;
+            true
+        }));
+        assert_eq!(count, 1);
+        // The password of another user is none for an unknown name.
+        assert!(!users.verify_by("unknown", b"right", &mut |_, _| true));
+    }
+}
+
+#[test]
+fn a_file_with_too_many_costs_is_refused() {
+    let lines: String = (0..17)
+        .map(|user| format!("u{user}:{}\n", ARGON2.replace("m=256", &format!("m={}", 256 + user))))
+        .collect();
+    let problems = parse(&lines).expect_err("too many");
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].line == 17 && problems[0].what.contains("different costs"), "{}", problems[0]);
+}
