@@ -26,7 +26,7 @@ mod setup;
 pub use bus::local::Local;
 pub use bus::{Bus, Fault, Feed, Later, Message};
 pub use refusal::Refusal;
-pub use safety::{doctor, join, read_private};
+pub use safety::{doctor, join, printable, read_private};
 pub use setup::{PORT, Setup};
 
 /// No fleet has this name: no user needs permission for its subjects, so a user that has it has too many permissions.

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use async_nats::ServerAddr;
 use bytes::Bytes;
+use handfast_tls::files::read_text;
 use percent_encoding::percent_decode_str;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -52,7 +53,9 @@ impl Purpose {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Greeting {
+    #[serde(deserialize_with = "printable")]
     version: String,
+    #[serde(deserialize_with = "printable")]
     host: String,
     auth_required: bool,
     tls_required: bool,
@@ -66,6 +69,14 @@ impl Greeting {
         let address = self.host.parse::<IpAddr>().map(|host| host.to_canonical().is_loopback());
         address.unwrap_or(self.host.eq_ignore_ascii_case("localhost"))
     }
+}
+
+/// A text of another machine that is safe to print on a terminal: no control characters, and of bounded length.
+///
+/// **Errors**: it is no text.
+pub fn printable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    Ok(text.chars().map(|c| if c.is_control() { '?' } else { c }).take(100).collect())
 }
 
 /// A server that was checked, and not joined.
@@ -283,14 +294,11 @@ fn user(address: &BusAddress, server: &ServerAddr) -> Result<Option<(String, Str
 ///
 /// **Errors**: read(2); it is no file, such as a named pipe, for whose writer this would wait; its length.
 pub fn read_private(file: &Path) -> io::Result<(String, bool)> {
+    let text = read_text(file, LONGEST_SECRET)?;
     let metadata = fs::metadata(file)?;
-    if !metadata.is_file() || metadata.len() > LONGEST_SECRET {
-        return Err(io::Error::other(format!("expected a file of at most {LONGEST_SECRET} bytes")));
-    }
-    let text = fs::read_to_string(file)?;
     // A secret of Kubernetes belongs to root and is readable by the group of the pod.
     let private = if metadata.uid() == 0 { 0o037 } else { 0o077 };
-    Ok((text, metadata.mode() & private != 0))
+    Ok((text.to_string(), metadata.mode() & private != 0))
 }
 
 fn credentials(file: &Path) -> Result<(String, String), Refusal> {

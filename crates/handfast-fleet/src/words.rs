@@ -9,7 +9,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use handfast_bus::printable;
+use serde::{Deserialize, Serialize};
 
 /// A word, and who said it when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,10 +88,4 @@ impl fmt::Debug for Word {
 /// The subject of a fleet.
 pub(crate) fn subject(fleet: &str) -> String {
     format!("hf.{fleet}.m.all")
-}
-
-/// A text that is safe to print on a terminal, whatever its source: no control characters, and of bounded length.
-fn printable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    Ok(text.chars().map(|c| if c.is_control() { '?' } else { c }).take(100).collect())
 }

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
+use handfast_tls::files::read_input;
 use http_body_util::Full;
 use hyper::header::{ACCEPT, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Request, Version};
@@ -79,11 +80,8 @@ fn prepare_one(
 
 fn read(path: &Path) -> Result<Bytes, Refusal> {
     let failed = |what: String| Refusal::wrong_use(format!("read the body from {}: {what}", path.display()));
-    let length = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
-    if length > LARGEST {
-        return Err(failed(format!("it has {length} bytes, expected at most {LARGEST}")));
-    }
-    std::fs::read(path).map(Bytes::from).map_err(|error| failed(error.to_string()))
+    let read = read_input(path, LARGEST).map(|bytes| Bytes::copy_from_slice(&bytes));
+    read.map_err(|error| failed(format!("{error}; expected at most {LARGEST} bytes")))
 }
 
 #[cfg(test)]

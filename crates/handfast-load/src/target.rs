@@ -5,12 +5,16 @@ use std::path::Path;
 use std::sync::mpsc::sync_channel;
 
 use handfast_tls::client::{ClientSettings, Identity, Verification};
+use handfast_tls::files::read_input;
 
 use crate::outcome::Refusal;
 use crate::plan::mix::{MOST_MEMBERS, MOST_NAMES};
 use crate::plan::request::MOST_REQUESTS;
 use crate::plan::take;
 use crate::plan::{HttpVersion, Model, Plan, Stage, Target, Tls, Verify, Work};
+
+/// Bytes of a file with certificates or a key.
+const MOST_PEM_BYTES: u64 = 16 << 20;
 
 /// Resolves a target's name, as applications of this machine do.
 ///
@@ -116,7 +120,8 @@ fn private_key(path: &Path, same: bool) -> Result<Vec<u8>, Refusal> {
 }
 
 fn read(path: &Path, what: &str) -> Result<Vec<u8>, Refusal> {
-    std::fs::read(path)
+    read_input(path, MOST_PEM_BYTES)
+        .map(|bytes| bytes.to_vec())
         .map_err(|error| Refusal::wrong_use(format!("read {what} from {}: {error}", path.display())))
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use handfast_tls::ticket;
+use rustix::fs::{Mode, OFlags};
 
 use crate::trusted_path::folder_of;
 use handfast_config::model::{AccessLog, Address, Config};
@@ -43,7 +44,10 @@ pub fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
     });
     // A file that does not exist yet, such as an OCSP response, is not a matter of permissions.
     let is_unreadable = |path: &&PathBuf| {
-        std::fs::File::open(path).is_err_and(|error| error.kind() != std::io::ErrorKind::NotFound)
+        // A FIFO in its place must not hold the start.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(path.as_path(), flags, Mode::empty());
+        opened.is_err_and(|error| error != rustix::io::Errno::NOENT)
     };
     let files = files.iter().filter(is_unreadable).take(10).map(|path| {
         format!(

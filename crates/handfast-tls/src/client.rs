@@ -17,6 +17,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use crate::buffer::Buffer;
 use crate::certificate::Certificate;
 use crate::error_words::failure;
+use crate::pem;
 use crate::policy::{self, Policy, PolicyProblem};
 use crate::session::{Agreed, Failure, FailureKind, Peer, Received, Session};
 use crate::side_channels;
@@ -311,12 +312,12 @@ type ChainAndKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 fn identity(chain: &[u8], key: &[u8]) -> Result<ChainAndKey, Failure> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
         .collect::<Result<_, _>>()
-        .map_err(|error| wrong(format!("client certificate: {error}")))?;
+        .map_err(|error| wrong(format!("client certificate: {}", pem::fault(&error))))?;
     if chain.is_empty() {
         return Err(wrong("client certificate: no certificate there, expected PEM"));
     }
     let key = PrivateKeyDer::from_pem_slice(key)
-        .map_err(|error| wrong(format!("client key: {error}, expected PEM")))?;
+        .map_err(|error| wrong(format!("client key: {}, expected PEM", pem::fault(&error))))?;
     Ok((chain, key))
 }
 

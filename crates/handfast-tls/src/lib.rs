@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 pub mod features;
+pub mod files;
 pub mod finding;
 pub mod policy;
 pub mod apart;
@@ -91,4 +92,5 @@ pub fn random_bytes(bytes: &mut [u8]) -> Result<(), Error> {
 
 pub use error::Error;
 pub use finding::{Finding, Reason, Severity};
+pub use pem::fault as pem_fault;
 pub use presented::Pin;

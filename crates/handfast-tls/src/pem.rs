@@ -8,12 +8,13 @@
 
 use std::fmt;
 
-use rustls_pki_types::pem::{PemObject, SectionKind};
+use rustls_pki_types::pem::{Error as PemError, PemObject, SectionKind};
 use zeroize::Zeroizing;
 
 /// One section.
 pub(crate) struct Section<'a> {
-    /// What stands after `BEGIN`.
+    /// The label after `BEGIN`, as the file has it. It may be anything, also a key whose line breaks are missing: messages use
+    /// [`Section::name`].
     pub(crate) label: &'a str,
     /// Line of `BEGIN`, from 1.
     pub(crate) line: usize,
@@ -23,11 +24,24 @@ pub(crate) struct Section<'a> {
     pub(crate) encrypted: bool,
 }
 
+/// What is wrong with a PEM text by the library, without the parts of the text that its own message has.
+pub fn fault(error: &PemError) -> String {
+    match error {
+        PemError::MissingSectionEnd { .. } => "a section begins and does not end".to_owned(),
+        PemError::IllegalSectionStart { .. } => "a BEGIN line does not end in five dashes".to_owned(),
+        PemError::Base64Decode(_) => "the text of a section is not base64".to_owned(),
+        PemError::Io(error) => error.to_string(),
+        PemError::NoItemsFound => "no section of this kind".to_owned(),
+        PemError::SectionTooLarge => "a section is too large".to_owned(),
+        _ => "it cannot be read".to_owned(),
+    }
+}
+
 /// What is wrong with the text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
     /// A section that begins at `line` and does not end.
-    NoEnd { label: String, line: usize },
+    NoEnd { name: &'static str, line: usize },
     /// `END` without `BEGIN`, or of another label.
     WrongEnd { line: usize },
     /// A `BEGIN` line that does not end in five dashes.
@@ -39,7 +53,7 @@ pub(crate) enum Broken {
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoEnd { label, line } => write!(f, "line {line}: {label} begins and does not end"),
+            Self::NoEnd { name, line } => write!(f, "line {line}: {name} begins and does not end"),
             Self::WrongEnd { line } => {
                 write!(f, "line {line}: an END line without the BEGIN line it belongs to")
             }
@@ -52,6 +66,31 @@ impl fmt::Display for Broken {
         }
     }
 }
+
+/// Labels that a message may name. Any other text after `BEGIN` is content of the file: one without line breaks has its key there.
+const LABELS: [&str; 21] = [
+    "CERTIFICATE",
+    "TRUSTED CERTIFICATE",
+    "X509 CERTIFICATE",
+    "X509 CRL",
+    "CERTIFICATE REQUEST",
+    "NEW CERTIFICATE REQUEST",
+    "PRIVATE KEY",
+    "ENCRYPTED PRIVATE KEY",
+    "RSA PRIVATE KEY",
+    "EC PRIVATE KEY",
+    "DSA PRIVATE KEY",
+    "OPENSSH PRIVATE KEY",
+    "PUBLIC KEY",
+    "RSA PUBLIC KEY",
+    "EC PARAMETERS",
+    "DSA PARAMETERS",
+    "DH PARAMETERS",
+    "X9.42 DH PARAMETERS",
+    "PKCS7",
+    "CMS",
+    "OCSP RESPONSE",
+];
 
 const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"-----END ";
@@ -72,7 +111,7 @@ pub(crate) fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, Broken> {
         start += raw.len();
         if let Some(label) = after(text, BEGIN) {
             if let Some((_, section)) = open {
-                return Err(Broken::NoEnd { label: section.label.to_owned(), line: section.line });
+                return Err(section.no_end());
             }
             let label = label.strip_suffix(b"-----").ok_or(Broken::BadBegin { line })?;
             let label = std::str::from_utf8(label).map_err(|_| Broken::BadBegin { line })?;
@@ -90,13 +129,13 @@ pub(crate) fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, Broken> {
             return Err(Broken::RunTogether { line });
         } else if start == bytes.len() && !text.is_empty() && BEGIN.starts_with(text) {
             // This line is still being written.
-            return Err(Broken::NoEnd { label: "a section".to_owned(), line });
+            return Err(Broken::NoEnd { name: "a section", line });
         } else if let Some((_, section)) = &mut open {
             section.encrypted |= text.starts_with(b"Proc-Type:") && contains(text, b"ENCRYPTED");
         }
     }
     match open {
-        Some((_, section)) => Err(Broken::NoEnd { label: section.label.to_owned(), line: section.line }),
+        Some((_, section)) => Err(section.no_end()),
         None => Ok(sections),
     }
 }
@@ -113,6 +152,15 @@ fn contains(text: &[u8], what: &[u8]) -> bool {
 }
 
 impl Section<'_> {
+    /// The label for a message: one of the known labels, or "an unknown section".
+    pub(crate) fn name(&self) -> &'static str {
+        LABELS.into_iter().find(|label| *label == self.label).unwrap_or("an unknown section")
+    }
+
+    fn no_end(&self) -> Broken {
+        Broken::NoEnd { name: self.name(), line: self.line }
+    }
+
     /// The content in DER; `None` when it is not base64, or of a label that is neither certificate nor key.
     pub(crate) fn der(&self) -> Option<(SectionKind, Zeroizing<Vec<u8>>)> {
         let (kind, der) = <(SectionKind, Vec<u8>)>::from_pem_slice(self.text).ok()?;
@@ -164,7 +212,7 @@ mod tests {
             let second = format!("{ONE}{}", &whole[..end]);
             assert!(sections(second.as_bytes()).is_err(), "cut at {end} of the second went unnoticed");
         }
-        let expected = Broken::NoEnd { label: "CERTIFICATE".to_owned(), line: 1 };
+        let expected = Broken::NoEnd { name: "CERTIFICATE", line: 1 };
         assert_eq!(sections(&whole.as_bytes()[..40]).err(), Some(expected));
     }
 
@@ -177,7 +225,7 @@ mod tests {
         assert_eq!(sections(b"\n-----END CERTIFICATE-----\n").err(), Some(Broken::WrongEnd { line: 2 }));
         assert_eq!(sections(b"-----BEGIN CERTIFICATE\n").err(), Some(Broken::BadBegin { line: 1 }));
         let inside = ONE.replace("-----END CERTIFICATE-----\n", ONE);
-        let expected = Broken::NoEnd { label: "CERTIFICATE".to_owned(), line: 1 };
+        let expected = Broken::NoEnd { name: "CERTIFICATE", line: 1 };
         assert_eq!(sections(inside.as_bytes()).err(), Some(expected));
     }
 

@@ -118,6 +118,18 @@ pub(crate) enum Failure {
     Changing,
 }
 
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Missing => io::ErrorKind::NotFound.into(),
+            Failure::Refused(error) => error,
+            Failure::NotAFile(kind) => Self::other(format!("is {kind}, expected a file")),
+            Failure::TooLarge(size) => Self::other(format!("has {size} bytes, which is too large")),
+            Failure::Changing => Self::other("changed each time while it was read"),
+        }
+    }
+}
+
 /// What to say of a file that could not be read.
 pub(crate) fn failed(path: &Path, failure: &Failure) -> Finding {
     match failure {
@@ -270,7 +282,7 @@ fn read_limited(file: &mut File, size: u64) -> io::Result<Zeroizing<Vec<u8>>> {
 }
 
 /// What it is, when it is not a regular file.
-fn not_a_file(metadata: &Metadata) -> Option<&'static str> {
+pub(crate) fn not_a_file(metadata: &Metadata) -> Option<&'static str> {
     let kind = metadata.file_type();
     if kind.is_file() {
         return None;

@@ -15,6 +15,7 @@ use handfast_probe::text::{Style, line_head, to_line, to_summary, to_text};
 use handfast_probe::{Report, Target, Trouble, Wanted, curl, explain as topics, html, report, run};
 use handfast_report::both_ends::{BothEnds, Counted, account};
 use handfast_tls::client::{ClientSettings, Identity, Verification};
+use handfast_tls::files::read_input;
 use handfast_wire::starttls::Protocol;
 use tracing::Level;
 
@@ -40,6 +41,8 @@ const MOST_OFTEN: f64 = 0.1;
 const MOST_SELDOM: f64 = 86_400.0;
 /// Most targets of a file.
 const MOST_TARGETS: usize = 100_000;
+/// Bytes of a file with certificates or a key.
+const MOST_PEM_BYTES: u64 = 16 << 20;
 
 /// What `handfast explain` does.
 pub(crate) fn explain(words: &ExplainWords) -> ExitCode {
@@ -187,7 +190,8 @@ fn listed(path: Option<&Path>) -> Result<Vec<String>, Refusal> {
 
 fn settings(words: &ProbeTlsWords) -> Result<ClientSettings, Refusal> {
     let read = |path: &Path, what: &str| {
-        std::fs::read(path)
+        read_input(path, MOST_PEM_BYTES)
+            .map(|bytes| bytes.to_vec())
             .map_err(|error| Refusal::wrong_use(format!("read {what} from {}: {error}", path.display())))
     };
     let verification = match (&words.ca, words.insecure) {

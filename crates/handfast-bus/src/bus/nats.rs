@@ -4,6 +4,7 @@
 //!
 //! Users and passwords, and no nkeys: async-nats signs only with its feature `nkeys`, which brings 29 packages.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,6 +12,9 @@ use std::time::Duration;
 use async_nats::connection::State;
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, RequestErrorKind, ServerAddr};
 use bytes::Bytes;
+use handfast_text::foreign::excerpt;
+use handfast_tls::client::{Client as TlsClient, ClientSettings, Verification};
+use handfast_tls::files::read;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -25,6 +29,8 @@ const SENDING: Duration = Duration::from_secs(1);
 const PING: Duration = Duration::from_secs(1);
 /// Longest pause between two attempts to connect again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+/// Bytes of the file with the authorities.
+const MOST_CA_BYTES: u64 = 4 << 20;
 /// Complaints of the server that wait to be read; more are dropped, they are in the log.
 const COMPLAINTS: usize = 64;
 
@@ -80,6 +86,7 @@ impl Nats {
                 async move { log(&event, &complain, &lost) }
             });
         if let Some(ca) = &wish.address.ca {
+            check_ca(ca)?;
             options = options.add_root_certificates(ca.clone());
         }
         if let Some((user, password)) = wish.user {
@@ -96,7 +103,7 @@ impl Nats {
                             wish.address.purpose.command()
                         ))
                     }
-                    _ => failed(error.to_string()),
+                    _ => failed(excerpt(&error.to_string())),
                 }
             })?;
         Ok((Arc::new(Self { client, place }), complaints))
@@ -104,8 +111,23 @@ impl Nats {
 
     fn fault(&self, error: impl ToString, length: usize) -> Fault {
         let limit = self.limit();
-        if length > limit { Fault::TooLarge { length, limit } } else { Fault::Gone(error.to_string()) }
+        if length > limit {
+            Fault::TooLarge { length, limit }
+        } else {
+            Fault::Gone(excerpt(&error.to_string()))
+        }
     }
+}
+
+/// Checks the authorities of the server before the library reads them: it would wait for the writer of a FIFO, and its message has parts
+/// of a file that is damaged.
+fn check_ca(file: &Path) -> Result<(), Refusal> {
+    let failed =
+        |what: String| Refusal::wrong_use(format!("read the authorities in {}: {what}", file.display()));
+    let pem = read(file, MOST_CA_BYTES).map_err(|error| failed(error.to_string()))?;
+    let verification = Verification::Roots(pem.to_vec());
+    let settings = ClientSettings { verification, ..ClientSettings::default() };
+    TlsClient::new(&settings, "bus").map(drop).map_err(|error| failed(error.to_string()))
 }
 
 /// Grows from a tenth of a second, and is bounded.

@@ -76,8 +76,9 @@ impl Folder {
         let name = path.display().to_string();
         let failed = |error: rustix::io::Errno| OpenError::Folder(name.clone(), error.into());
         let fd = open_folder(path)?;
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let lock = fs::openat(&fd, "lock", flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+        regular(&lock).map_err(|error| OpenError::Folder(name.clone(), error))?;
         match fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(OpenError::InUse(name)),
@@ -105,8 +106,10 @@ impl Folder {
 
     /// Opens a file for reading.
     pub(crate) fn open_file(&self, id: FileId, part: Part) -> io::Result<OwnedFd> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        self.admit(fs::openat(&self.fd, name(id, part), flags, Mode::empty())?)
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = fs::openat(&self.fd, name(id, part), flags, Mode::empty())?;
+        regular(&file)?;
+        self.admit(file)
     }
 
     /// The kernel gives out the lowest free number (open(2)), so it is the least number of descriptors that the process has.
@@ -242,6 +245,14 @@ fn check_owner(folder: &OwnedFd) -> io::Result<()> {
 /// Returns true if there was no descriptor for a file: the disk may be intact.
 pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error())
+}
+
+/// **Errors**: it is a FIFO, a device or another file that is not regular, whose reader would wait or never end.
+fn regular(fd: &OwnedFd) -> io::Result<()> {
+    match fs::FileType::from_raw_mode(fs::fstat(fd)?.st_mode) {
+        fs::FileType::RegularFile => Ok(()),
+        _ => Err(io::Error::other("the lock or an object in it is not a regular file")),
+    }
 }
 
 /// The size of a file.

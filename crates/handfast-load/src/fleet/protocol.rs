@@ -18,9 +18,9 @@ use std::sync::OnceLock;
 use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use handfast_bus::check_fleet;
+use handfast_bus::{check_fleet, printable};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::generator::Share;
 use crate::outcome::{Facts, Refusal, WorkerEnd};
@@ -280,12 +280,6 @@ impl Subjects {
         let mut tokens = subject.split('.').skip(4);
         Some((tokens.next()?, tokens.next()?))
     }
-}
-
-/// A name that is safe to print on a terminal, whatever its source: no control characters, and of bounded length.
-fn printable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let name = String::deserialize(deserializer)?;
-    Ok(name.chars().map(|c| if c.is_control() { '?' } else { c }).take(100).collect())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The secret that cookies of `sticky` are made from.
 
 use std::path::Path;
-use std::{fs, io};
 
+use handfast_tls::files;
 use handfast_tls::keyed_hash::HashKey;
 
 /// Bytes of a secret: fewer could be guessed.
@@ -13,13 +13,13 @@ const MOST: u64 = 1024;
 ///
 /// **Errors**: why it cannot be used.
 pub(crate) fn key(file: &Path) -> Result<HashKey, String> {
-    let unreadable = |error: io::Error| format!("cannot be read: {error}");
-    let length = fs::metadata(file).map_err(unreadable)?.len();
-    let bytes = if length > MOST { Vec::new() } else { fs::read(file).map_err(unreadable)? };
+    let hint = "openssl rand -hex 32 makes one";
+    let bytes = files::read(file, MOST).map_err(|error| {
+        format!("cannot be read: {error}, expected {LEAST} to {MOST} bytes\n  hint: {hint}")
+    })?;
     let secret = bytes.trim_ascii_end();
     if secret.len() < LEAST {
-        let hint = "openssl rand -hex 32 makes one";
-        return Err(format!("holds {length} bytes, expected {LEAST} to {MOST}\n  hint: {hint}"));
+        return Err(format!("holds {} bytes, expected {LEAST} to {MOST}\n  hint: {hint}", bytes.len()));
     }
     Ok(HashKey::new(secret))
 }

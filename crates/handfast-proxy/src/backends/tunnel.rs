@@ -4,11 +4,12 @@
 //! has the destination to request.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use handfast_tls::files::read_text;
 use handfast_wire::starttls::{Credentials, Tunnel};
+use zeroize::Zeroizing;
 
 use crate::backends::names::Addresses;
 use handfast_config::model::{Address, ConnectThrough, Target, TunnelKind};
@@ -107,13 +108,9 @@ fn direct(target: &Target, own: &OwnTargets, addresses: &Addresses) -> Vec<DialA
 }
 
 /// The content of a file that has a password.
-fn password(file: &Path) -> Result<String, String> {
-    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
-    let length = fs::metadata(file).map_err(unreadable)?.len();
-    if length > MOST_PASSWORD {
-        return Err(format!("holds {length} bytes, expected a password of at most 255"));
-    }
-    fs::read_to_string(file).map_err(unreadable)
+fn password(file: &Path) -> Result<Zeroizing<String>, String> {
+    read_text(file, MOST_PASSWORD)
+        .map_err(|error| format!("cannot be read: {error}; expected a password of at most 255 bytes"))
 }
 
 /// A proxy on the way.
@@ -166,6 +163,8 @@ pub(crate) fn host_of(name: &str, address: &Address, behind: Option<&TunnelDesti
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn name(name: &str, port: u16) -> Target {

@@ -6,6 +6,7 @@
     reason = "what outlives a reload is locked while files are read, off the path"
 )]
 
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -13,6 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use handfast_fleet::Tag;
 use handfast_tls::apart::Holder;
+use handfast_tls::files::open_own;
 use handfast_tls::keyed_hash::HashKey;
 use handfast_tls::throwaway::{self, Throwaway};
 use handfast_tls::ticket::{KeySet, KeySource, KeyText, Merged, TicketKeys, TicketSettings};
@@ -112,7 +114,9 @@ fn write_aside(path: &Path, text: &str) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let aside = PathBuf::from(name);
-    std::fs::File::create(&aside)?.write_all(text.as_bytes())?;
+    let mut file = open_own(&aside, OpenOptions::new().write(true).create(true).truncate(false))?;
+    file.set_len(0)?;
+    file.write_all(text.as_bytes())?;
     std::fs::rename(&aside, path)
 }
 

@@ -15,6 +15,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use super::wrong;
 use crate::finding::{Finding, Reason};
 use crate::load::TrustFile;
+use crate::pem;
 use crate::presented::Pin;
 use crate::presented::{Authorities, Keys, Refusal, Standing, Stapled, standing};
 use crate::read::FileStamp;
@@ -174,7 +175,8 @@ pub(super) fn of_pem(pem: &[u8]) -> Result<Trust, Failure> {
     let (mut trusted, mut id) = (nobody(), Context::new(&SHA256));
     for (index, section) in CertificateDer::pem_slice_iter(pem).enumerate() {
         let number = index + 1;
-        let certificate = section.map_err(|error| wrong(format!("trusted CA {number}: {error}")))?;
+        let certificate =
+            section.map_err(|error| wrong(format!("trusted CA {number}: {}", pem::fault(&error))))?;
         id.update(&certificate);
         take(&mut trusted, &certificate).map_err(|error| wrong(format!("trusted CA {number}: {error}")))?;
     }

@@ -29,6 +29,7 @@ use zeroize::Zeroizing;
 
 use super::{KEY_LENGTH, MasterKey, NAME_LENGTH};
 use crate::Error;
+use crate::files::open_own;
 use crate::read::{self, Failure, FileStamp};
 
 const FIRST_LINE: &str = "handfast-ticket-keys 1";
@@ -101,7 +102,7 @@ impl KeyFile {
                 self.seen = FileStamp::default();
                 return Ok(());
             }
-            Err(failure) => return Err(self.failed("read ticket keys", into_io(failure))),
+            Err(failure) => return Err(self.failed("read ticket keys", failure.into())),
         };
         if content.mode & 0o077 != 0 {
             return Err(Error::TicketFilePermissions { file: self.path.clone(), mode: content.mode });
@@ -118,10 +119,13 @@ impl KeyFile {
     /// Takes the lock; `None` when another process has it and `may_wait` is false.
     pub(super) fn lock(&self, may_wait: bool) -> Result<Option<Lock>, Error> {
         let path = self.beside(".lock");
-        let file =
-            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(
-                |error| Error::File { act: "open lock of ticket keys", file: path.clone(), source: error },
-            )?;
+        let mut options = OpenOptions::new();
+        let file = open_own(&path, options.write(true).create(true).truncate(false).mode(0o600));
+        let file = file.map_err(|source| Error::File {
+            act: "open lock of ticket keys",
+            file: path.clone(),
+            source,
+        })?;
         for _ in 0..LOCK_TRIES {
             match file.try_lock() {
                 Ok(()) => return Ok(Some(Lock(file))),
@@ -185,16 +189,6 @@ impl KeyFile {
 )]
 fn pause() {
     std::thread::sleep(LOCK_WAIT);
-}
-
-fn into_io(failure: Failure) -> io::Error {
-    match failure {
-        Failure::Missing => io::ErrorKind::NotFound.into(),
-        Failure::Refused(error) => error,
-        Failure::NotAFile(kind) => io::Error::other(format!("is {kind}, expected a file")),
-        Failure::TooLarge(size) => io::Error::other(format!("has {size} bytes, expected a few hundred")),
-        Failure::Changing => io::Error::other("changed each time while it was read"),
-    }
 }
 
 pub(super) fn text(keys: &[Arc<MasterKey>]) -> Zeroizing<String> {

@@ -14,6 +14,7 @@ use handfast_load::speed;
 use handfast_report::speed::{Limit, SpeedReport, Transaction, What, from_json};
 use handfast_text::suggest::did_you_mean_or_all;
 use handfast_text::units::counted;
+use handfast_tls::files::read_input;
 use handfast_tls::operations::{Group, Signature};
 
 use super::{Told, program};
@@ -22,6 +23,8 @@ use crate::words::doctor::SizeWords;
 
 /// Most connections, backends and the like.
 const MOST: u64 = 1_000_000_000;
+/// Bytes of a report of `handfast speed`.
+const MOST_BYTES: u64 = 16 << 20;
 /// Most pairs of sockets: this number fits the source ports of any machine.
 const MOST_PAIRS: u64 = 20_000;
 /// The transaction whose limit the others are computed from.
@@ -141,8 +144,9 @@ fn costs(words: &SizeWords, wanted: &mut Wanted) -> Result<Costs, Refusal> {
 
 fn read(path: &Path) -> Result<SpeedReport, Refusal> {
     let wrong = |what: String| Refusal::wrong_use(format!("--from {}: {what}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    from_json(&text).map_err(|error| wrong(error.to_string()))
+    let text = read_input(path, MOST_BYTES).map_err(|error| wrong(error.to_string()))?;
+    let text = str::from_utf8(&text).map_err(|error| wrong(error.to_string()))?;
+    from_json(text).map_err(|error| wrong(error.to_string()))
 }
 
 /// The costs of the required load; `None`: the report lacks figures for them.

@@ -103,6 +103,8 @@ mod operators_can_look_in;
 mod top_shows_what_the_proxy_counts;
 // reload
 mod a_bad_reload_changes_nothing_and_says_why;
+mod a_file_of_another_kind_holds_nothing_up;
+mod no_message_has_content_of_a_file;
 mod a_reload_loses_nothing;
 mod a_renewal_never_serves_another_name;
 mod changed_certificates_are_picked_up;

@@ -54,6 +54,7 @@ const TABLE: [Arrows; 25] = [
             "num-bigint",
             "rc2",
             "rcgen",
+            "rustix",
             "rustls",
             "rustls-native-certs",
             "rustls-pki-types",
@@ -102,7 +103,7 @@ const TABLE: [Arrows; 25] = [
     },
     Arrows {
         name: "handfast-bus",
-        ours: &[],
+        ours: &["handfast-text", "handfast-tls"],
         theirs: &[
             "async-nats",
             "aws-lc-rs",
