@@ -6,10 +6,10 @@
 //! The order is that of the file: each section is read by its description (`keys.rs`), then checked against what
 //! is around it (`check.rs`).
 
-use std::io::Read;
 use std::path::Path;
 use std::time::SystemTime;
 
+use handfast_tls::files::read_input;
 use handfast_tls::ticket::KeySource;
 use toml::de::DeTable;
 
@@ -91,14 +91,8 @@ pub fn load_text(path: &Path, text: String) -> Loaded {
 }
 
 fn text_of(path: &Path) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|error| format!("cannot read the file: {error}"))?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err("the file is larger than 16 MiB, which no configuration is".to_owned());
-    }
-    String::from_utf8(bytes).map_err(|error| {
+    let bytes = read_input(path, MOST_BYTES).map_err(|error| format!("cannot read the file: {error}"))?;
+    String::from_utf8(bytes.to_vec()).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         format!("line {} is not UTF-8 text", good.iter().filter(|byte| **byte == b'\n').count() + 1)
     })
@@ -125,8 +119,12 @@ pub(crate) fn read(file_name: &str, text: &str, is_folder: &dyn Fn(&Path) -> boo
     if has_slips {
         reading.forget_missing();
     }
-    let foreign = foreign::file(whole, &reading);
+    let foreign = foreign::file(whole, &reading).or_else(|| foreign::no_configuration(whole, file_name));
     let (problems, named) = reading.finish();
+    if let Some(problem) = foreign::holds_pem(whole, file_name) {
+        // Also as a text that would be valid: it would be taken for the name of a file.
+        return (Err(vec![problem]), Named::default());
+    }
     let parsed = match config {
         Some(config) if !problems.iter().any(Problem::is_error) => {
             Ok((Config { places: named.places.clone(), ..config }, problems))

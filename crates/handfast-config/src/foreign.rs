@@ -2,8 +2,11 @@
 //!
 //! In: a text that cannot be read, or an unknown key. Out: the program it is for, and its words in this program.
 
-use super::foreign_keys::has_word;
-use super::problem::{Fault, Problem};
+use std::collections::HashSet;
+
+use super::foreign_keys::{self, has_word};
+use super::keys;
+use super::problem::{Fault, Place, Problem};
 use super::reading::Reading;
 
 /// The number of matching lines that identify another program's file.
@@ -68,6 +71,40 @@ pub(crate) fn file(text: &str, reading: &Reading<'_>) -> Option<Problem> {
     let start = first.as_ptr() as usize - text.as_ptr() as usize;
     let fault = Fault::new(format!("this is a configuration for {}, not for Handfast", program.name));
     Some(reading.problem(&(start..start + first.len()), fault.hint(program.hint)))
+}
+
+/// The problem of a file with a certificate or a key in it. It has no line of the file.
+pub(crate) fn holds_pem(text: &str, file: &str) -> Option<Problem> {
+    let line = text.lines().position(|line| line.contains("-----BEGIN "))? + 1;
+    let what =
+        format!("line {line}: a certificate or key begins here (PEM), which is no part of a configuration");
+    let hint =
+        "keep it in a separate file, and write the path of that file, as in `certificate = \"web.pem\"`";
+    let problem = Problem::error(Place::File { file: file.to_owned() }, what);
+    Some(Problem { hint: Some(hint.to_owned()), ..problem })
+}
+
+/// The problem of a file without any section or key of a configuration, such as a file of passwords. It has no line of the file.
+pub(crate) fn no_configuration(text: &str, file: &str) -> Option<Problem> {
+    let sections = keys::FILE.all();
+    let names: HashSet<&str> = sections.iter().flat_map(|section| section.names()).collect();
+    let is_called =
+        |word: &str| sections.iter().flat_map(|section| section.keys).any(|key| key.is_called(word));
+    let is_known = |word: &str| word.split('.').all(|part| names.contains(part.trim()));
+    let is_known = |word: &str| is_known(word) || foreign_keys::hint(word).is_some() || is_called(word);
+    let is_ours = |line: &str| match line.trim_start().strip_prefix('[') {
+        Some(header) => {
+            header.trim_start_matches('[').split_once(']').is_some_and(|(name, _)| is_known(name))
+        }
+        None => line.split_once(['=', ':', ' ']).is_some_and(|(key, _)| is_known(key.trim())),
+    };
+    let mut lines = text.lines().filter(|line| !is_comment(line.trim())).take(LOOKED_AT).peekable();
+    if lines.peek().is_none() || lines.any(is_ours) {
+        return None;
+    }
+    let what = "this is no configuration: it has none of its sections and keys".to_owned();
+    let problem = Problem::error(Place::File { file: file.to_owned() }, what);
+    Some(Problem { hint: Some(TOML.to_owned()), ..problem })
 }
 
 fn is_comment(line: &str) -> bool {

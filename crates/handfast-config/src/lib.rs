@@ -14,6 +14,7 @@
 //! |---|---|
 //! | which keys exist, and the reason for each default | `keys.rs` |
 //! | what a configuration means | [`model`] |
+//! | which parts of a file no message shows | `hidden.rs` |
 //! | why it was refused | `kind.rs` for one value, `check.rs` for several, `syntax.rs` for TOML |
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ mod file;
 mod files;
 mod flags;
 mod foreign;
+mod hidden;
 mod foreign_keys;
 mod keys;
 mod schema;

@@ -1,6 +1,6 @@
 //! One reading of a file: its text, the place of each value, and the problems found so far. Knows no key.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{OnceCell, RefCell, RefMut};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::files::Named;
+use super::hidden::Hidden;
 use super::problem::{Fault, Place, Problem, Severity, sort_by_place};
 use super::schema::Section;
 
@@ -20,6 +21,7 @@ pub(crate) struct Reading<'r> {
     file: &'r str,
     text: &'r str,
     line_starts: Vec<usize>,
+    hidden: OnceCell<Hidden>,
     folder: &'r Path,
     is_folder: &'r dyn Fn(&Path) -> bool,
     problems: RefCell<Vec<Problem>>,
@@ -38,6 +40,7 @@ impl<'r> Reading<'r> {
             file,
             text,
             line_starts,
+            hidden: OnceCell::new(),
             folder,
             is_folder,
             problems: RefCell::default(),
@@ -108,9 +111,12 @@ impl<'r> Reading<'r> {
         }
     }
 
-    /// An error that is not noted.
+    /// An error that is not noted. What is hidden of the file is in none.
     pub(crate) fn problem(&self, span: &Range<usize>, fault: Fault) -> Problem {
+        let hidden = self.hidden.get_or_init(|| Hidden::of(self.text));
+        let shown = |text: String| hidden.redacted(&text, self.text, span);
         let Fault { what, allowed, hint, see } = fault;
+        let (what, hint) = (shown(what), hint.map(shown));
         Problem { severity: Severity::Error, place: self.place(span), what, allowed, hint, see }
     }
 

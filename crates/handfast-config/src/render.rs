@@ -7,6 +7,7 @@ use std::ops::Range;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use handfast_text::units::counted;
 
+use super::hidden::Hidden;
 use super::problem::{Place, Problem, Severity};
 
 /// Renders problems for a terminal; `color` adds escape sequences.
@@ -15,7 +16,8 @@ use super::problem::{Place, Problem, Severity};
 pub fn render(problems: &[Problem], texts: &[(&str, &str)], color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.term_width(120);
-    let texts: Vec<(&str, String)> = texts.iter().map(|(file, text)| (*file, without_c1(text))).collect();
+    let shown = |text: &str| without_c1(&Hidden::of(text).masked(text));
+    let texts: Vec<(&str, String)> = texts.iter().map(|(file, text)| (*file, shown(text))).collect();
     let mut out = String::new();
     for problem in problems {
         out.push_str(renderer.render(&[block(problem, &texts)]).trim_end());

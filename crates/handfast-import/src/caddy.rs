@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use handfast_text::foreign::without_values;
 pub(crate) use rows::ROWS;
 use serde_json::{Map, Value};
 
@@ -39,9 +40,10 @@ pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError
             "; `caddy adapt --config Caddyfile` prints JSON"
         };
         ImportError::Grammar(vec![format!(
-            "{}:{}: expected Caddy's JSON: {error}{what}",
+            "{}:{}: expected Caddy's JSON: {}{what}",
             file.display(),
-            error.line()
+            error.line(),
+            without_values(&error)
         )])
     })?;
     let mut import = Import {

@@ -18,7 +18,7 @@ pub(crate) use rows::ROWS;
 
 use crate::address::Address;
 use crate::draft::{Draft, Whole};
-use crate::imported::{ImportError, Imported, in_folder};
+use crate::imported::{ImportError, Imported, in_folder, shown_option};
 use crate::note::{Fate, Notes, Place};
 use crate::openssl;
 use crate::row::Row;
@@ -64,7 +64,8 @@ fn unknown(settings: &[Setting]) -> Result<(), ImportError> {
         if row_of(&setting.name).is_none() {
             let meant = handfast_text::suggest::did_you_mean(&setting.name, ROWS.iter().map(|row| row.name));
             let meant = meant.unwrap_or_default();
-            problems.push(format!("{}: {}: hitch has no such option{meant}", setting.place, setting.name));
+            let name = shown_option(&setting.name, &meant);
+            problems.push(format!("{}: {name}: hitch has no such option{meant}", setting.place));
         }
     }
     if problems.is_empty() { Ok(()) } else { Err(ImportError::Grammar(problems)) }

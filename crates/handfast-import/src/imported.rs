@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
+use handfast_tls::files::read_input;
 use toml_edit::{DocumentMut, Item, Value};
 
 use crate::note::{Fate, Note};
@@ -70,11 +71,26 @@ impl fmt::Display for ImportError {
 
 impl std::error::Error for ImportError {}
 
+/// A word at the place of an option, for a message: any file may be given as a configuration, and the word be a password in it.
+pub(crate) fn shown_option<'w>(word: &'w str, meant: &str) -> &'w str {
+    const LONGEST: usize = 32;
+    let is_letter = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_');
+    let is_plain = word.len() <= LONGEST && word.bytes().all(is_letter);
+    if is_plain || !meant.is_empty() { word } else { "an unknown option" }
+}
+
+/// Bytes of a configuration that is read.
+const MOST_BYTES: u64 = 64 << 20;
+
 /// Reads a text file; a byte order mark at its start is left out.
 pub(crate) fn read(path: &Path) -> Result<String, ImportError> {
     let of = |error| ImportError::Read { path: path.to_owned(), error };
-    let bytes = std::fs::read(path).map_err(of)?;
+    let bytes = read_input(path, MOST_BYTES).map_err(of)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
+    if let Some(line) = text.lines().position(|line| line.contains("-----BEGIN ")) {
+        let what = "a certificate or key begins here (PEM), expected a configuration";
+        return Err(ImportError::Grammar(vec![format!("{}:{}: {what}", path.display(), line + 1)]));
+    }
     Ok(text.strip_prefix('\u{feff}').map(ToOwned::to_owned).unwrap_or(text))
 }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use handfast_text::foreign::without_values;
 use serde::Deserialize;
 
 use crate::emulate::Shape;
@@ -144,8 +145,12 @@ impl Plan {
     ///
     /// **Errors**: [`LabError::Wrong`] with everything that is wrong with it, and where.
     pub fn of_file(name: &str, text: &str) -> Result<Self, LabError> {
-        let file: File = toml::from_str(text)
-            .map_err(|error| LabError::Wrong(vec![format!("{name}: {}", error.to_string().trim_end())]))?;
+        let file: File = toml::from_str(text).map_err(|error| {
+            // The error's own text has the line, which may be that of any file.
+            let at = error.span().map_or(0, |span| span.start);
+            let line = text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
+            LabError::Wrong(vec![format!("{name}: line {line}: {}", without_values(&error.message()))])
+        })?;
         let mut problems = Vec::new();
         let mut hosts: Vec<String> = Vec::new();
         let mut links = Vec::new();

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use handfast_text::foreign::without_values;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -156,7 +157,9 @@ impl fmt::Display for JobError {
             Self::NotJson(error) => write!(f, "not JSON: {error}"),
             Self::NoJob => f.write_str("a report without a job in its manifest"),
             Self::NoPlan => f.write_str("neither a report nor a job: there is no plan in it"),
-            Self::NotUnderstood(error) => write!(f, "its job cannot be understood: {error}"),
+            Self::NotUnderstood(error) => {
+                write!(f, "its job cannot be understood: {}", without_values(error))
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use handfast_text::foreign::without_values;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
@@ -104,10 +105,14 @@ impl fmt::Display for ReportError {
             Fault::NoSchema => {
                 write!(f, "read report: this is JSON, but no {command} report (no \"schema\": \"{schema}\")")
             }
-            Fault::OtherSchema(other) => {
+            // Of any other file it would be content.
+            Fault::OtherSchema(other) if other.starts_with("handfast-") => {
                 write!(f, "read report: it is {}; this program reads {schema}", crate::units::plain(other))
             }
-            Fault::Broken(error) => write!(f, "read report: it says {schema}, but {error}"),
+            Fault::OtherSchema(_) => {
+                write!(f, "read report: it has another schema; this program reads {schema}")
+            }
+            Fault::Broken(error) => write!(f, "read report: it says {schema}, but {}", without_values(error)),
         }
     }
 }

@@ -6,6 +6,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+/// Bytes of a message.
+const LONGEST_MESSAGE: usize = 2_000;
+
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -152,7 +155,13 @@ impl Finding {
         message: impl Into<String>,
     ) -> Self {
         let file = file.as_ref().to_path_buf();
-        Self { severity, reason, file, message: message.into(), hint: None }
+        let mut message = handfast_text::units::plain(&message.into());
+        // A certificate's names have no bound but that of its file.
+        if message.len() > LONGEST_MESSAGE {
+            message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+            message.push('…');
+        }
+        Self { severity, reason, file, message, hint: None }
     }
 
     /// An error.

@@ -60,6 +60,9 @@ pub(crate) enum Fault {
     Algorithm(Box<[u8]>),
 }
 
+/// Bytes of the object identifier of an algorithm; those of PKCS#12 have up to ten.
+const LONGEST_IDENTIFIER: usize = 12;
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -67,6 +70,10 @@ impl fmt::Display for Fault {
             Self::Password => f.write_str("is PKCS#12 with a password, expected an empty one"),
             Self::TooMuchWork(rounds) => {
                 write!(f, "is PKCS#12 with more than {rounds} rounds of key derivation in all")
+            }
+            // In a damaged file it may be anything.
+            Self::Algorithm(identifier) if identifier.len() > LONGEST_IDENTIFIER => {
+                f.write_str("is PKCS#12 with an unknown algorithm, which is not supported")
             }
             Self::Algorithm(identifier) => {
                 write!(f, "is PKCS#12 with the algorithm {}, which is not supported", dotted(identifier))

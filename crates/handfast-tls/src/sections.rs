@@ -105,10 +105,10 @@ impl Contents {
                 let message = format!("line {line}: a DSA key, which TLS no longer uses");
                 return Err(Finding::error(Reason::BadKey, file, message));
             }
-            label => return Err(unused(label, line, file)),
+            _ => return Err(unused(section.name(), line, file)),
         }
         let Some((kind, der)) = section.der() else {
-            let message = format!("line {line}: the text of this {} is not base64", section.label);
+            let message = format!("line {line}: the text of this {} is not base64", section.name());
             return Err(Finding::error(Reason::BadPem, file, message));
         };
         if kind == SectionKind::Certificate {
@@ -207,17 +207,17 @@ fn bad_key(why: Unusable, at: &str, file: &Path) -> Finding {
     }
 }
 
-fn unused(label: &str, line: usize, file: &Path) -> Finding {
-    let message = match label {
+fn unused(name: &str, line: usize, file: &Path) -> Finding {
+    let message = match name {
         "DH PARAMETERS" | "X9.42 DH PARAMETERS" => {
-            format!("line {line}: {label} are not used: key exchange is on elliptic curves")
+            format!("line {line}: {name} are not used: key exchange is on elliptic curves")
         }
         "TRUSTED CERTIFICATE" => {
-            let message = format!("line {line}: {label} is OpenSSL's own form and is not used");
+            let message = format!("line {line}: {name} is OpenSSL's own form and is not used");
             let hint = format!("openssl x509 -in {0} -out {0}.pem", file.display());
             return Finding::warning(Reason::UnusedSection, file, message).hint(hint);
         }
-        _ => format!("line {line}: {label:?} is neither a certificate nor a key, and is not used"),
+        _ => format!("line {line}: {name} is neither a certificate nor a key, and is not used"),
     };
     Finding::note(Reason::UnusedSection, file, message)
 }

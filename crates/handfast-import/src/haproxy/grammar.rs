@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::imported::{ImportError, read};
+use crate::imported::{ImportError, read, shown_option};
 use crate::note::Place;
 
 /// The words that begin a section.
@@ -65,10 +65,15 @@ impl Line {
         words.iter().enumerate().all(|(at, word)| self.word(at) == *word)
     }
 
-    /// As it is written, with one blank between words.
+    /// As it is written, with one blank between words, and without what follows a word such as `password`.
     pub(super) fn text(&self) -> String {
+        const SECRET: [&str; 4] = ["auth", "password", "secret", "token"];
+        let is_secret =
+            |word: &String| SECRET.iter().any(|secret| word.to_ascii_lowercase().contains(secret));
+        let shown = self.words.iter().position(is_secret).map_or(self.words.len(), |at| at + 1);
         let prefix = if self.is_off { "no " } else { "" };
-        format!("{prefix}{}", self.words.join(" "))
+        let hidden = if shown < self.words.len() { " ***" } else { "" };
+        format!("{prefix}{}{hidden}", self.words[..shown].join(" "))
     }
 }
 
@@ -131,7 +136,7 @@ pub(super) fn sections(files: &[PathBuf]) -> Result<(Vec<Section>, Vec<Line>), I
                     None => wrong.push(format!(
                         "{}: expected a section such as `frontend`, but found {}",
                         line.place,
-                        line.word(0)
+                        shown_option(line.word(0), "")
                     )),
                 }
             }

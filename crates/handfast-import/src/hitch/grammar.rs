@@ -125,7 +125,7 @@ impl Reader {
                         settings.push(Setting { name, value, place });
                     }
                 }
-                Token::Word(word) => self.complain(line, &format!("{word:?}: expected `option = value`")),
+                Token::Word(_) => self.complain(line, "expected `option = value`"),
                 Token::Close => self.complain(line, "`}` closes nothing"),
                 Token::Open | Token::Equals => self.complain(line, "expected an option's name"),
             }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::imported::{ImportError, read};
+use crate::imported::{ImportError, read, shown_option};
 use crate::note::Place;
 
 /// Blocks within blocks, and files that include files. A file must not control the recursion depth.
@@ -202,6 +202,7 @@ impl Reader<'_> {
                     return Ok(Directive { name, arguments, block, place });
                 }
                 Some((Token::Close, _)) | None => {
+                    let name = shown_option(&name, "");
                     return Err(source.wrong(&format!("{name}: expected `;` or `{{` at its end")));
                 }
             }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::imported::{ImportError, read};
+use crate::imported::{ImportError, read, shown_option};
 use crate::note::Place;
 use crate::row::Scope;
 
@@ -61,6 +61,12 @@ pub(super) struct Document {
 pub(super) fn document(file: &Path, folder: &Path) -> Result<Document, ImportError> {
     let mut document = Document::default();
     document.take_file(file, folder, 0)?;
+    let has_option =
+        !document.global.is_empty() || document.services.iter().any(|service| !service.settings.is_empty());
+    if !has_option && document.problems.is_empty() {
+        // Of any other file the names of sections would be content.
+        document.problems.push(format!("{}: it has no option of stunnel", file.display()));
+    }
     if document.problems.is_empty() { Ok(document) } else { Err(ImportError::Grammar(document.problems)) }
 }
 
@@ -91,8 +97,7 @@ impl Document {
         depth: usize,
     ) -> Result<(), ImportError> {
         let Some((name, value)) = line.split_once('=') else {
-            self.problems
-                .push(format!("{place}: {line:?}: expected `option = value`, `[service]` or `; comment`"));
+            self.problems.push(format!("{place}: expected `option = value`, `[service]` or `; comment`"));
             return Ok(());
         };
         let (name, value) = (name.trim(), value.trim());
@@ -113,6 +118,7 @@ impl Document {
             let names = super::ROWS.iter().map(|row| row.name);
             let meant = handfast_text::suggest::did_you_mean(name, names).unwrap_or_default();
             let Setting { place, name, .. } = setting;
+            let name = shown_option(&name, &meant);
             self.problems.push(format!("{place}: {name}: stunnel 5 has no such option{meant}"));
             return Ok(());
         }

@@ -75,7 +75,8 @@ fn pins(translation: &Translation<'_>, file: &Setting, notes: &mut Notes) -> Vec
             Vec::new()
         }
         Err(error) => {
-            refuse(notes, file, format!("the keys that are to be pinned cannot be read: {error}"));
+            let why = handfast_tls::pem_fault(&error);
+            refuse(notes, file, format!("the keys that are to be pinned cannot be read: {why}"));
             Vec::new()
         }
     }

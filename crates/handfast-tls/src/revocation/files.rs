@@ -394,8 +394,9 @@ impl OfFile {
         for section in &sections {
             if section.label != "X509 CRL" {
                 let message = format!(
-                    "line {}: {:?} is no revocation list, and is not used",
-                    section.line, section.label
+                    "line {}: {} is no revocation list, and is not used",
+                    section.line,
+                    section.name()
                 );
                 self.say(Finding::note(Reason::UnusedSection, &self.file, message));
                 continue;

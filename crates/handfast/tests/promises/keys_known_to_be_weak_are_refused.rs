@@ -163,10 +163,7 @@ fn a_list_is_reloaded_and_no_ticket_gets_around_it() {
     let config = Trust::version(Version::Tls13).showing(&identity).config();
     assert_eq!(alert(&stage, &config), Some(AlertDescription::BadCertificate));
     let said = stage.proxy.status().to_string();
-    assert!(
-        said.contains("line 1: no known key in `nonsense`; keys of its old version are refused"),
-        "{said}"
-    );
+    assert!(said.contains("line 1: no known key in it; keys of its old version are refused"), "{said}");
 }
 
 #[test]
@@ -236,7 +233,7 @@ fn lists_are_packed_and_a_broken_one_is_named_with_its_line() {
     folder.write("wrong.csv", "name,sha256\nx,1234\n");
     let said = check("wrong.csv");
     assert!(
-        said.contains("wrong.csv: line 2: no known key in `x,1234`") && said.contains("handfast.toml:"),
+        said.contains("wrong.csv: line 2: no known key in it") && said.contains("handfast.toml:"),
         "{said}"
     );
     let ran = handfast(&["weak-keys", "pack", &path("wrong.csv"), "-o", &path("none")]);

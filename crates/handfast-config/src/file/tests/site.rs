@@ -117,7 +117,7 @@ fn what_is_no_site_is_refused() {
         ),
         (
             "https://bob:secret@www.example.org",
-            "4 `https://bob:secret@www.example.org` has more than the name of a site",
+            "4 `https://***@www.example.org` has more than the name of a site",
         ),
         (
             "http://127.0.0.1:8080",

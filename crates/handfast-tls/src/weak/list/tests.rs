@@ -68,9 +68,7 @@ fn several_lists_are_packed_into_one() {
     // Nothing is written when an input is none, and all that are none are named.
     let bad = folder.put("bad", "nonsense\n");
     let error = pack(&[bad, csv, folder.at("none")], &both).unwrap_err().to_string();
-    assert!(
-        error.contains("/bad: line 1: no known key in `nonsense`") && error.contains("/none: is not there")
-    );
+    assert!(error.contains("/bad: line 1: no known key in it") && error.contains("/none: is not there"));
     assert_eq!(fs::read(&both).unwrap(), before);
     let error = pack(&[old], &folder.at("no/folder")).unwrap_err().to_string();
     assert!(error.starts_with("write ") && error.contains("No such file"), "{error}");
@@ -81,19 +79,13 @@ fn what_is_no_list_is_said_with_its_line() {
     assert_eq!(said(""), "is empty, expected a list of known keys");
     assert_eq!(said("# only a remark\n"), "holds no entry, expected known keys");
     assert_eq!(said("sha256,name\n"), "holds no entry, expected known keys");
-    assert_eq!(
-        said("8b4611b0db08e2eabca8\n\n8b4611b0db08e2eabca\n"),
-        "line 3: no known key in `8b4611b0db08e2eabca`"
-    );
-    assert_eq!(said("8b4611b0db08e2eabca8\nname,sha256\n"), "line 2: no known key in `name,sha256`");
-    assert_eq!(
-        said("name,sha256\nx,8b4611b0db08e2eabca8\n"),
-        "line 2: no known key in `x,8b4611b0db08e2eabca8`"
-    );
-    assert_eq!(said("8b4611b0db08e2eabcag\n"), "line 1: no known key in `8b4611b0db08e2eabcag`");
+    assert_eq!(said("8b4611b0db08e2eabca8\n\n8b4611b0db08e2eabca\n"), "line 3: no known key in it");
+    assert_eq!(said("8b4611b0db08e2eabca8\nname,sha256\n"), "line 2: no known key in it");
+    assert_eq!(said("name,sha256\nx,8b4611b0db08e2eabca8\n"), "line 2: no known key in it");
+    assert_eq!(said("8b4611b0db08e2eabcag\n"), "line 1: no known key in it");
     assert_eq!(said(b"\x1f\x8b\x08\x00\xff"), "line 1: not text");
     let long = "8b4611b0db08e2eabca8\n".to_owned() + &"x".repeat(10_000);
-    assert!(said(long).starts_with("line 2: no known key in `xxxx"));
+    assert_eq!(said(long), "line 2: no known key in it");
     let (a, b) = ("a".repeat(64), "b".repeat(64));
     // Of several hashes the one that the heading names counts.
     let folder = Folder::new();
