@@ -36,7 +36,7 @@ pub fn raise_file_limit() -> io::Result<FileLimit> {
 static CONNECTION_NUMBERS: AtomicU32 = AtomicU32::new(u32::MAX);
 /// Numbers of descriptors that files of caches may have: below this.
 static FILE_NUMBERS: AtomicU32 = AtomicU32::new(u32::MAX);
-/// When a connection was refused because its number was too high; 0: never.
+/// Time of the last connection that was refused because its number was too high; 0: none.
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 /// Descriptors are scarce for this time after one was refused.
 const SCARCITY: Duration = Duration::from_secs(1);

@@ -301,7 +301,7 @@ pub struct Listener {
     /// After the socket: it is the next one's turn when this one is closed.
     close_order: Option<CloseOrder>,
     outlives: bool,
-    /// Whether the last connection had one of the last descriptors.
+    /// True if the last connection had one of the last descriptors.
     is_scarce: bool,
 }
 

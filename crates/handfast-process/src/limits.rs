@@ -1,4 +1,4 @@
-//! How the open files that this process may have are shared out: to connections, to caches, to everything else.
+//! Shares of the open files that this process may have: for connections, for caches, for everything else.
 
 use std::ops::RangeInclusive;
 
@@ -15,7 +15,7 @@ const LISTENING_SOCKETS: u64 = 16;
 /// The default of `process.max-connections`, where the limit on open files allows more.
 const MAX_CONNECTIONS: usize = 1_000_000;
 
-/// How the descriptors of this process are shared out.
+/// Shares of the descriptors of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptors {
     /// The limit on open files.

@@ -239,7 +239,7 @@ fn check_owner(folder: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns true if there was no descriptor for a file, which says nothing about the disk.
+/// Returns true if there was no descriptor for a file: the disk may be intact.
 pub(crate) fn is_out_of_files(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error())
 }

@@ -233,16 +233,17 @@ fn an_end_is_told_once_and_behind_everything() {
 
 #[test]
 fn reading_leaves_room_for_records_and_begins_behind_what_was_kept() {
-    let asked = |leg: &mut Tested, to_encrypt| {
-        leg.read(&mut scratch(), to_encrypt).expect("no fault");
+    let asked = |leg: &mut Tested, most| {
+        leg.read(&mut scratch(), most).expect("no fault");
         leg.socket_mut().asked.pop()
     };
-    assert_eq!(asked(&mut plain(Side::Client), true), Some(49_152));
-    assert_eq!(asked(&mut plain(Side::Client), false), Some(65_536));
+    assert_eq!(asked(&mut plain(Side::Client), 49_152), Some(49_152));
+    assert_eq!(asked(&mut plain(Side::Client), READ), Some(65_536));
     let mut leg = secured(Side::Client);
-    assert_eq!(asked(&mut leg, true), Some(65_536));
+    assert_eq!(asked(&mut leg, READ), Some(65_536));
     leg.session_mut().expect("secured").kept = b"(abc".to_vec();
-    assert_eq!(asked(&mut leg, true), Some(65_532));
+    assert_eq!(asked(&mut leg, READ), Some(65_532));
+    assert_eq!(asked(&mut leg, 8_192), Some(8_192));
     let keeps = |bytes| {
         let mut leg = secured(Side::Client);
         leg.session_mut().expect("secured").kept = vec![b'('; bytes];

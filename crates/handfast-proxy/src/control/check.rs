@@ -142,7 +142,7 @@ fn limits(config: &Config, found: &mut Report) {
     }
 }
 
-/// How the open files that this process may have would be shared out.
+/// Shares of the open files that this process may have.
 fn descriptors(config: &Config) -> Result<Descriptors, String> {
     let limit = raise_file_limit().map_err(|error| format!("raise the limit on open files: {error}"))?;
     Descriptors::share_out(config, limit, checks::SLOTS, threads(config)).map_err(|error| error.to_string())

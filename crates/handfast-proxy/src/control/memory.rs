@@ -29,7 +29,7 @@ pub(crate) struct Memory {
     resident: Resident,
 }
 
-/// What the process has in memory, in bytes.
+/// Memory of the process, in bytes.
 #[derive(Debug)]
 struct Resident {
     /// At the last look.

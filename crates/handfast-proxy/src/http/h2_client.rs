@@ -21,7 +21,7 @@ use crate::http::h2_queue::{Place, Queue};
 use crate::http::request::Request;
 use crate::http::rules::ResponseFields;
 
-/// Content that is asked room for at once.
+/// Content that room is requested for at once.
 const PIECE: usize = 16_384;
 /// DATA frames that are passed on before the response has its turn; each may be a single byte.
 const PIECES: usize = 256;

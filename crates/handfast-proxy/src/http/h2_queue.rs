@@ -16,9 +16,9 @@ use bytes::Bytes;
 
 /// Content of a connection that may wait to be sent.
 const QUEUE: usize = 262_144;
-/// Content of one stream that may wait: a read, and what is asked of the crate at once.
+/// Content of one stream that may wait: one read.
 const STREAM: usize = 65_536;
-/// What a stream without content in a full queue may put.
+/// Content that a stream may put into a full queue, where it has none there.
 const LEAST: usize = 8_192;
 
 /// The content of one connection.

@@ -1,3 +1,5 @@
+//! Floods of messages. In: kinds of messages. Out: the lines that are written, and the numbers of those that are not.
+
 use std::sync::mpsc::sync_channel;
 
 use tracing_subscriber::Registry;
@@ -16,12 +18,13 @@ fn written(action: impl FnOnce()) -> Vec<String> {
         stamp: Stamp::Absent,
     };
     let subscriber = Registry::default().with(talker);
-    let writer = std::thread::spawn(move || {
+    let write = move || {
         let mut out = Vec::new();
         let screen = Screen::new(&mut out, || None);
         Writer { shared, stamp: Stamp::Absent, screen, samples: HashMap::new() }.write_lines(&waiting);
-        String::from_utf8(out).expect("text").lines().map(str::to_owned).collect()
-    });
+        String::from_utf8(out).expect("text").lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let writer = std::thread::Builder::new().name("writer".into()).spawn(write).expect("a thread");
     tracing::subscriber::with_default(subscriber, action);
     lines.send(Line::End).expect("the writer waits for it");
     writer.join().expect("it does not panic")
@@ -88,7 +91,7 @@ fn reports_have_no_limit() {
     assert_eq!(lines.len(), 300);
 }
 
-/// What the queue has no room for is counted: it is not the kind's limit, and not the reader alone, that leaves it out.
+/// Lines that find no room in the queue.
 #[test]
 fn lines_without_room_are_counted() {
     let (lines, waiting) = sync_channel(2);

@@ -4,7 +4,7 @@
 use super::support::http2::*;
 use super::support::*;
 
-/// What a malformed request ends.
+/// The result of a malformed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
     /// The proxy answers with this status.

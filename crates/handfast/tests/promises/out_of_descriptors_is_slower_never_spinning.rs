@@ -113,7 +113,7 @@ mod timed {
         format!("GET /{path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes()
     }
 
-    /// What uses descriptors while clients hold as many as they can: a file of the cache, or a connection to a backend, for each request.
+    /// Lets clients hold as many descriptors as they can: each `begin` makes one and sends its requests.
     fn crowd_out(proxy: &Proxy, begin: impl Fn(usize) -> TcpStream) {
         let is_ready = |clients: usize| {
             let begun = Instant::now();
