@@ -265,8 +265,8 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             || (self.request.wants_upgrade && !self.is_stream_tunnel);
         let dropped = &*self.request.route.dropped_trailers;
         let drops = |field: &Field, text: &[u8]| {
-            let is_same = |name: &Box<str>| is_same_field(field.name(text), name.as_bytes());
-            field.kind() == Kind::Forwarding || dropped.iter().any(is_same)
+            let mut names = dropped.iter().map(|name| name.as_bytes());
+            field.kind() == Kind::Forwarding || names.any(|name| is_same_field(field.name(text), name))
         };
         let mut backend = Filtered { sink: &mut self.backend, drops };
         let moved = match &mut self.request.copy {

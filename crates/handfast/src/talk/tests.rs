@@ -1,3 +1,5 @@
+//! Floods of messages. In: kinds of messages. Out: the lines that are written, and the numbers of those that are not.
+
 use std::sync::mpsc::sync_channel;
 
 use tracing_subscriber::Registry;

@@ -1,4 +1,4 @@
-//! A stuck peer costs a known amount: at most 64 KiB of the program's memory for each direction, whatever the other side pushes, and 2 MiB
+//! A stuck peer costs a known amount: at most 64 KiB of the program's memory for each direction, whatever the other side pushes, and 6 MiB
 //! for a client of HTTP/2 with a hundred streams; and no other connection is affected.
 
 use std::io::Write;
@@ -80,7 +80,7 @@ fn a_client_that_never_reads() {
 }
 
 /// Bytes that a client of HTTP/2 may cost with as many streams as it may have.
-const HTTP2: u64 = 2 << 20;
+const HTTP2: u64 = 6 << 20;
 const HTTP2_CLIENTS: usize = 4;
 const STREAMS: u32 = 100;
 /// Setting SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 §6.5.2).
