@@ -79,6 +79,9 @@ fn a_client_that_never_reads() {
     stage.is_quiet();
 }
 
+/// The frames of a stream's request.
+type Frames<'a> = dyn Fn(u32) -> Vec<u8> + 'a;
+
 /// Bytes that a client of HTTP/2 may cost with as many streams as it may have.
 const HTTP2: u64 = 6 << 20;
 const HTTP2_CLIENTS: usize = 4;
@@ -128,7 +131,7 @@ fn clients_of_http2() {
         [frame(HEADERS, END_HEADERS, stream, &head), content].concat()
     };
     let wide = frame(WINDOW_UPDATE, 0, 0, &((1_u32 << 31) - 1 - 65_535).to_be_bytes());
-    let cases: [(&str, Backend, u32, &dyn Fn(u32) -> Vec<u8>); 3] = [
+    let cases: [(&str, Backend, u32, &Frames<'_>); 3] = [
         ("read nothing", responses(), (1 << 31) - 1, &get),
         ("have windows of a byte", responses(), 1, &get),
         ("send what is not read", readers_of_nothing(), 65_535, &post),

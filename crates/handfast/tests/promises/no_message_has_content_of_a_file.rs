@@ -54,7 +54,7 @@ fn damaged(labels: &[&str]) -> Vec<(String, Vec<u8>)> {
     }
     for text in [
         format!("{MARKER}\n"),
-        format!("{MARKER}"),
+        MARKER.to_string(),
         format!("{MARKER}:{MARKER}\n"),
         format!("{MARKER} {MARKER}\n"),
         format!("{MARKER}={MARKER}\n"),
@@ -217,7 +217,7 @@ fn a_secret_in_the_configuration_is_not_shown() {
     for line in [
         format!("password = \"{MARKER}\""),
         format!("password = {MARKER}"),
-        format!("{MARKER}"),
+        MARKER.to_string(),
         format!("key = '''\n{pem}\n'''"),
         format!("key = \"{pem}\""),
         pem.clone(),

@@ -1,10 +1,10 @@
 //! HTTP mode: a route changes the fields, paths and responses that it names, for clients of both versions, and no others.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use super::support::backend::Peer;
+use super::support::client::dial;
 use super::support::folder::Folder;
 use super::support::skip::{needs, skipped};
 use super::support::tools;
@@ -134,7 +134,7 @@ fn trailers_have_the_rules_of_the_head() {
                  remove-request-fields = \"x-debug\"\nset-response-fields = \"x-kind: changed\"\nremove-response-fields = \"server\"\n";
     let config = Config::empty().service("web", backend.address).text("service", "mode", "http");
     let proxy = Proxy::start(format!("{}{route}", config.set("service", "client-tls", false)));
-    let mut client = TcpStream::connect(proxy.address()).expect("it listens");
+    let mut client = dial(proxy.address()).expect("it listens");
     client.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
     let end = "0\r\nX-Who: mallory\r\nx-debug: 1\r\nX-Forwarded-For: 10.0.0.1\r\nX-Request-Id: fake\r\nX-Kept: 1\r\n\r\n";
     let head = "POST /api HTTP/1.1\r\nHost: a\r\nConnection: TE\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\r\n";
