@@ -241,7 +241,12 @@ impl Scan<'_> {
             is_escaped = character == '\\' && quote == '"' && !is_escaped;
             is_close
         });
-        let content = close.map_or(end, |close| at + 1 + close);
+        let Some(close) = close else {
+            // It may be any text, with a quote in it.
+            self.hide(at + 1..end);
+            return end;
+        };
+        let content = at + 1 + close;
         let after = end.min(content + 1);
         self.word(at + 1..content, self.is_key(after, end), true);
         after

@@ -102,6 +102,8 @@ fn mistaken() -> Vec<String> {
         "M\tM",
         "M:M",
         "certificate = \"M\\",
+        "name = \"M",
+        "name = 'M",
         "certificate = \"\\q M\"",
         "{\"key\": \"M\"}",
         "key: M\nother: M",

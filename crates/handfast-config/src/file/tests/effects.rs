@@ -450,6 +450,8 @@ const ROWS: &[Row] = &[
     row("[[service.route]]", "respond", "!!!!! !!!!! !!!!! !!!!! ++++x !!!"),
     row("[[service.route]]", "new-path", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")
         .with(&[("[[service.route]]", &["path = \"/z\""])]),
+    row("[[service.route]]", "ignore-case", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")
+        .with(&[("[[service.route]]", &["path = \"/z\""])]),
     row("[[service.route]]", "allow-clients", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
     row("[[service.route]]", "refuse-clients", "!!!!! !!!!! !!!!! !!!!! ++++! !!!"),
     row("[[service.route]]", "allow-certificates", "!!!!! !!!!! !!!!! !!!!! !!!!! !!!"),
