@@ -145,9 +145,13 @@ mod tests {
             "read report: it is handfast-load/2; this program reads handfast-load/1"
         );
         assert!(error.hint().unwrap().starts_with("read it with the program that wrote it"));
-        assert!(
-            from_json("{\"schema\":\"x\\u001b\"}").unwrap_err().to_string().contains("it is x\\u{1b}; this")
-        );
+        for (schema, part) in [
+            ("handfast-\\u001b", "it is handfast-\\u{1b}; this"),
+            ("x\\u001b", "it has another schema; this"),
+        ] {
+            let error = from_json(&format!("{{\"schema\":\"{schema}\"}}")).unwrap_err();
+            assert!(error.to_string().contains(part), "{error}");
+        }
     }
 
     #[test]
