@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use handfast_text::suggest;
 
-use super::keys;
+use super::schema::Section;
 
 /// Words in the names of keys whose value is a secret.
 const SECRET_WORDS: [&str; 9] = [
@@ -42,11 +42,12 @@ const MASK: &str = "***";
 pub(crate) struct Hidden(Vec<Range<usize>>);
 
 impl Hidden {
-    /// Finds them. **Cost**: linear in the text, and a look-up for each key.
-    pub(crate) fn of(text: &str) -> Self {
+    /// Finds them; `sections`: those that a configuration may have. **Cost**: linear in the text, and a look-up for each key.
+    pub(crate) fn of(text: &str, sections: Vec<&'static Section>) -> Self {
         let mut scan = Scan {
             text,
-            names: names(),
+            names: sections.iter().flat_map(|section| section.names()).collect(),
+            sections,
             hidden: Vec::new(),
             depth: 0,
             delimiter: None,
@@ -117,11 +118,6 @@ fn without(message: &str, hidden: &str) -> String {
     clean + rest
 }
 
-/// The names of all keys and sections.
-fn names() -> HashSet<&'static str> {
-    keys::FILE.all().into_iter().flat_map(|section| section.names()).collect()
-}
-
 /// What is shown of the value of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
@@ -134,6 +130,8 @@ enum Shown {
 
 struct Scan<'t> {
     text: &'t str,
+    sections: Vec<&'static Section>,
+    /// The names of all keys and sections.
     names: HashSet<&'static str>,
     hidden: Vec<Range<usize>>,
     /// Brackets that are open.
@@ -308,11 +306,11 @@ impl Scan<'_> {
         if let Some(after) = named.min() {
             return self.hide(range.start + after..range.end);
         }
-        if let Some((scheme, rest)) = value.split_once("://")
-            && let Some(at) = rest.split('/').next().and_then(|authority| authority.rfind('@'))
-        {
-            let start = range.start + scheme.len() + 3;
-            return self.hide(start..start + at);
+        let start = value.find("://").map_or(0, |scheme| scheme + 3);
+        let authority = value[start..].split('/').next().unwrap_or_default();
+        // Without a scheme a mail address is shown.
+        if let Some(at) = authority.rfind('@').filter(|at| start > 0 || authority[..*at].contains(':')) {
+            return self.hide(range.start + start..range.start + start + at);
         }
         let is_run = |character: char| character.is_ascii_alphanumeric() || "+/=_".contains(character);
         let runs = value.split(|character| !is_run(character));
@@ -327,8 +325,7 @@ impl Scan<'_> {
             return Some(name);
         }
         self.comparisons = self.comparisons.checked_sub(1)?;
-        let sections = keys::FILE.all();
-        let mut keys = sections.iter().flat_map(|section| section.keys);
+        let mut keys = self.sections.iter().flat_map(|section| section.keys);
         if let Some(key) = keys.find(|key| key.is_called(word)) {
             return Some(key.name);
         }

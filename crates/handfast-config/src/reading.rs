@@ -113,7 +113,7 @@ impl<'r> Reading<'r> {
 
     /// An error that is not noted. What is hidden of the file is in none.
     pub(crate) fn problem(&self, span: &Range<usize>, fault: Fault) -> Problem {
-        let hidden = self.hidden.get_or_init(|| Hidden::of(self.text));
+        let hidden = self.hidden.get_or_init(|| Hidden::of(self.text, self.sections()));
         let shown = |text: String| hidden.redacted(&text, self.text, span);
         let Fault { what, allowed, hint, see } = fault;
         let (what, hint) = (shown(what), hint.map(shown));

@@ -8,6 +8,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use handfast_text::units::counted;
 
 use super::hidden::Hidden;
+use super::keys;
 use super::problem::{Place, Problem, Severity};
 
 /// Renders problems for a terminal; `color` adds escape sequences.
@@ -16,7 +17,7 @@ use super::problem::{Place, Problem, Severity};
 pub fn render(problems: &[Problem], texts: &[(&str, &str)], color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.term_width(120);
-    let shown = |text: &str| without_c1(&Hidden::of(text).masked(text));
+    let shown = |text: &str| without_c1(&Hidden::of(text, keys::FILE.all()).masked(text));
     let texts: Vec<(&str, String)> = texts.iter().map(|(file, text)| (*file, shown(text))).collect();
     let mut out = String::new();
     for problem in problems {

@@ -82,7 +82,7 @@ allow-clients = "127.0.0.1"
     assert_eq!(record.reason(), "route/operator/forbidden");
     assert_eq!(record.detail(), "allow-clients does not have 127.0.0.1");
     let record = proxy.record("a path with two meanings", |record| record.text("path") == "/%6furs");
-    assert_eq!((record.reason().as_str(), record.number("status")), ("route/client/http-request", 400));
+    assert_eq!((record.reason().as_str(), record.number("status")), ("route/client/ambiguous-path", 400));
 }
 
 /// The client that a trusted proxy names counts, and no other.

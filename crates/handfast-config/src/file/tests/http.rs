@@ -7,7 +7,6 @@ use super::super::super::model::{
     RequestRules, RouteAccess, RouteAction, RouteLimits, Share, Target,
 };
 use super::*;
-use crate::path_rule::PathRule;
 
 /// A service in HTTP mode; what a test adds begins in line 7.
 fn shop(lines: &str) -> String {
@@ -114,7 +113,7 @@ fn routes_are_read_in_the_order_written() {
     let [api, second] = &routes[..] else { panic!("{routes:?}") };
     assert_eq!(&*api.name, "api");
     assert_eq!(api.hosts, ["api.example.org", "*.api.example.org", "[2001:db8::1]"]);
-    assert_eq!(api.path, Some(PathRule::new("/v2", false)));
+    assert_eq!(api.path, Some(crate::PathRule::new("/v2", false)));
     assert_eq!(api.methods, ["GET", "M-SEARCH"]);
     let fields = [("x-beta".into(), None), ("x-tenant".into(), Some("blue green".into()))];
     assert_eq!(api.headers, fields);
@@ -125,7 +124,7 @@ fn routes_are_read_in_the_order_written() {
     let expected = RequestRoute {
         name: "route 2".into(),
         hosts: Vec::new(),
-        path: Some(PathRule::new("/", false)),
+        path: Some(crate::PathRule::new("/", false)),
         methods: Vec::new(),
         headers: Vec::new(),
         share: None,
