@@ -118,6 +118,17 @@ fn without(message: &str, hidden: &str) -> String {
     clean + rest
 }
 
+/// Returns true for a text in double quotes that is none: a backslash is in front of no escape.
+fn is_wrong_escape(text: &str) -> bool {
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        if letter == '\\' && !letters.next().is_some_and(|next| "btnfreuUx\"\\".contains(next)) {
+            return true;
+        }
+    }
+    false
+}
+
 /// What is shown of the value of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
@@ -245,6 +256,10 @@ impl Scan<'_> {
             return end;
         };
         let content = at + 1 + close;
+        if quote == '"' && is_wrong_escape(&self.text[at + 1..content]) {
+            self.hide(at + 1..content);
+            return content + 1;
+        }
         let after = end.min(content + 1);
         self.word(at + 1..content, self.is_key(after, end), true);
         after

@@ -109,7 +109,6 @@ fn mistaken() -> Vec<String> {
         "key: M\nother: M",
         "ssl_certificate_key M;\nproxy_pass M;",
         "accept = M\nconnect = M",
-        "frontend = \"M\"\npem-file = \"M\"",
     ];
     lines
         .iter()
