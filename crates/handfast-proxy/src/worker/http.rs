@@ -73,11 +73,11 @@ impl ThreadRequestRoute {
         has_conditions || matches!(self.action, RouteAction::Redirect(..) | RouteAction::Respond(_))
     }
 
-    /// Returns true if something about its requests depends on a path that nobody may write in another way; `fallback`: the service itself.
-    fn decides_by_path(&self, fallback: &Self) -> bool {
+    /// Returns true if it decides something that another way to write a path must not change; `fallback`: the service itself.
+    fn decides(&self, fallback: &Self) -> bool {
         let is_exception =
             self.cache.is_some() != fallback.cache.is_some() || self.limits.body != fallback.limits.body;
-        self.path.is_some() && (self.is_guard() || self.gate.is_some() || is_exception)
+        self.is_guard() || self.gate.is_some() || is_exception
     }
 }
 
@@ -203,7 +203,9 @@ impl ThreadHttp {
         let routes: Vec<_> = routes.collect();
         let all = Self::of(http.clone(), http.limits(&RouteLimits::default()), cache, threads);
         Some(Rc::new(Self {
-            decides_by_path: routes.iter().any(|route| route.decides_by_path(&all.fallback)),
+            // An open route for a path is an exception from a guard for all paths.
+            decides_by_path: routes.iter().any(|route| route.path.is_some())
+                && routes.iter().any(|route| route.decides(&all.fallback)),
             table: RequestTable::new(service),
             routes,
             trusted: TrustedSenders::new(&http.forwarded.trusted),

@@ -439,3 +439,20 @@ fn a_client_that_a_trusted_proxy_does_not_name_is_refused_where_addresses_decide
         }
     }
 }
+
+#[test]
+fn an_open_exception_from_a_guard_for_all_paths_is_no_way_around_it() {
+    let fixture = Fixture::new(
+        "[[service.route]]\npath = \"/public\"\n[[service.route]]\nallow-clients = \"10.0.0.0/8\"",
+    );
+    for (target, expected) in [
+        ("/public/x", None),
+        ("/admin", Some((Some(403), Cause::Forbidden))),
+        ("/public/../admin", Some((Some(400), Cause::AmbiguousPath))),
+        ("/public/%2e%2e/admin", Some((Some(400), Cause::AmbiguousPath))),
+        ("/public/..;/admin", Some((Some(400), Cause::AmbiguousPath))),
+    ] {
+        let request = fixture.request(&head(&[&format!("GET {target} HTTP/1.1"), "Host: a"]));
+        assert_eq!(cause(&request.action), expected, "{target}");
+    }
+}
