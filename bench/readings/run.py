@@ -29,7 +29,7 @@ BACKENDS = {
     "jetty": (["java", "jetty/Admin.class"], ["java", "-Xmx128m", "-XX:+UseSerialGC", "-cp", "@TOOLS@/jetty:@TOOLS@/jetty/*", "Admin", "@PORT@"]),
     "nginx": (["nginx"], ["nginx", "-c", "@CONFIG@", "-p", "@FOLDER@"]),
 }
-# What a route for /admin does with its requests. `ignore-case` is for servers to which upper case is the same.
+# Actions of a route for /admin. `ignore-case` is for servers to which upper case is the same.
 GUARDS = {"respond": "respond = 403", "allow-clients": 'allow-clients = "192.0.2.0/24"\nignore-case = true'}
 
 

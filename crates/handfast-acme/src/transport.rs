@@ -358,7 +358,7 @@ mod tests {
                 );
             }
         }
-        // What is no directory is reported by the library.
+        // The library reports what is no directory.
         for other in ["[]", "no JSON", r#"{"newNonce": 7}"#] {
             check_directory(other.as_bytes()).expect("nothing to check");
         }

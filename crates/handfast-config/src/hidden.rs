@@ -34,7 +34,7 @@ const LONGEST_RUN: usize = 31;
 const MOST_COMPARISONS: usize = 500;
 /// Hidden parts of the lines of a message that are looked for in it.
 const MOST_PARTS: usize = 200;
-/// What is in the place of a hidden part.
+/// Replacement for a hidden part.
 const MASK: &str = "***";
 
 /// The parts of a text that no message shows, in their order.
@@ -129,7 +129,7 @@ fn is_wrong_escape(text: &str) -> bool {
     false
 }
 
-/// What is shown of the value of a key.
+/// The part of a key's value that a message may show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     Nothing,
@@ -276,7 +276,7 @@ impl Scan<'_> {
             let key = word.rsplit('.').next().unwrap_or(word);
             let is_inner = self.depth > 0 && self.outer == Shown::Value && !is_secret(key);
             self.shown = match self.shown_value(key) {
-                // Tables that are written in one line have words of their own.
+                // An inline table has keys that are no keys of its section.
                 Shown::Nothing if is_inner && is_plain(key) => Shown::Value,
                 shown => shown,
             };

@@ -71,11 +71,11 @@ impl fmt::Display for ImportError {
 
 impl std::error::Error for ImportError {}
 
-/// A word at the place of an option, for a message: any file may be given as a configuration, and the word be a password in it.
+/// Returns a word at the place of an option for a message. Any file can be given as a configuration, so the word can be a password.
 pub(crate) fn shown_option<'w>(word: &'w str, meant: &str) -> &'w str {
-    const LONGEST: usize = 32;
+    const MAX_OPTION_LENGTH: usize = 32;
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'_');
-    let is_plain = word.len() <= LONGEST && word.bytes().all(is_letter);
+    let is_plain = word.len() <= MAX_OPTION_LENGTH && word.bytes().all(is_letter);
     if is_plain || !meant.is_empty() { word } else { "an unknown option" }
 }
 

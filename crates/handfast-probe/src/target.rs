@@ -50,16 +50,15 @@ const fn usual_port(protocol: Protocol) -> u16 {
     }
 }
 
+/// Forms of a target.
+pub const FORMS: &str = "HOST, HOST:PORT, [ADDRESS]:PORT or https://HOST[:PORT]/PATH";
+
 impl Target {
     /// Reads what was typed.
     ///
     /// **Errors**: what is wrong, and what is expected.
     pub fn parse(text: &str, starttls: Option<Protocol>) -> Result<Self, String> {
-        let wrong = |why: &str| {
-            format!(
-                "target {text:?}: {why}; expected HOST, HOST:PORT, [ADDRESS]:PORT or https://HOST[:PORT]/PATH"
-            )
-        };
+        let wrong = |why: &str| format!("target {text:?}: {why}; expected {FORMS}");
         let (rest, mut path) = match text.split_once("://") {
             None => (text, None),
             Some(("https", rest)) => match rest.split_once(['/', '?']) {

@@ -5,18 +5,18 @@
 
 use crate::units::plain;
 
-/// Characters of a text from outside that a message has; a sender chooses the length.
-pub const LONGEST: usize = 500;
+/// Characters of a text from outside that a message may have: its sender chooses the length.
+pub const MAX_FOREIGN_CHARS: usize = 500;
 /// Characters of a field's name in an error.
-const LONGEST_NAME: usize = 40;
+const MAX_NAME_BYTES: usize = 40;
 
 /// Bytes of a whole message: room for all problems of a configuration.
-const LONGEST_MESSAGE: usize = 64 << 10;
+const MAX_MESSAGE_BYTES: usize = 64 << 10;
 
 /// A whole message for a log, whatever texts from outside are in it: nothing that a terminal obeys, bounded, and each line after the first
 /// indented, so that none looks like another message.
 pub fn message(text: &str) -> String {
-    let cut = &text[..text.floor_char_boundary(LONGEST_MESSAGE)];
+    let cut = &text[..text.floor_char_boundary(MAX_MESSAGE_BYTES)];
     let mut lines = cut.split('\n');
     let mut message = plain(lines.next().unwrap_or_default());
     for line in lines {
@@ -55,13 +55,13 @@ pub fn screen(text: &str) -> String {
 
 /// Returns the text as it is if it is short and plain, else its [`excerpt`].
 pub fn bounded(text: Box<str>) -> Box<str> {
-    let is_plain = text.len() <= LONGEST && text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    let is_plain = text.len() <= MAX_FOREIGN_CHARS && text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     if is_plain { text } else { excerpt(&text).into() }
 }
 
 /// A text of a peer for a message: on one line, without what a terminal obeys, and cut.
 pub fn excerpt(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_FOREIGN_CHARS) {
         Some((end, _)) => plain(&text[..end]) + "…",
         None => plain(text),
     }
@@ -85,7 +85,7 @@ pub fn without_values(error: &impl std::fmt::Display) -> String {
     let (value, after) = value.split_at(end.unwrap_or(value.len()));
     let name = value.trim_start_matches('`');
     let is_name = kind.ends_with("field ")
-        && name.len() <= LONGEST_NAME
+        && name.len() <= MAX_NAME_BYTES
         && name.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_'));
     let shown = if is_name { format!("`{name}`") } else { "a value that is not shown".to_owned() };
     excerpt(&format!("{before}{kind}{shown}{}", after.trim_start_matches(['`', '"'])))
@@ -99,7 +99,7 @@ mod tests {
     fn a_text_from_outside_is_one_short_line() {
         assert_eq!(excerpt("a\r\nb\u{1b}[2J\u{202e}c"), "a\\r\\nb\\u{1b}[2J\\u{202e}c");
         let long = excerpt(&"ä".repeat(100_000));
-        assert_eq!(long.chars().count(), LONGEST + 1);
+        assert_eq!(long.chars().count(), MAX_FOREIGN_CHARS + 1);
         assert!(long.ends_with('…'));
     }
 
@@ -107,7 +107,7 @@ mod tests {
     fn no_text_inside_a_message_looks_like_another_message() {
         let forged = "no: \u{1b}[31mx\r\nhandfast: error: forged\n  hint: ours";
         assert_eq!(message(forged), "no: \\u{1b}[31mx\\r\n  handfast: error: forged\n  hint: ours");
-        assert!(message(&"ä".repeat(LONGEST_MESSAGE)).len() <= LONGEST_MESSAGE + 3);
+        assert!(message(&"ä".repeat(MAX_MESSAGE_BYTES)).len() <= MAX_MESSAGE_BYTES + 3);
         assert_eq!(
             screen("\u{1b}[1;31merror:\u{1b}[0m a\n\tb\u{1b}[2J\u{9b}x\u{1b}"),
             "\u{1b}[1;31merror:\u{1b}[0m a\n\tb\\u{1b}[2J\\u{9b}x\\u{1b}"

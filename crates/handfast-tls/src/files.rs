@@ -21,13 +21,13 @@ use zeroize::Zeroizing;
 
 use crate::read::{self, Failure, not_a_file};
 
-/// How long the program that fills a pipe may take.
+/// Timeout for the program that fills a pipe.
 const PIPE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of one read.
 const READ: usize = 64 << 10;
 
-/// Opens a file of the program itself, as `options` say; it is made where they say so. Nothing is truncated before it is known to be a
-/// regular file: call `set_len`.
+/// Opens a file of the program itself with `options`, which may create it. Do not set `truncate`: call `set_len` afterwards, when the file is
+/// known to be a regular one.
 ///
 /// **Errors**: open(2); a link; anything but a regular file. **Cost**: two system calls, none of which waits.
 pub fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// What is no regular file, by its name.
+    /// Returns files that are not regular, with their kind.
     fn others(folder: &Path) -> Vec<(&'static str, PathBuf)> {
         let path = |name: &str| folder.join(name);
         rustix::fs::mkfifoat(rustix::fs::CWD, path("fifo"), rustix::fs::Mode::RWXU).unwrap();

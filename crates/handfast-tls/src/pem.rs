@@ -24,7 +24,7 @@ pub(crate) struct Section<'a> {
     pub(crate) encrypted: bool,
 }
 
-/// What is wrong with a PEM text by the library, without the parts of the text that its own message has.
+/// Describes the library's error about a PEM text, without the parts of the text that its own message has.
 pub fn fault(error: &PemError) -> String {
     match error {
         PemError::MissingSectionEnd { .. } => "a section begins and does not end".to_owned(),

@@ -10,12 +10,13 @@ use std::time::Duration;
 use handfast_load::outcome::Refusal;
 use handfast_probe::limit::Limit;
 use handfast_probe::page::Page;
-use handfast_probe::target::Family;
+use handfast_probe::target::{FORMS, Family};
 use handfast_probe::text::{Style, line_head, to_line, to_summary, to_text};
 use handfast_probe::{Report, Target, Trouble, Wanted, curl, explain as topics, html, report, run};
 use handfast_report::both_ends::{BothEnds, Counted, account};
 use handfast_tls::client::{ClientSettings, Identity, Verification};
 use handfast_tls::files::read_input;
+use handfast_tls::throwaway::is_host;
 use handfast_wire::starttls::Protocol;
 use tracing::Level;
 
@@ -95,10 +96,10 @@ fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
             Some(Protocol::named(name).ok_or_else(|| wrong(unknown()))?)
         }
     };
-    let mut targets = Vec::new();
-    let typed = words.targets.iter().cloned().chain(listed(words.file.as_deref())?);
-    for text in typed {
-        targets.push(Target::parse(&text, starttls).map_err(wrong)?);
+    let typed = words.targets.iter().map(|text| Target::parse(text, starttls));
+    let mut targets = typed.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    if let Some(path) = &words.file {
+        targets.extend(listed(path, starttls)?);
     }
     let first =
         targets.first().cloned().ok_or_else(|| wrong("there is no target, expected one".to_owned()))?;
@@ -171,21 +172,30 @@ fn output(option: &'static str, path: &Option<std::path::PathBuf>) -> Result<Opt
     made.map_err(|error| Refusal::failed(error.of(option).to_string()))
 }
 
-/// The targets in a file.
-fn listed(path: Option<&Path>) -> Result<Vec<String>, Refusal> {
-    let Some(path) = path else { return Ok(Vec::new()) };
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Refusal::wrong_use(format!("read targets from {}: {error}", path.display())))?;
+/// Reads the targets in a file. An error has no text of it: it can be another file than was meant, such as one with a key.
+fn listed(path: &Path, starttls: Option<Protocol>) -> Result<Vec<Target>, Refusal> {
+    let wrong = |what: String| Refusal::wrong_use(format!("read targets from {}: {what}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-    let all: Vec<String> = lines.filter(|line| !line.is_empty()).map(str::to_owned).collect();
-    if all.len() > MOST_TARGETS {
-        return Err(Refusal::wrong_use(format!(
-            "read targets from {}: {} targets, expected at most {MOST_TARGETS}",
-            path.display(),
-            all.len()
-        )));
+    let lines = (1..).zip(lines).filter(|(_, line)| !line.is_empty());
+    let (mut targets, mut faulty) = (Vec::new(), Vec::new());
+    for (number, line) in lines.take(MOST_TARGETS + 1) {
+        match Target::parse(line, starttls).ok().filter(|target| is_host(target.host.trim_end_matches('.'))) {
+            Some(target) => targets.push(target),
+            None => faulty.push(number),
+        }
     }
-    Ok(all)
+    if targets.len() + faulty.len() > MOST_TARGETS {
+        return Err(wrong(format!("more targets than {MOST_TARGETS}")));
+    }
+    match faulty[..] {
+        [] => Ok(targets),
+        [first] => Err(wrong(format!("line {first} is no target, expected {FORMS}"))),
+        [first, .., last] => {
+            let count = faulty.len();
+            Err(wrong(format!("{count} lines from {first} to {last} are no targets, expected {FORMS}")))
+        }
+    }
 }
 
 fn settings(words: &ProbeTlsWords) -> Result<ClientSettings, Refusal> {

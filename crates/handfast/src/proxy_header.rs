@@ -37,7 +37,7 @@ pub(crate) fn proxy_header(words: &ProxyHeaderWords) -> ExitCode {
         }
         Peek::Complete(header) => return print(&describe::text(&header, &bytes), true),
         Peek::Incomplete => Bad::NotWhole(&bytes),
-        Peek::Absent => Bad::Absent(&bytes),
+        Peek::Absent => Bad::Absent { differs_at: 1 + of_signature(&bytes) },
         Peek::Invalid(invalid) => Bad::Invalid(invalid),
     };
     if words.json {
@@ -51,7 +51,10 @@ pub(crate) fn proxy_header(words: &ProxyHeaderWords) -> ExitCode {
 /// Why bytes contain no header.
 enum Bad<'a> {
     NotWhole(&'a [u8]),
-    Absent(&'a [u8]),
+    /// The first byte that is in neither signature, counted from 1.
+    Absent {
+        differs_at: usize,
+    },
     Invalid(Invalid),
 }
 
@@ -68,17 +71,22 @@ impl fmt::Display for Bad<'_> {
                     _ => write!(f, "the header is incomplete: {came} came, valid so far"),
                 }
             }
-            Self::Absent(bytes) => {
-                let first = describe::hex(&bytes[..bytes.len().min(12)]);
-                write!(
-                    f,
-                    "no PROXY header: it begins with {first}, expected `PROXY ` (version 1) or \
-                     0d 0a 0d 0a 00 0d 0a 51 55 49 54 0a (version 2)"
-                )
-            }
+            // The bytes themselves can be those of a key, if the file is another one than was meant.
+            Self::Absent { differs_at } => write!(
+                f,
+                "no PROXY header: byte {differs_at} is wrong, expected `PROXY ` (version 1) or \
+                 0d 0a 0d 0a 00 0d 0a 51 55 49 54 0a (version 2)"
+            ),
             Self::Invalid(invalid) => write!(f, "not a valid PROXY header: {invalid}"),
         }
     }
+}
+
+/// Returns the number of bytes that agree with the signature of one of the versions.
+fn of_signature(bytes: &[u8]) -> usize {
+    let common =
+        |signature: &[u8]| bytes.iter().zip(signature).take_while(|(byte, wanted)| byte == wanted).count();
+    common(b"PROXY ").max(common(b"\r\n\r\n\0\r\nQUIT\n"))
 }
 
 /// Why there are no bytes to parse.
@@ -190,7 +198,8 @@ mod tests {
         assert_eq!(said, "the header is incomplete: 17 bytes came, 28 are announced");
         let said = Bad::NotWhole(b"PROXY TCP4").to_string();
         assert_eq!(said, "the header is incomplete: 10 bytes came, valid so far");
-        let said = Bad::Absent(b"\x16\x03\x01").to_string();
-        assert!(said.starts_with("no PROXY header: it begins with 16 03 01, expected"), "{said}");
+        assert_eq!([&b"\x16\x03"[..], b"PROXY-", b"\r\n\r\n\n"].map(of_signature), [0, 5, 4]);
+        let said = Bad::Absent { differs_at: 6 }.to_string();
+        assert!(said.starts_with("no PROXY header: byte 6 is wrong, expected"), "{said}");
     }
 }

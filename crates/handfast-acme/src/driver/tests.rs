@@ -180,7 +180,7 @@ fn a_second_issuer_helps_out() {
     assert_eq!(world.issuer.made.borrow().iter().map(|(at, _)| &at[..]).collect::<Vec<_>>(), ["second"]);
 }
 
-/// What the first issuer sends makes the library panic, from each of its requests on: a failure of the try, and the second one issues.
+/// The first issuer's response makes the library panic, at each of its requests: the attempt fails, and the second issuer issues.
 #[test]
 fn a_panic_at_any_request_is_a_failure_and_the_second_issuer_helps_out() {
     let mut requests = 0;
@@ -224,7 +224,7 @@ fn a_panic_at_a_question_about_renewal_or_a_revocation_ends_nothing() {
     let (reply, answer) = tokio::sync::oneshot::channel();
     runtime.block_on(driver.answer(Request::Revoke { name: WEB.to_owned(), reply }));
     let answer = answer.blocking_recv().expect("it answers");
-    assert!(answer.is_ok(), "the second issuer was asked: {answer:?}");
+    assert!(answer.is_ok(), "the second issuer issues: {answer:?}");
 }
 
 /// The process is killed at each of its waits in turn, and started again. The order that was under way is finished by the next.

@@ -29,13 +29,13 @@ section! {
 
     /// The beginning of the path, at whole parts: `/api` matches `/api`, `/api/v1` and `/api?x=1`, but not `/apis`; `/api*` matches that too. The
     /// path is compared as it is forwarded: `/a/../api` and `/%61pi` are other paths, also where the backend takes them for `/api`. Where routes
-    /// decide who may send a request, one whose path can be read in two ways that lead to different decisions is refused.
+    /// restrict access, a request whose path has two readings that lead to different decisions is refused.
     ROUTE_PATH: PathStart = "path", PathStart,
         absent "any path",
         why "most routes are about a name",
         example "\"/api\"", elsewhere "location prefix path-prefix path-beg uri url match-path";
 
-    /// Whether upper and lower case are the same in `path`, as they are to backends on Windows and to some frameworks.
+    /// Compares `path` without regard to case, as backends on Windows and some frameworks do.
     ROUTE_IGNORE_CASE: Switch = "ignore-case", Switch,
         default "false",
         why "to most servers they are different paths",

@@ -151,7 +151,7 @@ impl Service {
 }
 
 impl Http {
-    /// The limits of requests that take a route with these of its own.
+    /// Returns the limits for requests of a route: those that it sets, and the service's for the rest.
     pub fn limits(&self, own: &RouteLimits) -> RequestLimits {
         RequestLimits {
             answer: own.answer.unwrap_or(self.timeouts.answer),

@@ -69,8 +69,15 @@ pub enum PlanError {
     },
     /// A word of a member of a mix without a value.
     NoValue(String),
-    /// A key of a member of a mix, or a name, that was given before.
+    /// A key of a member of a mix that was given before.
     Twice(String),
+    /// Two names of a file that are equal.
+    EqualNames {
+        /// The place of the first one among the names, from 1.
+        first: usize,
+        /// That of the second one.
+        second: usize,
+    },
     /// A key that no member of a mix has.
     UnknownKey(String),
     /// A member of a mix without a share.
@@ -154,6 +161,9 @@ impl fmt::Display for PlanError {
                 write!(f, "`{word}` has no value, expected words such as share=30 tls=1.2")
             }
             Self::Twice(word) => write!(f, "`{word}` is given twice"),
+            Self::EqualNames { first, second } => {
+                write!(f, "names {first} and {second} are equal, expected each name once")
+            }
             Self::UnknownKey(key) => {
                 let known = [&["name", "share"], limits::KEYS.as_slice()].concat();
                 write!(f, "unknown key `{key}`: {}", handfast_text::suggest::did_you_mean_or_all(key, &known))
@@ -203,7 +213,53 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// A mistake in a file, with its line.
+impl PlanError {
+    /// Masks the words of the input that the message quotes: any file can be given, such as one with passwords.
+    #[must_use]
+    pub fn masked(mut self) -> Self {
+        match &mut self {
+            Self::HeaderName(word)
+            | Self::HeaderValue(word)
+            | Self::Method(word)
+            | Self::MethodInLowerCase(word)
+            | Self::Path(word)
+            | Self::PathLetters(word)
+            | Self::OtherTarget { url: word, .. }
+            | Self::Weight(word)
+            | Self::TooMuch { word, .. }
+            | Self::NoValue(word)
+            | Self::UnknownKey(word)
+            | Self::Share(word)
+            | Self::ServerName(word)
+            | Self::Take(word)
+            | Self::Profile(word) => "***".clone_into(word),
+            // A known name, a number, or no word of the input.
+            Self::HeaderWithoutColon
+            | Self::HeaderRefused { .. }
+            | Self::HeaderNotKept(_)
+            | Self::TooManyHeaders(_)
+            | Self::Tunnel
+            | Self::NoWeight
+            | Self::Empty { .. }
+            | Self::BelongsToNoRequest
+            | Self::NothingInFile { .. }
+            | Self::Twice(_)
+            | Self::EqualNames { .. }
+            | Self::NoShare
+            | Self::MixedShares
+            | Self::SharesDoNotAddUp(_)
+            | Self::TooManyNames(_)
+            | Self::TakeFromNone { .. }
+            | Self::UsedTooEarly { .. }
+            | Self::NeverUsed(_)
+            | Self::TakeWithoutOrder
+            | Self::WeightInOrder => {}
+        }
+        self
+    }
+}
+
+/// A mistake in a file, with its line; it has no word of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileError {
     /// Counted from 1; `None`: the file as a whole.
@@ -222,6 +278,13 @@ impl fmt::Display for FileError {
 }
 
 impl std::error::Error for FileError {}
+
+impl FileError {
+    /// Returns the error for a line, counted from 1.
+    pub(super) fn at_line(number: usize, mistake: PlanError) -> Self {
+        Self { line: Some(number), mistake: mistake.masked() }
+    }
+}
 
 impl From<PlanError> for FileError {
     fn from(mistake: PlanError) -> Self {

@@ -66,10 +66,10 @@ pub fn names(text: &str) -> Result<Vec<WeightedName>, Vec<FileError>> {
     if names.len() > MOST_NAMES {
         wrong.push(PlanError::TooManyNames(names.len()).into());
     }
-    let mut sorted: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
+    let mut sorted: Vec<(&str, usize)> = names.iter().map(|name| name.name.as_str()).zip(1..).collect();
     sorted.sort_unstable();
-    let twice = sorted.windows(2).find(|two| two[0] == two[1]);
-    wrong.extend(twice.map(|two| PlanError::Twice(two[0].to_owned()).into()));
+    let equal = sorted.windows(2).find(|two| two[0].0 == two[1].0);
+    wrong.extend(equal.map(|two| PlanError::EqualNames { first: two[0].1, second: two[1].1 }.into()));
     if wrong.is_empty() { Ok(names) } else { Err(wrong) }
 }
 
@@ -104,7 +104,7 @@ fn lines<T>(
         }
         match read(line) {
             Ok(one) => all.push(one),
-            Err(mistake) => wrong.push(FileError { line: Some(number), mistake }),
+            Err(mistake) => wrong.push(FileError::at_line(number, mistake)),
         }
     }
     if all.is_empty() && wrong.is_empty() {
@@ -158,7 +158,7 @@ mod tests {
             wrong("share=1 group=X25519")
         );
         let wrong = MemberWords::parse_file("share=1\n\n# no\nnothing\n").unwrap_err();
-        assert!(wrong[0].to_string().starts_with("line 4: `nothing`"), "{wrong:?}");
+        assert!(wrong[0].to_string().starts_with("line 4: `***`"), "{wrong:?}");
         assert!(MemberWords::parse_file("\n").unwrap_err()[0].to_string().contains("no member"));
     }
 
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(read, [(1, "a.example"), (9, "b.example")]);
         let wrong = super::names("10.0.0.1\n0 a.example\n1 2 3\n").unwrap_err();
         assert_eq!(wrong.len(), 3, "{wrong:?}");
-        assert!(super::names("a\na\n").unwrap_err()[0].to_string().contains("`a` is given twice"));
+        assert!(super::names("a\na\n").unwrap_err()[0].to_string().contains("names 1 and 2 are equal"));
         assert!(super::names("").unwrap_err()[0].to_string().contains("no name"));
     }
 }

@@ -135,7 +135,7 @@ pub fn parse_file(text: &str, base: &Request, origin: &str) -> Result<Vec<Reques
         if !more {
             lost = outcome.is_err();
         }
-        wrong.extend(outcome.err().map(|mistake| FileError { line: Some(number), mistake }));
+        wrong.extend(outcome.err().map(|mistake| FileError::at_line(number, mistake)));
     }
     if requests.is_empty() && wrong.is_empty() {
         let mistake = PlanError::NothingInFile { entry: "request", expected: "of `[WEIGHT] [METHOD] PATH`" };

@@ -107,7 +107,7 @@ impl Gate {
         basic.find(|basic| basic.file == file).map(|basic| &basic.users)
     }
 
-    /// Returns true if it decides who may send a request; a limit alone does not.
+    /// Returns true if the gate restricts access; a limit alone does not.
     pub(crate) fn has_conditions(&self) -> bool {
         let has_lists = self.allow.is_some() || !self.refuse.is_empty() || !self.certificates.is_empty();
         has_lists || self.identifies()

@@ -1,5 +1,4 @@
-//! When the program gives freed memory back to the system: after a crowd of connections has ended, or a few that took much, and not while
-//! many come.
+//! Returns freed memory to the system after many connections have ended, or a few with much memory, and not while many arrive.
 //!
 //! The C library keeps what a thread has freed: after 1,000 handshakes at once the process stayed at its peak until the next reload, and
 //! after 25 clients of HTTP/2 that did not read, too. To give it back takes about 0.1 ms for each MB that a thread has freed, during which
@@ -9,16 +8,16 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// How often it is looked whether it is time.
-const EVERY: Duration = Duration::from_secs(5);
-/// Fewer connections than this do not leave enough behind.
-const CROWD: u64 = 1_000;
-/// The crowd is over when at most one in 100 of its connections ends between two looks: health checks of load balancers never stop.
-const FEW: u64 = 100;
-/// Resident bytes above the least that was seen, from which on it is worth a try whatever the number of connections.
-const WORTH: u64 = 32 << 20;
-/// Looks between two tries that have brought nothing, at most: the memory is in use.
-const LOOKS_BETWEEN: u32 = 16;
+/// Interval between two checks.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Fewer connections than this leave too little behind.
+const MIN_CROWD: u64 = 1_000;
+/// The crowd is over when at most one in 100 of its connections ends between two checks: health checks of load balancers never stop.
+const MAX_ENDED_SHARE: u64 = 100;
+/// Resident bytes above the least so far, from which on a release is tried whatever the number of connections.
+const MIN_EXCESS: u64 = 32 << 20;
+/// Maximum number of checks between two releases that freed nothing: the memory is in use.
+const MAX_PAUSE: u32 = 16;
 
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -32,7 +31,7 @@ pub(crate) struct Memory {
 /// Memory of the process, in bytes.
 #[derive(Debug)]
 struct Resident {
-    /// At the last look.
+    /// At the last check.
     last: u64,
     /// The least so far.
     least: u64,
@@ -40,7 +39,7 @@ struct Resident {
     tried: u64,
     /// Connections that had ended then.
     ended: u64,
-    /// Looks until the next try, and those after the next one that brings nothing.
+    /// Checks until the next try, and those after the next try that frees nothing.
     pause: u32,
     pauses: u32,
 }
@@ -52,37 +51,42 @@ impl Default for Resident {
 }
 
 impl Resident {
-    /// Returns true if it is time for a try: much is resident, it does not grow, and connections have ended since the last one.
+    /// Returns true if a release is worth a try: much is resident, it does not grow, and connections have ended since the last try.
     fn is_worth_a_try(&mut self, resident: u64, ended: u64) -> bool {
         let grows = resident > std::mem::replace(&mut self.last, resident) + (1 << 20);
         self.least = self.least.min(resident);
-        if self.tried > 0 && resident + WORTH / 2 < self.tried {
+        if self.tried > 0 && resident + MIN_EXCESS / 2 < self.tried {
             (self.tried, self.pauses) = (0, 1);
         }
         self.pause = self.pause.saturating_sub(1);
-        if grows || self.pause > 0 || ended == self.ended || resident < self.least + WORTH {
+        if grows || self.pause > 0 || ended == self.ended || resident < self.least + MIN_EXCESS {
             return false;
         }
         (self.tried, self.ended, self.pause) = (resident, ended, self.pauses);
-        self.pauses = (self.pauses * 2).min(LOOKS_BETWEEN);
+        self.pauses = (self.pauses * 2).min(MAX_PAUSE);
         true
     }
 }
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { next: Instant::now() + EVERY, ended: 0, ended_before: 0, resident: Resident::default() }
+        Self {
+            next: Instant::now() + CHECK_INTERVAL,
+            ended: 0,
+            ended_before: 0,
+            resident: Resident::default(),
+        }
     }
 }
 
 impl Memory {
-    pub(crate) async fn look_is_due(&self) {
+    pub(crate) async fn check_is_due(&self) {
         sleep_until(self.next).await;
     }
 
-    /// Gives memory back if a crowd is over; `ended`: connections that have ended since the start, `resident`: bytes in memory.
-    pub(crate) fn look(&mut self, ended: u64, resident: Option<u64>) {
-        self.next = Instant::now() + EVERY;
+    /// Releases memory if a crowd is over; `ended`: connections that have ended since the start, `resident`: bytes in memory.
+    pub(crate) fn check(&mut self, ended: u64, resident: Option<u64>) {
+        self.next = Instant::now() + CHECK_INTERVAL;
         let is_worth_it = resident.is_some_and(|resident| self.resident.is_worth_a_try(resident, ended));
         if self.is_over(ended) || is_worth_it {
             // On another thread: this one answers service managers and operators.
@@ -93,7 +97,7 @@ impl Memory {
     fn is_over(&mut self, ended: u64) -> bool {
         let lately = ended.saturating_sub(std::mem::replace(&mut self.ended, ended));
         let crowd = ended.saturating_sub(self.ended_before);
-        let is_over = crowd >= CROWD && lately <= crowd / FEW;
+        let is_over = crowd >= MIN_CROWD && lately <= crowd / MAX_ENDED_SHARE;
         if is_over {
             self.ended_before = ended;
         }

@@ -158,7 +158,7 @@ impl Serving {
                     program.turn();
                     next_turn = Instant::now() + turns.unwrap_or_default();
                 }
-                () = memory.look_is_due() => memory.look(program.registry.ended(), resident()),
+                () = memory.check_is_due() => memory.check(program.registry.ended(), resident()),
                 () = sleep_until(next_keys) => {
                     program.refresh_keys();
                     next_keys = program.next_keys();

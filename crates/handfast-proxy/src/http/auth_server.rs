@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use handfast_config::model::ForwardAuth;
+use handfast_leg::READ;
 use handfast_leg::runtime::Runtime;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
@@ -163,6 +164,10 @@ impl<C> Source for Collector<'_, C> {
 impl<C> Sink for Collector<'_, C> {
     fn accepts(&mut self, _: &mut Io<'_>) -> Result<bool, Fault> {
         Ok(true)
+    }
+
+    fn room(&self) -> usize {
+        READ
     }
 
     fn put(&mut self, data: &[u8], _: &mut Output<'_>) -> Result<(), Fault> {

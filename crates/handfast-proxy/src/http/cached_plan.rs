@@ -35,7 +35,7 @@ impl Plan {
         let own: &ThreadRequestRoute = routes.route;
         let route = route_of_responses(facts, own);
         let cache = route.cache.as_ref().filter(|_| routes.others_are(|other| other.cache.is_some()))?;
-        // Another route has not asked who sends it.
+        // The sender was identified for the request's own route only.
         let sender = facts.sender.filter(|_| std::ptr::eq(own, route));
         let identity = identity(facts, route, sender);
         let key = Key::of(connection.scheme(), head, identity.as_deref())?;
@@ -68,12 +68,12 @@ fn route_of_responses<'f>(facts: &RequestFacts<'f>, route: &'f ThreadRequestRout
     if of_get.gate.is_none() { of_get } else { route }
 }
 
-/// Distinguishes requests for the same URL whose responses may differ, though no field of the client shows it, by
-/// - a route that not every request for the URL takes,
-/// - the backends, where the connection decides about them: a client without a name in TLS may name any host, and that of a client whose
-///   certificate failed are others,
-/// - what a trusted proxy says of the host and the scheme: it may repeat what its own client sent,
-/// - whatever else of the client's connection its backend receives, and who sends the request.
+/// Returns a value that differs for requests for the same URL whose responses may differ though their fields are equal. It has
+/// - the route, unless every request for the URL takes it;
+/// - the backends, where the connection decides about them. A client without SNI can name any host. A client whose certificate failed has
+///   other backends;
+/// - the host and the scheme that a trusted proxy forwards: it may repeat what its own client sent;
+/// - everything else of the client's connection that its backend receives, and the sender of the request.
 ///
 /// The client's address and the request's identifier are left out, as `docs/http/cache.md` says.
 fn identity(

@@ -44,10 +44,9 @@ pub(crate) trait Sink {
     /// Whether more may be put; if not, the task is woken when it may.
     fn accepts(&mut self, io: &mut Io<'_>) -> Result<bool, Fault>;
 
-    /// Most content that a source should put at once.
-    fn room(&self) -> usize {
-        READ
-    }
+    /// Returns the number of bytes that a source should put at once, at most. Without a default: a sink around another one that forgot to
+    /// forward it would lift the bound.
+    fn room(&self) -> usize;
 
     /// Puts content.
     fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault>;
@@ -82,6 +81,10 @@ pub(crate) struct Discard {
 impl Sink for Discard {
     fn accepts(&mut self, _: &mut Io<'_>) -> Result<bool, Fault> {
         Ok(true)
+    }
+
+    fn room(&self) -> usize {
+        READ
     }
 
     fn put(&mut self, data: &[u8], _: &mut Output<'_>) -> Result<(), Fault> {

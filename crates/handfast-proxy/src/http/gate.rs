@@ -55,7 +55,7 @@ impl<'c> Routes<'c> {
         Self { route, others: Vec::new(), has_more: false }
     }
 
-    /// Checks that every reading of the path leads to the same decision about who may send it.
+    /// Checks that every reading of the path leads to the same access decision.
     pub(crate) fn check(&self) -> Result<(), Box<Refusal>> {
         // Another route that is open, too, decides nothing.
         let is_same = !self.has_more && (self.others.is_empty() || !self.all().any(|route| route.is_guard()));

@@ -241,6 +241,10 @@ impl<S: Socket> Sink for Http1Backend<S> {
         Outgoing::accepts(&mut self.leg)
     }
 
+    fn room(&self) -> usize {
+        READ
+    }
+
     fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault> {
         self.outgoing.put(&mut self.leg, data, output)
     }

@@ -1,5 +1,6 @@
 //! What takes the place of the client in a request of the proxy's own whose response nobody waits for.
 
+use handfast_leg::READ;
 use handfast_observe::reason::CloseReason;
 use handfast_wire::http1::{Field, ResponseHead};
 
@@ -42,6 +43,10 @@ impl Source for Nobody {
 impl Sink for Nobody {
     fn accepts(&mut self, _: &mut Io<'_>) -> Result<bool, Fault> {
         Ok(true)
+    }
+
+    fn room(&self) -> usize {
+        READ
     }
 
     fn put(&mut self, data: &[u8], _: &mut Output<'_>) -> Result<(), Fault> {

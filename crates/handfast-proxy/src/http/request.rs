@@ -351,7 +351,7 @@ fn action(routes: &Routes<'_>, facts: &RequestFacts<'_>) -> Action {
         return Action::Refuse(refusal);
     }
     if routes.route.gate.as_ref().is_some_and(|gate| gate.identifies()) {
-        // What follows may depend on the user.
+        // Later decisions may depend on the user.
         let head = facts.head.text[..facts.head.length].to_vec();
         return Action::Authenticate(Box::new(Unidentified { head }));
     }

@@ -1,4 +1,4 @@
-//! Trailer fields under the rules for the fields of the head: what a route sets, removes or copies there, nobody adds behind the content.
+//! Trailer fields follow the rules for header fields: no peer can add, in the trailers, a field that a route sets, removes or copies.
 //!
 //! In: a sink, and the names that it must not get. Out: the same sink, without these trailers.
 
@@ -17,6 +17,10 @@ pub(crate) struct Filtered<'a, S, D> {
 impl<S: Sink, D: Fn(&Field, &[u8]) -> bool> Sink for Filtered<'_, S, D> {
     fn accepts(&mut self, io: &mut Io<'_>) -> Result<bool, Fault> {
         self.sink.accepts(io)
+    }
+
+    fn room(&self) -> usize {
+        self.sink.room()
     }
 
     fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault> {

@@ -34,7 +34,7 @@ pub(crate) fn header_for_program<R: Runtime>(connection: &mut Connection<R>) -> 
 pub(crate) fn without_addresses<R: Runtime>(connection: &Connection<R>) -> Vec<u8> {
     let Some((Version::V2, sent)) = connection.account.service.proxy_out else { return Vec::new() };
     let mut header = Writer::proxy(None);
-    // A fingerprint is a hundredth of the certificate, and stands for all of it.
+    // A fingerprint has a hundredth of the certificate's size, and identifies it.
     if sent == SentCertificate::Der
         && let Some(shown) = &connection.account.record.tls.client_certificate
     {

@@ -27,9 +27,9 @@ pub(crate) struct ThreadHttp {
     pub(crate) fallback: Rc<ThreadRequestRoute>,
     /// Clients that are proxies and name their own clients.
     pub(crate) trusted: Option<TrustedSenders>,
-    /// Whether a route is for a share of its requests.
+    /// A route takes a share of its requests.
     pub(crate) has_shares: bool,
-    /// Whether a route decides about requests by their path, so that a path that backends read in several ways is looked at in all of them.
+    /// A route decides about requests by their path, so every reading of a path has to be checked.
     pub(crate) decides_by_path: bool,
     /// Connections that this thread keeps for each backend.
     connections: usize,
@@ -54,11 +54,11 @@ pub(crate) struct ThreadRequestRoute {
     pub(crate) limits: RequestLimits,
     /// How the requests of a client are kept at one backend.
     pub(crate) sticky: Option<Rc<ThreadSticky>>,
-    /// The server that is asked about its requests.
+    /// The authentication server for its requests.
     pub(crate) auth: Option<ThreadServers>,
-    /// Whether not every request for one of its URLs takes it.
+    /// Some requests for one of its URLs take another route.
     pub(crate) is_for_some: bool,
-    /// Where its responses are kept; `None`: they are not.
+    /// The cache for its responses.
     pub(crate) cache: Option<Arc<ServiceCache>>,
     /// Where copies of its requests go.
     pub(crate) mirror: Option<Rc<ThreadMirror>>,
@@ -67,7 +67,7 @@ pub(crate) struct ThreadRequestRoute {
 }
 
 impl ThreadRequestRoute {
-    /// Returns true if it decides who may send a request: by conditions, or since no backend gets it.
+    /// Returns true if the route restricts access: by conditions, or because no backend receives its requests.
     pub(crate) fn is_guard(&self) -> bool {
         let has_conditions = self.gate.as_ref().is_some_and(|gate| gate.has_conditions());
         has_conditions || matches!(self.action, RouteAction::Redirect(..) | RouteAction::Respond(_))
@@ -243,7 +243,7 @@ impl ThreadHttp {
         }
     }
 
-    /// Whether a route writes something of a client's certificate. Only then is it kept for the requests of a connection.
+    /// Returns true if a route forwards something of a client's certificate. Otherwise connections do not keep it.
     pub(crate) fn tells_certificates(&self) -> bool {
         self.routes.iter().any(|route| {
             let target = match &route.action {

@@ -49,7 +49,7 @@ impl fmt::Debug for Method<'_> {
     }
 }
 
-/// What a request is for, as the client wrote it; see [`RequestHead::with_forwarded_target`].
+/// Target of a request, as the client wrote it; see [`RequestHead::with_forwarded_target`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
     /// A path with its query, as it was sent.
@@ -105,8 +105,8 @@ pub struct RequestHead<'a> {
 }
 
 impl<'a> RequestHead<'a> {
-    /// Returns the head with its target in the form in which it is forwarded: a path from its `/`, or `*` (RFC 9112 §3.2.4). `buffer` has the path
-    /// where the client left its `/` out. Whatever looks at the target must look at this form.
+    /// Returns the head with its target in the form in which it is forwarded: a path from its `/`, or `*` (RFC 9112 §3.2.4). `buffer` receives
+    /// the path if the client left its `/` out. Every rule must use this form.
     pub fn with_forwarded_target<'b>(&self, buffer: &'b mut Vec<u8>) -> RequestHead<'b>
     where
         'a: 'b,

@@ -13,7 +13,7 @@ use super::support::proxy::PROGRAM;
 use super::support::tools::{Tool, handfast};
 use super::support::*;
 
-/// What there may be in a file's place.
+/// Things that can be in the place of a file.
 const KINDS: [&str; 6] = ["fifo", "socket", "folder", "device", "link to a fifo", "link to a device"];
 
 fn put(at: &Path, kind: &str) {

@@ -35,7 +35,7 @@ fn what_is_wrong_is_said_exactly() {
             1,
             "handfast: proxy-header: the header is incomplete: 20 bytes came, 35 are announced",
         ),
-        (&["160301"], 1, "handfast: proxy-header: no PROXY header: it begins with 16 03 01, expected"),
+        (&["160301"], 1, "handfast: proxy-header: no PROXY header: byte 1 is wrong, expected"),
         (
             &["PROXY", "TCP4"],
             1,

@@ -10,7 +10,7 @@ use super::support::proxy::PROGRAM;
 use super::support::tools::{Tool, handfast};
 use super::support::*;
 
-/// What no output may have. It is valid base64, part of a name, and no word of ours.
+/// Marker that no output may have. It is valid base64, part of a name, and no word of ours.
 const MARKER: &str = "MaRkErOfThEsEcReT";
 
 /// The marker as text, in hexadecimal, and as a list of numbers, as `{:?}` writes bytes.
@@ -166,6 +166,7 @@ fn a_file_that_is_given_to_the_wrong_option_is_not_shown() {
     let certificate = folder.file("web.pem").display().to_string();
     for (kind, content) in damaged(&["PRIVATE KEY"]) {
         let file = damage(&folder, &content);
+        let at = format!("@{file}");
         for arguments in [
             vec!["check", "-c", &file],
             vec!["check", "--explain", "-c", &file],
@@ -201,7 +202,16 @@ fn a_file_that_is_given_to_the_wrong_option_is_not_shown() {
             vec!["doctor", "size", "--full", "1", "--from", &file],
             vec!["weak-keys", "pack", &file, "-o", "/dev/null"],
             vec!["log", &file],
-        ] {
+            vec!["proxy-header", &file],
+            vec!["load", "https://127.0.0.1:1", "--duration", "1s", "--header", &at],
+            vec!["load", "https://127.0.0.1:1", "--duration", "1s", "--url", &at],
+            vec!["load", "https://127.0.0.1:1", "--duration", "1s", "--sni", &at],
+            vec!["load", "https://127.0.0.1:1", "--duration", "1s", "--mix", &at],
+        ]
+        .into_iter()
+        // To this option a line with one word is a host name, which may be shown.
+        .chain(kind.starts_with("PRIVATE KEY").then(|| vec!["probe", "--file", &file]))
+        {
             let ran = handfast(&arguments);
             let shown = arguments.join(" ").replace(&file, "FILE");
             assert_silent(&format!("{shown}, {kind}"), &ran.all());

@@ -1,5 +1,5 @@
-//! HTTP mode with `[service.cache]`: what one client fetched is for those alone who would have been answered with it, and what is asked again is
-//! asked of the backend that it came from.
+//! HTTP mode with `[service.cache]`: a stored response is used only for clients that would have received it from the backend, and it is
+//! refreshed from the backend that it came from.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,8 +15,8 @@ use super::support::*;
 
 /// A backend whose responses are its name and the number of requests before; and how many it has received.
 fn named(name: &'static str, fields: &'static str) -> (Backend, Arc<AtomicUsize>) {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&asked);
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&requests);
     let backend = cached::origin(move |peer, _| {
         let content = format!("{name} {}", counted.fetch_add(1, Ordering::SeqCst));
         let length = content.len();
@@ -27,7 +27,7 @@ fn named(name: &'static str, fields: &'static str) -> (Backend, Arc<AtomicUsize>
             .as_bytes(),
         );
     });
-    (backend, asked)
+    (backend, requests)
 }
 
 /// A request for this path from a proxy that is trusted, in the name of this client.
@@ -35,7 +35,7 @@ fn request(line: &str, client: &str) -> String {
     format!("{line} HTTP/1.1\r\nHost: www.example\r\nX-Forwarded-For: {client}\r\nConnection: close\r\n\r\n")
 }
 
-fn ask(proxy: &Proxy, line: &str, client: &str) -> http::Answer {
+fn exchange(proxy: &Proxy, line: &str, client: &str) -> http::Answer {
     http::parse(&http::exchange(proxy.address(), &request(line, client))).expect("an answer")
 }
 
@@ -47,24 +47,24 @@ fn is_hit(answer: &http::Answer) -> bool {
 #[test]
 fn and_refreshed_where_they_came_from() {
     let folder = Folder::new();
-    let (of_service, asked) = named("service", "max-age=1, stale-while-revalidate=600");
+    let (of_service, requests) = named("service", "max-age=1, stale-while-revalidate=600");
     let (of_route, _) = named("route", "max-age=1, stale-while-revalidate=600");
     let route = format!("[[service.route]]\npath = \"/b\"\nbackend = \"{}\"\n", of_route.address);
     let proxy = start(&(cached::config(&folder, &of_service) + &route));
-    assert_eq!(ask(&proxy, "GET /b", "10.0.0.1").body, "route 0");
+    assert_eq!(exchange(&proxy, "GET /b", "10.0.0.1").body, "route 0");
     wait_until("it to be refreshed", || {
-        let content = ask(&proxy, "GET /b", "10.0.0.1").body;
+        let content = exchange(&proxy, "GET /b", "10.0.0.1").body;
         assert!(content.starts_with("route "), "{content}");
         (content != "route 0").then_some(())
     });
-    assert_eq!(asked.load(Ordering::SeqCst), 0, "the service's backend was asked for what the route's has");
+    assert_eq!(requests.load(Ordering::SeqCst), 0, "the service's backend received a request of the route");
 }
 
 #[test]
 fn whatever_the_method_is() {
     let folder = Folder::new();
     let (guarded, _) = named("guarded", "max-age=600");
-    let (open, asked) = named("open", "max-age=600");
+    let (open, requests) = named("open", "max-age=600");
     let text = cached::config(&folder, &guarded)
         + "[service.http]\ntrust-forwarded-from = \"127.0.0.0/8\"\n"
         + "[[service.route]]\npath = \"/g\"\nmethods = \"GET\"\nallow-clients = \"10.0.0.0/8\"\n"
@@ -74,20 +74,20 @@ fn whatever_the_method_is() {
         );
     let proxy = start(&text);
     let (inside, outside) = ("10.0.0.1", "192.0.2.1");
-    assert_eq!(ask(&proxy, "GET /g", inside).body, "guarded 0");
-    assert_eq!(ask(&proxy, "GET /g", outside).status, 403);
+    assert_eq!(exchange(&proxy, "GET /g", inside).body, "guarded 0");
+    assert_eq!(exchange(&proxy, "GET /g", outside).status, 403);
     for (number, method) in ["HEAD", "OPTIONS", "POST", "HEAD"].into_iter().enumerate() {
-        let answer = ask(&proxy, &format!("{method} /g"), outside);
+        let answer = exchange(&proxy, &format!("{method} /g"), outside);
         assert!(!is_hit(&answer), "{method}: {}", answer.head);
-        assert_eq!(asked.load(Ordering::SeqCst), number + 1, "{method}: its own backend answers");
-        let kept = ask(&proxy, "GET /g", inside);
+        assert_eq!(requests.load(Ordering::SeqCst), number + 1, "{method}: its own backend answers");
+        let kept = exchange(&proxy, "GET /g", inside);
         assert!(is_hit(&kept) && kept.body == "guarded 0", "{method} ends what is guarded: {}", kept.head);
     }
-    // Where the GET is for all, a change ends what was kept of it, by whichever route it comes (RFC 9111 §4.4).
-    assert_eq!(ask(&proxy, "GET /a", outside).body, "guarded 1");
-    assert!(is_hit(&ask(&proxy, "GET /a", outside)));
-    ask(&proxy, "POST /a", outside);
-    assert_eq!(ask(&proxy, "GET /a", outside).body, "guarded 2");
+    // If any client may send the GET, an unsafe request by any route invalidates its response (RFC 9111 §4.4).
+    assert_eq!(exchange(&proxy, "GET /a", outside).body, "guarded 1");
+    assert!(is_hit(&exchange(&proxy, "GET /a", outside)));
+    exchange(&proxy, "POST /a", outside);
+    assert_eq!(exchange(&proxy, "GET /a", outside).body, "guarded 2");
 }
 
 /// The content that a client with this certificate, or none, receives.
@@ -133,7 +133,7 @@ fn whatever_certificate_they_have() {
 }
 
 /// The name in the certificate that the PROXY header of a connection tells of.
-fn told(peer: &mut Peer) -> Option<String> {
+fn certificate_name(peer: &mut Peer) -> Option<String> {
     let mut bytes = peer.read_exactly(16);
     let length = u16::from_be_bytes([*bytes.get(14)?, bytes[15]]);
     bytes.extend(peer.read_exactly(length.into()));
@@ -148,7 +148,7 @@ fn whatever_a_proxy_header_says_of_them() {
     for said in ["cn", "der"] {
         let folder = Folder::new();
         let backend = Backend::start(|peer| {
-            let name = told(peer).unwrap_or_else(|| "no one".to_owned());
+            let name = certificate_name(peer).unwrap_or_else(|| "no one".to_owned());
             while peer.head().is_some() {
                 let length = name.len();
                 let head =

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use handfast_cache::{Filler, Hit, Key, OriginFailure, Policy, Times, is_error};
+use handfast_leg::READ;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_wire::http1::{Field, Framing, Method, ResponseHead};
@@ -167,6 +168,10 @@ impl<C: Client> Source for Fetch<'_, C> {
 impl<C: Client> Sink for Fetch<'_, C> {
     fn accepts(&mut self, io: &mut Io<'_>) -> Result<bool, Fault> {
         if self.is_passed() { self.client.accepts(io) } else { self.put_pending(io) }
+    }
+
+    fn room(&self) -> usize {
+        if self.is_passed() { self.client.room() } else { READ }
     }
 
     fn put(&mut self, data: &[u8], output: &mut Output<'_>) -> Result<(), Fault> {

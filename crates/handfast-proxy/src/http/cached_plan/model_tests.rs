@@ -1,5 +1,5 @@
 //! Thousands of requests by configurations and clients that are drawn from a seed: no client is given a response that its own request could not
-//! have produced, and none ends what others may read and it may not.
+//! have produced, and none invalidates a response that only others can read.
 //!
 //! The model knows nothing of keys: it compares what the backends of two requests receive. A draw that fails prints its seed.
 
@@ -174,7 +174,7 @@ fn play(fixture: &mut Fixture, has_place: bool, draw: &mut Draw) -> usize {
         let host = draw.of(&["Host: localhost", "Host: api.example"]);
         let more = draw.of(&["A: b", "x-beta: 1", "x-beta: 2", "X-Forwarded-Host: evil.example"]);
         let Some(one) = admitted(draw, fixture, &line, &[host, more]) else { continue };
-        // It is asked as its client would be.
+        // Its backend receives the request as that of the client.
         let again = one.request.again(one.request.head.clone(), &fixture.connection);
         let Action::Forward(chosen) = again.action else { panic!("it is forwarded") };
         assert_eq!(sight(fixture, &again, chosen), one.sight, "a request of the proxy's own");

@@ -68,6 +68,10 @@ impl Sink for Taken {
         Ok(true)
     }
 
+    fn room(&self) -> usize {
+        READ
+    }
+
     fn put(&mut self, data: &[u8], _: &mut Output<'_>) -> Result<(), Fault> {
         assert_eq!(self.end, None, "content behind the end");
         self.data.extend_from_slice(data);

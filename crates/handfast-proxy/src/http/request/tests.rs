@@ -229,7 +229,7 @@ const WRITTEN: [&str; 22] = [
     "/admin%3fx",
 ];
 
-/// What a route for `/admin` does with a request for this target, in a service with an open route for the rest.
+/// Returns the action for a request for this target, in a service with a route for `/admin` and an open one for the rest.
 fn decision(route: &str, target: &str) -> (Action, Option<u64>, bool) {
     let cache = "[service.cache]\nfolder = \"kept\"\nsize = \"1MiB\"";
     let fixture = Fixture::with_tls(&format!("{cache}\n[[service.route]]\npath = \"/admin\"\n{route}"));

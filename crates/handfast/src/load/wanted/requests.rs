@@ -81,7 +81,8 @@ fn headers(given: &[String], mistakes: &mut Mistakes) -> Vec<Header> {
                 let lines = (1..).zip(lines.lines()).filter(|(_, line)| !line.trim().is_empty());
                 for (number, line) in lines {
                     let place = format!("--header @{file}: line {number}");
-                    headers.extend(mistakes.read(&place, Some(&line.to_owned()), request::header));
+                    let header = |line: &str| request::header(line).map_err(PlanError::masked);
+                    headers.extend(mistakes.read(&place, Some(&line.to_owned()), header));
                 }
             }
             Err(what) => mistakes.note("--header", what),
