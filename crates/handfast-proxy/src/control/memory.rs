@@ -44,13 +44,12 @@ struct Resident {
     pauses: u32,
 }
 
-impl Default for Resident {
-    fn default() -> Self {
-        Self { last: 0, least: u64::MAX, tried: 0, ended: 0, pause: 0, pauses: 1 }
-    }
-}
-
 impl Resident {
+    /// State before the first connection; `resident`: bytes in memory then.
+    fn new(resident: Option<u64>) -> Self {
+        Self { last: 0, least: resident.unwrap_or(u64::MAX), tried: 0, ended: 0, pause: 0, pauses: 1 }
+    }
+
     /// Returns true if a release is worth a try: much is resident, it does not grow, and connections have ended since the last try.
     fn is_worth_a_try(&mut self, resident: u64, ended: u64) -> bool {
         let grows = resident > std::mem::replace(&mut self.last, resident) + (1 << 20);
@@ -68,18 +67,13 @@ impl Resident {
     }
 }
 
-impl Default for Memory {
-    fn default() -> Self {
-        Self {
-            next: Instant::now() + CHECK_INTERVAL,
-            ended: 0,
-            ended_before: 0,
-            resident: Resident::default(),
-        }
-    }
-}
-
 impl Memory {
+    /// Begins with the memory of an idle process: a crowd can arrive before the first check.
+    pub(crate) fn new(resident: Option<u64>) -> Self {
+        let next = Instant::now() + CHECK_INTERVAL;
+        Self { next, ended: 0, ended_before: 0, resident: Resident::new(resident) }
+    }
+
     pub(crate) async fn check_is_due(&self) {
         sleep_until(self.next).await;
     }
@@ -111,7 +105,7 @@ mod tests {
 
     #[test]
     fn memory_is_given_back_once_when_a_crowd_is_over() {
-        let mut memory = Memory::default();
+        let mut memory = Memory::new(None);
         let looks = |memory: &mut Memory, ended: &[u64]| -> Vec<bool> {
             ended.iter().map(|ended| memory.is_over(*ended)).collect()
         };
@@ -125,7 +119,7 @@ mod tests {
 
     /// Each number of MiB that is resident, with the connections that have ended; whether it is time.
     fn tries(looks: &[(u64, u64)]) -> Vec<bool> {
-        let mut resident = Resident::default();
+        let mut resident = Resident::new(Some(20 << 20));
         looks.iter().map(|(mib, ended)| resident.is_worth_a_try(mib << 20, *ended)).collect()
     }
 
@@ -134,6 +128,8 @@ mod tests {
         // It grows, stays while they are open, stays when they have ended, and is given back.
         let looks = [(20, 0), (250, 0), (250, 0), (250, 25), (40, 25), (40, 26)];
         assert_eq!(tries(&looks), [false, false, false, true, false, false]);
+        // It has come and gone before the first check.
+        assert_eq!(tries(&[(250, 25), (250, 25)]), [false, true]);
         // A second crowd is given back as soon as the first one.
         let looks = [(20, 0), (250, 0), (250, 25), (40, 25), (250, 25), (250, 50), (40, 50)];
         assert_eq!(tries(&looks), [false, false, true, false, false, true, false]);

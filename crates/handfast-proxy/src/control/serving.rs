@@ -71,7 +71,7 @@ impl Serving {
             return Draining::of_the_only_client(self.program).finish().await;
         }
         let mut reloads = Reloads::default();
-        let mut memory = Memory::default();
+        let mut memory = Memory::new(resident());
         let mut watch = Watch::default();
         self.program.follow_files(&mut watch);
         let mut next_keys = self.program.next_keys();

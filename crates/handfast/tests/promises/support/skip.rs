@@ -20,11 +20,11 @@ macro_rules! skipped {
     }};
 }
 
-/// Skips the calling test unless the programs are installed: `needs!("openssl", "curl")`.
+/// Skips the calling test unless the programs are installed, in a version that it can use: `needs!("openssl", "curl")`.
 macro_rules! needs {
     ($($program:literal),+) => {
-        $(if $crate::support::tools::find($program).is_none() {
-            skipped!("{} is not installed", $program);
+        $(if let Err(reason) = $crate::support::tools::usable($program) {
+            skipped!("{reason}");
         })+
     };
 }

@@ -1,9 +1,11 @@
 //! Other people's programs: found, run with input and a deadline, and read. In: a command line. Out: what it wrote and its
 //! exit code.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::deadline::{thread, wait_until};
@@ -13,11 +15,73 @@ use super::process::Process;
 /// Where administrators' programs are, which is not on an ordinary user's PATH in Debian.
 const ALSO: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// The path of a program.
+/// Oldest versions whose behaviour the tests expect (Debian 12's, or newer), with the argument that prints the version.
+const OLDEST: [(&str, &str, &str); 13] = [
+    ("caddy", "version", "2.11"),
+    ("curl", "--version", "7.88"),
+    ("gnutls-cli", "--version", "3.7"),
+    ("h2load", "--version", "1.52"),
+    ("haproxy", "-v", "2.6"),
+    ("hitch", "--version", "1.7"),
+    ("nats-server", "--version", "2.9"),
+    ("nginx", "-v", "1.22"),
+    ("openssl", "version", "3.0"),
+    ("promtool", "--version", "2.42"),
+    ("python3", "--version", "3.11"),
+    ("strace", "--version", "6.1"),
+    ("stunnel4", "-version", "5.68"),
+];
+
+/// The path of a program, if it is installed and not older than the tests expect.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    usable(program).ok()
+}
+
+/// The path of a program; or why tests cannot use it: it is not installed, or too old.
+pub(crate) fn usable(program: &str) -> Result<PathBuf, String> {
+    static FOUND: Mutex<BTreeMap<String, Result<PathBuf, String>>> = Mutex::new(BTreeMap::new());
+    let mut found = FOUND.lock().expect("no test panics here");
+    found.entry(program.to_owned()).or_insert_with(|| look_up(program)).clone()
+}
+
+fn look_up(program: &str) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(ALSO.map(PathBuf::from));
-    folders.map(|folder| folder.join(program)).find(|path| path.is_file())
+    let mut paths = folders.map(|folder| folder.join(program));
+    let path = paths.find(|path| path.is_file()).ok_or_else(|| format!("{program} is not installed"))?;
+    let Some((_, argument, oldest)) = OLDEST.iter().find(|(name, ..)| *name == program) else {
+        return Ok(path);
+    };
+    let output = Command::new(&path).arg(argument).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{program} cannot be run: {error}"))?;
+    let text = [output.stdout, output.stderr].concat();
+    let installed = version(&String::from_utf8_lossy(&text));
+    let expected = version(oldest);
+    if installed.is_some() && installed >= expected {
+        return Ok(path);
+    }
+    let [installed, expected] = [installed, expected].map(|version| {
+        let numbers = version.unwrap_or_default().iter().map(u32::to_string).collect::<Vec<_>>();
+        numbers.join(".")
+    });
+    Err(format!("{program} is version {installed}, expected at least {expected}"))
+}
+
+/// The first version in a text: numbers with points between them.
+fn version(text: &str) -> Option<Vec<u32>> {
+    let words = text.split(|character: char| !character.is_ascii_digit() && character != '.');
+    let numbers = |word: &str| word.split('.').map(|number| number.parse().ok()).collect::<Option<Vec<_>>>();
+    words.filter_map(numbers).find(|numbers| numbers.len() > 1)
+}
+
+#[test]
+fn programs_are_compared_by_version() {
+    assert_eq!(version("OpenSSL 3.0.20 7 Apr 2026"), Some(vec![3, 0, 20]));
+    assert_eq!(version("HAProxy version 2.6.12-1+deb12u3 2025/10/03"), Some(vec![2, 6, 12]));
+    assert_eq!(version("2.11.4 h1:abc"), Some(vec![2, 11, 4]));
+    assert_eq!(version("v2.11.4 h1:abc"), Some(vec![2, 11, 4]));
+    assert_eq!(version("usage"), None);
+    assert!(version("2.6.2") < version("2.11"));
 }
 
 /// A program that is being run.
