@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::CommandFactory as _;
 use handfast_config::{self as config, ConfigSource, FlagInput};
 use handfast_process::service_manager::ServiceManager;
 use handfast_proxy::{Outcome, UpgradeFailure};
@@ -14,10 +15,11 @@ use tracing::Level;
 
 use crate::status::AdminAddress;
 use crate::talk::{self, print};
+use crate::words::package;
 use crate::words::reference::{CONFIGURATION, ReferenceWords, page};
 use crate::words::weak_keys::WeakKeysWords;
 use crate::words::{
-    CheckWords, Foreign, From, KeyProcessWords, ProxyWords, StartProgramsWords, UpgradeWords,
+    CheckWords, Foreign, From, KeyProcessWords, ProxyWords, StartProgramsWords, UpgradeWords, Words,
 };
 
 pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
@@ -140,6 +142,13 @@ pub(crate) fn weak_keys(words: &WeakKeysWords) -> ExitCode {
 }
 
 pub(crate) fn reference(words: &ReferenceWords) -> ExitCode {
+    if let Some(folder) = &words.package {
+        let Err((path, error)) = package::write_below(folder, &Words::command()) else {
+            return ExitCode::SUCCESS;
+        };
+        talk::err(&format!("handfast: write {}: {error}", path.display()));
+        return ExitCode::from(1);
+    }
     match words.page.as_str() {
         CONFIGURATION => print(&config::reference(), true),
         command => print(&page(command), true),

@@ -10,12 +10,13 @@ pub(crate) mod doctor;
 pub(crate) mod lab;
 pub(crate) mod load;
 pub(crate) mod log;
-#[cfg(test)]
-mod pages;
+pub(crate) mod package;
 pub(crate) mod probe;
 pub(crate) mod proxy_header;
 pub(crate) mod running;
 pub(crate) mod reference;
+#[cfg(test)]
+mod schemas;
 pub(crate) mod speed;
 pub(crate) mod top;
 pub(crate) mod weak_keys;

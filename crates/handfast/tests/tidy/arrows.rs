@@ -364,6 +364,8 @@ const TABLE: [Arrows; 25] = [
         theirs: &[
             "annotate-snippets",
             "clap",
+            "clap_complete",
+            "clap_mangen",
             "flate2",
             "mimalloc",
             "ratatui",
