@@ -28,8 +28,8 @@ fn when(notes: &str) -> (f64, &str) {
     (time.parse().expect(notes), rest)
 }
 
-/// Their bounds are times, so they run alone.
-mod timed {
+/// Their bounds are seconds, so a few run at once.
+mod seconds {
     use super::*;
 
     #[test]

@@ -16,8 +16,8 @@ const SLACK: Duration = Duration::from_secs(2);
 const UNDER_WAY: u64 = 3;
 const LONG: [&str; 6] = ["--rate", "150", "--arrivals", "fixed", "--duration", "60s"];
 
-/// Their bounds are times, so they run alone.
-mod timed {
+/// Their bounds are seconds, so a few run at once.
+mod seconds {
     use super::*;
 
     #[test]
