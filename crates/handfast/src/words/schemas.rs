@@ -26,7 +26,7 @@ fn schemas() -> [(&'static str, String); 7] {
     ]
 }
 
-/// What a type is written as.
+/// Returns the schema of a type, as text.
 fn schema<T: JsonSchema>(title: &str) -> String {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let settings = settings.with_transform(RecursiveTransform(|schema: &mut Schema| {

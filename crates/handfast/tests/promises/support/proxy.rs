@@ -145,8 +145,8 @@ impl Proxy {
         self.process().signal(signal);
     }
 
-    /// Requests a reload on the admin page and returns true if it took effect as a whole. The counters of reloads could not tell it from a
-    /// reload of changed files at the same time.
+    /// Requests a reload on the admin page and returns true if it took effect as a whole. A reload of changed files at the same time raises the
+    /// counters of reloads, too, so they are not used.
     pub(crate) fn reload(&self) -> bool {
         let answer = http::post(self.admin(), "/reload", "");
         match answer.status {

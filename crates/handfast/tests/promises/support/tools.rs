@@ -41,10 +41,10 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 pub(crate) fn usable(program: &str) -> Result<PathBuf, String> {
     static FOUND: Mutex<BTreeMap<String, Result<PathBuf, String>>> = Mutex::new(BTreeMap::new());
     let mut found = FOUND.lock().expect("no test panics here");
-    found.entry(program.to_owned()).or_insert_with(|| look_up(program)).clone()
+    found.entry(program.to_owned()).or_insert_with(|| locate(program)).clone()
 }
 
-fn look_up(program: &str) -> Result<PathBuf, String> {
+fn locate(program: &str) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(ALSO.map(PathBuf::from));
     let mut paths = folders.map(|folder| folder.join(program));
