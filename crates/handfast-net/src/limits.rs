@@ -32,6 +32,11 @@ pub fn raise_file_limit() -> io::Result<FileLimit> {
     Ok(FileLimit { before, now })
 }
 
+/// Returns the soft limit on open files. **Cost**: a call.
+pub fn file_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 /// Numbers of descriptors that connections may have: below this.
 static CONNECTION_NUMBERS: AtomicU32 = AtomicU32::new(u32::MAX);
 /// Numbers of descriptors that files of caches may have: below this.

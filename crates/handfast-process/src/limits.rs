@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use handfast_net::limits::FileLimit;
+use handfast_net::limits::{FileLimit, file_limit, reserve_descriptors};
 
 use crate::error::Error;
 use handfast_config::model::{Address, Config};
@@ -70,10 +70,38 @@ impl Descriptors {
         Ok(Self { limit, reserved, per_connection, connections })
     }
 
+    /// Keeps the reserve from connections and caches.
+    pub fn reserve(&self) {
+        reserve_descriptors(self.connection_numbers(), self.file_numbers());
+    }
+
+    /// Moves the reserve when the limit was changed from outside (prlimit(1)). The number of connections stays: permits for it were given
+    /// out at the start.
+    ///
+    /// **Cost**: a call.
+    pub fn follow_limit(&mut self) {
+        let Some(moved) = self.moved_to(file_limit()) else { return };
+        tracing::warn!(
+            "the limit on open files was changed from {} to {}: connections have the descriptors below number {}, and max-connections is \
+             still {}\n  hint: a restart or `handfast upgrade` shares out the new limit",
+            self.limit.now,
+            moved.limit.now,
+            moved.connection_numbers(),
+            moved.connections
+        );
+        moved.reserve();
+        *self = moved;
+    }
+
+    /// `None`: the limit has not changed.
+    fn moved_to(&self, limit: u64) -> Option<Self> {
+        (limit != self.limit.now).then_some(Self { limit: FileLimit { now: limit, ..self.limit }, ..*self })
+    }
+
     /// Connections have the descriptors below this number. Half of the smallest reserve is above it, for what comes and goes: the admin
     /// listener's clients, files of a reload.
     pub fn connection_numbers(&self) -> u32 {
-        below(self.limit.now - RESERVED_FILES.start() / 2)
+        below(self.limit.now.saturating_sub(RESERVED_FILES.start() / 2))
     }
 
     /// Files of caches have the descriptors below this number: above it there is one for each connection, so that a request that cannot be
@@ -159,6 +187,17 @@ mod tests {
         let reserved = |number| share_out(1_024, listen(number)).map(|shared| shared.reserved);
         assert_eq!(reserved(8), Ok(128), "16 sockets, two threads");
         assert_eq!(reserved(100), Ok(128 + 200 - 16));
+    }
+
+    #[test]
+    fn the_reserve_follows_a_limit_that_is_changed_from_outside() {
+        let shared = share_out(1_000, |_| {}).expect("enough");
+        assert_eq!(shared.moved_to(1_000), None);
+        for limit in [100, 10, 0, 5_000, u64::MAX] {
+            let moved = shared.moved_to(limit).expect("it was changed");
+            let numbers = u32::try_from(limit.saturating_sub(20)).unwrap_or(u32::MAX);
+            assert_eq!((moved.connection_numbers(), moved.connections), (numbers, shared.connections));
+        }
     }
 
     /// Whatever the numbers: clients have room, a request past the cache reaches its backend, and what is reserved stays.

@@ -19,6 +19,7 @@ use crate::control::admin_state::{AdminState, Request};
 use crate::control::error::Error;
 use crate::control::fleet::{self, Fleet};
 use crate::control::given_clients::GivenClients;
+use crate::control::memory::Memory;
 use crate::control::reload::Present;
 use crate::control::upgrade::Upgrades;
 use crate::control::watch::Watch;
@@ -33,9 +34,10 @@ use handfast_fleet::Event;
 use handfast_observe::access_log::AccessLogHandle;
 use handfast_observe::metrics::{
     BackendStatus, CacheStatus, Configured, ConfiguredBackend, ConfiguredService, OrderedCertificate,
-    Registry,
+    Registry, resident,
 };
 use handfast_observe::operator_state::OperatorState;
+use handfast_process::limits::Descriptors;
 use handfast_process::listeners::{ListenPlan, Listeners};
 use handfast_process::log_lines::without_severity;
 use handfast_process::programs::Programs;
@@ -60,7 +62,7 @@ pub(crate) struct Program {
     pub(crate) requests: Receiver<Request>,
     pub(crate) signals: Signals,
     pub(crate) names: Names,
-    pub(crate) max_connections: usize,
+    pub(crate) descriptors: Descriptors,
     pub(crate) registry: Arc<Registry>,
     pub(crate) log: AccessLogHandle,
     pub(crate) shared: Rc<AdminState>,
@@ -85,6 +87,12 @@ impl Program {
             workers: self.workers.count(),
             sandbox: self.sandbox.clone(),
         }
+    }
+
+    /// Releases memory of a crowd that has left, and follows a changed limit on open files.
+    pub(crate) fn check_resources(&mut self, memory: &mut Memory) {
+        memory.check(self.registry.ended(), resident());
+        self.descriptors.follow_limit();
     }
 
     /// Listens on what is planned, and has every worker serve by the state.
@@ -118,7 +126,7 @@ impl Program {
         };
         self.checks.follow(check_plans(&self.state, &addresses));
         self.registry.set_configured(Configured {
-            connections_limit: self.max_connections as u64,
+            connections_limit: self.descriptors.connections as u64,
             services: self.state.services.iter().map(service).collect(),
             names: self.names.snapshots(),
         });

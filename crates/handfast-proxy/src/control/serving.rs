@@ -158,7 +158,7 @@ impl Serving {
                     program.turn();
                     next_turn = Instant::now() + turns.unwrap_or_default();
                 }
-                () = memory.check_is_due() => memory.check(program.registry.ended(), resident()),
+                () = memory.check_is_due() => program.check_resources(&mut memory),
                 () = sleep_until(next_keys) => {
                     program.refresh_keys();
                     next_keys = program.next_keys();

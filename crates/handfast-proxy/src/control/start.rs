@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use handfast_net::limits::{raise_file_limit, reserve_descriptors};
+use handfast_net::limits::raise_file_limit;
 use handfast_tls::apart::Holder;
 use handfast_tls::load::FileStamp;
 use rustix::fs::OFlags;
@@ -146,7 +146,7 @@ impl Prepared {
         user.look_up()?;
         let threads = threads(&config);
         let descriptors = Descriptors::share_out(&config, limit, checks::SLOTS, threads)?;
-        reserve_descriptors(descriptors.connection_numbers(), descriptors.file_numbers());
+        descriptors.reserve();
         acme::prepare_keys(&config).map_err(|problem| Error::not_servable(&[problem]))?;
         let private_keys = KeyProcess::start(&config.process, threads, &certificate_needs(&config))
             .map_err(Error::system("start the key process"))?;
@@ -265,7 +265,6 @@ impl Bound {
     pub(crate) async fn serve(self) -> Result<Serving, Error> {
         let Self { prepared, admin, upgrades, listeners, plan, log, sandbox, ordering } = self;
         let Prepared { descriptors, threads, carried, state, .. } = prepared;
-        let max_connections = descriptors.connections;
         let registry = Registry::new();
         registry.set_access_log(log.totals());
         registry.set_certificates(state.certificate_snapshots());
@@ -283,7 +282,8 @@ impl Bound {
         names.follow(&state.config);
         first_names(&mut names, &mut answers).await;
         let state = Arc::new(state);
-        let workers = Workers::start(threads, max_connections, &registry, &log, &state, &names.addresses());
+        let workers =
+            Workers::start(threads, descriptors.connections, &registry, &log, &state, &names.addresses());
         let workers = workers.map_err(Error::system("start a worker"))?;
         descriptors.log(threads);
         let (request_sender, requests) = channel(CHANNEL);
@@ -298,7 +298,7 @@ impl Bound {
             requests,
             signals: prepared.signals,
             names,
-            max_connections,
+            descriptors,
             registry,
             log,
             shared: Rc::clone(&shared),

@@ -55,6 +55,24 @@ fn more_connections_than_descriptors_allow_are_refused_at_start() {
     assert!(ran.talk.contains("this process may have 64\n"), "{ran:?}");
 }
 
+/// The cure that the page on resources names.
+#[test]
+fn clients_that_wait_are_served_when_the_limit_is_raised() {
+    let folder = folder::Folder::new();
+    let backend = Backend::echo();
+    let proxy = Proxy::start(Config::to(&folder, backend.address));
+    proxy.process().limit_files(40);
+    proxy.talk.containing(" to 40: connections have the descriptors below number 20");
+    let _crowd: Vec<TcpStream> =
+        (0..CROWD).map(|_| dial(proxy.address()).expect("the kernel takes connections")).collect();
+    proxy.talk.containing("out-of-files");
+    proxy.process().limit_files(400);
+    proxy.talk.containing("from 40 to 400: connections have the descriptors below number 380");
+    let mut fresh = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());
+    fresh.echo(b"served");
+    fresh.finish();
+}
+
 /// Their bounds are times, so they run alone.
 mod timed {
     use super::*;
@@ -66,8 +84,10 @@ mod timed {
         let mut standing = stage.client(&config);
         standing.echo(b"before");
         let now = u64::try_from(stage.proxy.process().descriptors()).expect("few");
-        // Room for a few more, then none.
-        stage.proxy.process().limit_files(now + 10);
+        // Room for a few more, then for what is reserved alone.
+        let limit = now + 30;
+        stage.proxy.process().limit_files(limit);
+        stage.proxy.talk.containing(&format!(" to {limit}: connections have the descriptors below number "));
         let crowd: Vec<TcpStream> =
             (0..CROWD).map(|_| dial(stage.proxy.address()).expect("the kernel takes connections")).collect();
         wait_until("the proxy to notice", || {
@@ -75,6 +95,7 @@ mod timed {
             (metrics.sum("handfast_accept_errors_total", &[("cause", "out-of-files")]) > 0.5).then_some(())
         });
         is_calm(&stage.proxy);
+        assert_eq!(http::get(stage.proxy.admin(), "/live", "*/*").status, 200);
         standing.echo(b"what stands goes on");
         let said = stage.proxy.talk.so_far().iter().filter(|line| line.contains("out-of-files")).count();
         assert!((1..=4).contains(&said), "said {said} times");
