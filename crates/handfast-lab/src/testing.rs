@@ -1,7 +1,6 @@
 //! A network for a unit test: of its thread alone, which works for root; for other users the test is reported as skipped. In: the test.
 
-use std::io::Write;
-
+use handfast_testkit::skip;
 use nix::sched::{CloneFlags, unshare};
 
 use crate::host::in_a_thread;
@@ -20,7 +19,6 @@ pub(crate) fn in_a_network(name: &str, test: impl FnOnce(Inside) + Send) {
         Ok::<_, nix::errno::Errno>(())
     });
     if let Err(error) = ran.expect("a thread can be started") {
-        let line = format!("SKIPPED {name}: no separate network: {error}\n");
-        let _ = std::io::stderr().write_all(line.as_bytes());
+        skip::say(name, &format!("no separate network: {error}"));
     }
 }

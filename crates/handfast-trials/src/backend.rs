@@ -1,6 +1,6 @@
 //! The backend of the proxy: a listener whose connections are handed to the experiment when they are ready, or that echoes.
 //!
-//! In: a listener, the mode, a TLS server. Out: [`Peer`]s, one for each connection, once what comes before the bytes is over. It
+//! In: a listener, the mode, a TLS server. Out: [`Connection`]s, one for each connection, once what comes before the bytes is over. It
 //! can stop accepting for a while; connections that it does not accept wait in the kernel.
 
 use std::io::{Read, Write};
@@ -10,13 +10,16 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
-use handfast_tls::server::Server;
+use handfast_testkit::client::with_deadline;
+use handfast_testkit::connection::Connection;
+use handfast_testkit::deadline::DEADLINE;
+use handfast_testkit::ending::reset;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
+use rustls::ServerConfig;
 
 use crate::http;
 use crate::mode::Mode;
-use crate::peer::{DEADLINE, Peer, reset, with_deadline};
 use crate::trouble::{Trouble, broken, lab};
 
 /// Connections that may be ready while no experiment takes them.
@@ -64,7 +67,7 @@ pub(crate) enum Manner {
 
 /// A backend that listens until it is dropped.
 pub(crate) struct Backend {
-    ready: Receiver<Result<Peer, Trouble>>,
+    ready: Receiver<Result<Connection, Trouble>>,
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
     listener: TcpListener,
@@ -102,7 +105,7 @@ impl Backend {
     pub(crate) fn start(
         listener: TcpListener,
         mode: Mode,
-        server: Arc<Server>,
+        server: Arc<ServerConfig>,
         serve: Serve,
     ) -> Result<Self, Trouble> {
         let (sender, ready) = sync_channel(READY);
@@ -117,7 +120,7 @@ impl Backend {
     }
 
     /// The next connection that is ready.
-    pub(crate) fn next(&self) -> Result<Peer, Trouble> {
+    pub(crate) fn next(&self) -> Result<Connection, Trouble> {
         match self.ready.recv_timeout(DEADLINE) {
             Ok(outcome) => outcome,
             Err(_) => broken(format!(
@@ -166,10 +169,10 @@ impl Drop for Backend {
 fn accept(
     listener: &TcpListener,
     mode: Mode,
-    server: &Arc<Server>,
+    server: &Arc<ServerConfig>,
     serve: Serve,
     control: &Control,
-    ready: &SyncSender<Result<Peer, Trouble>>,
+    ready: &SyncSender<Result<Connection, Trouble>>,
 ) {
     while !control.stopped.load(Ordering::Acquire) {
         let mut watched = [PollFd::new(listener, PollFlags::IN)];
@@ -186,7 +189,11 @@ fn accept(
         let play = move || {
             let outcome = begin(stream, mode, manner, &server);
             match (serve, outcome) {
-                (Serve::Echo, Ok(peer)) => echo(peer),
+                (Serve::Echo, Ok(mut peer)) => {
+                    if peer.try_echo().is_ok() {
+                        peer.close();
+                    }
+                }
                 // A connection that no experiment takes is closed.
                 (Serve::Hand, outcome) => drop(ready.try_send(outcome)),
                 (Serve::Echo, Err(_)) => {}
@@ -198,7 +205,12 @@ fn accept(
 }
 
 /// What comes before the bytes: a PROXY header, a greeting, a request for TLS, a handshake, a request for another protocol.
-fn begin(mut stream: TcpStream, mode: Mode, manner: Manner, server: &Server) -> Result<Peer, Trouble> {
+fn begin(
+    mut stream: TcpStream,
+    mode: Mode,
+    manner: Manner,
+    server: &Arc<ServerConfig>,
+) -> Result<Connection, Trouble> {
     stream.set_nonblocking(false)?;
     with_deadline(&stream)?;
     match manner {
@@ -207,10 +219,10 @@ fn begin(mut stream: TcpStream, mode: Mode, manner: Manner, server: &Server) -> 
             return Err(Trouble::Lab("the backend has reset it".to_owned()));
         }
         Manner::Closes => return Err(Trouble::Lab("the backend has closed it".to_owned())),
-        Manner::Silent => return Ok(Peer::plain("backend", stream)),
+        Manner::Silent => return Ok(Connection::plain("backend", stream)),
         Manner::Babbles => {
             stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")?;
-            return Ok(Peer::plain("backend", stream));
+            return Ok(Connection::plain("backend", stream));
         }
         Manner::Good | Manner::Bare | Manner::Requests | Manner::SaysNo | Manner::Injects => {}
     }
@@ -228,7 +240,7 @@ fn begin(mut stream: TcpStream, mode: Mode, manner: Manner, server: &Server) -> 
             match manner {
                 Manner::SaysNo => {
                     stream.write_all(b"N")?;
-                    return Ok(Peer::plain("backend", stream));
+                    return Ok(Connection::plain("backend", stream));
                 }
                 Manner::Injects => stream.write_all(b"Splain text")?,
                 _ => stream.write_all(b"S")?,
@@ -237,10 +249,13 @@ fn begin(mut stream: TcpStream, mode: Mode, manner: Manner, server: &Server) -> 
         _ => {}
     }
     if manner == Manner::Bare {
-        return Ok(Peer::plain("backend", stream));
+        return Ok(Connection::plain("backend", stream));
     }
-    let mut peer =
-        if mode.backend_tls() { Peer::accept(stream, server)? } else { Peer::plain("backend", stream) };
+    let mut peer = if mode.backend_tls() {
+        Connection::accept(stream, server)?
+    } else {
+        Connection::plain("backend", stream)
+    };
     if manner == Manner::Good {
         http::switch(mode, &mut peer)?;
     }
@@ -266,14 +281,4 @@ fn read_header(stream: &mut TcpStream) -> Result<(), Trouble> {
     }
     let length = usize::from(u16::from_be_bytes([start[14], start[15]]));
     stream.read_exact(&mut vec![0; length]).map_err(failed)
-}
-
-fn echo(mut peer: Peer) {
-    loop {
-        match peer.echo_some() {
-            Ok(true) => {}
-            Ok(false) => return peer.finish(),
-            Err(_) => return,
-        }
-    }
 }

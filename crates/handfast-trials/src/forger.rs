@@ -5,11 +5,11 @@
 use std::io::Write;
 use std::net::TcpStream;
 
+use handfast_testkit::connection::Connection;
 use handfast_tls::forge::{Forger as Keys, Kind, Version};
 use handfast_tls::session::Failure;
 
 use crate::certificates::{Certificates, NAME};
-use crate::peer::Peer;
 use crate::trouble::Trouble;
 
 /// One end, and its keys.
@@ -55,8 +55,8 @@ impl Forger {
     }
 
     /// Its socket, to read how it ends.
-    pub(crate) fn into_peer(self) -> Peer {
-        Peer::plain("forger", self.stream)
+    pub(crate) fn into_peer(self) -> Connection {
+        Connection::plain("forger", self.stream)
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! In: a peer that may send. Out: heads, responses with their content, or a tunnel.
 
+use handfast_testkit::connection::Connection;
+
 use crate::mode::Mode;
-use crate::peer::Peer;
 use crate::trouble::{Trouble, broken};
 
 /// The request to change the protocol (RFC 6455 §1.3).
@@ -26,30 +27,32 @@ pub(crate) const fn before_backend(mode: Mode) -> &'static [u8] {
 }
 
 /// A client asks for a tunnel. It may send at once: what it sends waits for the backend's answer.
-pub(crate) fn upgrade(mode: Mode, client: &mut Peer) -> Result<(), Trouble> {
-    client.is_upgrading = mode.is_http();
-    client.send(before_client(mode))
+pub(crate) fn upgrade(mode: Mode, client: &mut Connection) -> Result<(), Trouble> {
+    if mode.is_http() {
+        client.skip_switch();
+    }
+    Ok(client.try_send(before_client(mode))?)
 }
 
 /// A backend agrees to a tunnel.
-pub(crate) fn switch(mode: Mode, backend: &mut Peer) -> Result<(), Trouble> {
+pub(crate) fn switch(mode: Mode, backend: &mut Connection) -> Result<(), Trouble> {
     if mode.is_http() {
         let head = head(backend)?;
         if !head.to_ascii_lowercase().contains("\r\nupgrade: websocket\r\n") {
             return broken(format!("the backend received no upgrade: {head:?}"));
         }
     }
-    backend.send(before_backend(mode))
+    Ok(backend.try_send(before_backend(mode))?)
 }
 
 /// Reads a head, and nothing behind it.
-pub(crate) fn head(peer: &mut Peer) -> Result<String, Trouble> {
+pub(crate) fn head(peer: &mut Connection) -> Result<String, Trouble> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() > HEAD {
             return broken(format!("a head of more than {HEAD} bytes"));
         }
-        head.extend(peer.read_exactly(1)?);
+        head.extend(peer.try_read_exactly(1)?);
     }
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
@@ -81,7 +84,7 @@ impl Response {
 }
 
 /// The next response that is final. Its content has a length here.
-pub(crate) fn response(client: &mut Peer) -> Result<Response, Trouble> {
+pub(crate) fn response(client: &mut Connection) -> Result<Response, Trouble> {
     loop {
         let head = head(client)?;
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
@@ -91,7 +94,7 @@ pub(crate) fn response(client: &mut Peer) -> Result<Response, Trouble> {
         let Some(length) = field(&head, "content-length").and_then(|length| length.parse().ok()) else {
             return broken(format!("a response without a length: {head:?}"));
         };
-        return Ok(Response { status, content: client.read_exactly(length)?, head });
+        return Ok(Response { status, content: client.try_read_exactly(length)?, head });
     }
 }
 

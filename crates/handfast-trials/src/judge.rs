@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use handfast_lab::run::pause;
 use handfast_lab::sockets::Place;
-use nix::sys::signal::Signal;
+use handfast_testkit::deadline::DEADLINE;
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::addresses::{BACKEND_PORT, SERVICE};
-use crate::peer::DEADLINE;
 use crate::program::{Program, reason};
 use crate::stage::Stage;
 use crate::trouble::{Trouble, broken, lab};
@@ -163,13 +163,13 @@ impl Stage {
     pub(crate) fn leave(&mut self) -> Result<(), Trouble> {
         let Some(mut bystander) = self.bystander.take() else { return Ok(()) };
         bystander.tolerates_fin = !self.subject.sends_close_notify;
-        bystander.finish();
-        let heard = bystander.hear(DEADLINE);
+        bystander.close();
+        let heard = bystander.ends();
         if heard.is_clean() {
             return Ok(());
         }
         self.figures.lost += 1;
-        broken(format!("a bystander closed cleanly, and received {}", heard.says()))
+        broken(format!("a bystander closed cleanly, and received {heard}"))
     }
 
     /// Descriptors and memory are what they were.
@@ -238,7 +238,7 @@ impl Stage {
 
     /// It shuts down cleanly on request, and never panicked.
     fn stops(&mut self) -> Result<(), Trouble> {
-        self.program()?.signal(Signal::SIGTERM)?;
+        self.program()?.signal(Signal::TERM)?;
         let status = self.program()?.wait()?;
         self.never_panicked()?;
         if self.subject.is_logged && status.code() != Some(0) {

@@ -38,8 +38,6 @@ mod load;
 mod memory_group;
 mod mode;
 mod page;
-mod peer;
-mod processes;
 mod program;
 mod report;
 mod resolver;

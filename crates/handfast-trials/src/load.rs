@@ -9,11 +9,11 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use handfast_lab::run::pause;
-use handfast_tls::client::Client;
+use handfast_testkit::deadline::DEADLINE;
+use rustls::ClientConfig;
 
 use crate::addresses::BYSTANDER;
 use crate::mode::Mode;
-use crate::peer::DEADLINE;
 use crate::stage::{Stage, bystander};
 use crate::trouble::{Trouble, broken, lab};
 
@@ -38,7 +38,7 @@ impl Load {
         let shared = Arc::new(Shared::default());
         let mut threads = Vec::new();
         for _ in 0..CLIENTS {
-            let (mode, client, shared) = (stage.mode, stage.certificates.client(None)?, Arc::clone(&shared));
+            let (mode, client, shared) = (stage.mode, stage.certificates.client(), Arc::clone(&shared));
             let tolerates_fin = !stage.subject.sends_close_notify;
             let come_and_go = move || come_and_go((mode, tolerates_fin), &client, &shared);
             // A thread is in the network of the one that started it.
@@ -75,7 +75,7 @@ impl Load {
     }
 }
 
-fn come_and_go(how: (Mode, bool), client: &Client, shared: &Shared) -> Vec<String> {
+fn come_and_go(how: (Mode, bool), client: &Arc<ClientConfig>, shared: &Shared) -> Vec<String> {
     let mut wrong = Vec::new();
     while !shared.stopped.load(Ordering::Acquire) {
         match once(how, client) {
@@ -96,18 +96,14 @@ fn come_and_go(how: (Mode, bool), client: &Client, shared: &Shared) -> Vec<Strin
     wrong
 }
 
-fn once((mode, tolerates_fin): (Mode, bool), client: &Client) -> Result<(), Trouble> {
+fn once((mode, tolerates_fin): (Mode, bool), client: &Arc<ClientConfig>) -> Result<(), Trouble> {
     let stream = TcpStream::connect_timeout(&SocketAddr::V4(BYSTANDER), DEADLINE);
     let stream = stream.map_err(|error| Trouble::Broken(format!("connect: {error}")))?;
     let mut peer = bystander(stream, mode, client)?;
-    peer.send(b"under load")?;
+    peer.try_send(b"under load")?;
     peer.expect(b"under load")?;
     peer.tolerates_fin = tolerates_fin;
-    peer.finish();
-    let heard = peer.hear(DEADLINE);
-    if heard.is_clean() {
-        Ok(())
-    } else {
-        broken(format!("it closed cleanly, and received {}", heard.says()))
-    }
+    peer.close();
+    let heard = peer.ends();
+    if heard.is_clean() { Ok(()) } else { broken(format!("it closed cleanly, and received {}", heard)) }
 }

@@ -14,14 +14,12 @@ use std::time::{Duration, Instant};
 
 use handfast_lab::run::{listens, pause};
 use handfast_lab::sockets::Place;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use rustix::process::Resource;
+use handfast_testkit::deadline::DEADLINE;
+use handfast_testkit::process::Process;
+use rustix::process::{Resource, Signal};
 use serde_json::Value;
 
 use crate::addresses::{BYSTANDER, SERVICE};
-use crate::peer::DEADLINE;
-use crate::processes::{cpu, descriptors, is_out_of_descriptors, is_stopped, kib, limit, tree};
 use crate::subject::Subject;
 use crate::trouble::{Trouble, broken, lab};
 
@@ -154,9 +152,8 @@ impl Program {
         Ok(())
     }
 
-    /// Its number.
-    fn pid(&self) -> Pid {
-        Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(i32::MAX))
+    fn process(&self) -> Process {
+        Process(self.child.id())
     }
 
     /// Its number, for others.
@@ -165,28 +162,28 @@ impl Program {
     }
 
     /// Its processes: the one that was started, and those that it started.
-    pub(crate) fn processes(&self) -> Vec<i32> {
-        tree(self.pid().as_raw())
+    pub(crate) fn processes(&self) -> Vec<Process> {
+        self.process().tree()
     }
 
     /// Sends a signal to the process that was started.
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), Trouble> {
-        kill(self.pid(), signal).map_err(lab("send a signal to the proxy"))
+        self.process().try_signal(signal).map_err(lab("send a signal to the proxy"))
     }
 
     /// Sends a signal to all its processes.
     pub(crate) fn signal_all(&self, signal: Signal) {
         for process in self.processes() {
             // It may have ended in this moment.
-            let _ = kill(Pid::from_raw(process), signal);
+            let _ = process.try_signal(signal);
         }
     }
 
     /// Stops it, and waits until all threads of all its processes are stopped.
     pub(crate) fn freeze(&self) -> Result<(), Trouble> {
-        self.signal_all(Signal::SIGSTOP);
+        self.signal_all(Signal::STOP);
         let begun = Instant::now();
-        while !self.processes().into_iter().all(is_stopped) {
+        while !self.processes().into_iter().all(Process::is_stopped) {
             if begun.elapsed() > DEADLINE {
                 return Err(Trouble::Lab("the proxy's process did not stop".to_owned()));
             }
@@ -197,7 +194,7 @@ impl Program {
 
     /// Open descriptors of all its processes.
     pub(crate) fn descriptors(&self) -> usize {
-        self.processes().into_iter().map(descriptors).sum()
+        self.processes().into_iter().map(Process::descriptors).sum()
     }
 
     /// The fewest that are open within a moment: the last request to its admin page may still be closing.
@@ -241,38 +238,42 @@ impl Program {
         };
         // What the laboratory was started with itself is no matter of the proxy's.
         let given: Vec<_> = of("self").filter_map(open).collect();
-        of(&self.pid().to_string()).filter_map(open).filter(|number| !given.contains(number)).collect()
+        of(&self.number().to_string()).filter_map(open).filter(|number| !given.contains(number)).collect()
     }
 
     /// Resident memory that is its own, in KiB, of all its processes.
     pub(crate) fn memory(&self) -> u64 {
-        self.processes().into_iter().map(|process| kib(process, "RssAnon:")).sum()
+        self.processes().into_iter().filter_map(|process| process.status("RssAnon:")).sum()
     }
 
     /// Memory that it has asked for, in KiB: what a bound on its data counts.
     pub(crate) fn data(&self) -> u64 {
-        kib(self.pid().as_raw(), "VmData:")
+        self.process().status("VmData:").unwrap_or(0)
     }
 
     /// CPU time of all threads of its processes, to the clock tick of 10 ms.
     pub(crate) fn cpu(&self) -> Duration {
-        self.processes().into_iter().map(cpu).sum()
+        self.processes().into_iter().filter_map(Process::try_cpu).sum()
     }
 
     /// Bounds its data, or lifts the bound again.
     pub(crate) fn limit_data(&self, bound: Option<u64>) -> Result<(), Trouble> {
-        limit(self.pid().as_raw(), Resource::Data, bound)
+        self.process().limit(Resource::Data, bound).map_err(lab("limit the proxy's memory"))
     }
 
     /// Leaves each of its processes this number of descriptors more than it has, or lifts the bound again.
     pub(crate) fn limit_descriptors(&self, room: Option<u64>) -> Result<(), Trouble> {
-        let bound = |process| room.map(|room| descriptors(process) as u64 + room);
-        self.processes().into_iter().try_for_each(|process| limit(process, Resource::Nofile, bound(process)))
+        let bound = |process: Process| room.map(|room| process.descriptors() as u64 + room);
+        let limited = self
+            .processes()
+            .into_iter()
+            .try_for_each(|process| process.limit(Resource::Nofile, bound(process)));
+        limited.map_err(lab("limit the proxy's descriptors"))
     }
 
     /// Whether one of its processes has no descriptor left below its bound.
     pub(crate) fn is_out_of_descriptors(&self) -> bool {
-        self.processes().into_iter().any(is_out_of_descriptors)
+        self.processes().into_iter().any(Process::is_out_of_descriptors)
     }
 
     /// Asks its admin page for something: status and body.
@@ -339,7 +340,7 @@ impl Program {
     /// Asks for a reload; whether it took effect.
     pub(crate) fn reload(&self, place: &Place) -> Result<bool, Trouble> {
         let before = self.reloads(place)?;
-        self.signal(Signal::SIGHUP)?;
+        self.signal(Signal::HUP)?;
         let begun = Instant::now();
         while begun.elapsed() < DEADLINE {
             let now = self.reloads(place)?;
@@ -373,7 +374,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        self.signal_all(Signal::SIGKILL);
+        self.signal_all(Signal::KILL);
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

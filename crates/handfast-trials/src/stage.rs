@@ -14,25 +14,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use handfast_lab::namespace::Inside;
 use handfast_lab::sockets::Place;
-use handfast_tls::client::Client;
-use rustix::net::{AddressFamily, SocketType};
+use handfast_testkit::client::dial_from;
+use handfast_testkit::client::with_deadline;
+use handfast_testkit::connection::Connection;
+use handfast_testkit::deadline::DEADLINE;
+use rustls::ClientConfig;
 
 use crate::addresses::{BACKEND_PORT, BYSTANDER, ECHO, SERVICE};
 use crate::backend::{Backend, Serve};
 use crate::case::Case;
-use crate::certificates::Certificates;
+use crate::certificates::{Certificates, NAME};
 use crate::http;
 use crate::mode::{Mode, header};
-use crate::peer::{DEADLINE, Peer, with_deadline};
 use crate::program::{Launch, Program, put};
 use crate::report::Figures;
 use crate::resolver::Resolver;
 use crate::setup::{Setup, USUAL};
 use crate::subject::{Scene, Subject};
-use crate::trouble::{Trouble, broken, lab};
+use crate::trouble::{MustEnd, Trouble, broken, lab};
 
 /// What all experiments of a run share.
-#[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) inside: Inside,
     pub(crate) folder: PathBuf,
@@ -64,8 +65,10 @@ pub(crate) struct Stage {
     pub(crate) backend_at: SocketAddrV4,
     pub(crate) figures: Figures,
     setup: Setup,
-    client: Client,
-    pub(crate) bystander: Option<Peer>,
+    client: Arc<ClientConfig>,
+    /// One that resumes its sessions.
+    resuming: Arc<ClientConfig>,
+    pub(crate) bystander: Option<Connection>,
     _echo: Backend,
     /// The DNS server, where there is one.
     pub(crate) names: Option<Resolver>,
@@ -86,10 +89,10 @@ impl Stage {
         let folder = common.folder.join(format!("{}-{}-{}", tested.subject.name, case.name, mode.name()));
         fs::create_dir_all(&folder).map_err(lab("make a folder of the experiment"))?;
         let certificates = Arc::clone(&common.certificates);
-        let server = certificates.server()?;
+        let server = certificates.server();
         let listener = place.here(|| TcpListener::bind(ECHO))??;
         let echo = Backend::start(listener, mode, server, Serve::Echo)?;
-        let client = certificates.client(None)?;
+        let (client, resuming) = (certificates.client(), certificates.resuming());
         let file = tested.program.clone();
         let mut stage = Self {
             mode,
@@ -105,6 +108,7 @@ impl Stage {
             figures: Figures::default(),
             setup: case.setup,
             client,
+            resuming,
             bystander: None,
             _echo: echo,
             names: None,
@@ -226,7 +230,7 @@ impl Stage {
     pub(crate) fn open_backend(&mut self) -> Result<(), Trouble> {
         let address = self.backend_at;
         let listener = self.place.there(|| TcpListener::bind(address))??;
-        let server = self.certificates.server()?;
+        let server = self.certificates.server();
         self.backend = Some(Backend::start(listener, self.mode, server, Serve::Hand)?);
         Ok(())
     }
@@ -248,8 +252,8 @@ impl Stage {
 
     /// A connected socket of the client's.
     pub(crate) fn dial(&self) -> Result<TcpStream, Trouble> {
-        let from = SocketAddrV4::new(self.client_at, 0);
-        let stream = self.place.there(|| dial_from(from, SERVICE))?;
+        let from = self.client_at.into();
+        let stream = self.place.there(|| dial_from(from, SERVICE.into()))?;
         stream.map_err(|error| Trouble::Broken(format!("client connects: {error}")))
     }
 
@@ -261,46 +265,46 @@ impl Stage {
     }
 
     /// A client that may send.
-    pub(crate) fn client(&self) -> Result<Peer, Trouble> {
+    pub(crate) fn client(&self) -> Result<Connection, Trouble> {
         self.secured(self.ready()?, false)
     }
 
     /// A client that may send requests.
-    pub(crate) fn requester(&self) -> Result<Peer, Trouble> {
-        Peer::connect(self.ready()?, &self.client, false)
+    pub(crate) fn requester(&self) -> Result<Connection, Trouble> {
+        Ok(Connection::connect(self.ready()?, &self.client, NAME)?)
     }
 
     /// TLS on a socket, where clients speak it, and what comes before bytes.
-    pub(crate) fn secured(&self, stream: TcpStream, resume: bool) -> Result<Peer, Trouble> {
+    pub(crate) fn secured(&self, stream: TcpStream, resume: bool) -> Result<Connection, Trouble> {
         let mut peer = if self.mode.client_tls() {
-            Peer::connect(stream, &self.client, resume)?
+            Connection::connect(stream, if resume { &self.resuming } else { &self.client }, NAME)?
         } else {
-            Peer::plain("client", stream)
+            Connection::plain("client", stream)
         };
         http::upgrade(self.mode, &mut peer)?;
         Ok(peer)
     }
 
     /// A client about to say hello, and the hello.
-    pub(crate) fn hello(&self) -> Result<(Peer, Vec<u8>), Trouble> {
-        Peer::hello(self.ready()?, &self.client, false)
+    pub(crate) fn hello(&self) -> Result<(Connection, Vec<u8>), Trouble> {
+        Ok(Connection::hello(self.ready()?, &self.client, NAME))
     }
 
     /// A client and the backend's end of its connection, after a word each way.
-    pub(crate) fn pair(&self) -> Result<(Peer, Peer), Trouble> {
+    pub(crate) fn pair(&self) -> Result<(Connection, Connection), Trouble> {
         let client = self.client()?;
         self.joined(client)
     }
 
     /// The backend's end of a client's connection, after a word each way.
-    pub(crate) fn joined(&self, mut client: Peer) -> Result<(Peer, Peer), Trouble> {
+    pub(crate) fn joined(&self, mut client: Connection) -> Result<(Connection, Connection), Trouble> {
         static ASKED: AtomicUsize = AtomicUsize::new(0);
         let question = format!("question {:08}", ASKED.fetch_add(1, Ordering::Relaxed));
-        client.send(question.as_bytes())?;
+        client.try_send(question.as_bytes())?;
         let mut backend = loop {
             let mut backend = self.backend()?.next()?;
             // The connection of a client that was given up may have come late.
-            let asked = backend.read_exactly(question.len())?;
+            let asked = backend.try_read_exactly(question.len())?;
             if asked == question.as_bytes() {
                 break backend;
             }
@@ -308,13 +312,13 @@ impl Stage {
                 return broken("the backend got other bytes than were sent");
             }
         };
-        backend.send(b"answer")?;
+        backend.try_send(b"answer")?;
         client.expect(b"answer")?;
         Ok((client, backend))
     }
 
     /// A client of the bystander's service.
-    pub(crate) fn bystander_client(&self) -> Result<Peer, Trouble> {
+    pub(crate) fn bystander_client(&self) -> Result<Connection, Trouble> {
         let mode = self.mode;
         let client = &self.client;
         let stream = self.place.here(|| TcpStream::connect_timeout(&SocketAddr::V4(BYSTANDER), DEADLINE))?;
@@ -332,10 +336,10 @@ impl Stage {
     /// One of these is served to its end.
     pub(crate) fn serve_waiting(&self, stream: TcpStream) -> Result<(), Trouble> {
         let mut peer = bystander(stream, self.mode, &self.client)?;
-        peer.send(b"after a while")?;
+        peer.try_send(b"after a while")?;
         peer.expect(b"after a while")?;
-        peer.finish();
-        peer.hear(DEADLINE).must_be_clean("a client")
+        peer.close();
+        peer.ends().must_be_clean("a client")
     }
 
     /// The bystander's connection still works.
@@ -351,30 +355,27 @@ impl Stage {
     }
 
     /// Ends a connection in order, which both sides and the log have to say.
-    pub(crate) fn finish(&mut self, client: Peer, backend: Peer) -> Result<(), Trouble> {
+    pub(crate) fn finish(&mut self, client: Connection, backend: Connection) -> Result<(), Trouble> {
         self.expect(&["finished"]);
         self.in_order(client, backend)
     }
 
     /// Closes cleanly, the client first.
-    pub(crate) fn in_order(&self, mut client: Peer, mut backend: Peer) -> Result<(), Trouble> {
+    pub(crate) fn in_order(&self, mut client: Connection, mut backend: Connection) -> Result<(), Trouble> {
         client.tolerates_fin = !self.subject.sends_close_notify;
         backend.tolerates_fin = client.tolerates_fin;
-        client.finish();
-        backend.half()?;
-        backend.finish();
-        client.hear(DEADLINE).must_be_clean("the client")
+        client.close();
+        backend.read_to_close_notify()?;
+        backend.close();
+        client.ends().must_be_clean("the client")
     }
 }
 
 /// The bystander's connection still works.
-pub(crate) fn undisturbed(bystander: &mut Option<Peer>) -> Result<(), Trouble> {
+pub(crate) fn undisturbed(bystander: &mut Option<Connection>) -> Result<(), Trouble> {
     let Some(peer) = bystander else { return Ok(()) };
-    let outcome = peer.send(b"undisturbed").and_then(|()| peer.expect(b"undisturbed"));
-    outcome.map_err(|trouble| match trouble {
-        Trouble::Broken(what) => Trouble::Broken(format!("a bystander's connection was disturbed: {what}")),
-        other => other,
-    })
+    let outcome = peer.try_send(b"undisturbed").and_then(|()| peer.expect(b"undisturbed"));
+    outcome.map_err(|what| Trouble::Broken(format!("a bystander's connection was disturbed: {what}")))
 }
 
 /// What a client says before TLS, or before its first byte.
@@ -392,13 +393,17 @@ pub(crate) fn before_tls(mode: Mode, stream: &mut TcpStream, to: SocketAddrV4) -
 }
 
 /// A client of the bystander's service, on a socket that is connected.
-pub(crate) fn bystander(mut stream: TcpStream, mode: Mode, client: &Client) -> Result<Peer, Trouble> {
+pub(crate) fn bystander(
+    mut stream: TcpStream,
+    mode: Mode,
+    client: &Arc<ClientConfig>,
+) -> Result<Connection, Trouble> {
     with_deadline(&stream)?;
     before_tls(mode, &mut stream, BYSTANDER)?;
     let mut peer = if mode.client_tls() {
-        Peer::connect(stream, client, false)?
+        Connection::connect(stream, client, NAME)?
     } else {
-        Peer::plain("bystander", stream)
+        Connection::plain("bystander", stream)
     };
     http::upgrade(mode, &mut peer)?;
     Ok(peer)
@@ -417,17 +422,4 @@ pub(crate) fn line(stream: &mut TcpStream, start: &str) -> Result<(), Trouble> {
     }
     let line = String::from_utf8_lossy(&line).into_owned();
     if line.starts_with(start) { Ok(()) } else { broken(format!("expected {start:?}, got {line:?}")) }
-}
-
-/// Connects from an address, with deadlines.
-pub(crate) fn dial_from(from: SocketAddrV4, to: SocketAddrV4) -> std::io::Result<TcpStream> {
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
-    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
-    rustix::net::bind(&socket, &SocketAddr::V4(from))?;
-    // connect(2) heeds the socket's deadline for sending.
-    rustix::net::sockopt::set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Send, Some(DEADLINE))?;
-    rustix::net::connect(&socket, &SocketAddr::V4(to))?;
-    let stream = TcpStream::from(socket);
-    with_deadline(&stream)?;
-    Ok(stream)
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use handfast_lab::namespace::plain;
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 
 use crate::mode::Mode;
 use crate::setup::Setup;

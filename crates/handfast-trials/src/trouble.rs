@@ -4,7 +4,8 @@ use std::io;
 
 use handfast_lab::error::LabError;
 use handfast_lab::sockets::Failure;
-use handfast_leg::blocking;
+use handfast_testkit::connection::Failed;
+use handfast_testkit::ending::Ending;
 
 /// What stood in the way.
 #[derive(Debug)]
@@ -50,8 +51,26 @@ impl From<io::Error> for Trouble {
     }
 }
 
-impl From<blocking::Failed> for Trouble {
-    fn from(failed: blocking::Failed) -> Self {
-        Self::Lab(format!("a socket of the laboratory's own: {failed}"))
+impl From<Failed> for Trouble {
+    fn from(failed: Failed) -> Self {
+        Self::Broken(failed.to_string())
+    }
+}
+
+/// How a connection has to end.
+pub(crate) trait MustEnd {
+    /// An abort on one side has to be one on the other.
+    fn must_abort(&self, who: &str) -> Result<(), Trouble>;
+    /// A clean close has to be seen as one.
+    fn must_be_clean(&self, who: &str) -> Result<(), Trouble>;
+}
+
+impl MustEnd for Ending {
+    fn must_abort(&self, who: &str) -> Result<(), Trouble> {
+        if self.is_truncated() { Ok(()) } else { broken(format!("{who} received {self}: not an abort")) }
+    }
+
+    fn must_be_clean(&self, who: &str) -> Result<(), Trouble> {
+        if self.is_clean() { Ok(()) } else { broken(format!("{who} received {self}: not a clean end")) }
     }
 }

@@ -6,24 +6,19 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
+use handfast_testkit::folder::Folder;
+use handfast_testkit::tools::Ran;
+use handfast_testkit::{needs, skipped};
 use serde_json::Value;
 
-/// Reports that a test cannot run here, past libtest's capture: `scripts/count` counts the line.
-fn skip(test: &str, reason: &str) {
-    let _ = std::io::stderr().write_all(format!("SKIPPED {test}: {reason}\n").as_bytes());
-}
-
-fn trials(words: &[&str]) -> Output {
+fn trials(words: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_handfast-trials"));
-    command.args(words).stdin(Stdio::null()).env("RUST_BACKTRACE", "0");
-    command.output().unwrap_or_else(|error| panic!("start {command:?}: {error}"))
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("it speaks UTF-8")
+    // It has a limit of its own, longer than that of other programs.
+    let ended = command.args(words).env("RUST_BACKTRACE", "0").output().expect("it was built with this test");
+    let text = |bytes| String::from_utf8(bytes).expect("it speaks UTF-8");
+    Ran { code: ended.status.code(), output: text(ended.stdout), talk: text(ended.stderr) }
 }
 
 /// Why there can be no laboratory here, by what it wrote.
@@ -79,18 +74,18 @@ const HERE: [&str; 30] = [
 
 #[test]
 fn each_in_one_of_its_modes() {
-    let folder = tempfile::tempdir().expect("the temporary folder is writable");
-    let json = folder.path().join("trials.json");
+    let folder = Folder::new();
+    let json = folder.file("trials.json");
     let before = own_network();
     let json_path = json.display().to_string();
     let mut words = vec!["--quick", "--limit", "5m", "--json", &json_path];
     HERE.iter().for_each(|case| words.extend(["--only", case]));
     let ended = trials(&words);
-    let (screen, talk) = (text(&ended.stdout), text(&ended.stderr));
-    if let Some(why) = no_laboratory(&talk) {
-        return skip("each_in_one_of_its_modes", why);
+    let (screen, talk) = (&ended.output, &ended.talk);
+    if let Some(why) = no_laboratory(talk) {
+        skipped!("{why}");
     }
-    assert_eq!(ended.status.code(), Some(0), "{screen}\n{talk}");
+    assert_eq!(ended.code, Some(0), "{screen}\n{talk}");
     assert_eq!(own_network(), before, "the machine's own network is as it was");
 
     let report: Value =
@@ -111,20 +106,20 @@ fn each_in_one_of_its_modes() {
 fn a_program_that_does_not_serve_does_not_pass() {
     // Neither is a proxy: one ends at once, and the other is not there.
     let ended = trials(&["--program", "/bin/true", "--only", "client-resets", "--mode", "plain"]);
-    let (screen, talk) = (text(&ended.stdout), text(&ended.stderr));
-    if let Some(why) = no_laboratory(&talk) {
-        return skip("a_program_that_does_not_serve_does_not_pass", why);
+    let (screen, talk) = (&ended.output, &ended.talk);
+    if let Some(why) = no_laboratory(talk) {
+        skipped!("{why}");
     }
-    assert_eq!(ended.status.code(), Some(1), "{screen}\n{talk}");
+    assert_eq!(ended.code, Some(1), "{screen}\n{talk}");
     assert!(screen.contains("broken client-resets in plain: the proxy ended at once"), "{screen}");
     let ended = trials(&["--program", "/nowhere/handfast"]);
-    assert_eq!(ended.status.code(), Some(125), "{}", text(&ended.stderr));
-    assert!(text(&ended.stderr).contains("--program /nowhere/handfast: "), "{}", text(&ended.stderr));
+    assert_eq!(ended.code, Some(125), "{}", ended.talk);
+    assert!(ended.talk.contains("--program /nowhere/handfast: "), "{}", ended.talk);
 }
 
 #[test]
 fn cases_are_listed_and_a_wrong_word_is_refused() {
-    let listed = text(&trials(&["--list"]).stdout);
+    let listed = trials(&["--list"]).output;
     for word in ["  backend-resets: ", "  starttls-out ", "  haproxy ", "Not tried:"] {
         assert!(listed.contains(word), "{word}: {listed}");
     }
@@ -135,28 +130,25 @@ fn cases_are_listed_and_a_wrong_word_is_refused() {
         (["--proxy", "hitched"], "--proxy hitched: unknown"),
     ] {
         let ended = trials(&words);
-        assert_eq!(ended.status.code(), Some(2), "{words:?}");
-        assert!(text(&ended.stderr).contains(says), "{words:?}: {}", text(&ended.stderr));
+        assert_eq!(ended.code, Some(2), "{words:?}");
+        assert!(ended.talk.contains(says), "{words:?}: {}", ended.talk);
     }
 }
 
 /// A proxy that makes a clean end of every end, started as if it were hitch.
 #[test]
 fn a_proxy_that_turns_resets_into_clean_ends_is_found_out() {
-    const NAME: &str = "a_proxy_that_turns_resets_into_clean_ends_is_found_out";
-    if Command::new("python3").arg("--version").output().is_err() {
-        return skip(NAME, "python3 is not installed");
-    }
+    needs!("python3");
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/naive.py");
     let mut words = vec!["--proxy", "hitch", "--program", program, "--mode", "terminate"];
     let cases = ["tiny-writes", "backend-resets", "client-resets"];
     cases.iter().for_each(|case| words.extend(["--only", case]));
     let ended = trials(&words);
-    let (screen, talk) = (text(&ended.stdout), text(&ended.stderr));
-    if let Some(why) = no_laboratory(&talk) {
-        return skip(NAME, why);
+    let (screen, talk) = (&ended.output, &ended.talk);
+    if let Some(why) = no_laboratory(talk) {
+        skipped!("{why}");
     }
-    assert_eq!(ended.status.code(), Some(1), "{screen}\n{talk}");
+    assert_eq!(ended.code, Some(1), "{screen}\n{talk}");
     // It serves: what is wrong with it is the lie alone.
     assert!(screen.lines().any(|line| line.starts_with("kept") && line.contains("tiny-writes")), "{screen}");
     for lie in [

@@ -4,6 +4,8 @@ use std::net::TcpListener;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use handfast_testkit::ending::SocketEnd;
+use handfast_testkit::{certificates, connection, secured, trust};
 use handfast_tls::client::{ClientSettings, Verification};
 
 use super::*;
@@ -101,4 +103,36 @@ fn plain_text_passes_and_what_was_sent_and_received_is_noted() {
     };
     assert!(at_ms <= last && connection.line.last_heard().total_cmp(&last).is_eq(), "{seen:?}");
     assert_eq!(server.join().expect("the server"), 0, "a line that was not dialled notes nothing");
+}
+
+#[test]
+fn the_last_flight_is_sent_with_the_first_bytes_and_nothing_before_it() {
+    let roots = certificates::authority().pem.clone().into_bytes();
+    let settings = ClientSettings { verification: Verification::Roots(roots), ..ClientSettings::default() };
+    let client = Client::new(&settings, "localhost").expect("it offers something");
+    let (mut line, server) = with_server(|line| {
+        let config = secured::server(trust::Version::Tls13, false);
+        let mut peer = connection::Connection::accept(line.stream, &config).expect("a client");
+        peer.try_echo().expect("it ends with close_notify");
+        peer.close();
+        peer.ends().socket
+    });
+    let hello = Hello::new(&client, false, &[]).expect("a hello");
+    line.send(hello.bytes.filled(), soon()).expect("it fits the socket's buffer");
+    let mut connection = Connection::new(line, Some(hello.session));
+    connection.shake(soon()).expect("a handshake");
+    let sent = |line: &Line| line.seen.iter().filter(|seen| matches!(seen, Seen::Said { .. })).count();
+    assert_eq!(sent(&connection.line), 1, "the hello, and ChangeCipherSpec waits");
+    let long = vec![b'x'; 100_000];
+    connection.send(&long, soon()).expect("the server reads");
+    assert_eq!(sent(&connection.line), 2, "the flight goes with what is sent first");
+    while connection.plaintext.len() < long.len() {
+        connection.must_receive(1 << 15, soon()).expect("it is sent back");
+    }
+    assert!(connection.plaintext.filled() == long && connection.own_ms > 0.0);
+    connection.close(soon()).expect("the server reads");
+    while connection.receive(1 << 15, soon()).expect("it ends in order") != Got::End {}
+    assert!(connection.is_closed, "the echo ends with close_notify");
+    drop(connection);
+    assert_eq!(server.join().expect("the server"), SocketEnd::Fin);
 }

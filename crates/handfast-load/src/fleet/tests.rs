@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use handfast_stats::Histogram;
+use handfast_testkit::needs;
+use handfast_testkit::servers::Openssl;
 use tokio::sync::watch;
 
 use super::protocol::{Event, Order};
@@ -17,20 +19,9 @@ use crate::sample::{Interval, Series};
 mod places;
 mod script;
 mod server;
-mod target;
 
 use places::Place;
 use script::Script;
-use target::Target;
-
-/// Says by name that a test cannot run here.
-macro_rules! skipped {
-    ($reason:expr) => {{
-        eprintln!("SKIPPED {}: {}", module_path!(), $reason);
-        return;
-    }};
-}
-use skipped;
 
 /// One test for each bus, with the same words.
 macro_rules! on_both {
@@ -44,11 +35,8 @@ macro_rules! on_both {
         mod on_nats {
             $(#[tokio::test]
             async fn $name() {
-                let Some(place) = super::Place::nats().await else {
-                    eprintln!("SKIPPED {}: no /usr/sbin/nats-server", stringify!($name));
-                    return;
-                };
-                super::$name(place).await;
+                handfast_testkit::needs!("nats-server");
+                super::$name(super::Place::nats()).await;
             })*
         }
     };
@@ -69,11 +57,6 @@ on_both!(
     a_worker_that_is_stopped_says_so,
     the_true_load_takes_the_same_path,
 );
-
-/// A file that is complete before it has its name.
-fn write(path: &std::path::Path, text: &str) {
-    std::io::Write::write_all(&mut std::fs::File::create(path).unwrap(), text.as_bytes()).unwrap();
-}
 
 /// A plan whose target is never used.
 fn plan() -> Plan {
@@ -315,13 +298,18 @@ async fn a_worker_that_is_stopped_says_so(mut place: Place) {
 }
 
 async fn the_true_load_takes_the_same_path(mut place: Place) {
-    let Some(target) = Target::start().await else { skipped!("no openssl program") };
+    needs!("openssl");
+    let target = Openssl::start("-www");
     for name in ["a", "b"] {
         place.worker_of(name, Arc::new(TrueLoad), |_| {}).await;
     }
     let mut lineup = place.gather(2).await.unwrap();
     let plan = Plan {
-        target: crate::plan::Target { host: "127.0.0.1".into(), port: target.port, plain: false },
+        target: crate::plan::Target {
+            host: target.address.ip().to_string(),
+            port: target.address.port(),
+            plain: false,
+        },
         work: crate::plan::Work::Handshake,
         connections: 2,
         threads: 1,

@@ -6,15 +6,18 @@ use std::time::Duration;
 use handfast_lab::netlink::Way;
 use handfast_lab::sockets::HERE;
 use handfast_lab::sockets::Rule;
+use handfast_testkit::client::dial_from;
+use handfast_testkit::connection::Connection;
+use handfast_testkit::deadline::DEADLINE;
+use handfast_testkit::ending::SocketEnd;
 
 use crate::backend::Manner;
 use crate::case::{Case, case};
 use crate::http;
 use crate::mode::Mode;
-use crate::peer::{DEADLINE, End, Peer};
 use crate::setup::limits;
-use crate::stage::{Stage, dial_from};
-use crate::trouble::{Trouble, broken};
+use crate::stage::Stage;
+use crate::trouble::{MustEnd, Trouble, broken};
 
 const QUICK: &str = "connect = \"1s\"";
 const NO_TLS: &str = "the proxy begins no TLS with backends";
@@ -126,30 +129,30 @@ pub(super) fn in_vain(stage: &Stage) -> Result<String, Trouble> {
                 // It may have ended by now.
                 let _ = client.try_send(b"question");
             }
-            client.hear(DEADLINE)
+            client.ends()
         }
         Err(Trouble::Broken(why)) => return Ok(why),
         Err(other) => return Err(other),
     };
-    if heard.socket == End::Open {
+    if heard.socket == SocketEnd::Open {
         return broken("the client was not notified");
     }
-    if heard.is_clean() && heard.bytes == 0 {
-        return broken(format!("the client received {}: a clean end", heard.says()));
+    if heard.is_clean() && heard.bytes.is_empty() {
+        return broken(format!("the client received {}: a clean end", heard));
     }
-    Ok(heard.says())
+    Ok(heard.to_string())
 }
 
 /// The same for a request: its failure is a response, and the client's connection ends as the client wants it.
-pub(super) fn answered(mut client: Peer) -> Result<String, Trouble> {
+pub(super) fn answered(mut client: Connection) -> Result<String, Trouble> {
     // All of the response is of interest, and no tunnel begins.
-    client.is_upgrading = false;
+    client.keep_switch();
     let response = http::response(&mut client)?;
     if !(502..=504).contains(&response.status) {
         return broken(format!("the client received {:?}", response.head));
     }
-    client.finish();
-    client.hear(DEADLINE).must_be_clean("the client")?;
+    client.close();
+    client.ends().must_be_clean("the client")?;
     Ok(format!("status {}", response.status))
 }
 
@@ -269,7 +272,7 @@ fn frozen(stage: &mut Stage) -> Result<(), Trouble> {
             stage.joined(stage.secured(stream, false)?)
         } else {
             let mut client = stage.secured(stream, false)?;
-            client.send(b"early")?;
+            client.try_send(b"early")?;
             let _ = thaw.join();
             stage.backend()?.hold(false);
             let mut backend = stage.backend()?.next()?;
@@ -283,13 +286,8 @@ fn frozen(stage: &mut Stage) -> Result<(), Trouble> {
 
 fn another(stage: &mut Stage) -> Result<(), Trouble> {
     const TIMES: usize = 5;
-    let refused = stage.place.here(|| {
-        dial_from(
-            std::net::SocketAddrV4::new(HERE, 0),
-            std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1),
-        )
-        .is_err()
-    })?;
+    let nobody = std::net::SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 1));
+    let refused = stage.place.here(|| dial_from(HERE.into(), nobody).is_err())?;
     if !refused {
         return Err(Trouble::Lab("a process listens on port 1".to_owned()));
     }

@@ -3,6 +3,10 @@
 
 use std::time::Duration;
 
+use handfast_testkit::connection::Connection;
+use handfast_testkit::ending::Ending;
+use handfast_testkit::ending::SocketEnd;
+use handfast_testkit::pattern::piece;
 use handfast_tls::forge::{Kind, Version};
 
 use super::connect::answered;
@@ -12,9 +16,8 @@ use crate::case::{Case, case};
 use crate::forger::Forger;
 use crate::http::{before_backend, before_client};
 use crate::mode::Mode;
-use crate::peer::{DEADLINE, End, Ending, Peer, pattern};
 use crate::stage::Stage;
-use crate::trouble::{Trouble, broken};
+use crate::trouble::{MustEnd, Trouble, broken};
 
 /// The number of each.
 const MANY: usize = 10_000;
@@ -146,9 +149,9 @@ fn hello_request(forger: &mut Forger, _: &[u8]) -> Result<Vec<u8>, Trouble> {
 }
 
 /// A client whose keys are known, its backend after a word, and what the client's hello looks like.
-fn forged_client(stage: &Stage, version: Version) -> Result<(Forger, Peer, Vec<u8>), Trouble> {
+fn forged_client(stage: &Stage, version: Version) -> Result<(Forger, Connection, Vec<u8>), Trouble> {
     let (peer, hello) = stage.hello()?;
-    let mut forger = Forger::client(peer.into_stream(), version, &stage.certificates)?;
+    let mut forger = Forger::client(peer.stream, version, &stage.certificates)?;
     let question = forger.record(Kind::Data, &[before_client(stage.mode), b"question"].concat())?;
     forger.write(&question);
     let mut backend = stage.backend()?.next()?;
@@ -157,12 +160,12 @@ fn forged_client(stage: &Stage, version: Version) -> Result<(Forger, Peer, Vec<u
 }
 
 /// A client, and its backend before it has said anything of TLS.
-fn bare_backend(stage: &Stage) -> Result<(Peer, Peer), Trouble> {
+fn bare_backend(stage: &Stage) -> Result<(Connection, Connection), Trouble> {
     stage.backend()?.behave(Manner::Bare);
     let mut client = stage.client()?;
     // In HTTP mode it has sent a request.
     if stage.mode.client_tls() && !stage.mode.is_http() {
-        client.send(b"question")?;
+        client.try_send(b"question")?;
     }
     let bare = stage.backend()?.next()?;
     stage.backend()?.behave(Manner::Good);
@@ -176,7 +179,7 @@ fn by_client(stage: &mut Stage, version: Version, flood: Flood) -> Result<(), Tr
 
 fn by_backend(stage: &mut Stage, version: Version, flood: Flood) -> Result<(), Trouble> {
     let (mut client, bare) = bare_backend(stage)?;
-    let mut forger = Forger::server(bare.into_stream(), version, &stage.certificates)?;
+    let mut forger = Forger::server(bare.stream, version, &stage.certificates)?;
     let answer = forger.record(Kind::Data, &[before_backend(stage.mode), b"answer"].concat())?;
     forger.write(&answer);
     client.expect(b"answer")?;
@@ -188,7 +191,7 @@ fn flooded(
     stage: &mut Stage,
     (mut forger, hello): (Forger, &[u8]),
     flood: Flood,
-    (who, mut other): (&str, Peer),
+    (who, mut other): (&str, Connection),
     reasons: &[&'static str],
 ) -> Result<(), Trouble> {
     let records: Result<Vec<_>, _> = (0..MANY).map(|_| flood(&mut forger, hello)).collect();
@@ -196,7 +199,7 @@ fn flooded(
     let before = stage.program()?.cpu();
     // The proxy may close the connection before all of them are sent.
     forger.write(&records);
-    let (told, heard) = (forger.into_peer().hear(DEADLINE), other.hear(DEADLINE));
+    let (told, heard) = (forger.into_peer().ends(), other.ends());
     calm(stage, before, &told)?;
     stage.expect(reasons);
     heard.must_abort(who)
@@ -208,13 +211,10 @@ fn calm(stage: &mut Stage, before: Duration, told: &Ending) -> Result<(), Troubl
     stage.happened(format!(
         "{MANY} records, {} ms of CPU; their sender received {}",
         spent.as_millis(),
-        told.says()
+        told
     ));
-    if told.socket == End::Open || spent > CALM {
-        return broken(format!(
-            "the sender of {MANY} records received {}, after {spent:?} of CPU",
-            told.says()
-        ));
+    if told.socket == SocketEnd::Open || spent > CALM {
+        return broken(format!("the sender of {MANY} records received {}, after {spent:?} of CPU", told));
     }
     stage.echoes()
 }
@@ -222,22 +222,22 @@ fn calm(stage: &mut Stage, before: Duration, told: &Ending) -> Result<(), Troubl
 fn updates_with_data(stage: &mut Stage) -> Result<(), Trouble> {
     const TIMES: usize = 100;
     let (mut forger, mut backend, _) = forged_client(stage, Version::Tls13)?;
-    let bytes: Vec<u8> = pattern(0).take(TIMES).collect();
+    let bytes = piece(0, TIMES);
     for byte in bytes.chunks(1) {
         let records = [forger.key_update()?, forger.record(Kind::Data, byte)?].concat();
         forger.write(&records);
     }
-    backend.expect(&bytes)?;
+    backend.expect(bytes)?;
     stage.happened(format!("{TIMES} changes of keys, a byte behind each"));
     let end = forger.record(Kind::Alert, &[1, 0])?;
     forger.write(&end);
     let mut client = forger.into_peer();
     client.fin();
-    backend.half()?;
-    backend.finish();
+    backend.read_to_close_notify()?;
+    backend.close();
     stage.expect(&["finished"]);
-    match client.hear(DEADLINE).socket {
-        End::Fin => Ok(()),
+    match client.ends().socket {
+        SocketEnd::Fin => Ok(()),
         other => broken(format!("the client's end was answered with {other:?}")),
     }
 }
@@ -248,21 +248,21 @@ fn in_handshake(stage: &mut Stage, record: &[u8]) -> Result<(), Trouble> {
     first_flight(&mut peer)?;
     let before = stage.program()?.cpu();
     let _ = peer.write(&record.repeat(MANY));
-    let told = peer.hear(DEADLINE);
+    let told = peer.ends();
     stage.expect(&["handshake/client/tls", "handshake/client/alert"]);
     calm(stage, before, &told)
 }
 
 fn backend_in_handshake(stage: &mut Stage, record: &[u8]) -> Result<(), Trouble> {
     let (mut client, mut bare) = bare_backend(stage)?;
-    bare.read_exactly(5)?;
+    bare.try_read_exactly(5)?;
     let before = stage.program()?.cpu();
     let _ = bare.write(&record.repeat(MANY));
-    let told = bare.hear(DEADLINE);
+    let told = bare.ends();
     let heard = if stage.mode.is_http() {
         answered(client).map(drop)
     } else {
-        client.hear(DEADLINE).must_abort("the client")
+        client.ends().must_abort("the client")
     };
     stage.expect(&["connect/backend/tls", "connect/backend/alert"]);
     calm(stage, before, &told)?;

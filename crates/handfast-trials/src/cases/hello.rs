@@ -4,12 +4,17 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use handfast_testkit::connection::Connection;
+use handfast_testkit::deadline::DEADLINE;
+use handfast_testkit::ending::SocketEnd;
+use handfast_testkit::ending::reset;
+
 use crate::addresses::SERVICE;
 use crate::backend::SIGNATURE;
 use crate::case::{Case, case};
+use crate::certificates::NAME;
 use crate::http;
 use crate::mode::Mode;
-use crate::peer::{DEADLINE, End, Peer, reset};
 use crate::setup::limits;
 use crate::stage::Stage;
 use crate::trouble::{Trouble, broken};
@@ -144,7 +149,7 @@ pub(super) const CASES: &[Case] = &[
     case(
         "absurd-chain",
         "handshake",
-        ("a client sends 102 certificates", "it is refused at little cost, and the cause is logged"),
+        ("a client sends 101 certificates", "it is refused at little cost, and the cause is logged"),
         absurd_chain,
     )
     .only(Mode::terminates, NO_HANDSHAKE)
@@ -259,7 +264,7 @@ fn silent(stage: &mut Stage) -> Result<(), Trouble> {
 
 fn dripping(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut peer, hello) = stage.hello()?;
-    let sent = dripped(peer.stream(), &hello[..hello.len().min(1_000) - 1])?;
+    let sent = dripped(&mut peer.stream, &hello[..hello.len().min(1_000) - 1])?;
     stage.happened(format!("{sent} bytes were dripped"));
     stage.expect(&["hello/client/handshake-deadline"]);
     Ok(())
@@ -268,15 +273,15 @@ fn dripping(stage: &mut Stage) -> Result<(), Trouble> {
 fn silent_after_hello(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut peer, hello) = stage.hello()?;
     peer.write(&hello)?;
-    let took = cut_after(peer.stream(), |_| {})?;
+    let took = cut_after(&mut peer.stream, |_| {})?;
     stage.happened(format!("the handshake stood still for {} ms, until it was ended", took.as_millis()));
     stage.expect(&["handshake/client/handshake-deadline"]);
     Ok(())
 }
 
 /// Goes on from a hello that was sent in an odd way, and proves that the connection works.
-fn goes_on(stage: &mut Stage, mut peer: Peer) -> Result<(), Trouble> {
-    peer.shake_hands()?;
+fn goes_on(stage: &mut Stage, mut peer: Connection) -> Result<(), Trouble> {
+    peer.handshake()?;
     http::upgrade(stage.mode, &mut peer)?;
     let (client, backend) = stage.joined(peer)?;
     stage.finish(client, backend)
@@ -317,19 +322,19 @@ fn empty_records(stage: &mut Stage) -> Result<(), Trouble> {
     // The proxy may close the connection before all of them are sent.
     let _ = peer.write(&empty);
     let _ = peer.write(&hello);
-    let ended = peer.hear(DEADLINE);
+    let ended = peer.ends();
     let spent = stage.program()?.cpu().saturating_sub(before);
-    stage.happened(format!("{TIMES} empty records, answered with {}", ended.says()));
-    if ended.socket == End::Open || spent > Duration::from_secs(2) {
-        return broken(format!("{} after {spent:?} of CPU", ended.says()));
+    stage.happened(format!("{TIMES} empty records, answered with {}", ended));
+    if ended.socket == SocketEnd::Open || spent > Duration::from_secs(2) {
+        return broken(format!("{} after {spent:?} of CPU", ended));
     }
     stage.expect(&["hello/client/tls", "hello/client/not-tls", "hello/client/closed-early"]);
     Ok(())
 }
 
 /// Waits for the beginning of the server's flight, and does not answer it.
-pub(super) fn first_flight(peer: &mut Peer) -> Result<(), Trouble> {
-    match peer.stream().read(&mut [0; 1]) {
+pub(super) fn first_flight(peer: &mut Connection) -> Result<(), Trouble> {
+    match peer.stream.read(&mut [0; 1]) {
         Ok(1) => Ok(()),
         outcome => broken(format!("a good hello was answered with {outcome:?}")),
     }
@@ -340,12 +345,12 @@ fn close_notify_in_handshake(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut peer, hello) = stage.hello()?;
     peer.write(&hello)?;
     first_flight(&mut peer)?;
-    peer.stream().write_all(&[0x15, 3, 3, 0, 2, 1, 0])?;
-    let ended = peer.hear(DEADLINE);
+    peer.stream.write_all(&[0x15, 3, 3, 0, 2, 1, 0])?;
+    let ended = peer.ends();
     let spent = stage.program()?.cpu().saturating_sub(before);
-    stage.happened(format!("close_notify in the clear, answered with {}", ended.says()));
-    if ended.socket == End::Open || spent > Duration::from_secs(1) {
-        return broken(format!("{} after {spent:?} of CPU", ended.says()));
+    stage.happened(format!("close_notify in the clear, answered with {}", ended));
+    if ended.socket == SocketEnd::Open || spent > Duration::from_secs(1) {
+        return broken(format!("{} after {spent:?} of CPU", ended));
     }
     stage.expect(&["handshake/client/closed-early", "handshake/client/alert"]);
     Ok(())
@@ -362,8 +367,8 @@ fn not_tls(stage: &mut Stage) -> Result<(), Trouble> {
     for bytes in FOREIGN {
         let mut stream = stage.dial()?;
         stream.write_all(bytes)?;
-        let heard = Peer::plain("client", stream).hear(DEADLINE);
-        if heard.socket == End::Open {
+        let heard = Connection::plain("client", stream).ends();
+        if heard.socket == SocketEnd::Open {
             return broken(format!("{} bytes of another protocol were waited over", bytes.len()));
         }
     }
@@ -527,9 +532,9 @@ fn alert_in_handshake(stage: &mut Stage) -> Result<(), Trouble> {
     peer.write(&hello)?;
     first_flight(&mut peer)?;
     // Fatal, 42: bad_certificate (RFC 9846 §6).
-    peer.stream().write_all(&[0x15, 3, 3, 0, 2, 2, 42])?;
-    let ended = peer.hear(DEADLINE);
-    if ended.socket == End::Open {
+    peer.stream.write_all(&[0x15, 3, 3, 0, 2, 2, 42])?;
+    let ended = peer.ends();
+    if ended.socket == SocketEnd::Open {
         return broken("the proxy went on after a fatal alert");
     }
     stage.happened("alert 42 instead of the last flight");
@@ -549,15 +554,14 @@ fn reset_in_handshake(stage: &mut Stage) -> Result<(), Trouble> {
 
 fn absurd_chain(stage: &mut Stage) -> Result<(), Trouble> {
     let before = stage.program()?.cpu();
-    let client = stage.certificates.client(Some(&stage.certificates.long))?;
+    let client = stage.certificates.long_client();
     // In TLS 1.3 the client is done before the server has judged it.
-    let ended = match Peer::connect(stage.ready()?, &client, false) {
-        Ok(mut peer) => peer.hear(DEADLINE).says(),
-        Err(Trouble::Broken(why)) => why,
-        Err(other) => return Err(other),
+    let ended = match Connection::connect(stage.ready()?, &client, NAME) {
+        Ok(mut peer) => peer.ends().to_string(),
+        Err(failed) => failed.to_string(),
     };
     let spent = stage.program()?.cpu().saturating_sub(before);
-    stage.happened(format!("102 certificates, {} ms of CPU: {ended}", spent.as_millis()));
+    stage.happened(format!("101 certificates, {} ms of CPU: {ended}", spent.as_millis()));
     if spent > Duration::from_secs(1) {
         return broken(format!("one client's certificates took {spent:?} of CPU"));
     }
@@ -569,8 +573,8 @@ fn injected(stage: &mut Stage) -> Result<(), Trouble> {
     let mut stream = stage.dial()?;
     crate::stage::line(&mut stream, "220 ")?;
     stream.write_all(b"STARTTLS\r\nMAIL FROM:<x@example>\r\n")?;
-    let heard = Peer::plain("client", stream).hear(DEADLINE);
-    if heard.socket == End::Open {
+    let heard = Connection::plain("client", stream).ends();
+    if heard.socket == SocketEnd::Open {
         return broken("plain text behind STARTTLS was waited over");
     }
     stage.happened("a command behind STARTTLS, in one segment");
@@ -607,8 +611,8 @@ fn header_broken(stage: &mut Stage) -> Result<(), Trouble> {
         stream.write_all(header)?;
         // The proxy may have closed the connection by now.
         let _ = stream.write_all(&[b'x'; 200]);
-        let heard = Peer::plain("client", stream).hear(DEADLINE);
-        if heard.socket == End::Open {
+        let heard = Connection::plain("client", stream).ends();
+        if heard.socket == SocketEnd::Open {
             return broken(format!("{header:?} was waited over"));
         }
     }

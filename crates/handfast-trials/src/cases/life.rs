@@ -5,13 +5,14 @@ use std::net::SocketAddrV4;
 use std::time::{Duration, Instant};
 
 use handfast_lab::run::pause;
-use nix::sys::signal::Signal;
+use handfast_testkit::deadline::DEADLINE;
+use handfast_testkit::ending::SocketEnd;
+use rustix::process::Signal;
 
 use crate::addresses::{ECHO, SERVICE};
 use crate::case::{Case, case};
 use crate::load::Load;
 use crate::mode::Mode;
-use crate::peer::{DEADLINE, End};
 use crate::program::{Program, put};
 use crate::setup::{Setup, USUAL};
 use crate::stage::Stage;
@@ -181,7 +182,10 @@ fn bad_certificate(stage: &mut Stage) -> Result<(), Trouble> {
         ("an empty certificate", Vec::new()),
         ("a certificate cut in half", ours.web.as_bytes()[..ours.web.len() / 2].to_vec()),
         ("a certificate without its key", ours.web_alone.clone().into_bytes()),
-        ("a certificate with another's key", format!("{}{}", ours.web_alone, ours.other_key).into_bytes()),
+        (
+            "a certificate with another's key",
+            format!("{}{}", ours.web_alone, ours.other.key_pem).into_bytes(),
+        ),
         ("noise", [0xff, 0, 0xfe].repeat(1_000)),
     ];
     for (what, bytes) in broken_ones {
@@ -190,7 +194,7 @@ fn bad_certificate(stage: &mut Stage) -> Result<(), Trouble> {
     }
     fs::remove_file(&file).map_err(lab("remove the certificate"))?;
     refused(stage, "a certificate that is gone", "web.pem")?;
-    put(&file, &ours.other)?;
+    put(&file, ours.other.combined())?;
     stage.happened("six reloads were refused, the last certificate was good again");
     mended(stage)
 }
@@ -228,8 +232,11 @@ fn certificate_rewritten(stage: &mut Stage) -> Result<(), Trouble> {
     const TIMES: usize = 10;
     let file = stage.folder.join("web.pem");
     for number in 0..TIMES {
-        let text =
-            if number % 2 == 0 { stage.certificates.other.clone() } else { stage.certificates.web.clone() };
+        let text = if number % 2 == 0 {
+            stage.certificates.other.combined()
+        } else {
+            stage.certificates.web.clone()
+        };
         // In place, as an editor does it that knows no better: half of it, a reload, the rest, a reload.
         for length in [text.len() / 2, text.len()] {
             let mut open = fs::File::create(&file).map_err(lab("write the certificate"))?;
@@ -272,13 +279,13 @@ fn reloads_under_load(stage: &mut Stage) -> Result<(), Trouble> {
 
 fn killed(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, backend) = stage.pair()?;
-    stage.program()?.signal_all(Signal::SIGKILL);
+    stage.program()?.signal_all(Signal::KILL);
     stage.program()?.wait()?;
-    let heard = client.hear(DEADLINE);
+    let heard = client.ends();
     drop(backend);
     // In plain text, the kernel's FIN for a dead process cannot be distinguished from an intended one.
-    if heard.socket == End::Open || (stage.mode.client_tls() && heard.is_clean()) {
-        return broken(format!("the client of a killed proxy received {}", heard.says()));
+    if heard.socket == SocketEnd::Open || (stage.mode.client_tls() && heard.is_clean()) {
+        return broken(format!("the client of a killed proxy received {}", heard));
     }
     let begun = Instant::now();
     stage.start(None)?;
@@ -299,13 +306,14 @@ fn beside(stage: &mut Stage) -> Result<(), Trouble> {
     stage.leave()?;
     first.freeze()?;
     let waiting = stage.waiting(WAITING)?;
-    first.signal(Signal::SIGTERM)?;
-    first.signal(Signal::SIGCONT)?;
+    first.signal(Signal::TERM)?;
+    first.signal(Signal::CONT)?;
     for stream in waiting {
         stage.serve_waiting(stream).inspect_err(|_| stage.figures.lost += 1)?;
     }
-    let stands = client.send(b"from before").and_then(|()| backend.expect(b"from before"));
-    stands.and_then(|()| stage.in_order(client, backend)).inspect_err(|_| stage.figures.lost += 1)?;
+    let stands = client.try_send(b"from before").and_then(|()| backend.expect(b"from before"));
+    let stands = stands.map_err(Trouble::from).and_then(|()| stage.in_order(client, backend));
+    stands.inspect_err(|_| stage.figures.lost += 1)?;
     let status = first.wait()?;
     stage.program()?.says(": ready")?;
     load.more(10)?;
@@ -362,9 +370,9 @@ fn stop_drains(stage: &mut Stage) -> Result<(), Trouble> {
     // Those that were let in while that was tried.
     stage.backend()?.forget();
     for _ in 0..10 {
-        client.send(b"what was begun")?;
+        client.try_send(b"what was begun")?;
         backend.expect(b"what was begun")?;
-        backend.send(b"goes on")?;
+        backend.try_send(b"goes on")?;
         client.expect(b"goes on")?;
     }
     stage.in_order(client, backend)?;
@@ -378,10 +386,10 @@ fn stop_cuts(stage: &mut Stage) -> Result<(), Trouble> {
     stage.leave()?;
     let begun = Instant::now();
     stage.drain()?;
-    let heard = (client.hear(DEADLINE), backend.hear(DEADLINE));
+    let heard = (client.ends(), backend.ends());
     stage.happened(format!("cut after {} ms, with a second allowed", begun.elapsed().as_millis()));
     if !heard.0.is_abort() || !heard.1.is_abort() {
-        return broken(format!("the client received {}, the backend {}", heard.0.says(), heard.1.says()));
+        return broken(format!("the client received {}, the backend {}", heard.0, heard.1));
     }
     stage.record_of(&["stopped"])?;
     has_stopped(stage)
@@ -393,7 +401,7 @@ fn stop_twice(stage: &mut Stage) -> Result<(), Trouble> {
     stage.drain()?;
     shut(stage)?;
     let begun = Instant::now();
-    stage.program()?.signal(Signal::SIGTERM)?;
+    stage.program()?.signal(Signal::TERM)?;
     let status = stage.program()?.wait()?;
     let took = begun.elapsed();
     stage.happened(format!("it ended {} ms after the second time, with {status}", took.as_millis()));

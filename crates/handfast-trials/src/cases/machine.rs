@@ -8,12 +8,13 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use handfast_lab::run::pause;
+use handfast_testkit::deadline::DEADLINE;
+use handfast_testkit::ending::SocketEnd;
 use nix::mount::{MsFlags, mount};
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 
 use crate::case::{Case, case};
 use crate::mode::Mode;
-use crate::peer::{DEADLINE, End};
 use crate::program::Program;
 use crate::setup::{Setup, USUAL, limits};
 use crate::stage::Stage;
@@ -270,13 +271,13 @@ fn stopped(stage: &mut Stage) -> Result<(), Trouble> {
     // The kernel accepts it; no thread has seen it when its deadline would be over.
     let stream = stage.dial()?;
     wait(Duration::from_millis(1_500));
-    stage.program()?.signal_all(Signal::SIGCONT);
+    stage.program()?.signal_all(Signal::CONT);
     let mut stream = stream;
     crate::stage::before_tls(stage.mode, &mut stream, crate::addresses::SERVICE)?;
     let late = stage.secured(stream, false)?;
     let (late, its) = stage.joined(late)?;
     stage.happened("stopped for 1.5 s; a client that came meanwhile was served");
-    client.send(b"still there")?;
+    client.try_send(b"still there")?;
     backend.expect(b"still there")?;
     stage.finish(client, backend)?;
     stage.finish(late, its)
@@ -319,9 +320,9 @@ fn admin_abused(stage: &mut Stage) -> Result<(), Trouble> {
     if status == 200 { Ok(()) } else { broken(format!("the admin page answers {status}")) }
 }
 
-/// A client that is served; whether it was resumed.
-pub(super) fn visit(stage: &Stage, resume: bool) -> Result<bool, Trouble> {
-    let client = stage.secured(stage.ready()?, resume)?;
+/// A client that is served, and would resume its session; whether it did.
+pub(super) fn visit(stage: &Stage) -> Result<bool, Trouble> {
+    let client = stage.secured(stage.ready()?, true)?;
     let resumed = client.resumed();
     let (client, backend) = stage.joined(client)?;
     stage.in_order(client, backend)?;
@@ -330,8 +331,8 @@ pub(super) fn visit(stage: &Stage, resume: bool) -> Result<bool, Trouble> {
 
 fn ticket_after_policy(stage: &mut Stage) -> Result<(), Trouble> {
     // A ticket, and proof that it is good.
-    visit(stage, false)?;
-    if !visit(stage, true)? {
+    visit(stage)?;
+    if !visit(stage)? {
         return Err(Trouble::Lab("the ticket was not good from the beginning".to_owned()));
     }
     let file = stage.folder.join("handfast.toml");
@@ -349,8 +350,8 @@ fn ticket_after_policy(stage: &mut Stage) -> Result<(), Trouble> {
     let refused = match stage.ready().and_then(|stream| stage.secured(stream, true)) {
         Err(Trouble::Broken(_)) => true,
         Ok(mut client) => {
-            let heard = client.hear(DEADLINE);
-            heard.socket != End::Open && !heard.is_clean()
+            let heard = client.ends();
+            heard.socket != SocketEnd::Open && !heard.is_clean()
         }
         Err(other) => return Err(other),
     };

@@ -5,16 +5,17 @@ use std::time::{Duration, Instant};
 
 use handfast_lab::run::pause;
 use handfast_lab::sockets::{Place, Rule};
+use handfast_testkit::deadline::DEADLINE;
+use handfast_testkit::ending::SocketEnd;
 
 use crate::addresses::SERVICE;
 use crate::case::{Case, case};
 use crate::judge::connections;
-use crate::peer::{DEADLINE, End};
 use crate::program::{Program, reason};
 use crate::setup::limits;
 use crate::stage::{Stage, undisturbed};
 use crate::subject::Subject;
-use crate::trouble::{Trouble, broken};
+use crate::trouble::{MustEnd, Trouble, broken};
 
 const SOON: &str = "unacknowledged = \"1s\"\nkeepalive = \"1s\"";
 const TOLD: &str = "both sides see an abort, and the log names the cause";
@@ -92,9 +93,9 @@ fn dark(stage: &mut Stage, speaks: bool, rule: Rule, reasons: &[&'static str]) -
     stage.place.path().forget();
     stage.place.path().rule(rule);
     if speaks {
-        client.send(b"into the dark")?;
+        client.try_send(b"into the dark")?;
     }
-    let heard = client.hear(DEADLINE);
+    let heard = client.ends();
     let ruled = stage.place.path().seen().ruled;
     stage.record_of(reasons)?;
     stage.place.path().rule(Rule::Pass);
@@ -102,7 +103,7 @@ fn dark(stage: &mut Stage, speaks: bool, rule: Rule, reasons: &[&'static str]) -
     if ruled == 0 {
         return Err(Trouble::Lab("no packet reached the fault".to_owned()));
     }
-    stage.happened(format!("{ruled} packets; the client received {}", heard.says()));
+    stage.happened(format!("{ruled} packets; the client received {}", heard));
     stage.expect(reasons);
     heard.must_abort("the client")
 }
@@ -112,7 +113,7 @@ fn passes_by(stage: &mut Stage) -> Result<(), Trouble> {
     settled(stage)?;
     stage.place.path().forget();
     stage.place.path().rule(Rule::Unreachable(1));
-    client.send(b"once more")?;
+    client.try_send(b"once more")?;
     let begun = Instant::now();
     while stage.place.path().seen().ruled == 0 {
         if begun.elapsed() > DEADLINE {
@@ -122,7 +123,7 @@ fn passes_by(stage: &mut Stage) -> Result<(), Trouble> {
     }
     stage.place.path().rule(Rule::Pass);
     backend.expect(b"once more")?;
-    backend.send(b"heard")?;
+    backend.try_send(b"heard")?;
     client.expect(b"heard")?;
     stage.happened("one packet was answered by ICMP, and sent again");
     stage.finish(client, backend)
@@ -133,8 +134,8 @@ fn client_dark(stage: &mut Stage) -> Result<(), Trouble> {
     settled(stage)?;
     stage.place.path().watch(stage.client_at);
     stage.place.path().rule(Rule::Drop);
-    backend.send(b"into the dark")?;
-    let heard = backend.hear(DEADLINE);
+    backend.try_send(b"into the dark")?;
+    let heard = backend.ends();
     let ruled = stage.place.path().seen().ruled;
     stage.record_of(&["relay/client/unacknowledged"])?;
     stage.place.path().watch(*stage.backend_at.ip());
@@ -142,18 +143,18 @@ fn client_dark(stage: &mut Stage) -> Result<(), Trouble> {
     if ruled == 0 {
         return Err(Trouble::Lab("no packet reached the fault".to_owned()));
     }
-    stage.happened(format!("{ruled} packets; the backend received {}", heard.says()));
+    stage.happened(format!("{ruled} packets; the backend received {}", heard));
     stage.expect(&["relay/client/unacknowledged"]);
     heard.must_abort("the backend")
 }
 
 fn destroyed(stage: &mut Stage) -> Result<(), Trouble> {
-    let (mut client, mut backend) = stage.pair()?;
-    let (Ok(SocketAddr::V4(from)), to) = (backend.stream().peer_addr(), stage.backend_at) else {
+    let (mut client, backend) = stage.pair()?;
+    let (Ok(SocketAddr::V4(from)), to) = (backend.stream.peer_addr(), stage.backend_at) else {
         return Err(Trouble::Lab("the backend's connection has no address".to_owned()));
     };
     stage.place.destroy(from, to)?;
-    let heard = client.hear(DEADLINE);
+    let heard = client.ends();
     stage.happened(format!("the kernel destroyed the socket {from} to {to}"));
     stage.expect(&["relay/local/destroyed"]);
     heard.must_abort("the client")
@@ -187,9 +188,9 @@ fn interface_down(stage: &mut Stage) -> Result<(), Trouble> {
     stage.expect(&EITHER);
     // The notification was lost with the interface: a peer that sends gets another one.
     let _ = (client.try_send(b"still there?"), backend.try_send(b"still there?"));
-    let heard = (client.hear(DEADLINE), backend.hear(DEADLINE));
-    if heard.0.socket == End::Fin || heard.1.socket == End::Fin {
-        return broken(format!("the client received {}, the backend {}", heard.0.says(), heard.1.says()));
+    let heard = (client.ends(), backend.ends());
+    if heard.0.socket == SocketEnd::Fin || heard.1.socket == SocketEnd::Fin {
+        return broken(format!("the client received {}, the backend {}", heard.0, heard.1));
     }
     Ok(())
 }

@@ -3,13 +3,17 @@
 use std::io::{ErrorKind, Write};
 use std::time::{Duration, Instant};
 
+use handfast_testkit::connection::{Connection, Failed};
+use handfast_testkit::deadline::DEADLINE;
+use handfast_testkit::pattern::piece;
+use rustls::AlertDescription;
+
 use super::machine::wait;
 use crate::case::{Case, case};
 use crate::mode::Mode;
-use crate::peer::{DEADLINE, Peer, pattern};
 use crate::setup::limits;
 use crate::stage::Stage;
-use crate::trouble::{Trouble, broken, lab};
+use crate::trouble::{MustEnd, Trouble, broken, lab};
 
 const HUNDRED: [u8; 100] = [b'h'; 100];
 /// How long a peer that takes nothing is pushed.
@@ -135,12 +139,12 @@ pub(super) const CASES: &[Case] = &[
 
 fn backend_resets(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = stage.pair()?;
-    backend.send(&HUNDRED)?;
+    backend.try_send(&HUNDRED)?;
     backend.reset();
-    let heard = client.hear(DEADLINE);
+    let heard = client.ends();
     stage.happened("100 bytes and a reset");
-    if heard.bytes != HUNDRED.len() {
-        return broken(format!("the client received {}: not the bytes that came before", heard.says()));
+    if heard.bytes.len() != HUNDRED.len() {
+        return broken(format!("the client received {}: not the bytes that came before", heard));
     }
     stage.expect(&["relay/backend/reset"]);
     heard.must_abort("the client")
@@ -149,7 +153,7 @@ fn backend_resets(stage: &mut Stage) -> Result<(), Trouble> {
 fn client_resets(stage: &mut Stage) -> Result<(), Trouble> {
     let (client, mut backend) = stage.pair()?;
     client.reset();
-    let heard = backend.hear(DEADLINE);
+    let heard = backend.ends();
     stage.happened("a reset");
     stage.expect(&["relay/client/reset"]);
     heard.must_abort("the backend")
@@ -157,9 +161,9 @@ fn client_resets(stage: &mut Stage) -> Result<(), Trouble> {
 
 fn client_truncates(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = stage.pair()?;
-    client.send(&HUNDRED)?;
+    client.try_send(&HUNDRED)?;
     client.fin();
-    let heard = backend.hear(DEADLINE);
+    let heard = backend.ends();
     stage.happened("100 bytes and a FIN without close_notify");
     stage.expect(&["relay/client/truncated"]);
     heard.must_abort("the backend")
@@ -167,9 +171,9 @@ fn client_truncates(stage: &mut Stage) -> Result<(), Trouble> {
 
 fn backend_truncates(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = stage.pair()?;
-    backend.send(&HUNDRED)?;
+    backend.try_send(&HUNDRED)?;
     backend.fin();
-    let heard = client.hear(DEADLINE);
+    let heard = client.ends();
     stage.happened("100 bytes and a FIN without close_notify");
     stage.expect(&["relay/backend/truncated"]);
     heard.must_abort("the client")
@@ -177,14 +181,14 @@ fn backend_truncates(stage: &mut Stage) -> Result<(), Trouble> {
 
 fn client_half_closes(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = stage.pair()?;
-    client.finish();
-    backend.half()?;
+    client.close();
+    backend.read_to_close_notify()?;
     stage.happened("the backend saw the client's end before it answered");
-    backend.send(&HUNDRED)?;
-    backend.finish();
-    let heard = client.hear(DEADLINE);
-    if heard.bytes != HUNDRED.len() {
-        return broken(format!("the client received {}: not the answer", heard.says()));
+    backend.try_send(&HUNDRED)?;
+    backend.close();
+    let heard = client.ends();
+    if heard.bytes.len() != HUNDRED.len() {
+        return broken(format!("the client received {}: not the answer", heard));
     }
     stage.expect(&["finished"]);
     heard.must_be_clean("the client")
@@ -192,26 +196,26 @@ fn client_half_closes(stage: &mut Stage) -> Result<(), Trouble> {
 
 fn backend_half_closes(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = stage.pair()?;
-    backend.finish();
-    client.half()?;
+    backend.close();
+    client.read_to_close_notify()?;
     stage.happened("the client saw the backend's end before it sent data");
-    client.send(&HUNDRED)?;
-    client.finish();
-    let heard = backend.hear(DEADLINE);
-    if heard.bytes != HUNDRED.len() {
-        return broken(format!("the backend received {}: not the client's data", heard.says()));
+    client.try_send(&HUNDRED)?;
+    client.close();
+    let heard = backend.ends();
+    if heard.bytes.len() != HUNDRED.len() {
+        return broken(format!("the backend received {}: not the client's data", heard));
     }
     stage.expect(&["finished"]);
     heard.must_be_clean("the backend")?;
-    client.hear(DEADLINE).must_be_clean("the client")
+    client.ends().must_be_clean("the client")
 }
 
 fn half_closed(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = stage.pair()?;
-    client.finish();
-    backend.half()?;
+    client.close();
+    backend.read_to_close_notify()?;
     let begun = Instant::now();
-    let heard = client.hear(DEADLINE);
+    let heard = client.ends();
     stage.happened(format!(
         "half closed and silent for {} ms, until it was ended",
         begun.elapsed().as_millis()
@@ -223,7 +227,7 @@ fn half_closed(stage: &mut Stage) -> Result<(), Trouble> {
 fn idle(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = stage.pair()?;
     let begun = Instant::now();
-    let heard = (client.hear(DEADLINE), backend.hear(DEADLINE));
+    let heard = (client.ends(), backend.ends());
     stage.happened(format!("silent for {} ms, until it was ended", begun.elapsed().as_millis()));
     stage.expect(&["relay/operator/idle"]);
     heard.0.must_abort("the client")?;
@@ -237,18 +241,18 @@ enum Direction {
 }
 
 /// Sends until nothing more was taken for a while; gives how many bytes that were, and what of the last record was not taken.
-fn push(peer: &mut Peer) -> Result<(usize, Vec<u8>), Trouble> {
+fn push(peer: &mut Connection) -> Result<(usize, Vec<u8>), Trouble> {
     let chunk = vec![b'p'; 16 << 10];
     let mut sent = 0;
-    peer.stream().set_write_timeout(Some(PUSHED))?;
+    peer.stream.set_write_timeout(Some(PUSHED))?;
     loop {
-        let mut record = peer.encrypted(&chunk)?;
+        let mut record = peer.encrypted(&chunk);
         sent += chunk.len();
         while !record.is_empty() {
-            match peer.stream().write(&record) {
+            match peer.stream.write(&record) {
                 Ok(count) => drop(record.drain(..count)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    peer.stream().set_write_timeout(Some(DEADLINE))?;
+                    peer.stream.set_write_timeout(Some(DEADLINE))?;
                     return Ok((sent, record));
                 }
                 Err(error) => return broken(format!("a peer that pushes: {error}")),
@@ -286,17 +290,17 @@ fn stuck(stage: &mut Stage, direction: Direction) -> Result<(), Trouble> {
     source.tolerates_fin = !stage.subject.sends_close_notify;
     sink.tolerates_fin = source.tolerates_fin;
     let arrived = std::thread::scope(|scope| {
-        let reading = std::thread::Builder::new().spawn_scoped(scope, || sink.half());
+        let reading = std::thread::Builder::new().spawn_scoped(scope, || sink.read_to_close_notify());
         let reading = reading.map_err(lab("start a thread"))?;
         source.write(&rest)?;
-        source.finish();
-        reading.join().unwrap_or_else(|_| Err(Trouble::Lab("a thread panicked".to_owned())))
+        source.close();
+        joined(reading.join())
     })?;
     if arrived != sent {
         return broken(format!("{sent} bytes were sent, and {arrived} arrived"));
     }
-    sink.finish();
-    source.hear(DEADLINE).must_be_clean("who had pushed")?;
+    sink.close();
+    source.ends().must_be_clean("who had pushed")?;
     stage.expect(&["finished"]);
     Ok(())
 }
@@ -304,7 +308,7 @@ fn stuck(stage: &mut Stage, direction: Direction) -> Result<(), Trouble> {
 fn never_reads(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, backend) = stage.pair()?;
     let (sent, _) = push(&mut client)?;
-    let heard = client.hear(DEADLINE);
+    let heard = client.ends();
     stage.happened(format!("{} KiB were pushed until nothing more was taken", sent >> 10));
     drop(backend);
     stage.expect(&["relay/backend/zero-window", "relay/backend/unacknowledged"]);
@@ -313,17 +317,17 @@ fn never_reads(stage: &mut Stage) -> Result<(), Trouble> {
 
 fn tampered_by_client(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = stage.pair()?;
-    let mut record = client.encrypted(&HUNDRED)?;
+    let mut record = client.encrypted(&HUNDRED);
     record[20] ^= 1;
     client.write(&record)?;
-    let (told, heard) = (client.hear(DEADLINE), backend.hear(DEADLINE));
+    let (told, heard) = (client.ends(), backend.ends());
     stage.happened("one bit of a record was flipped");
     // bad_record_mac (RFC 9846 §6).
-    if told.alert != Some(20) {
-        return broken(format!("the client received {}: not alert 20", told.says()));
+    if told.alert != Some(AlertDescription::BadRecordMac) {
+        return broken(format!("the client received {}: not alert 20", told));
     }
-    if heard.bytes > 0 {
-        return broken(format!("{} bytes of it reached the backend", heard.bytes));
+    if !heard.bytes.is_empty() {
+        return broken(format!("{} bytes of it reached the backend", heard.bytes.len()));
     }
     stage.expect(&["relay/client/tls"]);
     heard.must_abort("the backend")
@@ -331,13 +335,13 @@ fn tampered_by_client(stage: &mut Stage) -> Result<(), Trouble> {
 
 fn tampered_by_backend(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = stage.pair()?;
-    let mut record = backend.encrypted(&HUNDRED)?;
+    let mut record = backend.encrypted(&HUNDRED);
     record[20] ^= 1;
     backend.write(&record)?;
-    let (heard, _) = (client.hear(DEADLINE), backend.hear(DEADLINE));
+    let (heard, _) = (client.ends(), backend.ends());
     stage.happened("one bit of a record was flipped");
-    if heard.bytes > 0 {
-        return broken(format!("{} bytes of it reached the client", heard.bytes));
+    if !heard.bytes.is_empty() {
+        return broken(format!("{} bytes of it reached the client", heard.bytes.len()));
     }
     stage.expect(&["relay/backend/tls"]);
     heard.must_abort("the client")
@@ -347,7 +351,7 @@ fn alert_in_tunnel(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = stage.pair()?;
     // Fatal, 40, and not encrypted.
     client.write(&[0x15, 3, 3, 0, 2, 2, 40])?;
-    let heard = backend.hear(DEADLINE);
+    let heard = backend.ends();
     stage.happened("alert 40 in the clear");
     stage.expect(&["relay/client/tls"]);
     heard.must_abort("the backend")
@@ -356,15 +360,20 @@ fn alert_in_tunnel(stage: &mut Stage) -> Result<(), Trouble> {
 fn tiny_writes(stage: &mut Stage) -> Result<(), Trouble> {
     const TIMES: usize = 2_000;
     let (mut client, mut backend) = stage.pair()?;
-    let bytes: Vec<u8> = pattern(0).take(TIMES).collect();
+    let bytes = piece(0, TIMES);
     for byte in bytes.chunks(1) {
-        client.send(byte)?;
-        backend.send(byte)?;
+        client.try_send(byte)?;
+        backend.try_send(byte)?;
     }
-    backend.expect(&bytes)?;
-    client.expect(&bytes)?;
+    backend.expect(bytes)?;
+    client.expect(bytes)?;
     stage.happened(format!("{TIMES} writes each way"));
     stage.finish(client, backend)
+}
+
+/// What a thread came to.
+fn joined<T>(outcome: std::thread::Result<Result<T, Failed>>) -> Result<T, Trouble> {
+    Ok(outcome.map_err(|_| Trouble::Lab("a thread panicked".to_owned()))??)
 }
 
 fn both_ways(stage: &mut Stage) -> Result<(), Trouble> {
@@ -374,8 +383,9 @@ fn both_ways(stage: &mut Stage) -> Result<(), Trouble> {
         let other = std::thread::Builder::new().spawn_scoped(scope, || backend.exchange(LENGTH));
         let other = other.map_err(lab("start a thread"))?;
         let outcome = client.exchange(LENGTH);
-        let other = other.join();
-        outcome.and(other.unwrap_or_else(|_| Err(Trouble::Lab("a thread panicked".to_owned()))))
+        let other = joined(other.join());
+        outcome?;
+        other
     })?;
     stage.happened(format!("{} MiB each way", LENGTH >> 20));
     stage.finish(client, backend)

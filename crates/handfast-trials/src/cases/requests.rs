@@ -6,8 +6,11 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use handfast_lab::run::pause;
-use handfast_net::clock::Moment;
-use nix::sys::signal::Signal;
+use handfast_testkit::connection::Connection;
+use handfast_testkit::deadline::DEADLINE;
+use handfast_testkit::ending::SocketEnd;
+use handfast_testkit::pattern::piece;
+use rustix::process::Signal;
 
 use super::hello::{EARLY, LIMIT};
 use super::life::{has_stopped, shut};
@@ -15,11 +18,10 @@ use crate::backend::Manner;
 use crate::case::{Case, case};
 use crate::http::{self, Response};
 use crate::mode::Mode;
-use crate::peer::{DEADLINE, End, Peer, pattern};
 use crate::program::put;
 use crate::setup::{Setup, USUAL};
 use crate::stage::Stage;
-use crate::trouble::{Trouble, broken, lab};
+use crate::trouble::{MustEnd, Trouble, broken, lab};
 
 pub(super) const NO_REQUESTS: &str = "bytes are forwarded there, and requests are not read";
 /// Kept connections end soon, so that none is open when a case is judged.
@@ -152,17 +154,17 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// A client whose request has reached the backend, and the backend's end behind its head.
-pub(super) fn asked(stage: &Stage, request: &[u8]) -> Result<(Peer, Peer), Trouble> {
+pub(super) fn asked(stage: &Stage, request: &[u8]) -> Result<(Connection, Connection), Trouble> {
     let mut client = stage.requester()?;
     let backend = asks(stage, &mut client, request)?;
     Ok((client, backend))
 }
 
 /// A client's next request reaches the backend on a new connection.
-pub(super) fn asks(stage: &Stage, client: &mut Peer, request: &[u8]) -> Result<Peer, Trouble> {
+pub(super) fn asks(stage: &Stage, client: &mut Connection, request: &[u8]) -> Result<Connection, Trouble> {
     stage.backend()?.forget();
     stage.backend()?.behave(Manner::Requests);
-    client.send(request)?;
+    client.try_send(request)?;
     let backend = stage.backend()?.next();
     stage.backend()?.behave(Manner::Good);
     let mut backend = backend?;
@@ -171,16 +173,16 @@ pub(super) fn asks(stage: &Stage, client: &mut Peer, request: &[u8]) -> Result<P
 }
 
 /// The backend answers, and the client receives it.
-pub(super) fn answers(client: &mut Peer, backend: &mut Peer) -> Result<Response, Trouble> {
-    backend.send(ANSWER)?;
+pub(super) fn answers(client: &mut Connection, backend: &mut Connection) -> Result<Response, Trouble> {
+    backend.try_send(ANSWER)?;
     let response = http::response(client)?.must_be(200)?;
     if ANSWER.ends_with(&response.content) { Ok(response) } else { broken("the client got another response") }
 }
 
 /// The client closes, and is closed, cleanly.
-pub(super) fn leaves_cleanly(mut client: Peer) -> Result<(), Trouble> {
-    client.finish();
-    client.hear(DEADLINE).must_be_clean("the client")
+pub(super) fn leaves_cleanly(mut client: Connection) -> Result<(), Trouble> {
+    client.close();
+    client.ends().must_be_clean("the client")
 }
 
 fn ambiguous(stage: &mut Stage) -> Result<(), Trouble> {
@@ -200,14 +202,14 @@ fn ambiguous(stage: &mut Stage) -> Result<(), Trouble> {
     let accepted = stage.backend()?.accepted();
     for request in REQUESTS {
         let mut client = stage.requester()?;
-        client.send(format!("{HEAD}{request}").as_bytes())?;
+        client.try_send(format!("{HEAD}{request}").as_bytes())?;
         let response = http::response(&mut client)?;
         if !matches!(response.status, 400 | 501) {
             return broken(format!("{request:?} was answered with {:?}", response.head));
         }
-        let heard = client.hear(DEADLINE);
-        if heard.socket == End::Open || heard.bytes > 0 {
-            return broken(format!("behind the refusal of {request:?} came {}", heard.says()));
+        let heard = client.ends();
+        if heard.socket == SocketEnd::Open || !heard.bytes.is_empty() {
+            return broken(format!("behind the refusal of {request:?} came {}", heard));
         }
     }
     if stage.backend()?.accepted() != accepted {
@@ -221,13 +223,13 @@ fn ambiguous(stage: &mut Stage) -> Result<(), Trouble> {
 fn dripping(stage: &mut Stage) -> Result<(), Trouble> {
     const PACE: Duration = Duration::from_millis(40);
     let mut client = stage.requester()?;
-    client.send(b"GET / HTTP/1.1\r\nX: ")?;
+    client.try_send(b"GET / HTTP/1.1\r\nX: ")?;
     let begun = Instant::now();
     let mut sent = 0;
     while !client.has_bytes() && begun.elapsed() < DEADLINE && client.try_send(b"x").is_ok() {
         sent += 1;
         // Tickets may come, or nothing for a while.
-        let _ = client.more(Moment::now() + PACE);
+        let _ = client.receive_by(Instant::now() + PACE);
     }
     let took = begun.elapsed();
     http::response(&mut client)?.must_be(408)?;
@@ -244,7 +246,7 @@ fn dripping(stage: &mut Stage) -> Result<(), Trouble> {
 fn endless(stage: &mut Stage) -> Result<(), Trouble> {
     let (before, accepted) = (stage.program()?.memory(), stage.backend()?.accepted());
     let mut client = stage.requester()?;
-    client.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n")?;
+    client.try_send(b"GET / HTTP/1.1\r\nHost: localhost\r\n")?;
     let line = [b"X: ".as_slice(), &[b'x'; 1_000], b"\r\n"].concat().repeat(16);
     // It is refused before all of it is sent, and the rest may meet a reset.
     let sent = (0..1_024).take_while(|_| client.try_send(&line).is_ok()).count() * line.len();
@@ -262,7 +264,7 @@ fn idle(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = asked(stage, GET)?;
     let begun = Instant::now();
     answers(&mut client, &mut backend)?;
-    let heard = client.hear(DEADLINE);
+    let heard = client.ends();
     let took = begun.elapsed();
     stage.happened(format!("idle for {} ms, until it was ended", took.as_millis()));
     stage.closed(1, "http-closed")?;
@@ -280,11 +282,11 @@ fn upload_cut(stage: &mut Stage) -> Result<(), Trouble> {
         if resets {
             client.reset();
         } else {
-            client.finish();
+            client.close();
         }
-        let heard = backend.hear(DEADLINE);
-        if heard.bytes > HUNDRED.len() + 8 {
-            return broken(format!("the backend received {}: more than was sent", heard.says()));
+        let heard = backend.ends();
+        if heard.bytes.len() > HUNDRED.len() + 8 {
+            return broken(format!("the backend received {}: more than was sent", heard));
         }
         heard.must_abort("the backend")?;
     }
@@ -297,7 +299,7 @@ fn upload_cut(stage: &mut Stage) -> Result<(), Trouble> {
 fn leaves(stage: &mut Stage) -> Result<(), Trouble> {
     let (client, mut backend) = asked(stage, GET)?;
     client.reset();
-    let heard = backend.hear(DEADLINE);
+    let heard = backend.ends();
     stage.happened("a reset instead of a wait");
     stage.expect(&["relay/client/reset"]);
     heard.must_abort("the backend")
@@ -309,19 +311,19 @@ fn pipelined(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = asked(stage, &GET.repeat(TIMES))?;
     for number in 0..3 {
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{number}");
-        backend.send(answer.as_bytes())?;
+        backend.try_send(answer.as_bytes())?;
         if http::response(&mut client)?.content != number.to_string().as_bytes() {
             return broken(format!("response {number} came in another's place"));
         }
         http::head(&mut backend)?;
     }
     client.reset();
-    let heard = backend.hear(DEADLINE);
+    let heard = backend.ends();
     let reached = stage.backend()?.accepted() - accepted;
     stage.happened(format!("{TIMES} requests at once, and a reset behind three responses"));
     stage.expect(&["relay/client/reset"]);
-    if heard.bytes > 0 || reached != 1 {
-        return broken(format!("the backend received {} on {reached} connections", heard.says()));
+    if !heard.bytes.is_empty() || reached != 1 {
+        return broken(format!("the backend received {} on {reached} connections", heard));
     }
     heard.must_abort("the backend")
 }
@@ -347,20 +349,20 @@ fn stalled(sent: &AtomicUsize) -> usize {
     before
 }
 
-fn send_large(source: &mut Peer, sent: &AtomicUsize) -> Result<(), Trouble> {
+fn send_large(source: &mut Connection, sent: &AtomicUsize) -> Result<(), Trouble> {
     let mut from = 0;
     while from < LARGE {
-        let chunk: Vec<u8> = pattern(from).take(16 << 10).collect();
-        source.send(&chunk)?;
+        let chunk = piece(from as u64, 16 << 10).to_vec();
+        source.try_send(&chunk)?;
         from += chunk.len();
         sent.store(from, Ordering::Release);
     }
     Ok(())
 }
 
-fn take_large(sink: &mut Peer) -> Result<(), Trouble> {
+fn take_large(sink: &mut Connection) -> Result<(), Trouble> {
     for from in (0..LARGE).step_by(16 << 10) {
-        if !sink.read_exactly(16 << 10)?.into_iter().eq(pattern(from).take(16 << 10)) {
+        if sink.try_read_exactly(16 << 10)? != piece(from as u64, 16 << 10) {
             return broken(format!("a byte behind {from} is not the one that was sent"));
         }
     }
@@ -372,7 +374,7 @@ fn slow(stage: &mut Stage, way: Way) -> Result<(), Trouble> {
     let request = if way == Way::ToBackend { upload.as_bytes() } else { GET };
     let (mut client, mut backend) = asked(stage, request)?;
     if way == Way::ToClient {
-        backend.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n").as_bytes())?;
+        backend.try_send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n").as_bytes())?;
     }
     let sent = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -409,16 +411,16 @@ fn slow(stage: &mut Stage, way: Way) -> Result<(), Trouble> {
 }
 
 /// The second half of what [`HALF`] began.
-fn completes(client: &mut Peer, backend: &mut Peer) -> Result<(), Trouble> {
-    backend.send(&HUNDRED)?;
-    client.expect(&HUNDRED)
+fn completes(client: &mut Connection, backend: &mut Connection) -> Result<(), Trouble> {
+    backend.try_send(&HUNDRED)?;
+    Ok(client.expect(&HUNDRED)?)
 }
 
 /// A client that has received the first half of a response.
-fn half_answered(stage: &Stage) -> Result<(Peer, Peer), Trouble> {
+fn half_answered(stage: &Stage) -> Result<(Connection, Connection), Trouble> {
     let (mut client, mut backend) = asked(stage, GET)?;
-    backend.send(HALF)?;
-    backend.send(&HUNDRED)?;
+    backend.try_send(HALF)?;
+    backend.try_send(&HUNDRED)?;
     http::head(&mut client)?;
     client.expect(&HUNDRED)?;
     Ok((client, backend))
@@ -430,16 +432,16 @@ fn stop_completes(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut idle, mut kept) = asked(stage, GET)?;
     answers(&mut idle, &mut kept)?;
     stage.leave()?;
-    stage.program()?.signal(Signal::SIGTERM)?;
+    stage.program()?.signal(Signal::TERM)?;
     shut(stage)?;
-    idle.hear(DEADLINE).must_be_clean("the idle client")?;
+    idle.ends().must_be_clean("the idle client")?;
     completes(&mut begun, &mut its)?;
-    begun.hear(DEADLINE).must_be_clean("the client of a response that had begun")?;
+    begun.ends().must_be_clean("the client of a response that had begun")?;
     let response = answers(&mut waiting, &mut other)?;
     if response.field("connection").as_deref() != Some("close") {
         return broken(format!("the last response does not announce the end: {:?}", response.head));
     }
-    waiting.hear(DEADLINE).must_be_clean("the client of the last response")?;
+    waiting.ends().must_be_clean("the client of the last response")?;
     stage.happened("two responses were due when it was stopped");
     stage.program()?.says("every connection had ended")?;
     has_stopped(stage)
@@ -454,11 +456,11 @@ fn reload_in_response(stage: &mut Stage) -> Result<(), Trouble> {
     reloads(stage)?;
     completes(&mut client, &mut backend)?;
     // It is kept, and so is its configuration. The backend's connection serves its next request.
-    client.send(long.as_bytes())?;
+    client.try_send(long.as_bytes())?;
     http::head(&mut backend)?;
     answers(&mut client, &mut backend)?;
     let mut new = stage.requester()?;
-    new.send(long.as_bytes())?;
+    new.try_send(long.as_bytes())?;
     http::response(&mut new)?.must_be(431)?;
     stage.happened("a reload between two halves of a response, and a limit that new connections have");
     leaves_cleanly(client)?;

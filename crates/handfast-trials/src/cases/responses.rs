@@ -3,13 +3,15 @@
 
 use std::time::{Duration, Instant};
 
+use handfast_testkit::connection::Connection;
+use handfast_testkit::ending::SocketEnd;
+
 use super::hello::{EARLY, LIMIT};
 use super::requests::{GET, answers, asked, asks, http as setup, leaves_cleanly, of_requests};
 use crate::case::Case;
 use crate::http;
-use crate::peer::{DEADLINE, End, Peer};
 use crate::stage::Stage;
-use crate::trouble::{Trouble, broken};
+use crate::trouble::{MustEnd, Trouble, broken};
 
 /// CPU that a flood may take, on however slow a machine.
 const CALM: Duration = Duration::from_secs(2);
@@ -119,7 +121,7 @@ fn late(stage: &mut Stage) -> Result<(), Trouble> {
         return broken(format!("it was given up after {took:?}, before its deadline"));
     }
     // What comes late belongs to no request.
-    if backend.hear(DEADLINE).socket == End::Open {
+    if backend.ends().socket == SocketEnd::Open {
         return broken("the backend's connection was kept, although a response is due on it");
     }
     leaves_cleanly(client)
@@ -127,14 +129,14 @@ fn late(stage: &mut Stage) -> Result<(), Trouble> {
 
 fn stops(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = asked(stage, GET)?;
-    backend.send(b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n")?;
-    backend.send(&HUNDRED)?;
+    backend.try_send(b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n")?;
+    backend.try_send(&HUNDRED)?;
     let begun = Instant::now();
-    let heard = client.hear(DEADLINE);
+    let heard = client.ends();
     stage.happened(format!("a half, then nothing for {} ms", begun.elapsed().as_millis()));
     stage.expect(&["relay/backend/content-deadline"]);
     heard.must_abort("the client")?;
-    backend.hear(DEADLINE).must_abort("the backend")
+    backend.ends().must_abort("the backend")
 }
 
 fn not_http(stage: &mut Stage) -> Result<(), Trouble> {
@@ -150,7 +152,7 @@ fn not_http(stage: &mut Stage) -> Result<(), Trouble> {
     ];
     for wrong in WRONG {
         let (mut client, mut backend) = asked(stage, GET)?;
-        backend.send(wrong)?;
+        backend.try_send(wrong)?;
         let response = http::response(&mut client)?.must_be(502)?;
         let content = String::from_utf8_lossy(&response.content).into_owned();
         if response.head.contains("secret") || content.contains("secret") {
@@ -166,7 +168,7 @@ fn not_http(stage: &mut Stage) -> Result<(), Trouble> {
 fn head_endless(stage: &mut Stage) -> Result<(), Trouble> {
     let before = stage.program()?.memory();
     let (mut client, mut backend) = asked(stage, GET)?;
-    backend.send(b"HTTP/1.1 200 OK\r\n")?;
+    backend.try_send(b"HTTP/1.1 200 OK\r\n")?;
     let line = [b"X: ".as_slice(), &[b'x'; 1_000], b"\r\n"].concat().repeat(16);
     // It is given up before all of it is sent.
     let sent = (0..1_024).take_while(|_| backend.try_send(&line).is_ok()).count() * line.len();
@@ -211,16 +213,16 @@ fn cut(stage: &mut Stage) -> Result<(), Trouble> {
     }
     for (head, how) in &cuts {
         let (mut client, mut backend) = asked(stage, GET)?;
-        backend.send(&[*head, &HUNDRED].concat())?;
+        backend.try_send(&[*head, &HUNDRED].concat())?;
         match how {
-            Cut::Ends => backend.finish(),
+            Cut::Ends => backend.close(),
             Cut::Resets => backend.reset(),
             Cut::Truncates => backend.fin(),
         }
         http::head(&mut client)?;
-        let heard = client.hear(DEADLINE);
-        if heard.bytes < HUNDRED.len() {
-            return broken(format!("the client received {}: not the bytes that came before", heard.says()));
+        let heard = client.ends();
+        if heard.bytes.len() < HUNDRED.len() {
+            return broken(format!("the client received {}: not the bytes that came before", heard));
         }
         heard.must_abort("the client")?;
     }
@@ -232,7 +234,7 @@ fn cut(stage: &mut Stage) -> Result<(), Trouble> {
 
 fn surplus(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = asked(stage, GET)?;
-    backend.send(
+    backend.try_send(
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
     )?;
     let response = http::response(&mut client)?.must_be(200)?;
@@ -242,7 +244,7 @@ fn surplus(stage: &mut Stage) -> Result<(), Trouble> {
     let mut next = asks(stage, &mut client, GET)?;
     answers(&mut client, &mut next)?;
     stage.happened("two responses to one request");
-    if backend.hear(DEADLINE).socket == End::Open {
+    if backend.ends().socket == SocketEnd::Open {
         return broken("the connection with a response too many was kept");
     }
     leaves_cleanly(client)
@@ -251,33 +253,34 @@ fn surplus(stage: &mut Stage) -> Result<(), Trouble> {
 fn early(stage: &mut Stage) -> Result<(), Trouble> {
     const LENGTH: &[u8] = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048576\r\n\r\n";
     let (mut client, mut backend) = asked(stage, LENGTH)?;
-    client.send(&HUNDRED)?;
+    client.try_send(&HUNDRED)?;
     backend.expect(&HUNDRED)?;
-    backend.send(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno")?;
-    backend.finish();
+    backend
+        .try_send(b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno")?;
+    backend.close();
     let response = http::response(&mut client)?.must_be(413)?;
     if response.field("connection").as_deref() != Some("close") {
         return broken("where the next request begins is unknown, and its connection was kept");
     }
     stage.happened("a response behind 100 bytes of a request of 1 MiB");
     stage.closed(1, "http-closed")?;
-    client.hear(DEADLINE).must_be_clean("the client")
+    client.ends().must_be_clean("the client")
 }
 
 /// A client whose backend's connection has served two requests: it is kept.
-fn kept(stage: &Stage) -> Result<(Peer, Peer), Trouble> {
+fn kept(stage: &Stage) -> Result<(Connection, Connection), Trouble> {
     let (mut client, mut backend) = asked(stage, GET)?;
     answers(&mut client, &mut backend)?;
-    client.send(GET)?;
+    client.try_send(GET)?;
     http::head(&mut backend)?;
     answers(&mut client, &mut backend)?;
     Ok((client, backend))
 }
 
 fn kept_closes(stage: &mut Stage) -> Result<(), Trouble> {
-    let ends: [fn(Peer) -> Option<Peer>; 3] = [
+    let ends: [fn(Connection) -> Option<Connection>; 3] = [
         |mut backend| {
-            backend.finish();
+            backend.close();
             Some(backend)
         },
         |backend| {
@@ -296,7 +299,7 @@ fn kept_closes(stage: &mut Stage) -> Result<(), Trouble> {
         let mut next = asks(stage, &mut client, GET)?;
         answers(&mut client, &mut next)?;
         leaves_cleanly(client)?;
-        if old.is_some_and(|mut old| old.hear(DEADLINE).socket == End::Open) {
+        if old.is_some_and(|mut old| old.ends().socket == SocketEnd::Open) {
             return broken("a connection that its backend has ended was kept");
         }
     }
@@ -315,19 +318,19 @@ fn no_failures(stage: &mut Stage) -> Result<(), Trouble> {
 
 fn kept_dies(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = kept(stage)?;
-    client.send(GET)?;
+    client.try_send(GET)?;
     http::head(&mut backend)?;
     stage.backend()?.behave(crate::backend::Manner::Requests);
-    backend.finish();
+    backend.close();
     let mut next = stage.backend()?.next()?;
     http::head(&mut next)?;
     answers(&mut client, &mut next)?;
     // The same with a request that must not be sent twice.
-    client.send(POST)?;
+    client.try_send(POST)?;
     http::head(&mut next)?;
     next.expect(b"once")?;
     let accepted = stage.backend()?.accepted();
-    next.finish();
+    next.close();
     http::response(&mut client)?.must_be(502)?;
     stage.backend()?.behave(crate::backend::Manner::Good);
     if stage.backend()?.accepted() != accepted {

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use handfast_lab::run::pause;
+use handfast_testkit::deadline::DEADLINE;
 
 use super::machine::{empty, fill, small_disk, visit};
 use crate::case::{Case, case};
 use crate::memory_group::MemoryGroup;
 use crate::mode::Mode;
-use crate::peer::DEADLINE;
 use crate::program::put;
 use crate::setup::{Setup, USUAL};
 use crate::stage::Stage;
@@ -64,10 +64,10 @@ pub(super) const CASES: &[Case] = &[
 fn ticket_disk_fills(stage: &mut Stage) -> Result<(), Trouble> {
     let disk = small_disk(stage)?;
     stage.start(None)?;
-    visit(stage, false)?;
+    visit(stage)?;
     let filled = fill(&disk)?;
     stage.program()?.says("ticket keys: ")?;
-    if !visit(stage, true)? {
+    if !visit(stage)? {
         return broken("a session was not resumed while the next key could not be written");
     }
     let keys = || fs::read(disk.join("tickets.key")).unwrap_or_default();
@@ -106,7 +106,7 @@ fn memory_limited(stage: &mut Stage) -> Result<(), Trouble> {
     };
     stage.happened(format!("{CROWD} clients took {grew} of {ROOM_KIB} KiB (RLIMIT_DATA; {counted})"));
     for (mut client, mut backend) in crowd {
-        client.send(b"all of them")?;
+        client.try_send(b"all of them")?;
         backend.expect(b"all of them")?;
         stage.in_order(client, backend)?;
     }
@@ -150,7 +150,7 @@ fn clock_jumps(stage: &mut Stage) -> Result<(), Trouble> {
             stage.echoes()?;
             pause();
         }
-        client.send(b"still here")?;
+        client.try_send(b"still here")?;
         backend.expect(b"still here")?;
         let records = stage.program()?.records().len();
         stage.serve()?;

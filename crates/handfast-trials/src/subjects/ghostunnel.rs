@@ -1,7 +1,7 @@
 //! ghostunnel: one listener and one target for a process, given on its command line, which it also reads from a file with an argument in each
 //! line (`@FILE`). One time bounds connecting and handshakes (`--connect-timeout`).
 
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 
 use crate::addresses::SERVICE;
 use crate::mode::Mode;
@@ -20,8 +20,8 @@ pub(super) const GHOSTUNNEL: Subject = Subject {
     unknown_line: "--bakend=1",
     words: |file| vec![format!("@{file}")],
     check: None,
-    reload: Signal::SIGHUP,
-    drain: Some(Signal::SIGTERM),
+    reload: Signal::HUP,
+    drain: Some(Signal::TERM),
     sends_close_notify: true,
     is_logged: false,
     has_bystander: false,

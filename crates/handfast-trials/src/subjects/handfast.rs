@@ -1,6 +1,6 @@
 //! Handfast, in all its modes.
 
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 
 use crate::addresses::{BYSTANDER, ECHO, SERVICE};
 use crate::mode::Mode;
@@ -19,8 +19,8 @@ pub(super) const HANDFAST: Subject = Subject {
     unknown_line: "bakend = 1",
     words: |file| ["proxy", "-c", file].map(str::to_owned).to_vec(),
     check: Some(|file| ["check", "-c", file].map(str::to_owned).to_vec()),
-    reload: Signal::SIGHUP,
-    drain: Some(Signal::SIGTERM),
+    reload: Signal::HUP,
+    drain: Some(Signal::TERM),
     sends_close_notify: true,
     is_logged: true,
     has_bystander: true,

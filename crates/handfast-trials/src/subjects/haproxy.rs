@@ -3,7 +3,7 @@
 //! HAProxy 2.6 bounds a client's handshake by `timeout client`. So where a case has a limit for handshakes and none for silence, the
 //! frontend of the case has that limit for both.
 
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 
 use crate::addresses::{BYSTANDER, ECHO, SERVICE};
 use crate::mode::{self, Mode};
@@ -23,8 +23,8 @@ pub(super) const HAPROXY: Subject = Subject {
     unknown_line: "bakend",
     words: |file| ["-W", "-db", "-f", file].map(str::to_owned).to_vec(),
     check: Some(|file| ["-c", "-f", file].map(str::to_owned).to_vec()),
-    reload: Signal::SIGUSR2,
-    drain: Some(Signal::SIGUSR1),
+    reload: Signal::USR2,
+    drain: Some(Signal::USR1),
     sends_close_notify: true,
     is_logged: false,
     has_bystander: true,

@@ -1,7 +1,7 @@
 //! hitch: one frontend. All frontends of a process share one backend, so there is no bystander with a backend that the case leaves
 //! alone. hitch 1.7.2 has fixed timeouts for handshakes and for connecting (30 s): its configuration refuses the words that set them.
 
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 
 use crate::addresses::SERVICE;
 use crate::mode::Mode;
@@ -20,7 +20,7 @@ pub(super) const HITCH: Subject = Subject {
     unknown_line: "bakend = 1",
     words: |file| vec![format!("--config={file}")],
     check: Some(|file| vec!["--test".to_owned(), format!("--config={file}")]),
-    reload: Signal::SIGHUP,
+    reload: Signal::HUP,
     drain: None,
     sends_close_notify: true,
     is_logged: false,

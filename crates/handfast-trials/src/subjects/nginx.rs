@@ -1,6 +1,6 @@
 //! nginx: its stream module, one server for the case and one for the bystander.
 
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 
 use crate::addresses::{BYSTANDER, ECHO, SERVICE};
 use crate::mode::{self, Mode};
@@ -23,8 +23,8 @@ pub(super) const NGINX: Subject = Subject {
     unknown_line: "bakend 1;",
     words: |file| ["-e", "stderr", "-c", file].map(str::to_owned).to_vec(),
     check: Some(|file| ["-e", "stderr", "-t", "-c", file].map(str::to_owned).to_vec()),
-    reload: Signal::SIGHUP,
-    drain: Some(Signal::SIGQUIT),
+    reload: Signal::HUP,
+    drain: Some(Signal::QUIT),
     sends_close_notify: false,
     is_logged: false,
     has_bystander: true,

@@ -1,6 +1,6 @@
 //! stunnel: one service for the case, one for the bystander.
 
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 
 use crate::addresses::{BYSTANDER, ECHO, SERVICE};
 use crate::mode::Mode;
@@ -20,7 +20,7 @@ pub(super) const STUNNEL: Subject = Subject {
     unknown_line: "bakend = 1",
     words: |file| vec![file.to_owned()],
     check: None,
-    reload: Signal::SIGHUP,
+    reload: Signal::HUP,
     drain: None,
     sends_close_notify: true,
     is_logged: false,

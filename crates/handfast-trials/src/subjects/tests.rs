@@ -1,7 +1,8 @@
 //! Each installed program accepts the configuration of its adapter, in every mode and with every limit that it has a setting for.
 
-use std::io::Write;
 use std::process::{Command, Stdio};
+
+use handfast_testkit::folder::Folder;
 
 use super::*;
 use crate::addresses::{BYSTANDER, SERVICE};
@@ -13,13 +14,10 @@ use crate::program::put;
 use crate::setup::{Setup, USUAL};
 use crate::subject::Scene;
 
-/// Reports that a program is not tried, past libtest's capture: `scripts/count` counts the line.
+/// Reports that a program is not tried.
 fn skip(subject: &Subject, reason: &str) {
-    let line = format!(
-        "SKIPPED subjects::tests::a_program_accepts_its_configuration ({}): {reason}\n",
-        subject.name
-    );
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    let name = format!("subjects::tests::a_program_accepts_its_configuration ({})", subject.name);
+    handfast_testkit::skip::say(&name, reason);
 }
 
 /// The setups of all cases that a program can play in a mode; each once.
@@ -44,8 +42,8 @@ fn free() -> String {
 fn accepts(subject: &'static Subject) {
     let Some(check) = subject.check else { return skip(subject, "it has no word for a check") };
     let Some(program) = subject.installed() else { return skip(subject, "it is not installed") };
-    let certificates = Certificates::make().expect("certificates");
-    let folder = tempfile::tempdir().expect("the temporary folder is writable");
+    let certificates = Certificates::make();
+    let folder = Folder::new();
     put(&folder.path().join("ca.pem"), &certificates.ca).expect("it is writable");
     put(&folder.path().join("web.pem"), &certificates.web).expect("it is writable");
     let file = folder.path().join(subject.file);

@@ -111,7 +111,7 @@ fn in_the_tunnel() {
             let mut client = stage.client(&Trust::version(version).config());
             client.read_exactly(1);
             client.send(b"half a sentence");
-            vanish(client.stream, way);
+            vanish(client.into_stream(), way);
             let seen = stage.backend.seen();
             assert_eq!(
                 seen.last(),
@@ -130,7 +130,7 @@ fn while_a_stream_pours_over_it() {
         for way in WAYS {
             let mut client = stage.client(&Trust::version(version).config());
             client.read_exactly(100_000);
-            vanish(client.stream, way);
+            vanish(client.into_stream(), way);
             let seen = stage.backend.seen();
             assert_eq!(seen.last(), Some(&Event::Reset), "{version:?} {way:?}: {seen:?}");
         }

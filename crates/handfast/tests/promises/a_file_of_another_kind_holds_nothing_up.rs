@@ -6,6 +6,8 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
+use handfast_testkit::cases::pairs;
+
 use super::support::certificates::{authority, localhost};
 use super::support::folder::Folder;
 use super::support::http::{get, post};
@@ -118,14 +120,12 @@ const FILES: [&str; 19] = [
 
 #[test]
 fn a_check_and_a_start_never_wait_for_a_file_of_another_kind() {
-    for file in FILES {
-        for kind in KINDS {
-            let stage = Stage::new();
-            put(&stage.0.file(file), kind);
-            // Both have the deadline of the test's own waits.
-            handfast(&["check", "-c", &stage.config()]);
-            drop(stage.start(&format!("a start with a {kind} as {file} to serve or to refuse")));
-        }
+    for (file, kind) in pairs(&FILES, &KINDS, 2) {
+        let stage = Stage::new();
+        put(&stage.0.file(file), kind);
+        // Both have the deadline of the test's own waits.
+        handfast(&["check", "-c", &stage.config()]);
+        drop(stage.start(&format!("a start with a {kind} as {file} to serve or to refuse")));
     }
 }
 
@@ -138,18 +138,18 @@ fn a_reload_never_waits_for_a_file_of_another_kind() {
         .iter()
         .find_map(|line| line.split("admin on ").nth(1)?.parse().ok())
         .unwrap_or_else(|| panic!("no admin page: {}", said().join("\n")));
-    for file in FILES.into_iter().filter(|file| !file.contains(".json") && !file.contains("/.")) {
-        for kind in KINDS {
-            let path = stage.0.file(file);
-            let aside = stage.0.file("aside");
-            let had = fs::rename(&path, &aside).is_ok();
-            put(&path, kind);
-            post(admin, "/reload", "");
-            assert!(get(admin, "/live", "*/*").body.len() < 1_000, "it still answers");
-            let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
-            if had {
-                fs::rename(&aside, &path).expect("the folder is ours");
-            }
+    let files: Vec<_> =
+        FILES.into_iter().filter(|file| !file.contains(".json") && !file.contains("/.")).collect();
+    for (file, kind) in pairs(&files, &KINDS, 2) {
+        let path = stage.0.file(file);
+        let aside = stage.0.file("aside");
+        let had = fs::rename(&path, &aside).is_ok();
+        put(&path, kind);
+        post(admin, "/reload", "");
+        assert!(get(admin, "/live", "*/*").body.len() < 1_000, "it still answers");
+        let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
+        if had {
+            fs::rename(&aside, &path).expect("the folder is ours");
         }
     }
 }

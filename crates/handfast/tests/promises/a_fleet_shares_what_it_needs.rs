@@ -10,7 +10,7 @@ use super::support::deadline::{pause, wait_until_seeing};
 use super::support::folder::Folder;
 use super::support::pebble::Pebble;
 use super::support::proxy::said;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::tools::{handfast, run};
 use super::support::upgrade::upgrade;
 use super::support::*;

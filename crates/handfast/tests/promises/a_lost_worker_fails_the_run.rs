@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::support::fleet::Fleet;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::*;
 
 /// How soon a loss must be noticed.

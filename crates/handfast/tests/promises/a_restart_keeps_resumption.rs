@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustls::ClientConfig;
 
 use super::support::folder::Folder;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::*;
 
 /// Connects, exchanges, ends; whether the session was resumed. The exchange brings the ticket along.

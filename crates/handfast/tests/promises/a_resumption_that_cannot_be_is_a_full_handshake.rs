@@ -1,7 +1,7 @@
 //! A resumption that cannot be is a full handshake, never a failure: not with a ticket of another hash and a HelloRetryRequest,
 //! and not with early data that another server's ticket allowed.
 
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::*;
 
 /// The openssl client that sends a line, sees it come back, and ends; what it said of the session.

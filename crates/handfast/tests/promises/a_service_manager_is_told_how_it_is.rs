@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::support::folder::Folder;
 use super::support::manager::Manager;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::tracer::{Tracer, needs_tracing};
 use super::support::*;
 

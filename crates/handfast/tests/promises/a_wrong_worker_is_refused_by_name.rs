@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::support::bus::Wire;
 use super::support::fleet::{Fleet, Worker};
 use super::support::folder::Folder;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 
 /// How long a coordinator waits for workers, and what a busy machine may add.
 const GATHERED: Duration = Duration::from_secs(10 + 3);

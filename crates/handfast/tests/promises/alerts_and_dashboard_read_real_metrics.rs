@@ -15,7 +15,7 @@ use super::support::folder::Folder;
 use super::support::http;
 use super::support::proxy::Proxy;
 use super::support::servers::address_of_ones_own;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::tools::{self, Tool};
 use super::support::trust::{Trust, Version};
 

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::support::backend::Peer;
-use super::support::client::Ending;
+use super::support::ending::Ending;
 use super::support::*;
 
 const TIMES: usize = 100;

@@ -6,7 +6,7 @@ use super::support::fleet::{Coordinator, Worker};
 use super::support::folder::Folder;
 use super::support::network::{in_a_network_of_its_own, must};
 use super::support::proxy::PROGRAM;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::tools::{Ran, handfast};
 use super::support::*;
 

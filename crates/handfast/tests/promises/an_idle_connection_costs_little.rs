@@ -42,7 +42,7 @@ fn in_memory_and_in_time() {
         let mut client = Client::connect(proxy.address(), &config);
         client.echo(b"x");
         // The socket alone holds the connection; TLS state of thousands of clients would be memory of this process.
-        clients.lock().expect("no thread panics while holding it").push(client.stream);
+        clients.lock().expect("no thread panics while holding it").push(client.into_stream());
     };
     // What is made once is not to be counted.
     crowd::for_each(8, 4, hold);

@@ -4,7 +4,7 @@
 
 use super::real_clients_are_served::http_backend;
 use super::support::folder::Folder;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::*;
 
 const CHAIN: &str = include_str!("../../../handfast-tls/fixtures/ocsp/chain.pem");

@@ -9,7 +9,7 @@ use super::support::deadline::wait_until;
 use super::support::folder::Folder;
 use super::support::proxy::Proxy;
 use super::support::servers::address_of_ones_own;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::tools::{self, Tool};
 
 /// Files that OpenSSL makes in a folder; `@` stands for it.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::support::folder::Folder;
 use super::support::pebble::Pebble;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::tools::{handfast, run};
 use super::support::*;
 

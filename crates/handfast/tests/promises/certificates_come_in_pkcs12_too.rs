@@ -3,7 +3,7 @@
 
 use super::support::certificates::{Identity, KeyKind};
 use super::support::secured::{Secured, server};
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::tools::{self, Tool, handfast};
 use super::support::*;
 

@@ -11,7 +11,7 @@ use rustls_pki_types::pem::PemObject;
 use super::support::certificates::{Authority, Identity, KeyKind};
 use super::support::folder::Folder;
 use super::support::record::Record;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::*;
 
 /// A backend that says one word to each client.

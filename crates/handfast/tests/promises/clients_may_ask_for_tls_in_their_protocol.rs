@@ -10,7 +10,7 @@ use super::support::backend::Peer;
 use super::support::certificates::localhost;
 use super::support::client::dial;
 use super::support::folder::Folder;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::starttls::{
     PROTOCOLS, Protocol, expect, greeting_echo, mysql_greeting, mysql_login, mysql_server, packet, service,
 };

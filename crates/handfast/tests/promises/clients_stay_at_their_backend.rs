@@ -3,7 +3,7 @@
 
 use super::support::backend::Peer;
 use super::support::folder::Folder;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::tools;
 use super::support::*;
 

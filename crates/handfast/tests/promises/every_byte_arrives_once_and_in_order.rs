@@ -37,12 +37,6 @@ fn send_all(total: u64, mut send: impl FnMut(&[u8])) {
     }
 }
 
-impl Read for Client {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        Self::read(self, buffer)
-    }
-}
-
 #[test]
 fn a_gibibyte_to_the_backend() {
     let stage = Stage::new(|peer| {

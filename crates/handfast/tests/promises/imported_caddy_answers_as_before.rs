@@ -10,7 +10,7 @@ use super::support::certificates::{KeyKind, authority};
 use super::support::folder::Folder;
 use super::support::proxy::Proxy;
 use super::support::servers::address_of_ones_own;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::tools::{self, Tool};
 
 const SITES: &str = include_str!("../../../handfast-import/testdata/caddy-sites.json");

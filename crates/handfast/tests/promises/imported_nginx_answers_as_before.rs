@@ -6,7 +6,7 @@ use super::support::certificates::{KeyKind, authority};
 use super::support::folder::Folder;
 use super::support::proxy::Proxy;
 use super::support::servers::address_of_ones_own;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::tools;
 
 /// What is imported. `@LISTEN@`, `@PLAIN@`, `@ONE@`, `@TWO@`, `@TLS@` are addresses.

@@ -4,7 +4,7 @@
 use super::support::delays::{Manners, TlsServer};
 use super::support::load::{Ended, Load};
 use super::support::servers::{Asks, Haproxy, Openssl};
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 
 /// Works that do not wait for an answer.
 const WITHOUT_AN_ANSWER: [&str; 5] = [

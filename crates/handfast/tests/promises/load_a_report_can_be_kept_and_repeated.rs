@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use super::support::delays::{Manners, TlsServer};
 use super::support::folder::Folder;
 use super::support::load::{Ended, Load};
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::tools;
 
 /// Every file there is, and its option.

@@ -5,7 +5,7 @@ use super::support::certificates::authority;
 use super::support::folder::Folder;
 use super::support::load::{Ended, Load};
 use super::support::servers::{Asks, Nginx};
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 
 const NAMES: [&str; 2] = ["a.example", "b.example"];
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::support::delays::{Manners, TlsServer};
 use super::support::load::Load;
 use super::support::servers::{Asks, Nginx};
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 
 /// The most that pauses of 10 ms, 20 ms … allow each of the generator's threads within a moment, with what was under way
 /// together.

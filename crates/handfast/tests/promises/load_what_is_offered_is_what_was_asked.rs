@@ -13,7 +13,7 @@ use super::support::delays::{Manners, Seen, TlsServer};
 use super::support::folder::Folder;
 use super::support::load::{Ended, Load};
 use super::support::servers::Openssl;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 
 /// Runs a moment against a server that notes what it sees; the first connection, the rehearsal's, is like the others.
 fn run(manners: Manners, words: &str) -> (Ended, Vec<Seen>) {

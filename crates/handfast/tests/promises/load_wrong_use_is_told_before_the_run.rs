@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::support::Backend;
 use super::support::delays::{Manners, TlsServer};
 use super::support::load::{Ended, Load};
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 
 /// It ended before a run of this length could have been over.
 const LONG: &str = "-d 60s --timeout 1s";

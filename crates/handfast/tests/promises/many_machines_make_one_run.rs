@@ -7,7 +7,7 @@ use handfast_stats::Histogram;
 use serde_json::Value;
 
 use super::support::fleet::{Ended, Fleet};
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 
 const NAMES: [&str; 3] = ["north", "south", "west"];
 /// 300 a second for four seconds, at even distances: each worker has exactly 400 of the 1200.

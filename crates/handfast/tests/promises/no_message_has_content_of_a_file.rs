@@ -3,6 +3,8 @@
 //!
 //! Each damaged file has a marker inside, which is searched for in everything that the program writes.
 
+use handfast_testkit::cases::{pairs, some};
+
 use super::support::certificates::{authority, localhost};
 use super::support::folder::Folder;
 use super::support::http::{get, post};
@@ -149,73 +151,67 @@ fn damage(folder: &Folder, content: &[u8]) -> String {
 #[test]
 fn a_check_of_a_damaged_file_does_not_show_it() {
     let folder = place();
-    for (kind, content) in damaged(&["PRIVATE KEY", "CERTIFICATE", "X509 CRL", MARKER]) {
-        let file = damage(&folder, &content);
-        for (option, lines) in PLACES {
-            let text = format!("{SERVICE}{}", lines.replace("FILE", &file));
-            let config = folder.write("handfast.toml", text).display().to_string();
-            let ran = handfast(&["check", "-c", &config]);
-            assert_silent(&format!("check of {option}, {kind}"), &ran.all());
-        }
+    let damaged = damaged(&["PRIVATE KEY", "CERTIFICATE", "X509 CRL", MARKER]);
+    for ((kind, content), (option, lines)) in pairs(&damaged, &PLACES, 4) {
+        let file = damage(&folder, content);
+        let text = format!("{SERVICE}{}", lines.replace("FILE", &file));
+        let config = folder.write("handfast.toml", text).display().to_string();
+        let ran = handfast(&["check", "-c", &config]);
+        assert_silent(&format!("check of {option}, {kind}"), &ran.all());
     }
 }
+
+/// Commands that take a file for another kind of file: `FILE` is its path, `GOOD` that of a certificate with its key.
+const COMMANDS: [&str; 30] = [
+    "check -c FILE",
+    "check --explain -c FILE",
+    "proxy -c FILE",
+    "proxy --stunnel FILE",
+    "proxy --hitch FILE",
+    "reload -c FILE",
+    "doctor keys FILE",
+    "import stunnel FILE",
+    "import hitch FILE",
+    "import nginx FILE",
+    "import haproxy FILE",
+    "import caddy FILE",
+    "probe 127.0.0.1:1 --ca FILE",
+    "probe 127.0.0.1:1 --insecure --client-certificate FILE",
+    "probe 127.0.0.1:1 --client-certificate GOOD --client-key FILE",
+    "load 127.0.0.1:1 --ca FILE --duration 1s",
+    "load 127.0.0.1:1 --client-certificate FILE --duration 1s",
+    "load 127.0.0.1:1 --client-certificate GOOD --client-key FILE --duration 1s",
+    "load doctor --workers nats://127.0.0.1:1 --bus-credentials FILE",
+    "load doctor --workers nats://127.0.0.1:1 --bus-ca FILE",
+    "load --replay FILE",
+    "compare FILE FILE",
+    "doctor size --full 1 --from FILE",
+    "weak-keys pack FILE -o /dev/null",
+    "log FILE",
+    "proxy-header FILE",
+    "load https://127.0.0.1:1 --duration 1s --header @FILE",
+    "load https://127.0.0.1:1 --duration 1s --url @FILE",
+    "load https://127.0.0.1:1 --duration 1s --sni @FILE",
+    "load https://127.0.0.1:1 --duration 1s --mix @FILE",
+];
 
 #[test]
 fn a_file_that_is_given_to_the_wrong_option_is_not_shown() {
     let folder = place();
     let certificate = folder.file("web.pem").display().to_string();
-    for (kind, content) in damaged(&["PRIVATE KEY"]) {
-        let file = damage(&folder, &content);
-        let at = format!("@{file}");
-        for arguments in [
-            vec!["check", "-c", &file],
-            vec!["check", "--explain", "-c", &file],
-            vec!["proxy", "-c", &file],
-            vec!["proxy", "--stunnel", &file],
-            vec!["proxy", "--hitch", &file],
-            vec!["reload", "-c", &file],
-            vec!["doctor", "keys", &file],
-            vec!["import", "stunnel", &file],
-            vec!["import", "hitch", &file],
-            vec!["import", "nginx", &file],
-            vec!["import", "haproxy", &file],
-            vec!["import", "caddy", &file],
-            vec!["probe", "127.0.0.1:1", "--ca", &file],
-            vec!["probe", "127.0.0.1:1", "--insecure", "--client-certificate", &file],
-            vec!["probe", "127.0.0.1:1", "--client-certificate", &certificate, "--client-key", &file],
-            vec!["load", "127.0.0.1:1", "--ca", &file, "--duration", "1s"],
-            vec!["load", "127.0.0.1:1", "--client-certificate", &file, "--duration", "1s"],
-            vec![
-                "load",
-                "127.0.0.1:1",
-                "--client-certificate",
-                &certificate,
-                "--client-key",
-                &file,
-                "--duration",
-                "1s",
-            ],
-            vec!["load", "doctor", "--workers", "nats://127.0.0.1:1", "--bus-credentials", &file],
-            vec!["load", "doctor", "--workers", "nats://127.0.0.1:1", "--bus-ca", &file],
-            vec!["load", "--replay", &file],
-            vec!["compare", &file, &file],
-            vec!["doctor", "size", "--full", "1", "--from", &file],
-            vec!["weak-keys", "pack", &file, "-o", "/dev/null"],
-            vec!["log", &file],
-            vec!["proxy-header", &file],
-            vec!["load", "https://127.0.0.1:1", "--duration", "1s", "--header", &at],
-            vec!["load", "https://127.0.0.1:1", "--duration", "1s", "--url", &at],
-            vec!["load", "https://127.0.0.1:1", "--duration", "1s", "--sni", &at],
-            vec!["load", "https://127.0.0.1:1", "--duration", "1s", "--mix", &at],
-        ]
-        .into_iter()
-        // To this option a line with one word is a host name, which may be shown.
-        .chain(kind.starts_with("PRIVATE KEY").then(|| vec!["probe", "--file", &file]))
-        {
-            let ran = handfast(&arguments);
-            let shown = arguments.join(" ").replace(&file, "FILE");
-            assert_silent(&format!("{shown}, {kind}"), &ran.all());
-        }
+    let damaged = damaged(&["PRIVATE KEY"]);
+    let runs_silently = |command: &str, (kind, content): &(String, Vec<u8>)| {
+        let file = damage(&folder, content);
+        let words = command.replace("FILE", &file).replace("GOOD", &certificate);
+        let ran = handfast(&words.split(' ').collect::<Vec<_>>());
+        assert_silent(&format!("{command}, {kind}"), &ran.all());
+    };
+    for (damaged, command) in pairs(&damaged, &COMMANDS, 8) {
+        runs_silently(command, damaged);
+    }
+    // To this option a line with one word is a host name, which may be shown.
+    for damaged in damaged.iter().filter(|(kind, _)| kind.starts_with("PRIVATE KEY")) {
+        runs_silently("probe --file FILE", damaged);
     }
 }
 
@@ -271,10 +267,11 @@ fn a_reload_of_a_damaged_file_shows_it_nowhere() {
         assert!(!proxy.has_ended(), "{}", proxy.talk.so_far().join("\n"));
         proxy.talk.so_far().iter().find_map(|line| line.split("admin on ").nth(1)?.parse().ok())
     });
-    for (kind, content) in damaged(&["PRIVATE KEY", "OCSP RESPONSE", "RSA PRIVATE KEY", MARKER]) {
-        damage(&folder, &content);
-        folder.write("ca", &content);
-        folder.write("sticky", &content);
+    let damaged = damaged(&["PRIVATE KEY", "OCSP RESPONSE", "RSA PRIVATE KEY", MARKER]);
+    for (kind, content) in some(&damaged, 3) {
+        damage(&folder, content);
+        folder.write("ca", content);
+        folder.write("sticky", content);
         let answer = post(admin, "/reload", "");
         assert_silent(&format!("answer to a reload, {kind}"), &answer.body);
         for path in ["/status.json", "/status", "/metrics"] {

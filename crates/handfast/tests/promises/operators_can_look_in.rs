@@ -1,7 +1,7 @@
 //! Operators can look in: metrics that a monitoring system reads, a status for people and for programs, readiness that tells
 //! the truth, an access log line for each connection with all that is known of it, and names on all threads.
 
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::*;
 
 #[test]

@@ -9,7 +9,7 @@ use super::support::cached;
 use super::support::client::dial;
 use super::support::folder::Folder;
 use super::support::http2::{END_HEADERS, END_STREAM, HEADERS, frame, get, preface};
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::*;
 
 const CROWD: usize = 100;

@@ -12,7 +12,7 @@ use super::support::client::dial;
 use super::support::folder::Folder;
 use super::support::proxy::PROGRAM;
 use super::support::servers::address_of_ones_own;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::tools::{self, Tool};
 use super::support::*;
 

@@ -1,7 +1,7 @@
 //! Real clients are served: curl, openssl s_client, gnutls-cli and Python's ssl, with TLS 1.2 and 1.3, with verification on; and
 //! they see an abort as an abort.
 
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::*;
 
 /// A backend that answers one HTTP request and ends.

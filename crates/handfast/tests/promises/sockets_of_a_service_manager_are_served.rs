@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use super::support::folder::Folder;
 use super::support::manager::{Manager, Passed};
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::*;
 
 fn start(config: &Config, passed: &Passed) -> Proxy {

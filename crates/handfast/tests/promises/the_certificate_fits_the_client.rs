@@ -5,7 +5,7 @@ use rustls::AlertDescription;
 
 use super::support::certificates::{Identity, KeyKind, localhost, localhost_rsa};
 use super::support::folder::Folder;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::*;
 
 fn served(proxy: &Proxy, name: &str) -> Result<Vec<u8>, Refusal> {

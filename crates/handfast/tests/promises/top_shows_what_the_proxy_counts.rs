@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use super::support::process::Process;
 use super::support::proxy::PROGRAM;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::tools::{self, Tool};
 use super::support::*;
 

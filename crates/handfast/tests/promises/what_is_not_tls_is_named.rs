@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 
 use super::support::client::dial;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::*;
 
 /// Sends bytes and ends; gives what came back.

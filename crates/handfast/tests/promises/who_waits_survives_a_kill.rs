@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use super::support::folder::Folder;
 use super::support::keeper::Keeper;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 use super::support::upgrade::upgrade;
 use super::support::*;
 

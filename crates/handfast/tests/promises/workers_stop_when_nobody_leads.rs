@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::support::fleet::Fleet;
-use super::support::skip::{needs, skipped};
+use super::support::skip::needs;
 
 /// How long a worker goes on without a word.
 const LEASE: Duration = Duration::from_secs(5);

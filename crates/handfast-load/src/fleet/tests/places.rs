@@ -39,9 +39,9 @@ impl Place {
         Self::new(Kind::Local(Arc::new(Local::default())))
     }
 
-    /// A separate server; `None` where there is no nats-server.
-    pub(super) async fn nats() -> Option<Self> {
-        Some(Self::new(Kind::Nats(Server::start(&[]).await?)))
+    /// A separate server.
+    pub(super) fn nats() -> Self {
+        Self::new(Kind::Nats(Server::start(&[])))
     }
 
     /// This server.

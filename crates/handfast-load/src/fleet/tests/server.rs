@@ -1,110 +1,60 @@
 //! A real nats-server on a separate port, and what only it can show: permissions, TLS, its end.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tempfile::TempDir;
-use tokio::sync::mpsc;
+use handfast_testkit::folder::Folder;
+use handfast_testkit::{bus, needs};
 
 use super::places::{Place, join};
 use super::script::Script;
-use super::{plan, run, skipped, within, write};
+use super::{plan, run, within};
 use crate::fleet::protocol::{Event, Identity, Subjects, decode};
 use crate::fleet::worker::Worker;
 use crate::fleet::{BusAddress, LEASE, OnLost, doctor, setup};
 use crate::outcome::EarlyEnd;
 
-const PROGRAM: &str = "/usr/sbin/nats-server";
-
 /// A server that ends with its test.
 pub(super) struct Server {
-    child: Child,
-    /// Where it listens.
-    pub(super) port: u16,
+    bus: bus::Bus,
     /// The folder of [`setup`], where it was used.
-    folder: Option<TempDir>,
+    folder: Option<Folder>,
 }
 
 impl Server {
-    /// Starts one with these arguments, on loopback; `None` where there is no such program.
-    pub(super) async fn start(arguments: &[&str]) -> Option<Self> {
-        Self::start_at("-1", arguments).await
-    }
-
-    async fn start_at(port: &str, arguments: &[&str]) -> Option<Self> {
-        if !Path::new(PROGRAM).exists() {
-            return None;
-        }
-        let mut child = Command::new(PROGRAM)
-            .args(["-a", "127.0.0.1", "-p", port])
-            .args(arguments)
-            .stderr(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let (tell, mut port) = mpsc::channel(1);
-        // Reads to the end, so that the server can always write.
-        let read = move || {
-            let mut found = None;
-            for line in lines.map_while(Result::ok) {
-                if let Some((_, port)) = line.split_once("client connections on 127.0.0.1:") {
-                    found = port.trim().parse::<u16>().ok();
-                }
-                if line.contains("Server is ready") {
-                    let _ = tell.try_send(found.expect("a port before it is ready"));
-                }
-            }
-        };
-        std::thread::Builder::new().name("server-log".into()).spawn(read).unwrap();
-        let port = tokio::time::timeout(Duration::from_secs(10), port.recv()).await;
-        Some(Self { child, port: port.unwrap().expect("the server did not start"), folder: None })
+    /// Starts one with these arguments, on loopback.
+    pub(super) fn start(arguments: &[&str]) -> Self {
+        let bus = bus::Bus::with(&[&["-a", "127.0.0.1", "-p", "-1"], arguments].concat());
+        Self { bus, folder: None }
     }
 
     /// One as [`setup`] would have it.
-    async fn set_up() -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
+    fn set_up() -> Self {
+        let folder = Folder::new();
         let next = setup(folder.path(), "127.0.0.1", 4222, "default").unwrap();
         assert!(next.contains("handfast worker tls://127.0.0.1:4222"), "{next}");
-        let configuration = folder.path().join("nats-server.conf");
-        let mut server = Self::start(&["-c", configuration.to_str().unwrap()]).await?;
-        server.folder = Some(folder);
-        Some(server)
-    }
-
-    fn file(&self, name: &str) -> Option<PathBuf> {
-        self.folder.as_ref().map(|folder| folder.path().join(name))
+        let server = Self::start(&["-c", &folder.file("nats-server.conf").display().to_string()]);
+        Self { folder: Some(folder), ..server }
     }
 
     /// The address for a client with this role.
     pub(super) fn address(&self, role: &str) -> BusAddress {
-        let mut address = BusAddress::new(format!("nats://127.0.0.1:{}", self.port));
-        address.ca = self.file("ca.pem");
-        address.credentials = self.file(&format!("{role}.secret"));
+        let mut address = BusAddress::new(self.bus.url());
+        if let Some(folder) = &self.folder {
+            address.ca = Some(folder.file("ca.pem"));
+            address.credentials = Some(folder.file(&format!("{role}.secret")));
+        }
         address
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
 #[tokio::test]
 async fn what_setup_writes_works_and_gives_nobody_more_than_he_needs() {
-    let Some(server) = Server::set_up().await else { skipped!("no nats-server") };
+    needs!("nats-server");
+    let server = Server::set_up();
     let (coordinator, worker) = (server.address("coordinator"), server.address("worker"));
     for address in [&coordinator, &worker] {
         let found = doctor(address).await.unwrap().join("\n");
@@ -126,7 +76,8 @@ async fn what_setup_writes_works_and_gives_nobody_more_than_he_needs() {
 
 #[tokio::test]
 async fn a_worker_can_neither_command_nor_listen_to_others() {
-    let Some(server) = Server::set_up().await else { skipped!("no nats-server") };
+    needs!("nats-server");
+    let server = Server::set_up();
     let coordinator = join(&server.address("coordinator"), "c").await;
     let worker = join(&server.address("worker"), "w").await;
     let other = join(&server.address("worker"), "v").await;
@@ -158,7 +109,8 @@ async fn a_worker_can_neither_command_nor_listen_to_others() {
 
 #[tokio::test]
 async fn a_server_without_users_allows_everything_and_that_is_seen() {
-    let Some(server) = Server::start(&[]).await else { skipped!("no nats-server") };
+    needs!("nats-server");
+    let server = Server::start(&[]);
     let found = doctor(&server.address("worker")).await.unwrap().join("\n");
     assert!(found.contains("does not authenticate users: any program here"), "{found}");
     assert!(found.contains("may publish to and listen to subjects that are not the fleet's"), "{found}");
@@ -166,11 +118,10 @@ async fn a_server_without_users_allows_everything_and_that_is_seen() {
 
 #[tokio::test]
 async fn a_server_that_takes_too_little_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let configuration = folder.path().join("small.conf");
-    write(&configuration, "max_payload: 64KB\n");
-    let started = Server::start(&["-c", configuration.to_str().unwrap()]).await;
-    let Some(server) = started else { skipped!("no nats-server") };
+    needs!("nats-server");
+    let folder = Folder::new();
+    let configuration = folder.write("small.conf", "max_payload: 64KB\n").display().to_string();
+    let server = Server::start(&["-c", &configuration]);
     let refusal = Place::on(server).gather(1).await.unwrap_err();
     assert!(refusal.what.contains("takes messages of 6"), "{refusal}");
     assert!(refusal.hint.unwrap().contains("max_payload"));
@@ -178,7 +129,8 @@ async fn a_server_that_takes_too_little_is_refused() {
 
 #[tokio::test]
 async fn a_bus_that_dies_ends_the_run_and_the_load_and_may_come_back() {
-    let Some(mut place) = Place::nats().await else { skipped!("no nats-server") };
+    needs!("nats-server");
+    let mut place = Place::nats();
     let script = Script::of(60).slow();
     let loading = script.loading();
     place.worker("a", script).await;
@@ -186,7 +138,7 @@ async fn a_bus_that_dies_ends_the_run_and_the_load_and_may_come_back() {
     let (outcome, killed) = tokio::join!(run(&mut lineup, OnLost::Fail), async {
         within(Duration::from_secs(10), "the load begins", || loading.load(Ordering::SeqCst)).await;
         tokio::time::sleep(Duration::from_millis(1500)).await;
-        place.server().kill();
+        place.server().bus.kill();
         Instant::now()
     });
     assert!(killed.elapsed() < Duration::from_secs(4), "the coordinator needed {:?}", killed.elapsed());
@@ -198,8 +150,7 @@ async fn a_bus_that_dies_ends_the_run_and_the_load_and_may_come_back() {
     within(left, "the load ends", || !loading.load(Ordering::SeqCst)).await;
     drop(lineup);
 
-    let port = place.server().port.to_string();
-    *place.server() = Server::start_at(&port, &[]).await.unwrap();
+    place.server().bus.back();
     let mut lineup = place.gather(1).await.unwrap();
     let (asker, mut stop) = tokio::sync::watch::channel(false);
     let mut each = |_: &crate::sample::Interval| {
@@ -239,7 +190,8 @@ impl Drop for Process {
 
 #[tokio::test]
 async fn a_process_that_was_stopped_does_not_go_on_when_it_is_continued() {
-    let Some(place) = Place::nats().await else { skipped!("no nats-server") };
+    needs!("nats-server");
+    let place = Place::nats();
     let listener = place.bus("listener").await;
     let mut heard = listener.subscribe("hf.default.w.>").await.unwrap();
     let child = Command::new(std::env::current_exe().unwrap())

@@ -8,6 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
+use handfast_testkit::{skip, skipped};
+
 use super::*;
 
 /// Does something on a thread of this name.
@@ -27,7 +29,7 @@ fn in_the_sandbox<T: Send>(name: &str, duty: Duty, act: impl FnOnce() -> T + Sen
         match confine_calls(duty) {
             Ok(()) => Some(act()),
             Err(error) => {
-                eprintln!("SKIPPED: no filters of system calls here: {error}");
+                skip::say(name, &format!("no filters of system calls here: {error}"));
                 None
             }
         }
@@ -185,7 +187,7 @@ fn files_are_reached_below_what_is_left_and_nowhere_else() {
             assert_eq!(connected.is_none(), knows_no_scopes(), "{connected:?}");
         }
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EOPNOTSUPP)) => {
-            eprintln!("SKIPPED: no Landlock here: {error}");
+            skipped!("no Landlock here: {error}");
         }
         Err(error) => panic!("{error}"),
     }

@@ -30,7 +30,7 @@ pub(crate) enum Place {
 /// Plays the calling test within a separate network: `in_a_network_of_its_own!()` is its first line.
 macro_rules! in_a_network_of_its_own {
     () => {{
-        use $crate::support::skip::{needs, skipped};
+        use handfast_testkit::{needs, skipped};
         needs!("ip", "nft", "ss", "timeout");
         fn test() {}
         match $crate::support::network::enter(std::any::type_name_of_val(&test)) {

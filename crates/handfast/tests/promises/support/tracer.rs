@@ -26,7 +26,7 @@ pub(crate) fn refusal() -> Option<String> {
 /// Skips the calling test unless system calls can be traced.
 macro_rules! needs_tracing {
     () => {{
-        use $crate::support::skip::{needs, skipped};
+        use handfast_testkit::{needs, skipped};
         needs!("strace");
         if let Some(reason) = $crate::support::tracer::refusal() {
             skipped!("{reason}");

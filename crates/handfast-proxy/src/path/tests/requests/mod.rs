@@ -10,13 +10,14 @@ mod single;
 mod stage;
 mod wire;
 
+use handfast_testkit::cases::draws;
 use plan::Play;
 use stage::{Stage, Versions};
 
 use crate::testing::on_engine;
 
-/// Schedules for each pair of versions.
-const SCHEDULES: u64 = 1_000;
+/// Schedules for each pair of versions; and where there is time.
+const SCHEDULES: (u64, u64) = (500, 5_000);
 
 /// On an engine, since a stop wakes its tasks.
 fn run(client_h2: bool, backend_h2: bool) {
@@ -29,7 +30,7 @@ fn play_all(client_h2: bool, backend_h2: bool) {
         stage.play(seed.parse().expect("HANDFAST_SEED is a number"));
         return;
     }
-    for seed in 0..SCHEDULES {
+    for seed in 0..draws(SCHEDULES.0, SCHEDULES.1) {
         if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stage.play(seed))) {
             eprintln!("the schedule that failed: HANDFAST_SEED={seed} {:?}", Play::new(seed, stage.versions));
             std::panic::resume_unwind(panic);

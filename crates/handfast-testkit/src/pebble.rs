@@ -5,25 +5,27 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use super::certificates::{KeyKind, authority};
-use super::folder::Folder;
-use super::http;
-use super::lines::Lines;
-use super::servers::address_of_ones_own;
+use crate::certificates::{KeyKind, authority};
+use crate::folder::Folder;
+use crate::http;
+use crate::lines::Lines;
+use crate::servers::address_of_ones_own;
 
-/// The program, and its DNS server.
-pub(crate) const PEBBLE: &str = "pebble";
-pub(crate) const DNS: &str = "pebble-challtestsrv";
+/// The program.
+pub const PEBBLE: &str = "pebble";
+/// Its DNS server.
+pub const DNS: &str = "pebble-challtestsrv";
 
 /// A running authority; it is killed when this is dropped.
-pub(crate) struct Pebble {
+pub struct Pebble {
     folder: Folder,
     address: SocketAddr,
-    /// Where it looks for answers over TLS, and over plain HTTP.
-    pub(crate) tls: SocketAddr,
-    pub(crate) http: SocketAddr,
+    /// Where it looks for answers over TLS.
+    pub tls: SocketAddr,
+    /// Where it looks for answers over plain HTTP.
+    pub http: SocketAddr,
     /// Where records are set.
-    pub(crate) dns_control: SocketAddr,
+    pub dns_control: SocketAddr,
     dns: Child,
     pebble: Option<Child>,
     more: String,
@@ -31,14 +33,14 @@ pub(crate) struct Pebble {
 
 impl Pebble {
     /// Starts it, with these lines more in its settings (JSON, each with a comma at its end).
-    pub(crate) fn start(more: &str) -> Self {
+    pub fn start(more: &str) -> Self {
         let mut made = Self::prepare(more);
         made.go();
         made
     }
 
     /// The same without the authority itself: nothing answers at its directory yet.
-    pub(crate) fn prepare(more: &str) -> Self {
+    pub fn prepare(more: &str) -> Self {
         let (address, tls, http) = (address_of_ones_own(), address_of_ones_own(), address_of_ones_own());
         // One host for both: the authority knows one address of each name.
         let http = SocketAddr::new(tls.ip(), http.port());
@@ -59,7 +61,7 @@ impl Pebble {
     }
 
     /// Starts the authority, with no memory of what it did before.
-    pub(crate) fn go(&mut self) {
+    pub fn go(&mut self) {
         let (tls, http) = (self.tls.port(), self.http.port());
         let management = SocketAddr::new(self.address.ip(), address_of_ones_own().port());
         let file = |name: &str| self.folder.file(name).display().to_string();
@@ -88,7 +90,7 @@ impl Pebble {
     }
 
     /// Kills the authority; its DNS goes on.
-    pub(crate) fn fail(&mut self) {
+    pub fn fail(&mut self) {
         if let Some(mut child) = self.pebble.take() {
             let _ = child.kill();
             let _ = child.wait();
@@ -96,17 +98,17 @@ impl Pebble {
     }
 
     /// The URL of its directory.
-    pub(crate) fn directory(&self) -> String {
+    pub fn directory(&self) -> String {
         format!("https://{}/dir", self.address)
     }
 
     /// The authority of its server's certificate.
-    pub(crate) fn ca(&self) -> PathBuf {
+    pub fn ca(&self) -> PathBuf {
         self.folder.file("ca.pem")
     }
 
     /// Sets a TXT record.
-    pub(crate) fn set_record(&self, host: &str, value: &str) {
+    pub fn set_record(&self, host: &str, value: &str) {
         let body = serde_json::json!({ "host": host, "value": value }).to_string();
         let answer = http::post(self.dns_control, "/set-txt", &body);
         assert_eq!(answer.status, 200, "{answer:?}");

@@ -3,30 +3,38 @@
 
 use std::io::Write;
 
-/// Writes the line; `function` is the type name of a function inside the test.
-pub(crate) fn say(function: &str, reason: &str) {
-    let test = function.trim_end_matches("::marker").split_once("::").map_or(function, |(_, test)| test);
+/// Writes the line.
+pub fn say(test: &str, reason: &str) {
     // One write, so that lines of tests that run beside this one cannot get in between.
     let line = format!("SKIPPED {test}: {reason}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
+/// The test with this function in it, by the type name of the function.
+pub fn test_of(function: &str) -> &str {
+    let test = function.trim_end_matches("::marker").trim_end_matches("::{{closure}}");
+    test.split_once("::").map_or(test, |(_, test)| test)
+}
+
 /// Skips the calling test: `skipped!("no TUN device here")`.
+#[macro_export]
 macro_rules! skipped {
     ($($reason:tt)+) => {{
         fn marker() {}
-        $crate::support::skip::say(std::any::type_name_of_val(&marker), &format!($($reason)+));
+        let test = $crate::skip::test_of(std::any::type_name_of_val(&marker));
+        $crate::skip::say(test, &format!($($reason)+));
         return;
     }};
 }
 
 /// Skips the calling test unless the programs are installed, in a version that it can use: `needs!("openssl", "curl")`.
+#[macro_export]
 macro_rules! needs {
     ($($program:literal),+) => {
-        $(if let Err(reason) = $crate::support::tools::usable($program) {
-            skipped!("{reason}");
+        $(if let Err(reason) = $crate::tools::usable($program) {
+            $crate::skipped!("{reason}");
         })+
     };
 }
 
-pub(crate) use {needs, skipped};
+pub use crate::{needs, skipped};

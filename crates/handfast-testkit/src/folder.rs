@@ -6,35 +6,41 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// A temporary folder.
-pub(crate) struct Folder(tempfile::TempDir);
+pub struct Folder(tempfile::TempDir);
+
+impl Default for Folder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Folder {
     /// An empty folder.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self(
             tempfile::Builder::new().prefix("handfast-").tempdir().expect("the temporary folder is writable"),
         )
     }
 
     /// Its path.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.0.path()
     }
 
     /// The path of a file in it, which need not exist.
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
+    pub fn file(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
     /// Writes a file in place, as an editor or `cat >` does it: readers can see half of it.
-    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.file(name);
         create(&path).write_all(text.as_ref()).expect("the temporary folder has room");
         path
     }
 
     /// Replaces a file at once, as it should be done.
-    pub(crate) fn replace(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    pub fn replace(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         // Not beside the file: in a folder of certificates that would be one more.
         let aside = self.write(".aside", text);
         let path = self.file(name);
@@ -43,7 +49,7 @@ impl Folder {
     }
 
     /// A folder in it.
-    pub(crate) fn folder(&self, name: &str) -> PathBuf {
+    pub fn folder(&self, name: &str) -> PathBuf {
         let path = self.file(name);
         std::fs::create_dir_all(&path).expect("the temporary folder is writable");
         path

@@ -4,19 +4,19 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use super::backend::{Backend, Peer};
-use super::client::dial;
+use crate::backend::{Backend, Peer};
+use crate::client::dial;
 
 /// A proxy that connects every client to one backend, and the requests that it received.
-pub(crate) struct Tunnel {
+pub struct Tunnel {
     asked: Arc<Mutex<Vec<u8>>>,
     /// Where it listens.
-    pub(crate) backend: Backend,
+    pub backend: Backend,
 }
 
 impl Tunnel {
     /// `turns`: how many bytes it waits for, as `\n` or a number of them, and what it says then.
-    pub(crate) fn new(to: SocketAddr, turns: &'static [(usize, &'static [u8])]) -> Self {
+    pub fn new(to: SocketAddr, turns: &'static [(usize, &'static [u8])]) -> Self {
         let asked: Arc<Mutex<Vec<u8>>> = Arc::default();
         let seen = Arc::clone(&asked);
         let backend = Backend::start(move |peer: &mut Peer| {
@@ -41,7 +41,7 @@ impl Tunnel {
     }
 
     /// The requests that it has received.
-    pub(crate) fn asked(&self) -> Vec<u8> {
+    pub fn asked(&self) -> Vec<u8> {
         self.asked.lock().expect("no thread panicked").clone()
     }
 }

@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 
-use super::deadline::DEADLINE;
-use super::folder::Folder;
+use crate::deadline::DEADLINE;
+use crate::folder::Folder;
 
 /// Where numbers of descriptors begin that are on their way to another process.
 const HIGH: i32 = 200;
 
 /// One datagram: its assignments.
-pub(crate) type Message = BTreeMap<String, String>;
+pub type Message = BTreeMap<String, String>;
 
 /// Where it listens for messages.
-pub(crate) struct Manager {
+pub struct Manager {
     socket: UnixDatagram,
     name: String,
     _folder: Folder,
@@ -29,7 +29,7 @@ pub(crate) struct Manager {
 
 impl Manager {
     /// With a socket in the file system.
-    pub(crate) fn with_path() -> Self {
+    pub fn with_path() -> Self {
         let folder = Folder::new();
         let path = folder.file("notify");
         let socket = UnixDatagram::bind(&path).expect("the folder is writable");
@@ -37,7 +37,7 @@ impl Manager {
     }
 
     /// With a socket that has a name and no file.
-    pub(crate) fn without_path() -> Self {
+    pub fn without_path() -> Self {
         let folder = Folder::new();
         let name = format!("handfast-test{}", folder.path().display());
         let address = UnixAddress::from_abstract_name(&name).expect("it is short");
@@ -46,13 +46,13 @@ impl Manager {
     }
 
     /// Tells a command where to send messages.
-    pub(crate) fn starts(&self, mut command: Command) -> Command {
+    pub fn starts(&self, mut command: Command) -> Command {
         command.env("NOTIFY_SOCKET", &self.name);
         command
     }
 
     /// The next message, if one comes within `time`.
-    pub(crate) fn hears(&self, time: Duration) -> Option<Message> {
+    pub fn hears(&self, time: Duration) -> Option<Message> {
         self.socket.set_read_timeout(Some(time)).expect("it is a duration");
         let mut bytes = [0; 4096];
         let length = self.socket.recv(&mut bytes).ok()?;
@@ -66,7 +66,7 @@ impl Manager {
     }
 
     /// Waits for a message that has this assignment; others are passed over.
-    pub(crate) fn is_told(&self, key: &str) -> Message {
+    pub fn is_told(&self, key: &str) -> Message {
         let end = Instant::now() + DEADLINE;
         let mut others = Vec::new();
         while Instant::now() < end {
@@ -81,11 +81,11 @@ impl Manager {
 }
 
 /// Sockets that a manager opened: they listen for as long as it lives, whichever process accepts.
-pub(crate) struct Passed(Vec<(TcpListener, String)>);
+pub struct Passed(Vec<(TcpListener, String)>);
 
 impl Passed {
     /// One socket on loopback for each of these names.
-    pub(crate) fn named(names: &[&str]) -> Self {
+    pub fn named(names: &[&str]) -> Self {
         let open = |name: &&str| {
             (TcpListener::bind("127.0.0.1:0").expect("loopback has a free port"), (*name).to_owned())
         };
@@ -93,7 +93,7 @@ impl Passed {
     }
 
     /// Sockets that were opened before, with their names.
-    pub(crate) fn of(sockets: Vec<(TcpListener, String)>) -> Self {
+    pub fn of(sockets: Vec<(TcpListener, String)>) -> Self {
         // High numbers, which are not those that they are passed as.
         let high = |(socket, name)| {
             let moved = fcntl_dupfd_cloexec(&socket, HIGH).expect("there are descriptors");
@@ -103,12 +103,12 @@ impl Passed {
     }
 
     /// Where the socket of this place listens.
-    pub(crate) fn address(&self, place: usize) -> SocketAddr {
+    pub fn address(&self, place: usize) -> SocketAddr {
         self.0[place].0.local_addr().expect("it is bound")
     }
 
     /// Passes them to a command.
-    pub(crate) fn to(&self, command: &Command) -> Command {
+    pub fn to(&self, command: &Command) -> Command {
         let mut redirected = String::new();
         for (place, (socket, _)) in self.0.iter().enumerate() {
             // Inherited by the next process that is started.
@@ -129,7 +129,7 @@ impl Passed {
     }
 
     /// Once the command has been started.
-    pub(crate) fn are_kept(&self) {
+    pub fn are_kept(&self) {
         for (socket, _) in &self.0 {
             fcntl_setfd(socket.as_fd(), FdFlags::CLOEXEC).expect("it is open");
         }

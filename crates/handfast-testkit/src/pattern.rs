@@ -29,16 +29,16 @@ fn noise() -> &'static [u8] {
 }
 
 /// The bytes of the stream from `offset` on; `length` is at most 64 KiB.
-pub(crate) fn piece(offset: u64, length: usize) -> &'static [u8] {
+pub fn piece(offset: u64, length: usize) -> &'static [u8] {
     let start = usize::try_from(offset % PERIOD as u64).expect("less than the period");
     &noise()[start..start + length.min(PIECE)]
 }
 
 /// Checks what arrived against the stream; remembers how much was right.
 #[derive(Default)]
-pub(crate) struct Checker {
+pub struct Checker {
     /// Bytes that arrived and were right.
-    pub(crate) arrived: u64,
+    pub arrived: u64,
 }
 
 impl Checker {
@@ -46,14 +46,20 @@ impl Checker {
     ///
     /// # Panics
     /// When they are not the right ones; the message says where.
-    pub(crate) fn take(&mut self, bytes: &[u8]) {
+    pub fn take(&mut self, bytes: &[u8]) {
+        self.try_take(bytes).unwrap_or_else(|what| panic!("{what}"));
+    }
+
+    /// Takes the next bytes; **Errors**: the first one that is not right.
+    pub fn try_take(&mut self, bytes: &[u8]) -> Result<(), String> {
         for chunk in bytes.chunks(PIECE) {
             let expected = piece(self.arrived, chunk.len());
             if chunk != expected {
                 let at = chunk.iter().zip(expected).position(|(a, b)| a != b).unwrap_or(0);
-                panic!("byte {} is not the one that was sent", self.arrived + at as u64);
+                return Err(format!("byte {} is not the one that was sent", self.arrived + at as u64));
             }
             self.arrived += chunk.len() as u64;
         }
+        Ok(())
     }
 }

@@ -5,11 +5,11 @@ use std::fs::{self, File};
 use std::io::BufRead;
 use std::os::unix::fs::FileExt;
 
-use super::certificates::Identity;
-use super::process::Process;
+use crate::certificates::Identity;
+use crate::process::Process;
 
 /// What is secret, and what it is called.
-pub(crate) type Secret = (&'static str, Vec<u8>);
+pub type Secret = (&'static str, Vec<u8>);
 
 /// The content of a DER value at the beginning, and what follows it.
 fn der(bytes: &[u8]) -> (&[u8], &[u8]) {
@@ -48,7 +48,7 @@ fn forms(name: &'static str, number: &[u8], identity: &Identity) -> [Secret; 3] 
 }
 
 /// Everything that is secret of an RSA key.
-pub(crate) fn of_rsa(identity: &Identity) -> impl Iterator<Item = Secret> {
+pub fn of_rsa(identity: &Identity) -> impl Iterator<Item = Secret> {
     let numbers = inner(identity);
     [("the RSA exponent d", 3), ("the RSA prime p", 4), ("the RSA prime q", 5)]
         .into_iter()
@@ -58,7 +58,7 @@ pub(crate) fn of_rsa(identity: &Identity) -> impl Iterator<Item = Secret> {
 }
 
 /// Everything that is secret of an EC key that is known by its DER (PKCS #8), called so.
-pub(crate) fn of_pkcs8(name: &'static str, key: &[u8]) -> Vec<Secret> {
+pub fn of_pkcs8(name: &'static str, key: &[u8]) -> Vec<Secret> {
     let mut left = der(key).0;
     for _ in 0..2 {
         left = der(left).1;
@@ -70,7 +70,7 @@ pub(crate) fn of_pkcs8(name: &'static str, key: &[u8]) -> Vec<Secret> {
 }
 
 /// Everything that is secret of an EC key, called so.
-pub(crate) fn of_ec(name: &'static str, identity: &Identity) -> impl Iterator<Item = Secret> {
+pub fn of_ec(name: &'static str, identity: &Identity) -> impl Iterator<Item = Secret> {
     forms(name, &inner(identity)[1], identity).into_iter()
 }
 
@@ -86,7 +86,7 @@ fn holds(bytes: &[u8], secret: &[u8]) -> bool {
 }
 
 /// Which of the secrets are in a process's memory.
-pub(crate) fn found_in(process: Process, secrets: &[Secret]) -> Vec<&'static str> {
+pub fn found_in(process: Process, secrets: &[Secret]) -> Vec<&'static str> {
     let memory = File::open(format!("/proc/{}/mem", process.0)).expect("root may");
     let maps = fs::read_to_string(format!("/proc/{}/maps", process.0)).expect("it lives");
     let (mut found, mut seen) = (Vec::new(), 0);

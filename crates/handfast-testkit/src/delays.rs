@@ -11,14 +11,14 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::Acceptor;
 use rustls::{HandshakeKind, NamedGroup, ServerConfig, ServerConnection};
 
-use super::deadline::{DEADLINE, pause, thread, wait_until_seeing};
-use super::ending::{self, SocketEnd};
-use super::secured;
-use super::trust::Version;
+use crate::deadline::{DEADLINE, pause, thread, wait_until_seeing};
+use crate::ending::{self, SocketEnd};
+use crate::secured;
+use crate::trust::Version;
 
 /// What is done with a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Answer {
+pub enum Answer {
     /// It is sent back after so long.
     After(Duration),
     /// The connection is reset.
@@ -27,35 +27,35 @@ pub(crate) enum Answer {
 
 /// Which request it is that wants an answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
+pub struct Request {
     /// Its number over all connections, from 0. The first one is the rehearsal's.
-    pub(crate) number: usize,
+    pub number: usize,
     /// When it was read.
-    pub(crate) at: Instant,
+    pub at: Instant,
 }
 
 /// How a server behaves.
-pub(crate) struct Manners {
+pub struct Manners {
     /// Bytes of a request, and of its answer.
-    pub(crate) size: usize,
+    pub size: usize,
     /// What is done with each request.
-    pub(crate) answer: Box<dyn Fn(Request) -> Answer + Send + Sync>,
+    pub answer: Box<dyn Fn(Request) -> Answer + Send + Sync>,
     /// Whether the server ends a connection after its first answer.
-    pub(crate) ends_first: bool,
+    pub ends_first: bool,
     /// Groups that it takes part in; empty: all there are.
-    pub(crate) groups: Vec<NamedGroup>,
+    pub groups: Vec<NamedGroup>,
     /// Whether a client has to show a certificate of the tests' authority.
-    pub(crate) asks_for_certificate: bool,
+    pub asks_for_certificate: bool,
     /// From which connection on a client is refused for want of a certificate; the rehearsal's is number 0.
-    pub(crate) refuses_from: Option<usize>,
+    pub refuses_from: Option<usize>,
     /// From which connection on it closes each one at once.
-    pub(crate) sheds_from: Option<usize>,
+    pub sheds_from: Option<usize>,
     /// How long it waits before it answers a hello.
-    pub(crate) handshake_takes: Duration,
+    pub handshake_takes: Duration,
     /// Whether it gives no tickets.
-    pub(crate) without_tickets: bool,
+    pub without_tickets: bool,
     /// Application protocols it speaks.
-    pub(crate) protocols: Vec<Vec<u8>>,
+    pub protocols: Vec<Vec<u8>>,
 }
 
 impl Default for Manners {
@@ -77,35 +77,35 @@ impl Default for Manners {
 
 impl Manners {
     /// An echo, each answer so late.
-    pub(crate) fn late_by(delay: Duration) -> Self {
+    pub fn late_by(delay: Duration) -> Self {
         Self { answer: Box::new(move |_| Answer::After(delay)), ..Self::default() }
     }
 }
 
 /// What a server saw of a connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// From where it came.
-    pub(crate) from: IpAddr,
+    pub from: IpAddr,
     /// The name in SNI.
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
     /// Suites that were offered, by their IANA names, without the marker of renegotiation (RFC 5746).
-    pub(crate) suites: Vec<String>,
+    pub suites: Vec<String>,
     /// Application protocols that were offered.
-    pub(crate) protocols: Vec<String>,
+    pub protocols: Vec<String>,
     /// What was agreed: version, suite, group.
-    pub(crate) agreed: String,
+    pub agreed: String,
     /// How the handshake went.
-    pub(crate) kind: Option<HandshakeKind>,
+    pub kind: Option<HandshakeKind>,
     /// Whether the client showed a certificate.
-    pub(crate) certificate: bool,
+    pub certificate: bool,
     /// Each request, from having been read to its answer being ready to be written; but the server's very first, which
     /// was the rehearsal's.
-    pub(crate) served: Vec<Duration>,
+    pub served: Vec<Duration>,
     /// Whether the client said close_notify.
-    pub(crate) close_notify: bool,
+    pub close_notify: bool,
     /// How its socket ended.
-    pub(crate) end: Option<SocketEnd>,
+    pub end: Option<SocketEnd>,
 }
 
 struct Shared {
@@ -120,15 +120,15 @@ struct Shared {
 }
 
 /// A listening server; it stops listening when it is dropped.
-pub(crate) struct TlsServer {
+pub struct TlsServer {
     /// Where it listens.
-    pub(crate) address: std::net::SocketAddr,
+    pub address: std::net::SocketAddr,
     shared: Arc<Shared>,
 }
 
 impl TlsServer {
     /// Listens on a port of the kernel's choice.
-    pub(crate) fn start(manners: Manners) -> Self {
+    pub fn start(manners: Manners) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
         let shared = Arc::new(Shared {
@@ -166,7 +166,7 @@ impl TlsServer {
     }
 
     /// What it saw of every connection, when all of them have ended.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<Seen> {
         let standing = || self.shared.standing.load(Ordering::Acquire);
         wait_until_seeing(
             "all connections to end",
@@ -177,19 +177,19 @@ impl TlsServer {
     }
 
     /// How long each request took here, in rising order; without the rehearsal's.
-    pub(crate) fn served(&self) -> Vec<Duration> {
+    pub fn served(&self) -> Vec<Duration> {
         let mut served: Vec<_> = self.seen().into_iter().flat_map(|seen| seen.served).collect();
         served.sort_unstable();
         served
     }
 
     /// Connections that came so far.
-    pub(crate) fn connections(&self) -> usize {
+    pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Acquire)
     }
 
     /// Requests that were read so far.
-    pub(crate) fn requests(&self) -> usize {
+    pub fn requests(&self) -> usize {
         self.shared.requests.load(Ordering::Acquire)
     }
 }

@@ -9,13 +9,13 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{HandshakeKind, RootCertStore, ServerConfig, ServerConnection};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-use super::backend::{Event, Peer};
-use super::certificates::{authority, localhost};
-use super::ending::{self, SocketEnd};
-use super::trust::Version;
+use crate::backend::{Event, Peer};
+use crate::certificates::{authority, localhost};
+use crate::ending::{self, SocketEnd};
+use crate::trust::Version;
 
 /// What a backend shows and asks for: one version, the certificate for `localhost`, tickets.
-pub(crate) fn server(version: Version, asks_for_certificate: bool) -> Arc<ServerConfig> {
+pub fn server(version: Version, asks_for_certificate: bool) -> Arc<ServerConfig> {
     Arc::new(settings(aws_lc_rs::default_provider(), &[version], asks_for_certificate))
 }
 
@@ -24,11 +24,7 @@ pub(crate) fn server(version: Version, asks_for_certificate: bool) -> Arc<Server
     clippy::disallowed_methods,
     reason = "this server is the tests' own, and shares no policy with the program"
 )]
-pub(crate) fn settings(
-    provider: CryptoProvider,
-    versions: &[Version],
-    asks_for_certificate: bool,
-) -> ServerConfig {
+pub fn settings(provider: CryptoProvider, versions: &[Version], asks_for_certificate: bool) -> ServerConfig {
     let provider = Arc::new(provider);
     let versions: Vec<_> = versions.iter().map(|version| version.supported()).collect();
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -49,7 +45,7 @@ pub(crate) fn settings(
 }
 
 /// The first flight of a backend, which answers the hello that has come.
-pub(crate) fn first_flight(peer: &mut Peer, config: &Arc<ServerConfig>) -> Vec<u8> {
+pub fn first_flight(peer: &mut Peer, config: &Arc<ServerConfig>) -> Vec<u8> {
     let mut tls = ServerConnection::new(Arc::clone(config)).expect("good settings");
     while !tls.wants_write() {
         if tls.read_tls(&mut peer.stream).expect("a hello comes") == 0 {
@@ -65,15 +61,15 @@ pub(crate) fn first_flight(peer: &mut Peer, config: &Arc<ServerConfig>) -> Vec<u
 }
 
 /// A session of a backend, after its handshake.
-pub(crate) struct Secured<'p> {
+pub struct Secured<'p> {
     tls: ServerConnection,
     /// The connection that carries it.
-    pub(crate) peer: &'p mut Peer,
+    pub peer: &'p mut Peer,
 }
 
 impl<'p> Secured<'p> {
     /// Shakes hands.
-    pub(crate) fn accept(peer: &'p mut Peer, config: &Arc<ServerConfig>) -> io::Result<Self> {
+    pub fn accept(peer: &'p mut Peer, config: &Arc<ServerConfig>) -> io::Result<Self> {
         let mut tls = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
         while tls.is_handshaking() {
             if tls.read_tls(&mut peer.stream)? == 0 {
@@ -89,18 +85,18 @@ impl<'p> Secured<'p> {
     }
 
     /// How the handshake went.
-    pub(crate) fn kind(&self) -> HandshakeKind {
+    pub fn kind(&self) -> HandshakeKind {
         self.tls.handshake_kind().expect("it is over")
     }
 
     /// The certificate that the other side has shown, in DER; nothing where there is none.
-    pub(crate) fn shown(&self) -> Vec<u8> {
+    pub fn shown(&self) -> Vec<u8> {
         let chain = self.tls.peer_certificates().unwrap_or_default();
         chain.first().map(|certificate| certificate.to_vec()).unwrap_or_default()
     }
 
     /// Sends all of `bytes`; a peer that is gone is for the reader to notice.
-    pub(crate) fn send(&mut self, bytes: &[u8]) {
+    pub fn send(&mut self, bytes: &[u8]) {
         for chunk in bytes.chunks(32_768) {
             let _ = self.tls.writer().write_all(chunk);
             self.flush();
@@ -108,7 +104,7 @@ impl<'p> Secured<'p> {
     }
 
     /// Says that this was all, and leaves the socket open.
-    pub(crate) fn close_notify(&mut self) {
+    pub fn close_notify(&mut self) {
         self.tls.send_close_notify();
         self.flush();
     }
@@ -128,7 +124,7 @@ impl<'p> Secured<'p> {
     }
 
     /// Reads everything up to close_notify, and notes it; or how the socket ended instead.
-    pub(crate) fn hear(&mut self) {
+    pub fn hear(&mut self) {
         let mut buffer = vec![0; 65_536];
         loop {
             match self.read(&mut buffer) {
@@ -146,7 +142,7 @@ impl<'p> Secured<'p> {
     }
 
     /// Sends everything back up to close_notify, which it notes, then closes cleanly.
-    pub(crate) fn echo(&mut self) {
+    pub fn echo(&mut self) {
         let mut buffer = vec![0; 65_536];
         loop {
             match self.read(&mut buffer) {
@@ -161,7 +157,7 @@ impl<'p> Secured<'p> {
     }
 
     /// Closes cleanly.
-    pub(crate) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         self.close_notify();
         self.peer.fin();
     }

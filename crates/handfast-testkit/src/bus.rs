@@ -11,28 +11,28 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use rustls_pki_types::{CertificateDer, ServerName};
 
-use super::client::dial;
-use super::folder::Folder;
-use super::tools::Tool;
+use crate::client::dial;
+use crate::folder::Folder;
+use crate::tools::Tool;
 
 /// The program.
-pub(crate) const SERVER: &str = "nats-server";
+pub const SERVER: &str = "nats-server";
 
 /// A running server; it is killed when this is dropped.
-pub(crate) struct Bus {
+pub struct Bus {
     /// Where it listens.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     server: Option<Tool>,
 }
 
 impl Bus {
     /// A server on loopback without authentication.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self::with(&["-a", "127.0.0.1", "-p", "-1"])
     }
 
     /// A server with these arguments.
-    pub(crate) fn with(arguments: &[&str]) -> Self {
+    pub fn with(arguments: &[&str]) -> Self {
         let server = Tool::start(SERVER, arguments);
         let listening = |line: &str| line.split_once("client connections on ")?.1.trim().parse().ok();
         let (_, address) = server.talk.find(0, "the address of nats-server", listening);
@@ -41,17 +41,17 @@ impl Bus {
     }
 
     /// How it is named on a command line.
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("nats://{}", self.address)
     }
 
     /// Kills it, and waits until it is gone.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         drop(self.server.take());
     }
 
     /// Starts it again at its address; no client is notified.
-    pub(crate) fn back(&mut self) {
+    pub fn back(&mut self) {
         let (host, port) = (self.address.ip().to_string(), self.address.port().to_string());
         let address = self.address;
         *self = Self::with(&["-a", &host, "-p", &port]);
@@ -64,16 +64,16 @@ impl<S: Read + Write + Send> Stream for S {}
 
 /// One message.
 #[derive(Clone, Debug)]
-pub(crate) struct Message {
+pub struct Message {
     /// What it was published to.
-    pub(crate) subject: String,
+    pub subject: String,
     /// What it says.
-    pub(crate) payload: Vec<u8>,
+    pub payload: Vec<u8>,
 }
 
 impl Message {
     /// What it says, as JSON.
-    pub(crate) fn json(&self) -> serde_json::Value {
+    pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.payload)
             .unwrap_or_else(|error| panic!("{}: {error}: {}", self.subject, self.payload.escape_ascii()))
     }
@@ -87,21 +87,21 @@ enum Frame {
 }
 
 /// A connection to a server. Every wait has the deadline of its socket.
-pub(crate) struct Wire {
+pub struct Wire {
     stream: BufReader<Box<dyn Stream>>,
     subscriptions: u32,
 }
 
 impl Wire {
     /// Without TLS and without a name.
-    pub(crate) fn to(bus: &Bus) -> Self {
+    pub fn to(bus: &Bus) -> Self {
         let mut stream = reach(bus.address);
         greeting(&mut stream);
         Self::log_in(Box::new(stream), r#"{"verbose":false,"pedantic":false}"#)
     }
 
     /// Over TLS, with the user and the authority that `handfast worker setup` wrote to a folder.
-    pub(crate) fn as_user(bus: &Bus, folder: &Folder, role: &str) -> Self {
+    pub fn as_user(bus: &Bus, folder: &Folder, role: &str) -> Self {
         let read = |name: &str| {
             std::fs::read_to_string(folder.file(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
         };
@@ -123,18 +123,18 @@ impl Wire {
     }
 
     /// Receives everything that is published to subjects like this from here on.
-    pub(crate) fn subscribe(&mut self, pattern: &str) {
+    pub fn subscribe(&mut self, pattern: &str) {
         self.subscriptions += 1;
         self.write(format!("SUB {pattern} {}\r\n", self.subscriptions).as_bytes());
     }
 
     /// Says something.
-    pub(crate) fn publish(&mut self, subject: &str, payload: &[u8]) {
+    pub fn publish(&mut self, subject: &str, payload: &[u8]) {
         self.send(subject, "", payload);
     }
 
     /// Says something and waits for the answer.
-    pub(crate) fn ask(&mut self, subject: &str, payload: &[u8]) -> Message {
+    pub fn ask(&mut self, subject: &str, payload: &[u8]) -> Message {
         let inbox = format!("answers.{}", self.subscriptions);
         self.subscribe(&inbox);
         self.send(subject, &inbox, payload);
@@ -147,7 +147,7 @@ impl Wire {
     }
 
     /// Waits for a message that `find` makes something of.
-    pub(crate) fn message<T>(&mut self, what: &str, mut find: impl FnMut(&Message) -> Option<T>) -> T {
+    pub fn message<T>(&mut self, what: &str, mut find: impl FnMut(&Message) -> Option<T>) -> T {
         loop {
             if let Frame::Message(message) = self.next(what)
                 && let Some(found) = find(&message)
@@ -158,7 +158,7 @@ impl Wire {
     }
 
     /// Waits until the server has seen to everything that was sent here: messages that came meanwhile, and complaints.
-    pub(crate) fn settle(&mut self) -> (Vec<Message>, Vec<String>) {
+    pub fn settle(&mut self) -> (Vec<Message>, Vec<String>) {
         self.write(b"PING\r\n");
         let (mut messages, mut complaints) = (Vec::new(), Vec::new());
         loop {

@@ -15,15 +15,16 @@ use rustix::net::{
     AddressFamily, Shutdown, SocketFlags, SocketType, bind, getsockname, listen, shutdown, socket_with,
 };
 
-use super::deadline::{DEADLINE, thread};
-use super::ending::{self, SocketEnd};
+use crate::client::with_deadline;
+use crate::deadline::{DEADLINE, thread};
+use crate::ending::{self, SocketEnd};
 
 /// Connections whose events no test has taken yet; the backend does not wait for that.
 const EVENTS_KEPT: usize = 65_536;
 
 /// What a backend saw.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum Event {
+pub enum Event {
     /// Bytes; those that came in several reads are put together.
     Data(Vec<u8>),
     /// In a session: the other side has said that this was all.
@@ -49,30 +50,30 @@ impl fmt::Debug for Event {
 }
 
 /// A listening backend; it stops listening when it is dropped, its connections live as long as their scripts.
-pub(crate) struct Backend {
+pub struct Backend {
     /// Where it listens.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     seen: Mutex<Receiver<Vec<Event>>>,
     accepted: Arc<AtomicUsize>,
     listener: Arc<TcpListener>,
 }
 
 /// One connection, from the backend's side.
-pub(crate) struct Peer {
+pub struct Peer {
     /// The socket, for what the functions below do not offer.
-    pub(crate) stream: TcpStream,
+    pub stream: TcpStream,
     events: Vec<Event>,
 }
 
 impl Backend {
     /// Listens on a port of the kernel's choice and plays `script` for each connection.
-    pub(crate) fn start(script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
+    pub fn start(script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         Self::on(listener, script)
     }
 
     /// Plays `script` for each connection of a listener.
-    pub(crate) fn on(listener: TcpListener, script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
+    pub fn on(listener: TcpListener, script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
         let address = listener.local_addr().expect("a bound socket has an address");
         let (sender, seen) = sync_channel(EVENTS_KEPT);
         let (accepted, listener) = (Arc::new(AtomicUsize::new(0)), Arc::new(listener));
@@ -83,9 +84,7 @@ impl Backend {
                 counter.fetch_add(1, Ordering::AcqRel);
                 let (script, sender) = (Arc::clone(&script), SyncSender::clone(&sender));
                 thread("backend connection", move || {
-                    let _ = stream.set_nodelay(true);
-                    let _ = stream.set_read_timeout(Some(DEADLINE));
-                    let _ = stream.set_write_timeout(Some(DEADLINE));
+                    let _ = with_deadline(&stream);
                     let mut peer = Peer { stream, events: Vec::new() };
                     script(&mut peer);
                     let _ = sender.try_send(std::mem::take(&mut peer.events));
@@ -96,13 +95,13 @@ impl Backend {
     }
 
     /// Listens on a socket that is bound, and plays `script` for each connection.
-    pub(crate) fn on_bound(socket: OwnedFd, script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
+    pub fn on_bound(socket: OwnedFd, script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
         listen(&socket, 128).expect("the socket is bound, and nothing else listens there");
         Self::on(socket.into(), script)
     }
 
     /// Refuses connections from now on, and keeps the port: [`Backend::on_bound`] goes on there.
-    pub(crate) fn refuse(self) -> OwnedFd {
+    pub fn refuse(self) -> OwnedFd {
         let address = self.address;
         drop(self);
         Self::bound(address)
@@ -118,12 +117,12 @@ impl Backend {
     }
 
     /// Sends everything back until the other side ends, then closes cleanly.
-    pub(crate) fn echo() -> Self {
+    pub fn echo() -> Self {
         Self::start(Peer::echo)
     }
 
     /// An address that refuses connections until the tests are over.
-    pub(crate) fn refusing() -> SocketAddr {
+    pub fn refusing() -> SocketAddr {
         static KEPT: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
         let (address, socket) = Self::refusing_at_first();
         KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(socket);
@@ -133,14 +132,14 @@ impl Backend {
     /// An address that refuses connections until its socket listens.
     ///
     /// The socket is bound meanwhile: a port that is free would be given to a listener of another test sooner or later.
-    pub(crate) fn refusing_at_first() -> (SocketAddr, OwnedFd) {
+    pub fn refusing_at_first() -> (SocketAddr, OwnedFd) {
         let socket = Self::bound(SocketAddr::from(([127, 0, 0, 1], 0)));
         let address = getsockname(&socket).expect("a bound socket has an address");
         (address.try_into().expect("it is of IPv4"), socket)
     }
 
     /// What the next connection to end has seen.
-    pub(crate) fn seen(&self) -> Vec<Event> {
+    pub fn seen(&self) -> Vec<Event> {
         let seen = self.seen.lock().expect("no thread panics while holding it");
         seen.recv_timeout(DEADLINE).unwrap_or_else(|_| {
             panic!(
@@ -151,18 +150,18 @@ impl Backend {
     }
 
     /// How many connections it has accepted.
-    pub(crate) fn accepted(&self) -> usize {
+    pub fn accepted(&self) -> usize {
         self.accepted.load(Ordering::Acquire)
     }
 }
 
 /// Whether the other side has ended a connection, seen without reading what it sent: what is unread stays in the way.
-pub(crate) fn is_over(stream: &TcpStream) -> bool {
+pub fn is_over(stream: &TcpStream) -> bool {
     shows(stream, PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
 }
 
 /// Whether a connection was aborted after its other side had closed cleanly.
-pub(crate) fn is_cut(stream: &TcpStream) -> bool {
+pub fn is_cut(stream: &TcpStream) -> bool {
     shows(stream, PollFlags::HUP | PollFlags::ERR)
 }
 
@@ -180,7 +179,7 @@ impl Drop for Backend {
 
 impl Peer {
     /// Sends everything back until the other side ends.
-    pub(crate) fn echo(&mut self) {
+    pub fn echo(&mut self) {
         let mut buffer = vec![0; 65_536];
         while let Ok(count @ 1..) = self.stream.read(&mut buffer) {
             if self.stream.write_all(&buffer[..count]).is_err() {
@@ -190,12 +189,12 @@ impl Peer {
     }
 
     /// Sends all of `bytes`; a peer that is gone is for the reader to notice.
-    pub(crate) fn send(&mut self, bytes: &[u8]) {
+    pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
     /// Reads exactly so many bytes; fewer when the stream ends before.
-    pub(crate) fn read_exactly(&mut self, count: usize) -> Vec<u8> {
+    pub fn read_exactly(&mut self, count: usize) -> Vec<u8> {
         let mut read = Vec::new();
         let limit = u64::try_from(count).expect("tests read what fits in memory");
         let outcome = Read::by_ref(&mut self.stream).take(limit).read_to_end(&mut read);
@@ -211,7 +210,7 @@ impl Peer {
     }
 
     /// Reads the head of the next HTTP message, to its empty line; `None`: the stream ended before.
-    pub(crate) fn head(&mut self) -> Option<String> {
+    pub fn head(&mut self) -> Option<String> {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             head.push(*self.read_exactly(1).first()?);
@@ -220,7 +219,7 @@ impl Peer {
     }
 
     /// Reads to the end, in order or not.
-    pub(crate) fn read_to_end(&mut self) {
+    pub fn read_to_end(&mut self) {
         let mut read = Vec::new();
         let outcome = self.stream.read_to_end(&mut read);
         self.note(&read);
@@ -234,7 +233,7 @@ impl Peer {
     }
 
     /// Reads to the end while writing without a pause.
-    pub(crate) fn read_to_end_while_writing(&mut self) {
+    pub fn read_to_end_while_writing(&mut self) {
         let mut read = Vec::new();
         let end = ending::read_to_end_while_writing(&self.stream, &[b'w'; 4096], &mut read);
         self.note(&read);
@@ -242,12 +241,12 @@ impl Peer {
     }
 
     /// Ends the writing side and keeps reading possible.
-    pub(crate) fn fin(&mut self) {
+    pub fn fin(&mut self) {
         ending::fin(&self.stream);
     }
 
     /// Closes with a reset.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         rustix::net::sockopt::set_socket_linger(&self.stream, Some(std::time::Duration::ZERO))
             .expect("an open socket takes the option");
         // The script's thread drops the socket as soon as the script returns.
@@ -260,7 +259,7 @@ impl Peer {
     }
 
     /// Notes what was seen; bytes that follow bytes are put together.
-    pub(crate) fn saw(&mut self, event: Event) {
+    pub fn saw(&mut self, event: Event) {
         match (self.events.last_mut(), event) {
             (Some(Event::Data(bytes)), Event::Data(more)) => bytes.extend_from_slice(&more),
             (_, event) => self.events.push(event),
@@ -268,10 +267,11 @@ impl Peer {
     }
 
     /// Notes how the socket ended.
-    pub(crate) fn end(&mut self, end: SocketEnd) {
+    pub fn end(&mut self, end: SocketEnd) {
         self.events.push(match end {
             SocketEnd::Fin => Event::Fin,
             SocketEnd::Reset => Event::Reset,
+            SocketEnd::Open => panic!("waited {DEADLINE:?} for the end of a connection"),
         });
     }
 }

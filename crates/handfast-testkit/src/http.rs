@@ -3,26 +3,26 @@
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 
-use super::client::dial;
+use crate::client::dial;
 
 /// An answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub struct Answer {
     /// The status code.
-    pub(crate) status: u16,
+    pub status: u16,
     /// Everything before the empty line, in lower case.
-    pub(crate) head: String,
+    pub head: String,
     /// Everything after it.
-    pub(crate) body: String,
+    pub body: String,
 }
 
 /// Sends a request and reads to the end of the answer.
-pub(crate) fn get(address: SocketAddr, path: &str, accept: &str) -> Answer {
+pub fn get(address: SocketAddr, path: &str, accept: &str) -> Answer {
     request(address, "GET", path, accept)
 }
 
 /// As [`get`], with another method and no body.
-pub(crate) fn request(address: SocketAddr, method: &str, path: &str, accept: &str) -> Answer {
+pub fn request(address: SocketAddr, method: &str, path: &str, accept: &str) -> Answer {
     let mut stream = dial(address).unwrap_or_else(|error| panic!("{method} {path} at {address}: {error}"));
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -36,7 +36,7 @@ pub(crate) fn request(address: SocketAddr, method: &str, path: &str, accept: &st
 }
 
 /// Posts a body.
-pub(crate) fn post(address: SocketAddr, path: &str, body: &str) -> Answer {
+pub fn post(address: SocketAddr, path: &str, body: &str) -> Answer {
     let mut stream = dial(address).unwrap_or_else(|error| panic!("POST {path} at {address}: {error}"));
     let length = body.len();
     let request = format!(
@@ -49,7 +49,7 @@ pub(crate) fn post(address: SocketAddr, path: &str, body: &str) -> Answer {
 }
 
 /// Sends this and reads to the end of the connection.
-pub(crate) fn exchange(address: SocketAddr, request: &str) -> String {
+pub fn exchange(address: SocketAddr, request: &str) -> String {
     let mut stream = dial(address).unwrap_or_else(|error| panic!("{address}: {error}"));
     stream.write_all(request.as_bytes()).unwrap_or_else(|error| panic!("{request}: {error}"));
     let mut answer = String::new();
@@ -58,7 +58,7 @@ pub(crate) fn exchange(address: SocketAddr, request: &str) -> String {
 }
 
 /// Takes an answer apart.
-pub(crate) fn parse(answer: &str) -> Option<Answer> {
+pub fn parse(answer: &str) -> Option<Answer> {
     let (head, body) = answer.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
     let head = head.to_ascii_lowercase();
@@ -67,7 +67,7 @@ pub(crate) fn parse(answer: &str) -> Option<Answer> {
 }
 
 /// Takes chunks apart.
-pub(crate) fn unchunk(mut rest: &str) -> Option<String> {
+pub fn unchunk(mut rest: &str) -> Option<String> {
     let mut body = String::new();
     loop {
         let (size, after) = rest.split_once("\r\n")?;

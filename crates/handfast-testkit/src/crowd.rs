@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use super::deadline::thread;
+use crate::deadline::thread;
 
 /// Threads that repeat something until they are stopped.
-pub(crate) struct Crowd {
+pub struct Crowd {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
     wrong: Arc<Mutex<Option<String>>>,
@@ -17,10 +17,7 @@ pub(crate) struct Crowd {
 
 impl Crowd {
     /// `size` threads that each repeat `act`; the first error of each ends it.
-    pub(crate) fn start(
-        size: usize,
-        act: impl Fn(usize) -> Result<(), String> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn start(size: usize, act: impl Fn(usize) -> Result<(), String> + Send + Sync + 'static) -> Self {
         let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (wrong, act) = (Arc::new(Mutex::new(None)), Arc::new(act));
         let member = |number| {
@@ -41,7 +38,7 @@ impl Crowd {
     }
 
     /// How often it was done so far.
-    pub(crate) fn done(&self) -> u64 {
+    pub fn done(&self) -> u64 {
         self.done.load(Ordering::Acquire)
     }
 
@@ -49,7 +46,7 @@ impl Crowd {
     ///
     /// # Panics
     /// When anything went wrong for anyone.
-    pub(crate) fn finish(self) -> u64 {
+    pub fn finish(self) -> u64 {
         self.stop.store(true, Ordering::Release);
         for member in self.members {
             member.join().expect("one of the crowd panicked; its message is above");
@@ -62,7 +59,7 @@ impl Crowd {
 }
 
 /// Does `act` for each number below `count`, on so many threads at once; panics when one of them does.
-pub(crate) fn for_each(count: usize, threads: usize, act: impl Fn(usize) + Sync) {
+pub fn for_each(count: usize, threads: usize, act: impl Fn(usize) + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..threads {

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::deadline::{DEADLINE, thread};
+use crate::deadline::{DEADLINE, thread};
 
 /// Lines that a thread collects. Copies show the same lines.
 #[derive(Clone)]
-pub(crate) struct Lines {
+pub struct Lines {
     name: &'static str,
     shared: Arc<(Mutex<Vec<String>>, Condvar)>,
     /// Whether the source has ended.
@@ -18,7 +18,7 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// Collects what comes from `source` until it ends.
-    pub(crate) fn collect(name: &'static str, source: impl Read + Send + 'static) -> Self {
+    pub fn collect(name: &'static str, source: impl Read + Send + 'static) -> Self {
         let lines = Self { name, shared: Arc::default(), ended: Arc::default() };
         let copy = lines.clone();
         thread(name, move || {
@@ -39,17 +39,17 @@ impl Lines {
     }
 
     /// All lines so far.
-    pub(crate) fn so_far(&self) -> Vec<String> {
+    pub fn so_far(&self) -> Vec<String> {
         self.lock().clone()
     }
 
     /// Whether the source has ended.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
     /// All lines, of a source that ends: waits for its end.
-    pub(crate) fn to_the_end(&self) -> Vec<String> {
+    pub fn to_the_end(&self) -> Vec<String> {
         let end = Instant::now() + DEADLINE;
         let mut lines = self.lock();
         while !self.ended.load(Ordering::Acquire) {
@@ -61,12 +61,7 @@ impl Lines {
     }
 
     /// Waits for a line that `find` makes something of, from line number `from` on; gives that and the line's number.
-    pub(crate) fn find<T>(
-        &self,
-        from: usize,
-        what: &str,
-        mut find: impl FnMut(&str) -> Option<T>,
-    ) -> (usize, T) {
+    pub fn find<T>(&self, from: usize, what: &str, mut find: impl FnMut(&str) -> Option<T>) -> (usize, T) {
         let end = Instant::now() + DEADLINE;
         let mut lines = self.lock();
         let mut looked = from;
@@ -89,7 +84,7 @@ impl Lines {
     }
 
     /// Waits for a line that contains a text.
-    pub(crate) fn containing(&self, text: &str) -> String {
+    pub fn containing(&self, text: &str) -> String {
         self.find(0, &format!("a line with `{text}`"), |line| line.contains(text).then(|| line.to_owned())).1
     }
 }

@@ -12,38 +12,38 @@ use rcgen::{
 use rustls_pki_types::CertificateDer;
 
 /// Who signs.
-pub(crate) struct Authority {
+pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     /// Its own certificate.
-    pub(crate) certificate: CertificateDer<'static>,
+    pub certificate: CertificateDer<'static>,
     /// The same as PEM, to be trusted by clients.
-    pub(crate) pem: String,
+    pub pem: String,
 }
 
 /// A certificate with its key.
 #[derive(Clone)]
-pub(crate) struct Identity {
+pub struct Identity {
     /// The certificate as PEM.
-    pub(crate) certificate_pem: String,
+    pub certificate_pem: String,
     /// The key as PEM (PKCS #8).
-    pub(crate) key_pem: String,
+    pub key_pem: String,
     /// The certificate.
-    pub(crate) certificate: CertificateDer<'static>,
+    pub certificate: CertificateDer<'static>,
     /// The key (PKCS #8).
-    pub(crate) key: Vec<u8>,
+    pub key: Vec<u8>,
     serial: SerialNumber,
 }
 
 impl Identity {
     /// Chain and key in one PEM.
-    pub(crate) fn combined(&self) -> String {
+    pub fn combined(&self) -> String {
         format!("{}{}", self.certificate_pem, self.key_pem)
     }
 }
 
 /// Which key a certificate has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyKind {
+pub enum KeyKind {
     /// ECDSA on P-256.
     Ecdsa,
     /// RSA with 2048 bits.
@@ -52,7 +52,7 @@ pub(crate) enum KeyKind {
 
 impl Authority {
     /// A new one.
-    pub(crate) fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let key = new_key(KeyKind::Ecdsa);
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -67,7 +67,7 @@ impl Authority {
     /// comes a client's that one of them signed.
     ///
     /// There is no end to the orders in which they may follow each other.
-    pub(crate) fn tangle(name: &str, count: usize) -> (Identity, Vec<CertificateDer<'static>>) {
+    pub fn tangle(name: &str, count: usize) -> (Identity, Vec<CertificateDer<'static>>) {
         let authorities = [Self::new(name), Self::new(name), Self::new(name)];
         let certificates = (0..count).map(|number| {
             let (of, by) = (&authorities[number % 3], &authorities[(number / 3 + number + 1) % 3]);
@@ -84,11 +84,7 @@ impl Authority {
 
     /// A client's certificate below so many CAs, each signed by the one above it and the topmost by this one. Each of them
     /// constrains names `constraints` times, and the client has as many names, which all agree with them.
-    pub(crate) fn ladder(
-        &self,
-        height: usize,
-        constraints: usize,
-    ) -> (Identity, Vec<CertificateDer<'static>>) {
+    pub fn ladder(&self, height: usize, constraints: usize) -> (Identity, Vec<CertificateDer<'static>>) {
         let mut above: Vec<(CertificateDer<'static>, Issuer<'static, KeyPair>)> = Vec::new();
         for step in 0..height {
             let key = new_key(KeyKind::Ecdsa);
@@ -118,12 +114,12 @@ impl Authority {
     }
 
     /// A certificate for some names, good from 2020 to 2099.
-    pub(crate) fn identity(&self, names: &[&str], kind: KeyKind) -> Identity {
+    pub fn identity(&self, names: &[&str], kind: KeyKind) -> Identity {
         self.identity_between(names, kind, 2020, 2099)
     }
 
     /// A certificate with a common name and, if there is one, a URI.
-    pub(crate) fn identity_called(&self, common_name: &str, uri: Option<&str>) -> Identity {
+    pub fn identity_called(&self, common_name: &str, uri: Option<&str>) -> Identity {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, common_name);
         let uri = uri.map(|uri| SanType::URI(uri.try_into().expect("tests use well-formed names")));
@@ -132,7 +128,7 @@ impl Authority {
     }
 
     /// A list of revoked certificates, good from now on for so many days; PEM.
-    pub(crate) fn revocation_list(&self, revoked: &[&Identity], days: u64) -> String {
+    pub fn revocation_list(&self, revoked: &[&Identity], days: u64) -> String {
         let now = SystemTime::now();
         let entry = |identity: &&Identity| RevokedCertParams {
             serial_number: identity.serial.clone(),
@@ -153,12 +149,12 @@ impl Authority {
     }
 
     /// A certificate that is good from one new year to another.
-    pub(crate) fn identity_between(&self, names: &[&str], kind: KeyKind, from: i32, to: i32) -> Identity {
+    pub fn identity_between(&self, names: &[&str], kind: KeyKind, from: i32, to: i32) -> Identity {
         self.identity_of(names, &new_key(kind), from, to)
     }
 
     /// A certificate for a key that is there already, RSA in PEM (PKCS #8).
-    pub(crate) fn identity_with(&self, names: &[&str], key: &str) -> Identity {
+    pub fn identity_with(&self, names: &[&str], key: &str) -> Identity {
         let key = KeyPair::from_pem_and_sign_algo(key, &PKCS_RSA_SHA256).expect("the library reads it");
         self.identity_of(names, &key, 2020, 2099)
     }
@@ -201,19 +197,19 @@ fn new_key(kind: KeyKind) -> KeyPair {
 }
 
 /// The authority that every client here trusts.
-pub(crate) fn authority() -> &'static Authority {
+pub fn authority() -> &'static Authority {
     static AUTHORITY: OnceLock<Authority> = OnceLock::new();
     AUTHORITY.get_or_init(|| Authority::new("Handfast tests"))
 }
 
 /// A certificate for `localhost` with an ECDSA key.
-pub(crate) fn localhost() -> &'static Identity {
+pub fn localhost() -> &'static Identity {
     static IDENTITY: OnceLock<Identity> = OnceLock::new();
     IDENTITY.get_or_init(|| authority().identity(&["localhost"], KeyKind::Ecdsa))
 }
 
 /// A certificate for `localhost` with an RSA key.
-pub(crate) fn localhost_rsa() -> &'static Identity {
+pub fn localhost_rsa() -> &'static Identity {
     static IDENTITY: OnceLock<Identity> = OnceLock::new();
     IDENTITY.get_or_init(|| authority().identity(&["localhost"], KeyKind::Rsa))
 }

@@ -6,27 +6,27 @@ use std::sync::Arc;
 
 use rustls::{ClientConfig, ClientConnection};
 
-use super::client::server_name;
+use crate::client::server_name;
 
 /// Bytes of a record's header: type, version, length (RFC 9846 §5.1).
 const RECORD_HEADER: usize = 5;
 
 /// A handshake that has begun, and the bytes it begins with.
-pub(crate) struct Hello {
+pub struct Hello {
     /// The connection that made the bytes, to go on with.
-    pub(crate) tls: ClientConnection,
+    pub tls: ClientConnection,
     /// One record with the ClientHello in it.
-    pub(crate) record: Vec<u8>,
+    pub record: Vec<u8>,
 }
 
 impl Hello {
     /// Asks for `localhost`.
-    pub(crate) fn new(config: &Arc<ClientConfig>) -> Self {
+    pub fn new(config: &Arc<ClientConfig>) -> Self {
         Self::asking_for(config, "localhost")
     }
 
     /// Asks for a name.
-    pub(crate) fn asking_for(config: &Arc<ClientConfig>, name: &str) -> Self {
+    pub fn asking_for(config: &Arc<ClientConfig>, name: &str) -> Self {
         let mut tls =
             ClientConnection::new(Arc::clone(config), server_name(name)).expect("the configuration is sound");
         let mut record = Vec::new();
@@ -37,7 +37,7 @@ impl Hello {
     }
 
     /// The same message cut into records of at most `size` bytes of payload.
-    pub(crate) fn in_records_of(&self, size: usize) -> Vec<u8> {
+    pub fn in_records_of(&self, size: usize) -> Vec<u8> {
         let (header, message) = self.record.split_at(RECORD_HEADER);
         let framed = message.chunks(size).flat_map(|chunk| {
             let length = u16::try_from(chunk.len()).expect("a record's payload is shorter than 2^16");

@@ -10,36 +10,36 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::backend::Backend;
-use super::certificates::{KeyKind, authority, localhost};
-use super::deadline::{DEADLINE, wait_until, wait_until_seeing};
-use super::folder::Folder;
-use super::tools::Tool;
+use crate::backend::Backend;
+use crate::certificates::{KeyKind, authority, localhost};
+use crate::deadline::{DEADLINE, wait_until, wait_until_seeing};
+use crate::folder::Folder;
+use crate::tools::Tool;
 
 /// What a server asks of its clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Asks {
+pub struct Asks {
     /// TLS 1.2 and nothing else.
-    pub(crate) old_version: bool,
+    pub old_version: bool,
     /// A certificate of the tests' authority.
-    pub(crate) certificate: bool,
+    pub certificate: bool,
 }
 
 /// What a server counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counted {
+pub struct Counted {
     /// Connections.
-    pub(crate) connections: u64,
+    pub connections: u64,
     /// Requests, or sessions that got as far as the backend.
-    pub(crate) requests: u64,
+    pub requests: u64,
     /// Connections that resumed a session; `None` where the server counts something else.
-    pub(crate) resumed: u64,
+    pub resumed: u64,
     /// Connections whose client showed a certificate that was believed.
-    pub(crate) certified: u64,
+    pub certified: u64,
 }
 
 /// A unique address, and a port on it that is free.
-pub(crate) fn address_of_ones_own() -> SocketAddr {
+pub fn address_of_ones_own() -> SocketAddr {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     // 127.128.0.0/9 has 2^23 addresses: the lower bits of the process number, and 128 servers in each process.
     let number = NUMBER.fetch_add(1, Ordering::Relaxed) & 0x7f;
@@ -87,9 +87,9 @@ fn number_of(lines: impl Iterator) -> u64 {
 }
 
 /// nginx with one page.
-pub(crate) struct Nginx {
+pub struct Nginx {
     /// Where it listens.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     tool: Tool,
     folder: Folder,
     /// Looks at its status: each is a connection that it counts too.
@@ -98,12 +98,12 @@ pub(crate) struct Nginx {
 
 impl Nginx {
     /// Starts it in the foreground, as one process that needs no rights.
-    pub(crate) fn start(asks: Asks) -> Self {
+    pub fn start(asks: Asks) -> Self {
         Self::start_for(asks, &[])
     }
 
     /// With a separate certificate for each of these names, and TLS 1.2 as well as 1.3 for them.
-    pub(crate) fn start_for(asks: Asks, names: &[&str]) -> Self {
+    pub fn start_for(asks: Asks, names: &[&str]) -> Self {
         let files = Files::new();
         let address = address_of_ones_own();
         let config = nginx_config(&files, address, asks, names);
@@ -128,7 +128,7 @@ impl Nginx {
 
     /// What it was asked, in its own words, when all connections have ended: name in SNI, version, method, path, length of
     /// the body, and the header `X-Mark`.
-    pub(crate) fn asked(self) -> Vec<[String; 6]> {
+    pub fn asked(self) -> Vec<[String; 6]> {
         let (_, log) = self.log();
         let columns = |line: &str| -> Vec<String> { line.split(' ').skip(4).map(str::to_owned).collect() };
         log.lines().map(|line| columns(line).try_into().expect("six columns")).collect()
@@ -147,7 +147,7 @@ impl Nginx {
     }
 
     /// What it counted, when all connections have ended.
-    pub(crate) fn counted(self) -> Counted {
+    pub fn counted(self) -> Counted {
         let (connections, log) = self.log();
         let mut lines: Vec<Vec<&str>> = log.lines().map(|line| line.split(' ').collect()).collect();
         let requests = number_of(lines.iter());
@@ -226,9 +226,9 @@ http {{
 }
 
 /// HAProxy as a TLS end in front of an echo.
-pub(crate) struct Haproxy {
+pub struct Haproxy {
     /// Where it listens.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     tool: Tool,
     files: Files,
     backend: Backend,
@@ -236,7 +236,7 @@ pub(crate) struct Haproxy {
 
 impl Haproxy {
     /// Starts it in the foreground.
-    pub(crate) fn start(asks: Asks) -> Self {
+    pub fn start(asks: Asks) -> Self {
         let (files, backend) = (Files::new(), Backend::echo());
         let address = address_of_ones_own();
         let version = if asks.old_version { "TLSv1.2" } else { "TLSv1.3" };
@@ -287,7 +287,7 @@ frontend front
     }
 
     /// What it counted, when all connections have ended.
-    pub(crate) fn counted(self) -> Counted {
+    pub fn counted(self) -> Counted {
         wait_until("HAProxy to have closed every connection", || {
             (self.value("front,FRONTEND,", "scur")? == 0).then_some(())
         });
@@ -307,9 +307,9 @@ frontend front
 }
 
 /// stunnel in front of an echo.
-pub(crate) struct Stunnel {
+pub struct Stunnel {
     /// Where it listens.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     tool: Tool,
     backend: Backend,
     _files: Files,
@@ -317,7 +317,7 @@ pub(crate) struct Stunnel {
 
 impl Stunnel {
     /// Starts it in the foreground.
-    pub(crate) fn start(asks: Asks) -> Self {
+    pub fn start(asks: Asks) -> Self {
         let (files, backend) = (Files::new(), Backend::echo());
         let address = address_of_ones_own();
         let version = if asks.old_version { "TLSv1.2" } else { "TLSv1.3" };
@@ -339,7 +339,7 @@ impl Stunnel {
     }
 
     /// What it counted, when all connections have ended.
-    pub(crate) fn counted(self) -> Counted {
+    pub fn counted(self) -> Counted {
         let lines = || self.tool.talk.so_far();
         let with = |text: &str| number_of(lines().iter().filter(|line| line.contains(text)));
         let accepted = || with(" accepted connection from ");
@@ -360,17 +360,17 @@ impl Stunnel {
 }
 
 /// `openssl s_server`, which serves one client after another.
-pub(crate) struct Openssl {
+pub struct Openssl {
     /// Where it listens.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     /// The program.
-    pub(crate) tool: Tool,
+    pub tool: Tool,
     _files: Files,
 }
 
 impl Openssl {
     /// Starts it with more options.
-    pub(crate) fn start(options: &str) -> Self {
+    pub fn start(options: &str) -> Self {
         let files = Files::new();
         let address = address_of_ones_own();
         let (listen, both) = (address.to_string(), files.both.display().to_string());
@@ -393,7 +393,7 @@ impl Openssl {
     }
 
     /// What its page of statistics says (`-www`): the look itself is taken off.
-    pub(crate) fn counted(self) -> Counted {
+    pub fn counted(self) -> Counted {
         let look = self.page();
         let number = |what: &str| {
             let line = look.lines().find(|line| line.ends_with(what));

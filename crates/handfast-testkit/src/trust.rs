@@ -11,11 +11,11 @@ use rustls::{ClientConfig, NamedGroup, RootCertStore, SupportedProtocolVersion};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 
-use super::certificates::{Authority, Identity, authority};
+use crate::certificates::{Authority, Identity, authority};
 
 /// The two versions of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
+pub enum Version {
     /// TLS 1.2
     Tls12,
     /// TLS 1.3
@@ -24,10 +24,10 @@ pub(crate) enum Version {
 
 impl Version {
     /// Both.
-    pub(crate) const BOTH: [Self; 2] = [Self::Tls12, Self::Tls13];
+    pub const BOTH: [Self; 2] = [Self::Tls12, Self::Tls13];
 
     /// As rustls has it.
-    pub(crate) fn supported(self) -> &'static SupportedProtocolVersion {
+    pub fn supported(self) -> &'static SupportedProtocolVersion {
         match self {
             Self::Tls12 => &rustls::version::TLS12,
             Self::Tls13 => &rustls::version::TLS13,
@@ -37,8 +37,8 @@ impl Version {
 
 /// A client's choices; sessions are remembered by every client made from one configuration.
 #[derive(Clone)]
-pub(crate) struct Trust {
-    version: Version,
+pub struct Trust {
+    versions: Vec<&'static SupportedProtocolVersion>,
     post_quantum_first: bool,
     identity: Option<Identity>,
     above: Vec<CertificateDer<'static>>,
@@ -60,10 +60,15 @@ enum Memory {
 
 impl Trust {
     /// One version, the authority of the tests, tickets remembered.
-    pub(crate) fn version(version: Version) -> Self {
+    pub fn version(version: Version) -> Self {
+        Self { versions: vec![version.supported()], ..Self::any_version() }
+    }
+
+    /// Both versions, the authority of the tests, tickets remembered.
+    pub fn any_version() -> Self {
         let authority = authority().certificate.clone();
         Self {
-            version,
+            versions: Version::BOTH.map(Version::supported).to_vec(),
             post_quantum_first: false,
             identity: None,
             above: Vec::new(),
@@ -74,49 +79,49 @@ impl Trust {
     }
 
     /// Sends the large key share of X25519MLKEM768 in the hello.
-    pub(crate) fn post_quantum(mut self) -> Self {
+    pub fn post_quantum(mut self) -> Self {
         self.post_quantum_first = true;
         self
     }
 
     /// Trusts another authority than that of the tests.
-    pub(crate) fn trusting(mut self, other: &Authority) -> Self {
+    pub fn trusting(mut self, other: &Authority) -> Self {
         self.authority = other.certificate.clone();
         self
     }
 
     /// Trusts a certificate in PEM instead of the authority of the tests.
-    pub(crate) fn trusting_pem(mut self, pem: &str) -> Self {
+    pub fn trusting_pem(mut self, pem: &str) -> Self {
         self.authority = CertificateDer::from_pem_slice(pem.as_bytes()).expect("it is PEM");
         self
     }
 
     /// Offers any session to any name, as an attacker would.
-    pub(crate) fn careless(mut self) -> Self {
+    pub fn careless(mut self) -> Self {
         self.memory = Memory::Careless;
         self
     }
 
     /// Resumes no session.
-    pub(crate) fn forgetful(mut self) -> Self {
+    pub fn forgetful(mut self) -> Self {
         self.memory = Memory::Forgetful;
         self
     }
 
     /// Shows a certificate when asked.
-    pub(crate) fn showing(mut self, identity: &Identity) -> Self {
+    pub fn showing(mut self, identity: &Identity) -> Self {
         self.identity = Some(identity.clone());
         self
     }
 
     /// Sends these behind its own certificate, whether they belong there or not.
-    pub(crate) fn sending(mut self, above: Vec<CertificateDer<'static>>) -> Self {
+    pub fn sending(mut self, above: Vec<CertificateDer<'static>>) -> Self {
         self.above = above;
         self
     }
 
     /// Offers an application protocol.
-    pub(crate) fn protocol(mut self, name: &str) -> Self {
+    pub fn protocol(mut self, name: &str) -> Self {
         self.protocols.push(name.as_bytes().to_vec());
         self
     }
@@ -126,11 +131,11 @@ impl Trust {
         clippy::disallowed_methods,
         reason = "this client is the tests' own, and shares no policy with the program"
     )]
-    pub(crate) fn config(&self) -> Arc<ClientConfig> {
+    pub fn config(&self) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(self.authority.clone()).expect("the authority is well-formed");
         let builder = ClientConfig::builder_with_provider(Arc::new(self.provider()))
-            .with_protocol_versions(&[self.version.supported()])
+            .with_protocol_versions(&self.versions)
             .expect("the provider has suites for both versions")
             .with_root_certificates(roots);
         let mut config = match &self.identity {

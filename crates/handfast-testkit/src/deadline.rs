@@ -4,18 +4,18 @@
 use std::time::{Duration, Instant};
 
 /// How long anything may take on a busy machine before a test gives up. No test waits for it when all is well.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// How often a question is asked again.
 const AGAIN: Duration = Duration::from_millis(2);
 
 /// Asks until there is an answer.
-pub(crate) fn wait_until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub fn wait_until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     wait_until_seeing(what, &mut ask, String::new)
 }
 
 /// As [`wait_until`]; `seen` tells what there is instead when the deadline passes.
-pub(crate) fn wait_until_seeing<T>(
+pub fn wait_until_seeing<T>(
     what: &str,
     mut ask: impl FnMut() -> Option<T>,
     seen: impl FnOnce() -> String,
@@ -31,7 +31,7 @@ pub(crate) fn wait_until_seeing<T>(
 }
 
 /// As [`wait_until`], asking without a pause: for loops that also do something at each turn.
-pub(crate) fn spin_until<T>(what: &str, mut turn: impl FnMut() -> Option<T>) -> T {
+pub fn spin_until<T>(what: &str, mut turn: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + DEADLINE;
     loop {
         if let Some(answer) = turn() {
@@ -44,12 +44,12 @@ pub(crate) fn spin_until<T>(what: &str, mut turn: impl FnMut() -> Option<T>) -> 
 
 /// A delay that is part of what a test provokes: a slow peer, a late answer. Never a wait for something to happen.
 #[expect(clippy::disallowed_methods, reason = "the one place where a test may let time pass")]
-pub(crate) fn pause(time: Duration) {
+pub fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
 /// Starts a thread with a name.
-pub(crate) fn thread<T: Send + 'static>(
+pub fn thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::thread::JoinHandle<T> {
