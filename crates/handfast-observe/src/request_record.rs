@@ -191,17 +191,47 @@ fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
-/// How long the parts of a request took; zero for those that were not reached.
+/// A part of a request that takes time, after its head has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestPart {
+    /// See [`RequestTimes::queue`].
+    Queue,
+    /// See [`RequestTimes::connect`].
+    Connect,
+    /// See [`RequestTimes::answer`].
+    Answer,
+    /// See [`RequestTimes::relay`].
+    Relay,
+}
+
+/// How long the parts of a request took, to its end, whatever that was; zero for those that were not reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestTimes {
     /// From the first byte of its head to the last one.
     pub hello: Duration,
     /// Until a backend had less than `max-requests` requests.
     pub queue: Duration,
-    /// Until a connection to a backend could be used.
+    /// Until it was known who sends it, and a connection to a backend could be used.
     pub connect: Duration,
-    /// From then to the first byte of the response.
+    /// From then to the first byte of the response, at every backend that was tried; or the same for a response that another request fetches.
     pub answer: Duration,
     /// From then to the end of the response.
     pub relay: Duration,
+}
+
+impl RequestTimes {
+    /// Adds the duration of a part.
+    pub fn add(&mut self, part: RequestPart, duration: Duration) {
+        *match part {
+            RequestPart::Queue => &mut self.queue,
+            RequestPart::Connect => &mut self.connect,
+            RequestPart::Answer => &mut self.answer,
+            RequestPart::Relay => &mut self.relay,
+        } += duration;
+    }
+
+    /// All parts together.
+    pub fn total(&self) -> Duration {
+        self.hello + self.queue + self.connect + self.answer + self.relay
+    }
 }

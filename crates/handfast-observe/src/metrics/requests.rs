@@ -1,7 +1,6 @@
 //! What one worker thread counts of the requests of one service.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use handfast_wire::http1::Rule;
 use serde::{Deserialize, Serialize};
@@ -175,6 +174,7 @@ impl ServiceMetrics {
         let seconds = &record.seconds;
         let phases = [
             (Phase::Hello, seconds.hello),
+            (Phase::Queue, seconds.queue),
             (Phase::Connect, seconds.connect),
             (Phase::Answer, seconds.answer),
             (Phase::Relay, seconds.relay),
@@ -182,15 +182,11 @@ impl ServiceMetrics {
         for (phase, duration) in phases.into_iter().filter(|(_, duration)| !duration.is_zero()) {
             cells.phases.record(phase, duration);
         }
-        if !seconds.queue.is_zero() {
-            cells.phases.record(Phase::Queue, seconds.queue);
-        }
-        if !seconds.answer.is_zero() {
+        // Without a status it had no byte of a response.
+        if record.status.is_some() && !seconds.answer.is_zero() {
             cells.first_byte.record(seconds.connect + seconds.answer);
         }
-        cells
-            .duration
-            .record(class, phases.iter().map(|(_, duration)| *duration).sum::<Duration>() + seconds.queue);
+        cells.duration.record(class, seconds.total());
     }
 
     /// A further request came on a client's connection that has served one.

@@ -7,6 +7,7 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_observe::request_record::RequestPart;
 
 use crate::http::answer::Answer;
 use crate::http::client::Client;
@@ -31,6 +32,7 @@ pub(crate) async fn answer_with<R: Runtime>(
     let is_clients = fault.as_ref().is_some_and(is_broken);
     let close = !request.keeps_open || !client.has_ended() || is_clients || connection.closes(R::turn());
     request.record.status = Some(answer.status);
+    request.enter(RequestPart::Relay, R::now());
     let sent = send_answer::<R>(connection, client, Some(request), answer, close).await;
     let outcome = if close { Outcome::Close } else { Outcome::KeepOpen };
     match (sent, fault) {

@@ -15,6 +15,7 @@ use handfast_cache::{
 };
 use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;
+use handfast_observe::request_record::RequestPart;
 
 use crate::cache::OpenCache;
 use crate::http::answer::Answer;
@@ -204,9 +205,10 @@ impl Cached<'_> {
     async fn wait<R: Runtime>(
         &self,
         client: &mut impl Client,
-        request: &Request,
+        request: &mut Request,
         mut follower: Follower,
     ) -> Result<Followed, CloseReason> {
+        request.enter(RequestPart::Answer, R::now());
         let followed = send::until_ready::<R, _>(self.connection, client, request, |waker| {
             // It was parsed before, by the same rules.
             with_request(&self.asked, |asked| follower.poll(asked, waker))

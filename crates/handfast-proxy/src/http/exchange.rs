@@ -4,7 +4,7 @@
 //! directions move at the same time, and neither is kept whole.
 
 use handfast_leg::runtime::Runtime;
-use handfast_observe::request_record::HttpVersion;
+use handfast_observe::request_record::{HttpVersion, RequestPart};
 
 use crate::http::answer::Answer;
 use crate::http::answering::{Ended, answer_with, send_answer};
@@ -29,6 +29,7 @@ where
     R::Socket: 'static,
 {
     if matches!(request.action, Action::Authenticate(_)) {
+        request.enter(RequestPart::Connect, R::now());
         // Boxed, because most requests need no place for it.
         Box::pin(identity::identify::<R>(connection, client, &mut request)).await;
     }
@@ -77,7 +78,7 @@ where
         Ok(outcome) => (outcome, None),
         Err((outcome, reason)) => (outcome, Some(reason)),
     };
-    request.end(failure);
+    request.end(failure, R::now);
     outcome
 }
 
@@ -107,12 +108,16 @@ pub(crate) async fn refuse<R: Runtime>(
 ) -> Outcome<R::Socket> {
     let Some(status) = fault.status else { return Outcome::Abort(fault.reason) };
     let answer = Answer::error(status, request.as_deref());
+    let mut request = request;
+    if let Some(request) = &mut request {
+        request.enter(RequestPart::Relay, R::now());
+    }
     let sent = send_answer::<R>(connection, client, request.as_deref(), &answer, true).await;
     match request {
         Some(mut request) => {
             (request.record.status, request.record.broken_rule) = (Some(status), fault.rule);
             request.record.bytes_to_client = client.sent();
-            request.end(Some(fault.reason));
+            request.end(Some(fault.reason), R::now);
         }
         None => note_refused(connection, protocol, &fault),
     }

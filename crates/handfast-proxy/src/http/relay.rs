@@ -10,6 +10,7 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_observe::request_record::RequestPart;
 use handfast_wire::http1::{Field, Framing, Kind, ResponseHead, parse_response};
 
 use crate::backends::pool::Identity;
@@ -118,6 +119,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         has_ended: bool,
     ) -> Self {
         let is_tied = is_tied || request.is_about_the_connection;
+        request.enter(RequestPart::Answer, now);
         let content_waits = request.expects_continue.then(|| now + CONTINUE);
         let is_empty = request.is_empty();
         Self {
@@ -320,7 +322,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             Ok(Some(head)) => head,
         };
         if self.request.record.status.is_none() && !head.is_interim() {
-            self.request.record.seconds.answer = now.since(self.connected);
+            self.request.enter(RequestPart::Relay, now);
             self.backend.in_use().answered(now.since(self.connected));
         }
         // The backend wants the content, or has decided without it.
@@ -461,7 +463,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             self.count_request(None, now);
         }
         let Self { connection, request, backend, identity, .. } = self;
-        request.record.seconds.relay = now.since(self.connected + request.record.seconds.answer);
+        request.leave_part(now);
         if self.is_tunnel {
             return match backend.into_tunnel() {
                 Some(tunnel) => Outcome::Tunnel(tunnel),

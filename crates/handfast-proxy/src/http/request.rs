@@ -6,7 +6,7 @@ use std::time::Duration;
 use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_observe::request_record::{HttpVersion, RequestRecord};
+use handfast_observe::request_record::{HttpVersion, RequestPart, RequestRecord};
 use handfast_wire::http1::{Framing, Method, RequestHead, Version};
 
 use crate::backends::slots::Slot;
@@ -62,6 +62,8 @@ pub(crate) struct Request {
     /// Its place at a backend with `max-requests`.
     pub(crate) slot: Option<Slot>,
     pub(crate) record: RequestRecord,
+    /// What takes time now, and since when.
+    part: Option<(RequestPart, Moment)>,
     thread: Rc<WorkerContext>,
     service: Rc<ThreadService>,
     totals: Rc<Totals>,
@@ -164,6 +166,7 @@ impl Request {
             copy,
             slot: None,
             record,
+            part: None,
             thread: Rc::clone(&connection.thread),
             service: Rc::clone(&connection.service),
             totals: Rc::clone(&connection.totals),
@@ -200,6 +203,7 @@ impl Request {
             copy: None,
             slot: None,
             record,
+            part: None,
             thread: Rc::clone(&connection.thread),
             service: Rc::clone(&connection.service),
             totals: Rc::clone(&connection.totals),
@@ -235,9 +239,25 @@ impl Request {
         self.record.user.clone_from(&sender.user);
     }
 
-    /// Counts and logs it; `failure`: why no backend has answered it completely.
-    pub(crate) fn end(&mut self, failure: Option<CloseReason>) {
+    /// From now on this part takes time. What ends a request ends its part too, so no end forgets how long it was waited for.
+    pub(crate) fn enter(&mut self, part: RequestPart, now: Moment) {
+        self.leave_part(now);
+        self.part = Some((part, now));
+    }
+
+    /// The present part is over.
+    pub(crate) fn leave_part(&mut self, now: Moment) {
+        if let Some((part, since)) = self.part.take() {
+            self.record.seconds.add(part, now.since(since));
+        }
+    }
+
+    /// Counts and logs it; `failure`: why no backend has answered it completely. `now` is asked where a part is not over.
+    pub(crate) fn end(&mut self, failure: Option<CloseReason>, now: impl FnOnce() -> Moment) {
         if !std::mem::replace(&mut self.has_ended, true) {
+            if self.part.is_some() {
+                self.leave_part(now());
+            }
             self.record.failure = failure;
             self.totals.add(&self.record);
             self.service.metrics.bytes_to_backend(self.record.bytes_from_client);
@@ -310,7 +330,7 @@ impl Drop for Request {
     fn drop(&mut self) {
         let internal = || CloseReason::new(Step::Relay, Side::Local, Cause::Internal);
         if !self.has_ended {
-            self.end(Some(internal().because("its task was ended")));
+            self.end(Some(internal().because("its task was ended")), Moment::now);
         }
     }
 }

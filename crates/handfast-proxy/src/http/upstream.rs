@@ -4,7 +4,6 @@
 //! refuses is counted, and the next one is tried; each at most once for a request.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use handfast_config::model::{BackendVersion, Concurrency, MissingCloseNotify};
 use handfast_leg::Socket;
@@ -13,6 +12,7 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_observe::request_record::RequestPart;
 
 use crate::backends::connector::{
     self, AttemptTime, Cancellation, ConnectContext, ConnectFailure, ConnectPlan, Connected, TlsPlan,
@@ -80,11 +80,11 @@ impl Search<'_> {
         request: &mut Request,
         client: &mut impl Cancellation,
     ) -> Result<Upstream<R::Socket>, Fault> {
-        let mut begun = R::now();
+        request.enter(RequestPart::Connect, R::now());
         let service = &self.connection.service;
         let address = self.connection.facts.client.map(|client| client.ip());
         let mut last = None;
-        let outcome = loop {
+        loop {
             let group = service.group(self.chosen);
             let picked = match &request.affinity {
                 None => group.pick(R::turn(), &self.tried, address),
@@ -94,7 +94,7 @@ impl Search<'_> {
                 Pick::Nothing => {
                     let reason = last.unwrap_or_else(|| service.no_backend(self.chosen));
                     let status = if reason.side == Side::Backend { 502 } else { 503 };
-                    break Err(Fault { status: Some(status), ..Fault::gone(reason) });
+                    return Err(Fault { status: Some(status), ..Fault::gone(reason) });
                 }
                 Pick::Wait(endpoint) => match self.wait_for_trial::<R>(&endpoint, request, client).await {
                     Ok(()) => continue,
@@ -104,14 +104,14 @@ impl Search<'_> {
                     if let Some(limit) = &self.connection.http.model.concurrency {
                         // Boxed, because most requests need no place for it.
                         match Box::pin(self.slot::<R>(limit, picked, request, client)).await {
-                            Ok((attempt, waited)) => (picked, begun) = (attempt, begun + waited),
-                            Err(fault) => break Err(fault),
+                            Ok(attempt) => picked = attempt,
+                            Err(fault) => return Err(fault),
                         }
                     }
                     let endpoint = Rc::clone(&picked.endpoint);
                     request.record.backend = Some(Rc::clone(&endpoint.name));
                     match self.attempt::<R>(picked, request, client).await {
-                        Ok(upstream) => break Ok(upstream),
+                        Ok(upstream) => return Ok(upstream),
                         Err(error) => (endpoint, error),
                     }
                 }
@@ -119,22 +119,19 @@ impl Search<'_> {
             self.tried.push(endpoint);
             match error {
                 AttemptError::Attempt(reason) => last = Some(reason),
-                AttemptError::Request(fault) => break Err(fault),
+                AttemptError::Request(fault) => return Err(fault),
             }
-        };
-        let ended = outcome.as_ref().map_or_else(|_| R::now(), |upstream| upstream.found);
-        request.record.seconds.connect += ended.since(begun);
-        outcome
+        }
     }
 
-    /// A place among the requests of a backend, of the one that was picked if it has one; and how long it was waited for.
+    /// A place among the requests of a backend, of the one that was picked if it has one.
     async fn slot<R: Runtime>(
         &mut self,
         limit: &Concurrency,
         first: Attempt,
         request: &mut Request,
         client: &mut impl Cancellation,
-    ) -> Result<(Attempt, Duration), Fault> {
+    ) -> Result<Attempt, Fault> {
         let service = &self.connection.service;
         let group = service.group(self.chosen);
         let address = self.connection.facts.client.map(|client| client.ip());
@@ -147,7 +144,7 @@ impl Search<'_> {
             if let Some(slot) = service.slots.take(&attempt.endpoint.name, limit.requests) {
                 request.slot = Some(slot);
                 self.tried.truncate(known);
-                return Ok((attempt, Duration::ZERO));
+                return Ok(attempt);
             }
             self.tried.push(Rc::clone(&attempt.endpoint));
             picked = match group.pick(R::turn(), &self.tried, address) {
@@ -159,16 +156,17 @@ impl Search<'_> {
         }
         let full = self.tried.split_off(known);
         let begun = R::now();
+        request.enter(RequestPart::Queue, begun);
         let slot = self.wait_for_slot::<R>(limit, &full, client).await;
-        let waited = R::now().since(begun);
-        request.record.seconds.queue += waited;
+        let granted = R::now();
+        request.enter(RequestPart::Connect, granted);
         // The time in the queue has its own limit.
-        self.deadline = self.deadline + waited;
+        self.deadline = self.deadline + granted.since(begun);
         let slot = slot?;
         let endpoint = full.iter().find(|endpoint| endpoint.name == slot.name).unwrap_or(&full[0]);
         let attempt = Attempt::without_trial(endpoint);
         request.slot = Some(slot);
-        Ok((attempt, waited))
+        Ok(attempt)
     }
 
     /// Waits until one of these backends has less requests than it may have.

@@ -6,6 +6,7 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_observe::request_record::RequestPart;
 use handfast_wire::http1::RequestHead;
 
 use std::task::{Poll, Waker};
@@ -44,7 +45,7 @@ pub(super) async fn send<R: Runtime>(
     prepared: Prepared,
     status: CacheStatus,
 ) -> Option<Ended<R::Socket>> {
-    let began = R::now();
+    request.enter(RequestPart::Relay, R::now());
     let Prepared { answer: Answer { head, status: code, content }, now_ms: now } = prepared;
     let mut reader = hit.reader(content.clone());
     match until_ready::<R, _>(connection, client, request, |waker| reader.poll_ready(waker)).await {
@@ -62,7 +63,6 @@ pub(super) async fn send<R: Runtime>(
         Sending { connection, request, reader, text, is_put: false, is_over, keeps_open: false };
     let ended = sending.run::<R>(client).await;
     let keeps_open = sending.keeps_open;
-    request.record.seconds.relay += R::now().since(began);
     Some(match ended {
         Ok(()) if keeps_open => Ok(Outcome::KeepOpen),
         Ok(()) => Ok(Outcome::Close),

@@ -152,6 +152,7 @@ fn a_request_of_the_proxys_own_has_everything_of_its_route() {
             cached,
             copy,
             record: _,
+            part: _,
             totals,
             has_ended,
         } = &again;

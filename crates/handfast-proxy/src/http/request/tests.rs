@@ -157,8 +157,8 @@ fn a_request_ends_once() {
     assert_eq!((fixture.counted().open(), fixture.counted().ended()), (1, 0));
     request.record.status = Some(200);
     request.record.bytes_from_client = 7;
-    request.end(None);
-    request.end(None);
+    request.end(None, Moment::now);
+    request.end(None, Moment::now);
     drop(request);
     let counted = fixture.counted();
     assert_eq!((counted.open(), counted.ended(), counted.bytes_from_client), (0, 1, 7));

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use handfast_leg::memory::dice;
+use handfast_leg::memory::tasks::InMemory;
+use handfast_leg::runtime::Runtime;
+use handfast_net::clock::Moment;
 use handfast_observe::metrics::{RequestSnapshot, StatusClass};
 
 use super::stage::Versions;
@@ -165,6 +168,9 @@ pub(super) struct Play {
     outcomes: RefCell<Vec<Option<Outcome>>>,
     /// Contents that a backend received to their end.
     uploads: RefCell<Vec<bool>>,
+    /// When each request began for its client, and how long it took to a response.
+    began: RefCell<Vec<Option<Moment>>>,
+    took: RefCell<Vec<Option<Duration>>>,
 }
 
 impl Play {
@@ -194,6 +200,8 @@ impl Play {
             sights: RefCell::new(vec![Vec::new(); count]),
             outcomes: RefCell::new(vec![None; count]),
             uploads: RefCell::new(vec![false; count]),
+            began: RefCell::new(vec![None; count]),
+            took: RefCell::new(vec![None; count]),
             plans,
             clients,
             pipelines: below(3) == 0,
@@ -253,7 +261,22 @@ impl Play {
         self.uploads.borrow_mut()[id] = true;
     }
 
+    /// A client sends a request that waits for no other one.
+    pub(super) fn begins(&self, id: usize) {
+        self.began.borrow_mut()[id] = Some(InMemory::now());
+    }
+
+    /// Paths of requests whose clients received a whole response, and how long that took.
+    pub(super) fn durations(&self) -> Vec<(String, Duration)> {
+        let took = self.took.borrow();
+        took.iter().enumerate().filter_map(|(id, took)| Some((self.path(id), (*took)?))).collect()
+    }
+
     pub(super) fn ended(&self, id: usize, outcome: Outcome) {
+        if matches!(outcome, Outcome::Whole | Outcome::Own(..)) {
+            let began = self.began.borrow()[id];
+            self.took.borrow_mut()[id] = began.map(|began| InMemory::now().since(began));
+        }
         let before = self.outcomes.borrow_mut()[id].replace(outcome);
         assert_eq!(before, None, "request {id} ended twice");
     }

@@ -45,6 +45,8 @@ pub(super) struct Stage {
     folder: Folder,
     /// Paths of all requests that a backend saw.
     seen: RefCell<Vec<String>>,
+    /// How long requests took for their clients, by path.
+    took: RefCell<HashMap<String, Duration>>,
 }
 
 impl Stage {
@@ -65,8 +67,8 @@ impl Stage {
         let metrics = registry.thread("worker-0");
         let state = ThreadState::new(shared, None, &metrics, &Addresses::default(), 0).expect("it can serve");
         let log = access_log::start(&AccessLog::File(folder.path("access.log"))).expect("the folder is ours");
-        let (log, seen) = (RefCell::new(Some(log)), RefCell::default());
-        Self { versions, registry, state: Rc::new(state), log, folder, seen }
+        let (log, seen, took) = (RefCell::new(Some(log)), RefCell::default(), RefCell::default());
+        Self { versions, registry, state: Rc::new(state), log, folder, seen, took }
     }
 
     fn counted(&self) -> RequestSnapshot {
@@ -86,6 +88,7 @@ impl Stage {
         play.judge();
         play.judge_counts([&before, &self.counted()]);
         self.seen.borrow_mut().extend(play.seen_paths());
+        self.took.borrow_mut().extend(play.durations());
     }
 
     /// A thread for this number of clients.
@@ -150,12 +153,15 @@ impl Stage {
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
-    /// Each request that a backend saw has one line, and none has two.
+    /// Each request that a backend saw has one line, and none has two; a line has the time that its client waited, whatever its end.
     pub(super) fn check_records(&self) {
         let mut lines: HashMap<String, usize> = HashMap::new();
         for line in self.lines() {
             if let Some(path) = line["path"].as_str().filter(|path| !path.is_empty()) {
                 *lines.entry(path.to_owned()).or_default() += 1;
+                if let Some(took) = self.took.borrow().get(path) {
+                    check_duration(&line, *took);
+                }
             }
         }
         for path in &*self.seen.borrow() {
@@ -163,6 +169,14 @@ impl Stage {
         }
         assert!(lines.values().all(|count| *count == 1), "a request has two lines");
     }
+}
+
+/// The parts of a request are as long together as its client waited. Everything but a timeout takes moments here, and one second in which a
+/// client of HTTP/2 may go on sending after its response.
+fn check_duration(line: &serde_json::Value, took: Duration) {
+    let parts = line["seconds"].as_object().expect("a line has them").values();
+    let logged: f64 = parts.map(|part| part.as_f64().expect("a number")).sum();
+    assert!((logged - took.as_secs_f64()).abs() < 1.5, "its client waited {took:?}: {line}");
 }
 
 fn accept(thread: &Rc<WorkerContext>, socket: Memory) -> Connection<InMemory> {
