@@ -36,7 +36,8 @@ pub use check::{Check, CheckKind};
 pub use client_certificates::{ClientCertificates, ClientChecks};
 pub use fleet::Fleet;
 pub use http::{
-    BackendVersion, Concurrency, Forwarded, Http, HttpTimeouts, PoolLimits, RequestRoute, RouteAction,
+    BackendVersion, Concurrency, Forwarded, HalfClose, Http, HttpTimeouts, PoolLimits, RequestRoute,
+    RouteAction,
 };
 pub use limits::{Admission, HandshakeRate, Limits};
 pub use places::Places;

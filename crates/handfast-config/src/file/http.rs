@@ -64,6 +64,7 @@ pub(super) fn http(
         forwarded: Forwarded { x_forwarded, standard, trusted: values(trusted) },
         request_id: section.or_default(&keys::REQUEST_ID),
         head: head(&section),
+        half_close: section.or_default(&keys::HALF_CLOSE),
         body_limit: section.optional(&keys::MAX_BODY).map(|most| most as u64),
         timeouts: HttpTimeouts {
             idle: section.or_default(&keys::HTTP_IDLE),

@@ -4,7 +4,7 @@ use handfast_wire::http1::Underscores;
 
 use super::limits::{DAY, HOUR, TENTH};
 use crate::kind::*;
-use crate::model::BackendVersion;
+use crate::model::{BackendVersion, HalfClose};
 use crate::schema::section;
 
 section! {
@@ -50,9 +50,9 @@ section! {
 
     /// Most bytes of a request's head or trailers, and of a response's. A request beyond it is answered with 431, a response
     /// with 502.
-    MAX_HEAD: Size = "max-head", Size(1024..=48 * 1024),
+    MAX_HEAD: Size = "max-head", Size(1024..=128 * 1024),
         default "\"32KiB\"",
-        why "large cookies and tokens have 8 to 16 KiB; more is kept in memory for each client that sends slowly",
+        why "large cookies and tokens have 8 to 16 KiB, Kerberos tickets up to 64; more is kept in memory for each client that sends slowly",
         example "\"16KiB\"", elsewhere "large-client-header-buffers bufsize max-header-size header-limit";
 
     /// Most bytes of the first line, which has the path and the query. A longer one is answered with 414.
@@ -83,6 +83,16 @@ section! {
         absent "any number",
         why "content is forwarded while it arrives and is not kept, so only the backend knows what is too much",
         example "\"10MiB\"", elsewhere "client-max-body-size max-body-size max-request-body limit-request-body";
+
+    /// What is done when a client of HTTP/1 ends its direction (FIN) while it waits for a response. `cancel`: it has left, and the backend's
+    /// connection is closed. `answer`: it may still read; only a reset ends the request.
+    HALF_CLOSE: Choice<HalfClose> = "half-close", Choice(&[
+        ("cancel", HalfClose::Cancel),
+        ("answer", HalfClose::Answer),
+    ]),
+        default "\"cancel\"",
+        why "clients that give up send a FIN; those that still read after it are rare (`nc -N`)",
+        example "\"answer\"", elsewhere "proxy-ignore-client-abort abortonclose";
 
     /// How long a connection of a client is kept on which no request is under way.
     HTTP_IDLE: Span = "idle", Span { range: TENTH..=DAY, zero: None },

@@ -25,6 +25,8 @@ pub struct Http {
     pub request_id: Option<Box<str>>,
     /// Limits of heads and trailer sections.
     pub head: HeadLimits,
+    /// What the end of a client's direction means before its response.
+    pub half_close: HalfClose,
     /// Most bytes of a request's content; `None`: any number.
     pub body_limit: Option<u64>,
     /// Timeouts of requests.
@@ -47,6 +49,15 @@ pub struct Http {
     pub rules: RequestRules,
     /// The routes, in the order written. The first one that matches serves a request; the service itself serves the rest.
     pub routes: Vec<RequestRoute>,
+}
+
+/// What is done when a client of HTTP/1 ends its direction while it waits for a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HalfClose {
+    /// Its request is over.
+    Cancel,
+    /// It is answered.
+    Answer,
 }
 
 /// Requests that each backend gets at once, and those that wait for one of them to end.

@@ -1,8 +1,10 @@
 //! A client that speaks HTTP/1: its requests, and the responses to it.
 
+use handfast_config::model::HalfClose;
 use handfast_leg::{Leg, READ, Socket};
 use handfast_net::clock::Moment;
-use handfast_observe::reason::{CloseReason, Step};
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::HttpVersion;
 use handfast_wire::http1::{
     Field, Framing, HeadEnd, HeadProgress, ResponseHead, Version, end_head, parse_request, push_field,
@@ -38,13 +40,25 @@ pub(crate) struct Http1Client<S> {
     progress: HeadProgress,
     /// When the first byte of the present head came; NEVER between two requests.
     pub(crate) head_began: Moment,
+    half_close: HalfClose,
 }
 
 impl<S: Socket> Http1Client<S> {
     /// `first`: what came with the handshake.
-    pub(crate) fn new(leg: Leg<S>, first: Vec<u8>) -> Self {
+    pub(crate) fn new(leg: Leg<S>, first: Vec<u8>, half_close: HalfClose) -> Self {
         let (incoming, outgoing) = (Incoming::new(first), Outgoing::new(Framing::None));
-        Self { leg, incoming, outgoing, progress: HeadProgress::default(), head_began: Moment::NEVER }
+        let progress = HeadProgress::default();
+        Self { leg, incoming, outgoing, progress, head_began: Moment::NEVER, half_close }
+    }
+
+    /// **Errors**: it has ended its direction, and waits for nothing any more.
+    fn check_end(&self) -> Result<(), CloseReason> {
+        let is_over = self.half_close == HalfClose::Cancel && self.incoming.has_ended();
+        if is_over && self.leg.socket().peer_ended() {
+            let reason = CloseReason::new(Step::Relay, Side::Client, Cause::CLOSED_EARLY);
+            return Err(reason.because("it left before the end of its response"));
+        }
+        Ok(())
     }
 
     /// Reads once for a request's head; see [`HeadRead`].
@@ -147,7 +161,8 @@ impl<S: Socket> Cancellation for Http1Client<S> {
     }
 
     fn after_wait(&mut self) -> Result<(), CloseReason> {
-        waiting_client::check(&mut self.leg)
+        waiting_client::check(&mut self.leg)?;
+        self.check_end()
     }
 }
 
@@ -216,6 +231,6 @@ impl<S: Socket> Client for Http1Client<S> {
 
     fn check(&mut self) -> Result<(), Fault> {
         let checked = self.leg.check().map_err(|broken| CloseReason::broken(Step::Relay, &broken));
-        checked.map_err(Fault::gone)
+        checked.and_then(|()| self.check_end()).map_err(Fault::gone)
     }
 }

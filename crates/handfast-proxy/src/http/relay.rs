@@ -412,6 +412,8 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         };
         let until =
             self.content_waits.filter(|until| now < *until).map_or(deadline, |until| until.min(deadline));
+        // A client may leave though nothing was read from it yet.
+        client.before_wait().map_err(Fault::gone)?;
         let woken = R::wait(until).await;
         self.connection.check_phase(Step::Relay).map_err(Fault::gone)?;
         client.check()?;

@@ -38,7 +38,7 @@ pub(crate) async fn serve<R: Runtime>(
 where
     R::Socket: 'static,
 {
-    let mut client = Http1Client::new(leg, first);
+    let mut client = Http1Client::new(leg, first, connection.http.model.half_close);
     if speaks_http2::<R>(connection, &mut client).await {
         let Http1Client { leg, incoming, .. } = client;
         let (leg, reason) = Box::pin(h2_session::serve::<R>(connection, leg, &incoming.input)).await;

@@ -89,6 +89,7 @@ mod an_idle_connection_costs_little;
 // close
 mod a_client_may_vanish_at_any_step;
 mod every_failed_connection_is_named;
+mod a_request_ends_with_its_client;
 mod the_access_log_is_read_back;
 mod what_was_delivered_is_no_failure;
 // any step

@@ -3,8 +3,8 @@
 use handfast_wire::http1::{HeadLimits, Underscores};
 
 use super::super::super::model::{
-    BackendAlpn, BackendVersion, Forwarded, Http, HttpTimeouts, PoolLimits, ProxySender, RequestRoute,
-    RequestRules, RouteAccess, RouteAction, RouteLimits, Share, Target,
+    BackendAlpn, BackendVersion, Forwarded, HalfClose, Http, HttpTimeouts, PoolLimits, ProxySender,
+    RequestRoute, RequestRules, RouteAccess, RouteAction, RouteLimits, Share, Target,
 };
 use super::*;
 
@@ -47,6 +47,7 @@ fn five_lines_are_a_service_in_http_mode() {
             content: seconds(60),
             answer: seconds(60),
         },
+        half_close: HalfClose::Cancel,
         pool: PoolLimits { connections: 256, idle: seconds(30), requests: 1000 },
         concurrency: None,
         streams: 100,
@@ -67,7 +68,7 @@ fn five_lines_are_a_service_in_http_mode() {
 fn every_key_of_http_mode_is_read() {
     let read = http(
         "[service.http]\nbackend-version = \"h2\"\nforwarded = \"both\"\ntrust-forwarded-from = [\"10.0.0.0/8\", \"192.0.2.7\"]\n\
-         request-id = \"X-Trace\"\nmax-head = \"8KiB\"\nmax-start-line = \"4KiB\"\nmax-fields = 64\nunderscores = \"refuse\"\n\
+         request-id = \"X-Trace\"\nmax-head = \"8KiB\"\nmax-start-line = \"4KiB\"\nmax-fields = 64\nunderscores = \"refuse\"\nhalf-close = \"answer\"\n\
          max-body = \"1GiB\"\nidle = \"15s\"\nhead-timeout = \"5s\"\ncontent-timeout = \"none\"\nanswer-timeout = \"none\"\npool = 7\n\
          pool-idle = \"4s\"\npool-requests = 9\nmax-streams = 8\nretries = 0\ncount-failures = true\nfailure-ratio = \"50%\"\n",
     );
@@ -81,6 +82,7 @@ fn every_key_of_http_mode_is_read() {
         },
         request_id: Some("x-trace".into()),
         head: HeadLimits { head: 8192, start_line: 4096, fields: 64, underscores: Underscores::Refuse },
+        half_close: HalfClose::Answer,
         body_limit: Some(1 << 30),
         timeouts: HttpTimeouts {
             idle: seconds(15),

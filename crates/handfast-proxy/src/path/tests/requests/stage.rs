@@ -57,7 +57,7 @@ impl Stage {
         let text = format!(
             "[admin]\nlisten = \"off\"\n[access-log]\nto = \"off\"\n[limits]\nbackend-failures = 1000\n\
              [[service]]\nname = \"web\"\nlisten = \"127.0.0.1:2\"\nbackend = \"127.0.0.1:1\"\nclient-tls = false\n\
-             mode = \"http\"\nhttp = {{ backend-version = \"{version}\" }}\n"
+             mode = \"http\"\nhttp = {{ backend-version = \"{version}\", half-close = \"answer\" }}\n"
         );
         let (config, _) = folder.configure_as(&text, &[]).read(false).expect("it is right");
         let mut carried = CarriedOver::with_threads(1);
