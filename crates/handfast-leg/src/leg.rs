@@ -128,6 +128,13 @@ impl<S: Socket, T: Session> Leg<S, T> {
         }
     }
 
+    /// Acknowledges the last flight of a peer that has sent nothing behind it: with Nagle's algorithm its first data wait for that.
+    pub fn acknowledge_flight(&mut self) {
+        if self.is_secured() {
+            self.socket.acknowledge_now();
+        }
+    }
+
     /// Which side of the connection it is.
     pub fn side(&self) -> Side {
         self.side

@@ -204,6 +204,8 @@ impl Socket for Memory {
 
     fn no_delay(&mut self) {}
 
+    fn acknowledge_now(&mut self) {}
+
     fn expect_later(&mut self) -> Result<(), Fault> {
         self.check()
     }

@@ -47,6 +47,9 @@ pub trait Socket {
     /// Turns Nagle's algorithm off.
     fn no_delay(&mut self);
 
+    /// Acknowledges what has come now, and not with what is sent next.
+    fn acknowledge_now(&mut self);
+
     /// Waits for something to read without trying first, for a peer that cannot have answered yet.
     ///
     /// **Errors**: registering with the engine.
@@ -114,6 +117,10 @@ impl Socket for Stream {
 
     fn no_delay(&mut self) {
         Self::no_delay(self);
+    }
+
+    fn acknowledge_now(&mut self) {
+        Self::acknowledge_now(self);
     }
 
     fn expect_later(&mut self) -> Result<(), Fault> {

@@ -328,6 +328,14 @@ impl Stream {
         }
     }
 
+    /// Acknowledges what has come now, and not with what is sent next or after up to 40 ms (tcp(7), `TCP_QUICKACK`): a peer with Nagle's
+    /// algorithm sends nothing more before that.
+    pub fn acknowledge_now(&self) {
+        if self.tcp {
+            let _ = sockopt::set_tcp_quickack(&self.socket, true);
+        }
+    }
+
     /// Bounds how long the kernel waits for a peer that is gone. Errors are those of a connection that is over, which
     /// the next read tells better.
     pub fn set_timeouts(&self, timeouts: SocketTimeouts) {

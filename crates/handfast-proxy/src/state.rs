@@ -22,6 +22,7 @@ use handfast_tls::weak::Lists;
 use crate::admission::Admission;
 use crate::admission::gate::Gates;
 use crate::admission::permits::{AddressLimit, Pool};
+use crate::backends::group::Turns;
 use crate::backends::slots::Slots;
 use crate::backends::standing::Standings;
 use crate::backends::tunnel::{OwnTargets, ProxyHop};
@@ -87,6 +88,8 @@ pub(crate) struct ServiceState {
     pub(crate) cache: Option<Arc<ServiceCache>>,
     /// The requests that its backends have; the same for every state that has the service.
     pub(crate) slots: Arc<Slots>,
+    /// Turns of its backends, on all threads.
+    pub(crate) turns: Turns,
     /// How its backends do; the same for every state that has the service.
     pub(crate) standings: Arc<Standings>,
     pub(crate) store: Arc<CertificateStore>,

@@ -1,9 +1,13 @@
 //! The endpoints of one route, and which of them a connection dials next.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::Arc;
+#[expect(clippy::disallowed_types, reason = "a thread takes it when it is given a state")]
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use handfast_net::clock::Moment;
@@ -11,9 +15,21 @@ use handfast_net::clock::Moment;
 use super::balance::{self, Candidate, Member, WHOLE};
 use super::endpoint::{Attempt, Endpoint, Pick};
 use crate::backends::standing::Availability;
-use handfast_config::model::Balance;
+use handfast_config::model::{Backend, Balance};
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::BackendMetrics;
+
+/// Turns of the groups of one service, by their backends: all threads have one order.
+#[expect(clippy::disallowed_types, reason = "a thread takes it when it is given a state")]
+#[derive(Debug, Default)]
+pub(crate) struct Turns(Mutex<HashMap<usize, Arc<AtomicUsize>>>);
+
+impl Turns {
+    pub(crate) fn of(&self, backends: &Arc<[Backend]>) -> Arc<AtomicUsize> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(known.entry(backends.as_ptr() as usize).or_default())
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Group {
@@ -24,10 +40,11 @@ pub(crate) struct Group {
     even: Cell<bool>,
     /// Of names without an address.
     nameless: RefCell<Vec<Arc<BackendMetrics>>>,
-    next: Cell<usize>,
+    /// Turns that were given out, on all threads: people try a rotation with as many requests as there are backends.
+    turns: Arc<AtomicUsize>,
     /// The state of a generator of random numbers.
     random: Cell<u64>,
-    /// The thread's number: where turns begin, so that the threads do not all begin at the same backend.
+    /// The thread's number: where turns by weight begin, which each thread has of its own.
     first: usize,
 }
 
@@ -35,14 +52,15 @@ pub(crate) struct Group {
 pub(super) type Weighted = (Rc<Endpoint>, u32, bool);
 
 impl Group {
-    pub(crate) fn new(balance: Balance, slow_start: Duration, first: usize) -> Self {
+    /// `turns`: those of this group on all threads.
+    pub(crate) fn new(balance: Balance, slow_start: Duration, first: usize, turns: Arc<AtomicUsize>) -> Self {
         Self {
             balance,
             slow_start,
             members: RefCell::default(),
             even: Cell::new(true),
             nameless: RefCell::default(),
-            next: Cell::new(first),
+            turns,
             // Only to be another one on each thread and in each process.
             random: Cell::new(Moment::now().nanos() ^ (first as u64) << 48),
             first,
@@ -127,7 +145,8 @@ impl Group {
     #[inline]
     fn pick_as(&self, balance: Balance, now: Moment, tried: &[Rc<Endpoint>], client: Option<IpAddr>) -> Pick {
         let members = self.members.borrow();
-        let start = self.next.get() % members.len().max(1);
+        let ticket = if self.even.get() { self.turns.fetch_add(1, Ordering::Relaxed) } else { self.first };
+        let start = ticket % members.len().max(1);
         let turn = || {
             members.iter().cycle().skip(start).take(members.len()).filter(|member| {
                 member.weight > 0 && !tried.iter().any(|tried| Rc::ptr_eq(tried, &member.endpoint))
@@ -135,7 +154,7 @@ impl Group {
         };
         for backup in [false, true] {
             let tier = || turn().filter(move |member| member.backup == backup);
-            if let Some(picked) = self.pick_of(&members, tier, now, (balance, client)) {
+            if let Some(picked) = self.pick_of(&members, tier, start, now, (balance, client)) {
                 return Pick::Dial(picked);
             }
         }
@@ -153,6 +172,7 @@ impl Group {
         &self,
         members: &[Member],
         tier: impl Fn() -> I,
+        start: usize,
         now: Moment,
         (balance, client): (Balance, Option<IpAddr>),
     ) -> Option<Attempt> {
@@ -181,8 +201,12 @@ impl Group {
             (Balance::TwoChoices, _) => balance::emptier_of_two(shares(), &self.random),
         }?;
         if self.even.get() {
-            let place = members.iter().position(|member| std::ptr::eq(member, picked)).unwrap_or(0);
-            self.next.set(place + 1);
+            // The turns of those that are not used are over too: none gets the clients of its neighbour as well.
+            let place = members.iter().position(|member| std::ptr::eq(member, picked)).unwrap_or(start);
+            let skipped = (place + members.len() - start) % members.len();
+            if skipped > 0 {
+                self.turns.fetch_add(skipped, Ordering::Relaxed);
+            }
         }
         Some(Attempt { endpoint: Rc::clone(&picked.endpoint), trial: None })
     }

@@ -55,9 +55,16 @@ pub(crate) fn request_text(request: &Request<()>, has_content: bool) -> Result<V
         line(&mut text, &[b"sec-websocket-key: ", key.as_bytes()]);
     } else if has_content && !fields.contains_key(CONTENT_LENGTH) {
         line(&mut text, &[b"transfer-encoding: chunked"]);
+    } else if !has_content && has_usually_content(request.method()) && !fields.contains_key(CONTENT_LENGTH) {
+        line(&mut text, &[b"content-length: 0"]);
     }
     text.extend_from_slice(b"\r\n");
     Ok(text)
+}
+
+/// Servers of HTTP/1 answer 411 to these without a length (RFC 9110 §8.6).
+fn has_usually_content(method: &Method) -> bool {
+    [Method::POST, Method::PUT, Method::PATCH].contains(method)
 }
 
 fn wrong<T>(what: &str) -> Result<T, Fault> {

@@ -327,7 +327,9 @@ impl Search<'_> {
         request: &Request,
     ) -> Result<Backend<R::Socket>, AttemptError> {
         let limits = self.connection.http.model.head;
-        let head = h2_heads::request_of_text(&request.head, &limits, self.connection.scheme());
+        // That of the connection to the backend: servers compare both.
+        let scheme = if self.connection.service.dialler(self.chosen).is_some() { "https" } else { "http" };
+        let head = h2_heads::request_of_text(&request.head, &limits, scheme);
         let head = head.ok_or_else(|| {
             let fault = Fault::new(Step::Connect, Side::Client, Cause::HttpRequest, 400);
             AttemptError::Request(fault.because("its target, host or a field cannot be written in HTTP/2"))

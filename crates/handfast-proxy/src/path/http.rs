@@ -38,6 +38,9 @@ impl Requests {
         let mut client = connection.client.take().expect("taken by close.rs alone, after every other step");
         // Tickets go with the first response, or with what comes before it.
         client.hold(began + TICKET_DELAY);
+        if self.first.is_empty() {
+            client.acknowledge_flight();
+        }
         let (client, served) =
             crate::http::serve::<R>(&of_all, client, std::mem::take(&mut self.first)).await;
         if let Some((_, kept)) = of_all.tied.take() {

@@ -105,6 +105,9 @@ impl Relay {
         connection.backend = Some(leg);
         let Parts { account, client, backend } = Parts::of(connection);
         client.hold(now + TICKET_DELAY);
+        if first.is_empty() {
+            client.acknowledge_flight();
+        }
         if account.service.missing_close_notify == MissingCloseNotify::End {
             client.be_lenient();
         }

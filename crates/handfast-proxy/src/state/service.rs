@@ -25,6 +25,7 @@ use crate::admission::gate::{Gate, Gates};
 use crate::admission::permits::{AddressLimit, Pool};
 use crate::admission::sticky;
 use crate::admission::users::{self, Users};
+use crate::backends::group::Turns;
 use crate::backends::standing::Standings;
 use crate::backends::tls::{BackendTlsSettings, client_for};
 use crate::backends::tunnel::ProxyHop;
@@ -90,6 +91,7 @@ impl<'b, 'a, 'p> ServiceBuilder<'b, 'a, 'p> {
             gates: gates?,
             sticky_keys: sticky_keys?,
             cache: self.cache(),
+            turns: Turns::default(),
             slots: before.map(|before| Arc::clone(&before.slots)).unwrap_or_default(),
             standings: before
                 .map_or_else(|| Standings::new(&model.name), |before| Arc::clone(&before.standings)),

@@ -426,7 +426,8 @@ fn routes(
     };
     // Routes share the backends that they inherit, and their turns.
     let mut backends = |list: &Arc<[Backend]>| {
-        let group = || Group::new(model.balance, model.slow_start, thread);
+        let turns = || service.turns.of(list);
+        let group = || Group::new(model.balance, model.slow_start, thread, turns());
         let make = || Rc::new(ThreadBackends { list: Arc::clone(list), group: group() });
         Rc::clone(made.entry(Arc::as_ptr(list)).or_insert_with(make))
     };

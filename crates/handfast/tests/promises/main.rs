@@ -90,6 +90,8 @@ mod an_idle_connection_costs_little;
 mod a_client_may_vanish_at_any_step;
 mod every_failed_connection_is_named;
 mod a_request_ends_with_its_client;
+mod a_backend_in_http2_is_told_its_own_scheme;
+mod a_client_need_not_wait_after_its_handshake;
 mod the_access_log_is_read_back;
 mod what_was_delivered_is_no_failure;
 // any step

@@ -14,8 +14,7 @@ fn shop(lines: &str) -> String {
 }
 
 fn http(lines: &str) -> Http {
-    let config = good(&shop(lines));
-    config.services[0].http.clone().expect("it is in HTTP mode")
+    good(&shop(lines)).services[0].http.clone().expect("it is in HTTP mode")
 }
 
 /// What is said of a text: severity, line, the message and the hint.
@@ -78,7 +77,7 @@ fn every_key_of_http_mode_is_read() {
         forwarded: Forwarded {
             x_forwarded: true,
             standard: true,
-            trusted: vec![prefix("10.0.0.0/8"), prefix("192.0.2.7")],
+            trusted: ["10.0.0.0/8", "192.0.2.7"].map(prefix).to_vec(),
         },
         request_id: Some("x-trace".into()),
         head: HeadLimits { head: 8192, start_line: 4096, fields: 64, underscores: Underscores::Refuse },

@@ -31,9 +31,10 @@ fn weighted<const THREADS: usize>(
     members: &[(&str, u32, bool)],
 ) -> [Group; THREADS] {
     let (registry, standings) = (Registry::new(), Standings::new("test"));
+    let turns = Arc::default();
     std::array::from_fn(|thread| {
         let service = registry.thread(&format!("worker-{thread}")).service("test");
-        let group = Group::new(balance, slow_start, thread);
+        let group = Group::new(balance, slow_start, thread, Arc::clone(&turns));
         let endpoint = |(name, weight, backup): &(&str, u32, bool)| {
             let address = Address::Unix("/nowhere".into());
             let endpoint = Endpoint::new(
@@ -159,6 +160,18 @@ fn turns_are_taken_smoothly_and_exactly_by_weight() {
     assert_eq!(names(&picks(&group, now, 7)), ["a", "a", "b", "a", "c", "a", "a"]);
     for (name, share) in [("a", 500), ("b", 100), ("c", 100), ("d", 0)] {
         assert_eq!(share_of(name, &group, now, 700), share, "{name}");
+    }
+}
+
+/// People try a rotation with as many requests as there are backends, and these come to any thread.
+#[test]
+fn threads_have_one_order() {
+    let groups: [Group; 4] =
+        weighted(Balance::RoundRobin, Duration::ZERO, &[("a", 1, false), ("b", 1, false), ("c", 1, false)]);
+    let now = Moment::now();
+    for threads in [[0, 1, 2], [3, 3, 1], [2, 0, 0], [1, 2, 3]] {
+        let picked = threads.map(|thread| names(&picks(&groups[thread], now, 1)).join(""));
+        assert_eq!(picked.concat(), "abc", "threads {threads:?}");
     }
 }
 

@@ -42,6 +42,10 @@ fn a_request_becomes_text() {
         ),
         ("PUT", "/", &[("host", "a"), length], true, &["PUT / HTTP/1.1", "host: a", "content-length: 5"]),
         ("PUT", "/", &[("host", "a")], true, &["PUT / HTTP/1.1", "host: a", "transfer-encoding: chunked"]),
+        ("PUT", "/", &[("host", "a")], false, &["PUT / HTTP/1.1", "host: a", "content-length: 0"]),
+        ("POST", "/", &[("host", "a")], false, &["POST / HTTP/1.1", "host: a", "content-length: 0"]),
+        ("PATCH", "/", &[("host", "a")], false, &["PATCH / HTTP/1.1", "host: a", "content-length: 0"]),
+        ("DELETE", "/", &[("host", "a")], false, &["DELETE / HTTP/1.1", "host: a"]),
         (
             "GET",
             "https://a/",
