@@ -417,6 +417,7 @@ const ROWS: &[Row] = &[
     row("[service.http]", "max-start-line", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "max-fields", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "underscores", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
+    row("[service.http]", "half-close", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "max-body", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "idle", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "head-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
