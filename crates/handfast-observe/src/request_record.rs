@@ -204,14 +204,14 @@ pub enum RequestPart {
     Relay,
 }
 
-/// How long the parts of a request took, to its end, whatever that was; zero for those that were not reached.
+/// Durations of the parts of a request, to its end, whatever that was; zero for those that were not reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestTimes {
     /// From the first byte of its head to the last one.
     pub hello: Duration,
     /// Until a backend had less than `max-requests` requests.
     pub queue: Duration,
-    /// Until it was known who sends it, and a connection to a backend could be used.
+    /// Until its sender was identified, where the route needs that, and a connection to a backend could be used.
     pub connect: Duration,
     /// From then to the first byte of the response, at every backend that was tried; or the same for a response that another request fetches.
     pub answer: Duration,

@@ -7,7 +7,7 @@ fn is_every_case() -> bool {
     std::env::var_os(EVERY_CASE).is_some()
 }
 
-/// How many random draws are made: `few`, or `all` with [`EVERY_CASE`].
+/// The number of random draws to make: `few`, or `all` with [`EVERY_CASE`].
 pub fn draws(few: u64, all: u64) -> u64 {
     if is_every_case() { all } else { few }
 }
@@ -21,7 +21,7 @@ pub fn pairs<'a, R, C>(rows: &'a [R], columns: &'a [C], few: usize) -> impl Iter
     })
 }
 
-/// One of so many of them, or all of them as [`pairs`] does.
+/// Every n-th of them, n being `one_of`; all of them with [`EVERY_CASE`].
 pub fn some<T>(all: &[T], one_of: usize) -> impl Iterator<Item = &T> {
     all.iter().step_by(if is_every_case() { 1 } else { one_of })
 }

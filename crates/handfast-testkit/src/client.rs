@@ -17,7 +17,7 @@ use crate::connection::{Cause, Connection, Failed, Received};
 use crate::deadline::{DEADLINE, spin_until};
 use crate::ending::{self, Ending, SocketEnd};
 
-/// Why there was no handshake.
+/// Reasons for which there was no handshake.
 #[derive(Debug, PartialEq)]
 pub enum Refusal {
     /// The proxy said why.

@@ -19,16 +19,16 @@ use crate::pattern;
 /// Bytes that are written or read at once.
 const CHUNK: usize = 32 << 10;
 
-/// Why a connection cannot go on.
+/// The reason for which a connection cannot go on.
 #[derive(Debug)]
 pub struct Failed {
-    /// Who wanted what.
+    /// The end and its act.
     act: String,
-    /// What happened.
+    /// The event.
     pub cause: Cause,
 }
 
-/// What happened to a connection.
+/// Events that stop a connection.
 #[derive(Debug)]
 pub enum Cause {
     /// The session failed, or the other side sent an alert.
@@ -59,7 +59,7 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// What a call to [`Connection::receive`] received.
+/// The result of [`Connection::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// Bytes of any kind; plaintext among them was kept.
@@ -72,22 +72,22 @@ pub enum Received {
 
 /// One end of a connection.
 pub struct Connection {
-    /// Who it is, for messages.
+    /// The name of this end in messages.
     pub who: &'static str,
     /// The socket, for what the functions below do not offer.
     pub stream: TcpStream,
     tls: Option<rustls::Connection>,
     /// Plaintext that has come and was not taken.
     pub(crate) plaintext: Vec<u8>,
-    /// Whether close_notify has come.
+    /// True if close_notify has come.
     pub(crate) has_close_notify: bool,
-    /// Why its session cannot go on.
+    /// The error of its session.
     failure: Option<rustls::Error>,
     /// A FIN without close_notify is a clean end too: for programs that have no other one, where the end is not what is judged.
     pub tolerates_fin: bool,
-    /// What has come of the response that is to be skipped.
+    /// Bytes of the response that is to be skipped.
     switch: Option<Vec<u8>>,
-    /// Whether a write has failed: the kernel reports a reset once, and the next read looks like a clean end.
+    /// True if a write has failed: the kernel reports a reset once, and the next read looks like a clean end.
     is_aborted: bool,
 }
 
@@ -166,12 +166,12 @@ impl Connection {
         self.tls.as_ref().expect("it has TLS")
     }
 
-    /// Whether its session was resumed.
+    /// Returns true if its session was resumed.
     pub fn resumed(&self) -> bool {
         self.tls.as_ref().and_then(|tls| tls.handshake_kind()) == Some(rustls::HandshakeKind::Resumed)
     }
 
-    /// What its session wants to send, to be sent by the caller, whole or not.
+    /// Returns the records that its session wants to send; the caller sends them, whole or not.
     pub fn take_records(&mut self) -> Vec<u8> {
         let mut records = Vec::new();
         while let Some(tls) = self.tls.as_mut().filter(|tls| tls.wants_write()) {
@@ -180,7 +180,7 @@ impl Connection {
         records
     }
 
-    /// What would be sent for these bytes.
+    /// Returns the records of these bytes, which are not sent.
     pub fn encrypted(&mut self, bytes: &[u8]) -> Vec<u8> {
         let Some(tls) = &mut self.tls else { return bytes.to_vec() };
         tls.writer().write_all(bytes).expect("its buffer has room for a chunk");
@@ -359,7 +359,7 @@ impl Connection {
         self.fail("reads", Cause::Other("other bytes than were sent".to_owned()))
     }
 
-    /// Whether bytes have come that nothing has taken.
+    /// Returns true if bytes have come that nothing has taken.
     pub fn has_bytes(&self) -> bool {
         !self.plaintext.is_empty()
     }
@@ -430,7 +430,7 @@ impl Connection {
     /// Reads everything until the end of the socket; [`SocketEnd::Open`]: it did not come in time.
     pub fn ends(&mut self) -> Ending {
         let until = Instant::now() + DEADLINE;
-        // What came together with the last bytes that were read is here already.
+        // Bytes that came together with the last ones that were read are here already.
         self.decrypt();
         let socket = loop {
             match self.receive_by(until) {
@@ -442,7 +442,7 @@ impl Connection {
         self.ending(socket)
     }
 
-    /// How it ended, with what came since the last read.
+    /// The end, with the bytes since the last read.
     pub(crate) fn ending(&mut self, socket: SocketEnd) -> Ending {
         self.keep_switch();
         Ending {
@@ -524,7 +524,7 @@ impl Connection {
     }
 }
 
-/// What a socket's error means.
+/// The cause of a socket's error.
 fn socket(error: &io::Error) -> Cause {
     ending::end_of(error).map_or(Cause::Late, Cause::Ended)
 }

@@ -1,4 +1,4 @@
-//! How a socket ended. Linux reports a reset once; the call that takes the report leaves a clean-looking end for the next
+//! Ends of sockets and connections. Linux reports a reset once; the call that takes the report leaves a clean-looking end for the next
 //! call, so the first error is kept here as it is in the program.
 
 use std::fmt;
@@ -19,18 +19,18 @@ pub enum SocketEnd {
     Open,
 }
 
-/// How a connection ended, as one side saw it.
+/// The end of a connection, as one side received it.
 #[derive(PartialEq, Eq)]
 pub struct Ending {
     /// Plaintext that came since the last read.
     pub bytes: Vec<u8>,
-    /// Whether the other side sent close_notify.
+    /// True if the other side sent close_notify.
     pub close_notify: bool,
     /// The fatal alert that came instead.
     pub alert: Option<AlertDescription>,
-    /// What the socket reported.
+    /// The end of the socket.
     pub socket: SocketEnd,
-    /// Whether a FIN alone is a truncation.
+    /// True if a FIN alone is a truncation.
     pub(crate) needs_close_notify: bool,
 }
 
@@ -78,7 +78,7 @@ impl Ending {
     }
 }
 
-/// Sorts an error: `None` when it says nothing about the end (not ready yet).
+/// Sorts an error: `None`: the socket has not ended (not ready yet).
 ///
 /// # Panics
 /// On errors that no test provokes.
@@ -89,7 +89,7 @@ pub fn end_of(error: &io::Error) -> Option<SocketEnd> {
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::NotConnected => {
             Some(SocketEnd::Reset)
         }
-        // What a path did to it.
+        // By the path.
         ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => {
             Some(SocketEnd::Reset)
         }

@@ -29,7 +29,7 @@ pub struct Frame {
     pub flags: u8,
     /// Its stream; 0: the connection.
     pub stream: u32,
-    /// What follows its header.
+    /// Its payload.
     pub payload: Vec<u8>,
 }
 

@@ -1,12 +1,12 @@
-//! What tests are made of: peers under full control, certificates, processes, other programs, and waits with a deadline.
+//! Parts of tests: peers under full control, certificates, processes, other programs, and waits with a deadline.
 //!
 //! It depends on no crate of the program under test, so that no fault can be on both sides of an assertion. Functions panic with a message
-//! that says what was expected and what was seen: in a test that is the failure.
+//! that has the expected and the seen: in a test that is the failure.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `cases` | which combinations of a large table are tried |
-//! | `deadline` | waiting for an event, with a deadline; a wait that ends says what was seen |
+//! | `deadline` | waiting for an event, with a deadline; a wait that ends in vain reports what was seen |
 //! | `skip` | a test that cannot run here is reported by name |
 //! | `folder` | a separate folder for each test |
 //! | `lines` | what a program wrote, searchable while it runs |

@@ -20,9 +20,9 @@ pub const DNS: &str = "pebble-challtestsrv";
 pub struct Pebble {
     folder: Folder,
     address: SocketAddr,
-    /// Where it looks for answers over TLS.
+    /// The address at which it expects answers over TLS.
     pub tls: SocketAddr,
-    /// Where it looks for answers over plain HTTP.
+    /// The address at which it expects answers over plain HTTP.
     pub http: SocketAddr,
     /// Where records are set.
     pub dns_control: SocketAddr,

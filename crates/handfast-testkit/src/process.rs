@@ -1,4 +1,4 @@
-//! What the kernel knows of a process: descriptors, CPU time, memory, threads. In: its number. Out: figures from /proc.
+//! The kernel's figures of a process: descriptors, CPU time, memory, threads. In: its number. Out: figures from /proc.
 
 use std::fs;
 use std::io;
@@ -38,7 +38,7 @@ impl Process {
         found
     }
 
-    /// What its threads have started (CONFIG_PROC_CHILDREN, which distributions set) and what still runs of it.
+    /// The processes that its threads have started (CONFIG_PROC_CHILDREN, which distributions set) and that still run.
     fn children(self) -> Vec<Self> {
         let lists = self.tasks().filter_map(|task| fs::read_to_string(task.join("children")).ok());
         let numbers = lists.flat_map(|list| list.split_whitespace().flat_map(str::parse).collect::<Vec<_>>());
@@ -47,12 +47,12 @@ impl Process {
         numbers.map(Self).filter(|process| !has_ended(process)).collect()
     }
 
-    /// Whether all its threads are stopped.
+    /// Returns true if all its threads are stopped.
     pub fn is_stopped(self) -> bool {
         self.tasks().all(|task| stat(&task).first().is_some_and(|state| state == "T"))
     }
 
-    /// Whether it has as many descriptors as it may have.
+    /// Returns true if it has as many descriptors as it may have.
     pub fn is_out_of_descriptors(self) -> bool {
         let limits = fs::read_to_string(self.folder().join("limits")).unwrap_or_default();
         let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));

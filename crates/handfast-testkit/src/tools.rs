@@ -12,7 +12,7 @@ use crate::deadline::{thread, wait_until};
 use crate::lines::Lines;
 use crate::process::Process;
 
-/// Where administrators' programs are, which is not on an ordinary user's PATH in Debian.
+/// Folders of administrators' programs, which are not on an ordinary user's PATH in Debian.
 const ALSO: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Oldest versions whose behaviour the tests expect (Debian 12's, or newer), with the argument that prints the version.
@@ -87,13 +87,13 @@ fn programs_are_compared_by_version() {
 /// A program that is being run.
 pub struct Tool {
     child: Child,
-    /// What it wrote to standard output.
+    /// Its standard output.
     pub output: Lines,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub talk: Lines,
 }
 
-/// What a program did.
+/// The outcome of a program.
 #[derive(Debug)]
 pub struct Ran {
     /// Its exit code; `None` when a signal ended it.
@@ -143,7 +143,7 @@ impl Tool {
         drop(self.child.stdin.take());
     }
 
-    /// Whether it has ended, and all that it wrote was read.
+    /// Returns true if it has ended, and all that it wrote was read.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("it is our child").is_some() && self.output.has_ended()
     }

@@ -53,7 +53,7 @@ impl Certificates {
         Trust::any_version().forgetful().showing(&identity).sending(above).config()
     }
 
-    /// What the laboratory's own backends answer hellos with.
+    /// Settings of the laboratory's own backends.
     pub(crate) fn server(&self) -> Arc<ServerConfig> {
         Arc::new(settings(default_provider(), &Version::BOTH, false))
     }

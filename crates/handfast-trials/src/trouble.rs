@@ -57,7 +57,7 @@ impl From<Failed> for Trouble {
     }
 }
 
-/// How a connection has to end.
+/// Demands on the end of a connection.
 pub(crate) trait MustEnd {
     /// An abort on one side has to be one on the other.
     fn must_abort(&self, who: &str) -> Result<(), Trouble>;

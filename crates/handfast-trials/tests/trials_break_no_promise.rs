@@ -15,7 +15,7 @@ use serde_json::Value;
 
 fn trials(words: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_handfast-trials"));
-    // It has a limit of its own, longer than that of other programs.
+    // It has a separate limit, longer than that of other programs.
     let ended = command.args(words).env("RUST_BACKTRACE", "0").output().expect("it was built with this test");
     let text = |bytes| String::from_utf8(bytes).expect("it speaks UTF-8");
     Ran { code: ended.status.code(), output: text(ended.stdout), talk: text(ended.stderr) }

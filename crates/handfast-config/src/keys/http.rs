@@ -84,7 +84,7 @@ section! {
         why "content is forwarded while it arrives and is not kept, so only the backend knows what is too much",
         example "\"10MiB\"", elsewhere "client-max-body-size max-body-size max-request-body limit-request-body";
 
-    /// What is done when a client of HTTP/1 ends its direction (FIN) while it waits for a response. `cancel`: it has left, and the backend's
+    /// The meaning of a FIN that a client of HTTP/1 sends before its response. `cancel`: it has left, and the backend's
     /// connection is closed. `answer`: it may still read; only a reset ends the request.
     HALF_CLOSE: Choice<HalfClose> = "half-close", Choice(&[
         ("cancel", HalfClose::Cancel),

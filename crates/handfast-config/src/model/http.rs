@@ -25,7 +25,7 @@ pub struct Http {
     pub request_id: Option<Box<str>>,
     /// Limits of heads and trailer sections.
     pub head: HeadLimits,
-    /// What the end of a client's direction means before its response.
+    /// The meaning of a client's FIN before its response.
     pub half_close: HalfClose,
     /// Most bytes of a request's content; `None`: any number.
     pub body_limit: Option<u64>,
@@ -51,7 +51,7 @@ pub struct Http {
     pub routes: Vec<RequestRoute>,
 }
 
-/// What is done when a client of HTTP/1 ends its direction while it waits for a response.
+/// The meaning of a FIN that a client of HTTP/1 sends before its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HalfClose {
     /// Its request is over.

@@ -131,7 +131,7 @@ fn the_last_flight_is_sent_with_the_first_bytes_and_nothing_before_it() {
     }
     assert!(connection.plaintext.filled() == long && connection.own_ms > 0.0);
     connection.close(soon()).expect("the server reads");
-    while connection.receive(1 << 15, soon()).expect("it ends in order") != Got::End {}
+    while connection.receive(1 << 15, soon()).expect("it ends cleanly") != Got::End {}
     assert!(connection.is_closed, "the echo ends with close_notify");
     drop(connection);
     assert_eq!(server.join().expect("the server"), SocketEnd::Fin);

@@ -44,7 +44,7 @@ pub(crate) struct Group {
     turns: Arc<AtomicUsize>,
     /// The state of a generator of random numbers.
     random: Cell<u64>,
-    /// The thread's number: where turns by weight begin, which each thread has of its own.
+    /// The thread's number: where turns by weight begin, which are separate for each thread.
     first: usize,
 }
 

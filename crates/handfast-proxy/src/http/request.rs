@@ -62,7 +62,7 @@ pub(crate) struct Request {
     /// Its place at a backend with `max-requests`.
     pub(crate) slot: Option<Slot>,
     pub(crate) record: RequestRecord,
-    /// What takes time now, and since when.
+    /// The part that takes time now, and when it began.
     part: Option<(RequestPart, Moment)>,
     thread: Rc<WorkerContext>,
     service: Rc<ThreadService>,
@@ -252,7 +252,7 @@ impl Request {
         }
     }
 
-    /// Counts and logs it; `failure`: why no backend has answered it completely. `now` is asked where a part is not over.
+    /// Counts and logs it; `failure`: why no backend has answered it completely. `now` is called where a part is not over.
     pub(crate) fn end(&mut self, failure: Option<CloseReason>, now: impl FnOnce() -> Moment) {
         if !std::mem::replace(&mut self.has_ended, true) {
             if self.part.is_some() {

@@ -371,7 +371,7 @@ fn tiny_writes(stage: &mut Stage) -> Result<(), Trouble> {
     stage.finish(client, backend)
 }
 
-/// What a thread came to.
+/// The outcome of a thread.
 fn joined<T>(outcome: std::thread::Result<Result<T, Failed>>) -> Result<T, Trouble> {
     Ok(outcome.map_err(|_| Trouble::Lab("a thread panicked".to_owned()))??)
 }

@@ -29,6 +29,6 @@ fn without_tls() {
     let proxy = Proxy::start(config.text("service.http", "backend-version", "h2"));
     let mut client = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());
     client.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    let head = heads.recv_timeout(DEADLINE).expect("the backend is asked");
+    let head = heads.recv_timeout(DEADLINE).expect("the backend receives a request");
     assert!(head[..4].contains(&HTTP), "method, scheme, path and host begin it: {head:x?}");
 }

@@ -1,4 +1,4 @@
-//! A client that sends its first request in a segment of its own, with Nagle's algorithm on, waits for no delayed acknowledgement: its last flight
+//! A client that sends its first request in a separate segment, with Nagle's algorithm on, waits for no delayed acknowledgement: its last flight
 //! is acknowledged at once.
 
 use std::sync::Arc;

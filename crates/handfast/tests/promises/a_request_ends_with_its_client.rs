@@ -9,7 +9,7 @@ use super::support::folder::Folder;
 use super::support::http2::{END_HEADERS, END_STREAM, HEADERS, RST_STREAM, frame, get, preface};
 use super::support::*;
 
-/// How long a client waits before it leaves.
+/// Time that a client waits before it leaves.
 const WAIT: Duration = Duration::from_millis(300);
 
 /// A backend that takes requests and never answers, and news of each head.
@@ -32,7 +32,7 @@ fn config(folder: &Folder, backend: &Backend) -> Config {
     )
 }
 
-/// How a client leaves.
+/// Ways in which a client leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leaves {
     Reset,
@@ -42,7 +42,7 @@ enum Leaves {
     Stream,
 }
 
-fn ask(proxy: &Proxy, protocol: &str) -> Client {
+fn request(proxy: &Proxy, protocol: &str) -> Client {
     let config = Trust::version(Version::Tls13).protocol(protocol).config();
     let mut client = Client::connect(proxy.address(), &config);
     match protocol {
@@ -62,8 +62,8 @@ fn whatever_way_it_leaves() {
     let ways = [Leaves::Reset, Leaves::Fin, Leaves::Cleanly, Leaves::Stream];
     let cases = ways.map(|way| ("h2", way)).into_iter().chain(ways[..3].iter().map(|way| ("http/1.1", *way)));
     for (number, (protocol, way)) in cases.enumerate() {
-        let mut client = ask(&proxy, protocol);
-        heads.recv_timeout(DEADLINE).expect("the backend is asked");
+        let mut client = request(&proxy, protocol);
+        heads.recv_timeout(DEADLINE).expect("the backend receives a request");
         pause(WAIT);
         let mut kept = None;
         match way {
@@ -107,7 +107,7 @@ fn one_that_only_half_closes_is_answered_where_that_is_configured() {
     });
     let folder = Folder::new();
     let proxy = Proxy::start(config(&folder, &backend).text("service.http", "half-close", "answer"));
-    let mut client = ask(&proxy, "http/1.1");
+    let mut client = request(&proxy, "http/1.1");
     client.fin();
     let ending = client.read_to_end();
     assert!(ending.bytes.ends_with(b"\r\n\r\nok"), "{ending:?}");

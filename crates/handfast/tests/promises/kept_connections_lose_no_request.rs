@@ -43,7 +43,7 @@ fn announces_the_end(client: &mut Client) -> bool {
     response.contains("\r\nConnection: close\r\n")
 }
 
-/// Reads a response, and sends more requests until one announces the end: a worker may serve some before it is told to end connections.
+/// Reads a response, and sends more requests until one announces the end: a worker may serve some before it receives the order to end connections.
 fn ends_after_responses(client: &mut Client) {
     let mut left = 1_000;
     while !announces_the_end(client) {

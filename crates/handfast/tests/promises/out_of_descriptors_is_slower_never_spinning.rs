@@ -23,7 +23,7 @@ fn watch(proxy: &Proxy, time: Duration) -> (Duration, usize) {
 
 /// The worst that may be spent on waiting: 2 % of a core, and one tick of the clock it is measured with.
 fn is_calm(proxy: &Proxy) {
-    // What has come before is answered first; one that spins never is at rest.
+    // Earlier requests are answered first; one that spins never is at rest.
     wait_until("the proxy to be at rest", || {
         (watch(proxy, Duration::from_millis(200)).0 <= Duration::from_millis(10)).then_some(())
     });

@@ -168,7 +168,7 @@ pub(super) struct Play {
     outcomes: RefCell<Vec<Option<Outcome>>>,
     /// Contents that a backend received to their end.
     uploads: RefCell<Vec<bool>>,
-    /// When each request began for its client, and how long it took to a response.
+    /// The moment at which each client sent its request, and the duration to its response.
     began: RefCell<Vec<Option<Moment>>>,
     took: RefCell<Vec<Option<Duration>>>,
 }

@@ -45,7 +45,7 @@ pub(super) struct Stage {
     folder: Folder,
     /// Paths of all requests that a backend saw.
     seen: RefCell<Vec<String>>,
-    /// How long requests took for their clients, by path.
+    /// Durations of requests for their clients, by path.
     took: RefCell<HashMap<String, Duration>>,
 }
 
