@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -82,6 +82,8 @@ pub(crate) struct Fill {
     pub(crate) id: FileId,
     pending: u64,
     is_purged: AtomicBool,
+    /// Requests that wait for its head or have not looked at it yet.
+    followers: AtomicUsize,
     state: Lock<State>,
 }
 
@@ -157,7 +159,26 @@ impl Fill {
             readers: Vec::new(),
             filler: None,
         };
-        Self { key, id, pending: pending as u64, is_purged: AtomicBool::new(false), state: Lock::new(state) }
+        Self {
+            key,
+            id,
+            pending: pending as u64,
+            is_purged: AtomicBool::new(false),
+            followers: AtomicUsize::new(0),
+            state: Lock::new(state),
+        }
+    }
+
+    pub(crate) fn follow(&self) {
+        self.followers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn unfollow(&self) {
+        self.followers.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_followers(&self) -> bool {
+        self.followers.load(Ordering::Relaxed) > 0
     }
 
     /// Announces the head; only the first time counts.

@@ -103,6 +103,11 @@ impl Filler {
         Poll::Ready(is_stored)
     }
 
+    /// Returns true if other requests wait for its response.
+    pub fn has_followers(&self) -> bool {
+        self.fill.has_followers()
+    }
+
     /// Whether it is neither stored nor read any more: the rest of the content need not be fetched.
     pub fn is_over(&self) -> bool {
         self.is_done
@@ -176,7 +181,8 @@ pub enum Followed {
 }
 
 impl Follower {
-    pub(crate) const fn new(shared: Arc<Shared>, fill: Arc<Fill>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, fill: Arc<Fill>) -> Self {
+        fill.follow();
         Self { shared, fill }
     }
 
@@ -201,5 +207,11 @@ impl Follower {
             Head::Alone => Followed::Alone,
             Head::Failed | Head::Unknown => Followed::Failed,
         })
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.fill.unfollow();
     }
 }

@@ -68,23 +68,24 @@ pub(crate) async fn send_answer<R: Runtime>(
         if is_put && client.is_done() {
             return Ok(());
         }
-        wait::<R>(connection, client, deadline, Side::Client, Cause::ContentDeadline, None).await?;
+        let woken = wait::<R>(connection, client, deadline).await?;
+        if woken == Woken::Deadline && R::turn() >= deadline {
+            return Err(Fault::gone(CloseReason::new(Step::Relay, Side::Client, Cause::ContentDeadline)));
+        }
     }
 }
 
-async fn wait<R: Runtime>(
+/// Waits until something may move; a client may leave though nothing was read from it yet.
+///
+/// **Errors**: the client has left, or the process ends.
+pub(crate) async fn wait<R: Runtime>(
     connection: &HttpConnection,
     client: &mut impl Client,
-    deadline: Moment,
-    side: Side,
-    cause: Cause,
-    status: Option<u16>,
+    until: Moment,
 ) -> Result<Woken, Fault> {
-    let woken = R::wait(deadline).await;
+    client.before_wait().map_err(Fault::gone)?;
+    let woken = R::wait(until).await;
     connection.check_phase(Step::Relay).map_err(Fault::gone)?;
     client.check()?;
-    if woken == Woken::Deadline && R::turn() >= deadline {
-        return Err(Fault { status, ..Fault::gone(CloseReason::new(Step::Relay, side, cause)) });
-    }
     Ok(woken)
 }

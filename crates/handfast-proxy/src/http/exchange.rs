@@ -103,12 +103,11 @@ async fn refuse_by_route<R: Runtime>(
 pub(crate) async fn refuse<R: Runtime>(
     connection: &HttpConnection,
     client: &mut impl Client,
-    Refused { request, fault }: Refused,
+    Refused { mut request, fault }: Refused,
     protocol: HttpVersion,
 ) -> Outcome<R::Socket> {
     let Some(status) = fault.status else { return Outcome::Abort(fault.reason) };
     let answer = Answer::error(status, request.as_deref());
-    let mut request = request;
     if let Some(request) = &mut request {
         request.enter(RequestPart::Relay, R::now());
     }

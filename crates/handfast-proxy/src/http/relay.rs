@@ -14,6 +14,7 @@ use handfast_observe::request_record::RequestPart;
 use handfast_wire::http1::{Field, Framing, Kind, ResponseHead, parse_response};
 
 use crate::backends::pool::Identity;
+use crate::http::answering::wait;
 use crate::http::auth_server::is_same_field;
 use crate::http::backend::Backend;
 use crate::http::client::{After, Client};
@@ -321,8 +322,10 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             Err(error) => return Err(Fault::message(Step::Relay, &error)),
             Ok(Some(head)) => head,
         };
-        if self.request.record.status.is_none() && !head.is_interim() {
+        if !head.is_interim() {
             self.request.enter(RequestPart::Relay, now);
+        }
+        if self.request.record.status.is_none() && !head.is_interim() {
             self.backend.in_use().answered(now.since(self.connected));
         }
         // The backend wants the content, or has decided without it.
@@ -412,11 +415,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         };
         let until =
             self.content_waits.filter(|until| now < *until).map_or(deadline, |until| until.min(deadline));
-        // A client may leave though nothing was read from it yet.
-        client.before_wait().map_err(Fault::gone)?;
-        let woken = R::wait(until).await;
-        self.connection.check_phase(Step::Relay).map_err(Fault::gone)?;
-        client.check()?;
+        let woken = wait::<R>(self.connection, client, until).await?;
         if woken == Woken::Deadline && R::turn() >= deadline {
             return Err(Fault { status, ..Fault::gone(CloseReason::new(Step::Relay, side, cause)) });
         }

@@ -215,6 +215,43 @@ fn once_for_a_thousand_clients() {
     assert_eq!(shared, (CLIENTS - 1) as f64);
 }
 
+/// Otherwise a client that begins and leaves would send all the others to the backend at once.
+#[test]
+fn once_also_when_the_client_that_began_leaves() {
+    const CLIENTS: usize = 20;
+    let folder = Folder::new();
+    let gate = Arc::new((Mutex::new(false), std::sync::Condvar::new()));
+    let open = Arc::clone(&gate);
+    let (backend, seen) = origin(move |peer, _, _| {
+        let (is_open, changed) = &*open;
+        drop(changed.wait_while(is_open.lock().expect("no one panics"), |is_open| !*is_open));
+        peer.send(&ok("Cache-Control: max-age=600\r\n", "all"));
+    });
+    let proxy = start(&config(&folder, &backend, ""));
+    let begin = || {
+        let mut client = dial(proxy.address()).expect("it listens");
+        client
+            .write_all(b"GET /slow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .expect("it reads");
+        client
+    };
+    let first = begin();
+    wait_until("the backend to receive a request", || (count(&seen) == 1).then_some(()));
+    let others: Vec<_> = (0..CLIENTS).map(|_| begin()).collect();
+    let requests = || proxy.metrics().sum("handfast_requests_open", &[]);
+    wait_until("all of them to wait", || (requests() > CLIENTS as f64 + 0.5).then_some(()));
+    first.shutdown(std::net::Shutdown::Write).expect("it is open");
+    pause(Duration::from_millis(200));
+    *gate.0.lock().expect("no one panics") = true;
+    gate.1.notify_all();
+    for mut client in others {
+        let mut response = String::new();
+        client.read_to_string(&mut response).expect("a response");
+        assert!(response.starts_with("HTTP/1.1 200 ") && response.ends_with("all"), "{response}");
+    }
+    assert_eq!(count(&seen), 1);
+}
+
 #[test]
 fn and_one_that_reads_slowly_delays_no_other() {
     let folder = Folder::new();

@@ -84,6 +84,11 @@ impl<'c, C: Client> Fetch<'c, C> {
         matches!(self.came, Came::Passed | Came::Nothing)
     }
 
+    /// Returns true if other requests wait for the response: then it is fetched though its own client leaves, or each of them would fetch it.
+    fn is_awaited(&self) -> bool {
+        matches!(self.came, Came::Nothing) && self.filler.as_ref().is_some_and(Filler::has_followers)
+    }
+
     fn judge(&mut self, head: &ResponseHead<'_>) -> Came {
         let Order { cache, key, policy, asked, stale, requested_ms } = &self.order;
         let times = Times { requested_ms: *requested_ms, received_ms: now_ms() };
@@ -208,11 +213,13 @@ impl<C: Client> Sink for Fetch<'_, C> {
 
 impl<C: Client> Cancellation for Fetch<'_, C> {
     fn before_wait(&mut self) -> Result<(), CloseReason> {
-        self.client.before_wait()
+        let waits = self.client.before_wait();
+        if self.is_awaited() { Ok(()) } else { waits }
     }
 
     fn after_wait(&mut self) -> Result<(), CloseReason> {
-        self.client.after_wait()
+        let waits = self.client.after_wait();
+        if self.is_awaited() { Ok(()) } else { waits }
     }
 }
 
@@ -286,6 +293,7 @@ impl<C: Client> Client for Fetch<'_, C> {
     }
 
     fn check(&mut self) -> Result<(), Fault> {
-        self.client.check()
+        let checked = self.client.check();
+        if self.is_awaited() { Ok(()) } else { checked }
     }
 }

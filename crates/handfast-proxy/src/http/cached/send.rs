@@ -11,7 +11,7 @@ use handfast_wire::http1::RequestHead;
 
 use std::task::{Poll, Waker};
 
-use crate::http::answering::Ended;
+use crate::http::answering::{Ended, wait};
 use crate::http::cached::text::with_response;
 use crate::http::client::{After, Client};
 use crate::http::connection::HttpConnection;
@@ -220,9 +220,7 @@ impl Sending<'_> {
         let is_slow = client.is_full() && client.sent() - window.1 < SLOW_BYTES;
         let slow = if is_slow { window.0 + SLOW_WINDOW } else { Moment::NEVER };
         let deadline = progress.deadline(self.request.limits().content).min(slow);
-        let woken = R::wait(deadline).await;
-        self.connection.check_phase(Step::Relay)?;
-        client.check().map_err(|fault| fault.reason)?;
+        let woken = wait::<R>(self.connection, client, deadline).await.map_err(|fault| fault.reason)?;
         if woken == Woken::Deadline && R::turn() >= deadline {
             let side = if client.is_full() { Side::Client } else { Side::Backend };
             return Err(CloseReason::new(Step::Relay, side, Cause::ContentDeadline));
