@@ -19,6 +19,6 @@ pub(crate) fn in_a_network(name: &str, test: impl FnOnce(Inside) + Send) {
         Ok::<_, nix::errno::Errno>(())
     });
     if let Err(error) = ran.expect("a thread can be started") {
-        skip::say(name, &format!("no separate network: {error}"));
+        skip::report(name, &format!("no separate network: {error}"));
     }
 }

@@ -134,7 +134,7 @@ impl Wire {
     }
 
     /// Says something and waits for the answer.
-    pub fn ask(&mut self, subject: &str, payload: &[u8]) -> Message {
+    pub fn request(&mut self, subject: &str, payload: &[u8]) -> Message {
         let inbox = format!("answers.{}", self.subscriptions);
         self.subscribe(&inbox);
         self.send(subject, &inbox, payload);

@@ -1,5 +1,5 @@
 //! A TLS client with every end under its control: it can send `close_notify` without a FIN, a FIN without `close_notify`, or
-//! a reset, and says which of them it got.
+//! a reset, and reports which of them it received.
 //!
 //! Blocking, with a deadline on each socket call. In: an address and a [`Trust`]'s configuration. Out: bytes and an [`Ending`].
 

@@ -124,7 +124,7 @@ impl<'p> Secured<'p> {
     }
 
     /// Reads everything up to close_notify, and notes it; or how the socket ended instead.
-    pub fn hear(&mut self) {
+    pub fn read_to_close_notify(&mut self) {
         let mut buffer = vec![0; 65_536];
         loop {
             match self.read(&mut buffer) {

@@ -4,7 +4,7 @@
 use std::io::Write;
 
 /// Writes the line.
-pub fn say(test: &str, reason: &str) {
+pub fn report(test: &str, reason: &str) {
     // One write, so that lines of tests that run beside this one cannot get in between.
     let line = format!("SKIPPED {test}: {reason}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
@@ -22,7 +22,7 @@ macro_rules! skipped {
     ($($reason:tt)+) => {{
         fn marker() {}
         let test = $crate::skip::test_of(std::any::type_name_of_val(&marker));
-        $crate::skip::say(test, &format!($($reason)+));
+        $crate::skip::report(test, &format!($($reason)+));
         return;
     }};
 }

@@ -17,7 +17,7 @@ use crate::subject::Scene;
 /// Reports that a program is not tried.
 fn skip(subject: &Subject, reason: &str) {
     let name = format!("subjects::tests::a_program_accepts_its_configuration ({})", subject.name);
-    handfast_testkit::skip::say(&name, reason);
+    handfast_testkit::skip::report(&name, reason);
 }
 
 /// The setups of all cases that a program can play in a mode; each once.

@@ -226,7 +226,7 @@ fn both(mut play: impl FnMut(Mode, Version)) {
 fn the_client_ends_and_a_long_answer_follows() {
     both(|mode, version| {
         let backend = speaking(version, |secured| {
-            secured.hear();
+            secured.read_to_close_notify();
             for offset in (0..1_000_000).step_by(50_000) {
                 secured.send(pattern::piece(offset, 50_000));
                 pause(Duration::from_millis(5));
@@ -261,7 +261,7 @@ fn the_backend_ends_and_the_client_goes_on() {
         let backend = speaking(version, |secured| {
             secured.send(b"all I have");
             secured.close_notify();
-            secured.hear();
+            secured.read_to_close_notify();
         });
         let front = Front::new(mode, backend.address, |config| config);
         let mut client = front.client();
@@ -285,7 +285,7 @@ fn a_backend_that_ends_without_close_notify_has_cut_off_its_client() {
         let backend = speaking(version, |secured| {
             secured.send(&[b'h'; 100]);
             secured.peer.fin();
-            secured.hear();
+            secured.read_to_close_notify();
         });
         let front = Front::new(mode, backend.address, |config| config);
         let mut client = front.client();

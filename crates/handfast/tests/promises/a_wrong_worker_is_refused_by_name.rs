@@ -136,7 +136,7 @@ fn refuses_strangers(wire: &mut Wire, worker: &str, run: &str) {
         json!({"go": {"run": run, "start_ns": u64::MAX}}),
         json!({"go": {"run": "another", "start_ns": u64::MAX}}),
     ] {
-        let answer = wire.ask(&orders, order.to_string().as_bytes()).json();
+        let answer = wire.request(&orders, order.to_string().as_bytes()).json();
         let why = answer["no"]["what"].as_str().unwrap_or_default();
         assert!(why.contains("worker calm"), "{order} is refused by name: {answer}");
     }

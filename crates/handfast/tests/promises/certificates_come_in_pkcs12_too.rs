@@ -30,7 +30,7 @@ fn serves(apart: bool) {
         let shown = session.shown();
         session.send(&shown);
         session.close_notify();
-        session.hear();
+        session.read_to_close_notify();
     });
     let folder = folder::Folder::new();
     let (own, shown) = (another("localhost"), another("client.example"));

@@ -31,7 +31,7 @@ fn those_of_services_and_of_names() {
         let shown = session.shown();
         session.send(&shown);
         session.close_notify();
-        session.hear();
+        session.read_to_close_notify();
     });
     let folder = Folder::new();
     let [other, own, of_rule] = ["other.example", "client.example", "rule.example"]

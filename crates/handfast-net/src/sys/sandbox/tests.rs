@@ -29,7 +29,7 @@ fn in_the_sandbox<T: Send>(name: &str, duty: Duty, act: impl FnOnce() -> T + Sen
         match confine_calls(duty) {
             Ok(()) => Some(act()),
             Err(error) => {
-                skip::say(name, &format!("no filters of system calls here: {error}"));
+                skip::report(name, &format!("no filters of system calls here: {error}"));
                 None
             }
         }
