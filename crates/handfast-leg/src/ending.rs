@@ -9,6 +9,7 @@
 //! | [`Way::Alert`] | the alert that says why, then an end: a TLS stream with a fatal alert in it has no clean end |
 //! | [`Way::EndFirst`] | an end, though it has not ended itself |
 //! | [`Way::Abort`] | every byte that was on its way, then a reset; never a clean end |
+//! | [`Way::AbortOnceServed`] | the same, but the reset comes after the peer's program had a second to read those bytes |
 //! | [`Way::AtOnce`] | a reset |
 
 #[cfg(test)]
@@ -35,8 +36,11 @@ const LONGEST_LINGER: Duration = Duration::from_secs(5);
 const LINGER_BYTES: usize = 2 * 1024 * 1024;
 /// How long the last bytes before an abort may make no progress on their way to the peer.
 const DELIVERY: Duration = Duration::from_secs(5);
+/// Time for a program to read and answer the last bytes before the reset. A server that writes an answer to a connection that was
+/// reset drops what it has not read yet: a message broker loses the messages behind a CONNECT whose acknowledgement it cannot send.
+const SERVICE: Duration = Duration::from_secs(1);
 /// The kernel does not announce that its queue is empty, so it is asked, less and less often between these.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+const PAUSES_MS: (u32, u32) = (1, 50);
 
 /// What the peer receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +53,9 @@ pub enum Way {
     EndFirst,
     /// That it was cut off, once it has got what was on its way.
     Abort,
-    /// The same, now.
+    /// The same, once it had time to read what was sent until this moment, and to answer: for a backend whose client is gone.
+    AbortOnceServed(Moment),
+    /// That it was cut off, now.
     AtOnce,
 }
 
@@ -59,8 +65,11 @@ pub struct Ending(Stage);
 
 #[derive(Debug)]
 enum Stage {
-    /// Bytes are on their way, and a reset would overtake them. The number that is left, since when, and the next pause.
-    Delivering { left: usize, progress: Moment, pause: Duration },
+    /// Bytes are on their way, and a reset would overtake them. The number that is left, since when, and the next pause; `served`: until when
+    /// the peer's program may read them before the reset. Two of these are part of each connection's task: they are small.
+    Delivering { left: usize, progress: Moment, pause_ms: u32, served: Moment },
+    /// They are with the peer's kernel. Its answers are read away: so many bytes so far.
+    Serving { until: Moment, drained: usize },
     /// An alert is to be written, until then; `longest`: see `Lingering`.
     Speaking { until: Moment, longest: Moment },
     /// It has been, and what still comes is read away: so many bytes so far. What comes extends the time, up to `longest`.
@@ -79,10 +88,11 @@ impl Ending {
             Way::Alert if leg.unsent() == 0 => Stage::Over,
             Way::Alert => Stage::Speaking { until: now + LINGER, longest: now + LINGER },
             Way::EndFirst => Stage::Speaking { until: now + LINGER, longest: now + LONGEST_LINGER },
-            Way::Abort => Stage::Delivering { left: usize::MAX, progress: now, pause: PAUSES.0 },
+            Way::Abort => delivering(now, now),
+            Way::AbortOnceServed(sent) => delivering(now, sent + SERVICE),
         };
         // A peer that has to be notified is not reset, even when the notification cannot be sent.
-        if !matches!(way, Way::Abort | Way::AtOnce) {
+        if !matches!(way, Way::Abort | Way::AbortOnceServed(_) | Way::AtOnce) {
             leg.socket_mut().finish_at_drop();
         }
         Self(stage)
@@ -101,19 +111,24 @@ impl Ending {
             self.0 = match &mut self.0 {
                 Stage::Over => return None,
                 _ if hurry => Stage::Over,
-                Stage::Delivering { left, progress, pause } => {
+                Stage::Delivering { left, progress, pause_ms, served } => {
                     let left_now = left_to_deliver(leg);
                     // Slow is not stuck: only a peer that takes nothing at all runs out of time.
                     if left_now < *left {
                         (*left, *progress) = (left_now, now);
                     }
                     if left_now > 0 && now.since(*progress) <= DELIVERY {
-                        let until = now + *pause;
-                        *pause = (*pause * 2).min(PAUSES.1);
+                        let until = now + Duration::from_millis(u64::from(*pause_ms));
+                        *pause_ms = (*pause_ms * 2).min(PAUSES_MS.1);
                         return Some(until);
                     }
-                    Stage::Over
+                    if left_now > 0 { Stage::Over } else { Stage::Serving { until: *served, drained: 0 } }
                 }
+                Stage::Serving { until, drained } => match read_away(leg, scratch, drained, now < *until) {
+                    Some(Read::Bytes(_)) => continue,
+                    Some(Read::Blocked) => return Some(*until),
+                    Some(Read::End) | None => Stage::Over,
+                },
                 Stage::Speaking { until, longest } => match leg.write_out() {
                     Wrote::All => {
                         leg.socket_mut().end_writing();
@@ -123,27 +138,39 @@ impl Ending {
                     Wrote::Some | Wrote::Failed => Stage::Over,
                 },
                 Stage::Lingering { until, longest, drained } => {
-                    if *drained >= LINGER_BYTES || now >= *until {
-                        return self.over();
-                    }
-                    match leg.socket_mut().try_read(&mut scratch.received) {
-                        Ok(Read::Bytes(bytes)) => {
-                            *drained += bytes;
+                    match read_away(leg, scratch, drained, now < *until) {
+                        Some(Read::Bytes(_)) => {
                             *until = (now + LINGER).min(*longest);
                             continue;
                         }
-                        Ok(Read::Blocked) => return Some(*until),
-                        Ok(Read::End) | Err(_) => Stage::Over,
+                        Some(Read::Blocked) => return Some(*until),
+                        Some(Read::End) | None => Stage::Over,
                     }
                 }
             };
         }
     }
+}
 
-    fn over(&mut self) -> Option<Moment> {
-        self.0 = Stage::Over;
-        None
+fn delivering(now: Moment, served: Moment) -> Stage {
+    Stage::Delivering { left: usize::MAX, progress: now, pause_ms: PAUSES_MS.0, served }
+}
+
+/// Reads once and drops it, unless the time or the number of bytes is used up; `None`: nothing more is to be read.
+fn read_away<S: Socket, T: Session>(
+    leg: &mut Leg<S, T>,
+    scratch: &mut Scratch,
+    drained: &mut usize,
+    has_time: bool,
+) -> Option<Read> {
+    if !has_time || *drained >= LINGER_BYTES {
+        return None;
     }
+    let read = leg.socket_mut().try_read(&mut scratch.received).ok()?;
+    if let Read::Bytes(bytes) = read {
+        *drained += bytes;
+    }
+    Some(read)
 }
 
 /// Writes what is left; bytes that the peer has not acknowledged then. Zero for one that is gone.

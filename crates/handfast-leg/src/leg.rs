@@ -38,6 +38,17 @@ enum Nagle {
     Off,
 }
 
+/// Meaning of a FIN without close_notify.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MissingCloseNotify {
+    /// An abort.
+    Abort,
+    /// An end, as the operator has decided …
+    End,
+    /// … and it was one.
+    Ended,
+}
+
 /// One side of a connection, over any [`Socket`] and any [`Session`].
 pub struct Leg<S = Stream, T = Box<dyn Session>> {
     socket: S,
@@ -50,6 +61,8 @@ pub struct Leg<S = Stream, T = Box<dyn Session>> {
     sent: u64,
     /// Plaintext bytes that its peer has sent.
     received: u64,
+    /// The last eight of them, the newest in the lowest place.
+    last_received: u64,
     /// Why the peer accepts nothing more, while what it sent before is still read.
     refused: Option<Box<Broken>>,
     side: Side,
@@ -58,10 +71,11 @@ pub struct Leg<S = Stream, T = Box<dyn Session>> {
     ended: bool,
     /// Our end was sent: close_notify, or FIN where there is no TLS.
     close_sent: bool,
-    /// Whether a FIN without close_notify counts as an end …
-    lenient: bool,
-    /// … and was one.
-    ended_without_close_notify: bool,
+    /// A FIN was sent behind close_notify.
+    fin_sent: bool,
+    missing_close_notify: MissingCloseNotify,
+    /// True for a leg that is still read once its peer takes nothing more.
+    outlives_refusal: bool,
 }
 
 impl<S, T> fmt::Debug for Leg<S, T> {
@@ -83,13 +97,15 @@ impl<S: Socket, T: Session> Leg<S, T> {
             hold: Moment::NEVER,
             sent: 0,
             received: 0,
+            last_received: 0,
             refused: None,
             side,
             nagle: Nagle::Off,
             ended: false,
             close_sent: false,
-            lenient: false,
-            ended_without_close_notify: false,
+            fin_sent: false,
+            missing_close_notify: MissingCloseNotify::Abort,
+            outlives_refusal: side == Side::Backend,
         }
     }
 
@@ -113,7 +129,13 @@ impl<S: Socket, T: Session> Leg<S, T> {
 
     /// A FIN without close_notify counts as an end, as the operator has decided.
     pub fn be_lenient(&mut self) {
-        self.lenient = true;
+        self.missing_close_notify = MissingCloseNotify::End;
+    }
+
+    /// Reads what its peer sent before it closed, also when the peer takes nothing more. A backend's leg does so anyway; a client's leg does
+    /// where the client's last bytes matter without an answer.
+    pub fn outlive_refusal(&mut self) {
+        self.outlives_refusal = true;
     }
 
     /// Puts bytes behind everything that waits to be sent, as they are to travel: records on a TLS leg.
@@ -176,6 +198,19 @@ impl<S: Socket, T: Session> Leg<S, T> {
         self.received
     }
 
+    /// The last eight bytes of plaintext that its peer has sent; zeros in front of fewer.
+    pub fn last_received(&self) -> [u8; 8] {
+        self.last_received.to_be_bytes()
+    }
+
+    fn note_received(&mut self, plaintext: &[u8]) {
+        self.received += plaintext.len() as u64;
+        let last = plaintext.last_chunk::<8>().map(|last| u64::from_be_bytes(*last));
+        self.last_received = last.unwrap_or_else(|| {
+            plaintext.iter().fold(self.last_received, |all, byte| (all << 8) | u64::from(*byte))
+        });
+    }
+
     /// Bytes that wait for the socket.
     pub fn unsent(&self) -> usize {
         self.unsent.len()
@@ -188,7 +223,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
 
     /// Whether its peer's end was a FIN without close_notify.
     pub fn ended_without_close_notify(&self) -> bool {
-        self.ended_without_close_notify
+        self.missing_close_notify == MissingCloseNotify::Ended
     }
 
     /// Whether its peer was notified of the other side's end.
@@ -222,7 +257,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
     }
 
     /// Why the peer takes nothing more, while what it sent before is still read.
-    pub(crate) fn refusal(&self) -> Option<&Broken> {
+    pub fn refusal(&self) -> Option<&Broken> {
         self.refused.as_deref()
     }
 
@@ -237,14 +272,15 @@ impl<S: Socket, T: Session> Leg<S, T> {
         Broken { side: self.side, why }
     }
 
-    /// A peer that closed or reset the connection may have answered before: a server that refuses an upload sends an error and closes, and
-    /// its answer is still to be read and passed on. A client is not waited for.
-    fn refuse(&mut self, broken: Broken) -> Result<(), Broken> {
-        if self.ended || self.side != Side::Backend || !matches!(broken.why, Why::Socket(_)) {
+    /// A peer that closed or reset the connection may have sent something before, which is still to be read and passed on: the error of a
+    /// server that refuses an upload, the last messages of a client that closed before it read the answer to the first. Our kernel has them.
+    pub(crate) fn refuse(&mut self, broken: Broken) -> Result<(), Broken> {
+        if self.ended || !self.outlives_refusal || !matches!(broken.why, Why::Socket(_)) {
             return Err(broken);
         }
         // The peer will not accept it, and while it waits nothing is read for this leg.
         self.unsent = Vec::new();
+        self.hold = Moment::NEVER;
         self.refused = Some(Box::new(broken));
         Ok(())
     }

@@ -13,7 +13,7 @@ use handfast_net::fault::Cause;
 use handfast_tls::buffer::Scratch;
 use handfast_tls::session::{FailureKind, Session};
 
-use crate::broken::{Broken, Why};
+use crate::broken::{Broken, Side, Why};
 use crate::leg::{Leg, READ};
 use crate::socket::Socket;
 
@@ -52,16 +52,17 @@ pub fn turn<C: Socket, B: Socket, T: Session, U: Session>(
 }
 
 /// Looks for a peer that is gone while nothing is read from it. Where something is still read, reading finds
-/// it: what the peer sent before comes first. To be called after each wait.
+/// it: what the peer sent before comes first. What a client sent that is gone waits for a backend that is full. To be called after each wait.
 ///
 /// **Errors**: the leg that broke.
 pub fn check<C: Socket, B: Socket, T: Session, U: Session>(
     client: &mut Leg<C, T>,
     backend: &mut Leg<B, U>,
 ) -> Result<(), Broken> {
-    let client_unread = client.has_ended() || backend.refuses() || backend.is_full();
+    let client_unread = client.has_ended() || backend.refuses();
     match (client.check(), backend.check()) {
         (Err(broken), _) if client_unread => Err(broken),
+        (Err(broken), _) if backend.is_full() => client.refuse(broken),
         (_, Err(broken)) if backend.has_ended() => Err(broken),
         _ => Ok(()),
     }
@@ -138,6 +139,13 @@ fn carry<F: Socket, T: Socket, X: Session, Y: Session>(
     if let Some(broken) = got.failed {
         // Nothing after the faulty record has reached the other side.
         return Err(broken);
+    }
+    if from.side() == Side::Client
+        && from.has_ended()
+        && let Some(refusal) = from.refusal()
+    {
+        // It is gone, and everything that it sent was read: there is nothing to wait for.
+        return Err(refusal.clone());
     }
     if from.has_ended() && !to.refuses() && !to.is_full() {
         pass_on_end(from, to, scratch)?;

@@ -19,6 +19,8 @@ pub struct Moment(u64);
 impl Moment {
     /// The far future: later than every deadline.
     pub const NEVER: Self = Self(u64::MAX);
+    /// The start of the clock: before everything.
+    pub const START: Self = Self(0);
 
     /// Reads the clock. **Cost**: about 30 ns, no system call (vDSO).
     pub fn now() -> Self {

@@ -165,6 +165,11 @@ pub fn is_cut(stream: &TcpStream) -> bool {
     shows(stream, PollFlags::HUP | PollFlags::ERR)
 }
 
+/// Returns true if the other side's FIN has come, read or not.
+pub fn has_fin(stream: &TcpStream) -> bool {
+    shows(stream, PollFlags::RDHUP)
+}
+
 fn shows(stream: &TcpStream, any: PollFlags) -> bool {
     let mut asked = [PollFd::new(stream, any)];
     poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok() && asked[0].revents().intersects(any)

@@ -33,6 +33,8 @@ use opening::{Opening, Plan};
 
 mod opening;
 
+/// Bytes of a record's header, which rustls counts into its limit.
+const RECORD_HEADER: usize = 5;
 /// The extension ticket_request (RFC 9149 §4).
 const TICKET_REQUEST: u16 = 58;
 
@@ -153,8 +155,9 @@ impl Server {
             shares: &hello.key_shares,
         };
         let variant = self.settings.policy.variant_for(&offer).min(self.variants.len() - 1);
-        let connection = UnbufferedServerConnection::new(Arc::clone(&self.variants[variant]))
-            .map_err(|error| failure(Peer::Client, &error))?;
+        let config = with_records(&self.variants[variant], hello.record_limit);
+        let connection =
+            UnbufferedServerConnection::new(config).map_err(|error| failure(Peer::Client, &error))?;
         let watch = Handshake {
             expected_name: hello.server_name.as_deref().map(Box::from),
             recheck: self.settings.client_certificates.clone().map(Box::new),
@@ -189,6 +192,15 @@ impl Server {
         let name = hello.server_name.as_deref();
         self.settings.resolver.store().select(name, &schemes, UnknownName::First)
     }
+}
+
+/// The same for a client that accepts no more than so many bytes in a record: one with small buffers. The extension is not confirmed, which
+/// would allow the client to send more than its buffers hold: mbedTLS 3.6 fails in TLS 1.3 where it is.
+fn with_records(config: &Arc<ServerConfig>, record_limit: Option<u16>) -> Arc<ServerConfig> {
+    let Some(limit) = record_limit else { return Arc::clone(config) };
+    let mut config = ServerConfig::clone(config);
+    config.max_fragment_size = Some(usize::from(limit) + RECORD_HEADER);
+    Arc::new(config)
 }
 
 fn configure(

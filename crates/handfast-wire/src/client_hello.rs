@@ -46,6 +46,9 @@ pub struct ClientHello {
     pub has_early_data: bool,
     /// Whether a TLS 1.2 ticket is offered for resumption; an empty extension only asks for one (RFC 5077 §3.2).
     pub has_session_ticket: bool,
+    /// Most plaintext bytes that the client accepts in a record, where that is fewer than 16,384: of `max_fragment_length` (RFC 6066 §4) and
+    /// `record_size_limit` (RFC 8449 §4) the smaller one. Values that are not allowed are no limit, as for a server without these extensions.
+    pub record_limit: Option<u16>,
     /// Bytes of the hello on the wire, from the connection's first byte, record headers included; 0 unless peeked.
     pub length_on_wire: usize,
     /// Records that carried it; 0 unless peeked.
@@ -114,6 +117,17 @@ impl ClientHello {
                 self.read_server_names(data.vector16("server_name_list")?)?;
                 data.finish()?;
             }
+            extension::MAX_FRAGMENT_LENGTH => {
+                if let [code @ 1..=4] = data.all() {
+                    self.limit_records(256 << code);
+                }
+            }
+            extension::RECORD_SIZE_LIMIT => {
+                // TLS 1.3 counts the byte that has the content type. Without that byte it is a little less than TLS 1.2 allows.
+                if let Ok(limit @ 64..) = <[u8; 2]>::try_from(data.all()).map(u16::from_be_bytes) {
+                    self.limit_records(limit - 1);
+                }
+            }
             extension::SUPPORTED_GROUPS => self.groups = only_list16(data, "named_group_list")?,
             extension::SIGNATURE_ALGORITHMS => {
                 self.signature_schemes = only_list16(data, "supported_signature_algorithms")?;
@@ -142,6 +156,12 @@ impl ClientHello {
             _ => {}
         }
         Ok(())
+    }
+
+    fn limit_records(&mut self, limit: u16) {
+        if limit < FRAGMENT {
+            self.record_limit = Some(self.record_limit.map_or(limit, |before| before.min(limit)));
+        }
     }
 
     fn read_server_names(&mut self, mut names: Reader<'_>) -> Result<(), Invalid> {
@@ -246,6 +266,8 @@ fn field_name(extension: u16) -> &'static str {
 /// Most application protocols that are kept of a hello: browsers offer 2 or 3, and one of 128 KiB has room for 65,000.
 pub const MOST_PROTOCOLS: usize = 64;
 
+/// Most plaintext bytes in a record (RFC 9846 §5.1).
+const FRAGMENT: u16 = 16_384;
 const RANDOM_LENGTH: usize = 32;
 const NULL_COMPRESSION: u8 = 0;
 /// `host_name` of `NameType` in RFC 6066 §3, the only type there is.
@@ -254,10 +276,12 @@ const HOST_NAME: u8 = 0;
 /// The extensions that are read (RFC 9846 §4.3; RFC 7301 §3.1 for ALPN; RFC 5077 §3.2 for tickets).
 mod extension {
     pub(super) const SERVER_NAME: u16 = 0;
+    pub(super) const MAX_FRAGMENT_LENGTH: u16 = 1;
     pub(super) const SUPPORTED_GROUPS: u16 = 10;
     pub(super) const SIGNATURE_ALGORITHMS: u16 = 13;
     pub(super) const ALPN: u16 = 16;
     pub(super) const SESSION_TICKET: u16 = 35;
+    pub(super) const RECORD_SIZE_LIMIT: u16 = 28;
     pub(super) const PRE_SHARED_KEY: u16 = 41;
     pub(super) const EARLY_DATA: u16 = 42;
     pub(super) const SUPPORTED_VERSIONS: u16 = 43;

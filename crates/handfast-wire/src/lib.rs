@@ -13,6 +13,7 @@
 //! | see every way a hello can be wrong | `invalid.rs` |
 //! | read or make a PROXY header | `proxy_header.rs` |
 //! | read and write HTTP/1 heads and bodies | `http1.rs` |
+//! | recognize the message that ends a session | `farewell.rs` |
 //! | get from plain text to TLS, as a client or a server | `starttls.rs` |
 //! | read what a server chose | `server_hello.rs` |
 //! | read a packet, a frame, a capture; write a capture | `packet.rs`, `link.rs`, `capture.rs`, `pcapng.rs` |
@@ -36,6 +37,7 @@ pub mod proxy_header;
 pub mod starttls;
 // What it carries.
 pub mod http1;
+pub mod farewell;
 // What carries it, as captures have it.
 pub mod capture;
 pub mod link;

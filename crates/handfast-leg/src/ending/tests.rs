@@ -45,6 +45,7 @@ fn only_an_abort_resets() {
         (Way::Alert, true),
         (Way::EndFirst, true),
         (Way::Abort, false),
+        (Way::AbortOnceServed(at(1000)), false),
         (Way::AtOnce, false),
     ] {
         let expected: &[Done] = if finishes { &[Done::FinishAtDrop] } else { &[] };
@@ -162,6 +163,36 @@ fn an_abort_comes_behind_the_last_bytes() {
     assert_eq!(ended.done(), [Done::Wrote(b"st".to_vec())]);
     ended.leg.socket_mut().unacknowledged = 0;
     assert_eq!(ended.step(now), None);
+}
+
+/// A broker that cannot send the acknowledgement of the first message drops the others.
+#[test]
+fn a_program_has_a_second_for_what_it_was_sent() {
+    let served = |sent| {
+        let mut leg = plain(Side::Backend);
+        leg.socket_mut().unacknowledged = 7;
+        let mut ended = Ended::begin(leg, Way::AbortOnceServed(sent), b"last");
+        assert_eq!(ended.step(at(1000)), Some(at(1001)), "it is on its way");
+        ended.leg.socket_mut().unacknowledged = 0;
+        ended
+    };
+    let mut answers = served(at(900));
+    answers.leg.socket_mut().comes("answer");
+    assert_eq!(answers.step(at(1001)), Some(at(1900)));
+    assert!(answers.leg.socket().incoming.is_empty(), "what it answers is read away");
+    assert_eq!(answers.step(at(1899)), Some(at(1900)));
+    assert_eq!(answers.step(at(1900)), None);
+    assert_eq!(answers.done(), [Done::Wrote(b"last".to_vec())], "no clean end");
+    // It had that second before, or has ended itself.
+    assert_eq!(served(Moment::START).step(at(1001)), None);
+    let mut ends = served(at(900));
+    ends.leg.socket_mut().ends = true;
+    assert_eq!(ends.step(at(1001)), None);
+    let mut floods = served(at(900));
+    for _ in 0..33 {
+        floods.leg.socket_mut().comes(vec![0; READ]);
+    }
+    assert_eq!((floods.step(at(1001)), floods.leg.socket().incoming.len()), (None, 1));
 }
 
 #[test]

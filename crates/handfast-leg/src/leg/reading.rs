@@ -4,7 +4,7 @@ use handfast_net::stream::Read;
 use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_tls::session::{Received, Session};
 
-use super::{Leg, READ};
+use super::{Leg, MissingCloseNotify, READ};
 use crate::broken::{Broken, Why};
 use crate::socket::Socket;
 
@@ -60,7 +60,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
     /// The first `filled` bytes of the buffer as plaintext.
     fn take(&mut self, filled: usize, scratch: &mut Scratch) -> Got {
         if self.session.is_none() {
-            self.received += filled as u64;
+            self.note_received(&scratch.received[..filled]);
             return Got { moved: true, length: filled, failed: None };
         }
         let Scratch { received, plaintext, replies, .. } = scratch;
@@ -81,17 +81,17 @@ impl<S: Socket, T: Session> Leg<S, T> {
 
     pub(super) fn account_for(&mut self, received: Received, plaintext: &Buffer) -> Option<Broken> {
         self.ended |= received.closed;
-        self.received += plaintext.len() as u64;
+        self.note_received(plaintext.filled());
         received.failure.map(|failure| Broken::session(self.side, failure))
     }
 
     /// RFC 9846 §6.1: an attacker may have cut off data; only close_notify is an end.
     fn end(&mut self, in_a_record: bool) -> Result<Got, Broken> {
         if self.session.is_some() {
-            if !self.lenient || in_a_record {
+            if self.missing_close_notify == MissingCloseNotify::Abort || in_a_record {
                 return Err(self.broken(Why::Truncated));
             }
-            self.ended_without_close_notify = true;
+            self.missing_close_notify = MissingCloseNotify::Ended;
         }
         self.ended = true;
         Ok(Got { moved: true, ..Got::NOTHING })

@@ -186,6 +186,11 @@ fn a_backend_that_refuses_is_still_heard_and_a_client_is_not() {
         assert_eq!(cause(outcome), Some(Cause::Reset));
         assert!(!leg.refuses());
     }
+    let mut leg = plain(Side::Client);
+    leg.outlive_refusal();
+    leg.socket_mut().write_fault = Some(Cause::Reset);
+    leg.keep(b"kept");
+    assert_eq!((leg.flush(), leg.refuses()), (Ok(true), true), "its last messages are read");
     let (outcome, mut leg) = refused(Side::Backend, false);
     assert_eq!((outcome, leg.refuses(), leg.unsent()), (Ok(true), true, 0));
     // Its answer comes first; then the first reason, not the later one.
@@ -200,6 +205,22 @@ fn a_backend_that_refuses_is_still_heard_and_a_client_is_not() {
     let mut used_up = secured(Side::Backend);
     used_up.session_mut().expect("secured").used_up = true;
     assert!(write(&mut used_up, "x").is_err() && !used_up.refuses());
+}
+
+#[test]
+fn the_last_bytes_are_known_however_they_came() {
+    for leg in [plain as fn(Side) -> Tested, secured] {
+        let mut leg = leg(Side::Client);
+        let mut last = |text: &str| {
+            leg.socket_mut().comes(text);
+            leg.read(&mut scratch(), READ).expect("bytes");
+            leg.last_received()
+        };
+        assert_eq!(last("abc"), *b"\0\0\0\0\0abc");
+        assert_eq!(last("de"), *b"\0\0\0abcde");
+        assert_eq!(last("fghijklmnop"), *b"ijklmnop");
+        assert_eq!(last("q"), *b"jklmnopq");
+    }
 }
 
 #[test]

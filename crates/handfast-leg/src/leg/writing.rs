@@ -16,7 +16,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
     /// waits: the code that ends the connection sends it.
     pub fn answer(&mut self, scratch: &mut Scratch, failed: bool) -> Result<(), Broken> {
         let replies = scratch.replies.filled();
-        if replies.is_empty() {
+        if replies.is_empty() || self.refuses() {
             return Ok(());
         }
         if failed || !self.unsent.is_empty() {
@@ -196,6 +196,14 @@ impl<S: Socket, T: Session> Leg<S, T> {
         session.close(records);
         self.put(if last { Writing::Last } else { Writing::More }, records.filled())?;
         Ok(true)
+    }
+
+    /// Sends a FIN behind the close_notify that [`Leg::send_close`] has sent, once. What the peer still sends is read all the same.
+    pub fn end_behind_close_notify(&mut self) {
+        if self.is_secured() && self.is_done() && !self.fin_sent {
+            self.fin_sent = true;
+            self.socket.end_writing();
+        }
     }
 
     fn stop_delaying(&mut self) {

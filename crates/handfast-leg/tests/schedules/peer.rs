@@ -15,6 +15,8 @@ pub(crate) enum Intent {
     End,
     /// FIN without close_notify (TLS only).
     Cut,
+    /// Everything that it has to send, then its socket is closed without close_notify: what is written to it is answered by a reset.
+    Leave,
     /// RST.
     Reset,
     /// A fatal alert, then FIN (TLS only).
@@ -82,9 +84,18 @@ impl Peer {
             _ => (random.next() % 200_000) as usize,
         };
         let intents: &[Intent] = if tls {
-            &[Intent::End, Intent::End, Intent::End, Intent::Cut, Intent::Reset, Intent::Alert, Intent::Break]
+            &[
+                Intent::End,
+                Intent::End,
+                Intent::End,
+                Intent::Cut,
+                Intent::Leave,
+                Intent::Reset,
+                Intent::Alert,
+                Intent::Break,
+            ]
         } else {
-            &[Intent::End, Intent::End, Intent::End, Intent::Reset]
+            &[Intent::End, Intent::End, Intent::End, Intent::Leave, Intent::Reset]
         };
         let intent = *random.pick(intents).expect("there are some");
         let polite = random.next().is_multiple_of(3);
@@ -112,7 +123,17 @@ impl Peer {
 
     /// Whether its end is one, as its leg sees it: whole records come before each FIN.
     pub(crate) fn is_clean(&self) -> bool {
-        self.intent == Intent::End || (self.intent == Intent::Cut && self.lenient)
+        match self.intent {
+            Intent::End => true,
+            Intent::Cut => self.lenient,
+            Intent::Leave => self.lenient || !self.tls,
+            Intent::Reset | Intent::Alert | Intent::Break => false,
+        }
+    }
+
+    /// Returns true if its leg may break: a peer that leaves also breaks the leg of a relay that has something for it.
+    pub(crate) fn may_break(&self) -> bool {
+        !self.is_clean() || self.intent == Intent::Leave
     }
 
     /// Whether it has done all that it meant to do by itself.
@@ -180,6 +201,11 @@ impl Peer {
             Intent::End if self.tls => link.to_leg.extend(toy::record(kind::CLOSE, self.tag, b"")),
             Intent::End | Intent::Cut => {
                 link.peer_ended = true;
+                self.fin_sent = true;
+            }
+            Intent::Leave => {
+                link.peer_ended = true;
+                link.peer_gone = true;
                 self.fin_sent = true;
             }
             Intent::Reset => {

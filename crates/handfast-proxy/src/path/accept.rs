@@ -164,6 +164,7 @@ fn begin(
         account,
         accepted,
         deadline: accepted.deadline(service.limits.handshake),
+        progress: accepted,
         client: Some(Leg::plain(LegSide::Client, client)),
         backend: None,
     };

@@ -10,6 +10,7 @@
 //! | the backend ended, the client had everything and stayed silent | close_notify, FIN | a reset: the client has not ended |
 //! | the last response was sent (HTTP) | close_notify, FIN | as its pool ends it |
 //! | a side broke TLS | its alert, FIN, if it was the client; else as below | the same, the other way round |
+//! | the client is gone without an end of TLS | nothing | every byte that was on its way, and a reset a second later |
 //! | anything else | every byte that was on its way, then a reset; no close_notify | the same: never a clean end |
 //!
 //! How a leg does each of these is in `handfast-leg`.
@@ -28,18 +29,31 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 /// Ends a connection.
 pub(crate) async fn end<R: Runtime>(connection: &mut Connection<R>, reason: CloseReason) {
     let begun = R::now();
-    let delivers = matches!(reason.side, Side::Client | Side::Backend) && !is_hurried(connection);
-    // MySQL's client has its server's refusal: before its own TLS, which is not counted, or as the first that was said to it.
-    let told = connection.account.service.starttls_protocol() == Some(Protocol::MySql)
-        || connection.client.as_ref().is_some_and(|leg| leg.sent() > 0);
-    let (client, backend) = ways(&reason, delivers, told);
-    let client = connection.client.as_mut().map(|leg| Ending::new(leg, client, begun));
-    let backend = connection.backend.as_mut().map(|leg| Ending::new(leg, backend, begun));
+    let (client, backend) = begin(connection, &reason, begun);
     finish(connection, client, backend).await;
     let account = &mut connection.account;
     account.record.seconds.close = R::now().since(begun);
     // Counted before its last socket is closed: a peer that sees the end finds the log line.
     account.close(&reason);
+}
+
+/// Begins the ends of both legs. Not part of the async function, whose locals would take room in each connection's task.
+fn begin<R: Runtime>(
+    connection: &mut Connection<R>,
+    reason: &CloseReason,
+    begun: Moment,
+) -> (Option<Ending>, Option<Ending>) {
+    let delivers = matches!(reason.side, Side::Client | Side::Backend) && !is_hurried(connection);
+    // MySQL's client has its server's refusal: before its own TLS, which is not counted, or as the first that was said to it.
+    let told = connection.account.service.starttls_protocol() == Some(Protocol::MySql)
+        || connection.client.as_ref().is_some_and(|leg| leg.sent() > 0);
+    let has_spoken = connection.client.as_ref().is_some_and(|leg| leg.received() > 0);
+    let last_sent = if has_spoken { connection.progress } else { Moment::START };
+    let (client, backend) = ways(reason, delivers, told, last_sent);
+    (
+        connection.client.as_mut().map(|leg| Ending::new(leg, client, begun)),
+        connection.backend.as_mut().map(|leg| Ending::new(leg, backend, begun)),
+    )
 }
 
 /// Waits until both legs have come to their ends. Neither waits for the other: the one that is done first is closed at once.
@@ -92,8 +106,9 @@ fn is_hurried<R: Runtime>(connection: &Connection<R>) -> bool {
 }
 
 /// How the client's leg ends, and how the backend's. `delivers`: peers still get what was on its way to them, which they
-/// do unless our own side decided to end it now. `told`: a backend's refusal to begin TLS is passed on in its own words.
-fn ways(reason: &CloseReason, delivers: bool, told: bool) -> (Way, Way) {
+/// do unless our own side decided to end it now. `told`: a backend's refusal to begin TLS is passed on in its own words. `last_sent`: when the
+/// client's last bytes went to the backend, at the latest.
+fn ways(reason: &CloseReason, delivers: bool, told: bool, last_sent: Moment) -> (Way, Way) {
     let abort = if delivers { Way::Abort } else { Way::AtOnce };
     match (reason.step, reason.cause, reason.side) {
         (_, Cause::Finished, _) => (Way::InOrder, Way::InOrder),
@@ -114,6 +129,8 @@ fn ways(reason: &CloseReason, delivers: bool, told: bool) -> (Way, Way) {
         (Step::Connect, Cause::StarttlsRefused, _) if told => (Way::Alert, abort),
         // Without a backend nothing was on its way to the client but tickets.
         (Step::Route | Step::Connect, _, _) => (Way::AtOnce, abort),
+        // It cannot have the answers to its last messages, which the backend's program is to read all the same.
+        (Step::Relay, _, Side::Client) if delivers => (abort, Way::AbortOnceServed(last_sent)),
         (Step::Relay | Step::Close, _, _) => (abort, abort),
     }
 }
@@ -123,7 +140,7 @@ mod tests {
     use super::*;
 
     fn ways_of(step: Step, side: Side, cause: Cause) -> (Way, Way) {
-        ways(&CloseReason::new(step, side, cause), true, false)
+        ways(&CloseReason::new(step, side, cause), true, false, Moment::START)
     }
 
     /// RFC 9846 §6.1 from both sides: a clean end means that the other side has sent everything.
@@ -156,16 +173,16 @@ mod tests {
     #[test]
     fn nothing_is_delivered_when_our_own_side_ends_it() {
         let stopped = CloseReason::new(Step::Relay, Side::Operator, Cause::Stopped);
-        assert_eq!(ways(&stopped, false, false), (Way::AtOnce, Way::AtOnce));
+        assert_eq!(ways(&stopped, false, false, Moment::START), (Way::AtOnce, Way::AtOnce));
         let refused = CloseReason::new(Step::Accept, Side::Operator, Cause::AddressLimit);
-        assert_eq!(ways(&refused, false, false), (Way::AtOnce, Way::AtOnce));
+        assert_eq!(ways(&refused, false, false, Moment::START), (Way::AtOnce, Way::AtOnce));
     }
 
     /// A client without TLS takes a FIN for a whole answer, unless its own protocol has told it.
     #[test]
     fn a_refusal_to_begin_tls_is_no_clean_end_for_who_was_told_nothing() {
         let refused = CloseReason::new(Step::Connect, Side::Backend, Cause::StarttlsRefused);
-        assert_eq!(ways(&refused, true, false), (Way::AtOnce, Way::Abort));
-        assert_eq!(ways(&refused, true, true), (Way::Alert, Way::Abort));
+        assert_eq!(ways(&refused, true, false, Moment::START), (Way::AtOnce, Way::Abort));
+        assert_eq!(ways(&refused, true, true, Moment::START), (Way::Alert, Way::Abort));
     }
 }

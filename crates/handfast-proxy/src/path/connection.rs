@@ -23,6 +23,8 @@ pub(crate) struct Connection<R: Runtime> {
     pub(crate) accepted: Moment,
     /// … and when the relay must have begun. Absolute: nothing extends or clears it.
     pub(crate) deadline: Moment,
+    /// Time of the last byte that moved in the relay.
+    pub(crate) progress: Moment,
     /// Open until `close.rs` takes it.
     pub(crate) client: Option<Leg<R::Socket>>,
     /// Open from connect on, until `close.rs` takes it.

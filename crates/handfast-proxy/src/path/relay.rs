@@ -13,6 +13,7 @@ use handfast_leg::{Broken, Leg, Progress, Socket, relay};
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_text::duration;
+use handfast_wire::farewell;
 
 use crate::backends::connector::Connected;
 use crate::backends::endpoint::InUse;
@@ -26,6 +27,8 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// Rounds that one connection may go on before the others of its thread have their turn: 1 MiB of bulk.
 const ROUNDS: u32 = 16;
+/// Limit for what a client sent before it was gone, while its backend takes nothing.
+const LEAVING: Duration = Duration::from_secs(1);
 /// How long tickets wait for the first data to ride on.
 pub(super) const TICKET_DELAY: Duration = Duration::from_millis(5);
 /// Wake-ups in a row that move nothing are spinning from here on. A few happen: the kernel announces an end that was
@@ -46,14 +49,12 @@ pub(crate) struct Relay {
     backend_first: bool,
     /// Bytes that the backend had sent when the client ended with its answer; WAITING until then.
     received_at_end: u64,
-    /// When the socket options of longer connections are set; NEVER once they are.
-    settle: Moment,
-    /// When a byte last moved.
-    progress: Moment,
+    /// The socket options of longer connections are set.
+    is_settled: bool,
     /// When it was last looked whether the client has acknowledged everything …
     looked: Moment,
     /// … and the bytes that it had not, then.
-    unacknowledged: usize,
+    unacknowledged: u32,
     began: Moment,
 }
 
@@ -61,13 +62,16 @@ struct Parts<'a, S> {
     account: &'a mut Account,
     client: &'a mut Leg<S>,
     backend: &'a mut Leg<S>,
+    /// Time of the last byte that moved.
+    progress: &'a mut Moment,
 }
 
 impl<'a, S> Parts<'a, S> {
     fn of<R: Runtime<Socket = S>>(connection: &'a mut Connection<R>) -> Self {
-        let Connection { account, client, backend, .. } = connection;
+        let Connection { account, client, backend, progress, .. } = connection;
         let client = client.as_mut().expect("taken by close.rs alone, after every other step");
-        Self { account, client, backend: backend.as_mut().expect("put there before the relay begins") }
+        let backend = backend.as_mut().expect("put there before the relay begins");
+        Self { account, client, backend, progress }
     }
 }
 
@@ -103,8 +107,10 @@ impl Relay {
             leg.hold(now);
         }
         connection.backend = Some(leg);
-        let Parts { account, client, backend } = Parts::of(connection);
+        let Parts { account, client, backend, progress } = Parts::of(connection);
+        *progress = now;
         client.hold(now + TICKET_DELAY);
+        client.outlive_refusal();
         if first.is_empty() {
             client.acknowledge_flight();
         }
@@ -116,8 +122,7 @@ impl Relay {
             asked: if first.is_empty() { Moment::NEVER } else { now },
             backend_first: false,
             received_at_end: delivered::WAITING,
-            settle: now + SETTLED,
-            progress: now,
+            is_settled: false,
             looked: now,
             unacknowledged: 0,
             began: now,
@@ -168,10 +173,10 @@ impl Relay {
                     }
                 }
                 parts.count();
-                let Parts { account, .. } = parts;
+                let Parts { account, progress, .. } = parts;
                 if rounds > 0 {
-                    self.progress = R::now();
-                    account.thread.carries(self.began, self.progress);
+                    *progress = R::now();
+                    account.thread.carries(self.began, *progress);
                     in_vain = 0;
                 } else if woken {
                     in_vain += 1;
@@ -193,11 +198,11 @@ impl Relay {
     }
 
     fn turn<R: Runtime>(&mut self, parts: &mut Parts<'_, R::Socket>) -> Result<Progress, CloseReason> {
-        let Parts { account, client, backend } = parts;
+        let Parts { account, client, backend, progress } = parts;
         let before = (client.received(), backend.received());
         let had_ended = client.has_ended();
         // The clock matters only to what waits for company, which is rarely anything.
-        let now = if alarm(client, backend) == Moment::NEVER { self.progress } else { R::now() };
+        let now = if alarm(client, backend) == Moment::NEVER { **progress } else { R::now() };
         let outcome = {
             let scratch = &mut *account.thread.scratch.borrow_mut();
             relay::turn(client, backend, scratch, now)
@@ -214,8 +219,27 @@ impl Relay {
             self.in_use.answered(R::turn().since(self.asked));
             self.asked = Moment::NEVER;
         }
-        self.backend_first |= backend.has_ended() && !client.has_ended();
+        if backend.has_ended() && !client.has_ended() {
+            self.backend_first = true;
+            if self.is_exchange_over(account, client, backend) {
+                client.end_behind_close_notify();
+            }
+        }
         outcome.map_err(|broken| self.reason(parts, &broken))
+    }
+
+    /// Returns true if the client is unlikely to send anything after its backend's end, and gets a FIN with it. There are clients that return
+    /// at the FIN alone, and clients that send nothing more after one.
+    fn is_exchange_over<S: Socket>(&self, account: &Account, client: &Leg<S>, backend: &Leg<S>) -> bool {
+        // RFC 5246 §7.2.1: its answer is its own end, and what it had to send is dropped.
+        let is_tls12 = account.record.tls.version == Some("TLSv1.2");
+        let is_answered = backend.received() > 0 && !self.is_unanswered();
+        is_tls12 || is_answered || farewell::last_message(client.last_received()).is_some()
+    }
+
+    /// The time to set the socket options of longer connections; NEVER once they are.
+    fn settles_at(&self) -> Moment {
+        if self.is_settled { Moment::NEVER } else { self.began + SETTLED }
     }
 
     /// The client has spoken since the backend last did.
@@ -246,10 +270,10 @@ impl Relay {
             let accepted = connection.accepted;
             let parts = Parts::of(connection);
             let (limit, cause) = self.limit(&parts, accepted);
-            (limit, cause, limit.min(alarm(parts.client, parts.backend)).min(self.settle))
+            (limit, cause, limit.min(alarm(parts.client, parts.backend)).min(self.settles_at()))
         };
         let woken = connection.wait(Step::Relay, until).await?;
-        let parts = Parts::of(connection);
+        let mut parts = Parts::of(connection);
         // Before the limits: a peer that broke off in the same iteration is the reason, and not the clock.
         if let Err(broken) = relay::check(parts.client, parts.backend) {
             let scratch = &mut parts.account.thread.scratch.borrow_mut();
@@ -261,11 +285,11 @@ impl Relay {
         }
         let now = R::now();
         if now >= limit {
-            self.limit_reached(&parts, limit_cause, now)?;
+            self.limit_reached(&mut parts, limit_cause, now)?;
         }
-        if now >= self.settle {
+        if now >= self.settles_at() {
             // The connection is here to stay.
-            self.settle = Moment::NEVER;
+            self.is_settled = true;
             parts.backend.no_delay();
             parts.backend.socket().set_timeouts(parts.account.service.limits.socket_timeouts());
         }
@@ -274,20 +298,25 @@ impl Relay {
 
     /// The earliest of the limits on silence and age, and what it is called.
     fn limit<S: Socket>(&self, parts: &Parts<'_, S>, accepted: Moment) -> (Moment, Cause) {
-        let Parts { account, client, backend } = parts;
+        let Parts { account, client, backend, progress } = parts;
+        let progress = **progress;
         let limits = &account.service.limits;
         let (silence, cause) = if client.has_ended() || backend.has_ended() {
             (limits.half_closed, Cause::HalfClosedIdle)
         } else {
             (limits.idle, Cause::Idle)
         };
-        let mut first = (self.progress.deadline(silence), cause);
+        let mut first = (progress.deadline(silence), cause);
         let age = (accepted.deadline(limits.lifetime), Cause::Lifetime);
         if age.0 < first.0 {
             first = age;
         }
+        if client.refuses() {
+            let gone = (progress + LEAVING, Cause::Truncated);
+            first = if gone.0 < first.0 { gone } else { first };
+        }
         if waits_for_nothing_but(client, backend) {
-            let ended = self.progress.max(self.looked).deadline(limits.backend_ended);
+            let ended = progress.max(self.looked).deadline(limits.backend_ended);
             if ended < first.0 {
                 first = (ended, Cause::BackendEnded);
             }
@@ -301,21 +330,25 @@ impl Relay {
     /// comes only when something is sent. So its end is waited for by the clock.
     fn limit_reached<S: Socket>(
         &mut self,
-        Parts { account, client, .. }: &Parts<'_, S>,
+        parts: &mut Parts<'_, S>,
         cause: Cause,
         now: Moment,
     ) -> Result<(), CloseReason> {
+        if let (Cause::Truncated, Some(refusal)) = (cause, parts.client.refusal()) {
+            return Err(self.reason(parts, refusal));
+        }
+        let Parts { account, client, progress, .. } = parts;
         if cause != Cause::BackendEnded {
             return Err(CloseReason::new(Step::Relay, Side::Operator, cause));
         }
-        let unacknowledged = client.socket().unacknowledged();
+        let unacknowledged = u32::try_from(client.socket().unacknowledged()).unwrap_or(u32::MAX);
         if unacknowledged == 0 {
             let limit = duration::written(account.service.limits.backend_ended);
             let detail = format!("the client had everything, and nothing more came from it for {limit}");
             return Err(CloseReason::new(Step::Relay, Side::Backend, cause).because(detail));
         }
         if unacknowledged < self.unacknowledged {
-            self.progress = now;
+            **progress = now;
         }
         self.unacknowledged = unacknowledged;
         self.looked = now;

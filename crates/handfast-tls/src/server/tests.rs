@@ -186,6 +186,45 @@ fn bytes_pass_both_ways_in_both_versions_and_any_split() {
     }
 }
 
+/// The whole records in `bytes`: the longest of their bodies, and how many they are.
+fn longest_record(mut bytes: &[u8]) -> (usize, usize) {
+    let (mut longest, mut count) = (0, 0);
+    while let [_, _, _, high, low, rest @ ..] = bytes {
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        (longest, count, bytes) = (longest.max(length), count + 1, &rest[length..]);
+    }
+    assert!(bytes.is_empty(), "half a header");
+    (longest, count)
+}
+
+/// The certificate, the tickets, and data: a client with small buffers takes nothing longer.
+#[test]
+fn no_record_is_longer_than_the_client_accepts() {
+    const DATA: usize = 50_000;
+    for version in [&TLS12, &TLS13] {
+        for limit in [63, 512, 4096] {
+            let pair = pair(version, true);
+            let (client, hello) = pair.hello("localhost");
+            let Peek::Complete(mut read) = peek(&hello, 1 << 16) else { panic!("a whole hello") };
+            read.record_limit = Some(limit);
+            let mut talk = Talk::new(client, pair.server.accept(&read).unwrap());
+            talk.give(&hello).unwrap();
+            // Header, nonce, content type and tag are not part of the limit.
+            let most = usize::from(limit) + 32;
+            for _ in 0..4 {
+                let (longest, _) = longest_record(talk.outgoing.filled());
+                assert!(longest <= most, "{longest} bytes in the handshake, {version:?}");
+                talk.exchange();
+            }
+            talk.session.encrypt(&[7; DATA], &mut talk.outgoing).unwrap();
+            let (longest, count) = longest_record(talk.outgoing.filled());
+            assert!(longest <= most, "{longest} bytes of data, {version:?}");
+            assert_eq!(count, DATA.div_ceil(limit.into()), "none shorter than it may be, {version:?}");
+            talk.exchange();
+        }
+    }
+}
+
 #[test]
 fn a_ticket_resumes_once_it_has_been_read() {
     for version in [&TLS12, &TLS13] {

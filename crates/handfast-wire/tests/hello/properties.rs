@@ -24,7 +24,7 @@ fn offer() -> impl Strategy<Value = Offer> {
     let shares = vec((any::<u16>(), prop_oneof![Just(32), Just(1_216), 1..80_usize]), 0..4);
     let lists = (vec(any::<u16>(), 1..40), vec(any::<u16>(), 1..8), vec(any::<u16>(), 1..20));
     let session_key = proptest::option::of(vec(any::<u8>(), 0..100));
-    let kept = subsequence((0..10).collect::<Vec<usize>>(), 0..=10).prop_shuffle();
+    let kept = subsequence((0..12).collect::<Vec<usize>>(), 0..=12).prop_shuffle();
     (0..=32_u8, lists, host, protocols, shares, vec(any::<u8>(), 0..300), session_key, kept).prop_map(
         |(id, lists, host, protocols, shares, opaque, session_key, kept)| {
             let mut offer = Offer::of(id, lists.0);
@@ -39,6 +39,8 @@ fn offer() -> impl Strategy<Value = Offer> {
                     6 => offer.certificate_schemes(&lists.1),
                     7 => offer.ticket(&opaque),
                     8 => offer.early_data(),
+                    9 => offer.fragment_length(id),
+                    10 => offer.record_size(lists.1[0]),
                     _ => offer.extension(0xff77, opaque.clone()),
                 }
             }
@@ -108,6 +110,27 @@ impl Offer {
     fn ticket(&mut self, ticket: &[u8]) {
         self.expected.has_session_ticket = !ticket.is_empty();
         self.extension(35, ticket.to_vec());
+    }
+
+    /// RFC 6066 §4: four values; a server without this extension takes no notice of others.
+    fn fragment_length(&mut self, code: u8) {
+        if let Some(limit) = [512, 1024, 2048, 4096].get(usize::from(code).wrapping_sub(1)) {
+            self.limit(*limit);
+        }
+        self.extension(1, vec![code]);
+    }
+
+    /// RFC 8449 §4: from 64 on; in TLS 1.3 one of them is the content type's.
+    fn record_size(&mut self, size: u16) {
+        if (64..=16_384).contains(&size) {
+            self.limit(size - 1);
+        }
+        self.extension(28, size.to_be_bytes().to_vec());
+    }
+
+    fn limit(&mut self, limit: u16) {
+        let before = self.expected.record_limit.unwrap_or(limit);
+        self.expected.record_limit = Some(limit.min(before));
     }
 
     fn early_data(&mut self) {

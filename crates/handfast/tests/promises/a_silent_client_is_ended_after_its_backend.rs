@@ -16,12 +16,13 @@ fn stage(script: impl Fn(&mut backend::Peer) + Send + Sync + 'static) -> Stage {
 #[test]
 fn a_client_that_stays_silent_is_ended_in_order() {
     let stage = stage(|peer| peer.send(&HUNDRED));
-    for version in Version::BOTH {
+    let _silent = Version::BOTH.map(|version| {
         let mut client = stage.client(&Trust::version(version).config());
         let ending = client.read_to_end();
         assert_eq!(ending.bytes, HUNDRED);
         assert!(ending.is_clean(), "{version:?}: {ending:?}");
-    }
+        client
+    });
     let record = stage.proxy.record_of("relay/backend/backend-ended");
     assert!(record.detail().contains("nothing more came from it for 500ms"), "{record:?}");
     stage.counts("backend", "backend-ended", 2);
@@ -60,6 +61,47 @@ fn a_client_that_goes_on_is_not_disturbed() {
     assert_eq!(stage.backend.seen(), [Event::Data(b"more".repeat(12)), Event::Fin]);
     stage.proxy.record_of("relay/backend/finished");
     stage.is_quiet();
+}
+
+/// Some clients return at the FIN alone; others send nothing more after one.
+#[test]
+fn a_fin_comes_with_the_end_of_an_exchange() {
+    let answers = |peer: &mut backend::Peer| {
+        peer.read_exactly(4);
+        peer.send(&HUNDRED);
+    };
+    let upload = |peer: &mut backend::Peer| {
+        peer.fin();
+        peer.read_to_end();
+    };
+    type Script = fn(&mut backend::Peer);
+    let cases: [(Script, &[u8], usize, [bool; 2]); 4] = [
+        (answers, b"GET\n", 100, [true, true]),
+        (|peer| peer.send(&HUNDRED), b"", 100, [true, true]),
+        // The client may be in the middle of it. In TLS 1.2 what follows is dropped all the same.
+        (upload, b"half an upload", 0, [true, false]),
+        (upload, b"QUIT\r\n", 0, [true, true]),
+    ];
+    for (script, sends, answered, fin) in cases {
+        let stage = Stage::with(Backend::start(script), |config, _| {
+            config.text("service.limits", "backend-ended", "1h")
+        });
+        for (version, expected) in Version::BOTH.into_iter().zip(fin) {
+            let mut client = stage.client(&Trust::version(version).config());
+            client.send(sends);
+            client.read_exactly(answered);
+            assert_eq!(client.read(&mut [0; 1]).expect("the end is clean"), 0, "close_notify follows");
+            if expected {
+                let what = format!("a FIN for {version:?} after {sends:?}");
+                wait_until(&what, || backend::has_fin(&client.stream).then_some(()));
+            } else {
+                pause(LIMIT / 4);
+                assert!(!backend::has_fin(&client.stream), "{version:?} after {sends:?}");
+            }
+            client.finish();
+        }
+        stage.is_quiet();
+    }
 }
 
 #[test]

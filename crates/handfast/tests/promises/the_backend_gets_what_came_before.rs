@@ -1,9 +1,9 @@
 //! Who is cut off gets what came before: every byte that the proxy took from a client that breaks off reaches a slow backend,
 //! and every byte of a backend that breaks off reaches a slow client; then comes an abort, and never a clean end.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use super::support::pattern::{Checker, piece};
@@ -102,6 +102,45 @@ fn a_client_that_resets() {
         assert_eq!(record.reason(), "relay/client/reset", "{record:?}");
         assert_eq!(record.number("bytes_to_backend"), arrived, "{record:?}");
         assert!(arrived > 0);
+    }
+    stage.is_quiet();
+}
+
+/// As a message broker does: it drops a connection on which it cannot send the answer to the first message.
+fn broker(seen: SyncSender<usize>) -> Backend {
+    Backend::start(move |peer| {
+        let mut stream = &peer.stream;
+        let mut messages = 0;
+        let mut message = [0; 4];
+        while stream.read_exact(&mut message).is_ok() {
+            messages += 1;
+            pause(REST);
+            if &message == b"BYE!" || stream.write_all(b"ack!").is_err() {
+                break;
+            }
+        }
+        let _ = seen.send(messages);
+    })
+}
+
+/// It sends all of its messages and closes, without close_notify, and without waiting for an answer, which its kernel refuses by a reset.
+#[test]
+fn a_client_that_leaves_before_its_first_answer() {
+    const MESSAGES: usize = 20;
+    let (sender, seen) = sync_channel(TIMES);
+    let stage = Stage::with(broker(sender), |config, _| config);
+    for version in Version::BOTH {
+        let config = Trust::version(version).config();
+        for time in 0..TIMES {
+            let mut client = stage.client(&config);
+            for _ in 1..MESSAGES {
+                client.send(b"msg!");
+            }
+            client.send(b"BYE!");
+            drop(client.into_stream());
+            let arrived = seen.recv_timeout(DEADLINE).expect("the backend's connection ends");
+            assert_eq!(arrived, MESSAGES, "{version:?}, time {time}: all of them were sent before the end");
+        }
     }
     stage.is_quiet();
 }

@@ -7,6 +7,7 @@
 use handfast_leg::{Broken, Leg, Side as LegSide, Socket, Why};
 use handfast_net::clock::Moment;
 use handfast_net::fault::Cause as SocketCause;
+use handfast_wire::farewell;
 use handfast_wire::starttls::Protocol;
 
 use super::{Parts, Relay};
@@ -44,7 +45,10 @@ impl Relay {
         };
         let in_flight = match broken.side {
             LegSide::Client if is_reset => self.cut_by_a_reset(parts),
-            LegSide::Client => self.unserved(parts).or_else(|| not_taken(parts.client, 0)),
+            LegSide::Client => {
+                let awaited = (last_message(parts).is_none()).then(|| not_taken(parts.client, 0)).flatten();
+                self.unserved(parts).or(awaited)
+            }
             LegSide::Backend => self.cut_by_the_backend(parts),
         };
         let reason = |cause, detail: String| {
@@ -52,22 +56,25 @@ impl Relay {
         };
         match (in_flight, is_reset) {
             (Some(_), true) => None,
-            (None, true) => reason(Cause::ResetAtEnd, "everything had been delivered".into()),
+            (None, true) => {
+                reason(Cause::ResetAtEnd, format!("everything had been delivered{}", last_words(parts)))
+            }
             (Some(what), false) => reason(Cause::Truncated, format!("FIN without close_notify; {what}")),
             (None, false) => {
-                reason(Cause::NoCloseNotify, "FIN without close_notify; nothing was in flight".into())
+                let last = last_words(parts);
+                reason(Cause::NoCloseNotify, format!("FIN without close_notify; nothing was in flight{last}"))
             }
         }
     }
 
     /// What of the client's own bytes has not come whole, or has no answer.
     fn unserved<S: Socket>(&self, parts: &Parts<'_, S>) -> Option<&'static str> {
-        let Parts { account, client, backend } = parts;
+        let Parts { account, client, backend, .. } = parts;
         if client.is_in_a_record() {
             return Some("in the middle of a record");
         }
         // The last message is on its way, and the abort waits until the backend has it.
-        if ends_unanswered(account) {
+        if ends_unanswered(account) || last_message(parts).is_some() {
             return None;
         }
         if self.is_unanswered() && !backend.has_ended() {
@@ -80,7 +87,7 @@ impl Relay {
     /// A client that resets the connection has taken leave where either side had ended: a socket that is closed before our close_notify
     /// was read from it is reset by its kernel.
     fn cut_by_a_reset<S: Socket>(&self, parts: &Parts<'_, S>) -> Option<&'static str> {
-        let Parts { account, client, backend } = parts;
+        let Parts { account, client, backend, .. } = parts;
         if client.has_ended() {
             if backend.unsent() > 0 {
                 return Some("the backend had not taken what came last");
@@ -88,6 +95,9 @@ impl Relay {
             if self.received_at_end != backend.received() && !ends_unanswered(account) {
                 return Some("the client waited for an answer, or did not have all of it");
             }
+        } else if last_message(parts).is_some() {
+            // Its kernel answered something for a session that it had ended.
+            return (backend.unsent() > 0).then_some("the backend had not taken what came last");
         } else if !backend.has_ended() || !client.has_sent_close() {
             return Some("neither side had ended");
         } else if let Some(what) = self.unserved(parts) {
@@ -128,6 +138,17 @@ fn own<S: Socket>(leg: &Leg<S>) -> usize {
         (true, true) => CLOSE_NOTIFY,
         (true, false) => FIN,
     }
+}
+
+/// The message by which the client ended its session, if that was its last one. It waits for no answer.
+fn last_message<S: Socket>(parts: &Parts<'_, S>) -> Option<&'static str> {
+    (!parts.client.is_in_a_record()).then(|| farewell::last_message(parts.client.last_received())).flatten()
+}
+
+/// The same as the end of a sentence.
+fn last_words<S: Socket>(parts: &Parts<'_, S>) -> String {
+    last_message(parts)
+        .map_or_else(String::new, |name| format!("; the client had ended its session ({name})"))
 }
 
 /// Whether the client's last message has no answer in its protocol: HTTP/2's acknowledgements and GOAWAY, MySQL's COM_QUIT, PostgreSQL's

@@ -277,6 +277,7 @@ impl Scene {
             account: Account::open(&self.thread, &service, client, (permit, None)),
             accepted: now,
             deadline: now.deadline(service.limits.handshake),
+            progress: now,
             client: Some(Leg::plain(LegSide::Client, socket)),
             backend: None,
         }

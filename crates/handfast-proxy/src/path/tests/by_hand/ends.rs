@@ -13,7 +13,7 @@ const SECURED: Mode = Mode { client_tls: true, backend_tls: true };
 
 /// Lets both sides take what is on its way; how it ended.
 fn ended(play: &mut Play<'_>) -> Option<Reason> {
-    (0..8).find_map(|_| {
+    (0..20).find_map(|_| {
         play.listen();
         let _ = play.backend_hears();
         play.pass(SECOND / 10);
@@ -237,7 +237,7 @@ fn a_proxy_in_front_that_sends_nothing_behind_its_own_header_has_checked_us() {
 
 /// The same for clients that have no session yet.
 fn ended_unheard(play: &mut Play<'_>) -> Option<Reason> {
-    (0..8).find_map(|_| {
+    (0..20).find_map(|_| {
         let _ = (play.client_hears(), play.backend_hears());
         play.pass(SECOND / 10);
         play.end()

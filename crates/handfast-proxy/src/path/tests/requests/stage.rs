@@ -187,6 +187,7 @@ fn accept(thread: &Rc<WorkerContext>, socket: Memory) -> Connection<InMemory> {
         account: Account::open(thread, &service, None, (permit, None)),
         accepted: now,
         deadline: now.deadline(service.limits.handshake),
+        progress: now,
         client: Some(Leg::plain(LegSide::Client, socket)),
         backend: None,
     }
