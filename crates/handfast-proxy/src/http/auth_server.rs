@@ -96,7 +96,9 @@ impl Server<'_> {
     /// The head that the server receives.
     fn question(&self, head: &RequestHead<'_>, connection: &HttpConnection) -> Vec<u8> {
         let mut out = Vec::with_capacity(head.length + 256);
-        out.extend_from_slice(format!("GET {} HTTP/1.1\r\n", self.model.path).as_bytes());
+        // HTTP/1.1 has no request without a host (RFC 9112 §3.2).
+        let version = if head.host.is_none() { "1.0" } else { "1.1" };
+        out.extend_from_slice(format!("GET {} HTTP/{version}\r\n", self.model.path).as_bytes());
         let own_id = connection.http.model.request_id.as_deref();
         let drops = |field: &Field| {
             let name = field.name(head.text);
@@ -106,7 +108,9 @@ impl Server<'_> {
                 || name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(b"if-"))
                 || own_id.is_some_and(is)
         };
-        push(&mut out, "Host", head.host.text);
+        if !head.host.is_none() {
+            push(&mut out, "Host", head.host.text);
+        }
         write_fields(&mut out, head.text, head.fields, drops);
         x_forwarded(&mut out, head, connection);
         push(&mut out, "X-Forwarded-Method", head.method.as_bytes());

@@ -135,7 +135,8 @@ impl HttpConnection {
     /// was agreed on for the name that the client sent: another one may have another policy, demand a certificate, or have one that this client
     /// has not seen. A client without a name in TLS must meet the demands of every rule that the host matches.
     pub(crate) fn misdirection(&self, host: &Host<'_>) -> Option<String> {
-        if !self.service.ends_tls(self.chosen) {
+        // A request for no host is served by the settings that were agreed on, and no rule for a host applies to it.
+        if !self.service.ends_tls(self.chosen) || host.is_none() {
             return None;
         }
         let name = self.facts.server_name.as_deref();

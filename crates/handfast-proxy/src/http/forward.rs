@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use data_encoding::HEXLOWER;
 use handfast_wire::http1::{
-    Field, HeadEnd, Kind, RequestHead, Target, end_head, push_field, write_fields, write_request_line,
+    Field, HeadEnd, Host, Kind, RequestHead, Target, end_head, push_field, write_fields, write_request_line,
 };
 
 use crate::http::connection::HttpConnection;
@@ -33,13 +33,17 @@ pub(crate) fn write_head(
     let RequestFacts { head, connection, id, path, sender, .. } = *facts;
     let http = &connection.http.model;
     let own_id = http.request_id.as_deref();
+    let host = rules.and_then(|rules| rules::host(rules, facts));
+    // A request with a value that is no host is refused, and its head goes nowhere.
+    let new_host = host.as_deref().map(|host| Host::parse(host).unwrap_or(Host::NONE));
+    let head_host = new_host.unwrap_or(head.host);
     match new_target(path, prefix, rules) {
         Some((target, _)) => {
-            write_request_line(out, &RequestHead { target: Target::Origin(&target), ..*head });
+            let target = Target::Origin(&target);
+            write_request_line(out, &RequestHead { target, host: head_host, ..*head });
         }
-        None => write_request_line(out, head),
+        None => write_request_line(out, &RequestHead { host: head_host, ..*head }),
     }
-    let host = rules.and_then(|rules| rules::host(rules, facts));
     let of_route = rules.map_or(&[][..], |rules| &rules.request);
     let drops = |field: &Field| {
         field.kind() == Kind::Forwarding
@@ -47,9 +51,10 @@ pub(crate) fn write_head(
             || (field.kind() != Kind::Host && rules::drops(of_route, field.name(head.text)))
             || own_id.is_some_and(|name| field.name(head.text).eq_ignore_ascii_case(name.as_bytes()))
     };
-    if let Some(host) = &host {
-        // A request with a value that is no host is refused, and its head goes nowhere.
-        let _ = push_field(out, "Host", host);
+    // In HTTP/1.0 the host may be in the target alone.
+    let has_field = host.is_none() && head.fields.iter().any(|field| field.kind() == Kind::Host);
+    if !has_field && !head_host.is_none() {
+        let _ = push_field(out, "Host", head_host.text);
     }
     write_fields(out, head.text, head.fields, drops);
     if connection.is_trusted {
@@ -99,7 +104,10 @@ pub(super) fn x_forwarded(out: &mut Vec<u8>, head: &RequestHead<'_>, connection:
     }
     for (name, own) in [(proto, connection.scheme().as_bytes()), (host, head.host.text)] {
         let sent = earlier(head, connection, name);
-        push(out, name, if sent.is_empty() { own } else { &sent });
+        let value = if sent.is_empty() { own } else { &sent };
+        if !value.is_empty() {
+            push(out, name, value);
+        }
     }
 }
 
@@ -108,9 +116,11 @@ fn forwarded(out: &mut Vec<u8>, head: &RequestHead<'_>, connection: &HttpConnect
     let mut chain = earlier(head, connection, "Forwarded");
     let client = connection.client_address.as_deref().map_or(Cow::Borrowed("unknown"), node);
     let mut element = format!("for={client};proto={}", connection.scheme()).into_bytes();
-    element.extend_from_slice(b";host=\"");
-    element.extend_from_slice(head.host.text);
-    element.push(b'"');
+    if !head.host.is_none() {
+        element.extend_from_slice(b";host=\"");
+        element.extend_from_slice(head.host.text);
+        element.push(b'"');
+    }
     add(&mut chain, &element);
     push(out, "Forwarded", &chain);
 }

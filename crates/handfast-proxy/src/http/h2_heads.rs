@@ -138,13 +138,20 @@ pub(crate) fn request_of_text(text: &[u8], limits: &HeadLimits, scheme: &str) ->
 ///
 /// **Errors**: the fields or the target have a byte that HTTP/2 does not carry.
 fn request(head: &RequestHead<'_>, path: &[u8], scheme: &str) -> Option<Request<()>> {
-    let authority = http::uri::Authority::from_maybe_shared(Bytes::copy_from_slice(head.host.text)).ok()?;
     let path = http::uri::PathAndQuery::from_maybe_shared(Bytes::copy_from_slice(path)).ok()?;
-    let uri = Uri::builder().scheme(scheme).authority(authority).path_and_query(path).build().ok()?;
     let mut request = Request::new(());
+    let (uri, version) = if head.host.is_none() {
+        // The `h2` crate sends no :authority and :scheme http then, and takes it of a request in HTTP/1 alone (RFC 9113 §8.3.1).
+        (Uri::from(path), http::Version::HTTP_11)
+    } else {
+        let authority = Bytes::copy_from_slice(head.host.text);
+        let authority = http::uri::Authority::from_maybe_shared(authority).ok()?;
+        let uri = Uri::builder().scheme(scheme).authority(authority).path_and_query(path).build().ok()?;
+        (uri, http::Version::HTTP_2)
+    };
     *request.method_mut() = Method::from_bytes(head.method.as_bytes()).ok()?;
     *request.uri_mut() = uri;
-    *request.version_mut() = http::Version::HTTP_2;
+    *request.version_mut() = version;
     *request.headers_mut() =
         fields(head.text, head.fields, |field| !field.name(head.text).eq_ignore_ascii_case(b"host"))?;
     if let Framing::Length(length) = head.framing {
@@ -170,6 +177,16 @@ pub(crate) fn response(head: &ResponseHead<'_>, length: Option<u64>) -> Option<R
     Some(response)
 }
 
+/// The value of a field. HTTP/2 has no control bytes; RFC 9110 §5.5 has a blank in their place.
+fn value(text: &Bytes, field: &Field) -> Option<HeaderValue> {
+    let value = field.value(text);
+    if value.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
+        let replaced = value.iter().map(|byte| if byte.is_ascii_control() { b' ' } else { *byte });
+        return HeaderValue::from_bytes(replaced.collect::<Vec<_>>().trim_ascii()).ok();
+    }
+    HeaderValue::from_maybe_shared(text.slice_ref(value)).ok()
+}
+
 /// Fields that are forwarded and that `is_kept` names.
 pub(crate) fn fields(text: &[u8], fields: &[Field], is_kept: impl Fn(&Field) -> bool) -> Option<HeaderMap> {
     let mut map = HeaderMap::with_capacity(fields.len());
@@ -177,7 +194,7 @@ pub(crate) fn fields(text: &[u8], fields: &[Field], is_kept: impl Fn(&Field) -> 
     let text = Bytes::copy_from_slice(text);
     for field in fields.iter().filter(|field| field.kind().is_forwarded() && is_kept(field)) {
         let name = HeaderName::from_bytes(field.name(&text)).ok()?;
-        map.append(name, HeaderValue::from_maybe_shared(text.slice_ref(field.value(&text))).ok()?);
+        map.append(name, value(&text, field)?);
     }
     Some(map)
 }

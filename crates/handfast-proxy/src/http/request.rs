@@ -23,7 +23,7 @@ use crate::worker::context::WorkerContext;
 use crate::worker::http::ThreadRequestRoute;
 use crate::worker::services::{Chosen, ThreadService};
 use crate::worker::sticky::Affinity;
-use handfast_config::model::{FixedResponse, RequestLimits, RouteAction};
+use handfast_config::model::{FixedResponse, Piece, RequestLimits, RouteAction, Variable};
 
 /// A request whose head was accepted. It is counted from then on, and ends once, whatever becomes of its task.
 #[derive(Debug)]
@@ -394,6 +394,12 @@ fn route_action(route: &ThreadRequestRoute, facts: &RequestFacts<'_>) -> Action 
         return Action::Refuse(refusal);
     }
     match &route.action {
+        RouteAction::Redirect(target, _)
+            if facts.head.host.is_none() && target.0.contains(&Piece::Variable(Variable::Host)) =>
+        {
+            let detail = "it is to be redirected to its host, and names none";
+            Action::Refuse(Box::new(Refusal::new(400, Side::Client, Cause::HttpRequest, detail)))
+        }
         RouteAction::Redirect(target, status) => Action::Redirect(*status, facts.text(target)),
         RouteAction::Respond(response) => Action::Respond(response.clone()),
         RouteAction::Inherit | RouteAction::Backends(..) => {

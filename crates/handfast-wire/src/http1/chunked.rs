@@ -3,7 +3,7 @@
 //! In: bytes as they arrive. Out: where the data is in them, in place. Chunk-size lines are consumed byte by byte; a trailer section is
 //! left in the caller's buffer until it is whole. Extensions are checked and never forwarded.
 //!
-//! **Source**: RFC 9112 §7.1, without its optional blanks.
+//! **Source**: RFC 9112 §7.1; of its optional blanks only those behind the size.
 
 use super::body::Piece;
 use super::error::{HeadError, Rule};
@@ -41,9 +41,17 @@ const NEVER_TRAILERS: [&[u8]; 8] = [
 /// Where in the grammar the next byte is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Size { digits: u8 },
-    ExtensionName { is_empty: bool },
-    ExtensionValue { is_empty: bool },
+    Size {
+        digits: u8,
+    },
+    /// Blanks behind the size, which some servers write to fill a buffer.
+    SizeBlank,
+    ExtensionName {
+        is_empty: bool,
+    },
+    ExtensionValue {
+        is_empty: bool,
+    },
     Quoted,
     Escaped,
     QuoteEnded,
@@ -128,9 +136,10 @@ impl ChunkedReader {
             (State::DataLineFeed, b'\n') => Ok(State::Size { digits: 0 }),
             (State::DataReturn | State::DataLineFeed, _) => Err(Rule::ChunkEnd),
             (State::SizeLineFeed, _) | (_, b'\n') => Err(Rule::LineEnd),
-            (State::Size { digits: 1.. }, b'\r') => Ok(State::SizeLineFeed),
-            (State::Size { digits: 1.. }, b';') => self.extension_starts(),
-            (State::Size { .. }, _) => Err(Rule::ChunkSize),
+            (State::Size { digits: 1.. } | State::SizeBlank, b'\r') => Ok(State::SizeLineFeed),
+            (State::Size { digits: 1.. } | State::SizeBlank, b';') => self.extension_starts(),
+            (State::Size { digits: 1.. } | State::SizeBlank, b' ' | b'\t') => self.blank(),
+            (State::Size { .. } | State::SizeBlank, _) => Err(Rule::ChunkSize),
             (
                 State::ExtensionName { is_empty: false }
                 | State::ExtensionValue { is_empty: false }
@@ -168,6 +177,16 @@ impl ChunkedReader {
                 Ok(State::Quoted)
             }
             _ => Err(Rule::ChunkExtension),
+        }
+    }
+
+    /// They are limited as extensions are.
+    fn blank(&mut self) -> Result<State, Rule> {
+        self.extensions += 1;
+        if self.extensions > EXTENSIONS_LIMIT {
+            Err(Rule::ChunkExtensionsTooLarge)
+        } else {
+            Ok(State::SizeBlank)
         }
     }
 

@@ -63,7 +63,7 @@ pub(super) fn run<'a, T>(
         progress.searched = received.len();
         return Ok(None);
     }
-    let mut lines = Lines::new(received, limits);
+    let mut lines = Lines::new(received, limits, is_response);
     let result = parse(&mut lines).map_err(|stop| lines.judge(stop));
     *progress = HeadProgress::default();
     match result {

@@ -1,6 +1,6 @@
 //! The value of `Host`, and the authority of a target.
 //!
-//! In: bytes. Out: name and port, or nothing. Stricter than RFC 3986 §3.2: no userinfo, no percent encoding, no empty name, label or port.
+//! In: bytes. Out: name and port, or nothing. Stricter than RFC 3986 §3.2: no userinfo, no percent encoding, no empty name or label.
 
 use std::net::Ipv6Addr;
 use std::ops::Deref;
@@ -22,6 +22,23 @@ pub struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
+    /// No host: that of a request in HTTP/1.0 that names none.
+    pub const NONE: Self = Self { text: b"", name: b"", port: None };
+
+    /// Returns true if no host was named.
+    pub const fn is_none(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Returns true if both are forms of the same host and port; `port`: the one that is meant where there is none (RFC 9110 §4.2.3).
+    pub fn is_equivalent(&self, other: &Self, port: u16) -> bool {
+        let same_name = match (self.canonical(), other.canonical()) {
+            (Some(own), Some(other)) => *own == *other,
+            _ => self.name.eq_ignore_ascii_case(other.name),
+        };
+        same_name && self.port.unwrap_or(port) == other.port.unwrap_or(port)
+    }
+
     /// Reads the value of a `Host` field; `None`: it is no name or address with an optional port.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         let end = if text.first() == Some(&b'[') {
@@ -34,6 +51,8 @@ impl<'a> Host<'a> {
         let (name, rest) = text.split_at(end);
         let port = match rest {
             [] => None,
+            // RFC 3986 §3.2.3: the same as none.
+            [b':'] => None,
             [b':', digits @ ..] if digits.iter().all(u8::is_ascii_digit) => {
                 Some(str::from_utf8(digits).ok()?.parse().ok()?)
             }

@@ -33,11 +33,15 @@ pub(super) struct Lines<'a> {
     pub(super) at: usize,
     limits: HeadLimits,
     in_fields: bool,
+    /// Whether the sender is a backend. Lines that end with LF alone, and values with control bytes, are tolerated there, as other proxies do:
+    /// they leave no doubt about where the message ends. From a client they could hide a field from a proxy in front (RFC 9112 §11.1).
+    is_tolerant: bool,
 }
 
 impl<'a> Lines<'a> {
-    pub(super) fn new(received: &'a [u8], limits: &HeadLimits) -> Self {
-        let mut lines = Self { received, text: received, line: 0, at: 0, limits: *limits, in_fields: false };
+    pub(super) fn new(received: &'a [u8], limits: &HeadLimits, is_tolerant: bool) -> Self {
+        let (text, limits) = (received, *limits);
+        let mut lines = Self { received, text, line: 0, at: 0, limits, in_fields: false, is_tolerant };
         lines.text = &received[..received.len().min(lines.limit())];
         lines
     }
@@ -105,9 +109,9 @@ impl<'a> Lines<'a> {
 
     /// The rest of the first line, without its end.
     pub(super) fn rest_of_start_line(&mut self) -> Result<&'a [u8], Stop> {
-        let end = content_end(self.text, self.at, Rule::LineEnd)?;
+        let (end, next) = self.content_end(self.at, Rule::LineEnd)?;
         let rest = &self.text[self.at..end];
-        self.at = end + 2;
+        self.at = next;
         Ok(rest)
     }
 
@@ -122,13 +126,13 @@ impl<'a> Lines<'a> {
             let mut name_end = letters_end(text, name_start).ok_or(Stop::Incomplete)?;
             let mut has_underscore = false;
             if text[name_end] != b':' || name_end == name_start {
-                if text[name_start] == b'\r' {
+                if text[name_start] == b'\r' || (self.is_tolerant && text[name_start] == b'\n') {
                     break;
                 }
                 (name_end, has_underscore) = rare_name(text, name_start, name_end)?;
             }
             let (value_start, starts_plain) = value_start(text, name_end + 1);
-            let line_end = content_end(text, value_start, Rule::FieldValue)?;
+            let (line_end, next_line) = self.content_end(value_start, Rule::FieldValue)?;
             let mut value_end = line_end;
             while value_end > value_start && is_blank(text[value_end - 1]) {
                 value_end -= 1;
@@ -143,17 +147,35 @@ impl<'a> Lines<'a> {
                 value_start: value_start as u32,
                 value_end: value_end as u32,
                 kind,
-                is_plain: starts_plain && value_end == line_end,
+                is_plain: starts_plain && value_end == line_end && next_line == line_end + 2,
             });
             if kind != Kind::Other
                 && let Some(field) = fields.last_mut()
             {
                 facts.note(field, text, &self.limits)?;
             }
-            self.line = line_end + 2;
+            self.line = next_line;
         }
-        self.at = content_end(text, self.line, Rule::LineEnd)? + 2;
+        self.at = self.content_end(self.line, Rule::LineEnd)?.1;
         if facts.has_nominations { self.nominate(fields) } else { Ok(()) }
+    }
+
+    /// The end of a line's content, which is where its CRLF starts, and the start of the next line.
+    #[inline(always)]
+    fn content_end(&self, mut from: usize, control: Rule) -> Result<(usize, usize), Stop> {
+        let text = self.text;
+        loop {
+            let at = next_control(text, from).ok_or(Stop::Incomplete)?;
+            match (text[at], text.get(at + 1)) {
+                (b'\r', Some(b'\n')) => return Ok((at, at + 2)),
+                (b'\r', None) => return Err(Stop::Incomplete),
+                (b'\t', _) => from = at + 1,
+                (b'\n', _) if self.is_tolerant => return Ok((at, at + 1)),
+                (b'\r' | b'\n', _) => return Err(Stop::Broken(Rule::LineEnd, at)),
+                (1.., _) if self.is_tolerant => from = at + 1,
+                _ => return Err(Stop::Broken(control, at)),
+            }
+        }
     }
 
     /// Marks the fields that `Connection` lists.
@@ -190,21 +212,6 @@ fn value_start(text: &[u8], from: usize) -> (usize, bool) {
     }
     let blanks = text[from..].iter().take_while(|byte| is_blank(**byte)).count();
     (from + blanks, text[from..].starts_with(b" ") && blanks == 1)
-}
-
-/// Where the content of a line ends, which is where its CRLF starts.
-#[inline(always)]
-fn content_end(text: &[u8], mut from: usize, control: Rule) -> Result<usize, Stop> {
-    loop {
-        let at = next_control(text, from).ok_or(Stop::Incomplete)?;
-        match (text[at], text.get(at + 1)) {
-            (b'\r', Some(b'\n')) => return Ok(at),
-            (b'\r', None) => return Err(Stop::Incomplete),
-            (b'\t', _) => from = at + 1,
-            (b'\r' | b'\n', _) => return Err(Stop::Broken(Rule::LineEnd, at)),
-            _ => return Err(Stop::Broken(control, at)),
-        }
-    }
 }
 
 /// The end of a name that is not of letters and `-` alone, and whether it has an underscore.

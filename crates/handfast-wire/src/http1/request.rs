@@ -54,8 +54,10 @@ impl fmt::Debug for Method<'_> {
 pub enum Target<'a> {
     /// A path with its query, as it was sent.
     Origin(&'a [u8]),
-    /// A whole URL; its authority is that of `Host`.
+    /// A whole URL; its authority is equivalent to `Host`.
     Absolute {
+        /// Whether its scheme is `https`.
+        is_secure: bool,
         /// Name and port.
         authority: &'a [u8],
         /// What follows the authority: empty, or it starts with `/` or `?`.
@@ -160,6 +162,8 @@ fn parse<'a>(lines: &mut Lines<'a>, fields: &'a mut Vec<Field>) -> Result<Reques
     let version = match lines.rest_of_start_line()? {
         b"HTTP/1.1" => Version::Http11,
         b"HTTP/1.0" => Version::Http10,
+        // RFC 9110 §2.5: a higher minor version is read as the highest known.
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Version::Http11,
         [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
             if major.is_ascii_digit() && minor.is_ascii_digit() =>
         {
@@ -171,12 +175,7 @@ fn parse<'a>(lines: &mut Lines<'a>, fields: &'a mut Vec<Field>) -> Result<Reques
 
     let mut facts = Facts { is_old: version == Version::Http10, ..Facts::default() };
     lines.fields(fields, &mut facts)?;
-    let Some(host) = facts.host else { return Err(Stop::Final(Rule::HostMissing, 0)) };
-    if let Target::Absolute { authority, .. } = target
-        && !authority.eq_ignore_ascii_case(host.text)
-    {
-        return Err(Stop::Final(Rule::HostMismatch, target_at));
-    }
+    let host = host(target, &facts).map_err(|rule| Stop::Final(rule, target_at))?;
     let framing = framing(method, &facts).map_err(|rule| Stop::Final(rule, facts.framing_at))?;
     if let Some(at) = facts.unknown_expectation_at {
         return Err(Stop::Final(Rule::Expect, at));
@@ -209,10 +208,28 @@ fn classify<'a>(method: Method<'_>, target: &'a [u8]) -> Result<Target<'a>, Rule
         let (start, rest) = target.split_at_checked(scheme.len())?;
         start.eq_ignore_ascii_case(scheme).then_some(rest)
     };
-    let rest = after(b"http://").or_else(|| after(b"https://")).ok_or(Rule::TargetForm)?;
+    let secure = after(b"https://");
+    let rest = after(b"http://").or(secure).ok_or(Rule::TargetForm)?;
     let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
-    Ok(Target::Absolute { authority, path })
+    Ok(Target::Absolute { authority, path, is_secure: secure.is_some() })
+}
+
+/// The host that the request is for. HTTP/1.0 has requests without one (RFC 9112 §3.2).
+fn host<'a>(target: Target<'a>, facts: &Facts<'a>) -> Result<Host<'a>, Rule> {
+    let authority = match target {
+        Target::Absolute { authority, is_secure, .. } => {
+            Some((Host::parse(authority).ok_or(Rule::HostMismatch)?, if is_secure { 443 } else { 80 }))
+        }
+        Target::Origin(_) | Target::Asterisk => None,
+    };
+    match (facts.host, authority) {
+        // RFC 9112 §3.2.2 prefers the target. Whoever reads Host would see another one, unless both are forms of the same.
+        (Some(host), Some((target, port))) if !host.is_equivalent(&target, port) => Err(Rule::HostMismatch),
+        (Some(host), _) => Ok(host),
+        (None, _) if !facts.is_old => Err(Rule::HostMissing),
+        (None, authority) => Ok(authority.map_or(Host::NONE, |(host, _)| host)),
+    }
 }
 
 /// RFC 9112 §6.3, where what it leaves open is refused.

@@ -80,11 +80,13 @@ fn parse<'a>(lines: &mut Lines<'a>, fields: &'a mut Vec<Field>) -> Result<Respon
     lines.first_byte(|byte| byte == b'H')?;
     let line = lines.rest_of_start_line()?;
     let (version, rest) = match line {
-        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor @ (b'0' | b'1'), b' ', rest @ ..] => {
-            (if *minor == b'0' { Version::Http10 } else { Version::Http11 }, rest)
+        // RFC 9110 §2.5: a higher minor version is read as the highest known. Some servers write `HTTP/2.0` here.
+        [b'H', b'T', b'T', b'P', b'/', b'1'..=b'9', b'.', b'0'..=b'9', b' ' | b'\t', rest @ ..] => {
+            (if line.starts_with(b"HTTP/1.0") { Version::Http10 } else { Version::Http11 }, rest)
         }
         _ => return Err(Stop::Final(Rule::StatusLine, 0)),
     };
+    let rest = rest.trim_ascii_start();
     // Some servers leave the space out where there is no reason; this is not ambiguous.
     let (status, reason) = match rest {
         [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', reason @ ..] => {

@@ -66,12 +66,13 @@ impl<'a> HeadEnd<'a> {
     }
 }
 
-/// Writes the request line in the form in which the target is forwarded, in HTTP/1.1.
+/// Writes the request line in the form in which the target is forwarded: in HTTP/1.1, or 1.0 for a request without a host, which 1.1 does not
+/// have (RFC 9112 §3.2).
 pub fn write_request_line(out: &mut Vec<u8>, head: &RequestHead<'_>) {
     out.extend_from_slice(head.method.as_bytes());
     out.push(b' ');
     out.extend_from_slice(head.with_forwarded_target(&mut Vec::new()).target.path());
-    out.extend_from_slice(b" HTTP/1.1\r\n");
+    out.extend_from_slice(if head.host.is_none() { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\n" });
 }
 
 /// Writes the status line, in HTTP/1.1.

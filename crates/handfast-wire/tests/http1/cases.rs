@@ -18,6 +18,7 @@ const DIFFERENCES: &[(&str, &str, bool, &str)] = &[
     ("ambiguous", "Head with a body and Transfer-Encoding", true, GET_WITH_BODY),
     ("real-life-test-cases", "Has a CL in GET", true, GET_WITH_BODY),
     ("real-life-test-cases", "Has a TE in GET", true, GET_WITH_BODY),
+    ("acceptable", "Unknown but OK HTTP/1.2", true, "a higher minor version is read as 1.1 (RFC 9110 §2.5)"),
     ("ambiguous", "Transfer_Encoding with underscore.", true, UNDERSCORE),
     ("ambiguous", "Content_Length with underscore.", true, UNDERSCORE),
     ("ambiguous", "Transfer-Encoding with multiple delimiters", true, UNDERSCORE),

@@ -51,24 +51,15 @@ fn data_is_found_in_place_however_it_is_split() {
 
 #[test]
 fn a_chunk_size_is_1_to_16_hexadecimal_digits() {
-    for line in [
-        "",
-        " 5",
-        "5 ",
-        "+5",
-        "-5",
-        "0x5",
-        "5 ;a",
-        "g",
-        "5\t",
-        "00000000000000005",
-        "10000000000000000",
-        "5,",
-        ";a",
-        "_5",
-    ] {
+    for line in ["", " 5", "+5", "-5", "0x5", "g", "00000000000000005", "10000000000000000", "5,", ";a", "_5"]
+    {
         body_refused(format!("{line}\r\nhello\r\n0\r\n\r\n"), Rule::ChunkSize);
     }
+    for line in ["5 ", "5 ;a", "5\t  ", "5 \t;a=b"] {
+        let body = format!("{line}\r\nhello\r\n0\r\n\r\n");
+        assert_eq!(read(body.as_bytes(), 1).map(|(data, ..)| data), Ok(b"hello".to_vec()), "{line:?}");
+    }
+    body_refused(format!("5{}\r\nhello\r\n0\r\n\r\n", " ".repeat(16_385)), Rule::ChunkExtensionsTooLarge);
     assert!(read(b"0000000000000005\r\nhello\r\n0000\r\n\r\n", 1).is_ok());
     let mut reader = ChunkedReader::new(&HeadLimits::default(), false);
     let huge = reader.next(b"FFFFFFFFFFFFFFFF\r\nab", &mut Vec::new());
