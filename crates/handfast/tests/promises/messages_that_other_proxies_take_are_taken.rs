@@ -72,7 +72,7 @@ fn requests_with_another_form_of_the_host_or_version() {
 #[test]
 fn requests_in_the_old_version_without_a_host() {
     let routes = "[[service.route]]\nhosts = \"localhost\"\nrespond = 403\n\
-                  [[service.route]]\npath = \"/moved\"\nredirect = \"https://{host}/new\"\n";
+                  [[service.route]]\npath = \"/moved\"\nredirect = { to = \"https://{host}/new\" }\n";
     let stage = stage(OK, routes);
     let answer = ask_once(&stage, "OPTIONS / HTTP/1.0\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
