@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use aws_lc_rs::{hmac, rand};
+use aws_lc_rs::{digest, hmac, rand};
 
 use crate::Error;
 
@@ -55,6 +55,13 @@ impl HashKey {
         let same = own.get(..digest.len()).unwrap_or_default();
         !digest.is_empty() && aws_lc_rs::constant_time::verify_slices_are_equal(same, digest).is_ok()
     }
+}
+
+/// Returns the SHA-1 of all parts behind each other, for protocols that name it where nothing depends on its strength (RFC 6455 §1.3).
+pub fn legacy_sha1(parts: &[&[u8]]) -> Vec<u8> {
+    let mut context = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+    parts.iter().for_each(|part| context.update(part));
+    context.finish().as_ref().to_vec()
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ mod parsed;
 mod pem;
 mod pkcs12;
 mod presented;
-mod random;
+pub mod random;
 mod read;
 mod revocation;
 mod sections;

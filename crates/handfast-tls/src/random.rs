@@ -53,6 +53,12 @@ pub(crate) fn fill(wanted: &mut [u8]) -> Result<(), GetRandomFailed> {
     SUPPLY_OF_THREAD.with_borrow_mut(|supply| supply.take(wanted))
 }
 
+/// Returns random bytes; `None`: the library's generator fails.
+pub fn bytes<const LENGTH: usize>() -> Option<[u8; LENGTH]> {
+    let mut bytes = [0; LENGTH];
+    fill(&mut bytes).is_ok().then_some(bytes)
+}
+
 /// The same as rustls asks for it.
 #[derive(Debug)]
 pub(crate) struct Random;

@@ -72,6 +72,7 @@ pub(super) fn http(
             content: section.or_default(&keys::CONTENT_TIMEOUT),
             answer: section.or_default(&keys::ANSWER_TIMEOUT),
         },
+        min_rate: section.or_default(&keys::MIN_RATE),
         pool: pool(&section),
         concurrency: concurrency(&section),
         streams: section.or_default(&keys::MAX_STREAMS),

@@ -124,6 +124,13 @@ section! {
         why "a kept connection spares a round trip, and the handshake where the backend has TLS",
         example "0", elsewhere "keepalive http-reuse pool-max-conn max-idle-connections pool-size";
 
+    /// Bytes of content that must move in each second, as a mean of ten seconds, while a client sends a request or takes a response. A slower
+    /// client is ended. 0: a client may be as slow as `content-timeout` allows.
+    MIN_RATE: Count<u32> = "min-rate", Count(0..=1_000_000),
+        default "240",
+        why "the slowest modem is faster; a client that holds a place with a byte a minute is not",
+        example "0", elsewhere "minrate mindatarate request-read-timeout reset-timedout-connection";
+
     /// How long a connection to a backend is kept without a request. It should be shorter than the backend's own limit.
     POOL_IDLE: Span = "pool-idle", Span { range: TENTH..=HOUR, zero: None },
         default "\"30s\"",

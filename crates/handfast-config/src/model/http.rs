@@ -31,6 +31,8 @@ pub struct Http {
     pub body_limit: Option<u64>,
     /// Timeouts of requests.
     pub timeouts: HttpTimeouts,
+    /// Bytes of content that must move in each second; 0: none.
+    pub min_rate: u32,
     /// Connections to backends that are kept for the next request.
     pub pool: PoolLimits,
     /// How many requests each backend gets at once; `None`: any number.

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use data_encoding::HEXLOWER;
+use data_encoding::{BASE64, HEXLOWER};
 use handfast_wire::http1::{
     Field, HeadEnd, Host, Kind, RequestHead, Target, end_head, push_field, write_fields, write_request_line,
 };
@@ -164,10 +164,16 @@ pub(super) fn request_id(head: &RequestHead<'_>, connection: &HttpConnection) ->
     new_id()
 }
 
-/// A random key for a WebSocket handshake that came by HTTP/2, which has none: 16 bytes in base64 (RFC 6455 §4.1).
-pub(super) fn websocket_key() -> String {
-    // Any 21 digits are base64, and `A` has the two bits that are left.
-    format!("{}A==", &new_id()[11..])
+/// A random key for a WebSocket handshake that came by HTTP/2, which has none: 16 bytes in base64 (RFC 6455 §4.1); `None`: there are no random
+/// numbers.
+pub(super) fn websocket_key() -> Option<String> {
+    handfast_tls::random::bytes::<16>().map(|bytes| BASE64.encode(&bytes))
+}
+
+/// The value of `Sec-WebSocket-Accept` for a key (RFC 6455 §4.2.2).
+pub(super) fn websocket_accept(key: &[u8]) -> String {
+    const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+    BASE64.encode(&handfast_tls::keyed_hash::legacy_sha1(&[key, GUID]))
 }
 
 /// An identifier of a request, or of a connection: 32 hexadecimal digits, with room for the other texts of a request's record.

@@ -5,12 +5,12 @@
 
 use bytes::Bytes;
 use handfast_observe::cause::Cause;
-use handfast_observe::reason::{Side, Step};
+use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_wire::http1::{
     BodyReader, Field, Framing, HeadLimits, HeadProgress, Piece, RequestHead, ResponseHead, Target,
     Underscores, is_token, parse_request,
 };
-use http::header::{CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONTENT_LENGTH, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_KEY};
 use http::{Method, Request, Response, Uri};
 
 use crate::http::fault::Fault;
@@ -27,6 +27,7 @@ pub(crate) fn request_text(request: &Request<()>, has_content: bool) -> Result<V
     if protocol.is_some_and(|protocol| !is_token(protocol.as_str().as_bytes())) {
         return wrong(":protocol is not a token");
     }
+    let is_websocket = protocol.is_some_and(|protocol| protocol.as_str().eq_ignore_ascii_case("websocket"));
     let host = host(uri, fields)?;
     let mut text = Vec::with_capacity(512);
     let method = if protocol.is_some() { "GET" } else { request.method().as_str() };
@@ -43,16 +44,22 @@ pub(crate) fn request_text(request: &Request<()>, has_content: bool) -> Result<V
         if matches!(value.as_bytes(), [b' ' | b'\t', ..] | [.., b' ' | b'\t']) {
             return wrong("the value of a field begins or ends with a blank");
         }
-        if *name != HOST && *name != COOKIE {
+        // RFC 8441 §5: the key is not used; a client's own would come beside the proxy's.
+        let is_key = is_websocket && *name == SEC_WEBSOCKET_KEY;
+        if *name != HOST && *name != COOKIE && !is_key {
             line(&mut text, &[name.as_str().as_bytes(), b": ", value.as_bytes()]);
         }
     }
     cookies(&mut text, fields);
     if let Some(protocol) = protocol {
-        let key = super::forward::websocket_key();
         line(&mut text, &[b"connection: upgrade"]);
         line(&mut text, &[b"upgrade: ", protocol.as_str().as_bytes()]);
-        line(&mut text, &[b"sec-websocket-key: ", key.as_bytes()]);
+        if is_websocket {
+            let none =
+                || CloseReason::new(Step::Hello, Side::Local, Cause::Internal).because("no random numbers");
+            let key = super::forward::websocket_key().ok_or_else(|| Fault::of(none()))?;
+            line(&mut text, &[b"sec-websocket-key: ", key.as_bytes()]);
+        }
     } else if has_content && !fields.contains_key(CONTENT_LENGTH) {
         line(&mut text, &[b"transfer-encoding: chunked"]);
     } else if !has_content && has_usually_content(request.method()) && !fields.contains_key(CONTENT_LENGTH) {

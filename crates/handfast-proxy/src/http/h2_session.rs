@@ -265,6 +265,10 @@ fn ended(error: &h2::Error) -> CloseReason {
     CloseReason::new(Step::Relay, Side::Client, cause).because(error.to_string())
 }
 
+/// Why NTLM and Negotiate go on over HTTP/1.1: a client that receives this error tries that (RFC 9113 §7).
+const SHARED: &str =
+    "NTLM and Negotiate authenticate a connection, which requests of HTTP/2 share (HTTP_1_1_REQUIRED)";
+
 /// Starts the task of a request.
 fn accept<R: Runtime>(
     connection: &HttpConnection,
@@ -297,6 +301,11 @@ async fn serve_stream<R: Runtime>(
     let text = h2_heads::request_text(&Head::from_parts(parts, ()), !incoming.has_ended());
     let mut client = Http2Client::new(incoming, respond, &open.0.queue, connection.waker.clone());
     let outcome = match text.map_err(Refused::from).and_then(|text| parse(connection, &text)) {
+        Ok(mut request) if request.is_about_the_connection => {
+            let reason = CloseReason::new(Step::Hello, Side::Client, Cause::HttpRequest).because(SHARED);
+            request.end(Some(reason), R::now);
+            return client.reset(Reason::HTTP_1_1_REQUIRED);
+        }
         Ok(request) => {
             client.limit(request.body_limit);
             exchange::run::<R>(connection, &mut client, request).await

@@ -10,7 +10,7 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_observe::request_record::RequestPart;
+use handfast_observe::request_record::{HttpVersion, RequestPart};
 use handfast_wire::http1::{Field, Framing, Kind, ResponseHead, parse_response};
 
 use crate::backends::pool::Identity;
@@ -26,6 +26,7 @@ use crate::http::h1_backend::{self, Tunnel};
 use crate::http::request::{Request, authenticates_connections};
 use crate::http::trailers::Filtered;
 use crate::http::upstream::{Upstream, policy};
+use crate::worker::http::SLOW_WINDOW;
 
 /// How long the content of a request with `Expect: 100-continue` waits for the backend's word (RFC 9110 §10.1.1).
 const CONTINUE: Duration = Duration::from_secs(1);
@@ -33,9 +34,6 @@ const CONTINUE: Duration = Duration::from_secs(1);
 pub(crate) const ROUNDS: u32 = 16;
 /// How long one exchange may go on before the others of its thread: content can come in many small pieces.
 const TURN: Duration = Duration::from_millis(2);
-/// Content must move with this number of bytes in each [`SLOW_WINDOW`], while its sender or reader is waited for.
-pub(crate) const SLOW_BYTES: u64 = 2400;
-pub(crate) const SLOW_WINDOW: Duration = Duration::from_secs(10);
 
 /// How an exchange ended.
 pub(crate) enum Outcome<S: Socket> {
@@ -265,7 +263,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             self.backend.put_end(&[], &[], &mut io.output())?;
         }
         let waits = self.content_waits.is_some_and(|until| now < until)
-            || (self.request.wants_upgrade && !self.is_stream_tunnel);
+            || (self.request.wants_upgrade && self.request.is_empty() && !self.is_stream_tunnel);
         let dropped = &*self.request.route.dropped_trailers;
         let drops = |field: &Field, text: &[u8]| {
             let mut names = dropped.iter().map(|name| name.as_bytes());
@@ -336,6 +334,17 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             let reason = reason.because("it changed the protocol without a request for that");
             return Err(Fault::of(reason));
         }
+        if is_switch && !self.request.is_empty() && !client.has_ended() {
+            let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse);
+            let reason = reason.because("it changed the protocol before it had the content (RFC 9110 §7.8)");
+            return Err(Fault::of(reason));
+        }
+        if is_switch && !self.request.is_accepted_by(&head) {
+            let reason = CloseReason::new(Step::Relay, Side::Backend, Cause::HttpResponse);
+            return Err(Fault::of(
+                reason.because("its Sec-WebSocket-Accept is not that of the key (RFC 6455 §4.1)"),
+            ));
+        }
         let is_final = !head.is_interim();
         self.interim += u32::from(!is_final);
         if self.interim > INTERIM {
@@ -350,7 +359,9 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
                 client.has_ended() && client.keeps_open(self.request, &head) && !self.connection.closes(now);
             self.backend_stays = head.keeps_open;
             self.judge(&head, now);
-            self.is_tied |= is_about_the_connection(&head);
+            // Requests of one connection of HTTP/2 are not one after the other: none owns a connection to a backend.
+            let is_http2 = self.request.record.protocol == HttpVersion::Http2;
+            self.is_tied |= !is_http2 && is_about_the_connection(&head);
             self.is_tunnel = is_switch && client.can_tunnel();
             self.is_stream_tunnel = is_switch && !self.is_tunnel;
             self.has_begun = !self.is_tunnel;
@@ -399,7 +410,8 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
         if now.since(self.window.0) >= SLOW_WINDOW {
             self.window = (now, moved);
         }
-        let is_slow = moved - self.window.1 < SLOW_BYTES && !self.request.is_grpc && !self.is_stream_tunnel;
+        let is_stream = self.request.is_grpc || self.is_stream_tunnel;
+        let is_slow = moved - self.window.1 < self.connection.http.bytes_in_window() && !is_stream;
         let slow = if is_slow { self.window.0 + SLOW_WINDOW } else { Moment::NEVER };
         let idle = self.connection.service.limits.idle;
         let content =

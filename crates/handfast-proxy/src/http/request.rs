@@ -7,7 +7,7 @@ use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::{HttpVersion, RequestPart, RequestRecord};
-use handfast_wire::http1::{Framing, Method, RequestHead, Version};
+use handfast_wire::http1::{Framing, Method, RequestHead, ResponseHead, Version};
 
 use crate::backends::slots::Slot;
 use crate::http::cached_plan::Plan;
@@ -39,6 +39,8 @@ pub(crate) struct Request {
     pub(crate) expects_continue: bool,
     /// Whether the client wants to change the protocol.
     pub(crate) wants_upgrade: bool,
+    /// The proof that a WebSocket server has read the key that the proxy made; `None`: the client checks its own.
+    websocket_accept: Option<String>,
     pub(crate) is_head: bool,
     pub(crate) is_idempotent: bool,
     /// Whether it authenticates the connection that it comes by, and not itself.
@@ -153,6 +155,7 @@ impl Request {
             keeps_open: head.keeps_open,
             expects_continue: head.expects_continue,
             wants_upgrade: head.upgrade.is_some(),
+            websocket_accept: own_websocket_key(head, protocol).map(forward::websocket_accept),
             is_head: head.method == Method::HEAD,
             is_idempotent: head.method.is_idempotent(),
             is_about_the_connection: traits.is_about_the_connection,
@@ -190,6 +193,7 @@ impl Request {
             keeps_open: true,
             expects_continue: false,
             wants_upgrade: false,
+            websocket_accept: None,
             is_head: false,
             is_idempotent: true,
             is_about_the_connection: false,
@@ -276,6 +280,13 @@ impl Request {
         matches!(self.framing, Framing::None | Framing::Length(0))
     }
 
+    /// Whether a 101 proves that the backend has read the key that the proxy made for a WebSocket.
+    pub(crate) fn is_accepted_by(&self, head: &ResponseHead<'_>) -> bool {
+        self.websocket_accept
+            .as_ref()
+            .is_none_or(|accept| head.values("sec-websocket-accept").any(|value| value == accept.as_bytes()))
+    }
+
     /// For rules about its response, which depend on whether it is HEAD alone.
     pub(crate) fn method(&self) -> Method<'static> {
         if self.is_head { Method::HEAD } else { Method::GET }
@@ -312,6 +323,12 @@ impl Traits {
         }
         traits
     }
+}
+
+/// The key of a WebSocket handshake that came by HTTP/2: the proxy made it.
+fn own_websocket_key<'a>(head: &RequestHead<'a>, protocol: HttpVersion) -> Option<&'a [u8]> {
+    head.upgrade.filter(|_| protocol == HttpVersion::Http2)?;
+    head.values("sec-websocket-key").next()
 }
 
 /// Whether a value begins with these letters, in any case.

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use handfast_config::model::{
     BackendVersion, FieldChange, FieldRule, ForwardAuth, Http, PoolLimits, RequestLimits, RequestRoute,
@@ -16,6 +17,9 @@ use crate::cache::ServiceCache;
 use crate::worker::services::Chosen;
 use crate::worker::sticky::ThreadSticky;
 use handfast_tls::keyed_hash::HashKey;
+
+/// Time over which `min-rate` is measured, while the sender or reader of content is waited for.
+pub(crate) const SLOW_WINDOW: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(crate) struct ThreadHttp {
@@ -264,6 +268,11 @@ impl ThreadHttp {
     pub(crate) fn asks_certificates(&self) -> bool {
         let mut gates = self.routes.iter().filter_map(|route| route.gate.as_ref());
         gates.any(|gate| !gate.certificates.is_empty())
+    }
+
+    /// Bytes of content that must move in a window of [`SLOW_WINDOW`].
+    pub(crate) fn bytes_in_window(&self) -> u64 {
+        u64::from(self.model.min_rate) * SLOW_WINDOW.as_secs()
     }
 
     /// Bounds of kept connections, and the requests that each may serve.

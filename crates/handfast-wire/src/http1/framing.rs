@@ -77,6 +77,8 @@ impl<'a> Facts<'a> {
         let at = field.name_start as usize;
         let broken = |rule| Err(Stop::Broken(rule, at));
         match field.kind {
+            // In a response they mean nothing to a program behind a CGI interface.
+            Kind::Underscore if self.is_response => field.kind = Kind::Other,
             Kind::Underscore => match limits.underscores {
                 Underscores::Drop => {}
                 Underscores::Refuse => return broken(Rule::Underscore),

@@ -102,7 +102,7 @@ pub struct RequestHead<'a> {
     pub expects_continue: bool,
     /// Whether the client reads trailers (`TE: trailers`).
     pub accepts_trailers: bool,
-    /// The protocols that the client wants to change to. A request with a body has none.
+    /// The protocols that the client wants to change to, behind the content if there is some (RFC 9110 §7.8).
     pub upgrade: Option<&'a [u8]>,
 }
 
@@ -180,7 +180,6 @@ fn parse<'a>(lines: &mut Lines<'a>, fields: &'a mut Vec<Field>) -> Result<Reques
     if let Some(at) = facts.unknown_expectation_at {
         return Err(Stop::Final(Rule::Expect, at));
     }
-    let has_body = !matches!(framing, Framing::None | Framing::Length(0));
     Ok(RequestHead {
         text: lines.read(),
         length: lines.at,
@@ -193,7 +192,7 @@ fn parse<'a>(lines: &mut Lines<'a>, fields: &'a mut Vec<Field>) -> Result<Reques
         keeps_open: facts.keeps_open(),
         expects_continue: facts.expects_continue,
         accepts_trailers: facts.accepts_trailers,
-        upgrade: facts.upgrade().filter(|_| !has_body),
+        upgrade: facts.upgrade(),
     })
 }
 

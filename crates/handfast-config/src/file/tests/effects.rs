@@ -425,6 +425,7 @@ const ROWS: &[Row] = &[
     row("[service.http]", "answer-timeout", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "pool", "!!!!! !!!!! !!!!! !!!!! +++=+ !!!"),
     row("[service.http]", "pool-idle", "!!!!! !!!!! !!!!! !!!!! +++?+ !!!"),
+    row("[service.http]", "min-rate", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "pool-requests", "!!!!! !!!!! !!!!! !!!!! +++?+ !!!"),
     row("[service.http]", "max-requests", "!!!!! !!!!! !!!!! !!!!! +++++ !!!"),
     row("[service.http]", "queue", "!!!!! !!!!! !!!!! !!!!! +++++ !!!")

@@ -44,6 +44,7 @@ fn five_lines_are_a_service_in_http_mode() {
             answer: seconds(60),
         },
         half_close: HalfClose::Cancel,
+        min_rate: 240,
         pool: PoolLimits { connections: 256, idle: seconds(30), requests: 1000 },
         concurrency: None,
         streams: 100,
@@ -66,7 +67,7 @@ fn every_key_of_http_mode_is_read() {
         "[service.http]\nbackend-version = \"h2\"\nforwarded = \"both\"\ntrust-forwarded-from = [\"10.0.0.0/8\", \"192.0.2.7\"]\n\
          request-id = \"X-Trace\"\nmax-head = \"8KiB\"\nmax-start-line = \"4KiB\"\nmax-fields = 64\nunderscores = \"refuse\"\nhalf-close = \"answer\"\n\
          max-body = \"1GiB\"\nidle = \"15s\"\nhead-timeout = \"5s\"\ncontent-timeout = \"none\"\nanswer-timeout = \"none\"\npool = 7\n\
-         pool-idle = \"4s\"\npool-requests = 9\nmax-streams = 8\nretries = 0\ncount-failures = true\nfailure-ratio = \"50%\"\n",
+         pool-idle = \"4s\"\npool-requests = 9\nmin-rate = 0\nmax-streams = 8\nretries = 0\ncount-failures = true\nfailure-ratio = \"50%\"\n",
     );
     let prefix = |text: &str| ProxySender::Prefix(text.parse().expect("a prefix"));
     let expected = Http {
@@ -79,6 +80,7 @@ fn every_key_of_http_mode_is_read() {
         request_id: Some("x-trace".into()),
         head: HeadLimits { head: 8192, start_line: 4096, fields: 64, underscores: Underscores::Refuse },
         half_close: HalfClose::Answer,
+        min_rate: 0,
         body_limit: Some(1 << 30),
         timeouts: HttpTimeouts {
             idle: seconds(15),

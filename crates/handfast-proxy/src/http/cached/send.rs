@@ -17,8 +17,9 @@ use crate::http::client::{After, Client};
 use crate::http::connection::HttpConnection;
 use crate::http::content::Io;
 use crate::http::fault::Fault;
-use crate::http::relay::{Outcome, ROUNDS, SLOW_BYTES, SLOW_WINDOW};
+use crate::http::relay::{Outcome, ROUNDS};
 use crate::http::request::Request;
+use crate::worker::http::SLOW_WINDOW;
 
 /// Bytes that are sent at once.
 const PIECE: usize = 65_536;
@@ -217,7 +218,7 @@ impl Sending<'_> {
         if now.since(window.0) >= SLOW_WINDOW {
             *window = (now, client.sent());
         }
-        let is_slow = client.is_full() && client.sent() - window.1 < SLOW_BYTES;
+        let is_slow = client.is_full() && client.sent() - window.1 < self.connection.http.bytes_in_window();
         let slow = if is_slow { window.0 + SLOW_WINDOW } else { Moment::NEVER };
         let deadline = progress.deadline(self.request.limits().content).min(slow);
         let woken = wait::<R>(self.connection, client, deadline).await.map_err(|fault| fault.reason)?;

@@ -145,6 +145,7 @@ fn a_request_of_the_proxys_own_has_everything_of_its_route() {
             keeps_open: _,
             expects_continue,
             wants_upgrade,
+            websocket_accept,
             is_about_the_connection,
             is_grpc: _,
             wants_json: _,
@@ -166,7 +167,10 @@ fn a_request_of_the_proxys_own_has_everything_of_its_route() {
         );
         assert_eq!(*framing, Framing::None);
         assert!(!expects_continue && !wants_upgrade && !is_about_the_connection, "{path}");
-        assert!(response_fields.is_none() && cached.is_none() && copy.is_none(), "{path}");
+        assert!(
+            websocket_accept.is_none() && response_fields.is_none() && cached.is_none() && copy.is_none(),
+            "{path}"
+        );
         // It is neither counted nor logged.
         assert!(*has_ended && !Rc::ptr_eq(totals, &request.totals), "{path}");
     }
