@@ -26,6 +26,7 @@
 //! | `secured` | such a backend's end of a TLS session |
 //! | `delays` | a TLS server that is late, resets or ends first by its script, and notes what it saw |
 //! | `tunnel` | a proxy on the way to backends that follows a script |
+//! | `nameserver` | a DNS server with the records of a test |
 //! | `ending` | how a socket ended: cleanly, or by a reset |
 //! | `http` | requests and responses of HTTP/1.1 |
 //! | `http2` | frames of HTTP/2 by hand |
@@ -50,6 +51,7 @@ pub mod http;
 pub mod http2;
 pub mod lines;
 pub mod manager;
+pub mod nameserver;
 pub mod pattern;
 pub mod pebble;
 pub mod process;

@@ -3,15 +3,16 @@
 //! In: the names of a state. Out: a new table of addresses whenever one of them changes, and the state of lookups. A name that cannot be
 //! resolved keeps the addresses it had last. For `handfast check`, each name is looked up once.
 
+mod lookup;
+mod system;
+
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use hickory_resolver::TokioResolver;
 use tokio::sync::mpsc::Sender;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep};
@@ -19,17 +20,19 @@ use tokio::time::{Instant, sleep};
 use handfast_config::model::{Config, ConnectThrough, Target};
 use handfast_observe::metrics::NameSnapshot;
 
+use self::lookup::{Resolved, Unresolved};
+use self::system::SystemFiles;
+
 /// Bounds on the time between two lookups, whatever the TTL is.
 const BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
 /// The first and the longest pause after a failure.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
+/// The proxy waits 5 s for each of three nameservers, unless /etc/resolv.conf has another timeout.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(15);
 /// Addresses of one name that are used. An answer may have thousands, each of which every worker would look at.
 const ADDRESSES: usize = 256;
-/// Where the system has no resolver configuration, the C library answers without a TTL.
-const WITHOUT_TTL: Duration = Duration::from_secs(30);
-/// How long all lookups of a trial may take. A resolver that does not answer is asked twice within it.
-const TRIAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long all lookups of a trial may take. The second nameserver receives the query after 5 s without an answer of the first.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(8);
 /// Names of a trial that are listed one by one.
 const MOST_LISTED: usize = 20;
 
@@ -42,39 +45,6 @@ struct LookupSchedule {
     interval: Duration,
     services: Vec<String>,
 }
-
-/// Why a lookup brought no address.
-#[derive(Debug)]
-pub(crate) enum Unresolved {
-    NoSuchName,
-    /// It exists, and has no address.
-    NoAddress,
-    Deadline(Duration),
-    Resolver(Box<hickory_resolver::net::NetError>),
-    /// Of the C library.
-    Library(io::Error),
-}
-
-impl Unresolved {
-    /// Whether DNS has said that there is no address. The C library does not tell that from a failure.
-    fn is_an_answer(&self) -> bool {
-        matches!(self, Self::NoSuchName | Self::NoAddress | Self::Library(_))
-    }
-}
-
-impl fmt::Display for Unresolved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSuchName => f.write_str("there is no such name"),
-            Self::NoAddress => f.write_str("it has no address"),
-            Self::Deadline(time) => write!(f, "no answer within {time:?}"),
-            Self::Resolver(error) => write!(f, "{error}"),
-            Self::Library(error) => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for Unresolved {}
 
 /// The outcome of one lookup.
 #[derive(Debug)]
@@ -113,20 +83,15 @@ impl Drop for Name {
 /// Keeps names resolved; lives on the control thread.
 #[derive(Debug)]
 pub(crate) struct Names {
-    resolver: Option<Rc<TokioResolver>>,
+    files: Rc<RefCell<SystemFiles>>,
     names: BTreeMap<NameKey, Name>,
     answers: Sender<Answer>,
 }
 
 impl Names {
-    /// Reads the system's resolver configuration. Answers come through `answers` and are to be given to
-    /// [`Names::take`].
+    /// Looks up no name yet. Answers come through `answers` and are to be given to [`Names::take`].
     pub(crate) fn new(answers: Sender<Answer>) -> Self {
-        let resolver = TokioResolver::builder_tokio().and_then(|builder| builder.build());
-        if let Err(error) = &resolver {
-            tracing::debug!("no resolver configuration ({error}): asking the C library instead");
-        }
-        Self { resolver: resolver.ok().map(Rc::new), names: BTreeMap::new(), answers }
+        Self { files: Rc::default(), names: BTreeMap::new(), answers }
     }
 
     /// Looks up the names of `config` from now on, and no others.
@@ -137,7 +102,7 @@ impl Names {
             let name = self.names.entry(key.clone()).or_default();
             (name.report.name, name.report.services) = (written(&key), services);
             if name.lookups.as_ref().is_none_or(|(known, _)| *known != interval) {
-                let ask = resolve_repeatedly(self.resolver.clone(), key, interval, self.answers.clone());
+                let ask = resolve_repeatedly(Rc::clone(&self.files), key, interval, self.answers.clone());
                 let task = tokio::task::spawn_local(ask).abort_handle();
                 if let Some((_, before)) = name.lookups.replace((interval, task)) {
                     before.abort();
@@ -266,15 +231,22 @@ fn schedules(config: &Config) -> BTreeMap<NameKey, LookupSchedule> {
 }
 
 async fn resolve_repeatedly(
-    resolver: Option<Rc<TokioResolver>>,
+    files: Rc<RefCell<SystemFiles>>,
     name: NameKey,
     interval: Duration,
     answers: Sender<Answer>,
 ) {
     let mut retry = RETRY.0;
     loop {
-        let outcome = tokio::time::timeout(LOOKUP_TIMEOUT, ask(resolver.as_deref(), &name)).await;
-        let outcome = outcome.unwrap_or(Err(Unresolved::Deadline(LOOKUP_TIMEOUT)));
+        let before = files.borrow().clone();
+        let lookup = tokio::time::timeout(LOOKUP_TIMEOUT, lookup::resolve(&name.0, before)).await;
+        let outcome = match lookup {
+            Ok((read, outcome)) => {
+                files.replace(read);
+                outcome.and_then(|found| used(&name, found))
+            }
+            Err(_) => Err(Unresolved::Deadline(LOOKUP_TIMEOUT)),
+        };
         let (again, next_retry) = match &outcome {
             Ok((_, ttl)) if interval.is_zero() => ((*ttl).clamp(BOUNDS.0, BOUNDS.1), RETRY.0),
             Ok(_) => (interval, RETRY.0),
@@ -296,31 +268,9 @@ fn usable(found: &mut Vec<IpAddr>) {
     found.truncate(ADDRESSES);
 }
 
-/// One question; the addresses in a stable order, and how long they hold.
-async fn ask(
-    resolver: Option<&TokioResolver>,
-    name: &NameKey,
-) -> Result<(Vec<SocketAddr>, Duration), Unresolved> {
-    let (mut found, ttl): (Vec<IpAddr>, _) = match resolver {
-        Some(resolver) => {
-            let lookup = resolver.lookup_ip(name.0.as_str()).await.map_err(|error| {
-                if error.is_nx_domain() {
-                    Unresolved::NoSuchName
-                } else if error.is_no_records_found() {
-                    Unresolved::NoAddress
-                } else {
-                    Unresolved::Resolver(Box::new(error))
-                }
-            })?;
-            let ttl = Instant::from_std(lookup.valid_until()).saturating_duration_since(Instant::now());
-            (lookup.iter().collect(), ttl)
-        }
-        None => {
-            let found =
-                tokio::net::lookup_host((name.0.as_str(), name.1)).await.map_err(Unresolved::Library)?;
-            (found.map(|address| address.ip()).collect(), WITHOUT_TTL)
-        }
-    };
+/// The addresses of a lookup that are used, in a stable order, and how long they hold.
+fn used(name: &NameKey, found: Resolved) -> Result<(Vec<SocketAddr>, Duration), Unresolved> {
+    let (mut found, ttl) = found;
     let answered = found.len();
     usable(&mut found);
     if answered > ADDRESSES {
@@ -375,20 +325,22 @@ fn ask_all(names: impl Iterator<Item = NameKey>) -> Vec<(NameKey, Unresolved)> {
         return Vec::new();
     };
     let failed = runtime.block_on(async {
-        let resolver = TokioResolver::builder_tokio().and_then(|builder| builder.build()).ok();
         let deadline = Instant::now() + TRIAL_TIMEOUT;
         let mut lookups = JoinSet::new();
         for name in names {
-            let resolver = resolver.clone();
             lookups.spawn(async move {
-                let answer = tokio::time::timeout_at(deadline, ask(resolver.as_ref(), &name)).await;
-                (name, answer.unwrap_or(Err(Unresolved::Deadline(TRIAL_TIMEOUT))))
+                let lookup = lookup::resolve(&name.0, SystemFiles::default());
+                let outcome = match tokio::time::timeout_at(deadline, lookup).await {
+                    Ok((_, outcome)) => outcome.and_then(|found| used(&name, found)),
+                    Err(_) => Err(Unresolved::Deadline(TRIAL_TIMEOUT)),
+                };
+                (name, outcome)
             });
         }
         let outcomes = lookups.join_all().await.into_iter();
         outcomes.filter_map(|(name, outcome)| Some((name, outcome.err()?))).collect()
     });
-    // A lookup by the C library cannot be cancelled.
+    // A file that is being read cannot be cancelled.
     runtime.shutdown_background();
     failed
 }
@@ -418,7 +370,7 @@ mod tests {
             name
         };
         let mut names = Names {
-            resolver: None,
+            files: Rc::default(),
             names: BTreeMap::from([(name("a.example"), of("a")), (name("b.example"), of("b"))]),
             answers,
         };
@@ -447,7 +399,7 @@ mod tests {
         let (answers, _receiver) = tokio::sync::mpsc::channel(1);
         let name: NameKey = ("db.example".into(), 5_432);
         let mut names =
-            Names { resolver: None, names: BTreeMap::from([(name.clone(), Name::default())]), answers };
+            Names { files: Rc::default(), names: BTreeMap::from([(name.clone(), Name::default())]), answers };
         assert_eq!(names.waiting_for(), ["db.example:5432"]);
         let address = SocketAddr::from(([10, 0, 0, 9], 5_432));
         let answer = |outcome| Answer { name: name.clone(), outcome, again: RETRY.0 };

@@ -27,6 +27,7 @@ mod a_fleet_shares_what_it_needs;
 mod certificates_are_ordered_and_renewed;
 mod keys_of_ordered_certificates_are_apart_too;
 mod a_name_keeps_its_certificate_whatever_fails;
+mod names_resolve_as_getent_does;
 mod ml_dsa_certificates_are_served_and_counted;
 mod probe_finds_how_long_a_connection_is_kept;
 mod probe_reads_captures;

@@ -31,13 +31,16 @@ const FIGURES: [Figure; 5] = [
     },
     Figure {
         source: "crates/handfast-proxy/src/backends/names.rs",
-        constant: "const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);",
-        told: &[("docs/proxy/monitoring.md", "while a name has had no outcome at all (ten seconds at most)")],
+        constant: "const LOOKUP_TIMEOUT: Duration = Duration::from_secs(15);",
+        told: &[(
+            "docs/proxy/monitoring.md",
+            "while a name has had no outcome at all (fifteen seconds at most)",
+        )],
     },
     Figure {
         source: "crates/handfast-proxy/src/backends/names.rs",
-        constant: "const TRIAL_TIMEOUT: Duration = Duration::from_secs(5);",
-        told: &[("docs/start/first-proxy.md", "all at the same time and for at most five seconds")],
+        constant: "const TRIAL_TIMEOUT: Duration = Duration::from_secs(8);",
+        told: &[("docs/start/first-proxy.md", "all at the same time and for at most eight seconds")],
     },
     Figure {
         source: "crates/handfast-load/src/fleet.rs",

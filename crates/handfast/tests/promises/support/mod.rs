@@ -38,7 +38,7 @@ pub(crate) mod upgrade;
 
 pub(crate) use handfast_testkit::{
     backend, bus, certificates, client, crowd, deadline, delays, ending, folder, hello, http, http2, lines,
-    manager, pattern, pebble, process, secrets, secured, servers, skip, trust, tunnel,
+    manager, nameserver, pattern, pebble, process, secrets, secured, servers, skip, trust, tunnel,
 };
 
 pub(crate) use backend::{Backend, Event};
