@@ -86,6 +86,11 @@ pub trait Bus: Send + Sync {
     /// Whether it is connected now.
     fn stands(&self) -> bool;
 
+    /// Waits until it is connected, or until it is not.
+    ///
+    /// **Cancel**: nothing is lost.
+    fn until<'a>(&'a self, connected: bool) -> Later<'a, ()>;
+
     /// Its name in messages to people: never with a password.
     fn place(&self) -> &str;
 

@@ -58,6 +58,14 @@ impl Purpose {
         }
     }
 
+    /// The setting that starts TLS before the greeting.
+    fn tls_first(self) -> &'static str {
+        match self {
+            Self::Load => "--bus-tls-first",
+            Self::Fleet => "`tls-first = true` in [fleet]",
+        }
+    }
+
     /// The command that writes a safe configuration.
     fn command(self) -> &'static str {
         match self {
@@ -78,6 +86,8 @@ pub struct BusAddress {
     pub ca: Option<PathBuf>,
     /// A file with one line, `user:password`, so that neither stands on a command line.
     pub credentials: Option<PathBuf>,
+    /// Start TLS before the server's greeting (`handshake_first` in its configuration).
+    pub tls_first: bool,
     /// What it is for.
     pub purpose: Purpose,
 }
@@ -85,7 +95,14 @@ pub struct BusAddress {
 impl BusAddress {
     /// The server at `url` for load tests, fleet `default`, the system's authorities, no file with credentials.
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), fleet: "default".into(), ca: None, credentials: None, purpose: Purpose::Load }
+        Self {
+            url: url.into(),
+            fleet: "default".into(),
+            ca: None,
+            credentials: None,
+            tls_first: false,
+            purpose: Purpose::Load,
+        }
     }
 }
 
@@ -110,6 +127,7 @@ impl fmt::Debug for BusAddress {
             .field("fleet", &self.fleet)
             .field("ca", &self.ca)
             .field("credentials", &self.credentials)
+            .field("tls_first", &self.tls_first)
             .field("purpose", &self.purpose)
             .finish_non_exhaustive()
     }

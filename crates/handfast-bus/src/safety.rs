@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::ServerAddr;
+use async_nats::{ServerAddr, ServerInfo};
 use bytes::Bytes;
 use handfast_tls::files::read_text;
 use percent_encoding::percent_decode_str;
@@ -63,6 +63,17 @@ struct Greeting {
 }
 
 impl Greeting {
+    /// The greeting that came within TLS.
+    fn within_tls(info: ServerInfo) -> Self {
+        Self {
+            version: shown(&info.version),
+            host: shown(&info.host),
+            auth_required: info.auth_required,
+            tls_required: true,
+            max_payload: u64::try_from(info.max_payload).unwrap_or(u64::MAX),
+        }
+    }
+
     /// Whether it listens on the loopback alone. A server that does not report this may be reachable from anywhere, even if we
     /// reach it by the loopback or through a tunnel.
     fn is_here_alone(&self) -> bool {
@@ -75,8 +86,11 @@ impl Greeting {
 ///
 /// **Errors**: it is no text.
 pub fn printable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    Ok(text.chars().map(|c| if c.is_control() { '?' } else { c }).take(100).collect())
+    String::deserialize(deserializer).map(|text| shown(&text))
+}
+
+fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).take(100).collect()
 }
 
 /// A server that was checked, and not joined.
@@ -94,11 +108,10 @@ struct Inspection {
 ///
 /// **Errors**: a server that others can reach without TLS, users or narrow permissions; one that cannot be reached.
 pub async fn join(address: &BusAddress, name: &str, inbox: &str) -> Result<Arc<dyn Bus>, Refusal> {
-    let inspection = inspect(address).await?;
+    let (inspection, nats, complaints) = connect(address, name, inbox).await?;
     for warning in inspection.openness().into_iter().chain(inspection.weaknesses()) {
         tracing::warn!("{warning}");
     }
-    let (nats, complaints) = inspection.connect(address, name, inbox).await?;
     if inspection.exposed {
         let allowed = allowed_elsewhere(&nats, complaints).await?;
         permissions_are_narrow(&inspection, &allowed)?;
@@ -111,7 +124,8 @@ pub async fn join(address: &BusAddress, name: &str, inbox: &str) -> Result<Arc<d
 /// **Errors**: what prevents a worker or coordinator from joining.
 pub async fn doctor(bus: &BusAddress) -> Result<Vec<String>, Refusal> {
     check_fleet(&bus.fleet)?;
-    let inspection = inspect(bus).await?;
+    let id = fresh_id()?;
+    let (inspection, nats, complaints) = connect(bus, "handfast doctor", &bus.inbox(&id)).await?;
     let yes = |yes: bool| if yes { "required" } else { "not required" };
     let mut found = vec![
         format!("{} runs nats-server {}", inspection.place, inspection.greeting.version),
@@ -125,8 +139,6 @@ pub async fn doctor(bus: &BusAddress) -> Result<Vec<String>, Refusal> {
         format!("it takes messages of up to {} bytes", inspection.greeting.max_payload),
     ];
     found.extend(inspection.openness().into_iter().chain(inspection.weaknesses()));
-    let id = fresh_id()?;
-    let (nats, complaints) = inspection.connect(bus, "handfast doctor", &bus.inbox(&id)).await?;
     found.push("this user may join".into());
     let allowed = allowed_elsewhere(&nats, complaints).await?;
     if inspection.exposed {
@@ -140,8 +152,13 @@ pub async fn doctor(bus: &BusAddress) -> Result<Vec<String>, Refusal> {
     Ok(found)
 }
 
-/// Finds the server, reads its greeting, and decides whether more may be sent to it.
-async fn inspect(address: &BusAddress) -> Result<Inspection, Refusal> {
+/// Finds the server, reads its greeting, decides whether more may be sent to it, and connects. With `tls_first` the greeting comes within
+/// TLS: then the certificate was verified before anything was sent, and the greeting is judged afterwards.
+async fn connect(
+    address: &BusAddress,
+    name: &str,
+    inbox: &str,
+) -> Result<(Inspection, Arc<Nats>, mpsc::Receiver<String>), Refusal> {
     let wrong = |what: &str| {
         Refusal::wrong_use(format!("the bus's URL: {what}")).hint("write nats://HOST:4222 or tls://HOST:4222")
     };
@@ -159,14 +176,41 @@ async fn inspect(address: &BusAddress) -> Result<Inspection, Refusal> {
         .map_err(|error| failed(format!("its name was not resolved: {error}")))?
         .collect();
     let far = !addresses.iter().all(|address| address.ip().to_canonical().is_loopback());
-    let greeting = timeout_at(deadline, greeting(&addresses)).await;
-    let greeting = greeting.map_err(|_| failed("it did not greet in time".into()))?.map_err(|what| {
-        failed(what.to_string())
-            .hint("check whether nats-server runs there, and listens on this address and port")
-    })?;
-    let exposed = far || !greeting.is_here_alone();
-    judge(&place, &greeting, far, address.purpose)?;
-    Ok(Inspection { server, user, exposed, greeting, place, purpose: address.purpose })
+    let mut inspection = Inspection {
+        server,
+        user,
+        exposed: true,
+        greeting: Greeting::default(),
+        place: place.clone(),
+        purpose: address.purpose,
+    };
+    let mut connection = None;
+    if address.tls_first {
+        let (nats, complaints) = inspection.connect(address, name, inbox).await?;
+        inspection.greeting = Greeting::within_tls(nats.greeting());
+        connection = Some((nats, complaints));
+    } else {
+        let silent = |what: String| {
+            failed(what).hint(format!(
+                "if the server has `handshake_first: true`, set {}; otherwise check whether nats-server listens on this address and port",
+                address.purpose.tls_first()
+            ))
+        };
+        let greeting = timeout_at(deadline, greeting(&addresses)).await;
+        let greeting = greeting.map_err(|_| silent("it sent no greeting in time".into()))?;
+        inspection.greeting = greeting.map_err(|what| match what {
+            NoGreeting::Silent(_) => silent(what.to_string()),
+            _ => failed(what.to_string())
+                .hint("check whether nats-server runs there, and listens on this address and port"),
+        })?;
+    }
+    inspection.exposed = far || !inspection.greeting.is_here_alone();
+    judge(&inspection.place, &inspection.greeting, far, address.purpose)?;
+    let (nats, complaints) = match connection {
+        Some(connection) => connection,
+        None => inspection.connect(address, name, inbox).await?,
+    };
+    Ok((inspection, nats, complaints))
 }
 
 /// Why no greeting was received.
@@ -176,6 +220,8 @@ enum NoGreeting {
     NoAddress,
     /// It cannot be reached, or broke off.
     Io(SocketAddr, io::Error),
+    /// It ended the connection without a greeting.
+    Silent(SocketAddr),
     /// Its greeting is not that of a NATS server.
     NotNats(SocketAddr),
 }
@@ -185,6 +231,7 @@ impl fmt::Display for NoGreeting {
         match self {
             Self::NoAddress => f.write_str("its name has no address"),
             Self::Io(address, error) => write!(f, "{address}: {error}"),
+            Self::Silent(address) => write!(f, "{address} ended the connection without a greeting"),
             Self::NotNats(address) => write!(f, "{address} does not greet as a NATS server"),
         }
     }
@@ -203,6 +250,9 @@ async fn greeting(addresses: &[SocketAddr]) -> Result<Greeting, NoGreeting> {
         let mut line = String::new();
         let mut reader = BufReader::new(stream.take(LONGEST_GREETING));
         reader.read_line(&mut line).await.map_err(|error| NoGreeting::Io(address, error))?;
+        if line.is_empty() {
+            return Err(NoGreeting::Silent(address));
+        }
         let not_nats = || NoGreeting::NotNats(address);
         let info = line.strip_prefix("INFO ").ok_or_else(not_nats)?;
         return serde_json::from_slice(info.as_bytes()).map_err(|_| not_nats());
@@ -267,7 +317,10 @@ impl Inspection {
             address,
             server: without_user(&self.server),
             user: self.user.clone(),
-            insist_on_tls: self.exposed || self.server.tls_required() || address.ca.is_some(),
+            insist_on_tls: address.tls_first
+                || self.exposed
+                || self.server.tls_required()
+                || address.ca.is_some(),
             name,
             inbox: inbox.to_owned(),
         })

@@ -272,9 +272,13 @@ impl Task {
                     join_at = None;
                     joining = self.join();
                 }
-                message = next_message(&mut self.bus) => match message {
-                    Some(payload) => self.hear(&payload).await,
-                    None => {
+                event = next_event(&mut self.bus, self.lost_at.is_some()) => match event {
+                    BusEvent::Message(payload) => self.hear(&payload).await,
+                    BusEvent::Changed => {
+                        self.follow_connection().await;
+                        self.report().await;
+                    }
+                    BusEvent::Ended => {
                         (self.bus, self.lost_at) = (None, None);
                         joining = self.join();
                     }
@@ -313,6 +317,7 @@ impl Task {
         tracing::info!("fleet: joined {} on {}", self.settings.bus.fleet, bus.0.place());
         self.bus = Some(bus);
         self.is_back().await;
+        self.report().await;
     }
 
     /// The bus is there, for the first time or again.
@@ -327,7 +332,9 @@ impl Task {
 
     fn has_problem(&mut self, problem: String) {
         if self.problem.as_ref() != Some(&problem) {
-            tracing::warn!("fleet: {problem}; this machine goes on alone, and tries again");
+            let (what, hint) = problem.split_once('\n').unwrap_or((&problem, ""));
+            let hint = if hint.is_empty() { String::new() } else { format!("\n  {hint}") };
+            tracing::warn!("fleet: {what}; this machine goes on alone, and tries again{hint}");
             self.problem = Some(problem);
         }
     }
@@ -410,6 +417,12 @@ impl Task {
     }
 
     async fn beat(&mut self) {
+        self.follow_connection().await;
+        self.say(Word::Here).await;
+        self.report().await;
+    }
+
+    async fn follow_connection(&mut self) {
         match (self.bus.as_ref().map(|(bus, _)| bus.stands()), self.lost_at) {
             (Some(false), None) => {
                 let place = self.bus.as_ref().map_or_else(String::new, |(bus, _)| bus.place().to_owned());
@@ -419,8 +432,6 @@ impl Task {
             (Some(true), Some(_)) => self.is_back().await,
             _ => {}
         }
-        self.say(Word::Here).await;
-        self.report().await;
     }
 
     async fn report(&mut self) {
@@ -568,11 +579,21 @@ impl Task {
     }
 }
 
-/// The next message; none ever comes while there is no bus.
-async fn next_message(bus: &mut Option<(Arc<dyn Bus>, Feed)>) -> Option<Bytes> {
-    match bus {
-        Some((_, feed)) => feed.next().await.map(|message| message.payload),
-        None => std::future::pending().await,
+/// What happens on a bus.
+enum BusEvent {
+    Message(Bytes),
+    /// The connection was lost, or is there again.
+    Changed,
+    /// No message can come any more.
+    Ended,
+}
+
+/// The next event; none ever comes while there is no bus. `is_lost`: what the connection was last.
+async fn next_event(bus: &mut Option<(Arc<dyn Bus>, Feed)>, is_lost: bool) -> BusEvent {
+    let Some((bus, feed)) = bus else { return std::future::pending().await };
+    tokio::select! {
+        message = feed.next() => message.map_or(BusEvent::Ended, |message| BusEvent::Message(message.payload)),
+        () = bus.until(is_lost) => BusEvent::Changed,
     }
 }
 
@@ -580,3 +601,6 @@ fn unix_millis() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,6 +74,14 @@ impl Bus for Local {
         true
     }
 
+    fn until<'a>(&'a self, connected: bool) -> Later<'a, ()> {
+        Box::pin(async move {
+            if !connected {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+
     fn place(&self) -> &str {
         "this process"
     }

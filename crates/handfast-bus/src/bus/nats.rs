@@ -6,16 +6,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_nats::connection::State;
-use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, RequestErrorKind, ServerAddr};
+use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, RequestErrorKind, ServerAddr, ServerInfo};
 use bytes::Bytes;
 use handfast_text::foreign::excerpt;
 use handfast_tls::client::{Client as TlsClient, ClientSettings, Verification};
 use handfast_tls::files::read;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::{Bus, Fault, Feed, Later, QUEUE};
@@ -37,6 +35,7 @@ const COMPLAINTS: usize = 64;
 /// A connection to a NATS server.
 pub(crate) struct Nats {
     client: Client,
+    connected: watch::Receiver<bool>,
     place: String,
 }
 
@@ -70,7 +69,8 @@ impl Nats {
     pub(crate) async fn connect(wish: Wish<'_>) -> Result<(Arc<Self>, mpsc::Receiver<String>), Refusal> {
         let place = place(&wish.server);
         let (complain, complaints) = mpsc::channel(COMPLAINTS);
-        let lost = Arc::new(AtomicBool::new(false));
+        let (connection, connected) = watch::channel(true);
+        let connection = Arc::new(connection);
         let mut options = ConnectOptions::new()
             .name(wish.name)
             .custom_inbox_prefix(wish.inbox)
@@ -82,9 +82,12 @@ impl Nats {
             .ignore_discovered_servers()
             .reconnect_delay_callback(pause)
             .event_callback(move |event| {
-                let (complain, lost) = (complain.clone(), Arc::clone(&lost));
-                async move { log(&event, &complain, &lost) }
+                let (complain, connection) = (complain.clone(), Arc::clone(&connection));
+                async move { log(&event, &complain, &connection) }
             });
+        if wish.address.tls_first {
+            options = options.tls_first();
+        }
         if let Some(ca) = &wish.address.ca {
             check_ca(ca)?;
             options = options.add_root_certificates(ca.clone());
@@ -103,10 +106,20 @@ impl Nats {
                             wish.address.purpose.command()
                         ))
                     }
-                    _ => failed(excerpt(&error.to_string())),
+                    ConnectErrorKind::Tls | ConnectErrorKind::Io if wish.address.tls_first => {
+                        let setting = wish.address.purpose.tls_first();
+                        failed(with_source(&error))
+                            .hint(format!("if the server has no `handshake_first: true`, remove {setting}"))
+                    }
+                    _ => failed(with_source(&error)),
                 }
             })?;
-        Ok((Arc::new(Self { client, place }), complaints))
+        Ok((Arc::new(Self { client, connected, place }), complaints))
+    }
+
+    /// The greeting of the server.
+    pub(crate) fn greeting(&self) -> ServerInfo {
+        self.client.server_info()
     }
 
     fn fault(&self, error: impl ToString, length: usize) -> Fault {
@@ -140,14 +153,24 @@ fn pause(attempts: usize) -> Duration {
     (Duration::from_millis(100) * 2u32.pow(doublings)).min(LONGEST_PAUSE)
 }
 
-/// Logs what happened to the connection. `lost`: whether it is lost at the moment.
-fn log(event: &Event, complain: &mpsc::Sender<String>, lost: &AtomicBool) {
+/// Why there is no connection, with the cause that the library keeps separately.
+fn with_source(error: &async_nats::ConnectError) -> String {
+    let text = error.to_string();
+    let source = std::error::Error::source(error).map(ToString::to_string);
+    excerpt(&match source.filter(|source| !text.contains(source.as_str())) {
+        Some(source) => format!("{text}: {source}"),
+        None => text,
+    })
+}
+
+/// Logs what happened to the connection, and passes its state on.
+fn log(event: &Event, complain: &mpsc::Sender<String>, connection: &watch::Sender<bool>) {
     match event {
         // The first one is not reported: the request goes on.
-        Event::Connected if lost.swap(false, Ordering::Relaxed) => tracing::info!("bus reconnected"),
+        Event::Connected if !connection.send_replace(true) => tracing::info!("bus reconnected"),
         Event::Connected => tracing::debug!("the bus is connected"),
         Event::Disconnected => {
-            lost.store(true, Ordering::Relaxed);
+            connection.send_replace(false);
             tracing::warn!("the connection to the bus was lost; reconnecting");
         }
         Event::SlowConsumer(_) => tracing::warn!("messages lost: too slow to read them"),
@@ -205,7 +228,15 @@ impl Bus for Nats {
     }
 
     fn stands(&self) -> bool {
-        self.client.connection_state() == State::Connected
+        *self.connected.borrow()
+    }
+
+    fn until<'a>(&'a self, connected: bool) -> Later<'a, ()> {
+        let mut state = self.connected.clone();
+        Box::pin(async move {
+            // The sender lives as long as the client.
+            let _ = state.wait_for(|is| *is == connected).await;
+        })
     }
 
     fn place(&self) -> &str {

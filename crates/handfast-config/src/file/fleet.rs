@@ -18,6 +18,7 @@ pub(super) fn fleet(root: &Table<'_>) -> Option<Option<Fleet>> {
         name: section.or_default(&keys::FLEET_NAME),
         bus: bus?,
         ca: section.optional(&keys::FLEET_CA),
+        tls_first: section.or_default(&keys::BUS_TLS_FIRST),
         credentials: section.optional(&keys::CREDENTIALS),
         secret: secret?,
         machine: section.optional(&keys::MACHINE),

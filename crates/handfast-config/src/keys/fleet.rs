@@ -24,6 +24,12 @@ section! {
         why "a server with a public name has a public certificate",
         example "\"bus-ca.pem\"", elsewhere "ca-file tls-ca trusted-ca";
 
+    /// Whether TLS begins before the server's greeting: for a NATS server with `handshake_first: true`.
+    BUS_TLS_FIRST: Switch = "tls-first", Switch,
+        default "false",
+        why "a NATS server without this setting greets first",
+        example "true", elsewhere "handshake-first handshake_first tls_first";
+
     /// File with one line, `user:password`, for the NATS server.
     CREDENTIALS: FilePath = "credentials", FilePath,
         absent "no user; only a server on this machine alone is joined without",

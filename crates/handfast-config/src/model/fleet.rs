@@ -11,6 +11,8 @@ pub struct Fleet {
     pub bus: String,
     /// File of the authorities for that server; `None`: those that the machine trusts.
     pub ca: Option<PathBuf>,
+    /// Whether TLS begins before the server's greeting.
+    pub tls_first: bool,
     /// File with user and password.
     pub credentials: Option<PathBuf>,
     /// File with the secret of the fleet.

@@ -168,6 +168,9 @@ fn joining(bus: &BusAddress, place: &str) -> String {
     if bus.credentials.is_some() {
         typed.push_str(" --bus-credentials worker.secret");
     }
+    if bus.tls_first {
+        typed.push_str(" --bus-tls-first");
+    }
     typed
 }
 
@@ -185,5 +188,7 @@ mod tests {
         let typed =
             "handfast worker tls://bus:4222 --fleet blue --bus-ca bus/ca.pem --bus-credentials worker.secret";
         assert_eq!(joining(&bus, "tls://bus:4222"), typed);
+        bus.tls_first = true;
+        assert_eq!(joining(&bus, "tls://bus:4222"), format!("{typed} --bus-tls-first"));
     }
 }

@@ -302,6 +302,7 @@ pub(crate) fn bus(joined: &Joined) -> BusAddress {
         fleet: joined.name.clone(),
         ca: joined.ca.clone(),
         credentials: joined.credentials.clone(),
+        tls_first: joined.tls_first,
         purpose: Purpose::Fleet,
     }
 }

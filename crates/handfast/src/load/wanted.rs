@@ -574,6 +574,7 @@ pub(crate) fn workers(words: &MachineWords, mistakes: &mut Mistakes) -> (Workers
             ("--fleet", words.bus.fleet.is_some()),
             ("--bus-ca", words.bus.bus_ca.is_some()),
             ("--bus-credentials", words.bus.bus_credentials.is_some()),
+            ("--bus-tls-first", words.bus.bus_tls_first),
             ("--on-worker-lost", words.on_worker_lost.is_some()),
         ];
         mistakes.forbid("is about workers on other machines, expected --workers with it", &about_workers);
@@ -590,6 +591,7 @@ pub(crate) fn bus(url: &str, words: &BusWords) -> BusAddress {
         fleet: words.fleet.clone().unwrap_or(default.fleet),
         ca: words.bus_ca.clone(),
         credentials: words.bus_credentials.clone(),
+        tls_first: words.bus_tls_first,
         purpose: default.purpose,
         url: default.url,
     }

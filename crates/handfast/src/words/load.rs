@@ -36,7 +36,7 @@ Examples:
   handfast load 10.0.0.7:8443 --workers nats://10.0.0.1:4222 --machines 4";
 
 /// The options that --replay allows, by the names of the fields.
-const WITH_REPLAY: [&str; 19] = [
+const WITH_REPLAY: [&str; 20] = [
     "replay",
     "status",
     // Only to restore values that a report omits.
@@ -56,6 +56,7 @@ const WITH_REPLAY: [&str; 19] = [
     "fleet",
     "bus_ca",
     "bus_credentials",
+    "bus_tls_first",
     "on_worker_lost",
 ];
 
@@ -310,6 +311,9 @@ pub(crate) struct BusWords {
     /// File with one line, user:password, used to log in at the NATS server [default: those in the URL, if any]
     #[arg(long, value_name = "FILE")]
     pub(crate) bus_credentials: Option<PathBuf>,
+    /// Start TLS before the NATS server's greeting: for a server with `handshake_first: true`
+    #[arg(long)]
+    pub(crate) bus_tls_first: bool,
 }
 
 /// The limits.

@@ -472,3 +472,42 @@ fn one_machine_orders_another_is_asked_and_all_serve() {
     let ordered = all.filter(|line| said(line).contains(": ordering a certificate")).count();
     assert_eq!(ordered, 1);
 }
+
+#[test]
+fn a_bus_that_wants_tls_before_its_greeting_is_joined() {
+    needs!("nats-server");
+    let bus = Bus::start();
+    let files = Folder::new();
+    let ca = files.write("ca.pem", authority().pem.clone()).display().to_string();
+    // A TLS proxy in front of it does what `handshake_first: true` does in later versions of the server.
+    let certificate = files.write("web.pem", certificates::localhost().combined());
+    let front = Proxy::start(Config::empty().service("bus", bus.address).certificate(&certificate));
+    let url = format!("tls://localhost:{}", front.address().port());
+    let machine = |tls_first: bool| {
+        let config = Config::empty()
+            .service("web", bus.address)
+            .certificate(&certificate)
+            .text("fleet", "bus", &url)
+            .text("fleet", "ca", &ca)
+            .text("fleet", "secret", files.write("fleet.secret", "0123456789abcdef".repeat(4)).display());
+        if tls_first { config.set("fleet", "tls-first", true) } else { config }
+    };
+    let joined = Proxy::start(machine(true));
+    joined.talk.containing(&format!("fleet: joined default on {url}"));
+    let alone = Proxy::start(machine(false));
+    alone
+        .talk
+        .containing("hint: if the server has `handshake_first: true`, set `tls-first = true` in [fleet]");
+    let doctor = |more: &[&str]| {
+        handfast(&[&["load", "doctor", "--workers", &url, "--bus-ca", &ca][..], more].concat())
+    };
+    let ran = doctor(&["--bus-tls-first"]);
+    assert!(ran.code == Some(0) && ran.output.contains("TLS is required"), "{}", ran.all());
+    let ran = doctor(&[]);
+    assert!(ran.code == Some(1) && ran.talk.contains("set --bus-tls-first"), "{}", ran.all());
+    // The other way round: the server greets first.
+    let plain = format!("nats://{}", bus.address);
+    let ran = handfast(&["load", "doctor", "--workers", &plain, "--bus-tls-first"]);
+    let hint = "if the server has no `handshake_first: true`, remove --bus-tls-first";
+    assert!(ran.code == Some(1) && ran.talk.contains(hint), "{}", ran.all());
+}

@@ -222,6 +222,7 @@ const ROWS: &[Row] = &[
     row("[fleet]", "name", "+++++ !++!! +++++ !++++ ++!++ +++").with(FLEET),
     row("[fleet]", "bus", "+++++ !++!! +++++ !++++ ++!++ +++").with(FLEET),
     row("[fleet]", "ca", "+++++ !++!! +++++ !++++ ++!++ +++").with(FLEET),
+    row("[fleet]", "tls-first", "+++++ !++!! +++++ !++++ ++!++ +++").with(FLEET),
     row("[fleet]", "credentials", "+++++ !++!! +++++ !++++ ++!++ +++").with(FLEET),
     row("[fleet]", "secret", "+++++ !++!! +++++ !++++ ++!++ +++").with(FLEET),
     row("[fleet]", "machine", "+++++ !++!! +++++ !++++ ++!++ +++").with(FLEET),
