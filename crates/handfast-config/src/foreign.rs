@@ -9,7 +9,7 @@ use super::keys;
 use super::problem::{Fault, Place, Problem};
 use super::reading::Reading;
 
-/// The number of matching lines that identify another program's file.
+/// The weight of matching lines that identifies another program's file.
 const ENOUGH: usize = 2;
 /// Lines that are looked at; a configuration shows its kind early.
 const LOOKED_AT: usize = 500;
@@ -17,43 +17,55 @@ const LOOKED_AT: usize = 500;
 /// Another program's configuration.
 struct Program {
     name: &'static str,
-    /// Whether a line, without spaces around it, is one that this program alone would have.
-    has: fn(&str) -> bool,
+    /// The weight of a line, without spaces around it, as a sign of this program.
+    weight: fn(&str) -> usize,
     /// Its words in ours.
     hint: &'static str,
 }
 
-const PROGRAMS: [Program; 6] = [
+const PROGRAMS: [Program; 7] = [
     Program {
         name: "nginx",
-        has: is_nginx,
+        weight: |line| usize::from(is_nginx(line)),
         hint: "write a [[service]]: `listen` is `listen = \"*:443\"`, `ssl_certificate` is `certificate`, `ssl_certificate_key` is \
                `key`, `proxy_pass` is `backend`, `ssl_protocols` is `versions`; a `server_name` needs a line only in a \
                [[service.rule]], the certificates say the names. `handfast import nginx` writes all of it",
     },
     Program {
         name: "HAProxy",
-        has: is_haproxy,
+        weight: |line| usize::from(is_haproxy(line)),
         hint: "write a [[service]]: `bind` is `listen = \"*:443\"`, its `crt` is `certificate`, `server` is `backend`, \
                `ca-file` with `verify` is `client-certificates`, `maxconn` is `max-connections`, and what `timeout` says is in \
                [service.limits]. `handfast import haproxy` writes all of it",
     },
     Program {
         name: "stunnel",
-        has: is_stunnel,
+        weight: |line| usize::from(is_stunnel(line)),
         hint: "write a [[service]] for each section: `accept` is `listen = \"*:443\"`, `connect` is `backend`, `cert` is \
                `certificate`, `key` is `key`, `CAfile` with `verify` is `client-certificates`, `sslVersion` is `versions`; texts \
                stand in quotes; `client = yes` is `client-tls = false` with `backend-tls = {}`. `handfast import stunnel` writes all of it",
     },
     Program {
         name: "hitch",
-        has: is_hitch,
+        weight: |line| usize::from(is_hitch(line)),
         hint: "write a [[service]]: `frontend` is `listen = \"*:443\"`, `backend` is `backend = \"127.0.0.1:80\"` without square \
                brackets, `pem-file` is `certificate`, `alpn-protos` is `alpn`, `tls-protos` is `versions`, `workers` is \
                `threads` in [process]. `handfast import hitch` writes all of it",
     },
-    Program { name: "a program that reads YAML", has: is_yaml, hint: TOML },
-    Program { name: "a program that reads JSON", has: is_json, hint: TOML },
+    Program {
+        name: "Caddy",
+        weight: caddy,
+        hint: "`caddy adapt --config FILE > caddy.json`, then `handfast import caddy caddy.json` writes all of it. By hand: write a \
+               [[service]] for each site: its address is `listen = \"*:443\"`, `reverse_proxy` is `backend`, and a certificate that Caddy \
+               fetched is `certificate`, or `certificate = \"acme\"` with [acme]",
+    },
+    Program { name: "a program that reads YAML", weight: |line| usize::from(is_yaml(line)), hint: TOML },
+    Program {
+        name: "a program that reads JSON",
+        weight: json,
+        hint: "Caddy's JSON is converted by `handfast import caddy`. Otherwise write TOML: [[service]] on a separate line, and below it \
+               `name = \"web\"`, `listen = \"*:443\"`, `backend = \"127.0.0.1:8080\"` and `certificate = \"web.pem\"`",
+    },
 ];
 
 const TOML: &str = "a configuration of Handfast is TOML: write [[service]] on a separate line, and below it `name = \"web\"`, \
@@ -65,9 +77,9 @@ pub(crate) fn file(text: &str, reading: &Reading<'_>) -> Option<Problem> {
     if lines().any(|line| line.starts_with("[[service")) {
         return None;
     }
-    let marks = |program: &&Program| lines().filter(|line| (program.has)(line)).count();
+    let marks = |program: &&Program| lines().map(program.weight).sum::<usize>();
     let program = PROGRAMS.iter().rev().max_by_key(marks).filter(|program| marks(program) >= ENOUGH)?;
-    let first = text.lines().find(|line| (program.has)(line.trim())).unwrap_or_default();
+    let first = text.lines().find(|line| (program.weight)(line.trim()) > 0).unwrap_or_default();
     let start = first.as_ptr() as usize - text.as_ptr() as usize;
     let fault = Fault::new(format!("this is a configuration for {}, not for Handfast", program.name));
     Some(reading.problem(&(start..start + first.len()), fault.hint(program.hint)))
@@ -172,8 +184,28 @@ fn is_yaml(line: &str) -> bool {
     })
 }
 
-fn is_json(line: &str) -> bool {
-    line == "{" || (line.starts_with('"') && line.contains("\":"))
+/// TOML has no line that begins with an object; a file without line breaks is such a line.
+fn json(line: &str) -> usize {
+    let starts = |beginning: &str| line.starts_with(beginning) && line.contains("\":");
+    if starts("{") || starts("[{") {
+        return ENOUGH;
+    }
+    usize::from(line == "{" || starts("\""))
+}
+
+/// A site's address with its block, and directives. Those that no other program has are enough for a file of one site.
+fn caddy(line: &str) -> usize {
+    const ALONE: &str = "reverse_proxy php_fastcgi file_server handle_path basic_auth basicauth forward_auth acme_dns on_demand_tls";
+    const SHARED: &str = "encode header handle redir respond root route tls bind log email import try_files";
+    let word = first_word(line);
+    if line.ends_with([';', ',']) || line[word.len()..].trim_start().starts_with('=') {
+        return 0;
+    }
+    let is_address = line.ends_with('{') && word.contains(['.', ':']) && !line.contains(['=', '"']);
+    match has_word(ALONE, word) {
+        true => ENOUGH,
+        false => usize::from(is_address || has_word(SHARED, word)),
+    }
 }
 
 #[cfg(test)]
@@ -216,6 +248,13 @@ mod tests {
                 "services:\n  - name: web\n    listen: \"*:443\"\n    backend: 127.0.0.1:80\n",
             ),
             ("a program that reads JSON", 1, "{\n  \"services\": [\n    {\"name\": \"web\"}\n  ]\n}\n"),
+            ("a program that reads JSON", 1, "{\"apps\":{\"http\":{\"servers\":{}}}}"),
+            ("a program that reads JSON", 2, "\n[{\"listen\": 443}]\n"),
+            ("Caddy", 1, "example.org {\n\treverse_proxy 127.0.0.1:8080\n\tencode gzip\n}\n"),
+            ("Caddy", 1, ":8443 {\n  respond \"hello\"\n}\n"),
+            ("Caddy", 2, "{\n  email a@example.org\n}\nexample.org {\n  root * /srv\n  file_server\n}\n"),
+            ("Caddy", 2, "localhost\nreverse_proxy :9000\n"),
+            ("Caddy", 1, "http://a.example, http://b.example {\n  redir https://{host}{uri}\n}\n"),
         ];
         for (program, line, text) in table {
             let first = if program == "nginx" { 2 } else { line };

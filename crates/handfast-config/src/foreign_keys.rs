@@ -30,6 +30,7 @@ const KEYS: [(&str, &str); 6] = [
     ("crl crl-file crlfile ssl-crl", "revocation lists are `crl` in [service.client-certificates]"),
     (
         "acme letsencrypt lets-encrypt",
-        "Handfast does not fetch certificates: let certbot do it, and name its folder in `certificate`; docs/proxy/certificates.md says how",
+        "certificates are ordered with a section [acme] and `certificate = \"acme\"` in [[service]]; docs/proxy/acme.md shows both. Those of certbot \
+         and others are files: name their folder in `certificate`",
     ),
 ];

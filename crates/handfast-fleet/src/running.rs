@@ -579,7 +579,7 @@ impl Task {
     }
 }
 
-/// What happens on a bus.
+/// An event of a bus.
 enum BusEvent {
     Message(Bytes),
     /// The connection was lost, or is there again.

@@ -13,7 +13,7 @@ const A: u16 = 1;
 const AAAA: u16 = 28;
 const CNAME: u16 = 5;
 
-/// What it has under one name, in lower case and without the final dot.
+/// The content of one name, in lower case and without the final dot.
 #[derive(Clone, Debug)]
 pub enum Record {
     /// Addresses of either family; none: the name exists without.

@@ -3,6 +3,8 @@
 //! In: the configuration of the proxy, or its admin address. Out: the proxy's answer, and whether the request succeeded. A signal by
 //! name (`kill -HUP $(pidof handfast)`) reaches every process of the program; this request reaches only the proxy.
 
+use std::fs::File;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -12,8 +14,10 @@ use crate::status::{AdminAddress, Seen};
 use crate::talk;
 use crate::talk::print;
 use crate::verbs::color;
-use crate::words::running::RunningWords;
+use crate::words::running::{CONFIGURATION, RunningWords};
 
+/// The admin address of a proxy that was not configured otherwise.
+pub(crate) const USUAL_ADDRESS: &str = "127.0.0.1:7643";
 /// How long an answer may take: a proxy answers a reload after 30 seconds at the latest.
 const TIMEOUT: Duration = Duration::from_secs(35);
 /// The intervals of checks and reports while a proxy stops.
@@ -88,7 +92,8 @@ pub(crate) fn status_of(words: &RunningWords) -> Result<AdminAddress, ExitCode> 
         talk::err(what.trim_end());
         ExitCode::from(2)
     };
-    if let Some(address) = &words.address {
+    let usual = (!is_there(&words.config)).then(|| USUAL_ADDRESS.to_owned());
+    if let Some(address) = words.address.as_ref().or(usual.as_ref()) {
         return AdminAddress::parse(address).map_err(|problem| wrong(&format!("error: {problem}")));
     }
     match ConfigSource::File(words.config.clone()).admin_address(color()) {
@@ -99,6 +104,12 @@ pub(crate) fn status_of(words: &RunningWords) -> Result<AdminAddress, ExitCode> 
         )),
         Err(error) => Err(wrong(&error.problems)),
     }
+}
+
+/// Returns false for the configuration of packages where there is none, or this user cannot read it: then it was not typed, and the
+/// request goes to the usual address.
+pub(crate) fn is_there(config: &Path) -> bool {
+    config != Path::new(CONFIGURATION) || File::open(config).is_ok()
 }
 
 /// A text as a part of a URL (RFC 3986 §2.3): what is not reserved stays.

@@ -37,7 +37,12 @@ pub(crate) enum AdminAddress {
 impl AdminAddress {
     /// Reads `http://HOST:PORT/`, `HOST:PORT` or `unix:/PATH`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("invalid address `{text}`, expected http://HOST:PORT/ or unix:/PATH");
+        let hint = if text.ends_with(".toml") {
+            format!("\n  hint: a configuration is named by `-c {text}`")
+        } else {
+            String::new()
+        };
+        let wrong = || format!("invalid address `{text}`, expected http://HOST:PORT/ or unix:/PATH{hint}");
         if let Some(path) = text.strip_prefix("unix:") {
             return if path.starts_with('/') { Ok(Self::Unix(path.into())) } else { Err(wrong()) };
         }

@@ -13,6 +13,7 @@ mod tables;
 mod tests;
 
 use std::io::{self, IsTerminal};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
@@ -27,16 +28,16 @@ use ratatui::{DefaultTerminal, Frame};
 use crate::load::display::unicode;
 use crate::load::refused;
 use crate::load::signals::Signals;
+use crate::running::{USUAL_ADDRESS, is_there};
 use crate::screen::{Look, Pieces, is_screen};
 use crate::status::{AdminAddress, Seen};
 use crate::talk::print;
 use crate::talk::terminal_size;
 use crate::verbs::wants_color;
+use crate::words::running::CONFIGURATION;
 use crate::words::top::TopWords;
 use model::{Model, Wish};
 
-/// Where a proxy is asked that was not configured otherwise.
-const USUAL: &str = "127.0.0.1:7643";
 /// Columns of a text that goes to no terminal.
 const WIDE: usize = 160;
 /// News that may wait to be shown.
@@ -64,11 +65,13 @@ pub(crate) fn top(words: &TopWords) -> ExitCode {
 }
 
 fn status_of(words: &TopWords) -> Result<AdminAddress, Refusal> {
-    let Some(file) = words.config.as_ref().filter(|_| words.address.is_none()) else {
-        let address = words.address.as_deref().unwrap_or(USUAL);
+    let packaged = Path::new(CONFIGURATION);
+    let file = words.config.as_deref().or(is_there(packaged).then_some(packaged));
+    let Some(file) = file.filter(|_| words.address.is_none()) else {
+        let address = words.address.as_deref().unwrap_or(USUAL_ADDRESS);
         return AdminAddress::parse(address).map_err(Refusal::wrong_use);
     };
-    let listens = ConfigSource::File(file.clone()).admin_address(false);
+    let listens = ConfigSource::File(file.to_path_buf()).admin_address(false);
     let listens = listens.map_err(|error| Refusal::wrong_use(error.problems))?;
     let what = || format!("{}: has no admin address (admin.listen is off)", file.display());
     let none = || Refusal::wrong_use(what()).hint("set admin.listen, and restart the proxy");

@@ -25,7 +25,8 @@ pub(crate) mod worker;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use handfast_config::ExplainTarget;
 
 /// TLS proxy and TLS performance tools
@@ -42,7 +43,8 @@ impl Words {
     /// **Errors**: those of clap, which include the texts of help and version.
     pub(crate) fn read(typed: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut command = Self::command();
-        let matches = command.try_get_matches_from_mut(typed)?;
+        let matches =
+            command.try_get_matches_from_mut(typed).map_err(|error| naming_config(error, &command))?;
         let mut words = Self::from_arg_matches(&matches)?;
         if let (Verb::Load(load), Some((name, matches))) = (&mut words.verb, matches.subcommand()) {
             let command = command.find_subcommand(name);
@@ -51,6 +53,25 @@ impl Words {
         }
         Ok(words)
     }
+}
+
+/// Adds the option's name to the error about a configuration file that was typed without it.
+fn naming_config(mut error: clap::Error, command: &Command) -> clap::Error {
+    let has_config =
+        |command: &Command| command.get_arguments().any(|argument| argument.get_long() == Some("config"));
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    let is_for = |command: &&Command| usage.contains(&format!("handfast {} ", command.get_name()));
+    let file = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(file)) if !file.starts_with('-') => file.clone(),
+        _ => return error,
+    };
+    if error.kind() == ErrorKind::UnknownArgument
+        && command.get_subcommands().find(is_for).is_some_and(has_config)
+    {
+        let tip = format!("a configuration is named by `-c {file}`");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 #[derive(Debug, Subcommand)]

@@ -153,7 +153,7 @@ fn pause(attempts: usize) -> Duration {
     (Duration::from_millis(100) * 2u32.pow(doublings)).min(LONGEST_PAUSE)
 }
 
-/// Why there is no connection, with the cause that the library keeps separately.
+/// The error of a connection, with the cause that the library keeps separately.
 fn with_source(error: &async_nats::ConnectError) -> String {
     let text = error.to_string();
     let source = std::error::Error::source(error).map(ToString::to_string);

@@ -24,7 +24,7 @@ section! {
         why "a server with a public name has a public certificate",
         example "\"bus-ca.pem\"", elsewhere "ca-file tls-ca trusted-ca";
 
-    /// Whether TLS begins before the server's greeting: for a NATS server with `handshake_first: true`.
+    /// Starts TLS before the server's greeting: for a NATS server with `handshake_first: true`.
     BUS_TLS_FIRST: Switch = "tls-first", Switch,
         default "false",
         why "a NATS server without this setting greets first",

@@ -11,7 +11,7 @@ pub struct Fleet {
     pub bus: String,
     /// File of the authorities for that server; `None`: those that the machine trusts.
     pub ca: Option<PathBuf>,
-    /// Whether TLS begins before the server's greeting.
+    /// TLS begins before the server's greeting.
     pub tls_first: bool,
     /// File with user and password.
     pub credentials: Option<PathBuf>,

@@ -31,7 +31,7 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(15);
 /// Addresses of one name that are used. An answer may have thousands, each of which every worker would look at.
 const ADDRESSES: usize = 256;
-/// How long all lookups of a trial may take. The second nameserver receives the query after 5 s without an answer of the first.
+/// Timeout for all lookups of a trial. The second nameserver receives the query after 5 s without an answer of the first.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(8);
 /// Names of a trial that are listed one by one.
 const MOST_LISTED: usize = 20;

@@ -283,7 +283,7 @@ fn stores(config: &Config, found: &mut Report) {
     let caches = cache::folders(config).map(|folder| ("the cache of a service", folder));
     for (what, folder) in ordered.chain(caches) {
         // What a start makes is made in the first folder above that is there.
-        let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(folder);
+        let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
         if let Err(error) = writable(there) {
             let place = config.places.suffix(folder);
             let what = format!("keep {what} in {}{place}: {}: {error}", folder.display(), there.display());

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use handfast_net::dial;
+use handfast_process::trusted_path::folder_of;
 use handfast_tls::certificate::Certificate;
 use handfast_tls::client::{self, ClientSettings, Identity, Revocation, Trust, Verification};
 use handfast_tls::client_certificates::{self, ClientCertificates as ClientRule, Demand};
@@ -444,11 +445,10 @@ impl ServiceBuilder<'_, '_, '_> {
             return Some(Arc::clone(users));
         }
         let known = self.before.and_then(|before| Gate::known_users(&before.gates, file));
-        let folder = file.parent().map(Path::to_path_buf);
         self.context.took(
             Vec::new(),
             vec![(file.to_path_buf(), FileStamp::of(file))],
-            folder.into_iter().collect(),
+            [folder_of(file).to_path_buf()].into(),
         );
         let read = self.context.user.act_on(file, || users::read(file));
         match (read.unwrap_or_else(|error| Err(error.to_string())), known) {

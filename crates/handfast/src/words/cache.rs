@@ -66,7 +66,7 @@ pub(crate) struct AtWords {
     /// Admin address of the proxy, instead of the one in its configuration: http://HOST:PORT, HOST:PORT, unix:/PATH
     #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
     pub(crate) at: Option<String>,
-    /// The proxy's configuration, which has its admin address (`admin.listen`)
+    /// The proxy's configuration, which has its admin address (`admin.listen`); without this file the address is 127.0.0.1:7643
     #[arg(short, long, value_name = "FILE", default_value = super::running::CONFIGURATION)]
     pub(crate) config: std::path::PathBuf,
 }

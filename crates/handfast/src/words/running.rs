@@ -13,7 +13,7 @@ pub(crate) struct RunningWords {
     /// Admin address of the proxy, instead of the one in its configuration: http://HOST:PORT, HOST:PORT, unix:/PATH
     #[arg(value_name = "ADDRESS", conflicts_with = "config")]
     pub(crate) address: Option<String>,
-    /// The proxy's configuration, which has its admin address (`admin.listen`)
+    /// The proxy's configuration, which has its admin address (`admin.listen`); without this file the address is 127.0.0.1:7643
     #[arg(short, long, value_name = "FILE", default_value = CONFIGURATION)]
     pub(crate) config: PathBuf,
 }

@@ -22,7 +22,7 @@ Exit codes: 0 ended by a key, 1 nobody answers, 2 wrong use.";
 /// `handfast top`.
 #[derive(Args, Debug)]
 pub(crate) struct TopWords {
-    /// Admin address of the proxy, or that of a load run's --metrics: http://HOST:PORT, HOST:PORT, unix:/PATH [default: http://127.0.0.1:7643]
+    /// Admin address of the proxy, or that of a load run's --metrics: http://HOST:PORT, HOST:PORT, unix:/PATH [default: that of /etc/handfast/handfast.toml, or without this file http://127.0.0.1:7643]
     #[arg(value_name = "ADDRESS", conflicts_with = "config")]
     pub(crate) address: Option<String>,
     /// The proxy's configuration, which says where its admin address is (`admin.listen`)

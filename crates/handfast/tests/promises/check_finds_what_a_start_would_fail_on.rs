@@ -1,10 +1,12 @@
 //! `check` finds what `proxy` would then fail on: what one refuses, the other does not start with, and says the same thing.
 
+use std::path::Path;
 use std::process::Command;
 
 use super::support::certificates::{Authority, localhost};
 use super::support::folder::Folder;
 use super::support::proxy::PROGRAM;
+use super::support::tools;
 use super::support::*;
 
 /// The exit code, and what was said on standard error.
@@ -169,4 +171,42 @@ fn a_chain_whose_signatures_are_wrong() {
             );
         }
     }
+}
+
+/// Every key of a path that a start makes, writes or watches, relative to the folder of a file that is named without one.
+#[test]
+fn a_file_of_the_present_folder_is_named_with_or_without_the_folder() {
+    let folder = Folder::new();
+    folder.write("web.pem", localhost().combined());
+    folder.write("users", "");
+    let config = Config::empty()
+        .text("admin", "listen", "unix:admin.sock")
+        .text("access-log", "to", "./access.log")
+        .text("acme", "contact", "a@example.org")
+        .set("acme", "accept-terms-of-service", true)
+        .text("acme", "folder", "acme")
+        .service("web", "127.0.0.1:1")
+        .certificate(Path::new("web.pem"))
+        .text("service.tickets", "key-file", "tickets.keys")
+        .text("service", "mode", "http")
+        .text("service.cache", "folder", "cache")
+        .text("service.cache", "size", "64MiB")
+        .service("ordered", "127.0.0.1:1")
+        .certificate(Path::new("acme"))
+        .text("service", "acme-names", "a.example.org");
+    folder.write("site.toml", config.to_string());
+    let check = |words: &str| {
+        let script = format!("cd {} && exec {PROGRAM} check {words}", folder.path().display());
+        tools::run("sh", &["-c", &script], b"")
+    };
+    for name in ["site.toml", "./site.toml"] {
+        let ran = check(&format!("-c {name}"));
+        assert_eq!((ran.code, ran.output.trim()), (Some(0), &*format!("{name}: good")), "{}", ran.all());
+    }
+    let ran = check("site.toml");
+    assert!(
+        ran.code == Some(2) && ran.talk.contains("tip: a configuration is named by `-c site.toml`"),
+        "{}",
+        ran.all()
+    );
 }

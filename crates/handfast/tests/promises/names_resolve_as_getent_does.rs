@@ -1,5 +1,5 @@
 //! Names of backends resolve as `getent ahosts` resolves them on the same machine: by /etc/hosts, then by the nameservers, options and
-//! search domains of /etc/resolv.conf. Whoever tries a name by hand sees what the proxy dials.
+//! search domains of /etc/resolv.conf. An operator that tries a name by hand sees what the proxy dials.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -2,11 +2,14 @@
 //! was not done. A signal for the proxy that reaches the other commands too (`kill -HUP $(pidof handfast)`) does not end them.
 
 use std::fs;
+use std::path::Path;
 
 use rustix::process::Signal;
 
 use super::support::folder::Folder;
+use super::support::network::in_a_network_of_its_own;
 use super::support::proxy::PROGRAM;
+use super::support::skip::skipped;
 use super::support::tools::{self, Ran, Tool};
 use super::support::*;
 
@@ -108,4 +111,38 @@ fn signals_for_a_proxy_end_nothing_else() {
     assert!(matches!(ran.code, Some(0 | 3)), "it ran to its end: {}", ran.all());
     folder.write("access.log", "no line\n");
     follow.talk.containing("skipped");
+}
+
+#[test]
+fn every_command_finds_a_proxy_at_the_usual_address() {
+    in_a_network_of_its_own!();
+    if Path::new("/etc/handfast/handfast.toml").exists() {
+        skipped!("there is a configuration of a package");
+    }
+    let (folder, backend) = (Folder::new(), Backend::echo());
+    let proxy = Proxy::start(Config::to(&folder, backend.address).text("admin", "listen", "127.0.0.1:7643"));
+    let none = "none\n  hint: write [fleet]";
+    for (words, code, says) in [
+        (&["reload"][..], 0, "generation 2"),
+        (&["top", "--once"], 0, "generation 2"),
+        (&["reopen"], 0, "opened again"),
+        (&["fleet", "list"], 1, none),
+        (&["cache", "stats"], 1, "127.0.0.1:7643"),
+        (&["stop"], 0, "stopped"),
+    ] {
+        let ran = tools::handfast(words);
+        assert!(
+            ran.code == Some(code) && ran.all().contains(says),
+            "{words:?}: {:?} {}",
+            ran.code,
+            ran.all()
+        );
+    }
+    drop(proxy);
+    let typed = tools::handfast(&["reload", "site.toml"]);
+    assert!(
+        typed.code == Some(2) && typed.talk.contains("hint: a configuration is named by `-c site.toml`"),
+        "{}",
+        typed.all()
+    );
 }

@@ -19,7 +19,7 @@ use super::system::{Resolver, SystemFiles, has_ipv6};
 /// /etc/hosts has no time to live.
 const HOSTS_TTL: Duration = Duration::from_secs(30);
 
-/// Why a lookup brought no address.
+/// The reason for a lookup without an address.
 #[derive(Debug)]
 pub(crate) enum Unresolved {
     NoSuchName,
@@ -89,7 +89,7 @@ pub(super) async fn resolve(name: &str, files: SystemFiles) -> (SystemFiles, Res
 /// The nameservers of one lookup.
 struct Nameservers {
     config: Resolver,
-    /// Those without an answer so far are at the end: each would cost its timeout again for every name of the search list.
+    /// Unresponsive ones are at the end: each would cost its timeout again for every name of the search list.
     order: Vec<IpAddr>,
 }
 

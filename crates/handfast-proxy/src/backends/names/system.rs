@@ -28,7 +28,7 @@ const MAX_ATTEMPTS: usize = 5;
 pub(super) struct SystemFiles {
     hosts: Arc<str>,
     resolver: Arc<str>,
-    /// Why the present files cannot be read; their former text is used.
+    /// The error of reading the present files; their former text is used.
     problem: Option<Arc<str>>,
 }
 
@@ -96,7 +96,7 @@ pub(super) struct Resolver {
     /// At least one.
     pub(super) nameservers: Vec<IpAddr>,
     search: Vec<String>,
-    /// Dots from which a name is asked for as it is before it is completed.
+    /// Number of dots from which the name itself comes before its completions.
     dots: usize,
     /// Wait for one nameserver.
     pub(super) timeout: Duration,
@@ -175,7 +175,7 @@ impl Resolver {
     }
 }
 
-/// A nameserver of a line. An address with a zone (`fe80::1%eth0`) cannot be asked: the DNS library has no place for the zone.
+/// A nameserver of a line. An address with a zone (`fe80::1%eth0`) is left out: the DNS library has no place for the zone.
 fn nameserver(text: &str) -> Option<IpAddr> {
     text.parse().ok()
 }
