@@ -386,6 +386,13 @@ fn certificate_notes(report: &Report, say: &mut impl FnMut(bool, String)) {
             left => say(true, format!("the certificate is good for {left} days, up to {}", leaf.not_after)),
         }
     }
+    if report.certificates.demands_staple && report.certificates.staple_bytes == 0 {
+        say(
+            false,
+            "the certificate demands an OCSP response (must-staple), and none came: clients that check this, such as Firefox, refuse it"
+                .into(),
+        );
+    }
     for one in chain {
         if let Some(weakness) = &one.weakness {
             say(false, format!("the key of {} {weakness}", one.subject));

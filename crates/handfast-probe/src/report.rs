@@ -281,6 +281,8 @@ pub struct Certificates {
     pub bytes: usize,
     /// The OCSP response beside them; 0: none.
     pub staple_bytes: usize,
+    /// Its own certificate demands an OCSP response ("must-staple").
+    pub demands_staple: bool,
     /// Whether it passed verification; `null`: not verified.
     pub trusted: Option<bool>,
     /// Why not.

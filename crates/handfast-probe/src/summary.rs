@@ -233,6 +233,7 @@ fn certificates(measured: &Measured) -> Certificates {
         chain: measured.look.chain.iter().map(shown).collect(),
         bytes: measured.look.chain.iter().map(|one| one.bytes).sum(),
         staple_bytes: measured.staple,
+        demands_staple: measured.look.chain.first().is_some_and(|own| own.demands_staple),
         trusted: verified.then_some(measured.distrust.is_none()),
         why_not: measured.distrust.clone(),
     }

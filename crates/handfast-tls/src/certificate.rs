@@ -17,7 +17,7 @@ use crate::key::Key;
 use crate::key_kind::KeyKind;
 use crate::names::Names;
 use crate::parsed::{Parsed, Signed};
-use crate::sections::Contents;
+use crate::sections::{Contents, no_certificate};
 use crate::staple::Staple;
 use crate::unix_time::date;
 use crate::unix_time::unix_seconds;
@@ -37,6 +37,7 @@ pub struct Certificate {
     files: Box<[PathBuf]>,
     /// Where its OCSP response is or should be, if that is known.
     pub(crate) staple_file: Option<PathBuf>,
+    demands_staple: bool,
     /// What is known of the response that is stapled, which is in `certified`.
     staple: Option<Staple>,
     /// Made when it comes into a store, and never later; `None` in it: compressed it is no smaller.
@@ -172,6 +173,22 @@ impl Certificate {
             && self.certified.ocsp == other.certified.ocsp
     }
 
+    /// A warning if it demands an OCSP response and has none: clients that check this refuse it.
+    pub(crate) fn lacks_staple(&self) -> Option<Finding> {
+        let file = self.file();
+        let message = format!(
+            "the certificate of {:?} demands a stapled OCSP response (must-staple), and there is none: clients that check this, such as \
+             Firefox, refuse it",
+            self.subject
+        );
+        let hint = format!(
+            "write the response to {}.ocsp, or order a certificate without must-staple",
+            file.display()
+        );
+        (self.demands_staple && self.staple.is_none())
+            .then(|| Finding::warning(Reason::StapleMissing, file, message).hint(hint))
+    }
+
     /// The file to name when something is said about it.
     pub(crate) fn file(&self) -> &Path {
         self.files.first().map_or(Path::new("a certificate made at start"), PathBuf::as_path)
@@ -189,9 +206,8 @@ pub(crate) fn with_one_of(
 ) -> Option<Certificate> {
     let Some(first) = chain.first() else {
         let finding = Finding::error(Reason::NoCertificate, chain_file, "holds no certificate");
-        findings.push(
-            finding.hint("the file must hold the server's certificate, then its intermediates, in PEM"),
-        );
+        let hint = "the file must hold the server's certificate, then its intermediates, in PEM";
+        no_certificate(findings, finding.hint(hint));
         return None;
     };
     if refuse_unusable(first, &chain, known_keys, chain_file, findings) {
@@ -347,6 +363,7 @@ pub(crate) fn assemble(
             .collect(),
         certified: Arc::new(certified),
         staple_file: None,
+        demands_staple: leaf.demands_staple,
         staple: None,
         compressed: OnceLock::new(),
     }

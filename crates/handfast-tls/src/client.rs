@@ -310,12 +310,7 @@ fn configure(
 type ChainAndKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 fn identity(chain: &[u8], key: &[u8]) -> Result<ChainAndKey, Failure> {
-    let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
-        .collect::<Result<_, _>>()
-        .map_err(|error| wrong(format!("client certificate: {}", pem::fault(&error))))?;
-    if chain.is_empty() {
-        return Err(wrong("client certificate: no certificate there, expected PEM"));
-    }
+    let chain = pem::certificates(chain).map_err(|what| wrong(format!("client certificate: {what}")))?;
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|error| wrong(format!("client key: {}, expected PEM", pem::fault(&error))))?;
     Ok((chain, key))

@@ -123,6 +123,8 @@ pub enum Reason {
     StapleNotYetValid,
     /// An OCSP response that is stapled although its signature could not be checked.
     StapleUnverified,
+    /// No OCSP response for a certificate that demands one.
+    StapleMissing,
     /// An OCSP response that says no good of the certificate.
     Revoked,
     /// A hidden file.

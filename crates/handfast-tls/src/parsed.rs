@@ -46,6 +46,8 @@ pub(crate) struct Parsed {
     pub(crate) is_public: bool,
     /// Whether it says where its issuer's certificate can be fetched.
     pub(crate) names_issuer: bool,
+    /// It demands a stapled OCSP response (RFC 7633, "must-staple").
+    pub(crate) demands_staple: bool,
     /// Whether its issuer, if it is in the same file, signed it.
     pub(crate) signed: Signed,
 }
@@ -122,6 +124,7 @@ impl Parsed {
             broken_hash: broken_hash(&x509),
             is_public: is_public(&x509),
             names_issuer: names_issuer(&x509),
+            demands_staple: demands_staple(&x509),
             signed: Signed::Unknown,
             der: CertificateDer::from(der.to_vec()),
         })
@@ -250,6 +253,14 @@ fn is_public(x509: &X509Certificate<'_>) -> bool {
         }
         _ => false,
     })
+}
+
+/// Returns true if its TLS features (RFC 7633 §6) have `status_request`, number 5.
+fn demands_staple(x509: &X509Certificate<'_>) -> bool {
+    let features =
+        x509.extensions().iter().find(|extension| extension.oid.to_id_string() == "1.3.6.1.5.5.7.1.24");
+    // A sequence of integers: each has its tag, its length and, for this number, one byte.
+    features.is_some_and(|features| features.value.windows(3).any(|number| number == [2, 1, 5]))
 }
 
 /// Whether it has an address of id-ad-caIssuers (RFC 5280 §4.2.2.1).

@@ -7,7 +7,9 @@
 //! **Source**: RFC 7468 §2 (text around sections is allowed), RFC 1421 §4.6 for `Proc-Type`.
 
 use std::fmt;
+use std::path::Path;
 
+use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::{Error as PemError, PemObject, SectionKind};
 use zeroize::Zeroizing;
 
@@ -46,8 +48,34 @@ pub(crate) enum Broken {
     WrongEnd { line: usize },
     /// A `BEGIN` line that does not end in five dashes.
     BadBegin { line: usize },
-    /// `BEGIN` in the middle of a line: two files joined without a line break.
+    /// `BEGIN` behind `END`: two files joined without a line break.
     RunTogether { line: usize },
+    /// `BEGIN` behind blanks.
+    Indented { line: usize },
+    /// `BEGIN` behind other text.
+    Quoted { line: usize },
+    /// `BEGIN` and `END` in one line.
+    OneLine { line: usize },
+}
+
+impl Broken {
+    /// How to repair `file`.
+    pub(crate) fn hint(&self, file: &Path) -> Option<String> {
+        let file = file.display();
+        match self {
+            Self::RunTogether { .. } => {
+                Some("the file before it was joined without a line break: insert one".to_owned())
+            }
+            Self::Indented { .. } => Some(format!(
+                "remove the blanks at the beginning of lines: sed -i 's/^[[:blank:]]*//' {file}"
+            )),
+            Self::Quoted { .. } => {
+                Some("remove what is in front of -----BEGIN, and of the lines below it".to_owned())
+            }
+            Self::OneLine { .. } => Some("its line breaks were lost: copy the file again".to_owned()),
+            Self::NoEnd { .. } | Self::WrongEnd { .. } | Self::BadBegin { .. } => None,
+        }
+    }
 }
 
 impl fmt::Display for Broken {
@@ -63,15 +91,19 @@ impl fmt::Display for Broken {
             Self::RunTogether { line } => {
                 write!(f, "line {line}: a BEGIN line that does not begin on a separate line")
             }
+            Self::Indented { line } => write!(f, "line {line}: a BEGIN line that is indented"),
+            Self::Quoted { line } => write!(f, "line {line}: text in front of BEGIN"),
+            Self::OneLine { line } => write!(f, "line {line}: BEGIN and END in one line"),
         }
     }
 }
 
 /// Labels that a message may name. Any other text after `BEGIN` is content of the file: one without line breaks has its key there.
-const LABELS: [&str; 21] = [
+const LABELS: [&str; 22] = [
     "CERTIFICATE",
     "TRUSTED CERTIFICATE",
     "X509 CERTIFICATE",
+    "X.509 CERTIFICATE",
     "X509 CRL",
     "CERTIFICATE REQUEST",
     "NEW CERTIFICATE REQUEST",
@@ -91,6 +123,9 @@ const LABELS: [&str; 21] = [
     "CMS",
     "OCSP RESPONSE",
 ];
+
+/// Labels of a certificate (RFC 7468 §5.1).
+const CERTIFICATE: [&str; 3] = ["CERTIFICATE", "X509 CERTIFICATE", "X.509 CERTIFICATE"];
 
 const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"-----END ";
@@ -113,6 +148,9 @@ pub(crate) fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, Broken> {
             if let Some((_, section)) = open {
                 return Err(section.no_end());
             }
+            if contains(label, END) {
+                return Err(Broken::OneLine { line });
+            }
             let label = label.strip_suffix(b"-----").ok_or(Broken::BadBegin { line })?;
             let label = std::str::from_utf8(label).map_err(|_| Broken::BadBegin { line })?;
             open = Some((begin, Section { label, line, text: &[], encrypted: false }));
@@ -126,7 +164,7 @@ pub(crate) fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, Broken> {
             section.text = &bytes[begin..start];
             sections.push(section);
         } else if contains(text, BEGIN) {
-            return Err(Broken::RunTogether { line });
+            return Err(before_begin(text, line));
         } else if start == bytes.len() && !text.is_empty() && BEGIN.starts_with(text) {
             // This line is still being written.
             return Err(Broken::NoEnd { name: "a section", line });
@@ -147,6 +185,37 @@ fn after<'a>(text: &'a [u8], marker: &[u8]) -> Option<&'a [u8]> {
     text[dashes.saturating_sub(5)..].strip_prefix(marker)
 }
 
+/// What is wrong with a line that has `BEGIN` and not at its beginning.
+fn before_begin(text: &[u8], line: usize) -> Broken {
+    if text.trim_ascii_start().starts_with(BEGIN) {
+        return Broken::Indented { line };
+    }
+    if contains(text, END) { Broken::RunTogether { line } } else { Broken::Quoted { line } }
+}
+
+/// The certificates of a PEM text.
+///
+/// **Errors**: it is broken, or has none; for people.
+pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let sections = sections(pem).map_err(|broken| broken.to_string())?;
+    let mut certificates = Vec::new();
+    let mut others = Vec::new();
+    for section in &sections {
+        match section.der() {
+            Some((SectionKind::Certificate, der)) => certificates.push(CertificateDer::from(der.to_vec())),
+            None if section.is_certificate() => {
+                return Err(format!("line {}: the text of a certificate is not base64", section.line));
+            }
+            _ => others.push(section.name()),
+        }
+    }
+    match (certificates.is_empty(), others.first()) {
+        (false, _) => Ok(certificates),
+        (true, Some(other)) => Err(format!("no certificate there, but {other}")),
+        (true, None) => Err("no certificate there, expected PEM".to_owned()),
+    }
+}
+
 fn contains(text: &[u8], what: &[u8]) -> bool {
     text.len() >= what.len() && text.windows(what.len()).any(|window| window == what)
 }
@@ -157,12 +226,20 @@ impl Section<'_> {
         LABELS.into_iter().find(|label| *label == self.label).unwrap_or("an unknown section")
     }
 
+    /// Returns true if its label is that of a certificate.
+    pub(crate) fn is_certificate(&self) -> bool {
+        CERTIFICATE.contains(&self.label)
+    }
+
     fn no_end(&self) -> Broken {
         Broken::NoEnd { name: self.name(), line: self.line }
     }
 
     /// The content in DER; `None` when it is not base64, or of a label that is neither certificate nor key.
     pub(crate) fn der(&self) -> Option<(SectionKind, Zeroizing<Vec<u8>>)> {
+        if self.is_certificate() && self.label != CERTIFICATE[0] {
+            return Some((SectionKind::Certificate, Zeroizing::new(self.base64()?)));
+        }
         let (kind, der) = <(SectionKind, Vec<u8>)>::from_pem_slice(self.text).ok()?;
         Some((kind, Zeroizing::new(der)))
     }
@@ -224,6 +301,13 @@ mod tests {
         assert_eq!(sections(wrong.as_bytes()).err(), Some(Broken::WrongEnd { line: 3 }));
         assert_eq!(sections(b"\n-----END CERTIFICATE-----\n").err(), Some(Broken::WrongEnd { line: 2 }));
         assert_eq!(sections(b"-----BEGIN CERTIFICATE\n").err(), Some(Broken::BadBegin { line: 1 }));
+        let moved = |before: &str| {
+            sections(ONE.replace("-----BEGIN", &format!("{before}-----BEGIN")).as_bytes()).err()
+        };
+        assert_eq!(moved("    "), Some(Broken::Indented { line: 1 }));
+        assert_eq!(moved("\t"), Some(Broken::Indented { line: 1 }));
+        assert_eq!(moved("> "), Some(Broken::Quoted { line: 1 }));
+        assert_eq!(sections(ONE.replace('\n', " ").as_bytes()).err(), Some(Broken::OneLine { line: 1 }));
         let inside = ONE.replace("-----END CERTIFICATE-----\n", ONE);
         let expected = Broken::NoEnd { name: "CERTIFICATE", line: 1 };
         assert_eq!(sections(inside.as_bytes()).err(), Some(expected));
@@ -240,6 +324,27 @@ mod tests {
         assert!(
             sections(certificate.as_bytes()).unwrap()[0].der().is_none(),
             "it is not taken for a certificate"
+        );
+    }
+
+    #[test]
+    fn all_labels_of_a_certificate_are_read() {
+        for label in CERTIFICATE {
+            let text = ONE.replace("CERTIFICATE", label);
+            let found = certificates(text.as_bytes()).expect(label);
+            assert_eq!(*found[0], [0, 1, 2], "{label}");
+        }
+        for (label, reason) in [
+            ("TRUSTED CERTIFICATE", "no certificate there, but TRUSTED CERTIFICATE"),
+            ("SECRET", "no certificate there, but an unknown section"),
+        ] {
+            let text = ONE.replace("CERTIFICATE", label);
+            assert_eq!(certificates(text.as_bytes()).expect_err(label), reason);
+        }
+        let broken = ONE.replace("AAEC", "A*EC");
+        assert_eq!(
+            certificates(broken.as_bytes()).expect_err("no base64"),
+            "line 1: the text of a certificate is not base64"
         );
     }
 

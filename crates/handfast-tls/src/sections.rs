@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustls_pki_types::pem::SectionKind;
 
-use crate::finding::{Finding, Reason};
+use crate::finding::{Finding, Reason, Severity};
 use crate::key::{self, Key, Unusable};
 use crate::parsed::Parsed;
 use crate::pem::{self, Section};
@@ -98,7 +98,8 @@ impl Contents {
             return Err(Finding::error(Reason::EncryptedKey, file, message).hint(hint));
         }
         match section.label {
-            "CERTIFICATE" | "PRIVATE KEY" | "EC PRIVATE KEY" | "RSA PRIVATE KEY" => {}
+            "CERTIFICATE" | "X509 CERTIFICATE" | "X.509 CERTIFICATE" | "PRIVATE KEY" | "EC PRIVATE KEY"
+            | "RSA PRIVATE KEY" => {}
             // `openssl ecparam -genkey` writes it in front of each key, which names the curve itself.
             "EC PARAMETERS" => return Ok(()),
             "DSA PRIVATE KEY" => {
@@ -181,11 +182,18 @@ fn broken_pem(broken: &pem::Broken, file: &Path) -> Finding {
         }
         _ => Finding::error(Reason::BadPem, file, broken.to_string()),
     };
-    match broken {
-        pem::Broken::RunTogether { .. } => {
-            finding.hint("the file before it was joined without a line break: insert one")
-        }
-        _ => finding,
+    Finding { hint: broken.hint(file), ..finding }
+}
+
+/// Adds the finding that a file has no certificate: what it has in place of one, or this message.
+pub(crate) fn no_certificate(findings: &mut Vec<Finding>, otherwise: Finding) {
+    // Those in place of a certificate have a hint.
+    let instead = |found: &&mut Finding| {
+        found.reason == Reason::UnusedSection && found.hint.is_some() && found.file == otherwise.file
+    };
+    match findings.iter_mut().find(instead) {
+        Some(found) => found.severity = Severity::Error,
+        None => findings.push(otherwise),
     }
 }
 
@@ -213,9 +221,20 @@ fn unused(name: &str, line: usize, file: &Path) -> Finding {
             format!("line {line}: {name} are not used: key exchange is on elliptic curves")
         }
         "TRUSTED CERTIFICATE" => {
-            let message = format!("line {line}: {name} is OpenSSL's own form and is not used");
+            let message =
+                format!("line {line}: {name} is OpenSSL's own form and is not used, expected CERTIFICATE");
             let hint = format!("openssl x509 -in {0} -out {0}.pem", file.display());
             return Finding::warning(Reason::UnusedSection, file, message).hint(hint);
+        }
+        "CERTIFICATE REQUEST" | "NEW CERTIFICATE REQUEST" => {
+            let message = format!("line {line}: {name} is not used, expected CERTIFICATE");
+            let hint = "the authority that receives the request answers with the certificate: name that file";
+            return Finding::note(Reason::UnusedSection, file, message).hint(hint);
+        }
+        "PKCS7" | "CMS" => {
+            let message = format!("line {line}: {name} is not used, expected CERTIFICATE");
+            let hint = format!("openssl pkcs7 -in {0} -print_certs -out {0}.pem", file.display());
+            return Finding::note(Reason::UnusedSection, file, message).hint(hint);
         }
         _ => format!("line {line}: {name} is neither a certificate nor a key, and is not used"),
     };

@@ -151,6 +151,7 @@ pub(crate) fn sample() -> Report {
             bytes: 16_260,
             chain,
             staple_bytes: 471,
+            demands_staple: false,
             trusted: Some(true),
             why_not: None,
         },

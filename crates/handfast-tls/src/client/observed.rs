@@ -38,6 +38,8 @@ pub struct Shown {
     pub self_issued: bool,
     /// It was issued by the one that follows it; `None` for the last one.
     pub issued_by_next: Option<bool>,
+    /// It demands a stapled OCSP response ("must-staple").
+    pub demands_staple: bool,
     /// The known weaknesses of its key.
     pub weakness: Option<String>,
 }
@@ -58,6 +60,7 @@ pub fn chain<'c>(chain: impl Iterator<Item = &'c [u8]>) -> Vec<Shown> {
         ip_names: one.ip_names.clone(),
         self_issued: one.is_self_issued(),
         issued_by_next: parsed.get(place + 1).map(|next| one.issuer_der == next.subject_der),
+        demands_staple: one.demands_staple,
         weakness: one.weakness(&nothing).map(|weakness| weakness.to_string()),
     };
     parsed.iter().enumerate().map(shown).collect()

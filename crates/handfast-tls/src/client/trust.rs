@@ -9,7 +9,6 @@ use std::time::SystemTime;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use rustls::crypto::aws_lc_rs::default_provider;
-use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::wrong;
@@ -173,15 +172,10 @@ fn take(trusted: &mut Authorities, certificate: &CertificateDer<'_>) -> Result<(
 
 pub(super) fn of_pem(pem: &[u8]) -> Result<Trust, Failure> {
     let (mut trusted, mut id) = (nobody(), Context::new(&SHA256));
-    for (index, section) in CertificateDer::pem_slice_iter(pem).enumerate() {
-        let number = index + 1;
-        let certificate =
-            section.map_err(|error| wrong(format!("trusted CA {number}: {}", pem::fault(&error))))?;
+    let certificates = pem::certificates(pem).map_err(|what| wrong(format!("trusted CAs: {what}")))?;
+    for (certificate, number) in certificates.into_iter().zip(1..) {
         id.update(&certificate);
         take(&mut trusted, &certificate).map_err(|error| wrong(format!("trusted CA {number}: {error}")))?;
-    }
-    if trusted.is_empty() {
-        return Err(wrong("trusted CAs: no certificate there, expected PEM"));
     }
     Ok(Trust::new(trusted, id))
 }

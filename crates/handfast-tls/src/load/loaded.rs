@@ -84,6 +84,7 @@ impl Loaded {
             return;
         }
         self.known.insert(content, self.certificates.len());
+        self.findings.extend(certificate.lacks_staple());
         self.certificates.push(Arc::new(certificate));
     }
 }

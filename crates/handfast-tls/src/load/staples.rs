@@ -82,7 +82,7 @@ pub fn keep_staples(loaded: &mut Loaded, before: &[Arc<Certificate>], now: Syste
     }
     let now = unix_seconds(now);
     let known: HashMap<_, _> = before.iter().map(|certificate| (certificate.chain(), certificate)).collect();
-    let Loaded { certificates, staples, .. } = loaded;
+    let Loaded { certificates, staples, findings, .. } = loaded;
     let places: HashMap<PathBuf, usize> =
         staples.iter().map(|finding| finding.file.clone()).zip(0..).collect();
     for certificate in certificates {
@@ -95,6 +95,9 @@ pub fn keep_staples(loaded: &mut Loaded, before: &[Arc<Certificate>], now: Syste
         let Some(until) = known.staple_until().filter(|until| now <= *until) else { continue };
         if finding.reason != Reason::Revoked {
             finding.message.push_str(&format!("; the response of before is stapled until {}", date(until)));
+            findings.retain(|finding| {
+                finding.reason != Reason::StapleMissing || finding.file != certificate.file()
+            });
             *certificate = Arc::clone(known);
         }
     }

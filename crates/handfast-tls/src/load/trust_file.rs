@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::finding::{Finding, Reason, Severity};
 use crate::parsed::Parsed;
 use crate::read::{self, FileStamp, failed, watch};
-use crate::sections::Contents;
+use crate::sections::{Contents, no_certificate};
 
 /// What was read.
 #[derive(Default)]
@@ -56,7 +56,7 @@ impl TrustFile {
             self.findings.push(finding);
         } else if contents.certificates.is_empty() && self.is_usable() {
             let message = format!("holds no certificate, expected those of {wanted}");
-            self.findings.push(Finding::error(Reason::NoCertificate, file, message));
+            no_certificate(&mut self.findings, Finding::error(Reason::NoCertificate, file, message));
         }
         self.has_key = !contents.keys.is_empty();
         self.certificates = contents.certificates;

@@ -6,6 +6,7 @@ use std::process::Command;
 use super::support::certificates::{Authority, localhost};
 use super::support::folder::Folder;
 use super::support::proxy::PROGRAM;
+use super::support::skip::needs;
 use super::support::tools;
 use super::support::*;
 
@@ -208,5 +209,90 @@ fn a_file_of_the_present_folder_is_named_with_or_without_the_folder() {
         ran.code == Some(2) && ran.talk.contains("tip: a configuration is named by `-c site.toml`"),
         "{}",
         ran.all()
+    );
+}
+
+/// A PEM file as programs, editors and mails make it is read, or its reason and cure are named.
+#[test]
+fn a_certificate_file_of_another_form_is_read_or_its_reason_is_named() {
+    let identity = localhost();
+    let good = identity.combined();
+    let all = |from: &str, to: &str| good.replace(from, to);
+    let indented = |blanks: &str| good.lines().map(|line| format!("{blanks}{line}\n")).collect::<String>();
+    let rows: [(&str, String, &[&str]); 12] = [
+        ("X509 CERTIFICATE", all("CERTIFICATE", "X509 CERTIFICATE"), &[]),
+        ("X.509 CERTIFICATE", all("CERTIFICATE", "X.509 CERTIFICATE"), &[]),
+        ("lines of other systems", all("\n", "\r\n"), &[]),
+        ("a byte order mark", format!("\u{feff}{good}"), &[]),
+        ("blanks behind", all("\n", "  \n"), &[]),
+        ("text around", format!("Bag Attributes\n  x: y\n{good}\nend\n"), &[]),
+        (
+            "TRUSTED CERTIFICATE",
+            all("CERTIFICATE", "TRUSTED CERTIFICATE"),
+            &["error: ", "line 1: TRUSTED CERTIFICATE is OpenSSL's own form", "hint: openssl x509 -in "],
+        ),
+        (
+            "a request",
+            all("CERTIFICATE", "CERTIFICATE REQUEST"),
+            &["line 1: CERTIFICATE REQUEST is not used, expected CERTIFICATE"],
+        ),
+        ("PKCS7", all("CERTIFICATE", "PKCS7"), &["line 1: PKCS7 is not used", "hint: openssl pkcs7 -in "]),
+        (
+            "indented by blanks",
+            indented("    "),
+            &["line 1: a BEGIN line that is indented", "hint: remove the blanks"],
+        ),
+        ("indented by tabs", indented("\t"), &["line 1: a BEGIN line that is indented"]),
+        (
+            "on one line",
+            all("\n", " "),
+            &["line 1: BEGIN and END in one line", "hint: its line breaks were lost"],
+        ),
+    ];
+    for (what, text, says) in rows {
+        let folder = Folder::new();
+        let file = folder.write("web.pem", &text);
+        let authorities = folder.write("ca.pem", text.split("-----BEGIN PRIV").next().unwrap_or_default());
+        let config = Config::empty().service("web", "127.0.0.1:1").certificate(&file).text(
+            "service.backend-tls",
+            "ca",
+            authorities.display(),
+        );
+        let (code, said) = run("check", &folder, &config);
+        assert_eq!(code, Some(if says.is_empty() { 0 } else { 2 }), "{what}: {said}");
+        for says in says {
+            assert!(said.contains(says), "{what}: {says}: {said}");
+        }
+        assert!(!said.contains("joined without") && !said.contains("holds no certificate"), "{what}: {said}");
+    }
+}
+
+/// RFC 7633: clients refuse such a certificate without a response, which no other check would show.
+#[test]
+fn a_certificate_that_demands_a_response_and_has_none() {
+    needs!("openssl");
+    let folder = Folder::new();
+    let path = |name: &str| folder.file(name).display().to_string();
+    tools::self_signed(
+        "localhost",
+        &path("key.pem"),
+        &path("web.pem"),
+        &["-addext", "tlsfeature=status_request"],
+    );
+    let config = Config::empty().service("web", "127.0.0.1:1").certificate(&folder.file("web.pem")).text(
+        "service",
+        "key",
+        path("key.pem"),
+    );
+    let demand = "demands a stapled OCSP response (must-staple), and there is none";
+    let (code, said) = run("check", &folder, &config);
+    assert!(code == Some(0) && said.contains("warning: ") && said.contains(demand), "{said}");
+    let proxy = Proxy::start(config);
+    proxy.talk.containing(demand);
+    let probe = tools::handfast(&["probe", &proxy.address().to_string(), "-n", "1"]);
+    assert!(
+        probe.output.contains("demands an OCSP response (must-staple), and none came"),
+        "{}",
+        probe.all()
     );
 }
