@@ -31,6 +31,8 @@ pub enum NameProblem {
         /// How many.
         length: usize,
     },
+    /// A number behind a colon: some clients take the host of a URL with its port.
+    Port,
     /// A byte other than an ASCII letter or digit, `-`, `_` and `.`; other alphabets come as A-labels (RFC 5890 §2.3.2.1).
     Character {
         /// That byte.
@@ -57,8 +59,15 @@ impl fmt::Display for NameProblem {
             Self::LabelTooLong { length } => {
                 write!(f, "server name has a label of {length} characters, limit {LABEL_LIMIT}")
             }
+            Self::Port => f.write_str("server name has a port, expected the host name alone"),
             Self::Character { byte } => {
-                write!(f, "server name has byte 0x{byte:02x}, expected letters, digits, '-', '_' and '.'")
+                f.write_str("server name has ")?;
+                match byte {
+                    b' ' => f.write_str("a blank")?,
+                    b'!'..=b'~' => write!(f, "'{}'", char::from(*byte))?,
+                    _ => write!(f, "byte 0x{byte:02x}")?,
+                }
+                f.write_str(", expected letters, digits, '-', '_' and '.'")
             }
             Self::LastLabelNumeric => f.write_str("server name has only digits after its last dot"),
         }
@@ -89,6 +98,9 @@ pub fn host_name(bytes: &[u8]) -> Result<Box<str>, NameProblem> {
     if bytes.len() > NAME_LIMIT {
         return Err(NameProblem::TooLong { length: bytes.len() });
     }
+    if has_port(bytes) {
+        return Err(NameProblem::Port);
+    }
     if let Some(byte) = bytes.iter().find(|byte| !is_name_byte(**byte)) {
         return Err(NameProblem::Character { byte: *byte });
     }
@@ -102,6 +114,13 @@ pub fn host_name(bytes: &[u8]) -> Result<Box<str>, NameProblem> {
 
 const fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
+}
+
+/// Returns true if the only colon is followed by a number: an IPv6 address has more.
+fn has_port(name: &[u8]) -> bool {
+    let mut parts = name.split(|byte| *byte == b':');
+    let port = parts.next().and(parts.next());
+    port.is_some_and(|port| !port.is_empty() && port.iter().all(u8::is_ascii_digit)) && parts.next().is_none()
 }
 
 const fn check_label(label: &[u8]) -> Result<(), NameProblem> {
@@ -151,7 +170,11 @@ mod tests {
             ("www..example", NameProblem::LabelEmpty),
             ("bücher.example", NameProblem::Character { byte: 0xc3 }),
             ("*.example", NameProblem::Character { byte: b'*' }),
-            ("www.example:443", NameProblem::Character { byte: b':' }),
+            ("www.example:443", NameProblem::Port),
+            ("www.example.:443", NameProblem::Port),
+            ("www.example:", NameProblem::Character { byte: b':' }),
+            ("[2001:db8::1]:443", NameProblem::Character { byte: b'[' }),
+            ("www example", NameProblem::Character { byte: b' ' }),
             ("www.exam\0ple", NameProblem::Character { byte: 0 }),
             ("192.0.2.256", NameProblem::LastLabelNumeric),
             ("192.0.2", NameProblem::LastLabelNumeric),
@@ -170,10 +193,16 @@ mod tests {
             (NameProblem::Address, "is an IP address, expected a host name"),
             (NameProblem::LabelEmpty, "has an empty label"),
             (NameProblem::LabelTooLong { length: 64 }, "has a label of 64 characters, limit 63"),
+            (NameProblem::Character { byte: b'*' }, "has '*', expected letters, digits, '-', '_' and '.'"),
             (
-                NameProblem::Character { byte: b'*' },
-                "has byte 0x2a, expected letters, digits, '-', '_' and '.'",
+                NameProblem::Character { byte: b' ' },
+                "has a blank, expected letters, digits, '-', '_' and '.'",
             ),
+            (
+                NameProblem::Character { byte: 0xc3 },
+                "has byte 0xc3, expected letters, digits, '-', '_' and '.'",
+            ),
+            (NameProblem::Port, "has a port, expected the host name alone"),
             (NameProblem::LastLabelNumeric, "has only digits after its last dot"),
         ];
         for (problem, words) in words {

@@ -29,7 +29,7 @@
 
 use std::sync::Arc;
 
-use handfast_wire::http1::{Framing, Kind, Method, RequestHead, Target};
+use handfast_wire::http1::{Framing, Kind, RequestHead, Target};
 
 /// The key of an object: URL and perhaps an identity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -177,12 +177,4 @@ fn is(name: &[u8], known: &str) -> bool {
 /// Whether the request has content.
 pub(crate) fn has_content(request: &RequestHead<'_>) -> bool {
     !matches!(request.framing, Framing::None | Framing::Length(0))
-}
-
-/// Whether the method changes nothing at the origin (RFC 9110 §9.2.1).
-pub(crate) fn is_safe(method: Method<'_>) -> bool {
-    matches!(
-        method.as_bytes(),
-        b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PROPFIND" | b"REPORT" | b"SEARCH" | b"QUERY"
-    )
 }

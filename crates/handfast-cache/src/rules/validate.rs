@@ -7,7 +7,7 @@ use handfast_wire::http1::{
     Field, Kind, Method, RequestHead, ResponseHead, push_field, write_fields, write_status_line,
 };
 
-use super::key::{Key, is_safe};
+use super::key::Key;
 use super::policy::Policy;
 use super::stored::{NotStored, Stored, Times, is_kept, parsed};
 
@@ -115,7 +115,7 @@ fn is_fixed(name: &[u8]) -> bool {
 
 /// The keys that a response to an unsafe request invalidates: its own, and those of `Location` and `Content-Location` on the same origin.
 pub fn invalidated(key: &Key, request: &RequestHead<'_>, response: &ResponseHead<'_>) -> Vec<Key> {
-    if is_safe(request.method) || !matches!(response.status, 200..=399) {
+    if request.method.is_safe() || !matches!(response.status, 200..=399) {
         return Vec::new();
     }
     let references = ["location", "content-location"].into_iter().flat_map(|name| response.values(name));

@@ -37,9 +37,17 @@ impl<'a> Method<'a> {
         self.0
     }
 
-    /// Whether doing it twice has the effect of doing it once (RFC 9110 §9.2.2).
+    /// Returns true if it changes nothing at the origin (RFC 9110 §9.2.1, and IANA's list of methods).
+    pub const fn is_safe(&self) -> bool {
+        matches!(
+            self.0,
+            b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PROPFIND" | b"REPORT" | b"SEARCH" | b"QUERY"
+        )
+    }
+
+    /// Returns true if sending it twice has the effect of sending it once (RFC 9110 §9.2.2): all safe methods, and two others.
     pub const fn is_idempotent(&self) -> bool {
-        matches!(self.0, b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")
+        self.is_safe() || matches!(self.0, b"PUT" | b"DELETE")
     }
 }
 

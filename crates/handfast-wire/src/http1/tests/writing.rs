@@ -157,6 +157,7 @@ fn methods_that_may_be_repeated_are_known() {
         with_request(received.as_bytes(), |head| head.method.is_idempotent())
     };
     assert!(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"].into_iter().all(is_idempotent));
+    assert!(["QUERY", "PROPFIND", "REPORT", "SEARCH"].into_iter().all(is_idempotent));
     assert_eq!(Method::new(b"HEAD"), Some(Method::HEAD));
     assert!(["", "G T", "GET\r\n", "G/T"].iter().all(|text| Method::new(text.as_bytes()).is_none()));
     assert!(!["POST", "PATCH", "get", "LOCK"].into_iter().any(is_idempotent));

@@ -148,7 +148,7 @@ fn a_name_that_is_none_is_refused() {
     assert_eq!(play.end(), Some(("handshake", "client", "tls")));
     assert_eq!(
         scene.lines()[0]["reason"]["detail"],
-        "server name has byte 0x20, expected letters, digits, '-', '_' and '.'"
+        "server name has a blank, expected letters, digits, '-', '_' and '.'"
     );
 }
 

@@ -73,7 +73,7 @@ pub(super) struct Plan {
 
 impl Plan {
     fn new(below: &mut impl FnMut(usize) -> usize) -> Self {
-        let method = ["GET", "GET", "GET", "POST", "POST", "PUT", "HEAD"][below(7)];
+        let method = ["GET", "GET", "GET", "POST", "POST", "PUT", "HEAD", "QUERY"][below(8)];
         let has_content = matches!(method, "POST" | "PUT");
         let mut size = || match below(12) {
             0 => 0,
