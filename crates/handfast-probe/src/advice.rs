@@ -251,7 +251,8 @@ fn tickets_not_shared(report: &Report) -> Option<Advice> {
 
 fn no_reuse(report: &Report) -> Option<Advice> {
     let http = report.http.as_ref()?;
-    (!http.reused).then_some(())?;
+    // Servers end connections after an error, whatever they do after a response.
+    (!http.reused && !is_error(http.status)).then_some(())?;
     let timers = &report.full.timers;
     new(
         timers.appconnect.p50 - timers.namelookup.p50,
@@ -259,6 +260,10 @@ fn no_reuse(report: &Report) -> Option<Advice> {
         "The server closes the connection after one response: each request pays for a new one. Turn keep-alive on.".into(),
         "no second request was possible on the same connection".into(),
     )
+}
+
+fn is_error(status: u16) -> bool {
+    status >= 400
 }
 
 fn loss(report: &Report) -> Option<Advice> {
@@ -315,6 +320,15 @@ fn notes(report: &Report) -> Vec<Note> {
     }
     certificate_notes(report, &mut say);
     if let Some(http) = &report.http {
+        if is_error(http.status) {
+            let cure = match http.status {
+                421 => {
+                    ": this connection is not for the host of the request; give the name with --sni, or in the URL"
+                }
+                _ => ": name a path that the server has, to see what it does after a response",
+            };
+            say(false, format!("the request was answered with status {}{cure}", http.status));
+        }
         match &http.hsts {
             Some(hsts) => say(true, format!("HSTS: {hsts}")),
             None => say(false, "no HSTS: browsers may come by plain HTTP first".into()),

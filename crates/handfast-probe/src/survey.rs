@@ -86,11 +86,12 @@ fn measure(wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Measur
     let mut resumed = Vec::new();
     let mut full = Vec::new();
     let gives = client.tickets() > 0;
+    // A server may send its tickets with the first response, or at the end: there is nothing to wait for then.
+    let tickets = if look.tickets > 0 { (1, KNOWN_PATIENCE) } else { (0, Duration::ZERO) };
     for _ in 0..wanted.runs.max(1) {
         if let Ok((_, lookup)) = resolve(target, wanted.family, wanted.timeout) {
             lookups.push(lookup);
         }
-        let tickets = if gives { (1, KNOWN_PATIENCE) } else { (0, Duration::ZERO) };
         full.extend(survey.one(&client, address, false, false, tickets));
         if client.tickets() > 0 {
             resumed.extend(survey.one(&client, address, true, false, (0, Duration::ZERO)));

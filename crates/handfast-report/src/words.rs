@@ -63,7 +63,7 @@ pub(crate) fn meaning(report: &Report) -> &'static str {
 fn is_mostly_lag(report: &Report) -> bool {
     let p99 = |name: &str| {
         let series = report.series.iter().find(|series| series.name == name)?;
-        percentile(series, "p99")
+        series.percentiles_ns.get("p99").copied()
     };
     let both = p99("lag").zip(p99("total"));
     both.is_some_and(|(lag, total)| lag as f64 >= total as f64 * MOSTLY_LAG)
@@ -113,9 +113,12 @@ pub(crate) fn failed(report: &Report) -> String {
     }
 }
 
-/// A percentile by its name in the report.
+/// A percentile by its name in the report; `None` where fewer samples than one lie above it: it would be the maximum under another name.
 pub(crate) fn percentile(series: &Series, name: &str) -> Option<u64> {
-    series.percentiles_ns.get(name).copied()
+    let above = 1.0 - name.strip_prefix('p')?.parse::<f64>().ok()? / 100.0;
+    // 0.999 of a thousand is 999 and a rounding error. A median is one of any number.
+    let has_enough = above > 0.49 || series.count as f64 * above > 1.0 - 1e-6;
+    has_enough.then(|| series.percentiles_ns.get(name).copied())?
 }
 
 pub(crate) fn per_second(value: f64) -> String {
@@ -484,6 +487,21 @@ mod tests {
         report.totals.offered_rate = Some(155.0);
         let model = |report: &Report| done(report).into_iter().find(|(word, _)| *word == "model").unwrap().1;
         assert!(model(&report).starts_with("open: 155 start each second"), "{}", model(&report));
+    }
+
+    #[test]
+    fn a_percentile_of_too_few_samples_is_not_shown() {
+        let shown = |count: u64| {
+            let names = ["p50", "p90", "p99", "p99.9", "p99.99"];
+            let percentiles_ns = names.map(|name| (name.to_owned(), 7)).into();
+            let series = Series { count, percentiles_ns, ..Series::default() };
+            names.iter().filter(|name| percentile(&series, name).is_some()).count()
+        };
+        for (count, expected) in
+            [(1, 1), (9, 1), (10, 2), (16, 2), (99, 2), (100, 3), (1_000, 4), (9_999, 4), (10_000, 5)]
+        {
+            assert_eq!(shown(count), expected, "{count} samples");
+        }
     }
 
     #[test]

@@ -268,6 +268,36 @@ fn what_is_wrong_with_a_certificate_is_a_note() {
     assert!(said(|report| report.certificates.chain[0].days_left = -3).contains("expired 3 days ago"));
     assert!(said(|report| report.certificates.chain[0].days_left = 9).contains("expires in 9 days"));
     assert!(said(|report| report.certificates.trusted = None).contains("not verified"));
+    let status = |status: u16| {
+        let mut report = sample();
+        report.http = Some(HttpReport { status, ..HttpReport::default() });
+        let (advice, notes) = advice(&report);
+        let topics = advice.iter().filter(|one| one.topic == "keep-alive").count();
+        (
+            topics,
+            notes
+                .iter()
+                .filter(|note| note.what.contains("answered with status"))
+                .map(|note| note.what.clone())
+                .collect::<String>(),
+        )
+    };
+    assert_eq!(status(200), (1, String::new()), "a connection that ends after a response");
+    for (code, cure) in [(421, "with --sni, or in the URL"), (404, "name a path that the server has")] {
+        let (topics, note) = status(code);
+        assert!(
+            topics == 0 && note.contains(&format!("status {code}: ")) && note.contains(cure),
+            "{code}: {topics} {note}"
+        );
+    }
+    assert!(
+        said(|report| report.certificates.demands_staple = true).contains("root certificate"),
+        "one came"
+    );
+    let without = |report: &mut Report| {
+        (report.certificates.demands_staple, report.certificates.staple_bytes) = (true, 0);
+    };
+    assert!(said(without).contains("must-staple"));
     assert!(said(|report| report.close.ended_by = "reset").contains("TCP reset"));
     assert!(said(|report| report.close.close_notify = false).contains("without close_notify"));
 }
