@@ -58,6 +58,10 @@ impl From<AccountError> for Error {
 /// The remedy for an address that cannot be listened on.
 fn listen_hint(address: &Address, error: &io::Error) -> Option<&'static str> {
     match (error.kind(), address) {
+        (io::ErrorKind::AddrInUse, Address::Ip(address)) if is_held_by_connections(address.port()) => Some(
+            "no program listens there: connections that this machine made from the port hold it, after their end for a minute \
+             (TIME-WAIT); `ss -tan` lists them. Reserve the port, so that connections take others: sysctl net.ipv4.ip_local_reserved_ports",
+        ),
         (io::ErrorKind::AddrInUse, _) => Some("another program listens there; `ss -ltnp` names it"),
         (io::ErrorKind::PermissionDenied, Address::Ip(address)) if address.port() < 1024 => {
             Some("ports below 1024 need CAP_NET_BIND_SERVICE; start as root and set process.user")
@@ -69,6 +73,19 @@ fn listen_hint(address: &Address, error: &io::Error) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// Returns true if there are sockets with this local port and none of them listens (proc(5), `tcp`: the state `0A`).
+fn is_held_by_connections(port: u16) -> bool {
+    let port = format!(":{port:04X}");
+    let table = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(table);
+    let mut states = tables.iter().flat_map(|table| table.lines()).filter_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let is_of_port = words.next()?.ends_with(&port);
+        is_of_port.then(|| words.nth(1))?
+    });
+    states.next().is_some_and(|first| first != "0A" && states.all(|state| state != "0A"))
 }
 
 impl fmt::Display for Error {

@@ -59,7 +59,7 @@ pub(crate) enum Broken {
 }
 
 impl Broken {
-    /// How to repair `file`.
+    /// The repair of `file`.
     pub(crate) fn hint(&self, file: &Path) -> Option<String> {
         let file = file.display();
         match self {
@@ -185,7 +185,7 @@ fn after<'a>(text: &'a [u8], marker: &[u8]) -> Option<&'a [u8]> {
     text[dashes.saturating_sub(5)..].strip_prefix(marker)
 }
 
-/// What is wrong with a line that has `BEGIN` and not at its beginning.
+/// The fault of a line that has `BEGIN` and not at its beginning.
 fn before_begin(text: &[u8], line: usize) -> Broken {
     if text.trim_ascii_start().starts_with(BEGIN) {
         return Broken::Indented { line };

@@ -33,6 +33,8 @@ impl AlertDescription {
     pub const RECORD_OVERFLOW: Self = Self(22);
     /// Nothing offered is acceptable.
     pub const HANDSHAKE_FAILURE: Self = Self(40);
+    /// No certificate of a type that the peer takes.
+    pub const UNSUPPORTED_CERTIFICATE: Self = Self(43);
     /// A field out of range, or at odds with others.
     pub const ILLEGAL_PARAMETER: Self = Self(47);
     /// A valid certificate without the right to go on.

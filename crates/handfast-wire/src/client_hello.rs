@@ -40,6 +40,8 @@ pub struct ClientHello {
     pub signature_schemes: Vec<u16>,
     /// Signature schemes for certificates (`signature_algorithms_cert`).
     pub certificate_signature_schemes: Vec<u16>,
+    /// Types of certificates that it takes from the server (RFC 7250 §3); empty: X.509 only.
+    pub server_certificate_types: Vec<u8>,
     /// Whether a TLS 1.3 session is offered for resumption (RFC 9846 §4.3.11).
     pub has_pre_shared_key: bool,
     /// Whether early data follows (RFC 9846 §4.3.10).
@@ -56,6 +58,13 @@ pub struct ClientHello {
 }
 
 impl ClientHello {
+    /// Returns true if it takes raw public keys and no X.509 certificate from the server (RFC 7250).
+    pub fn wants_raw_key_only(&self) -> bool {
+        /// The number of X.509 in IANA's list of certificate types.
+        const X509: u8 = 0;
+        !self.server_certificate_types.is_empty() && !self.server_certificate_types.contains(&X509)
+    }
+
     /// Reads the body of a ClientHello message, without the message's type and length.
     ///
     /// **Errors**: the first [`Invalid`] in the order of the bytes. **Cost**: one pass, and a sort of the extension
@@ -127,6 +136,10 @@ impl ClientHello {
                 if let Ok(limit @ 64..) = <[u8; 2]>::try_from(data.all()).map(u16::from_be_bytes) {
                     self.limit_records(limit - 1);
                 }
+            }
+            extension::SERVER_CERTIFICATE_TYPE => {
+                self.server_certificate_types = data.vector8("server_certificate_types")?.all().to_vec();
+                data.finish()?;
             }
             extension::SUPPORTED_GROUPS => self.groups = only_list16(data, "named_group_list")?,
             extension::SIGNATURE_ALGORITHMS => {
@@ -280,8 +293,9 @@ mod extension {
     pub(super) const SUPPORTED_GROUPS: u16 = 10;
     pub(super) const SIGNATURE_ALGORITHMS: u16 = 13;
     pub(super) const ALPN: u16 = 16;
-    pub(super) const SESSION_TICKET: u16 = 35;
+    pub(super) const SERVER_CERTIFICATE_TYPE: u16 = 20;
     pub(super) const RECORD_SIZE_LIMIT: u16 = 28;
+    pub(super) const SESSION_TICKET: u16 = 35;
     pub(super) const PRE_SHARED_KEY: u16 = 41;
     pub(super) const EARLY_DATA: u16 = 42;
     pub(super) const SUPPORTED_VERSIONS: u16 = 43;

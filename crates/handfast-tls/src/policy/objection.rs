@@ -49,7 +49,12 @@ impl Policy {
                 "no key exchange group in common with the policy: the client offers {offered}"
             ));
         }
-        None
+        // RFC 7250 §4.2; rustls would send its certificate all the same, which such a client refuses without a reason.
+        hello.wants_raw_key_only().then(|| Objection {
+            alert: AlertDescription::UNSUPPORTED_CERTIFICATE,
+            detail: "the client takes raw public keys only (RFC 7250), and there are X.509 certificates"
+                .to_owned(),
+        })
     }
 
     fn no_version(&self, hello: &ClientHello) -> Objection {
@@ -104,6 +109,9 @@ mod tests {
         assert_eq!(objection(&hello(&[0x0304, 0x0303], &[0x1301, 0xc02b], &[0x001d])), None);
         assert_eq!(objection(&hello(&[], &[0xc02b], &[0x0017])), None);
         assert_eq!(objection(&hello(&[], &[0xc02b], &[])), None, "TLS 1.2 without groups");
+        let both =
+            ClientHello { server_certificate_types: vec![2, 0], ..hello(&[0x0304], &[0x1301], &[0x001d]) };
+        assert_eq!(objection(&both), None, "raw public keys, or X.509");
     }
 
     #[test]
@@ -116,6 +124,11 @@ mod tests {
         let (alert, detail) = objection(&hello(&[], &[0x002f], &[0x0017])).expect("AES128-SHA");
         assert_eq!(alert, AlertDescription::HANDSHAKE_FAILURE);
         assert!(detail.contains("TLS_RSA_WITH_AES_128_CBC_SHA"), "{detail}");
+
+        let raw = ClientHello { server_certificate_types: vec![2], ..hello(&[0x0304], &[0x1301], &[0x001d]) };
+        let (alert, detail) = objection(&raw).expect("raw public keys alone");
+        assert_eq!(alert, AlertDescription::UNSUPPORTED_CERTIFICATE);
+        assert!(detail.contains("RFC 7250"), "{detail}");
 
         assert_eq!(objection(&hello(&[0x0304], &[0x1301], &[0x0019, 0x0018])), None, "secp384r1 is allowed");
         let (_, detail) = objection(&hello(&[0x0304], &[0x1301], &[0x0019])).expect("secp521r1 alone");

@@ -140,6 +140,20 @@ fn names() {
 }
 
 #[test]
+fn a_client_for_raw_public_keys_alone_is_known() {
+    for (types, raw_only) in [(&[2][..], true), (&[2, 0], false), (&[0], false)] {
+        let list = [&[u8::try_from(types.len()).expect("a short list")], types].concat();
+        let hello = complete(&Build::default().with(20, list).wire());
+        assert_eq!(hello.wants_raw_key_only(), raw_only, "{types:?}");
+    }
+    assert!(!complete(&Build::default().wire()).wants_raw_key_only());
+    assert_eq!(
+        extension(20, &[2, 2]),
+        Invalid::Short { field: "server_certificate_types", needed: 2, left: 1 }
+    );
+}
+
+#[test]
 fn a_bad_name_is_a_fact_and_no_refusal() {
     for (name, problem) in [
         (&b"192.0.2.1"[..], NameProblem::Address),

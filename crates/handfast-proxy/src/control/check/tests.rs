@@ -81,6 +81,29 @@ fn an_address_of_another_machine_is_an_error_and_one_in_use_a_warning() {
     assert!(only(&found.warnings).contains("another program listens there"), "{found:?}");
 }
 
+/// A connection takes any free port, also one that a service is to have, and the kernel keeps it for a minute.
+#[test]
+fn a_port_that_ended_connections_hold_is_told_apart_from_one_with_a_listener() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let client = std::net::TcpStream::connect_timeout(
+        &server.local_addr().expect("it is bound"),
+        std::time::Duration::from_secs(5),
+    )
+    .expect("it listens");
+    let address = client.local_addr().expect("it is connected").to_string();
+    let (accepted, _) = server.accept().expect("a client came");
+    // The end that closes first waits.
+    drop(client);
+    drop(accepted);
+    let found = look(&config(folder.path(), &address, "[admin]\nlisten = \"off\"\n"), &[]);
+    let warning = only(&found.warnings);
+    assert!(
+        warning.contains("no program listens there") && warning.contains("ip_local_reserved_ports"),
+        "{found:?}"
+    );
+}
+
 #[test]
 fn too_many_connections_for_the_limit_on_files_is_an_error() {
     let folder = tempfile::tempdir().expect("a folder");
