@@ -4,6 +4,8 @@
 
 mod plain_http;
 
+use std::time::Duration;
+
 use handfast_leg::{Leg, Socket};
 use handfast_net::engine::Woken;
 use handfast_net::stream::Read;
@@ -11,7 +13,9 @@ use handfast_text::units::counted;
 use handfast_tls::buffer::Scratch;
 use handfast_wire::{Alert, AlertDescription, ClientHello, Foreign, Peek, peek};
 
+use crate::path::account::Account;
 use crate::path::connection::Connection;
+use crate::path::hello::plain_http::AnswerKind;
 use crate::path::proxy_header_in;
 use crate::worker::challenges::ThreadChallenges;
 use handfast_config::model::PlainHttp;
@@ -50,11 +54,18 @@ async fn wait_for_hello<R: Runtime>(
     let challenges = connection.account.thread.challenges();
     let limits =
         Limits { hello: service.limits.hello_bytes, plain_http: service.plain_http, challenges: &challenges };
+    let mut first_byte = None;
     loop {
         let parsed = {
             let (client, mut scratch) = connection.client_and_buffers();
             take(client, &mut scratch, &mut received, &limits)
         };
+        if first_byte.is_none() && !received.is_empty() {
+            first_byte = Some(R::turn());
+        }
+        if let Err(CloseReason { cause: Cause::HttpClosed, .. }) = &parsed {
+            note_redirect(connection, &received, R::now().since(first_byte.unwrap_or(connection.accepted)));
+        }
         let named =
             |reason| proxy_header_in::name_checks(&connection.account.record, reason, !received.is_empty());
         if let Some(parsed) = parsed.map_err(named)? {
@@ -65,6 +76,18 @@ async fn wait_for_hello<R: Runtime>(
             return Err(reason(Side::Client, Cause::HandshakeDeadline).because(seen));
         }
     }
+}
+
+/// Counts and logs a request that was answered with a redirect, after this time.
+fn note_redirect<R: Runtime>(connection: &mut Connection<R>, received: &[u8], hello: Duration) {
+    let Account { thread, service, record, .. } = &mut connection.account;
+    let request = plain_http::redirect_record(received, record, thread.logs_client_fields());
+    let Some(mut request) = request else { return };
+    request.seconds.hello = hello;
+    service.metrics.request_began(request.protocol);
+    service.metrics.request(&request);
+    thread.log_request(&request);
+    record.requests = 1;
 }
 
 /// What bounds the first bytes, and what becomes of those that are no TLS.
@@ -130,10 +153,14 @@ fn look<S: Socket>(
         Peek::NotTls(Foreign::Http) => {
             // A redirect needs the whole head of the request.
             let answer = plain_http::answer(received, limits.plain_http, limits.challenges, limit);
-            let Some(plain_http::Answer { text, is_challenge }) = answer else { return Ok(None) };
+            let Some(plain_http::Answer { text, kind }) = answer else { return Ok(None) };
             client.keep(&text);
-            let cause = if is_challenge { Cause::Challenge } else { Cause::NotTls };
-            Err(reason(Side::Client, cause).because(Foreign::Http.name()))
+            Err(match kind {
+                AnswerKind::Redirect => CloseReason::new(Step::Close, Side::Operator, Cause::HttpClosed)
+                    .because("after a redirect to https"),
+                AnswerKind::Challenge => reason(Side::Client, Cause::Challenge).because(Foreign::Http.name()),
+                AnswerKind::Refusal => reason(Side::Client, Cause::NotTls).because(Foreign::Http.name()),
+            })
         }
         other => Err(refuse(client, &other, limit)),
     }

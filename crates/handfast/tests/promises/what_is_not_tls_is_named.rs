@@ -44,6 +44,49 @@ fn http_ssh_and_noise_are_told_apart_from_tls() {
     stage.serves_and_is_quiet();
 }
 
+/// A configured answer is no failure, whatever the mode.
+#[test]
+fn a_redirect_to_https_is_an_answered_request() {
+    for mode in ["tcp", "http"] {
+        let stage = Stage::with(Backend::start(|_| {}), |config, _| {
+            config.text("service", "mode", mode).text("service", "plain-http", "redirect")
+        });
+        for (number, version) in ["HTTP/1.0", "HTTP/1.1"].into_iter().enumerate() {
+            let request = format!(
+                "POST /a/b?c={number} {version}\r\nhost: a.example:81\r\nContent-Length: 2\r\n\r\nok"
+            );
+            let answer = String::from_utf8(answer(&stage, request.as_bytes())).expect("text");
+            assert!(answer.starts_with("HTTP/1.1 308 "), "{answer}");
+            let path = format!("/a/b?c={number}");
+            let parse = |line: &str| {
+                serde_json::from_str(line).ok().filter(|line: &serde_json::Value| line["path"] == *path)
+            };
+            let (_, line) = stage.proxy.output.find(0, "the line of the request", parse);
+            assert_eq!(
+                (&line["status"], &line["host"], &line["method"], &line["protocol"]),
+                (&308.into(), &"a.example:81".into(), &"POST".into(), &version.to_ascii_lowercase().into()),
+                "{line}"
+            );
+            assert_eq!(
+                (&line["reason"], &line["route"]),
+                (&serde_json::Value::Null, &serde_json::Value::Null),
+                "{line}"
+            );
+        }
+        stage.counts("operator", "http-closed", 2);
+        let metrics = stage.proxy.metrics();
+        let count = |name: &str, labels: &[(&str, &str)]| metrics.sum(name, labels) as u64;
+        assert_eq!(count("handfast_requests_total", &[("status", "3xx")]), 2, "{mode}");
+        assert_eq!(count("handfast_requests_open", &[]), 0, "{mode}");
+        assert_eq!(count("handfast_connections_closed_total", &[("cause", "not-tls")]), 0, "{mode}");
+        assert_eq!(stage.proxy.records().len(), 0, "{mode}: their connections have no separate lines");
+        // One without a place to go to is a failure as before.
+        answer(&stage, b"GET / HTTP/1.1\r\n\r\n");
+        stage.counts("client", "not-tls", 1);
+        stage.is_quiet();
+    }
+}
+
 #[test]
 fn curl_asking_in_plain_text_gets_an_end_and_not_a_wait() {
     needs!("curl");

@@ -3,8 +3,13 @@
 //! In: the bytes of its request so far. Out: an answer, 400 or a redirect. Nothing of the request is written into the answer
 //! that could end a line.
 
-use handfast_config::model::PlainHttp;
+use std::rc::Rc;
 
+use handfast_config::model::PlainHttp;
+use handfast_observe::record::Record;
+use handfast_observe::request_record::{ConnectionFacts, HttpVersion, RequestRecord};
+
+use crate::http::new_id;
 use crate::worker::challenges::ThreadChallenges;
 
 /// What a browser shows.
@@ -12,11 +17,25 @@ const REFUSED: &str = "This port speaks TLS: use https:// instead of http:// to 
 /// Longest place that is redirected to; what is longer is refused.
 const LOCATION: usize = 8 * 1024;
 
-/// What is sent back, and whether it is the answer to a challenge of a certificate authority.
+/// The status of a redirect. It keeps the method (RFC 9110 §15.4.9).
+const REDIRECT_STATUS: u16 = 308;
+
+/// The bytes that are sent back, and their meaning.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) text: Vec<u8>,
-    pub(super) is_challenge: bool,
+    pub(super) kind: AnswerKind,
+}
+
+/// The meaning of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnswerKind {
+    /// The request is not served.
+    Refusal,
+    /// It is the answer to a challenge of a certificate authority.
+    Challenge,
+    /// The request is redirected, as the configuration requires.
+    Redirect,
 }
 
 /// The answer to a request; `None`: more of it is needed.
@@ -26,22 +45,61 @@ pub(super) fn answer(
     challenges: &ThreadChallenges,
     limit: usize,
 ) -> Option<Answer> {
-    let usual = |text| Some(Answer { text, is_challenge: false });
+    let refusal = || Some(Answer { text: refused(), kind: AnswerKind::Refusal });
     if plain_http == PlainHttp::Refuse && !challenges.has_files() {
-        return usual(refused());
+        return refusal();
     }
-    let end = request.windows(4).position(|window| window == b"\r\n\r\n");
-    let Some(end) = end else {
-        return if request.len() < limit { None } else { usual(refused()) };
+    let Some(head) = head(request) else {
+        return if request.len() < limit { None } else { refusal() };
     };
-    let head = &request[..end];
-    if let Some(content) = challenge(head, challenges) {
-        return Some(Answer { text: content, is_challenge: true });
+    if let Some(text) = challenge(head, challenges) {
+        return Some(Answer { text, kind: AnswerKind::Challenge });
     }
-    match plain_http {
-        PlainHttp::Refuse => usual(refused()),
-        PlainHttp::Redirect => usual(location(head).map_or_else(refused, |location| redirect(&location))),
+    match Redirected::of(head).filter(|_| plain_http == PlainHttp::Redirect) {
+        Some(redirected) => Some(Answer { text: redirected.response(), kind: AnswerKind::Redirect }),
+        None => refusal(),
     }
+}
+
+/// Returns the record of a request that was answered with a redirect. `connection`: that of its connection.
+pub(super) fn redirect_record(
+    request: &[u8],
+    connection: &Record,
+    has_client_fields: bool,
+) -> Option<RequestRecord> {
+    let head = head(request)?;
+    let Redirected { method, host, path, version } = Redirected::of(head)?;
+    let facts = ConnectionFacts {
+        service: Rc::clone(&connection.service),
+        generation: connection.generation,
+        client: connection.client,
+        server_name: None,
+        tls_version: None,
+        client_subject: None,
+    };
+    let texts = [method.as_bytes(), host.as_bytes(), path.as_bytes()];
+    let mut record = RequestRecord::new(&Rc::new(facts), version, new_id(), texts);
+    record.status = Some(REDIRECT_STATUS);
+    if has_client_fields {
+        values(head, "referer").take(1).for_each(|value| record.set_referer(value.as_bytes()));
+        values(head, "user-agent").take(1).for_each(|value| record.set_user_agent(value.as_bytes()));
+    }
+    Some(record)
+}
+
+/// The request without its content and the empty line before it; `None`: more of it is needed.
+fn head(request: &[u8]) -> Option<&[u8]> {
+    let end = request.windows(4).position(|window| window == b"\r\n\r\n")?;
+    Some(&request[..end])
+}
+
+/// The values of a field.
+fn values<'h>(head: &'h [u8], name: &str) -> impl Iterator<Item = &'h str> {
+    let lines = str::from_utf8(head).unwrap_or_default().split("\r\n").skip(1);
+    lines.filter_map(move |line| {
+        let (field, value) = line.split_once(':')?;
+        field.eq_ignore_ascii_case(name).then(|| value.trim_matches([' ', '\t']))
+    })
 }
 
 /// The file of a challenge (RFC 8555 §8.3), if it is asked for.
@@ -66,33 +124,48 @@ fn refused() -> Vec<u8> {
     .into_bytes()
 }
 
-/// 308 keeps the method (RFC 9110 §15.4.9). It is not to be remembered: the port may serve something else tomorrow.
-fn redirect(location: &str) -> Vec<u8> {
-    format!(
-        "HTTP/1.1 308 Permanent Redirect\r\nLocation: {location}\r\nCache-Control: no-store\r\nConnection: close\r\n\
-         Content-Length: 0\r\n\r\n"
-    )
-    .into_bytes()
+/// A request that has a place to be redirected to.
+struct Redirected<'h> {
+    method: &'h str,
+    host: &'h str,
+    path: &'h str,
+    version: HttpVersion,
 }
 
-/// The same place by `https://`; `None`: the request does not say which.
-fn location(head: &[u8]) -> Option<String> {
-    let head = std::str::from_utf8(head).ok()?;
-    let mut lines = head.split("\r\n");
-    let mut words = lines.next()?.split(' ');
-    let (_, target) = (words.next()?, words.next()?);
-    let named = |line: &&str| line.split_once(':').is_some_and(|(name, _)| name.eq_ignore_ascii_case("host"));
-    let mut hosts = lines.filter(named);
-    let host = hosts.next()?.split_once(':')?.1.trim_matches([' ', '\t']);
-    // The absolute form names its host too; the field is what counts here (RFC 9112 §3.2.2 makes them equal).
-    let path = match target.strip_prefix("http://") {
-        Some(rest) => rest.find('/').map_or("/", |slash| &rest[slash..]),
-        None => target,
-    };
-    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
-    let is_good = !host.is_empty() && host.bytes().all(is_host) && hosts.next().is_none();
-    let is_path = path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic());
-    (is_good && is_path && host.len() + path.len() < LOCATION).then(|| format!("https://{host}{path}"))
+impl<'h> Redirected<'h> {
+    /// `None`: the request does not name its place.
+    fn of(head: &'h [u8]) -> Option<Self> {
+        let mut words = str::from_utf8(head).ok()?.split("\r\n").next()?.split(' ');
+        let (method, target) = (words.next()?, words.next()?);
+        let version =
+            if words.next() == Some("HTTP/1.0") { HttpVersion::Http10 } else { HttpVersion::Http11 };
+        let mut hosts = values(head, "host");
+        let host = hosts.next()?;
+        // The absolute form names its host too; the field is what counts here (RFC 9112 §3.2.2 makes them equal).
+        let path = match target.strip_prefix("http://") {
+            Some(rest) => rest.find('/').map_or("/", |slash| &rest[slash..]),
+            None => target,
+        };
+        let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+        let is_good = !host.is_empty() && host.bytes().all(is_host) && hosts.next().is_none();
+        let is_path = path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic());
+        (is_good && is_path && host.len() + path.len() < LOCATION).then_some(Self {
+            method,
+            host,
+            path,
+            version,
+        })
+    }
+
+    /// The same place by `https://`. It is not to be remembered: the port may serve something else tomorrow.
+    fn response(&self) -> Vec<u8> {
+        let Self { host, path, .. } = self;
+        format!(
+            "HTTP/1.1 {REDIRECT_STATUS} Permanent Redirect\r\nLocation: https://{host}{path}\r\nCache-Control: no-store\r\n\
+             Connection: close\r\nContent-Length: 0\r\n\r\n"
+        )
+        .into_bytes()
+    }
 }
 
 #[cfg(test)]
