@@ -14,8 +14,9 @@ use handfast_wire::starttls::Protocol;
 use super::file::default_limits;
 use super::model::{
     AccessLog, Address, Admission, CertificateEntry, Check, CheckKind, Clients, Config, ConnectThrough,
-    HandshakeRate, Limits, MissingCloseNotify, PlainHttp, Process, ProxyProtocol, ProxySender,
-    SentCertificate, Service, ServiceRule, Source, Starttls, Tickets, Tls, TunnelKind, UnknownName,
+    HandshakeRate, Limits, MissingCloseNotify, PlainHttp, Process, ProxyProtocol, ProxySender, RequestRoute,
+    RouteAction, SentCertificate, Service, ServiceRule, Source, Starttls, Tickets, Tls, TunnelKind,
+    UnknownName,
 };
 
 mod host;
@@ -118,7 +119,8 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
         lines.push("redirects plain HTTP on its port to https".to_owned());
     }
     lines.extend(proxy_headers(&service.proxy_protocol));
-    if !service.backends.is_empty() {
+    let uses_backends = uses_backends(service);
+    if uses_backends {
         lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
     }
     if !service.slow_start.is_zero() {
@@ -129,7 +131,7 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
     lines.extend(service.backend_tls.as_ref().filter(|_| !passes_through).map(backend_tls));
     lines.extend(source(&service.source));
     lines.extend(service.check.as_ref().map(check));
-    lines.extend(service.rules.iter().map(rule));
+    lines.extend(service.rules.iter().map(|one| rule(one, uses_backends)));
     lines.extend(service.http.iter().flat_map(|http| http::http(service, http)));
     lines.extend(connections(service));
     lines.extend(admission(&service.admission));
@@ -242,8 +244,19 @@ fn check(check: &Check) -> String {
     )
 }
 
-fn rule(rule: &ServiceRule) -> String {
-    let backends = rule.backends.iter();
+/// Returns true if something goes where its connection goes; otherwise requests have backends of their routes, or none.
+fn uses_backends(service: &Service) -> bool {
+    let passes_through = |rule: &ServiceRule| rule.pass_through == Some(true);
+    let inherits = |route: &RequestRoute| matches!(route.action, RouteAction::Inherit);
+    service.http.as_ref().is_none_or(|http| {
+        !http.routes.iter().any(RequestRoute::matches_all) || http.routes.iter().any(inherits)
+    }) || service.clients == Clients::PassedThrough
+        || service.rules.iter().any(passes_through)
+}
+
+/// `uses_backends`: something goes where its connection goes.
+fn rule(rule: &ServiceRule, uses_backends: bool) -> String {
+    let backends = rule.backends.iter().filter(|_| uses_backends);
     let mut parts: Vec<_> =
         backends.map(|backends| format!("goes to {}", list(backends.iter().map(backend)))).collect();
     parts.extend(rule.client_certificates.iter().flat_map(client_certificates));
@@ -253,7 +266,7 @@ fn rule(rule: &ServiceRule) -> String {
         let words = if passes { "passes their TLS on as it is" } else { "ends their TLS here" };
         words.to_owned()
     }));
-    parts.extend(rule.backend_tls.as_ref().map(|tls| {
+    parts.extend(rule.backend_tls.as_ref().filter(|_| uses_backends).map(|tls| {
         tls.as_ref().map_or_else(|| "speaks plain text with its backends".to_owned(), backend_tls)
     }));
     if parts.is_empty() {

@@ -39,6 +39,7 @@ mod render;
 mod explain;
 mod reference;
 mod route_table;
+mod request_routes;
 mod request_table;
 mod path_readings;
 mod path_rule;
@@ -55,6 +56,9 @@ pub use path_rule::PathRule;
 pub use problem::{Place, Problem, Severity};
 pub use reference::reference;
 pub use render::{render, summary};
+pub use request_routes::{
+    MAX_READINGS, ResolvedRoute, ResolvedRoutes, RoutesOfPath, new_target, new_target_stays_below,
+};
 pub use request_table::RequestTable;
 pub use route_table::RouteTable;
 pub use source::{ConfigSource, ConvertedConfig, ReadError};

@@ -59,6 +59,14 @@ impl RequestTable {
         has: impl Fn(&str, Option<&str>) -> bool,
         drawn: impl Fn(usize, Share) -> bool,
     ) -> Option<usize> {
+        self.find_where(host, |index| {
+            let route = &self.routes[index];
+            route.matches(path, method, &has) && route.share.is_none_or(|share| drawn(index, share))
+        })
+    }
+
+    /// The first route for a host that `fits`.
+    fn find_where(&self, host: &[u8], fits: impl Fn(usize) -> bool) -> Option<usize> {
         if self.routes.is_empty() {
             return None;
         }
@@ -71,13 +79,26 @@ impl RequestTable {
         for list in [exact, wildcard, Some(&self.any)].into_iter().flatten() {
             // A route that comes later than the one found need not be compared.
             let mut earlier = list.iter().take_while(|index| found.is_none_or(|found| **index < found));
-            let matching = earlier.find(|index| {
-                let route = &self.routes[**index];
-                route.matches(path, method, &has) && route.share.is_none_or(|share| drawn(**index, share))
-            });
+            let matching = earlier.find(|index| fits(**index));
             found = matching.copied().or(found);
         }
         found
+    }
+
+    /// The routes that requests for a host may take, in the order of their comparison; `None`, at the end: no route.
+    pub fn reached(&self, host: &[u8]) -> Vec<Option<usize>> {
+        let mut reached: Vec<Option<usize>> = Vec::new();
+        for index in 0..self.routes.len() {
+            if self.find_where(host, |one| one == index).is_some() {
+                reached.push(Some(index));
+                let RequestRoute { path, methods, headers, share, .. } = &self.routes[index];
+                if path.is_none() && methods.is_empty() && headers.is_empty() && share.is_none() {
+                    return reached;
+                }
+            }
+        }
+        reached.push(None);
+        reached
     }
 }
 

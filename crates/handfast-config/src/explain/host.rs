@@ -9,7 +9,8 @@ use super::phrases::{
     protocols,
 };
 use super::target::ExplainTarget;
-use crate::model::{Address, Clients, PlainHttp, Route, Service, ServiceRule, UnknownName};
+use crate::model::{Address, Clients, PlainHttp, Route, RouteAction, Service, ServiceRule, UnknownName};
+use crate::request_table::RequestTable;
 use crate::route_table::RouteTable;
 
 /// Describes how one service treats a client that asks for `target`; `None`: it does not listen on the port of the URL. `shown`: the
@@ -24,24 +25,61 @@ pub fn explain_host(service: &Service, target: &ExplainTarget, shown: &[Certific
         return None;
     }
     let mut lines = vec![format!("Service {}, at {}", service.name, list(service.listen.iter().map(place)))];
+    lines.extend(super::proxy_headers(&service.proxy_protocol));
+    lines.extend(super::admission(&service.admission));
+    lines.extend(super::connections(service));
     let is_plain = service.clients == Clients::Plain;
     match request.map(|request| request.is_https) {
         Some(true) if is_plain => lines.push("clients speak plain text here: there is no https".to_owned()),
         Some(false) if !is_plain => lines.push(plain_http(service)),
-        _ => {
-            if is_plain {
-                lines.push("clients speak plain text here and ask for no name".to_owned());
-                lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
-            } else {
-                lines.extend(connection(service, target.server_name(), shown));
-            }
-            lines.extend(request.into_iter().flat_map(|request| match &service.http {
-                Some(http) => super::http::request(service, http, &target.host, request),
-                None => vec!["relays bytes: requests are not read (`mode = \"tcp\"`)".to_owned()],
-            }));
-        }
+        _ => lines.extend(served(service, target, shown)),
     }
+    lines.extend(super::limits(&service.limits));
     Some(lines.join("\n  ") + "\n")
+}
+
+/// Describes the service of a client and its requests.
+fn served(service: &Service, target: &ExplainTarget, shown: &[CertificateFact]) -> Vec<String> {
+    let (of_requests, uses_backends) = requests(service, target);
+    if service.clients == Clients::Plain {
+        let mut lines = vec!["clients speak plain text here and ask for no name".to_owned()];
+        if uses_backends {
+            lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
+            lines.extend(towards_backends(service));
+            lines.extend(service.backend_tls.as_ref().map(backend_tls));
+        }
+        lines.extend(of_requests);
+        return lines;
+    }
+    let (mut lines, ends_here) = connection(service, target.server_name(), shown, uses_backends);
+    match ends_here {
+        true => lines.extend(of_requests),
+        false if target.request.is_some() => lines.push("requests are not read".to_owned()),
+        false => {}
+    }
+    lines
+}
+
+/// Describes the routes of requests, and returns true if one of them goes where its connection goes.
+fn requests(service: &Service, target: &ExplainTarget) -> (Vec<String>, bool) {
+    match (&service.http, &target.request) {
+        (Some(http), Some(request)) => super::http::request(service, http, &target.host, request),
+        (Some(http), None) => {
+            let inherits = |index: Option<usize>| {
+                index.is_none_or(|index| matches!(http.routes[index].action, RouteAction::Inherit))
+            };
+            let mut reached = RequestTable::new(service).reached(target.host.as_bytes()).into_iter();
+            (super::http::requests_of_host(service, http, &target.host), reached.any(inherits))
+        }
+        (None, Some(_)) => (vec!["relays bytes: requests are not read (`mode = \"tcp\"`)".to_owned()], true),
+        (None, None) => (Vec::new(), true),
+    }
+}
+
+/// The way to the backends of a connection.
+fn towards_backends(service: &Service) -> Vec<String> {
+    let through = service.connect_through.as_ref().map(super::connect_through);
+    through.into_iter().chain(super::source(&service.source)).collect()
 }
 
 /// The answer to plain HTTP where TLS is expected.
@@ -54,8 +92,14 @@ fn plain_http(service: &Service) -> String {
     format!("clients speak TLS here, and this is plain HTTP: {answer}")
 }
 
-/// How the connection of a client is treated; `name`: what it asks for.
-fn connection(service: &Service, name: Option<&str>, shown: &[CertificateFact]) -> Vec<String> {
+/// Describes the connection of a client, and returns true if its TLS ends here. `name`: what it asks for; `uses_backends`: it is not for
+/// requests alone that have other backends.
+fn connection(
+    service: &Service,
+    name: Option<&str>,
+    shown: &[CertificateFact],
+    uses_backends: bool,
+) -> (Vec<String>, bool) {
     let table = RouteTable::new(&service.rules);
     let choose = |alpn: &[&str]| {
         let alpn: Vec<Box<[u8]>> = alpn.iter().map(|protocol| protocol.as_bytes().into()).collect();
@@ -63,11 +107,16 @@ fn connection(service: &Service, name: Option<&str>, shown: &[CertificateFact]) 
         (route, reason.map(ToString::to_string))
     };
     let routes = service.routes();
+    let is_refused = shown.is_empty() && refuses_unknown_names(service);
+    let passes_through = |index: usize| routes[index].clients == Clients::PassedThrough;
+    let ends_here = |index: usize| !passes_through(index) && !is_refused;
     let outcome = |index: usize, reason: Option<&str>| {
         let rule = index.checked_sub(1).map(|rule| &service.rules[rule]);
-        outcome(service, &routes[index], rule, reason, shown)
+        let goes_on = passes_through(index) || (ends_here(index) && uses_backends);
+        outcome(service, &routes[index], (rule, reason), shown, goes_on)
     };
     let (usual, reason) = choose(&[]);
+    let mut is_ended = ends_here(usual);
     let mut lines = outcome(usual, reason.as_deref());
     // Rules may depend on what the client offers beside the name.
     let mut offers: Vec<&str> =
@@ -77,21 +126,22 @@ fn connection(service: &Service, name: Option<&str>, shown: &[CertificateFact]) 
     for offer in offers {
         let (route, reason) = choose(&[offer]);
         if route != usual {
+            is_ended |= ends_here(route);
             lines.push(format!("if the client offers {offer} (ALPN):"));
             let of_offer = outcome(route, reason.as_deref());
             lines.extend(of_offer.into_iter().map(|line| format!("  {line}")));
         }
     }
-    lines
+    (lines, is_ended)
 }
 
-/// What a route does: what it inherits first, then what its rule sets.
+/// Describes a route: first its inherited settings, then those of its rule. `uses_backends`: something goes to its backends.
 fn outcome(
     service: &Service,
     route: &Route,
-    rule: Option<&ServiceRule>,
-    reason: Option<&str>,
+    (rule, reason): (Option<&ServiceRule>, Option<&str>),
     shown: &[CertificateFact],
+    uses_backends: bool,
 ) -> Vec<String> {
     let mut lines = vec![match reason {
         Some(reason) => format!("is decided by {reason}"),
@@ -114,22 +164,29 @@ fn outcome(
             lines.push(protocols(&tls.alpn));
         }
     }
-    lines.extend(rule.map(super::rule));
+    lines.extend(rule.map(|rule| super::rule(rule, uses_backends)));
+    if !uses_backends {
+        return lines;
+    }
     if inherits(|rule| rule.backends.is_some()) {
         lines.push(format!("goes to {}", backends(&route.backends.backends, service.balance)));
     }
+    lines.extend(towards_backends(service));
     if inherits(|rule| rule.backend_tls.is_some()) {
         lines.extend(route.backends.tls.as_deref().map(backend_tls));
     }
     lines
 }
 
+fn refuses_unknown_names(service: &Service) -> bool {
+    service.tls.as_ref().is_some_and(|tls| tls.unknown_name == UnknownName::Refuse)
+}
+
 /// What the client is shown; the first of several is for clients that can verify it.
 fn certificates(service: &Service, shown: &[CertificateFact]) -> Vec<String> {
-    let refuses = service.tls.as_ref().is_some_and(|tls| tls.unknown_name == UnknownName::Refuse);
     if shown.is_empty() {
         let why = " has this name: it is refused (unrecognized_name)";
-        return vec![format!("no certificate{}", if refuses { why } else { "" })];
+        return vec![format!("no certificate{}", if refuses_unknown_names(service) { why } else { "" })];
     }
     let mut lines = vec![if shown[0].is_for_the_name {
         "is shown".to_owned()

@@ -14,8 +14,10 @@ use super::phrases::{backend_tls, backends, list};
 use super::target::ExplainRequest;
 use crate::model::{
     BackendVersion, Concurrency, FieldChange, FieldRule, ForwardAuth, Forwarded, Http, Mirror, RateKey,
-    RequestRate, RequestRoute, RequestRules, RouteAccess, RouteAction, RouteLimits, Service, Sticky,
+    RequestLimits, RequestRate, RequestRoute, RequestRules, RouteAccess, RouteAction, RouteLimits, Service,
+    Sticky,
 };
+use crate::request_routes::{ResolvedRoute, ResolvedRoutes, RoutesOfPath, new_target_stays_below};
 use crate::request_table::RequestTable;
 
 /// What HTTP mode does with every request, and each route.
@@ -40,30 +42,28 @@ pub(super) fn http(service: &Service, http: &Http) -> Vec<String> {
         lines.push(format!("forwards HTTP requests to backends by {version}, and {kept}"));
         lines.extend(fields(http));
     }
-    lines.extend(http.concurrency.as_ref().map(|Concurrency { requests, queue, wait }| {
-        let most = counted((*requests).into(), "request");
-        let wait = duration::written(*wait);
-        format!("gives each backend up to {most} at once; up to {queue} more wait for up to {wait}")
-    }));
+    lines.extend(http.concurrency.as_ref().map(concurrency));
     lines.extend(http.failure_ratio.map(|share| {
         format!("marks a backend down when more than {share} of its requests fail within ten seconds, of at least 20")
     }));
     lines.extend(http.body_limit.map(|most| format!("refuses content of more than {}", size::written(most))));
-    lines.extend(http.routes.iter().map(|route| {
-        format!(
-            "{} by the route `{}`: {}{}{}",
-            conditions(route),
-            route.name,
-            access(&route.access),
-            action(service, route),
-            changes(route)
-        )
+    lines.extend(http.cache.as_ref().map(|cache| {
+        let (folder, size) = (cache.folder.display(), size::written(cache.size));
+        format!("keeps responses in the cache {folder}, {size} at most")
     }));
+    lines.extend(http.routes.iter().map(|one| route(service, http, one)));
     if !http.rules.is_empty() {
         let which = if http.routes.is_empty() { "" } else { " without a route" };
         lines.extend(changed_fields(&http.rules).into_iter().map(|clause| format!("{clause}{which}")));
     }
     lines
+}
+
+/// The number of requests that each backend gets at once.
+fn concurrency(Concurrency { requests, queue, wait }: &Concurrency) -> String {
+    let most = counted((*requests).into(), "request");
+    let wait = duration::written(*wait);
+    format!("gives each backend up to {most} at once; up to {queue} more wait for up to {wait}")
 }
 
 /// The fields that backends receive from the proxy.
@@ -110,69 +110,81 @@ fn headers(route: &RequestRoute) -> impl Iterator<Item = String> {
     })
 }
 
-/// What requests must meet first.
-fn access(access: &RouteAccess) -> String {
-    let RouteAccess { allow, refuse, certificates, basic, forward, .. } = access;
-    let mut text = String::new();
-    if !allow.is_empty() {
-        text.push_str(&format!("only clients from {} are let in; ", list(allow)));
-    }
-    if !refuse.is_empty() {
-        text.push_str(&format!("clients from {} are refused; ", list(refuse)));
-    }
-    if !certificates.is_empty() {
-        text.push_str("only clients with certain certificates are let in; ");
-    }
-    if let Some(basic) = basic {
-        text.push_str(&format!("clients need a password of {}; ", basic.file.display()));
-    }
-    if let Some(ForwardAuth { to, path, copy, .. }) = forward {
-        let servers = list(to.iter().map(|backend| &backend.target));
-        text.push_str(&format!("{servers} is asked about each for {path}"));
-        if !copy.is_empty() {
-            text.push_str(&format!(", and backends receive its fields {}", list(copy)));
-        }
-        text.push_str("; ");
-    }
-    let rate = access.rate.iter().map(|RequestRate { requests, per, burst, by, .. }| {
-        let whose = match by {
-            RateKey::Client => "each client".to_owned(),
-            RateKey::Route => "all clients together".to_owned(),
-            RateKey::Field(name) => format!("each value of {name}"),
-        };
-        let per = duration::written(*per);
-        format!("{whose} may send {} in {per} and {burst} at once; ", counted((*requests).into(), "request"))
-    });
-    rate.chain(std::iter::once(text)).collect()
+/// Conditions and limits of requests, a clause each, in the order in which the proxy checks them.
+fn access(access: &RouteAccess) -> Vec<String> {
+    [conditions_of_connections(access), identification(access)].concat()
 }
 
-/// What a route changes in requests and responses.
-fn changes(route: &RequestRoute) -> String {
-    let sticky = route.sticky.as_ref().map(|sticky| match sticky {
-        Sticky::Cookie { name, .. } => format!("; each client stays at its backend by the cookie {name}"),
-        Sticky::Header(name) => format!("; each value of {name} stays at its backend"),
+/// Conditions that need no waiting.
+fn conditions_of_connections(access: &RouteAccess) -> Vec<String> {
+    let RouteAccess { allow, refuse, certificates, rate, .. } = access;
+    let mut clauses = Vec::new();
+    if !allow.is_empty() {
+        clauses.push(format!("only clients from {} are let in", list(allow)));
+    }
+    if !refuse.is_empty() {
+        clauses.push(format!("clients from {} are refused", list(refuse)));
+    }
+    clauses.extend(rate.as_ref().map(rate_limit));
+    if !certificates.is_empty() {
+        clauses.push("only clients with certain certificates are let in".to_owned());
+    }
+    clauses
+}
+
+/// The identification of the sender of a request.
+fn identification(RouteAccess { basic, forward, .. }: &RouteAccess) -> Vec<String> {
+    let basic = basic.as_ref().map(|basic| format!("clients need a password of {}", basic.file.display()));
+    let forward = forward.as_ref().map(|ForwardAuth { to, path, copy, .. }| {
+        let servers = list(to.iter().map(|backend| &backend.target));
+        let copied = if copy.is_empty() {
+            String::new()
+        } else {
+            format!(", and backends receive its fields {}", list(copy))
+        };
+        format!("{servers} is asked about each for {path}{copied}")
     });
-    let sticky = sticky.unwrap_or_default();
-    let mirror = route.mirror.as_ref().map(|Mirror { to, share, content }| {
+    basic.into_iter().chain(forward).collect()
+}
+
+fn rate_limit(RequestRate { requests, per, burst, by, .. }: &RequestRate) -> String {
+    let whose = match by {
+        RateKey::Client => "each client".to_owned(),
+        RateKey::Route => "all clients together".to_owned(),
+        RateKey::Field(name) => format!("each value of {name}"),
+    };
+    let per = duration::written(*per);
+    format!("{whose} may send {} in {per} and {burst} at once", counted((*requests).into(), "request"))
+}
+
+/// Changes of a route in requests and responses, and the target of copies, a clause each.
+fn changes(rules: &RequestRules, sticky: Option<&Sticky>, mirror: Option<&Mirror>) -> Vec<String> {
+    let path = rules.new_path.as_ref().map(|path| format!("with the path below {path}"));
+    let sticky = sticky.map(|sticky| match sticky {
+        Sticky::Cookie { name, .. } => format!("each client stays at its backend by the cookie {name}"),
+        Sticky::Header(name) => format!("each value of {name} stays at its backend"),
+    });
+    let mirror = mirror.map(|Mirror { to, share, content }| {
         let servers = list(to.iter().map(|server| &server.target));
-        format!(
-            "; {servers} gets copies of {share}, with content of at most {}",
-            size::written(*content as u64)
-        )
+        let most = size::written(*content as u64);
+        format!("{servers} gets copies of {share}, with content of at most {most}")
     });
-    let mirror = mirror.unwrap_or_default();
-    let RouteLimits { answer, content, body, retries } = &route.limits;
-    let time = |limit: &Duration| if limit.is_zero() { "none".to_owned() } else { duration::written(*limit) };
+    path.into_iter().chain(sticky).chain(mirror).collect()
+}
+
+/// The limits that a route sets, a clause each.
+fn own_limits(RouteLimits { answer, content, body, retries }: &RouteLimits) -> Vec<String> {
     let own = [
-        answer.as_ref().map(|limit| format!("; answer-timeout {}", time(limit))),
-        content.as_ref().map(|limit| format!("; content-timeout {}", time(limit))),
-        body.map(|most| format!("; content of at most {}", size::written(most))),
-        retries.map(|retries| format!("; {}", counted(retries.into(), "retry"))),
+        answer.map(|limit| format!("answer-timeout {}", timeout(limit))),
+        content.map(|limit| format!("content-timeout {}", timeout(limit))),
+        body.map(|most| format!("content of at most {}", size::written(most))),
+        retries.map(|retries| counted(retries.into(), "retry")),
     ];
-    let own: String = own.into_iter().flatten().collect();
-    let new_path = route.rules.new_path.as_ref();
-    let path = new_path.map(|path| format!("; with the path below {path}")).unwrap_or_default();
-    format!("{path}{sticky}{mirror}{own}{}", appended(changed_fields(&route.rules)))
+    own.into_iter().flatten().collect()
+}
+
+fn timeout(limit: Duration) -> String {
+    if limit.is_zero() { "none".to_owned() } else { duration::written(limit) }
 }
 
 /// The fields of requests and responses that are changed, a clause each. The host that a backend is asked for is part of who is asked.
@@ -189,12 +201,8 @@ fn changed_fields(RequestRules { request, response, .. }: &RequestRules) -> Vec<
     [(request, "requests"), (response, "responses")].into_iter().filter_map(clause).collect()
 }
 
-fn appended(clauses: Vec<String>) -> String {
-    clauses.into_iter().map(|clause| format!("; {clause}")).collect()
-}
-
-fn action(service: &Service, route: &RequestRoute) -> String {
-    match &route.action {
+fn action(service: &Service, action: &RouteAction) -> String {
+    match action {
         RouteAction::Inherit => "they go where their connection goes".to_owned(),
         RouteAction::Redirect(target, status) => {
             format!("they are redirected to {target} with status {status}")
@@ -208,40 +216,177 @@ fn action(service: &Service, route: &RequestRoute) -> String {
     }
 }
 
-/// Which route a request takes, and which ones others for the same URL take.
-pub(super) fn request(service: &Service, http: &Http, host: &str, request: &ExplainRequest) -> Vec<String> {
+/// One route in a sentence.
+fn route(service: &Service, http: &Http, route: &RequestRoute) -> String {
+    let is_kept = http.cache.is_none() || route.is_cached || !route.forwards();
+    let kept = (!is_kept).then(|| "their responses are not kept".to_owned());
+    let clauses = [
+        access(&route.access),
+        vec![action(service, &route.action)],
+        changes(&route.rules, route.sticky.as_ref(), route.mirror.as_ref()),
+        own_limits(&route.limits),
+        changed_fields(&route.rules),
+        kept.into_iter().collect(),
+    ];
+    format!("{} by the route `{}`: {}", conditions(route), route.name, clauses.concat().join("; "))
+}
+
+/// Describes the requests for a host, route by route.
+pub(super) fn requests_of_host(service: &Service, http: &Http, host: &str) -> Vec<String> {
+    let reached = RequestTable::new(service).reached(host.as_bytes());
+    let mut lines: Vec<String> =
+        reached.iter().flatten().map(|index| route(service, http, &http.routes[*index])).collect();
+    if reached.contains(&None) {
+        let which = if lines.is_empty() { "requests" } else { "other requests" };
+        let clauses = [vec![format!("{which} go where their connection goes")], changed_fields(&http.rules)];
+        lines.push(clauses.concat().join("; "));
+    }
+    lines
+}
+
+/// Describes one request, and others for the same URL, in lines; returns true if one of them goes where its connection goes.
+pub(super) fn request(
+    service: &Service,
+    http: &Http,
+    host: &str,
+    request: &ExplainRequest,
+) -> (Vec<String>, bool) {
     let table = RequestTable::new(service);
+    let Some(resolved) = ResolvedRoutes::new(service) else { return (Vec::new(), false) };
     let path = request.path.as_str();
+    let decides_by_path = resolved.decides_by_path();
     let find = |method: &str, has: &dyn Fn(&str, Option<&str>) -> bool, drawn: Option<usize>| {
-        table.find(host.as_bytes(), path.as_bytes(), method.as_bytes(), has, |index, _| Some(index) == drawn)
+        RoutesOfPath::find(path.as_bytes(), decides_by_path, http.routes.len(), |path| {
+            let is_drawn = |index, _| Some(index) == drawn;
+            table.find(host.as_bytes(), path, method.as_bytes(), has, is_drawn)
+        })
     };
-    let usual = find("GET", &|_, _| false, None);
-    let taken = |route: Option<usize>| match route.map(|route| &http.routes[route]) {
-        Some(route) => {
-            format!("takes the route `{}`: {}{}", route.name, action(service, route), changes(route))
-        }
-        None => format!(
-            "takes no route: it goes where its connection goes{}",
-            appended(changed_fields(&http.rules))
-        ),
-    };
-    let mut lines = vec![format!("a request for {path} (GET) {}", taken(usual))];
+    let url = OfUrl { service, http, resolved: &resolved, path };
+    let method = request.method.as_deref().unwrap_or("GET");
+    let usual = find(method, &|_, _| false, None);
+    let mut lines = vec![format!("a request for {path} ({method}) {}", url.name(&usual))];
+    lines.extend(url.outcome(&usual));
+    let mut goes_where_connection_goes = url.goes_where_connection_goes(&usual);
     // Routes may depend on more than a URL.
-    for (index, route) in http.routes.iter().enumerate().filter(|(index, _)| Some(*index) != usual) {
-        let method = route.methods.first().map_or("GET", String::as_str);
+    let others = http.routes.iter().enumerate().filter(|(index, _)| Some(*index) != usual.route);
+    for (index, route) in others {
+        let of_route = route.methods.first().map(String::as_str);
+        let method = request.method.as_deref().or(of_route).unwrap_or("GET");
         let has = |name: &str, value: Option<&str>| {
             let mut fields = route.headers.iter();
             fields.any(|(known, given)| **known == *name && (value.is_none() || value == given.as_deref()))
         };
-        if find(method, &has, Some(index)) == Some(index) {
+        let taken = find(method, &has, Some(index));
+        // Also where a backend may read its path as that of this route.
+        if taken != usual && taken.all().any(|one| one == Some(index)) {
             let with = (!route.headers.is_empty()).then(|| format!(" with {}", list(headers(route))));
             let how_often = route.share.map(|share| format!(", in {share} of the cases,"));
             let (with, how_often) = (with.unwrap_or_default(), how_often.unwrap_or_default());
-            lines.push(format!("  by {method}{with}{how_often} it {}", taken(Some(index))));
+            let line = format!("by {method}{with}{how_often} it {}", url.name(&taken));
+            if lines.contains(&line) {
+                continue;
+            }
+            lines.push(line);
+            lines.extend(url.outcome(&taken));
+            goes_where_connection_goes |= url.goes_where_connection_goes(&taken);
         }
     }
-    if usual.is_none_or(|route| http.routes[route].forwards()) {
+    if resolved.at(usual.route).forwards() {
         lines.extend(fields(http));
     }
-    lines
+    (lines, goes_where_connection_goes)
+}
+
+/// The URL of a request, and what its routes are.
+struct OfUrl<'s> {
+    service: &'s Service,
+    http: &'s Http,
+    resolved: &'s ResolvedRoutes<'s>,
+    path: &'s str,
+}
+
+impl OfUrl<'_> {
+    fn name(&self, taken: &RoutesOfPath) -> String {
+        match self.resolved.at(taken.route).name {
+            Some(name) => format!("takes the route `{name}`"),
+            None => "takes no route".to_owned(),
+        }
+    }
+
+    fn is_ambiguous(&self, taken: &RoutesOfPath) -> bool {
+        taken.is_ambiguous(|index| self.resolved.at(index).is_guard())
+    }
+
+    fn goes_where_connection_goes(&self, taken: &RoutesOfPath) -> bool {
+        !self.is_ambiguous(taken) && matches!(self.resolved.at(taken.route).action, RouteAction::Inherit)
+    }
+
+    /// The decisions about a request with these routes, a line each, in the order of the proxy.
+    fn outcome(&self, taken: &RoutesOfPath) -> Vec<String> {
+        self.clauses(taken).into_iter().map(|clause| format!("  {clause}")).collect()
+    }
+
+    fn clauses(&self, taken: &RoutesOfPath) -> Vec<String> {
+        let route = self.resolved.at(taken.route);
+        let body = taken.all().filter_map(|index| self.resolved.at(index).limits.body).min();
+        let mut clauses: Vec<String> =
+            body.map(|most| format!("content of at most {}", size::written(most))).into_iter().collect();
+        if self.is_ambiguous(taken) {
+            clauses.push(format!(
+                "it is refused with status 400: a backend may read its path as {}",
+                self.readings(taken)
+            ));
+            return clauses;
+        }
+        clauses.extend(route.access.iter().flat_map(|access| conditions_of_connections(access)));
+        for other in taken.others.iter().map(|index| self.resolved.at(*index)) {
+            let rate = other.access.and_then(|access| access.rate.as_ref());
+            clauses.extend(rate.map(|rate| format!("as {} does: {}", self.named(other), rate_limit(rate))));
+        }
+        if !new_target_stays_below(self.path.as_bytes(), route.path, Some(route.rules)) {
+            let new = route.rules.new_path.as_deref().unwrap_or_default();
+            clauses.push(format!(
+                "it is refused with status 400: a backend may read its new path as one that is not below {new}"
+            ));
+            return clauses;
+        }
+        clauses.extend(route.access.iter().flat_map(|access| identification(access)));
+        clauses.push(action(self.service, route.action));
+        clauses.extend(changes(route.rules, route.sticky, route.mirror));
+        clauses.extend(changed_fields(route.rules));
+        if route.forwards() {
+            let RequestLimits { answer, content, body: _, retries } = &route.limits;
+            let (answer, content) = (timeout(*answer), timeout(*content));
+            let retries =
+                if *retries == 0 { "no retry".to_owned() } else { counted(u64::from(*retries), "retry") };
+            clauses.push(format!("answer-timeout {answer}, content-timeout {content}, {retries}"));
+            clauses.extend(self.http.concurrency.as_ref().map(concurrency));
+            clauses.extend(self.cached(taken));
+        }
+        clauses
+    }
+
+    /// The part of the cache; `None`: the service has none.
+    fn cached(&self, taken: &RoutesOfPath) -> Option<String> {
+        let cache = self.http.cache.as_ref()?;
+        let is_cached = !taken.has_more && taken.all().all(|index| self.resolved.at(index).cache.is_some());
+        Some(match is_cached {
+            true => {
+                format!("responses are kept in the cache {} as far as they allow it", cache.folder.display())
+            }
+            false => "responses are not kept in the cache".to_owned(),
+        })
+    }
+
+    fn readings(&self, taken: &RoutesOfPath) -> String {
+        if taken.has_more {
+            return "more other ones than are looked at".to_owned();
+        }
+        let others = list(taken.others.iter().map(|index| self.named(self.resolved.at(*index))));
+        format!("one for {others}, which decides otherwise")
+    }
+
+    fn named(&self, route: &ResolvedRoute<'_>) -> String {
+        route.name.map_or("no route".to_owned(), |name| format!("the route `{name}`"))
+    }
 }

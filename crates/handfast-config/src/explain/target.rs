@@ -18,6 +18,8 @@ pub struct ExplainTarget {
 /// What a URL has beside its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainRequest {
+    /// The method, if one is written before the URL: GET otherwise.
+    pub method: Option<String>,
     /// Whether it begins with `https://`; else with `http://`.
     pub is_https: bool,
     /// The port, if one is written.
@@ -36,9 +38,12 @@ impl ExplainTarget {
 
 impl fmt::Display for ExplainTarget {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(ExplainRequest { is_https, port, path }) = &self.request else {
+        let Some(ExplainRequest { method, is_https, port, path }) = &self.request else {
             return to.write_str(&self.host);
         };
+        if let Some(method) = method {
+            write!(to, "{method} ")?;
+        }
         let scheme = if *is_https { "https" } else { "http" };
         let port = port.map(|port| format!(":{port}")).unwrap_or_default();
         write!(to, "{scheme}://{}{port}{path}", self.host)
@@ -53,6 +58,16 @@ impl FromStr for ExplainTarget {
             "expected a host name, such as www.example.org, or a URL, such as https://www.example.org/path"
                 .to_owned()
         };
+        let (method, text) = match text.split_once(' ') {
+            Some((method, url)) => (Some(method.to_owned()), url),
+            None => (None, text),
+        };
+        let is_method =
+            |method: &String| method.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+        if !method.as_ref().is_none_or(is_method) || (method.is_some() && !text.contains("://")) {
+            return Err("expected a method in capitals, a space and a URL, such as `POST https://www.example.org/path`"
+                .to_owned());
+        }
         let Some((scheme, rest)) = text.split_once("://") else {
             let host = asked_name(text).ok_or_else(expected)?;
             return Ok(Self { host, request: None });
@@ -70,7 +85,7 @@ impl FromStr for ExplainTarget {
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         let (host, port) = host_and_port(authority).ok_or_else(expected)?;
-        Ok(Self { host, request: Some(ExplainRequest { is_https, port, path }) })
+        Ok(Self { host, request: Some(ExplainRequest { method, is_https, port, path }) })
     }
 }
 

@@ -35,6 +35,13 @@ impl RouteAccess {
     pub fn is_open(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Returns true if access is restricted; a limit alone does not do so.
+    pub fn has_conditions(&self) -> bool {
+        let Self { allow, refuse, certificates, rate: _, basic, forward } = self;
+        let has_lists = !allow.is_empty() || !refuse.is_empty() || !certificates.is_empty();
+        has_lists || basic.is_some() || forward.is_some()
+    }
 }
 
 /// Names and passwords that clients must send (RFC 7617).

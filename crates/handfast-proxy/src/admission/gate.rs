@@ -107,12 +107,6 @@ impl Gate {
         basic.find(|basic| basic.file == file).map(|basic| &basic.users)
     }
 
-    /// Returns true if the gate restricts access; a limit alone does not.
-    pub(crate) fn has_conditions(&self) -> bool {
-        let has_lists = self.allow.is_some() || !self.refuse.is_empty() || !self.certificates.is_empty();
-        has_lists || self.identifies()
-    }
-
     /// Whether a request waits until it is known who sends it.
     pub(crate) fn identifies(&self) -> bool {
         self.basic.is_some() || self.forward.is_some()

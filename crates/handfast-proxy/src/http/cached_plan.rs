@@ -6,7 +6,7 @@ use std::sync::Arc;
 use data_encoding::HEXLOWER;
 use handfast_cache::{Heuristic, Key, Policy, forwarding};
 use handfast_config::model::{self, Variable};
-use handfast_config::path_readings;
+use handfast_config::{MAX_READINGS, path_readings};
 use handfast_wire::http1::{Method, RequestHead};
 
 use crate::cache::ServiceCache;
@@ -54,7 +54,7 @@ fn is_immutable(model: &model::Cache, path: &[u8]) -> bool {
     let fit = |readings: Vec<Vec<u8>>| {
         readings.iter().all(|reading| fits(reading) && !reading.iter().any(u8::is_ascii_control))
     };
-    fits(path) && path_readings(path, gate::MAX_READINGS).is_ok_and(fit)
+    fits(path) && path_readings(path, MAX_READINGS).is_ok_and(fit)
 }
 
 /// The route whose responses a request is about. For a method that changes something it is that of GET, whose responses are not current any

@@ -12,9 +12,9 @@ use handfast_wire::http1::{
 };
 
 use crate::http::connection::HttpConnection;
-use crate::http::rules::{self, RequestFacts, new_target, write_request_fields};
-use handfast_config::PathRule;
+use crate::http::rules::{self, RequestFacts, write_request_fields};
 use handfast_config::model::RequestRules;
+use handfast_config::{PathRule, new_target};
 
 /// Bytes that the fields of the proxy need beside those of the client.
 pub(super) const ROOM: usize = 256;

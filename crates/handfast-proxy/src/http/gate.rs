@@ -5,7 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-use handfast_config::{PathRule, path_readings};
+use handfast_config::{RoutesOfPath, new_target_stays_below};
 use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::Side;
@@ -13,7 +13,7 @@ use handfast_wire::http1::{Host, RequestHead};
 
 use crate::admission::gate::{ClientAddress, Exceeded, Gate};
 use crate::http::refusal::{Refusal, retry_after};
-use crate::http::rules::{self, RequestFacts, new_target};
+use crate::http::rules::{self, RequestFacts};
 use crate::worker::http::{ThreadHttp, ThreadRequestRoute};
 use handfast_config::model::Share;
 
@@ -23,43 +23,35 @@ pub(crate) struct Routes<'c> {
     pub(crate) route: &'c Rc<ThreadRequestRoute>,
     /// The routes for the other ways in which a backend may read the path, each once, where a route decides by it.
     pub(crate) others: Vec<&'c Rc<ThreadRequestRoute>>,
+    /// The readings of the path lead to different access decisions.
+    is_ambiguous: bool,
     /// There are more ways to read the path than are looked at.
     has_more: bool,
 }
-
-/// Readings of one path that are looked at.
-pub(crate) const MAX_READINGS: usize = 256;
-/// Comparisons with routes for the readings of one path: a millisecond.
-const MAX_COMPARISONS: usize = 100_000;
 
 impl<'c> Routes<'c> {
     /// Finds the routes of a request. `chance`: a random number of the request, for routes with a share.
     ///
     /// **Cost**: for nearly all paths one search, and one look at each byte.
     pub(crate) fn find(http: &'c ThreadHttp, head: &RequestHead<'_>, chance: u64) -> Self {
-        let path = head.target.path();
-        let limit = (MAX_COMPARISONS / http.routes.len().max(1)).clamp(4, MAX_READINGS);
-        let readings = if http.decides_by_path { path_readings(path, limit) } else { Ok(Vec::new()) };
-        let route = find_route(http, head, path, chance);
-        let mut others: Vec<&'c Rc<ThreadRequestRoute>> = Vec::new();
-        for other in readings.iter().flatten().map(|path| find_route(http, head, path, chance)) {
-            if !Rc::ptr_eq(other, route) && !others.iter().any(|known| Rc::ptr_eq(known, other)) {
-                others.push(other);
-            }
+        let find = |path: &[u8]| find_index(http, head, path, chance);
+        let found = RoutesOfPath::find(head.target.path(), http.decides_by_path, http.routes.len(), find);
+        Self {
+            route: http.route(found.route),
+            others: found.others.iter().map(|index| http.route(*index)).collect(),
+            is_ambiguous: found.is_ambiguous(|index| http.route(index).is_guard),
+            has_more: found.has_more,
         }
-        Self { route, others, has_more: readings.is_err() }
     }
 
     /// The route of a request that was checked before.
     pub(crate) fn only(route: &'c Rc<ThreadRequestRoute>) -> Self {
-        Self { route, others: Vec::new(), has_more: false }
+        Self { route, others: Vec::new(), is_ambiguous: false, has_more: false }
     }
 
     /// Checks that every reading of the path leads to the same access decision.
     pub(crate) fn check(&self) -> Result<(), Box<Refusal>> {
-        // Another route that is open, too, decides nothing.
-        let is_same = !self.has_more && (self.others.is_empty() || !self.all().any(|route| route.is_guard()));
-        if is_same {
+        if !self.is_ambiguous {
             return Ok(());
         }
         Err(ambiguous("a backend may read its path as that of another route, which decides otherwise"))
@@ -92,12 +84,7 @@ impl<'c> Routes<'c> {
 
 /// Checks that a target with a new beginning stays below it, however a backend reads it.
 pub(crate) fn check_new_target(route: &ThreadRequestRoute, path: &[u8]) -> Result<(), Box<Refusal>> {
-    let (prefix, rules) = (route.path.as_ref(), route.rules.as_deref());
-    let Some((target, new)) = new_target(path, prefix, rules) else { return Ok(()) };
-    let end = if prefix.is_some_and(|prefix| prefix.at_segments) { "" } else { "*" };
-    let below = PathRule::new(&format!("{}{end}", new.trim_end_matches('/')), false);
-    let stays = |reading: &Vec<u8>| below.matches(reading);
-    if path_readings(&target, MAX_READINGS).is_ok_and(|readings| readings.iter().all(stays)) {
+    if new_target_stays_below(path, route.path.as_ref(), route.rules.as_deref()) {
         return Ok(());
     }
     Err(ambiguous("a backend may read its path as one that is not below `new-path`"))
@@ -150,11 +137,14 @@ pub(crate) fn find_route<'h>(
     path: &[u8],
     chance: u64,
 ) -> &'h Rc<ThreadRequestRoute> {
+    http.route(find_index(http, head, path, chance))
+}
+
+fn find_index(http: &ThreadHttp, head: &RequestHead<'_>, path: &[u8], chance: u64) -> Option<usize> {
     // Each route draws for itself: the share of one says nothing about that of another.
     let drawn =
         |route: usize, share: Share| share.has(fastrand::Rng::with_seed(chance ^ route as u64).u64(..));
-    let found = http.table.find(head.host.name, path, head.method.as_bytes(), has_field(head), drawn);
-    found.map_or(&http.fallback, |index| &http.routes[index])
+    http.table.find(head.host.name, path, head.method.as_bytes(), has_field(head), drawn)
 }
 
 /// Whether a request has a field with this name, and with this value if one is given.

@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use handfast_config::PathRule;
 use handfast_config::model::{FieldChange, FieldRule, Piece, RequestRules, Template, Variable};
 use handfast_wire::http1::{Field, Kind, RequestHead, push_field};
 
@@ -74,23 +73,6 @@ fn query(target: &[u8]) -> &[u8] {
 
 fn without_query(target: &[u8]) -> Vec<u8> {
     target.split(|byte| *byte == b'?').next().unwrap_or_default().to_vec()
-}
-
-/// Returns the target that the backend receives instead, with `new-path` in the place of the route's path; and that new path.
-pub(crate) fn new_target<'r>(
-    path: &[u8],
-    prefix: Option<&PathRule>,
-    rules: Option<&'r RequestRules>,
-) -> Option<(Vec<u8>, &'r str)> {
-    // The asterisk of OPTIONS has no beginning.
-    let (new, prefix) = rules?.new_path.as_deref().zip(prefix).filter(|_| path.starts_with(b"/"))?;
-    let rest = prefix.rest(path);
-    let mut target = new.trim_end_matches('/').as_bytes().to_vec();
-    if target.is_empty() && rest.first() != Some(&b'/') {
-        target.push(b'/');
-    }
-    target.extend_from_slice(rest);
-    Some((target, new))
 }
 
 /// Returns the value of `Host` that a rule sets; a request whose value is no host is refused before it is forwarded.

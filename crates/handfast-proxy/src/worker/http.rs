@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use handfast_config::model::{
-    BackendVersion, FieldChange, FieldRule, ForwardAuth, Http, PoolLimits, RequestLimits, RequestRoute,
-    RequestRules, RouteAction, RouteLimits, Service, Share, Template,
+    BackendVersion, FieldChange, FieldRule, ForwardAuth, Http, PoolLimits, RequestLimits, RequestRules,
+    RouteAction, RouteLimits, Service, Share, Template,
 };
-use handfast_config::{PathRule, RequestTable};
+use handfast_config::{PathRule, RequestTable, ResolvedRoute, ResolvedRoutes};
 
 use crate::admission::TrustedSenders;
 use crate::admission::gate::{Gate, Gates};
@@ -68,21 +68,8 @@ pub(crate) struct ThreadRequestRoute {
     pub(crate) mirror: Option<Rc<ThreadMirror>>,
     /// The route of the service that its requests go to; `None`: that of their connection.
     pub(crate) index: Option<usize>,
-}
-
-impl ThreadRequestRoute {
-    /// Returns true if the route restricts access: by conditions, or because no backend receives its requests.
-    pub(crate) fn is_guard(&self) -> bool {
-        let has_conditions = self.gate.as_ref().is_some_and(|gate| gate.has_conditions());
-        has_conditions || matches!(self.action, RouteAction::Redirect(..) | RouteAction::Respond(_))
-    }
-
-    /// Returns true if it decides something that another way to write a path must not change; `fallback`: the service itself.
-    fn decides(&self, fallback: &Self) -> bool {
-        let is_exception =
-            self.cache.is_some() != fallback.cache.is_some() || self.limits.body != fallback.limits.body;
-        self.is_guard() || self.gate.is_some() || is_exception
-    }
+    /// It restricts access.
+    pub(crate) is_guard: bool,
 }
 
 /// Servers beside the backends of a route.
@@ -122,41 +109,43 @@ impl ThreadRequestRoute {
     fn new(
         service: &Service,
         http: &Http,
-        route: &RequestRoute,
+        route: &ResolvedRoute<'_>,
         [index, auth, mirror]: [Option<usize>; 3],
         (gate, key): (&Option<Arc<Gate>>, &Option<HashKey>),
         (cache, threads): (Option<&Arc<ServiceCache>>, usize),
     ) -> Self {
-        let limits = http.limits(&route.limits);
+        let limits = route.limits.clone();
         let servers = |index: usize, limits: RequestLimits| ThreadServers {
             http: ThreadHttp::beside(http, limits, threads),
             index,
         };
-        let auth = auth.zip(route.access.forward.as_ref()).map(|(index, model)| {
+        let forward = route.access.and_then(|access| access.forward.as_ref());
+        let auth = auth.zip(forward).map(|(index, model)| {
             let (answer, content) = (model.timeout, model.timeout);
             servers(index, RequestLimits { answer, content, ..limits.clone() })
         });
-        let mirror = mirror.zip(route.mirror.as_ref()).map(|(index, model)| ThreadMirror {
+        let mirror = mirror.zip(route.mirror).map(|(index, model)| ThreadMirror {
             servers: servers(index, limits.clone()),
             share: model.share,
             content: model.content,
             under_way: Rc::new(()),
         });
-        let sticky = route.sticky.as_ref().map(|sticky| ThreadSticky::new(sticky, key, &service.name));
+        let sticky = route.sticky.map(|sticky| ThreadSticky::new(sticky, key, &service.name));
         Self {
-            name: Some((&*route.name).into()),
+            name: route.name.map(Into::into),
             action: route.action.clone(),
-            path: route.path.clone(),
-            rules: shared(&route.rules),
-            dropped_trailers: dropped_trailers(http, &route.rules, route.access.forward.as_ref()),
+            path: route.path.cloned(),
+            rules: shared(route.rules),
+            dropped_trailers: dropped_trailers(http, route.rules, forward),
             gate: gate.clone(),
             limits,
             sticky,
             auth,
-            is_for_some: !route.methods.is_empty() || !route.headers.is_empty() || route.share.is_some(),
-            cache: cache.filter(|_| route.is_cached).cloned(),
+            is_for_some: route.is_for_some,
+            cache: cache.filter(|_| route.cache.is_some()).cloned(),
             mirror: mirror.map(Rc::new),
             index,
+            is_guard: route.is_guard(),
         }
     }
 
@@ -176,6 +165,7 @@ impl ThreadRequestRoute {
             cache: cache.cloned(),
             mirror: None,
             index: None,
+            is_guard: false,
         })
     }
 
@@ -199,17 +189,17 @@ impl ThreadHttp {
         threads: usize,
     ) -> Option<Rc<Self>> {
         let http = service.http.as_ref()?;
+        let resolved = ResolvedRoutes::new(service)?;
         let places = service.request_routes().zip(service.auth_routes()).zip(service.mirror_routes());
-        let routes = places.zip(gates.iter().zip(keys)).map(|((((index, route), auth), mirror), own)| {
-            let places = [index, auth, mirror];
+        let places = places.map(|(((index, _), auth), mirror)| [index, auth, mirror]);
+        let routes = resolved.routes.iter().zip(places).zip(gates.iter().zip(keys));
+        let routes = routes.map(|((route, places), own)| {
             Rc::new(ThreadRequestRoute::new(service, http, route, places, own, (cache, threads)))
         });
         let routes: Vec<_> = routes.collect();
         let all = Self::of(http.clone(), http.limits(&RouteLimits::default()), cache, threads);
         Some(Rc::new(Self {
-            // An open route for a path is an exception from a guard for all paths.
-            decides_by_path: routes.iter().any(|route| route.path.is_some())
-                && routes.iter().any(|route| route.decides(&all.fallback)),
+            decides_by_path: resolved.decides_by_path(),
             table: RequestTable::new(service),
             routes,
             trusted: TrustedSenders::new(&http.forwarded.trusted),
@@ -245,6 +235,11 @@ impl ThreadHttp {
             has_shares: false,
             decides_by_path: false,
         }
+    }
+
+    /// Returns a route by the index that the table finds; `None`: the service itself.
+    pub(crate) fn route(&self, index: Option<usize>) -> &Rc<ThreadRequestRoute> {
+        index.map_or(&self.fallback, |index| &self.routes[index])
     }
 
     /// Returns true if a route forwards something of a client's certificate. Otherwise connections do not keep it.

@@ -163,6 +163,7 @@ mod lab_sockets_say_what_the_page_says;
 mod lab_three_hosts_are_as_far_apart_as_asked;
 mod lab_round_trips_are_counted;
 // the words on the command line and in the file
+mod an_explanation_is_what_the_program_does;
 mod check_finds_what_a_start_would_fail_on;
 mod every_mistake_in_a_configuration_is_told_at_once;
 mod exit_codes_mean_what_they_say;

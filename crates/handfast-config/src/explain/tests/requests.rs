@@ -106,28 +106,42 @@ fn the_route_of_a_request_is_named_with_its_backends_and_fields() {
     assert_has(
         &of(0, "https://a.example/api/x?y=1"),
         &[
-            &format!("a request for /api/x?y=1 (GET) takes the route `all`: {all}"),
-            &format!("by PUT with x-beta and x-tenant: blue it takes the route `api`: {API}"),
+            "a request for /api/x?y=1 (GET) takes the route `all`",
+            all,
+            "by PUT with x-beta and x-tenant: blue it takes the route `api`",
+            API,
+            "content of at most 10MiB",
+            "answer-timeout 1m, content-timeout 1m, 1 retry",
             FIELDS,
             "sends backends an identifier of the request in x-request-id",
         ],
     );
     let other = of(0, "https://b.example");
-    assert_has(&other, &["a request for / (GET) takes no route: it goes where its connection goes"]);
+    assert_has(&other, &["a request for / (GET) takes no route", "they go where their connection goes"]);
     assert!(other.contains("for b.example it goes to 10.0.0.3:80"), "{other}");
     assert!(!other.contains("`api`"), "{other}");
     assert_has(
         &of(0, "https://a.example/api/old"),
-        &["a request for /api/old (GET) takes the route `route 2`: they go where their connection goes"],
+        &["a request for /api/old (GET) takes the route `route 2`", "they go where their connection goes"],
     );
     let redirected = of(1, "http://a.example/x");
     assert_has(
         &redirected,
         &[
-            "a request for /x (GET) takes the route `route 1`: they are redirected to https://{host}{target} with status 308",
+            "a request for /x (GET) takes the route `route 1`",
+            "they are redirected to https://{host}{target} with status 308",
         ],
     );
     assert!(!redirected.contains("names the client"), "{redirected}");
+    assert!(!redirected.contains("goes to"), "nothing goes to the service's backend: {redirected}");
+    let posted = of(0, "POST https://a.example/api/x");
+    assert_has(
+        &posted,
+        &[
+            "a request for /api/x (POST) takes the route `all`",
+            "by POST with x-beta and x-tenant: blue it takes the route `api`",
+        ],
+    );
 }
 
 #[test]
@@ -181,6 +195,87 @@ fn a_url_is_about_services_of_its_scheme_and_port() {
     assert!(!of(2, "a.example").contains("relays bytes"));
 }
 
+/// A name has the routes that requests for it can reach, and backends that something goes to.
+#[test]
+fn a_name_has_its_routes_and_no_backend_that_nothing_goes_to() {
+    let shop = of(0, "b.example");
+    assert_has(
+        &shop,
+        &[
+            "for b.example it goes to 10.0.0.3:80",
+            "requests below /api/old by the route `route 2`: they go where their connection goes",
+            "other requests go where their connection goes",
+        ],
+    );
+    let plain = of(1, "a.example");
+    assert_has(
+        &plain,
+        &[
+            "requests for a.example by the route `route 1`: they are redirected to https://{host}{target} with status 308",
+        ],
+    );
+    assert!(!plain.contains("goes to") && !plain.contains("go where"), "{plain}");
+    assert_has(&of(1, "b.example"), &["requests go where their connection goes", "goes to 10.0.0.6:80"]);
+    let without = "[[service]]\nlisten = \"*:80\"\nclient-tls = false\nmode = \"http\"\n[[service.route]]\nredirect = \"https\"\n";
+    let (config, _) =
+        parse("handfast.toml", without, &|_| false).unwrap_or_else(|wrong| panic!("{wrong:#?}"));
+    let asked = "a.example".parse().expect("a target");
+    let text = explain_host(&config.services[0], &asked, &[]).expect("it listens there");
+    assert!(!text.contains("goes to"), "it has no backend: {text}");
+    assert!(!explain(&config, &[]).contains("\n  goes to"), "{}", explain(&config, &[]));
+}
+
+/// Clients that are kept out, and how many are served, are part of what becomes of one.
+#[test]
+fn a_name_has_the_limits_of_connections() {
+    let text = "[[service]]\nlisten = \"*:443\"\ncertificate = \"/a.pem\"\nbackend = \"10.0.0.1:80\"\n\
+                allow-clients = \"10.0.0.0/8\"\nmax-connections = 7\nlimits = { idle = \"9s\" }\n";
+    let (config, _) = parse("handfast.toml", text, &|_| false).unwrap_or_else(|wrong| panic!("{wrong:#?}"));
+    let asked = "a.example".parse().expect("a target");
+    assert_has(
+        &explain_host(&config.services[0], &asked, &[]).expect("it listens there"),
+        &[
+            "serves only clients from 10.0.0.0/8",
+            "serves at most 7 connections",
+            "has its own limits: idle 9s",
+            "goes to 10.0.0.1:80",
+        ],
+    );
+}
+
+/// Two readings of a path have one outcome, or a refusal.
+#[test]
+fn a_path_that_is_read_in_several_ways_is_refused_or_has_all_limits() {
+    let text = |open: &str| {
+        format!(
+            "[[service]]\nlisten = \"*:80\"\nclient-tls = false\nbackend = \"10.0.0.1:80\"\nmode = \"http\"\nhttp = {{ max-body = \"1MiB\" }}\n\
+             [service.cache]\nfolder = \"/kept\"\nsize = \"1MiB\"\n[[service.route]]\nname = \"a\"\npath = \"/a\"\n{open}"
+        )
+    };
+    let of = |open: &str, target: &str| {
+        let text = text(open);
+        let (config, _) =
+            parse("handfast.toml", &text, &|_| false).unwrap_or_else(|wrong| panic!("{wrong:#?}"));
+        let target = target.parse().expect("a target");
+        explain_host(&config.services[0], &target, &[]).expect("it listens there")
+    };
+    let guarded = of("allow-clients = \"10.0.0.0/8\"\n", "http://x.example/%61");
+    assert_has(
+        &guarded,
+        &[
+            "it is refused with status 400: a backend may read its path as one for the route `a`, which decides otherwise",
+        ],
+    );
+    assert!(!guarded.contains("10.0.0.1") && !guarded.contains("go where"), "{guarded}");
+    let limited = of("max-body = \"1KiB\"\ncache = false\n", "http://x.example/%61");
+    assert_has(
+        &limited,
+        &["content of at most 1KiB", "responses are not kept in the cache", "goes to 10.0.0.1:80"],
+    );
+    let rate = of("rate-limit = { requests = 1, per = \"1s\" }\n", "http://x.example/%61");
+    assert_has(&rate, &["as the route `a` does: each client may send 1 request in 1s and 1 at once"]);
+}
+
 #[test]
 fn a_target_is_a_name_or_a_url() {
     for (text, shown, name) in [
@@ -189,6 +284,7 @@ fn a_target_is_a_name_or_a_url() {
         ("HTTP://a.example:81/B/%20?c=/#d", "http://a.example:81/B/%20?c=/", Some("a.example")),
         ("https://a.example?x", "https://a.example/?x", Some("a.example")),
         ("https://192.0.2.7/", "https://192.0.2.7/", None),
+        ("PURGE https://a.example/x", "PURGE https://a.example/x", Some("a.example")),
         ("https://[2001:db8:0::1]:443", "https://[2001:db8::1]:443/", None),
     ] {
         let target: ExplainTarget = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -208,6 +304,9 @@ fn a_target_is_a_name_or_a_url() {
         "https://a.example:70000/",
         "https://[a.example]/",
         "https://a.example/a b",
+        "get https://a.example/",
+        "GET a.example",
+        "GET  https://a.example/",
     ] {
         assert!(text.parse::<ExplainTarget>().is_err(), "{text}");
     }

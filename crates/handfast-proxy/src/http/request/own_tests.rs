@@ -67,7 +67,9 @@ fn a_route_has_what_it_sets() {
         cache,
         mirror,
         index,
+        is_guard,
     } = &*request.route;
+    assert!(is_guard, "it asks a server");
     assert_eq!(
         (name.as_deref(), path.as_ref().map(|path| &*path.prefix), *index),
         (Some("all"), Some("/all"), Some(1))
@@ -104,7 +106,11 @@ fn a_route_that_sets_nothing_and_no_route_have_what_their_service_has() {
             cache,
             mirror,
             index,
-        } = &*request.route;
+            is_guard: false,
+        } = &*request.route
+        else {
+            panic!("nothing restricts access to {path}");
+        };
         assert_eq!((name.as_deref(), path.is_some(), *index), (expected, expected.is_some(), None));
         assert_eq!(*action, RouteAction::Inherit);
         assert!(rules.is_none() && gate.is_none() && sticky.is_none() && auth.is_none() && mirror.is_none());

@@ -1,5 +1,6 @@
 //! What backends receive by the rules of a route, and what clients do.
 
+use handfast_config::{PathRule, new_target};
 use handfast_tls::session::ShownCertificate;
 
 use super::*;
