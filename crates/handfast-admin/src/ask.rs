@@ -96,18 +96,18 @@ pub(super) fn server_field() -> String {
 ///
 /// **Cost**: waits for at most two seconds; not for the threads that serve.
 pub fn neighbour(address: &Address) -> Option<Neighbour> {
-    let answer = head(address, "GET /live").ok()?;
+    let answer = head(address, "GET /live", None).ok()?;
     let (product, rest) = field(&answer, "server")?.split_once(" (process ")?;
     let process = rest.strip_suffix(')')?.parse().ok()?;
     product.starts_with("handfast/").then_some(Neighbour { process })
 }
 
 /// Requests the address from the process that listens on it, for a process with this number of threads. Returns whether it gave the
-/// address up, which it does once it is stopping.
+/// address up, which it does once it is stopping. `token`: that of both processes, where they have one.
 ///
 /// **Errors**: no process answers there.
-pub fn ask_for_address(address: &Address, threads: usize) -> io::Result<bool> {
-    head(address, &format!("POST /hand-over?threads={threads}"))
+pub fn ask_for_address(address: &Address, threads: usize, token: Option<&str>) -> io::Result<bool> {
+    head(address, &format!("POST /hand-over?threads={threads}"), token)
         .map(|answer| answer.starts_with("HTTP/1.1 202 "))
 }
 
@@ -118,9 +118,11 @@ fn field<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// Sends a request and reads the head of the answer: its body might never end.
-fn head(address: &Address, request: &str) -> io::Result<String> {
-    let request =
-        format!("{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+fn head(address: &Address, request: &str, token: Option<&str>) -> io::Result<String> {
+    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    let request = format!(
+        "{request} HTTP/1.1\r\nHost: localhost\r\n{token}Content-Length: 0\r\nConnection: close\r\n\r\n"
+    );
     let whole = |answer: &[u8]| answer.windows(4).any(|end| end == b"\r\n\r\n");
     let answer = ask(address, &request, TIMEOUT, MAX_ANSWER_BYTES, whole)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())

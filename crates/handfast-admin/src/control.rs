@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use handfast_observe::metrics::{FailureSnapshot, Snapshot};
+use handfast_observe::metrics::{FailureSnapshot, RequestFailureSnapshot, Snapshot};
+use handfast_observe::open::OpenSnapshot;
 use handfast_observe::operator_state::OperatorState;
 use handfast_text::units::counted;
 
@@ -25,11 +26,11 @@ pub enum ReloadRefusal {
         /// Rendered, a line for each.
         problems: String,
     },
-    /// The new configuration is served without some of its files.
+    /// The new configuration is served without some of its files, or of its keys.
     InPart {
         /// What is served now.
         served: String,
-        /// The files that are left out, a line for each.
+        /// Files and keys that did not take effect, a line for each.
         left_out: String,
     },
 }
@@ -99,6 +100,9 @@ impl std::error::Error for BackendRefusal {}
 /// The outcome of a request about a certificate that is ordered: what is done, as text for a person, or why it is not.
 pub type OrderOutcome = Pin<Box<dyn Future<Output = Result<String, String>>>>;
 
+/// Requests and clients that are open at this moment, once the workers have described them.
+pub type OpenOutcome = Pin<Box<dyn Future<Output = OpenSnapshot>>>;
+
 /// Why new connections should not be sent here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotReady {
@@ -162,6 +166,9 @@ pub trait Control {
     /// Whether the admin listener may be requested under this name, which is in lower case and without a port.
     fn has_host(&self, name: &str) -> bool;
 
+    /// Returns true if a request with this token (`Authorization: Bearer`) may change something.
+    fn may_change(&self, token: Option<&str>) -> bool;
+
     /// Whether this program is about to end, so that its successor, which has this number of threads, gets the admin address.
     fn hand_over(&self, threads: u32) -> Result<(), StillServing>;
 
@@ -197,6 +204,12 @@ pub trait Control {
 
     /// The last connections that failed: [`handfast_observe::metrics::Registry::failures`].
     fn failures(&self) -> Vec<FailureSnapshot>;
+
+    /// The last requests that failed: [`handfast_observe::metrics::Registry::request_failures`].
+    fn request_failures(&self) -> Vec<RequestFailureSnapshot>;
+
+    /// Describes open requests and connected clients; takes at most a second.
+    fn open(&self) -> OpenOutcome;
 }
 
 /// What listens and where it goes, in words.

@@ -10,14 +10,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use handfast_net::fault::Cause as SocketCause;
 
 use super::control::{
-    BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OrderOutcome, Overview, ReloadOutcome,
-    ReloadRefusal, ServiceOverview, StillServing,
+    BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OpenOutcome, OrderOutcome, Overview,
+    ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,
 };
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{
-    CertificateSnapshot, FailureSnapshot, Limit, Registry, RevocationListSnapshot, ServiceMetrics, Snapshot,
-    ThreadMetrics,
+    CertificateSnapshot, FailureSnapshot, Limit, Registry, RequestFailureSnapshot, RevocationListSnapshot,
+    ServiceMetrics, Snapshot, ThreadMetrics,
 };
+use handfast_observe::open::{OpenClient, OpenRequest, OpenSnapshot};
 use handfast_observe::operator_state::OperatorState;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::record::{Record, StepTimes};
@@ -28,6 +29,7 @@ use handfast_tls::session::Agreed;
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub(super) not_ready: Mutex<Option<NotReady>>,
+    pub(super) token: Mutex<Option<String>>,
     pub(super) reload_problem: Mutex<Option<ReloadRefusal>>,
     pub(super) reloads: AtomicUsize,
     pub(super) drains: AtomicUsize,
@@ -53,6 +55,10 @@ impl Control for Fake {
 
     fn has_host(&self, name: &str) -> bool {
         name == "metrics.example.org"
+    }
+
+    fn may_change(&self, token: Option<&str>) -> bool {
+        self.script.token.lock().expect("no test panicked").as_deref().is_none_or(|own| token == Some(own))
     }
 
     fn hand_over(&self, _threads: u32) -> Result<(), StillServing> {
@@ -123,6 +129,15 @@ impl Control for Fake {
 
     fn failures(&self) -> Vec<FailureSnapshot> {
         self.registry.failures()
+    }
+
+    fn request_failures(&self) -> Vec<RequestFailureSnapshot> {
+        self.registry.request_failures()
+    }
+
+    fn open(&self) -> OpenOutcome {
+        let open = what_is_open();
+        Box::pin(async move { open })
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -222,7 +237,7 @@ fn worker(thread: &ThreadMetrics) {
             thread.loop_turn(micros(20 + round % 300));
         }
     }
-    requests(&web);
+    requests(&web, thread);
     thread.service("mail").backend("/run/imap.sock", false).connected(micros(31));
     web.refused(Limit::Address);
     backends[1].failed(Cause::Socket(SocketCause::Refused));
@@ -231,7 +246,7 @@ fn worker(thread: &ThreadMetrics) {
 }
 
 /// Requests of clients that send several on a connection, with a few failures.
-fn requests(web: &ServiceMetrics) {
+fn requests(web: &ServiceMetrics, thread: &ThreadMetrics) {
     let micros = Duration::from_micros;
     let facts = ConnectionFacts {
         service: "web".into(),
@@ -244,7 +259,9 @@ fn requests(web: &ServiceMetrics) {
     let facts = Rc::new(facts);
     for round in 0..2_000_u64 {
         let version = if round % 3 == 0 { HttpVersion::Http11 } else { HttpVersion::Http2 };
-        let mut record = RequestRecord::new(&facts, version, "1".into(), [b"GET", b"", b"/"]);
+        let texts = [&b"GET"[..], b"shop.example.org", b"/api/orders?token=secret"];
+        let mut record = RequestRecord::new(&facts, version, "1".into(), texts);
+        record.route = (round % 4 > 0).then(|| "api".into());
         record.status = Some(match round % 250 {
             1 => 502,
             2..12 => 404,
@@ -264,6 +281,7 @@ fn requests(web: &ServiceMetrics) {
         (record.bytes_from_client, record.bytes_to_client) = (120, 9_000);
         web.request_began(version);
         web.request(&record);
+        thread.request_ended(&record);
         if round % 9 != 0 {
             web.client_connection_reused();
         }
@@ -271,6 +289,41 @@ fn requests(web: &ServiceMetrics) {
     (0..31).for_each(|_| web.request_began(HttpVersion::Http2));
     (0..4).for_each(|_| web.request_began(HttpVersion::Http11));
     (0..24).for_each(|_| web.pool_kept());
+}
+
+/// Requests and clients that are open.
+fn what_is_open() -> OpenSnapshot {
+    let request = |path: &str, part: &str, seconds: f64| OpenRequest {
+        id: "a1".into(),
+        service: "web".into(),
+        client: Some([192, 0, 2, 7].into()),
+        protocol: "h2".into(),
+        method: "GET".into(),
+        host: Some("shop.example.org".into()),
+        path: path.into(),
+        route: Some("api".into()),
+        backend: Some("10.0.0.7:8080".into()),
+        part: part.into(),
+        seconds,
+        bytes_from_client: 0,
+        bytes_to_client: 48_000,
+    };
+    let client = |last: u8, bytes: u64| OpenClient {
+        client: Some([192, 0, 2, last].into()),
+        connections: 3,
+        requests: 410,
+        requests_open: 2,
+        bytes_to_backend: 9_000,
+        bytes_to_client: bytes,
+        oldest_seconds: 812.0,
+    };
+    OpenSnapshot {
+        requests: vec![request("/api/export", "answer", 41.5), request("/api/orders", "relay", 0.2)],
+        requests_in_all: 35,
+        clients: vec![client(7, 88_000_000), client(9, 1_000)],
+        clients_in_all: 118,
+        missing_workers: 0,
+    }
 }
 
 fn reason_of(round: u64) -> CloseReason {

@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use handfast_observe::metrics::{Distribution, ServiceSnapshot, Snapshot};
+use handfast_observe::metrics::{Distribution, RequestSnapshot, ServiceSnapshot, Snapshot, StatusClass};
 
 pub(super) const APART: Duration = Duration::from_secs(10);
-/// Points of an hour; with them it takes 13 KiB, whatever is served.
+/// Points of an hour; with them it takes 22 KiB, whatever is served.
 pub(super) const POINTS: usize = 360;
 /// Snapshots come every five seconds, a moment late each.
 const NEARLY: Duration = Duration::from_secs(9);
@@ -24,6 +24,12 @@ pub(super) struct Point {
     pub(super) open: f32,
     /// Time of a handshake in seconds that half of them, and 99 %, did not exceed; `None`: there was none.
     pub(super) handshake: Option<[f32; 2]>,
+    /// HTTP requests that ended, and those with status 5xx or none.
+    pub(super) requests: f32,
+    pub(super) server_errors: f32,
+    pub(super) no_status: f32,
+    /// As `handshake`, of requests.
+    pub(super) request: Option<[f32; 2]>,
 }
 
 /// The last hour.
@@ -36,9 +42,10 @@ pub(super) struct Hour {
 #[derive(Debug)]
 struct Totals {
     at: Instant,
-    /// Accepted, full and resumed handshakes, failures, bytes to backends and to clients.
-    events: [u64; 6],
+    /// Accepted, full and resumed handshakes, failures, bytes to backends and to clients; requests, those with status 5xx, and without any.
+    events: [u64; 9],
     handshakes: Distribution,
+    requests: Distribution,
 }
 
 impl Default for Hour {
@@ -49,9 +56,16 @@ impl Default for Hour {
 
 impl Totals {
     fn of(snapshot: &Snapshot, at: Instant) -> Self {
-        let mut events = [0; 6];
+        let mut events = [0; 9];
+        let mut times = Distribution::default();
         for service in &snapshot.services {
             let failed = service.ends.iter().filter(|end| end.is_failure()).map(|end| end.count).sum();
+            let requests = service.requests.as_ref();
+            let of_class = |class| requests.map_or(0, |requests| requests.of_class(class));
+            requests
+                .iter()
+                .flat_map(|requests| requests.duration.values())
+                .for_each(|more| times.merge(more));
             let more = [
                 service.accepted,
                 service.handshakes_full,
@@ -59,12 +73,15 @@ impl Totals {
                 failed,
                 service.bytes_to_backend,
                 service.bytes_to_client,
+                requests.map_or(0, RequestSnapshot::ended),
+                of_class(StatusClass::ServerError),
+                of_class(StatusClass::Missing),
             ];
             events.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
         }
         let mut handshakes = Distribution::default();
         snapshot.handshakes.iter().for_each(|seen| handshakes.merge(&seen.total));
-        Self { at, events, handshakes }
+        Self { at, events, handshakes, requests: times }
     }
 }
 
@@ -92,9 +109,12 @@ impl Hour {
 
 fn point(snapshot: &Snapshot, now: &Totals, last: &Totals, seconds: f64) -> Point {
     let rate = |place: usize| (now.events[place].saturating_sub(last.events[place]) as f64 / seconds) as f32;
-    let [connections, full, resumed, failures, to_backend, to_client] = std::array::from_fn(rate);
-    let handshakes = now.handshakes.since(&last.handshakes);
-    let quantile = |q: f64| handshakes.quantile_seconds(q).map(|seconds| seconds as f32);
+    let [connections, full, resumed, failures, to_backend, to_client, requests, server_errors, no_status] =
+        std::array::from_fn(rate);
+    let quantiles = |times: &Distribution| {
+        let quantile = |q: f64| times.quantile_seconds(q).map(|seconds| seconds as f32);
+        quantile(0.5).zip(quantile(0.99)).map(|(half, most)| [half, most])
+    };
     Point {
         connections,
         full,
@@ -103,7 +123,11 @@ fn point(snapshot: &Snapshot, now: &Totals, last: &Totals, seconds: f64) -> Poin
         to_backend,
         to_client,
         open: snapshot.services.iter().map(ServiceSnapshot::connections).sum::<u64>() as f32,
-        handshake: quantile(0.5).zip(quantile(0.99)).map(|(half, most)| [half, most]),
+        handshake: quantiles(&now.handshakes.since(&last.handshakes)),
+        requests,
+        server_errors,
+        no_status,
+        request: quantiles(&now.requests.since(&last.requests)),
     }
 }
 
@@ -141,6 +165,6 @@ mod tests {
         }
         assert_eq!((hour.points.len(), hour.points.capacity()), (POINTS, room));
         assert!(hour.points.iter().all(|point| (point.connections - 0.1).abs() < 1e-6), "{hour:?}");
-        assert!(room * size_of::<Point>() <= 16 * 1024, "as the head of this file says");
+        assert!(room * size_of::<Point>() <= 24 * 1024, "as the head of this file says");
     }
 }

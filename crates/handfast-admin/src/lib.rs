@@ -19,8 +19,8 @@ mod status;
 
 pub use ask::{Neighbour, ask, ask_for_address, neighbour};
 pub use control::{
-    BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OrderOutcome, Overview, ReloadOutcome,
-    ReloadRefusal, ServiceOverview, StillServing,
+    BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OpenOutcome, OrderOutcome, Overview,
+    ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,
 };
 pub use rates::{
     Attempts, Rates, Recent, RecentHandshakes, RecentRequests, RecentService, RecentTimes, ServiceRates,

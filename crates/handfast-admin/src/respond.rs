@@ -53,6 +53,7 @@ GET  /cache?prefix=URL&limit=100
 POST /cache?purge=URL
                    remove this object; prefix=URL: all whose URL begins so; tag=WORD: all with this tag. 200, with their number
 POST /hand-over    give this address to the process that replaces this one: 202, or 409 unless this one is stopping
+With admin.token-file each POST, and /cache, needs Authorization: Bearer TOKEN: else 401.
 ";
 
 /// How the client connected.
@@ -76,15 +77,21 @@ pub(super) async fn respond(
     if let Err(refusal) = allowed(&head, transport, control) {
         return text(StatusCode::FORBIDDEN, format!("refused: {refusal}"));
     }
-    let status = || Status::of(control, &history.borrow());
     let reads = head.method == Method::GET || head.method == Method::HEAD;
     let posts = head.method == Method::POST;
+    // A list of the cache has whole URLs, with what is secret in their queries.
+    let needs_token = posts || head.uri.path() == "/cache";
+    if needs_token && !control.may_change(bearer(&head.headers)) {
+        return no_token();
+    }
     match head.uri.path() {
-        "/" | "/status" if reads && !wants_json(&head.headers) => {
-            answer(StatusCode::OK, HTML, page::page(&status(), refresh(head.uri.query())))
-        }
+        "/" | "/status" if reads && !wants_json(&head.headers) => answer(
+            StatusCode::OK,
+            HTML,
+            page::page(&status(control, history).await, refresh(head.uri.query())),
+        ),
         "/" | "/status" | "/status.json" if reads => {
-            let mut status = status();
+            let mut status = status(control, history).await;
             status.attention = page::findings(&status);
             match serde_json::to_string(&status) {
                 Ok(json) => answer(StatusCode::OK, JSON, json),
@@ -136,6 +143,11 @@ pub(super) async fn respond(
         path if path.starts_with(BACKENDS) || path.starts_with(CERTIFICATES) => wrong_method(&head, "POST"),
         path => text(StatusCode::NOT_FOUND, format!("nothing at {path}; there is:\n{HELP}")),
     }
+}
+
+async fn status(control: &dyn Control, history: &RefCell<History>) -> Status {
+    let open = control.open().await;
+    Status { open, ..Status::of(control, &history.borrow()) }
 }
 
 async fn reload(control: &dyn Control) -> Answer {
@@ -267,6 +279,21 @@ fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<
         true => Err("a page of another site asked for this; use curl -X POST".into()),
         false => Ok(()),
     }
+}
+
+/// The token of a request (RFC 6750 §2.1).
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn no_token() -> Answer {
+    let why = "refused: this needs the token of admin.token-file:\n\n  \
+               curl -X POST -H \"Authorization: Bearer $(cat FILE)\" …\n\n\
+               handfast reload, stop and the like read it from the configuration (-c), or from --token-file";
+    let mut answer = text(StatusCode::UNAUTHORIZED, why.to_owned());
+    answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    answer
 }
 
 /// Whether a `Host` is an IP address or `localhost`, with or without a port.

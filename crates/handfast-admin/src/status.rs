@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::control::{Control, Overview};
 use super::hour::Point;
 use super::rates::{History, Rates, Recent};
-use handfast_observe::metrics::{FailureSnapshot, Snapshot};
+use handfast_observe::metrics::{FailureSnapshot, RequestFailureSnapshot, Snapshot};
+use handfast_observe::open::OpenSnapshot;
 
 /// Version of the JSON; raised when a field changes its meaning or goes, not when one is added: a missing field has its default value.
 pub const SCHEMA: u32 = 3;
@@ -33,6 +34,10 @@ pub struct Status {
     pub recent: Recent,
     /// The last failures, the newest first.
     pub failures: Vec<FailureSnapshot>,
+    /// The last requests that failed, the newest first.
+    pub request_failures: Vec<RequestFailureSnapshot>,
+    /// Open requests and connected clients.
+    pub open: OpenSnapshot,
     /// The last hour, for the page.
     #[serde(skip)]
     pub(super) hour: Vec<Point>,
@@ -75,6 +80,8 @@ impl Status {
             rates: history.rates(&measured, Instant::now()),
             recent: history.recent(&measured),
             failures: control.failures(),
+            request_failures: control.request_failures(),
+            open: OpenSnapshot::default(),
             hour: history.hour(),
             measured,
         }
@@ -105,6 +112,8 @@ mod tests {
             certificate.not_after = at(300_000 + days * 86_400);
             certificate.staple_until = None;
         }
+        status.request_failures.iter_mut().for_each(|failure| failure.time = at(299_000));
+        let measured = &mut status.measured;
         measured.revocation_lists[0].next_update = Some(at(300_000 + 86_400));
         measured.revocation_lists[0].late_at = Some(at(300_000 - 5));
         status.attention = crate::page::findings(&status);

@@ -96,6 +96,53 @@ fn body_of(answer: &str) -> &str {
 }
 
 #[test]
+fn what_changes_something_needs_the_token_and_nothing_else_does() {
+    let running = Running::start();
+    *running.script.token.lock().expect("no test panicked") = Some("0123456789abcdef".into());
+    let changes = [
+        "/reload",
+        "/reopen",
+        "/drain",
+        "/hand-over",
+        "/backends/web/10.0.0.7:8080?state=drain",
+        "/acme/a.example?do=renew",
+        "/cache?purge=https://a.example/",
+    ];
+    for path in changes {
+        for wrong in
+            ["", "Authorization: Bearer 0123456789abcdeF\r\n", "Authorization: Basic 0123456789abcdef\r\n"]
+        {
+            let answer = running.post(path, wrong);
+            assert!(answer.starts_with("HTTP/1.1 401 "), "{path} {wrong}: {answer}");
+            assert!(answer.contains("admin.token-file") && !answer.contains("0123"), "{answer}");
+        }
+    }
+    let (reloads, drains) = (&running.script.reloads, &running.script.drains);
+    assert_eq!((reloads.load(Ordering::SeqCst), drains.load(Ordering::SeqCst)), (0, 0));
+    for path in changes {
+        let answer = running.post(path, "Authorization: bearer 0123456789abcdef\r\n");
+        assert!(!answer.starts_with("HTTP/1.1 401 "), "{path}: {answer}");
+    }
+    assert_eq!((reloads.load(Ordering::SeqCst), drains.load(Ordering::SeqCst)), (1, 1));
+    // It lists URLs with their queries.
+    assert!(running.get("/cache").starts_with("HTTP/1.1 401 "));
+    for path in ["/", "/status.json", "/metrics", "/live"] {
+        assert!(running.get(path).starts_with("HTTP/1.1 200 "), "{path}");
+    }
+}
+
+/// Clients that read the status need no password.
+#[test]
+fn no_query_is_in_the_status() {
+    let running = Running::start();
+    for path in ["/", "/status.json"] {
+        let answer = running.get(path);
+        assert!(answer.contains("/api/orders") && answer.contains("/api/export"), "{path}");
+        assert!(!answer.contains("secret"), "{path}");
+    }
+}
+
+#[test]
 fn every_page_is_there() {
     let running = Running::start();
     for (path, content_type, part) in [
@@ -322,11 +369,11 @@ fn the_address_is_handed_over_by_who_is_stopping_and_by_nobody_else() {
         let running = Running::on(&address);
         let address = running.address.clone();
         assert_eq!(neighbour(&address), Some(Neighbour { process: std::process::id() }));
-        assert!(!ask_for_address(&address, 2).expect("it answers"), "it serves");
+        assert!(!ask_for_address(&address, 2, None).expect("it answers"), "it serves");
         assert!(bind(&address).is_err());
         *running.script.not_ready.lock().expect("no test panicked") =
             Some(NotReady::Draining { connections: 1 });
-        assert!(ask_for_address(&address, 2).expect("it answers"), "it stops");
+        assert!(ask_for_address(&address, 2, None).expect("it answers"), "it stops");
         let given = Instant::now();
         while bind(&address).is_err() {
             assert!(given.elapsed() < Duration::from_secs(30), "it was not given up");

@@ -121,13 +121,13 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    pub(crate) fn admin(&mut self, section: &Table<'_>, address: Option<&Address>) {
+    pub(crate) fn admin(&mut self, section: &Table<'_>, address: Option<&Address>, has_token: bool) {
         let (Some(address), Some(span)) = (address, section.written(&keys::ADMIN_LISTEN)) else { return };
-        if !is_local(address) {
+        if !is_local(address) && !has_token {
             let fault = Fault::new(
                 "the admin listener has no authentication, and others than this machine can reach it",
             )
-            .hint("use a loopback address or a unix socket, and a tunnel to get there");
+            .hint("use a loopback address or a unix socket, and a tunnel to get there; or set `token-file`");
             section.reading().warning(&span, fault);
         }
         self.add(section, address, &span);

@@ -144,6 +144,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
     let admin_section = root.inner(&keys::ADMIN);
     let admin = admin_section.or_default(&keys::ADMIN_LISTEN);
     let admin_hosts = admin_section.list(&keys::ADMIN_HOSTS);
+    let admin_token_file = admin_section.optional(&keys::ADMIN_TOKEN_FILE);
     // Also where each service has its own: problems of these sections are reported in any case.
     limits(&root.inner(&keys::LIMITS));
     tickets(&root.inner(&keys::TICKETS), root);
@@ -151,7 +152,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
     let acme = acme::acme(root);
     let fleet = fleet::fleet(root);
     let mut listeners = Listeners::default();
-    listeners.admin(&admin_section, admin.as_ref());
+    listeners.admin(&admin_section, admin.as_ref(), admin_token_file.is_some());
     let sections = root.inner_list(&keys::SERVICE);
     check::names(&sections, &keys::NAME, "services");
     check::cache_folders(&sections);
@@ -175,6 +176,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
         access_log_format,
         admin,
         admin_hosts,
+        admin_token_file,
         acme: acme?,
         fleet: fleet?,
         services,

@@ -169,7 +169,8 @@ section! {
     /// The admin listener: `/metrics`, `/status`, `/ready`, `/live`, and reload.
     ADMIN = "admin", "[admin]";
 
-    /// Where it listens. It has no authentication, so any other address than a loopback one or a unix socket is warned about.
+    /// Where it listens. Status and metrics need no authentication, so any other address than a loopback one or a unix socket is warned about,
+    /// unless what changes something needs a token.
     ADMIN_LISTEN: AdminAddress = "listen", AdminAddress,
         default "\"127.0.0.1:7643\"",
         why "only this machine can reach it there, and no common daemon uses the port (9901 is that of Envoy)",
@@ -181,6 +182,13 @@ section! {
         absent "IP addresses and `localhost` only",
         why "a web page can make its own name point to this machine (DNS rebinding); then a browser asks under that name",
         example "[\"metrics.example.org\"]", elsewhere "host allowed-hosts server-names names host-check";
+
+    /// File with a token, one line of at least 16 printable characters, which every request that changes something must send: reload, drain,
+    /// backends, certificates, caches, whose lists have whole URLs. `handfast reload` and the like read it too. Status and metrics need none.
+    ADMIN_TOKEN_FILE: FilePath = "token-file", FilePath,
+        absent "no token: a client that reaches the admin address can stop the proxy",
+        why "only this machine can reach the default address; users of the machine can",
+        example "\"admin.token\"", elsewhere "authentication";
 }
 
 #[cfg(test)]

@@ -63,6 +63,8 @@ pub struct Config {
     pub admin: Option<Address>,
     /// Names under which the admin listener may be asked, in lower case; wildcards as `*.example.org`.
     pub admin_hosts: Vec<String>,
+    /// The file with the token for everything that changes something; `None`: none is needed.
+    pub admin_token_file: Option<PathBuf>,
     /// The issuers that certificates are ordered from; `None`: none are ordered.
     pub acme: Option<Acme>,
     /// The fleet that this machine belongs to; `None`: none.

@@ -40,6 +40,17 @@ impl fmt::Debug for ConvertedConfig {
     }
 }
 
+/// A configuration that was read.
+#[derive(Clone, Debug)]
+pub struct ReadConfig {
+    /// Its meaning.
+    pub config: Config,
+    /// Its warnings, rendered, after the notes of a conversion.
+    pub notes: String,
+    /// The number of warnings.
+    pub warnings: usize,
+}
+
 /// A configuration that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadError {
@@ -60,6 +71,13 @@ impl ConfigSource {
     ///
     /// **Errors**: the configuration cannot be used.
     pub fn read(&self, color: bool) -> Result<(Config, String), ReadError> {
+        self.read_counted(color).map(|ReadConfig { config, notes, .. }| (config, notes))
+    }
+
+    /// The same with the number of warnings.
+    ///
+    /// **Errors**: the configuration cannot be used.
+    pub fn read_counted(&self, color: bool) -> Result<ReadConfig, ReadError> {
         let mut notes = String::new();
         let (text, outcome) = match self {
             Self::File(path) => {
@@ -83,7 +101,9 @@ impl ConfigSource {
             if problems.is_empty() { String::new() } else { render(problems, text.as_slice(), color) }
         };
         match outcome {
-            Ok((config, warnings)) => Ok((config, notes + &show(&warnings))),
+            Ok((config, warnings)) => {
+                Ok(ReadConfig { config, notes: notes + &show(&warnings), warnings: warnings.len() })
+            }
             Err(problems) => Err(ReadError { problems: show(&problems) }),
         }
     }

@@ -7,6 +7,7 @@ pub mod access_log;
 pub mod cause;
 mod cell;
 pub mod metrics;
+pub mod open;
 pub mod operator_state;
 pub mod proxied;
 pub mod reason;

@@ -51,7 +51,8 @@ pub struct RequestRecord {
     pub at: SystemTime,
     /// The HTTP version.
     pub protocol: HttpVersion,
-    pub(crate) texts: Texts,
+    /// Its identifier, method, host and path; shared with the list of open requests.
+    pub texts: Rc<RequestTexts>,
     /// The route that was chosen for it; `None`: that of the connection.
     pub route: Option<Rc<str>>,
     /// The backend that was tried last.
@@ -108,7 +109,7 @@ impl RequestRecord {
             connection: Rc::clone(connection),
             at: SystemTime::now(),
             protocol,
-            texts: Texts::new(id, [method, host, path]),
+            texts: Rc::new(RequestTexts::new(id, [method, host, path])),
             route: None,
             backend: None,
             is_reused: None,
@@ -129,22 +130,22 @@ impl RequestRecord {
 
     /// Its identifier, which the backend receives too.
     pub fn id(&self) -> &str {
-        self.texts.part(0)
+        self.texts.id()
     }
 
     /// The method.
     pub fn method(&self) -> &str {
-        self.texts.part(1)
+        self.texts.method()
     }
 
     /// The host that it names.
     pub fn host(&self) -> Option<&str> {
-        Some(self.texts.part(2)).filter(|host| !host.is_empty())
+        self.texts.host()
     }
 
     /// The path with its query.
     pub fn path(&self) -> &str {
-        self.texts.part(3)
+        self.texts.path()
     }
 
     /// Notes `Referer`; of a long one the beginning.
@@ -158,15 +159,15 @@ impl RequestRecord {
     }
 }
 
-/// Four texts in one allocation, because each request has them.
+/// The texts of a request, in one allocation because each request has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Texts {
+pub struct RequestTexts {
     text: String,
     /// Where each ends.
     ends: [usize; 4],
 }
 
-impl Texts {
+impl RequestTexts {
     fn new(first: String, others: [&[u8]; 3]) -> Self {
         let mut texts = Self { ends: [first.len(); 4], text: first };
         for (end, other) in texts.ends[1..].iter_mut().zip(others) {
@@ -174,6 +175,31 @@ impl Texts {
             *end = texts.text.len();
         }
         texts
+    }
+
+    /// Its identifier, which the backend receives too.
+    pub fn id(&self) -> &str {
+        self.part(0)
+    }
+
+    /// The method.
+    pub fn method(&self) -> &str {
+        self.part(1)
+    }
+
+    /// The host that it names.
+    pub fn host(&self) -> Option<&str> {
+        Some(self.part(2)).filter(|host| !host.is_empty())
+    }
+
+    /// The path with its query.
+    pub fn path(&self) -> &str {
+        self.part(3)
+    }
+
+    /// The path without its query, which may have secrets.
+    pub fn path_alone(&self) -> &str {
+        self.path().split('?').next().unwrap_or_default()
     }
 
     fn part(&self, index: usize) -> &str {
@@ -217,6 +243,18 @@ pub struct RequestTimes {
     pub answer: Duration,
     /// From then to the end of the response.
     pub relay: Duration,
+}
+
+impl RequestPart {
+    /// The word of the access log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Connect => "connect",
+            Self::Answer => "answer",
+            Self::Relay => "relay",
+        }
+    }
 }
 
 impl RequestTimes {

@@ -14,6 +14,7 @@ use handfast_config::model::{self, ProxySender};
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::Limit;
 
+pub(crate) mod admin_token;
 pub(crate) mod gate;
 pub(crate) mod permits;
 mod rate;

@@ -70,7 +70,7 @@ mod trailers;
 mod testing;
 mod upstream;
 
-pub(crate) use connection::{HttpConnection, client_address};
+pub(crate) use connection::{HttpConnection, Totals, client_address};
 pub(crate) use forward::new_id;
 pub(crate) use h1_backend::Tunnel;
 pub(crate) use session::{Served, serve};

@@ -20,6 +20,7 @@ use handfast_tls::ticket::KeySet;
 use handfast_tls::weak::Lists;
 
 use crate::admission::Admission;
+use crate::admission::admin_token::AdminToken;
 use crate::admission::gate::Gates;
 use crate::admission::permits::{AddressLimit, Pool};
 use crate::backends::group::Turns;
@@ -60,6 +61,8 @@ pub(crate) struct State {
     pub(crate) folders: Vec<PathBuf>,
     /// Keys that are nobody's secret.
     pub(crate) known_keys: Arc<Lists>,
+    /// The token of requests that change something at the admin address; `None`: none is needed.
+    pub(crate) admin_token: Option<Arc<AdminToken>>,
     /// Who holds the private keys, when it is another process.
     keys: Option<Arc<KeyProcess>>,
 }

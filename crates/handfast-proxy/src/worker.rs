@@ -6,11 +6,13 @@
 //! | the services as it serves them: rules, TLS servers, backends | `services.rs` |
 //! | a client that waits for its backend | `waiting_client.rs` |
 //! | HTTP mode of a service | `http.rs` |
+//! | open connections and requests, for the status | `open.rs` |
 //! | the thread that answers hellos for it in a crowd | `signer.rs` |
 
 pub(crate) mod challenges;
 pub(crate) mod context;
 pub(crate) mod http;
+pub(crate) mod open;
 pub(crate) mod services;
 pub(crate) mod sticky;
 pub(crate) mod signer;

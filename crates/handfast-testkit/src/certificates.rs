@@ -159,9 +159,15 @@ impl Authority {
         self.identity_of(names, &key, 2020, 2099)
     }
 
+    /// A certificate that is good between two moments.
+    pub fn identity_valid(&self, names: &[&str], from: SystemTime, to: SystemTime) -> Identity {
+        let (mut params, key) = (params_for(names), new_key(KeyKind::Ecdsa));
+        (params.not_before, params.not_after) = (from.into(), to.into());
+        self.sign(params, &key)
+    }
+
     fn identity_of(&self, names: &[&str], key: &KeyPair, from: i32, to: i32) -> Identity {
-        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        let mut params = CertificateParams::new(names).expect("tests use well-formed names");
+        let mut params = params_for(names);
         params.not_before = rcgen::date_time_ymd(from, 1, 1);
         params.not_after = rcgen::date_time_ymd(to, 1, 1);
         params.extended_key_usages =
@@ -186,6 +192,11 @@ impl Authority {
             key: key.serialize_der(),
         }
     }
+}
+
+fn params_for(names: &[&str]) -> CertificateParams {
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    CertificateParams::new(names).expect("tests use well-formed names")
 }
 
 fn new_key(kind: KeyKind) -> KeyPair {

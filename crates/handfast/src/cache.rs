@@ -8,7 +8,7 @@ use handfast_observe::metrics::CacheSnapshot;
 use handfast_text::size;
 use handfast_text::units::counted;
 
-use crate::running::{asked, encoded, status_of};
+use crate::running::{asked, encoded, status_of, token_of};
 use crate::status::Seen;
 use crate::talk::{self, print};
 use crate::words::cache::{CacheWords, ListWords, PurgeWords};
@@ -44,7 +44,9 @@ fn ask(method: &str, parameters: &[(&str, Option<&String>)], words: &RunningWord
     };
     let pair = |(name, value): &(&str, Option<&String>)| Some(format!("{name}={}", encoded((*value)?)));
     let query: Vec<String> = parameters.iter().filter_map(pair).collect();
-    match asked(&status, method, &format!("/cache?{}", query.join("&"))) {
+    let asked = token_of(words)
+        .and_then(|token| asked(&status, token.as_ref(), method, &format!("/cache?{}", query.join("&"))));
+    match asked {
         Ok(text) if text.is_empty() => print("no object\n", true),
         Ok(text) => print(&format!("{text}\n"), true),
         Err(code) => code,

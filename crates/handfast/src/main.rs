@@ -49,6 +49,7 @@ fn main() -> ExitCode {
         words::Verb::Log(given) => log::log(&given),
         words::Verb::Import(given) => import::import(&given),
         words::Verb::Doctor(given) => doctor::doctor(&given),
+        words::Verb::Open(given) => top::open(&given),
         words::Verb::Reload(given) => running::ask("/reload", &given),
         words::Verb::Reopen(given) => running::ask("/reopen", &given),
         words::Verb::Drain(given) => running::ask("/drain", &given),

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use handfast_config::ConfigSource;
+use handfast_tls::files::read_text;
 
 use crate::status::{AdminAddress, Seen};
 use crate::talk;
@@ -30,7 +31,8 @@ pub(crate) fn ask(path: &str, words: &RunningWords) -> ExitCode {
         Ok(status) => status,
         Err(code) => return code,
     };
-    match asked(&status, "POST", path) {
+    let asked = token_of(words).and_then(|token| asked(&status, token.as_ref(), "POST", path));
+    match asked {
         Ok(text) => print(&format!("{text}\n"), true),
         Err(code) => code,
     }
@@ -42,8 +44,12 @@ pub(crate) fn stop(words: &RunningWords) -> ExitCode {
         Ok(status) => status,
         Err(code) => return code,
     };
+    let token = match token_of(words) {
+        Ok(token) => token,
+        Err(code) => return code,
+    };
     let process = process_of(&status);
-    if let Err(code) = asked(&status, "POST", "/drain")
+    if let Err(code) = asked(&status, token.as_ref(), "POST", "/drain")
         // It may have ended between the two.
         && (process.is_none() || process_of(&status) == process)
     {
@@ -72,17 +78,50 @@ fn process_of(status: &AdminAddress) -> Option<u32> {
 }
 
 /// Asks a proxy. **Errors**: reported, with the exit code.
-pub(crate) fn asked(status: &AdminAddress, method: &str, path: &str) -> Result<String, ExitCode> {
+pub(crate) fn asked(
+    status: &AdminAddress,
+    token: Option<&Token>,
+    method: &str,
+    path: &str,
+) -> Result<String, ExitCode> {
     let wrong = |what: String| {
         talk::err(&format!("error: ask the proxy at {} for {path}: {what}", status.place()));
         ExitCode::FAILURE
     };
     let answer = status
-        .ask(method, path, TIMEOUT)
+        .ask_with(token.map(String::as_str), method, path, TIMEOUT)
         .map_err(|error| wrong(format!("{error}\n  hint: is it running, with this [admin] listen?")))?;
     match answer.status {
         200..300 => Ok(answer.text()),
         _ => Err(wrong(answer.text())),
+    }
+}
+
+/// The token that a proxy requires for changes.
+pub(crate) type Token = String;
+
+/// Bytes of its file.
+const TOKEN_LIMIT: u64 = 4096;
+
+/// Reads the token of a proxy; `None`: its configuration has none. **Errors**: reported, with the exit code.
+pub(crate) fn token_of(words: &RunningWords) -> Result<Option<Token>, ExitCode> {
+    let own = words.token_file.clone();
+    // Where an address is given, a configuration might be that of another proxy.
+    let configured = || {
+        let source = ConfigSource::File(words.config.clone());
+        source.read(false).ok().and_then(|(config, _)| config.admin_token_file)
+    };
+    let Some(file) = own.or_else(|| words.address.is_none().then(configured).flatten()) else {
+        return Ok(None);
+    };
+    match read_text(&file, TOKEN_LIMIT) {
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(error) => {
+            let hint =
+                "hint: run this as a user that can read the file, or give another one with --token-file";
+            talk::err(&format!("error: read the token of the proxy: {}: {error}\n  {hint}", file.display()));
+            Err(ExitCode::from(2))
+        }
     }
 }
 

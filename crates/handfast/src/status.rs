@@ -115,18 +115,31 @@ impl AdminAddress {
     ///
     /// **Errors**: no answer, or none that is HTTP.
     pub(crate) fn ask(&self, method: &str, path: &str, timeout: Duration) -> std::io::Result<Answer> {
+        self.ask_with(None, method, path, timeout)
+    }
+
+    /// The same with the token of `admin.token-file`, for requests that change something.
+    ///
+    /// **Errors**: as [`ask`](Self::ask).
+    pub(crate) fn ask_with(
+        &self,
+        token: Option<&str>,
+        method: &str,
+        path: &str,
+        timeout: Duration,
+    ) -> std::io::Result<Answer> {
         match self {
             Self::Tcp(authority) => {
                 let mut last = std::io::Error::other("the name has no address");
                 for address in authority.to_socket_addrs()? {
-                    match whole(&Address::Ip(address), method, path, timeout) {
+                    match whole(&Address::Ip(address), token, [method, path], timeout) {
                         Ok(answer) => return Ok(answer),
                         Err(error) => last = error,
                     }
                 }
                 Err(last)
             }
-            Self::Unix(socket) => whole(&Address::Unix(socket.clone()), method, path, timeout),
+            Self::Unix(socket) => whole(&Address::Unix(socket.clone()), token, [method, path], timeout),
         }
     }
 }
@@ -246,14 +259,20 @@ impl std::fmt::Display for AdminAddress {
 }
 
 /// HTTP/1.0: the answer comes in one piece and ends with the connection.
-fn whole(address: &Address, method: &str, path: &str, timeout: Duration) -> std::io::Result<Answer> {
+fn whole(
+    address: &Address,
+    token: Option<&str>,
+    [method, path]: [&str; 2],
+    timeout: Duration,
+) -> std::io::Result<Answer> {
     // Not the name that was typed: a proxy answers to addresses, localhost and its configured names (`admin.hosts`), so that no web
     // page reads it under a name of that page.
     let host = match address {
         Address::Ip(address) => address.to_string(),
         Address::Unix(_) => "localhost".to_owned(),
     };
-    let request = format!("{method} {path} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n");
+    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    let request = format!("{method} {path} HTTP/1.0\r\nHost: {host}\r\n{token}Content-Length: 0\r\n\r\n");
     let answer = ask(address, &request, timeout, LONGEST, |_| false)?;
     let answer = String::from_utf8_lossy(&answer);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));

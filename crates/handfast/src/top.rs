@@ -5,6 +5,7 @@
 mod cache_table;
 mod model;
 mod picture;
+mod request_tables;
 mod run_tables;
 mod sample;
 mod table;
@@ -28,13 +29,13 @@ use ratatui::{DefaultTerminal, Frame};
 use crate::load::display::unicode;
 use crate::load::refused;
 use crate::load::signals::Signals;
-use crate::running::{USUAL_ADDRESS, is_there};
-use crate::screen::{Look, Pieces, is_screen};
+use crate::running::{self, USUAL_ADDRESS, is_there};
+use crate::screen::{Line, Look, Pieces, is_screen};
 use crate::status::{AdminAddress, Seen};
 use crate::talk::print;
 use crate::talk::terminal_size;
 use crate::verbs::wants_color;
-use crate::words::running::CONFIGURATION;
+use crate::words::running::{CONFIGURATION, RunningWords};
 use crate::words::top::TopWords;
 use model::{Model, Wish};
 
@@ -78,6 +79,20 @@ fn status_of(words: &TopWords) -> Result<AdminAddress, Refusal> {
     listens.as_ref().map(AdminAddress::of).ok_or_else(none)
 }
 
+/// Prints open requests and connected clients once: what `handfast open` does.
+pub(crate) fn open(words: &RunningWords) -> ExitCode {
+    let status = match running::status_of(words) {
+        Ok(status) => status,
+        Err(code) => return code,
+    };
+    let model = match first(&status, Instant::now()) {
+        Ok(model) => model,
+        Err(refusal) => return refused(&refusal),
+    };
+    let (width, look) = of_output();
+    show(picture::tables(&model, &["Open requests", "Clients"], width, look), width, look)
+}
+
 fn asked(status: &AdminAddress, begun: Instant) -> Answer {
     let seen = status.seen();
     (begun.elapsed().as_secs_f64(), seen)
@@ -112,14 +127,22 @@ fn once(status: &AdminAddress) -> Result<ExitCode, Refusal> {
         std::thread::park_timeout(MOMENT);
         take(&mut model, asked(status, begun));
     }
+    let (width, look) = of_output();
+    Ok(show(picture::whole(&model, width, look), width, look))
+}
+
+/// The columns of standard output, and its look.
+fn of_output() -> (usize, Look) {
     let terminal = io::stdout().is_terminal();
     let size = terminal_size(io::stdout()).filter(|_| terminal);
     let width = size.map_or(WIDE, |(columns, _)| columns.into());
-    let look = Look { color: wants_color(terminal), unicode: true, terminal };
-    let lines = picture::whole(&model, width, look);
+    (width, Look { color: wants_color(terminal), unicode: true, terminal })
+}
+
+fn show(lines: Vec<Line>, width: usize, look: Look) -> ExitCode {
     let shown =
         lines.into_iter().map(|line| format!("{}\n", line.cut_to(width).fit_for(look).bytes().trim_end()));
-    Ok(print(&shown.collect::<String>(), true))
+    print(&shown.collect::<String>(), true)
 }
 
 fn live(status: AdminAddress, words: &TopWords) -> Result<ExitCode, Refusal> {

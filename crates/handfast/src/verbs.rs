@@ -10,6 +10,7 @@ use handfast_config::{self as config, ConfigSource, FlagInput};
 use handfast_process::service_manager::ServiceManager;
 use handfast_proxy::{Outcome, UpgradeFailure};
 use handfast_report::Style;
+use handfast_text::units::counted;
 use handfast_tls::weak::{self, PackError, Packed};
 use tracing::Level;
 
@@ -91,11 +92,21 @@ pub(crate) fn check(words: &CheckWords) -> ExitCode {
     let target = words.explain.as_ref().and_then(Option::as_ref);
     let checked = handfast_proxy::check(&source, target, color());
     talk::err(checked.problems.trim_end());
-    if words.explain.is_some() {
-        return print(&checked.explanation, checked.good);
+    let warnings = counted(checked.warnings as u64, "warning");
+    let is_lax = checked.warnings > 0 && words.strict;
+    if is_lax && checked.good {
+        talk::err(&format!("error: {}: {warnings}, and none is allowed (--strict)", source.name()));
     }
-    let verdict = if checked.good { format!("{}: good\n", source.name()) } else { String::new() };
-    print(&verdict, checked.good)
+    let good = checked.good && !is_lax;
+    if words.explain.is_some() {
+        return print(&checked.explanation, good);
+    }
+    let verdict = match (good, checked.warnings) {
+        (false, _) => String::new(),
+        (true, 0) => format!("{}: good\n", source.name()),
+        (true, _) => format!("{}: good, {warnings}\n", source.name()),
+    };
+    print(&verdict, good)
 }
 
 /// Whether the proxy that runs with a configuration is ready: for the health check of a container without other programs.

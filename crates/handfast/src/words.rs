@@ -113,6 +113,11 @@ pub(crate) enum Verb {
     /// List and purge objects in the caches of a running proxy, and show what became of requests
     #[command(subcommand, after_help = cache::AFTER_HELP)]
     Cache(cache::CacheWords),
+    /// List the open requests of a running proxy, and its clients with most bytes
+    ///
+    /// Requests are listed with their age and the step that they wait in, the oldest first: what hangs now is at the top. Paths have no
+    /// query. `handfast top` shows the same, live.
+    Open(running::RunningWords),
     /// Reload the configuration and certificates of a running proxy, and report the result
     ///
     /// Exit code 0 if all of it took effect, otherwise 1, with the problems; then the proxy serves as before.
@@ -244,10 +249,14 @@ pub(crate) struct CheckWords {
     pub(crate) foreign: Foreign,
     /// Explain in sentences what it listens on, which certificate serves which names, and where connections go; with HOST, how it
     /// serves a client that requests this name (SNI): by which rule, with which certificate, to which backends; with a URL, such as
-    /// https://www.example.org/path, also which route its request takes, and which fields backends receive
+    /// https://www.example.org/path or "POST https://www.example.org/path", also which route its request takes, with the conditions, limits
+    /// and cache of the route, and which fields backends receive
     #[arg(long, value_name = "HOST", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "an option whose value may be left away")]
     pub(crate) explain: Option<Option<ExplainTarget>>,
+    /// Fail if there is a warning: exit code 2
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Check instead whether the proxy that runs with this configuration is ready for clients: request /ready at its admin address.
     /// Exit code 0 if it is ready, 1 if it is not or does not answer
     #[arg(long, conflicts_with = "explain")]

@@ -12,7 +12,7 @@ use crate::rates::{Attempts, RecentService};
 use crate::status::Status;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{
-    BackendSnapshot, BackendState, End, NameSnapshot, ServiceSnapshot, source_ports,
+    BackendSnapshot, BackendState, End, FailureSnapshot, NameSnapshot, ServiceSnapshot, source_ports,
 };
 use handfast_observe::reason::{Side, Step};
 
@@ -86,10 +86,12 @@ pub(super) fn sorted_findings(status: &Status) -> Vec<(Urgency, String)> {
             let over = format!("in the last {:.0} s", status.recent.over_seconds);
             connecting(service, recent, &over, &mut findings);
             others(service, recent, &over, &mut findings);
+            refused_certificates(&service.name, recent, status, &over, &mut findings);
             requests::requests(&service.name, recent, &over, &mut findings);
         }
         limits(service, status, &mut findings);
     }
+    requests::waiting(status, &mut findings);
     for name in &status.measured.names {
         if let Some(problem) = &name.problem {
             unresolved(name, problem, status, &mut findings);
@@ -116,7 +118,7 @@ fn program(status: &Status, findings: &mut Findings) {
     }
     if reload.last_problem.is_some() && reload.left_out {
         findings
-            .bad("Files cannot be used; what was read from them before stays in use. They are named below.");
+            .bad("The last reload took effect only in part. What did not is named below; what was served before stays in use.");
     } else if reload.last_problem.is_some() {
         let generation = reload.generation.unwrap_or_default();
         findings.bad(format!(
@@ -369,6 +371,44 @@ fn others(service: &ServiceSnapshot, recent: &RecentService, over: &str, finding
         let clients = counted(failed, "TLS client");
         findings.soon(format!("None of {clients} of {name} completed its handshake {over}: {why}."));
     }
+}
+
+/// Handshakes that clients end with an alert, or that fail at the client's certificate: most often a certificate that they do not trust. Some
+/// scanners always fail; where none gets through, that is reported already.
+fn refused_certificates(
+    service: &str,
+    recent: &RecentService,
+    status: &Status,
+    over: &str,
+    findings: &mut Findings,
+) {
+    let is_refused = |end: &&End| {
+        end.step == Some(Step::Handshake)
+            && end.side == Some(Side::Client)
+            && matches!(end.cause, Some(Cause::Alert | Cause::ClientCertificate))
+    };
+    let Some((refused, why)) = most(recent, is_refused) else { return };
+    let all = recent.handshakes + refused;
+    if refused < CLIENTS || recent.handshakes == 0 || refused * 100 < all * URGENT {
+        return;
+    }
+    let is_known = |failure: &&FailureSnapshot| {
+        *failure.service == *service
+            && (&*failure.step, &*failure.side) == (Step::Handshake.name(), Side::Client.name())
+            && [Cause::Alert.name(), Cause::ClientCertificate.name()].contains(&&*failure.cause)
+    };
+    let detail = status.failures.iter().find(is_known).and_then(|failure| failure.detail.as_deref());
+    let detail = detail.map(|detail| format!("; the last one: {detail}")).unwrap_or_default();
+    let urgency = if refused * 2 >= all { Urgency::Bad } else { Urgency::Soon };
+    let share = share_of(refused, all);
+    let (refused, all) = (count(refused), counted(all, "handshake"));
+    findings.add(
+        urgency,
+        format!(
+            "{refused} of {all} ({share}) of {service} failed at a certificate {over}: {why}{detail}. Did the certificate, or its CA, change? \
+             See docs/diagnose/handshakes.md."
+        ),
+    );
 }
 
 /// How many ends are of a kind, and what the most frequent of them is; `None` when there are none.

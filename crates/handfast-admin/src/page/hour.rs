@@ -60,6 +60,29 @@ const DRAWINGS: [Drawing; 5] = [
     ),
 ];
 
+/// Further ones, where a service serves HTTP.
+const REQUEST_DRAWINGS: [Drawing; 3] = [
+    ("HTTP requests", "each second", plain_rate, &[("blue", "requests", |point| Some(point.requests))]),
+    (
+        "Server errors",
+        "each second",
+        plain_rate,
+        &[
+            ("red", "status 5xx", |point| Some(point.server_errors)),
+            ("orange", "ended without a status", |point| Some(point.no_status)),
+        ],
+    ),
+    (
+        "Time of a request",
+        "half of them, and 99 %, took no longer",
+        seconds,
+        &[
+            ("teal", "median", |point| point.request.map(|[half, _]| half)),
+            ("orange", "99 %", |point| point.request.map(|[_, most]| most)),
+        ],
+    ),
+];
+
 pub(super) fn hour(status: &Status) -> Markup {
     let minutes = (status.hour.len() as u64 * APART.as_secs()).div_ceil(60);
     let meaning = match minutes {
@@ -71,6 +94,9 @@ pub(super) fn hour(status: &Status) -> Markup {
     };
     let plots = html! { @if minutes > 0 { div.plots {
         @for drawing in &DRAWINGS { (plot(drawing, &status.hour)) }
+        @if status.measured.services.iter().any(|service| service.requests.is_some()) {
+            @for drawing in &REQUEST_DRAWINGS { (plot(drawing, &status.hour)) }
+        }
     } } };
     card("The last hour", &meaning, &plots)
 }

@@ -4,6 +4,7 @@
 mod findings;
 mod format;
 mod hour;
+mod open;
 mod requests;
 mod sections;
 mod tables;
@@ -29,10 +30,14 @@ pub(super) fn page(status: &Status, refresh: Option<u32>) -> String {
         (findings::attention(status))
         (sections::services(status))
         (requests::requests(status))
+        (open::routes(status))
+        (open::requests(status))
+        (open::clients(status))
         (hour::hour(status))
         (sections::handshakes(status))
         (sections::ends(status))
         (hour::failures(status))
+        (open::failures(status))
         (tables::certificates(status))
         (tables::revocation_lists(status))
         (tables::backends(status))

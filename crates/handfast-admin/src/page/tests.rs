@@ -39,6 +39,10 @@ fn moment(place: u16) -> Point {
         to_client: 17_000_000.0 * wave,
         open: 900.0 + 300.0 * wave,
         handshake: (!(80..95).contains(&place)).then_some([0.019, 0.035 + 0.01 * wave]),
+        requests: 900.0 * wave,
+        server_errors: f32::from(place % 30 / 27) * 40.0,
+        no_status: 1.0,
+        request: Some([0.004, 0.02 + 0.03 * wave]),
     }
 }
 

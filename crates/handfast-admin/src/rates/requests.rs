@@ -1,8 +1,9 @@
 //! What happened to the HTTP requests of one service in the last minute, or since the start.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use handfast_observe::metrics::{Distribution, End, RequestSnapshot, StatusClass, Word};
+use handfast_observe::metrics::{Distribution, End, RequestSnapshot, RouteEnd, StatusClass, Word};
 use serde::{Deserialize, Serialize};
 
 use super::{each_since, ends_since};
@@ -15,6 +16,8 @@ pub struct RecentRequests {
     pub by_status: BTreeMap<Word, u64>,
     /// Why they had no complete answer of a backend, the most frequent first.
     pub failures: Vec<End>,
+    /// Outcomes by route, the most frequent first.
+    pub routes: Vec<RouteEnd>,
     /// Requests sent on a new connection to a backend.
     pub new_connection: u64,
     /// Requests sent on a connection to a backend that had served one before.
@@ -31,6 +34,17 @@ pub struct RecentRequests {
     pub phases: BTreeMap<Word, Distribution>,
 }
 
+/// The outcomes that came since, the most frequent first.
+fn routes_since(now: &[RouteEnd], before: &[RouteEnd]) -> Vec<RouteEnd> {
+    let earlier =
+        |end: &RouteEnd| before.iter().find(|known| known.is_like(end)).map_or(0, |known| known.count);
+    let routes =
+        now.iter().map(|end| RouteEnd { count: end.count.saturating_sub(earlier(end)), ..end.clone() });
+    let mut routes: Vec<_> = routes.filter(|end| end.count > 0).collect();
+    routes.sort_by_key(|end| Reverse(end.count));
+    routes
+}
+
 impl RecentRequests {
     pub(super) fn of(requests: &RequestSnapshot) -> Self {
         let mut duration = Distribution::default();
@@ -38,6 +52,7 @@ impl RecentRequests {
         Self {
             by_status: requests.by_status.clone(),
             failures: requests.failures.clone(),
+            routes: requests.routes.clone(),
             new_connection: requests.new_connection,
             reused_connection: requests.reused_connection,
             kept_alive: requests.kept_alive,
@@ -55,6 +70,7 @@ impl RecentRequests {
                 now.saturating_sub(*before)
             }),
             failures: ends_since(&self.failures, &before.failures),
+            routes: routes_since(&self.routes, &before.routes),
             new_connection: count(|requests| requests.new_connection),
             reused_connection: count(|requests| requests.reused_connection),
             kept_alive: count(|requests| requests.kept_alive),

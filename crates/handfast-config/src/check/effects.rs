@@ -208,7 +208,11 @@ pub(crate) fn of_file(root: &Table<'_>, config: &Config) {
     }
     let admin = root.inner(&keys::ADMIN);
     match &config.admin {
-        None => warn_no_effect(&admin, &keys::ADMIN_HOSTS, "the admin listener is off"),
+        None => {
+            for key in [&keys::ADMIN_HOSTS as &dyn Entry, &keys::ADMIN_TOKEN_FILE] {
+                warn_no_effect(&admin, key, "the admin listener is off");
+            }
+        }
         Some(Address::Unix(_)) => {
             let why = "requests at a unix socket are answered under any name";
             warn_no_effect(&admin, &keys::ADMIN_HOSTS, why);

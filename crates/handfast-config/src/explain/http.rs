@@ -142,7 +142,7 @@ fn identification(RouteAccess { basic, forward, .. }: &RouteAccess) -> Vec<Strin
         } else {
             format!(", and backends receive its fields {}", list(copy))
         };
-        format!("{servers} is asked about each for {path}{copied}")
+        format!("{servers} decides about each request by {path}{copied}")
     });
     basic.into_iter().chain(forward).collect()
 }

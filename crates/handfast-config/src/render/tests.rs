@@ -116,7 +116,7 @@ certificate = "web.pem"
 2 | listen = "0.0.0.0:7643"
   |          ^^^^^^^^^^^^^^
   |
-  = hint: use a loopback address or a unix socket, and a tunnel to get there
+  = hint: use a loopback address or a unix socket, and a tunnel to get there; or set `token-file`
 
 error: two services are called `web`
   --> handfast.toml:11:8

@@ -25,6 +25,7 @@ mod openmetrics;
 mod previous_processes;
 mod registry;
 mod requests;
+mod routes;
 mod service;
 mod snapshot;
 mod sum;
@@ -39,7 +40,7 @@ pub use configured::{
     BackendStatus, CacheStatus, Configured, ConfiguredBackend, ConfiguredService, NameSnapshot,
 };
 pub use ends::{CauseCounts, End};
-pub use failures::FailureSnapshot;
+pub use failures::{FailureSnapshot, RequestFailureSnapshot};
 pub use handshakes::{HandshakeSnapshot, PHASES};
 pub use histogram::{Distribution, Histogram};
 pub use machine::resident;
@@ -47,6 +48,7 @@ pub use openmetrics::{Format, openmetrics, source_ports};
 pub use previous_processes::ProcessCounts;
 pub use registry::Registry;
 pub use requests::{CopyEnd, Phase, RequestSnapshot, StatusClass};
+pub use routes::RouteEnd;
 pub use service::{HeaderOutcome, Limit, ServiceMetrics, ServiceSnapshot};
 pub use snapshot::{
     CacheSnapshot, CertificateSnapshot, FileProblemSnapshot, FleetSnapshot, KeyProcessSnapshot,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use super::configured::Configured;
-use super::failures::{self, FailureSnapshot};
+use super::failures::{self, FailureSnapshot, RequestFailureSnapshot};
 use super::previous_processes::{self, PreviousProcesses, ProcessCounts};
 use super::snapshot::{
     CertificateSnapshot, FileProblemSnapshot, FleetSnapshot, KeyProcessSnapshot, OrderedCertificate,
@@ -208,6 +208,14 @@ impl Registry {
     pub fn failures(&self) -> Vec<FailureSnapshot> {
         let threads = self.lock().threads.clone();
         failures::latest(threads.iter().map(|thread| &thread.failures))
+    }
+
+    /// The last requests that failed, the newest first; a few dozen.
+    ///
+    /// **Cost:** as [`failures`](Self::failures).
+    pub fn request_failures(&self) -> Vec<RequestFailureSnapshot> {
+        let threads = self.lock().threads.clone();
+        failures::latest(threads.iter().map(|thread| &thread.request_failures))
     }
 
     fn previous(&self) -> MutexGuard<'_, PreviousProcesses> {

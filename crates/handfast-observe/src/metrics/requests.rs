@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::counters::{ByLabel, Label, counters, labels};
 use super::ends::{End, EndKey};
 use super::histogram::{Distribution, Histogram};
+use super::routes::{RouteEnd, RouteEnds};
 use super::service::ServiceMetrics;
 use super::table::Table;
 use crate::cell::Cell;
@@ -110,6 +111,8 @@ counters! {
     by_protocol: BTreeMap<Word, u64> = ByLabel<HttpVersion, { HttpVersion::ALL.len() }> => ["protocol"];
     /// Why requests had no complete answer of a backend, the most frequent first.
     failures: Vec<End> = Table<EndKey, Cell, 64> => ["failure"];
+    /// Requests that ended, by route and outcome, in no order.
+    routes: Vec<RouteEnd> = RouteEnds;
     /// Requests that were refused because they broke a rule of HTTP, by rule.
     refused: BTreeMap<Word, u64> = ByLabel<Rule, { Rule::ALL.len() }> => ["refused"];
     /// Bytes of content from clients.
@@ -165,6 +168,7 @@ impl ServiceMetrics {
             Some(false) => cells.new_connection.add(1),
             None => {}
         }
+        cells.routes.add(record);
         if let Some(rule) = record.broken_rule {
             cells.refused.add(rule, 1);
         }

@@ -13,19 +13,19 @@ pub(crate) struct Table<K, V, const N: usize> {
     other: OnceLock<Box<V>>,
 }
 
-impl<K: Copy + PartialEq, V: Default, const N: usize> Default for Table<K, V, N> {
+impl<K, V, const N: usize> Default for Table<K, V, N> {
     fn default() -> Self {
         Self { slots: [const { OnceLock::new() }; N], other: OnceLock::new() }
     }
 }
 
-impl<K: Copy + PartialEq, V: Default, const N: usize> Table<K, V, N> {
-    /// The value of a key; only the owner may ask.
+impl<K, V: Default, const N: usize> Table<K, V, N> {
+    /// The value of the key that `is_it`, which `key` makes when it first comes; only the owner may ask.
     #[inline]
-    pub(crate) fn entry(&self, key: K) -> &V {
+    pub(crate) fn entry_of(&self, is_it: impl Fn(&K) -> bool, key: impl Fn() -> K) -> &V {
         for slot in &self.slots {
-            let entry = slot.get_or_init(|| Box::new((key, V::default())));
-            if entry.0 == key {
+            let entry = slot.get_or_init(|| Box::new((key(), V::default())));
+            if is_it(&entry.0) {
                 return &entry.1;
             }
         }
@@ -33,9 +33,22 @@ impl<K: Copy + PartialEq, V: Default, const N: usize> Table<K, V, N> {
     }
 
     /// Every key with its value; `None` for those that found no place.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (Option<K>, &V)> {
-        let known = self.slots.iter().map_while(|slot| slot.get()).map(|entry| (Some(entry.0), &entry.1));
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (Option<&K>, &V)> {
+        let known = self.slots.iter().map_while(|slot| slot.get()).map(|entry| (Some(&entry.0), &entry.1));
         known.chain(self.other.get().map(|value| (None, &**value)))
+    }
+}
+
+impl<K: Copy + PartialEq, V: Default, const N: usize> Table<K, V, N> {
+    /// The value of a key; only the owner may ask.
+    #[inline]
+    pub(crate) fn entry(&self, key: K) -> &V {
+        self.entry_of(|known| *known == key, || key)
+    }
+
+    /// Every key with its value; `None` for those that found no place.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Option<K>, &V)> {
+        self.pairs().map(|(key, value)| (key.copied(), value))
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counters::{AddTo, counters, events};
 use super::ends::CauseCounts;
-use super::failures::Failures;
+use super::failures::{FailureSnapshot, Failures, RequestFailureSnapshot};
 use super::handshakes::Handshakes;
 use super::histogram::{Distribution, Histogram};
 use super::service::ServiceMetrics;
@@ -18,6 +18,7 @@ use crate::cause::Cause;
 use crate::cell::Cell;
 use crate::reason::CloseReason;
 use crate::record::Record;
+use crate::request_record::RequestRecord;
 
 counters! {
     /// One worker's cells.
@@ -60,7 +61,8 @@ pub struct ThreadMetrics {
     pub(super) handshakes: Arc<Handshakes>,
     pub(super) backend_handshakes: Arc<Handshakes>,
     cells: ThreadCells,
-    pub(super) failures: Failures,
+    pub(super) failures: Failures<FailureSnapshot>,
+    pub(super) request_failures: Failures<RequestFailureSnapshot>,
 }
 
 impl ThreadMetrics {
@@ -117,7 +119,11 @@ events! {
         /// A hello was given to the thread's signer.
         signed_elsewhere() => it.cells.signed_elsewhere.add(1);
         /// A connection failed: its cause is a failure.
-        failed(record: &Record, reason: &CloseReason) => it.failures.add(record, reason);
+        failed(record: &Record, reason: &CloseReason) => it.failures.add(FailureSnapshot::of(record, reason));
+        /// A request ended; only one that failed is kept.
+        request_ended(record: &RequestRecord) => if let Some(failure) = RequestFailureSnapshot::of(record) {
+            it.request_failures.add(failure);
+        };
         /// A connection's task panicked; the connection was lost, the thread goes on.
         panicked() => it.cells.panics.add(1);
     }

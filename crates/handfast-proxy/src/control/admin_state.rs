@@ -7,17 +7,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
+use zeroize::Zeroizing;
 
+use crate::admission::admin_token::AdminToken;
+use crate::state::State;
 use handfast_admin::AdminSocket;
 use handfast_admin::{
-    BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OrderOutcome, Overview, ReloadOutcome,
-    ReloadRefusal, ServiceOverview, StillServing,
+    BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OpenOutcome, OrderOutcome, Overview,
+    ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,
 };
-use handfast_config::model::{ClientCertificates, Clients, Config, Service, name_fits};
+use handfast_config::model::{ClientCertificates, Clients, Service, name_fits};
 use handfast_net::file_id::FileId;
-use handfast_observe::metrics::{FailureSnapshot, Registry, ServiceSnapshot, Snapshot};
+use handfast_observe::metrics::{
+    FailureSnapshot, Registry, RequestFailureSnapshot, ServiceSnapshot, Snapshot,
+};
+use handfast_observe::open::OpenSnapshot;
 use handfast_observe::operator_state::OperatorState;
 use handfast_process::key_process::KeyProcessHealth;
 use handfast_process::listeners::Listeners;
@@ -47,12 +54,16 @@ pub(crate) enum Request {
         act: CacheAct,
         reply: Reply<String>,
     },
+    /// To describe what is open: the number of answers that will come, and where.
+    Open(oneshot::Sender<(usize, Receiver<OpenSnapshot>)>),
     Reopen,
     /// Stop accepting, and end when the connections have.
     Drain,
     StandAlone,
 }
 
+/// Time for the workers to describe what is open.
+const DESCRIBING: Duration = Duration::from_secs(1);
 /// A process that requests the admin address repeats that several times a second; after this silence it is gone.
 const ASKED: Duration = Duration::from_secs(3);
 
@@ -78,6 +89,8 @@ pub(crate) struct AdminState {
     overview: RefCell<Overview>,
     /// Names under which the admin listener may be asked.
     hosts: RefCell<Vec<String>>,
+    /// The token for what changes something; the outer `None`: it is not known yet, and nothing is changed.
+    token: RefCell<Option<Option<Arc<AdminToken>>>>,
     has_admin: Cell<bool>,
     /// The file of its unix socket, where it is this process's too.
     admin_file: Cell<Option<FileId>>,
@@ -103,6 +116,7 @@ impl AdminState {
             waiting_for: RefCell::default(),
             overview: RefCell::default(),
             hosts: RefCell::default(),
+            token: RefCell::default(),
             has_admin: Cell::new(false),
             admin_file: Cell::new(None),
             admin_socket: RefCell::default(),
@@ -174,6 +188,11 @@ impl AdminState {
         }
     }
 
+    /// The token of this process and of the one before it, which gives up the admin address.
+    pub(crate) fn token(&self) -> Option<Zeroizing<String>> {
+        self.token.borrow().as_ref()?.as_ref().map(|token| token.text().clone())
+    }
+
     fn send(&self, request: Request) {
         // The receiver is gone when the program ends.
         let _ = self.requests.try_send(request);
@@ -191,7 +210,9 @@ impl AdminState {
         })
     }
 
-    pub(crate) fn describe(&self, source: String, config: &Config, listeners: &Listeners) {
+    pub(crate) fn describe(&self, source: String, state: &State, listeners: &Listeners) {
+        let config = &state.config;
+        self.token.replace(Some(state.admin_token.clone()));
         let services = config.services.iter().map(|service| service_overview(service, listeners)).collect();
         self.hosts.borrow_mut().clone_from(&config.admin_hosts);
         *self.overview.borrow_mut() = Overview { configuration: source, services };
@@ -238,6 +259,14 @@ impl Control for AdminState {
 
     fn has_host(&self, name: &str) -> bool {
         name_fits(&self.hosts.borrow(), name)
+    }
+
+    fn may_change(&self, token: Option<&str>) -> bool {
+        match &*self.token.borrow() {
+            None => false,
+            Some(None) => true,
+            Some(Some(own)) => token.is_some_and(|token| own.is_token(token)),
+        }
     }
 
     fn hand_over(&self, threads: u32) -> Result<(), StillServing> {
@@ -291,6 +320,33 @@ impl Control for AdminState {
 
     fn failures(&self) -> Vec<FailureSnapshot> {
         self.registry.failures()
+    }
+
+    fn request_failures(&self) -> Vec<RequestFailureSnapshot> {
+        self.registry.request_failures()
+    }
+
+    fn open(&self) -> OpenOutcome {
+        let (sender, answers) = oneshot::channel();
+        self.send(Request::Open(sender));
+        Box::pin(async move {
+            let mut parts = Vec::new();
+            // Without an answer of the control thread at least one is missing.
+            let mut workers = 1;
+            let gather = async {
+                let Ok((number, mut answers)) = answers.await else { return };
+                workers = number;
+                while parts.len() < number
+                    && let Some(part) = answers.recv().await
+                {
+                    parts.push(part);
+                }
+            };
+            // A worker that is stuck is missing, and counted.
+            let _ = timeout(DESCRIBING, gather).await;
+            let missing = workers.saturating_sub(parts.len()) as u64;
+            OpenSnapshot { missing_workers: missing, ..OpenSnapshot::merged(parts) }
+        })
     }
 }
 

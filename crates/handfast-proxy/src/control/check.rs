@@ -20,7 +20,7 @@ use crate::control::start::threads;
 use crate::control::{acme, fleet};
 use crate::state::{self, Built, CarriedOver, Report};
 use handfast_config::model::{AccessLog, Address, CertificateEntry, Config, OnlyClient, Target};
-use handfast_config::source::ConfigSource;
+use handfast_config::source::{ConfigSource, ReadConfig};
 use handfast_config::{ExplainTarget, explain};
 use handfast_process::error::Error as ProcessError;
 use handfast_process::limits::Descriptors;
@@ -35,6 +35,8 @@ pub struct CheckReport {
     pub good: bool,
     /// Every problem, ready to be shown.
     pub problems: String,
+    /// The number of warnings among them.
+    pub warnings: usize,
     /// What it would do, in sentences; empty when it cannot be served.
     pub explanation: String,
 }
@@ -46,17 +48,18 @@ pub struct CheckReport {
 ///
 /// A ticket-key file or a log that is not there yet is not made, and no throwaway certificate is written.
 pub fn check(source: &ConfigSource, target: Option<&ExplainTarget>, color: bool) -> CheckReport {
-    let (config, warnings) = match source.read(color) {
+    let ReadConfig { config, notes, warnings } = match source.read_counted(color) {
         Ok(read) => read,
         Err(error) => {
-            return CheckReport { good: false, problems: error.to_string(), explanation: String::new() };
+            let problems = error.to_string();
+            return CheckReport { good: false, problems, warnings: 0, explanation: String::new() };
         }
     };
     let now = SystemTime::now();
     let mut carried = CarriedOver { threads: 1, ..CarriedOver::default() };
     let mut tried = config.clone();
     without_making(&mut tried);
-    let mut problems = warnings;
+    let mut problems = notes;
     if has_throwaway(&config) {
         match throwaway::make(None, now) {
             Ok(throwaway) => carried.throwaway = Some(Arc::new(throwaway)),
@@ -69,13 +72,14 @@ pub fn check(source: &ConfigSource, target: Option<&ExplainTarget>, color: bool)
     let mut found = look(&config, &files);
     found.warnings.extend(names::unresolvable(&config));
     problems.push_str(&format!("{report}{found}"));
+    let warnings = warnings + report.warnings.len() + found.warnings.len();
     let facts = state.as_ref().map(|state| state.certificate_facts(now)).unwrap_or_default();
     let explanation = match (&state, target) {
         (None, _) => String::new(),
         (Some(state), Some(target)) => state.explain_host(target, now),
         (Some(_), None) => explain(&config, &facts) + &connections(&config) + &dns_records(&config),
     };
-    CheckReport { good: state.is_some() && found.errors.is_empty(), problems, explanation }
+    CheckReport { good: state.is_some() && found.errors.is_empty(), problems, warnings, explanation }
 }
 
 /// The records in DNS that prove names of ordered certificates, once there is an account.

@@ -105,6 +105,7 @@ impl Draining {
                 Some(request) = program.requests.recv() => match request {
                     // The client may have left.
                     Request::Reload(reply) => drop(reply.send(Err(ReloadRefusal::Stopping))),
+                    Request::Open(reply) => drop(reply.send(program.workers.describe())),
                     Request::Reopen => program.log.reopen(),
                     Request::Ordered { name, revokes, reply } => program.ordering.ask(name, revokes, reply),
                     Request::Cache { service, act, reply } => program.state.ask_caches(service.as_deref(), act, reply),

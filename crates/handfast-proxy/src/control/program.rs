@@ -56,6 +56,8 @@ pub(crate) struct Program {
     pub(crate) source: ConfigSource,
     pub(crate) carried: SharedCarriedOver,
     pub(crate) state: Arc<State>,
+    /// See [`Present::started_with`].
+    pub(crate) started_with: Arc<model::Config>,
     pub(crate) listeners: Listeners,
     pub(crate) workers: Workers,
     pub(crate) answers: Receiver<Answer>,
@@ -83,6 +85,7 @@ impl Program {
             source: self.source.clone(),
             carried: self.carried.clone(),
             state: Arc::clone(&self.state),
+            started_with: Arc::clone(&self.started_with),
             taken: self.listeners.snapshot(),
             workers: self.workers.count(),
             sandbox: self.sandbox.clone(),
@@ -103,7 +106,7 @@ impl Program {
         // Before their workers close them: a client that is still sent there would wait in vain.
         self.notifier.retain_sockets(&self.listeners.own(None));
         self.workers.install(&state, shares).await?;
-        self.shared.describe(self.source.name(), &state.config, &self.listeners);
+        self.shared.describe(self.source.name(), &state, &self.listeners);
         ServiceCache::retire(self.state.caches(), &state.caches());
         self.state = state;
         self.tell();

@@ -40,6 +40,8 @@ pub(crate) struct Present {
     /// What is carried over. Keys of a reload that is refused stay in it; no service uses them.
     pub(crate) carried: SharedCarriedOver,
     pub(crate) state: Arc<State>,
+    /// The configuration at the start of this process: its keys that need a restart are still in effect, whatever was reloaded since.
+    pub(crate) started_with: Arc<Config>,
     pub(crate) taken: ListenerSnapshot,
     /// How many workers want a socket of each.
     pub(crate) workers: usize,
@@ -66,6 +68,18 @@ pub(crate) struct ReloadNotes {
 
 /// Files that could not be served, as they were.
 type Unusable = Vec<(PathBuf, FileStamp)>;
+
+impl ReloadNotes {
+    /// Everything that did not take effect, a line each; empty: all did.
+    pub(crate) fn not_in_effect(&self) -> String {
+        let keys = self.at_a_restart_only.iter();
+        let keys = keys.map(|key| {
+            format!("{key} has changed, which takes effect only at a restart or `handfast upgrade`")
+        });
+        let left_out = (!self.left_out.is_empty()).then(|| self.left_out.clone());
+        left_out.into_iter().chain(keys).collect::<Vec<_>>().join("\n")
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Refused {
@@ -125,7 +139,7 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
         .map_err(|error| refused(error.into(), beyond.clone()))?;
     warnings.insert(0, odd);
     warnings.extend(beyond);
-    let at_a_restart_only = at_a_restart_only(&before.config, &state.config);
+    let at_a_restart_only = at_a_restart_only(&present.started_with, &state.config);
     let found = ReloadNotes { warnings, left_out, at_a_restart_only };
     Ok(Reloaded { state: Arc::new(state), plan, found, scope })
 }
@@ -192,13 +206,14 @@ impl Reloaded {
             Scope::Configuration => "configuration was read again",
         };
         let generation = self.state.generation;
-        match self.found.left_out.is_empty() {
-            true => format!("reloaded: {what}; generation {generation}"),
-            false => format!(
-                "reloaded in part: {what}; generation {generation} is served, with the old versions of files \
-                 that cannot be used"
-            ),
-        }
+        let ReloadNotes { left_out, at_a_restart_only, .. } = &self.found;
+        let kept = match (left_out.is_empty(), at_a_restart_only.is_empty()) {
+            (true, true) => return format!("reloaded: {what}; generation {generation}"),
+            (false, true) => "the old versions of files that cannot be used",
+            (true, false) => "the old values of keys that take effect at a restart",
+            (false, false) => "old versions of files, and old values of keys that take effect at a restart",
+        };
+        format!("reloaded in part: {what}; generation {generation} is served, with {kept}")
     }
 }
 

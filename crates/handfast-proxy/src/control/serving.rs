@@ -105,6 +105,8 @@ impl Serving {
                     }
                     Request::Ordered { name, revokes, reply } => program.ordering.ask(name, revokes, reply),
                     Request::Cache { service, act, reply } => program.state.ask_caches(service.as_deref(), act, reply),
+                    // The client may have left.
+                    Request::Open(reply) => drop(reply.send(program.workers.describe())),
                     Request::StandAlone => program.stand_alone(),
                     Request::Reopen => program.log.reopen(),
                     Request::Drain if leaving.is_some() => {}
@@ -171,7 +173,7 @@ impl Serving {
     async fn take(&mut self, outcome: Result<Reloaded, Refused>) -> Result<String, ReloadRefusal> {
         let refused = match outcome {
             Ok(reloaded) => {
-                let (text, left_out) = (reloaded.text(), reloaded.found.left_out.clone());
+                let (text, left_out) = (reloaded.text(), reloaded.found.not_in_effect());
                 match self.install(reloaded).await {
                     Ok(()) => return self.say_installed(text, left_out),
                     Err(error) => Refused::from(error),
@@ -193,9 +195,6 @@ impl Serving {
         program.notifier.store_sockets(program.listeners.own(None));
         // Not before: they speak of what is served now.
         log_warnings(&found.warnings);
-        for key in found.at_a_restart_only {
-            tracing::warn!("{key} has changed, which takes effect only at a restart or `handfast upgrade`");
-        }
         program.names.follow(&state.config);
         program.retain_operator_states();
         program.needs_keys();
@@ -210,7 +209,7 @@ impl Serving {
         Ok(())
     }
 
-    /// A file that was left out is no success for the request.
+    /// A file that was left out, or a key that needs a restart, is no success for the request.
     fn say_installed(&self, served: String, left_out: String) -> Result<String, ReloadRefusal> {
         let Program { registry, state, .. } = &self.program;
         if left_out.is_empty() {

@@ -290,6 +290,7 @@ impl Bound {
         let shared = Rc::new(AdminState::new(Arc::clone(&registry), request_sender, key_process));
         let program = Program {
             source: prepared.source,
+            started_with: Arc::new(state.config.clone()),
             carried: SharedCarriedOver::new(carried),
             state,
             listeners,

@@ -29,6 +29,7 @@ use crate::worker::services::ThreadState;
 use crate::worker::signer::Signer;
 use handfast_observe::access_log::{AccessLogHandle, ThreadLog};
 use handfast_observe::metrics::{Registry, ThreadMetrics};
+use handfast_observe::open::OpenSnapshot;
 use handfast_process::key_process;
 use handfast_process::listeners;
 use handfast_process::sandbox;
@@ -57,6 +58,8 @@ pub(crate) enum Order {
     Challenges(Challenges),
     /// No other process gives way to this one any more.
     StandAlone,
+    /// Describe what is open.
+    Describe(Sender<OpenSnapshot>),
     /// Confirm that the event loop is running.
     Heartbeat(u64),
     /// Accept nothing more; who serves the same addresses.
@@ -149,6 +152,13 @@ impl Workers {
     pub(crate) fn serve(&mut self, service: String, socket: OwnedFd) {
         self.turn = (self.turn + 1) % self.handles.len();
         self.handles[self.turn].tell(Order::Client(service, socket));
+    }
+
+    /// Requests a description of what is open of every worker; the number of answers that will come.
+    pub(crate) fn describe(&self) -> (usize, Receiver<OpenSnapshot>) {
+        let (sender, answers) = channel(self.handles.len().max(1));
+        self.tell(|| Order::Describe(sender.clone()));
+        (self.handles.len(), answers)
     }
 
     /// Requests a heartbeat of every worker; returns the names of those that have not answered the last one.
@@ -405,6 +415,13 @@ impl OrderTask {
                 drop(challenges);
             }
             Order::StandAlone => self.thread.stand_alone(),
+            Order::Describe(to) => {
+                let thread = Rc::clone(&self.thread);
+                spawn(Priority::Flow, async move {
+                    // The one who asked may have left.
+                    let _ = to.try_send(thread.open.snapshot().await);
+                });
+            }
             Order::Heartbeat(number) => self.heartbeat_seen.store(number, Ordering::Relaxed),
             Order::Drain(after) => {
                 self.thread.is_followed_by(after);
@@ -453,7 +470,10 @@ impl Order {
     fn news(&self) -> Option<(Discriminant<Self>, Option<RingId>)> {
         match self {
             Self::Keys(ring, _) => Some((discriminant(self), Some(*ring))),
-            Self::Addresses(_) | Self::Challenges(_) | Self::Heartbeat(_) => Some((discriminant(self), None)),
+            // Of a worker that is stuck: the status is requested each second, and must not fill its mailbox.
+            Self::Addresses(_) | Self::Challenges(_) | Self::Heartbeat(_) | Self::Describe(_) => {
+                Some((discriminant(self), None))
+            }
             _ => None,
         }
     }

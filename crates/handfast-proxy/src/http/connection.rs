@@ -19,6 +19,7 @@ use crate::backends::pool::{self, Identity};
 use crate::http::content::Io;
 use crate::worker::context::{HttpBuffers, WorkerContext, WorkerPhase};
 use crate::worker::http::ThreadHttp;
+use crate::worker::open::OpenConnection;
 use crate::worker::services::{Chosen, ThreadService};
 use crate::worker::waiting_client::check_phase;
 
@@ -70,10 +71,21 @@ pub(crate) struct Totals {
     pub(crate) requests: Cell<u64>,
     /// Bytes of content that backends got.
     pub(crate) to_backends: Cell<u64>,
+    /// Its connection, as others see it.
+    open: Option<Rc<OpenConnection>>,
 }
 
 impl Totals {
+    pub(crate) fn of(open: &Rc<OpenConnection>) -> Self {
+        Self { open: Some(Rc::clone(open)), ..Self::default() }
+    }
+
     pub(crate) fn add(&self, record: &RequestRecord) {
+        if let Some(open) = &self.open {
+            open.requests.set(open.requests.get() + 1);
+            open.bytes_to_backend.set(open.bytes_to_backend.get() + record.bytes_from_client);
+            open.bytes_to_client.set(open.bytes_to_client.get() + record.bytes_to_client);
+        }
         self.requests.set(self.requests.get() + 1);
         self.to_backends.set(self.to_backends.get() + record.bytes_from_client);
     }

@@ -21,6 +21,7 @@ use crate::http::rules::{RequestFacts, ResponseFields};
 use crate::http::sender::{Identified, Unidentified};
 use crate::worker::context::WorkerContext;
 use crate::worker::http::ThreadRequestRoute;
+use crate::worker::open::OpenRequest;
 use crate::worker::services::{Chosen, ThreadService};
 use crate::worker::sticky::Affinity;
 use handfast_config::model::{FixedResponse, Piece, RequestLimits, RouteAction, Variable};
@@ -64,6 +65,8 @@ pub(crate) struct Request {
     /// Its place at a backend with `max-requests`.
     pub(crate) slot: Option<Slot>,
     pub(crate) record: RequestRecord,
+    /// Its entry in the list of open requests; `None`: it is the proxy's own, or has ended.
+    open: Option<Rc<OpenRequest>>,
     /// The part that takes time now, and when it began.
     part: Option<(RequestPart, Moment)>,
     thread: Rc<WorkerContext>,
@@ -138,6 +141,7 @@ impl Request {
         let route = routes.route;
         record.route.clone_from(&route.name);
         let facts = RequestFacts { head, path, connection, id: record.id(), chance, sender: None };
+        let open = connection.thread.open.request(OpenRequest::new(&record, Moment::now()));
         let action = action(&routes, &facts);
         let mut text = Vec::with_capacity(head.length + forward::ROOM);
         forward::write_head(&mut text, &facts, route.rules.as_deref(), route.path.as_ref());
@@ -169,6 +173,7 @@ impl Request {
             copy,
             slot: None,
             record,
+            open: Some(open),
             part: None,
             thread: Rc::clone(&connection.thread),
             service: Rc::clone(&connection.service),
@@ -207,6 +212,7 @@ impl Request {
             copy: None,
             slot: None,
             record,
+            open: None,
             part: None,
             thread: Rc::clone(&connection.thread),
             service: Rc::clone(&connection.service),
@@ -247,6 +253,25 @@ impl Request {
     pub(crate) fn enter(&mut self, part: RequestPart, now: Moment) {
         self.leave_part(now);
         self.part = Some((part, now));
+        if let Some(open) = &self.open {
+            open.part.set(Some(part));
+        }
+    }
+
+    /// This backend is tried.
+    pub(crate) fn tries(&mut self, backend: &Rc<str>) {
+        self.record.backend = Some(Rc::clone(backend));
+        if let Some(open) = &self.open {
+            open.backend.replace(Some(Rc::clone(backend)));
+        }
+    }
+
+    /// Bytes of content that have moved so far.
+    pub(crate) fn has_moved(&self, from_client: u64, to_client: u64) {
+        if let Some(open) = &self.open {
+            open.bytes_from_client.set(from_client);
+            open.bytes_to_client.set(to_client);
+        }
     }
 
     /// The present part is over.
@@ -261,6 +286,9 @@ impl Request {
         if !std::mem::replace(&mut self.has_ended, true) {
             if self.part.is_some() {
                 self.leave_part(now());
+            }
+            if self.open.take().is_some() {
+                self.thread.open.request_ended();
             }
             self.record.failure = failure;
             self.totals.add(&self.record);

@@ -109,7 +109,7 @@ impl Search<'_> {
                         }
                     }
                     let endpoint = Rc::clone(&picked.endpoint);
-                    request.record.backend = Some(Rc::clone(&endpoint.name));
+                    request.tries(&endpoint.name);
                     match self.attempt::<R>(picked, request, client).await {
                         Ok(upstream) => return Ok(upstream),
                         Err(error) => (endpoint, error),

@@ -14,6 +14,7 @@ use crate::admission::permits::{AddressPermit, Permit};
 use crate::backends::endpoint::Endpoint;
 use crate::backends::standing::FailurePolicy;
 use crate::worker::context::WorkerContext;
+use crate::worker::open::OpenConnection;
 use crate::worker::services::ThreadService;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::Limit;
@@ -26,6 +27,8 @@ pub(crate) struct Account {
     /// With the state it was accepted with, to its end.
     pub(crate) service: Rc<ThreadService>,
     pub(crate) record: Record,
+    /// Its entry in the list of open connections.
+    pub(crate) open: Rc<OpenConnection>,
     /// Of the client's address, once it was let in, where the service limits that.
     pub(crate) address_permit: Option<AddressPermit>,
     closed: bool,
@@ -46,8 +49,9 @@ impl Account {
         thread.connection_began();
         let named = (service.index, Rc::clone(&service.name));
         let record = Record::new(named, service.generation, client);
+        let open = thread.open.connection(OpenConnection::new(client, Moment::now()));
         let (thread, service) = (Rc::clone(thread), Rc::clone(service));
-        Self { thread, service, record, address_permit: None, closed: false, _permits: permits }
+        Self { thread, service, record, open, address_permit: None, closed: false, _permits: permits }
     }
 
     /// Lets the client in, or says why not; counted. Its address is the socket's, or the one that a proxy in front has named: so it is called
@@ -56,6 +60,7 @@ impl Account {
     /// **Cost**: nothing where the service has no such rule; else two searches in sorted lists, and one exchange in a table that
     /// all threads share; a lock of a table where `max-connections-per-address` is set.
     pub(crate) fn admit(&mut self, now: Moment) -> Result<(), CloseReason> {
+        self.open.client.set(self.record.client);
         let Some(client) = self.record.client else { return Ok(()) };
         let address = client.ip().to_canonical();
         let checked =

@@ -10,7 +10,7 @@ use handfast_observe::reason::CloseReason;
 use handfast_observe::request_record::ConnectionFacts;
 use handfast_tls::session::{Session, Verdict};
 
-use crate::http::{HttpConnection, Served, Tunnel, client_address};
+use crate::http::{HttpConnection, Served, Totals, Tunnel, client_address};
 use crate::path::account::Account;
 use crate::path::connect::ConnectedBackend;
 use crate::path::connection::Connection;
@@ -109,7 +109,7 @@ fn of_all_requests<R: Runtime>(connection: &mut Connection<R>, requests: &Reques
         proxy_facts: proxy_facts.into(),
         accepted: connection.accepted,
         tied: Rc::default(),
-        totals: Rc::default(),
+        totals: Rc::new(Totals::of(&connection.account.open)),
         waker: crate::http::waker::<R>(),
     }
 }

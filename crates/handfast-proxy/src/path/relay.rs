@@ -79,7 +79,9 @@ impl<S: Socket> Parts<'_, S> {
     /// Counts what has moved since it was called last.
     fn count(&mut self) {
         let (to_backend, to_client) = (self.backend.sent(), self.client.sent());
-        let Account { service, record, .. } = &mut *self.account;
+        let Account { service, record, open, .. } = &mut *self.account;
+        open.bytes_to_backend.set(to_backend);
+        open.bytes_to_client.set(to_client);
         if to_backend != record.bytes_to_backend {
             service.metrics.bytes_to_backend(to_backend - record.bytes_to_backend);
             record.bytes_to_backend = to_backend;

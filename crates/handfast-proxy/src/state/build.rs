@@ -1,6 +1,6 @@
 //! Making a state: reads everything that a configuration names, and says everything that is wrong with it. Nothing that serves is touched.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -15,12 +15,17 @@ use handfast_tls::shared_keys;
 use handfast_tls::ticket::KeySet;
 use handfast_tls::weak::{self, Lists};
 
+use crate::admission::admin_token::AdminToken;
+
 use super::carried::{CarriedOver, RingId};
 use super::report::{self, Report};
 use super::service::ServiceBuilder;
-use super::{ServiceState, State};
+use super::{ServiceState, State, seconds};
 use handfast_config::model::{self, Config, Places};
 use handfast_process::privileges::ServiceUser;
+
+/// Seconds before the end of a certificate from which it is reported at each start, reload and check.
+const EXPIRES_SOON: i64 = 72 * 3_600;
 
 #[derive(Debug)]
 pub(crate) struct Built {
@@ -60,9 +65,11 @@ pub(crate) fn build(
         now,
     };
     context.lists(&config.process.weak_keys, previous);
+    let admin_token = config.admin_token_file.as_ref().and_then(|file| context.admin_token(file));
     let mut service = |model| ServiceBuilder::new(&mut context, model, previous).build();
     let services: Vec<ServiceState> = config.services.iter().filter_map(&mut service).collect();
     context.compare_keys(&services, previous);
+    context.warn_of_expiry(&services);
     let may_be_half_written =
         context.has_new_problems || (context.may_be_half_written && !context.report.errors.is_empty());
     let BuildContext { report, mut files, folders, known_keys, carried, .. } = context;
@@ -77,6 +84,7 @@ pub(crate) fn build(
         files: unchanged.map_or_else(|| Arc::new(files.clone()), Arc::clone),
         folders,
         known_keys,
+        admin_token,
         keys: carried.keys.clone(),
     });
     Built { state, report, may_be_half_written, files }
@@ -120,6 +128,29 @@ impl BuildContext<'_, '_> {
         self.known_keys = loaded.lists;
     }
 
+    /// Reads the token of the admin address.
+    fn admin_token(&mut self, file: &Path) -> Option<Arc<AdminToken>> {
+        self.files.push((file.to_path_buf(), FileStamp::of(file)));
+        self.folders.extend(file.parent().map(Path::to_path_buf));
+        let place = self.places.suffix(file);
+        let shown = file.display();
+        match self.user.act_on(file, || AdminToken::read(file)).unwrap_or_else(|error| Err(error.to_string()))
+        {
+            Ok(token) => {
+                if token.is_readable_by_others {
+                    self.report.warn(format!(
+                        "admin.token-file {shown}{place}: all users of this machine can read it\n  hint: chmod o-r {shown}"
+                    ));
+                }
+                Some(Arc::new(token))
+            }
+            Err(what) => {
+                self.report.error(format!("admin.token-file {shown}{place}: {what}"));
+                None
+            }
+        }
+    }
+
     /// Of all services together: their owners might not know of each other.
     fn compare_keys(&mut self, services: &[ServiceState], previous: Option<&State>) {
         let all = |services: &[ServiceState]| -> Vec<Arc<Certificate>> {
@@ -129,6 +160,19 @@ impl BuildContext<'_, '_> {
         let before = previous.map(|previous| all(&previous.services)).unwrap_or_default();
         self.report.take(shared_keys::shared_factors_of_all(&certificates, &before), self.places);
         self.report.take(shared_keys::shared_keys(&certificates), self.places);
+    }
+
+    /// Certificates that are valid now and expire within hours. One of a day is renewed with a third of its life left.
+    fn warn_of_expiry(&mut self, services: &[ServiceState]) {
+        let now = seconds(self.now);
+        for certificate in services.iter().flat_map(|service| service.store.certificates()) {
+            let left = certificate.not_after().saturating_sub(now);
+            let life = certificate.not_after().saturating_sub(certificate.not_before());
+            if left < 0 || left >= EXPIRES_SOON.min(life / 3) {
+                continue;
+            }
+            self.report.warn(report::expires(certificate, left));
+        }
     }
 
     pub(super) fn ring(&mut self, tickets: &model::Tickets) -> Option<(RingId, Arc<KeySet>)> {

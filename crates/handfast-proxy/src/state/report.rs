@@ -5,6 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use handfast_config::model::Places;
+use handfast_text::calendar::Utc;
+use handfast_text::units::counted;
 use handfast_tls::certificate::Certificate;
 use handfast_tls::load::{FileProblem, ProblemKind};
 use handfast_tls::{Finding, Severity};
@@ -93,6 +95,17 @@ pub(super) fn dropped(certificate: &Certificate, service: &str, keep_removed: Du
         "{file}: was removed {keep_removed:?} ago; service {service}: its certificate for {} is no longer served",
         names(certificate)
     )
+}
+
+/// A certificate that has this number of seconds left.
+pub(super) fn expires(certificate: &Certificate, left: i64) -> String {
+    let file = certificate.files().first().map(|file| file.display().to_string()).unwrap_or_default();
+    let hours = counted((left / 3_600).unsigned_abs(), "hour");
+    let until = Utc::of_seconds(certificate.not_after()).for_people();
+    let cure = hint(Some(
+        "renew it now, and find out why nothing did: renewal is due with a third of its life left",
+    ));
+    format!("{file}: the certificate for {} expires in {hours}, on {until}{cure}", names(certificate))
 }
 
 fn names(certificate: &Certificate) -> String {

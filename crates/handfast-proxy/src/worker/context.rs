@@ -18,6 +18,7 @@ use crate::admission::permits::Share;
 use crate::admission::verifier::Remembered;
 use crate::backends::pool::{Identity, Pool};
 use crate::worker::challenges::ThreadChallenges;
+use crate::worker::open::OpenList;
 use crate::worker::services::{ThreadService, ThreadState};
 use crate::worker::signer::Signer;
 use handfast_observe::access_log::{LINE_DELAY, ThreadLog};
@@ -71,6 +72,8 @@ const TICK_NANOS: u64 = 100_000_000;
 pub(crate) struct WorkerContext {
     pub(crate) metrics: Arc<ThreadMetrics>,
     log: RefCell<ThreadLog>,
+    /// Connections and requests that have not ended.
+    pub(crate) open: OpenList,
     /// The task of [`WorkerContext::tend_log`].
     log_task: Cell<Option<TaskHandle>>,
     /// The task of [`WorkerContext::sweep_contexts`], while it waits for something to sweep.
@@ -115,6 +118,7 @@ impl WorkerContext {
         Rc::new(Self {
             metrics,
             log: RefCell::new(log),
+            open: OpenList::default(),
             log_task: Cell::new(None),
             sweeper: Cell::new(None),
             scratch: Rc::new(RefCell::new(Scratch::new(handfast_leg::READ))),
@@ -271,6 +275,7 @@ impl WorkerContext {
 
     pub(crate) fn connection_ended(&self) {
         self.connections.set(self.connections.get() - 1);
+        self.open.connection_ended();
         self.waiting.borrow_mut().drain(..).for_each(|task| task.wake());
     }
 
@@ -287,8 +292,9 @@ impl WorkerContext {
         }
     }
 
-    /// Writes the line of a request that has ended.
+    /// Writes the line of a request that has ended, and keeps it for the status where it failed.
     pub(crate) fn log_request(&self, record: &RequestRecord) {
+        self.metrics.request_ended(record);
         self.write_log(|log| log.write_request(record));
     }
 

@@ -202,8 +202,8 @@ impl Model {
             KeyCode::Tab => self.show((self.table + 1) % tables),
             KeyCode::BackTab => self.show((self.table + tables - 1) % tables),
             KeyCode::Esc => self.filter.clear(),
-            KeyCode::Char(digit) => match digit.to_digit(10) {
-                Some(place) if (1..=tables).contains(&(place as usize)) => self.show(place as usize - 1),
+            KeyCode::Char(key) => match tables::KEYS.find(key) {
+                Some(place) if place < tables => self.show(place),
                 _ => {}
             },
             _ => {}

@@ -12,10 +12,11 @@ use handfast_report::run::Run;
 
 use super::cache_table;
 use super::model::{Model, View};
+use super::request_tables::{failed_requests, routes_of};
 use super::run_tables;
 use super::sample::Sample;
 use super::tables::{
-    ATTENTION, PHASE_WORDS, Pair, bar, failed, failures_of, percent, requests, server_error_share,
+    ATTENTION, KEYS, PHASE_WORDS, Pair, bar, failed, failures_of, percent, requests, server_error_share,
     server_errors,
 };
 use crate::load::live;
@@ -28,7 +29,7 @@ const HIGH: usize = 20;
 const TOLD: f64 = 60.0;
 
 const HELP: [&str; 8] = [
-    "digits, Tab       choose a table",
+    "digits, a b c, Tab  choose a table",
     "< and >           choose the column that it is sorted by",
     "r                 reverse the order",
     "/                 show only rows that hold a text; Esc shows all again",
@@ -75,7 +76,7 @@ pub(super) fn picture(model: &Model, width: usize, height: usize, look: Look) ->
         return lines;
     }
     let mut lines = head(model, &view, (width, height), look);
-    lines.push(tabs(model, &view, width));
+    lines.extend(tabs(model, &view, width));
     // The last line is for the keys.
     let room = height.saturating_sub(1);
     table(model, &view, model.table, (width, room, look), &mut lines);
@@ -101,6 +102,20 @@ pub(super) fn whole(model: &Model, width: usize, look: Look) -> Vec<Line> {
     lines.pop();
     for (place, (name, _)) in view.names().iter().enumerate() {
         lines.push(Line::default());
+        lines.push(Line::of(*name, Shade::Strong));
+        table(model, &view, place, (width, usize::MAX, look), &mut lines);
+    }
+    lines
+}
+
+/// The tables with these names, one below the other.
+pub(super) fn tables(model: &Model, names: &[&str], width: usize, look: Look) -> Vec<Line> {
+    let Some(view) = model.view() else { return Vec::new() };
+    let mut lines = Vec::new();
+    for (place, (name, _)) in view.names().iter().enumerate().filter(|(_, (name, _))| names.contains(name)) {
+        if !lines.is_empty() {
+            lines.push(Line::default());
+        }
         lines.push(Line::of(*name, Shade::Strong));
         table(model, &view, place, (width, usize::MAX, look), &mut lines);
     }
@@ -201,10 +216,16 @@ fn head_of_proxy(model: &Model, pair: &Pair<'_>, (width, height): (usize, usize)
     let [to_backend, to_client] =
         [pair.sum(|service| service.bytes_to_backend), pair.sum(|service| service.bytes_to_client)]
             .map(volume);
-    let failing = pair.sum(failed);
-    let is_failing = failing.is_some_and(|rate| rate > 0.0);
-    let failing =
-        label("failures").and(per_second(failing), if is_failing { Shade::Bad } else { Shade::Good });
+    let (failing, requests) = (pair.sum(failed), pair.sum(failed_requests));
+    let is_failing = [failing, requests].into_iter().flatten().any(|rate| rate > 0.0);
+    let serves_http = now.services.iter().any(|service| service.requests.is_some());
+    let failing_requests = if serves_http {
+        format!(" of connections, {} of requests", per_second(requests))
+    } else {
+        String::new()
+    };
+    let failing = label("failures")
+        .and(per_second(failing) + &failing_requests, if is_failing { Shade::Bad } else { Shade::Good });
     let mut lines = vec![
         title,
         where_and_when(model, &over, (now.process.pid, &now.status.overview.configuration)),
@@ -281,15 +302,24 @@ fn resumed_share(pair: &Pair<'_>) -> String {
 /// What most of the failures between both moments were.
 fn most_often(pair: &Pair<'_>) -> String {
     let Some(before) = pair.before else { return String::new() };
+    let of_requests = pair.now.services.iter().flat_map(|service| {
+        let before = before.services.iter().find(|known| known.name == service.name).map(routes_of);
+        routes_of(service).iter().filter(|end| end.is_failure()).map(move |end| {
+            let earlier = before.unwrap_or_default().iter().find(|known| known.is_like(end));
+            let route = end.route.as_deref().map(|route| format!(" (route {route})")).unwrap_or_default();
+            let happened = end.sentence();
+            (end.count.saturating_sub(earlier.map_or(0, |end| end.count)), format!("{happened}{route}"))
+        })
+    });
     let came = pair.now.services.iter().flat_map(|service| {
         let before = before.services.iter().find(|known| known.name == service.name);
         failures_of(service).map(move |end| {
             let earlier = before.and_then(|before| before.ends.iter().find(|known| known.key() == end.key()));
-            (end.count.saturating_sub(earlier.map_or(0, |end| end.count)), end)
+            (end.count.saturating_sub(earlier.map_or(0, |end| end.count)), end.sentence())
         })
     });
-    came.max_by_key(|(came, _)| *came)
-        .map_or(String::new(), |(_, end)| format!("  mostly: {}", end.sentence()))
+    let most = came.chain(of_requests).max_by_key(|(came, _)| *came).filter(|(came, _)| *came > 0);
+    most.map_or(String::new(), |(_, sentence)| format!("  mostly: {sentence}"))
 }
 
 /// Where the time of handshakes goes.
@@ -336,17 +366,32 @@ fn needs(now: &Sample, width: usize, most: usize) -> Vec<Line> {
         .collect()
 }
 
-/// The names of the tables, the chosen one marked; shorter ones where the line is too short.
-fn tabs(model: &Model, view: &View<'_>, width: usize) -> Line {
+/// The names of the tables, the chosen one marked; shorter ones where the line is too short, in as many lines as they need.
+fn tabs(model: &Model, view: &View<'_>, width: usize) -> Vec<Line> {
     let names = view.names();
-    let line = |name: fn(&(&'static str, &'static str)) -> &'static str| {
-        names.iter().enumerate().fold(Line::default(), |line, (place, names)| {
-            let shade = if place == model.table { Shade::Chosen } else { Shade::Plain };
-            line.and(format!("{} {}", place + 1, name(names)), shade).and(" ", Shade::Plain)
-        })
+    let tab = |place: usize, name: &str| {
+        let shade = if place == model.table { Shade::Chosen } else { Shade::Plain };
+        Line::of(format!("{} {name}", key(place)), shade).and(" ", Shade::Plain)
     };
-    let whole = line(|names| names.0);
-    if whole.width() <= width { whole } else { line(|names| names.1) }
+    let room = |line: &Line, tab: &Line| line.width() + tab.width() <= width + 1;
+    let lines = |name: fn(&(&'static str, &'static str)) -> &'static str| {
+        let mut lines = vec![Line::default()];
+        for (place, names) in names.iter().enumerate() {
+            let tab = tab(place, name(names));
+            match lines.last_mut() {
+                Some(line) if room(line, &tab) => line.extend(tab),
+                _ => lines.push(tab),
+            }
+        }
+        lines
+    };
+    let whole = lines(|names| names.0);
+    if whole.len() == 1 { whole } else { lines(|names| names.1) }
+}
+
+/// The key that chooses a table.
+fn key(place: usize) -> &'static str {
+    KEYS.get(place..=place).unwrap_or_default()
 }
 
 fn foot(model: &Model, tables: usize) -> Line {
@@ -358,7 +403,8 @@ fn foot(model: &Model, tables: usize) -> Line {
             Line::of(format!("rows that hold \"{}\"; Esc shows all", model.filter), Shade::Warning)
         }
         (false, true) => {
-            let keys = format!("1-{tables} table  < > sort  r reverse  / filter  p pause  ? help  q quit");
+            let last = key(tables.saturating_sub(1));
+            let keys = format!("1-{last} table  < > sort  r reverse  / filter  p pause  ? help  q quit");
             Line::of(keys, Shade::Faint)
         }
     }

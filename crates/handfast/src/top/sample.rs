@@ -125,6 +125,10 @@ fn take_from(service: &mut ServiceSnapshot, recent: &RecentService) {
         for (class, count) in &mut requests.by_status {
             less(count, recent.by_status.get(class).copied().unwrap_or_default());
         }
+        for end in &mut requests.routes {
+            let same = recent.routes.iter().find(|known| known.is_like(end));
+            less(&mut end.count, same.map_or(0, |same| same.count));
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use handfast_text::table::Column;
 use handfast_text::units::{bytes, count, duration, long, rate};
 
 use super::cache_table::caches;
+use super::request_tables::{clients, open_requests, request_failures, routes};
 use super::sample::Sample;
 use super::table::{Cell, Table, table};
 use crate::screen::{Line, Look, Pieces, Shade};
@@ -30,7 +31,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 type Make = fn(&Pair<'_>, Look) -> Table;
 
 /// The tables with their names, and shorter ones for a line of 80 columns, in the order of their keys.
-pub(super) const TABLES: [(&str, &str, Make); 9] = [
+pub(super) const TABLES: [(&str, &str, Make); 13] = [
     ("Services", "Services", services),
     ("Backends", "Backends", backends),
     ("Failures", "Failed", failures),
@@ -40,7 +41,14 @@ pub(super) const TABLES: [(&str, &str, Make); 9] = [
     ("Threads", "CPU", threads),
     ("Attention", "Alerts", attention),
     ("Caches", "Cache", caches),
+    ("Routes", "Routes", routes),
+    ("Open requests", "Open", open_requests),
+    ("Clients", "Clients", clients),
+    ("Failed requests", "Req", request_failures),
 ];
+
+/// The keys that choose the tables.
+pub(super) const KEYS: &str = "1234567890abc";
 
 /// Two moments of one process.
 pub(super) struct Pair<'s> {
@@ -66,12 +74,12 @@ impl Pair<'_> {
         self.rate(sum(self.now), self.before.map(sum))
     }
 
-    fn service_before(&self, name: &str) -> Option<&ServiceSnapshot> {
+    pub(super) fn service_before(&self, name: &str) -> Option<&ServiceSnapshot> {
         self.before?.services.iter().find(|known| known.name == name)
     }
 
     /// The count of something that was not there before, and so was zero; unless nothing is known of before.
-    fn or_new(&self, before: Option<u64>) -> Option<u64> {
+    pub(super) fn or_new(&self, before: Option<u64>) -> Option<u64> {
         self.before.map(|_| before.unwrap_or(0))
     }
 }

@@ -69,11 +69,18 @@ pub(crate) struct AtWords {
     /// The proxy's configuration, which has its admin address (`admin.listen`); without this file the address is 127.0.0.1:7643
     #[arg(short, long, value_name = "FILE", default_value = super::running::CONFIGURATION)]
     pub(crate) config: std::path::PathBuf,
+    /// The file with the token that the proxy requires for changes, instead of the one in its configuration (`admin.token-file`)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<std::path::PathBuf>,
 }
 
 impl AtWords {
     /// As the other verbs have it.
     pub(crate) fn running(&self) -> RunningWords {
-        RunningWords { address: self.at.clone(), config: self.config.clone() }
+        RunningWords {
+            address: self.at.clone(),
+            config: self.config.clone(),
+            token_file: self.token_file.clone(),
+        }
     }
 }

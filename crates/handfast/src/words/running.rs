@@ -16,4 +16,7 @@ pub(crate) struct RunningWords {
     /// The proxy's configuration, which has its admin address (`admin.listen`); without this file the address is 127.0.0.1:7643
     #[arg(short, long, value_name = "FILE", default_value = CONFIGURATION)]
     pub(crate) config: PathBuf,
+    /// The file with the token that the proxy requires for changes, instead of the one in its configuration (`admin.token-file`)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 }

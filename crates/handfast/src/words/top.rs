@@ -6,8 +6,8 @@ use clap::Args;
 
 /// What `--help` ends with.
 pub(crate) const AFTER_HELP: &str = "\
-Keys: digits or Tab choose a table, < and > the column that it is sorted by, r reverses the order,
-/ filters the rows, p pauses, arrows move, ? explains, q or Ctrl-C ends.
+Keys: digits, a, b, c or Tab choose a table, < and > the column that it is sorted by, r reverses the
+order, / filters the rows, p pauses, arrows move, ? explains, q or Ctrl-C ends.
 
 Examples:
   handfast top

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use serde_json::Value;
 
 use super::support::backend::Backend;
-use super::support::certificates::{authority, localhost};
+use super::support::certificates::{Authority, authority, localhost};
 use super::support::client::{Client, dial};
 use super::support::config::Config;
 use super::support::deadline::{wait_until, wait_until_seeing};
@@ -162,6 +162,7 @@ fn proxy(folder: &Folder, echo: &Backend, api: &Backend) -> Proxy {
         .service("api", api.address)
         .set("service", "client-tls", false)
         .text("service", "mode", "http")
+        .text("service.http", "head-timeout", "1s")
         .service("dead-api", Backend::refusing())
         .set("service", "client-tls", false)
         .text("service", "mode", "http");
@@ -175,7 +176,14 @@ fn every_expression_has_an_answer_and_reasons_fire() {
     let proxy = proxy(&folder, &echo, &api);
     let prometheus = Prometheus::start(&folder, &proxy);
     let trust = Trust::version(Version::Tls13).config();
-    let work = || {
+    let distrust = Trust::version(Version::Tls13).trusting(&Authority::new("Others")).config();
+    let mut slow = Vec::new();
+    let mut work = || {
+        // An alert of a client, and a request that comes too slowly.
+        let _ = Client::try_connect(proxy.address_of("web"), &distrust, "localhost");
+        let mut client = dial(proxy.address_of("api")).expect("it listens");
+        client.write_all(b"GET / HTTP/1.1\r\n").expect("it reads");
+        slow.push(client);
         for _ in 0..4 {
             if let Ok(mut client) = Client::try_connect(proxy.address_of("web"), &trust, "localhost") {
                 client.echo(b"hello");
@@ -238,7 +246,7 @@ fn every_expression_has_an_answer_and_reasons_fire() {
     assert!(quiet.iter().all(|name| !firing.iter().any(|fires| fires == name)), "{firing:?}");
 }
 
-/// Two hours of requests, a minute for each value. `fails`: a tenth of its requests; `slow`: each response takes 8 s; `unused`: connections are
+/// Two hours of requests, a minute for each value. `distrusted`: a fifth of its clients; `late`: a fiftieth of its requests; `fails`: a tenth of its requests; `slow`: each response takes 8 s; `unused`: connections are
 /// not reused any more after the first hour. `well` has none of that, `fresh` never reuses a connection, and `rare` is as `unused`, with six requests
 /// a minute.
 const REQUESTS: &str = r#"
@@ -251,6 +259,15 @@ tests:
       - { series: 'handfast_requests_total{instance="a", service="fails", status="5xx"}', values: '0+60x120' }
       - { series: 'handfast_requests_total{instance="a", service="well", status="2xx"}', values: '0+590x120' }
       - { series: 'handfast_requests_total{instance="a", service="well", status="5xx"}', values: '0+10x120' }
+      - { series: 'handfast_requests_total{instance="a", service="late", status="2xx"}', values: '0+590x120' }
+      - { series: 'handfast_requests_failed_total{instance="a", service="late", side="client", cause="content-deadline"}', values: '0+12x120' }
+      - { series: 'handfast_requests_failed_total{instance="a", service="well", side="client", cause="content-deadline"}', values: '0+3x120' }
+      - { series: 'handfast_requests_failed_total{instance="a", service="well", side="backend", cause="content-deadline"}', values: '0+60x120' }
+      - { series: 'handfast_connections_accepted_total{instance="a", service="distrusted"}', values: '0+60x120' }
+      - { series: 'handfast_connections_closed_total{instance="a", service="distrusted", step="handshake", side="client", cause="alert"}', values: '0+12x120' }
+      - { series: 'handfast_connections_accepted_total{instance="a", service="well"}', values: '0+60x120' }
+      - { series: 'handfast_connections_closed_total{instance="a", service="well", step="handshake", side="client", cause="alert"}', values: '0+3x120' }
+      - { series: 'handfast_connections_closed_total{instance="a", service="well", step="handshake", side="client", cause="closed-early"}', values: '0+30x120' }
       - { series: 'handfast_request_first_byte_seconds_bucket{instance="a", service="slow", le="1"}', values: '0x120' }
       - { series: 'handfast_request_first_byte_seconds_bucket{instance="a", service="slow", le="10"}', values: '0+60x120' }
       - { series: 'handfast_request_first_byte_seconds_bucket{instance="a", service="slow", le="+Inf"}', values: '0+60x120' }
@@ -269,6 +286,8 @@ tests:
         eval_time: 80m
         exp_samples:
           - { labels: '{alertname="HandfastRequestsFail", service="fails"}', value: 1 }
+          - { labels: '{alertname="HandfastHandshakesFailAtCertificates", service="distrusted"}', value: 1 }
+          - { labels: '{alertname="HandfastUploadsAreTooSlow", service="late"}', value: 1 }
           - { labels: '{alertname="HandfastResponsesAreSlow", service="slow"}', value: 1 }
           - { labels: '{alertname="HandfastBackendConnectionsAreNotReused", service="unused"}', value: 1 }
 "#;

@@ -210,9 +210,19 @@ fn places(text: &str) -> Vec<String> {
     places.replace(" and ", ", ").split(", ").map(str::to_owned).collect()
 }
 
-/// Reads the sentences. `used`: routes whose limit of one request has been used.
+/// Reads the sentences. `used`: routes whose limit of one request has been used. A request with too much content uses limits too.
 fn read(text: &str, request: &Drawn, used: &mut HashSet<String>) -> Expected {
     let (route, lines) = lines_of(text, request);
+    let expected = decided(text, &lines, (&route, used));
+    let most = lines.iter().filter_map(|line| line.strip_prefix("content of at most ")?.strip_suffix("KiB"));
+    let mut most = most.map(|most| most.parse::<usize>().expect("a number") * 1024);
+    match most.any(|most| request.content > most) {
+        true => Expected { statuses: vec![413], backends: Vec::new(), is_cached: None, route },
+        false => expected,
+    }
+}
+
+fn decided(text: &str, lines: &[&str], (route, used): (&Option<String>, &mut HashSet<String>)) -> Expected {
     let refused = |status| Expected {
         route: route.clone(),
         statuses: vec![status],
@@ -221,18 +231,10 @@ fn read(text: &str, request: &Drawn, used: &mut HashSet<String>) -> Expected {
     };
     let mut expected = refused(0);
     for line in lines {
-        if let Some(most) = line.strip_prefix("content of at most ") {
-            let most = most
-                .strip_suffix("KiB")
-                .and_then(|most| most.parse::<usize>().ok())
-                .expect("of these configurations");
-            if request.content > most * 1024 {
-                return refused(413);
-            }
-        } else if line.contains("is refused with status 400") {
+        if line.contains("is refused with status 400") {
             return refused(400);
-        } else if line == "only clients from 10.0.0.0/8 are let in"
-            || line == "clients from 127.0.0.1 are refused"
+        } else if *line == "only clients from 10.0.0.0/8 are let in"
+            || *line == "clients from 127.0.0.1 are refused"
         {
             return refused(403);
         } else if line.contains(" may send 1 request in 1h") {
@@ -249,7 +251,7 @@ fn read(text: &str, request: &Drawn, used: &mut HashSet<String>) -> Expected {
             return refused(status.parse().expect("a status"));
         } else if let Some(to) = line.strip_prefix("they go to ") {
             (expected.statuses, expected.backends) = (vec![200], places(to));
-        } else if line == "they go where their connection goes" {
+        } else if *line == "they go where their connection goes" {
             let of_connection = text.lines().take_while(|line| !line.contains("a request for "));
             let to = of_connection.filter_map(|line| line.split_once("goes to ")).map(|(_, to)| to).last();
             (expected.statuses, expected.backends) = (vec![200], places(to.expect("its backends are named")));

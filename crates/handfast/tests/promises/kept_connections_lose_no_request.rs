@@ -73,7 +73,9 @@ impl Change {
             Self::RemovedService => {
                 let other = Config::empty().service("other", Backend::echo().address);
                 proxy.rewrite(other.certificate(&folder.file("web.pem")));
-                assert!(proxy.reload(), "{:?}", proxy.talk.so_far());
+                // In part: the file has no upgrade-socket, which takes effect at a restart.
+                assert!(!proxy.reload(), "{:?}", proxy.talk.so_far());
+                proxy.talk.containing("reloaded in part: ");
             }
             Self::Lifetime => wait_until("the connection's lifetime", || {
                 (began.elapsed() > Duration::from_secs(1)).then_some(())

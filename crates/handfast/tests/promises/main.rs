@@ -100,6 +100,7 @@ mod injected_errors_change_nothing;
 // looking in
 mod both_ends_name_who_took_the_time;
 mod a_client_cannot_flood_the_log;
+mod an_incident_is_seen_where_people_look;
 mod failing_backends_are_seen;
 mod alerts_and_dashboard_read_real_metrics;
 mod operators_ask_by_command;

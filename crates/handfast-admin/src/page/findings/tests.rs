@@ -7,6 +7,7 @@ use super::*;
 use crate::fake::{Fake, Script};
 use crate::rates::{History, RecentRequests};
 use handfast_observe::metrics::Registry;
+use handfast_observe::open::OpenRequest;
 
 /// A program with one service `web` and two backends that are up.
 fn calm() -> Status {
@@ -54,6 +55,98 @@ fn with_requests(by_status: &[(&'static str, u64)], new: u64, reused: u64) -> St
         ..RecentRequests::default()
     });
     status
+}
+
+/// Clients that do not trust a new certificate are no server error, and others get through.
+#[test]
+fn handshakes_that_end_at_a_certificate_are_reported_by_their_share() {
+    let with = |alerts: u64, handshakes: u64| {
+        let mut status = calm();
+        let web = status.recent.services.entry("web".into()).or_default();
+        (web.ends, web.handshakes) = (vec![end("handshake", "client", "alert", alerts)], handshakes);
+        status
+    };
+    for calm in [with(4, 10), with(9, 91), with(0, 100)] {
+        assert_eq!(sorted_findings(&calm), []);
+    }
+    says(
+        &with(10, 90),
+        Urgency::Soon,
+        &["10 of 100 handshakes (10 %) of web failed at a certificate in the last 60 s"],
+    );
+    let mut most = with(30, 10);
+    most.failures = vec![FailureSnapshot {
+        time: most.measured.process.now,
+        service: "web".into(),
+        client: None,
+        backend: None,
+        step: "handshake".into(),
+        side: "client".into(),
+        cause: "alert".into(),
+        sentence: "".into(),
+        detail: Some("alert unknown_ca (48)".into()),
+    }];
+    says(
+        &most,
+        Urgency::Bad,
+        &[
+            "30 of 40 handshakes (75 %) of web",
+            "(handshake / client / alert); the last one: alert unknown_ca (48).",
+        ],
+    );
+    let other = |cause| {
+        let mut status = calm();
+        let web = status.recent.services.entry("web".into()).or_default();
+        (web.ends, web.handshakes) = (vec![end("handshake", "client", cause, 30)], 10);
+        sorted_findings(&status)
+    };
+    assert_eq!(other("closed-early"), [], "scanners and health checks do so");
+}
+
+#[test]
+fn requests_that_wait_and_uploads_that_are_too_slow_are_reported() {
+    let mut status = with_requests(&[("2xx", 90), ("4xx", 10)], 0, 0);
+    assert_eq!(sorted_findings(&status), []);
+    let web = status.recent.services.get_mut("web").and_then(|web| web.requests.as_mut()).expect("there");
+    web.failures = vec![end("relay", "client", "content-deadline", 10)];
+    says(
+        &status,
+        Urgency::Soon,
+        &[
+            "10 of 100 requests of web ended in the last 60 s because their client was too slow",
+            "content-timeout",
+        ],
+    );
+    let open = |seconds: f64, bytes: u64, part: &str| OpenRequest {
+        service: "web".into(),
+        part: part.into(),
+        seconds,
+        bytes_from_client: bytes,
+        backend: Some("10.0.0.7:80".into()),
+        ..OpenRequest::default()
+    };
+    for (requests, words) in [
+        (vec![open(29.0, 0, "answer"); 9], None),
+        (vec![open(300.0, 0, "relay"); 9], None),
+        (vec![open(300.0, 0, "answer"); 4], None),
+        (
+            vec![open(300.0, 0, "answer"); 5],
+            Some(
+                "5 requests of web are open for more than 30 s without an answer, the oldest for 5 min: they wait for 10.0.0.7:80.",
+            ),
+        ),
+        (
+            vec![open(300.0, 7, "answer"); 5],
+            Some("they have content: their clients send slowly, or 10.0.0.7:80 does not read it"),
+        ),
+    ] {
+        let mut status = calm();
+        status.open.requests = requests;
+        match words {
+            None => assert_eq!(sorted_findings(&status), []),
+            Some(words) => says(&status, Urgency::Soon, &[words]),
+        }
+    }
 }
 
 #[test]

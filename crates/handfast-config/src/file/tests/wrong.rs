@@ -296,7 +296,7 @@ const ONE_WRONG: &[(&str, &str)] = &[
     ),
     (
         "[admin]\nlisten = \"10.0.0.1:7643\"",
-        "warning 7 \"10.0.0.1:7643\" the admin listener has no authentication, and others than this machine can reach it | use a loopback address or a unix socket, and a tunnel to get there",
+        "warning 7 \"10.0.0.1:7643\" the admin listener has no authentication, and others than this machine can reach it | use a loopback address or a unix socket, and a tunnel to get there; or set `token-file`",
     ),
     (
         "[admin]\nlisten = \"127.0.0.1\"",

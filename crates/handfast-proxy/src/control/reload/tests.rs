@@ -46,7 +46,9 @@ impl Served {
         let sockets = listeners.adopt(plan).expect("it can listen");
         let taken = listeners.snapshot();
         let carried = SharedCarriedOver::new(carried);
-        let present = Present { source, carried, state, taken, workers: 2, sandbox: Default::default() };
+        let started_with = Arc::new(state.config.clone());
+        let present =
+            Present { source, carried, state, started_with, taken, workers: 2, sandbox: Default::default() };
         Self { folder, listeners, _sockets: sockets, present }
     }
 
@@ -160,6 +162,17 @@ fn what_takes_a_restart_is_named() {
     served.folder.configure(&more, &[("web", &["127.0.0.1:0"])]);
     let reloaded = served.reload(Scope::Configuration).expect("it is right");
     assert_eq!(reloaded.found.at_a_restart_only, ["process.threads", "process.max-connections"]);
+    assert!(
+        reloaded.text().starts_with("reloaded in part: configuration was read again"),
+        "{}",
+        reloaded.text()
+    );
+    // They are still not in effect when the next reload finds the same file.
+    let mut served = served;
+    served.present.state = reloaded.state;
+    let again = served.reload(Scope::Configuration).expect("it is right");
+    assert_eq!(again.found.at_a_restart_only, ["process.threads", "process.max-connections"]);
+    assert_eq!(again.found.not_in_effect().lines().count(), 2, "{}", again.found.not_in_effect());
 }
 
 /// Runs on a control thread of its own.

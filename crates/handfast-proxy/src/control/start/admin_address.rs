@@ -165,8 +165,10 @@ async fn wait_for(address: Address, threads: usize, shared: Rc<AdminState>) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
             Err(error) => log_once(&mut said, &address, error),
         }
-        let asked = address.clone();
-        let given = tokio::task::spawn_blocking(move || handfast_admin::ask_for_address(&asked, threads));
+        let (asked, token) = (address.clone(), shared.token());
+        let given = tokio::task::spawn_blocking(move || {
+            handfast_admin::ask_for_address(&asked, threads, token.as_ref().map(|token| token.as_str()))
+        });
         let pause = if matches!(given.await, Ok(Ok(true))) { AGAIN.0 } else { AGAIN.1 };
         tokio::time::sleep(pause).await;
     }

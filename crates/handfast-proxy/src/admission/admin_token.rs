@@ -1,0 +1,94 @@
+//! The token that requests at the admin address must send when they change something.
+//!
+//! In: the file of `admin.token-file`. Out: whether a request has the token.
+
+use std::fmt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use handfast_tls::files::read_text;
+use handfast_tls::keyed_hash::{Digest, HashKey};
+use zeroize::Zeroizing;
+
+/// Bytes of the file.
+const FILE_LIMIT: u64 = 4096;
+/// Characters below which a token could be guessed.
+const MIN_CHARACTERS: usize = 16;
+/// Permission of others to read (inode(7)).
+const OTHERS_READ: u32 = 0o004;
+
+/// A token.
+pub(crate) struct AdminToken {
+    /// For the process before this one, which gives up the admin address.
+    text: Zeroizing<String>,
+    key: HashKey,
+    digest: Digest,
+    /// All users of the machine can read its file.
+    pub(crate) is_readable_by_others: bool,
+}
+
+impl fmt::Debug for AdminToken {
+    /// Without the token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AdminToken")
+    }
+}
+
+impl AdminToken {
+    /// Reads the file.
+    ///
+    /// **Errors**: it cannot be read, or has no token; with a hint.
+    pub(crate) fn read(file: &Path) -> Result<Self, String> {
+        let text = read_text(file, FILE_LIMIT).map_err(|error| error.to_string())?;
+        let metadata = std::fs::metadata(file).map_err(|error| error.to_string())?;
+        let token = text.trim();
+        let is_token = token.len() >= MIN_CHARACTERS && token.bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_token {
+            let file = file.display();
+            return Err(format!(
+                "expected one line of at least {MIN_CHARACTERS} printable characters\n  hint: umask 077; openssl rand -hex 32 > {file}"
+            ));
+        }
+        let key = HashKey::random().map_err(|error| error.to_string())?;
+        let digest = key.hash(&[token.as_bytes()]);
+        let is_readable_by_others = metadata.permissions().mode() & OTHERS_READ != 0;
+        Ok(Self { text: Zeroizing::new(token.to_owned()), key, digest, is_readable_by_others })
+    }
+
+    /// The token itself.
+    pub(crate) fn text(&self) -> &Zeroizing<String> {
+        &self.text
+    }
+
+    /// Returns true if this is the token. **Cost**: the same time whatever differs.
+    pub(crate) fn is_token(&self, given: &str) -> bool {
+        self.key.is_hash(&[given.as_bytes()], &self.digest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use handfast_testkit::folder::Folder;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_one_line_that_cannot_be_guessed() {
+        let folder = Folder::new();
+        let read = |text: &str| AdminToken::read(&folder.write("token", text));
+        let token = read("0123456789abcdef\n").expect("16 characters");
+        assert!(token.is_token("0123456789abcdef"));
+        for wrong in ["", "0123456789abcde", "0123456789abcdef\n", "0123456789abcdeF"] {
+            assert!(!token.is_token(wrong), "{wrong:?}");
+        }
+        for wrong in ["", "short\n", "0123456789 abcdef", "0123456789abcdef\nmore", "0123456789abcd\u{e9}f"] {
+            let problem = read(wrong).expect_err(wrong);
+            assert!(
+                problem
+                    .starts_with("expected one line of at least 16 printable characters\n  hint: umask 077"),
+                "{problem}"
+            );
+        }
+        assert!(!format!("{token:?}").contains("0123456789"));
+    }
+}

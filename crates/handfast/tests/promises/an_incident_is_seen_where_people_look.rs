@@ -1,0 +1,312 @@
+//! Incidents are on the status page, in `top` and by a command, with its cause: backends that hang or fail, clients that do not trust a
+//! certificate, certificates of today, changes that did not take effect. What changes something needs the token.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::support::backend::Peer;
+use super::support::certificates::Authority;
+use super::support::client::dial;
+use super::support::folder::Folder;
+use super::support::*;
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// Answers every request with this status; 0: never.
+fn backend(status: u16) -> Backend {
+    Backend::start(move |peer: &mut Peer| {
+        while peer.head().is_some() {
+            if status > 0 {
+                peer.send(format!("HTTP/1.1 {status} x\r\nContent-Length: 0\r\n\r\n").as_bytes());
+            }
+        }
+    })
+}
+
+/// A service for HTTP in plain text with a route `api`.
+fn config(backend: &Backend) -> Config {
+    let config = Config::empty().service("web", backend.address).text("service", "mode", "http");
+    config.set("service", "client-tls", false)
+}
+
+fn with_route(config: &Config) -> String {
+    format!("{config}[[service.route]]\nname = \"api\"\npath = \"/api\"\n")
+}
+
+fn request(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: shop.example\r\n\r\n")
+}
+
+fn page(proxy: &Proxy) -> String {
+    http::get(proxy.admin(), "/", "text/html").body
+}
+
+fn handfast(proxy: &Proxy, words: &[&str]) -> tools::Ran {
+    tools::handfast(&[words, &[&proxy.admin().to_string()]].concat())
+}
+
+#[test]
+fn requests_that_hang_are_listed_with_what_they_wait_for() {
+    use std::io::Write;
+    let backend = backend(0);
+    let proxy = Proxy::start(with_route(&config(&backend)));
+    let clients: Vec<_> = (0..3)
+        .map(|number| {
+            let mut client = dial(proxy.address()).expect("it listens");
+            client.write_all(request(&format!("/api/{number}?token=secret")).as_bytes()).expect("it reads");
+            client
+        })
+        .collect();
+    let open = wait_until("the requests to be open", || {
+        let open = proxy.status()["open"].clone();
+        let waits = open["requests"].as_array()?.iter().filter(|request| request["part"] == "answer").count();
+        (waits == 3).then_some(open)
+    });
+    let requests = open["requests"].as_array().expect("a list");
+    assert!(
+        requests.is_sorted_by_key(|request| -request["seconds"].as_f64().unwrap_or(0.0)),
+        "the oldest comes first: {open}"
+    );
+    let first = requests.iter().find(|request| request["path"] == "/api/0").expect("without its query");
+    assert_eq!(
+        (&first["method"], &first["host"], &first["path"], &first["route"], &first["service"]),
+        (&"GET".into(), &"shop.example".into(), &"/api/0".into(), &"api".into(), &"web".into()),
+        "{open}"
+    );
+    assert_eq!(
+        (&first["backend"], &first["client"]),
+        (&backend.address.to_string().into(), &"127.0.0.1".into())
+    );
+    let client = &open["clients"][0];
+    assert_eq!((&client["connections"], &client["requests_open"]), (&3.into(), &3.into()), "{client}");
+    assert_eq!((&open["requests_in_all"], &open["clients_in_all"]), (&3.into(), &1.into()));
+    for (place, text) in [
+        ("page", page(&proxy)),
+        ("open", handfast(&proxy, &["open"]).output),
+        ("top", handfast(&proxy, &["top", "--once"]).output),
+    ] {
+        for word in ["/api/0", "answer", "127.0.0.1", &backend.address.to_string()] {
+            assert!(text.contains(word), "{place} has no {word}:\n{text}");
+        }
+        assert!(!text.contains("secret"), "{place}");
+    }
+    drop(clients);
+    wait_until("the requests to end", || {
+        let open = proxy.status()["open"].clone();
+        (open["requests_in_all"] == 0 && open["clients"] == Value::Array(Vec::new())).then_some(())
+    });
+}
+
+/// Bytes move on the list while a response is under way.
+#[test]
+fn bytes_of_an_open_request_are_listed_as_they_move() {
+    use std::io::{Read, Write};
+    let backend = Backend::start(|peer: &mut Peer| {
+        if peer.head().is_some() {
+            peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n");
+            peer.send(&[b'x'; 100_000]);
+            peer.read_to_end();
+        }
+    });
+    let proxy = Proxy::start(config(&backend));
+    let mut client = dial(proxy.address()).expect("it listens");
+    client.write_all(request("/").as_bytes()).expect("it reads");
+    let mut part = vec![0; 100_000];
+    client.read_exact(&mut part).expect("half of the response");
+    let to_client = || proxy.status()["open"]["requests"][0]["bytes_to_client"].as_u64();
+    wait_until("the bytes to be listed", || to_client().filter(|bytes| *bytes == 100_000));
+}
+
+/// A connection whose bytes are relayed has no requests, and its client is listed all the same.
+#[test]
+fn clients_are_listed_with_their_bytes_and_the_largest_comes_first() {
+    let stage = Stage::echo();
+    let mut client = stage.any_client();
+    client.echo(&[b'x'; 5_000]);
+    let listed = || {
+        let open = stage.proxy.status()["open"].clone();
+        let first = open["clients"][0].clone();
+        let bytes = ["bytes_to_backend", "bytes_to_client"].map(|field| first[field].as_u64());
+        (bytes == [Some(5_000); 2]).then_some((first, open))
+    };
+    let (first, open) = wait_until("its bytes to be listed", listed);
+    assert_eq!(
+        (&first["client"], &first["connections"], &first["requests"], &open["clients_in_all"]),
+        (&"127.0.0.1".into(), &1.into(), &0.into(), &1.into()),
+        "{open}"
+    );
+    let text = handfast(&stage.proxy, &["open"]).output;
+    assert!(text.contains("4.88 KiB"), "{text}");
+    client.finish();
+    wait_until("the list to be empty", || {
+        (stage.proxy.status()["open"]["clients_in_all"] == 0).then_some(())
+    });
+    stage.is_quiet();
+}
+
+#[test]
+fn server_errors_are_seen_by_route_and_cause() {
+    let failing = backend(500);
+    let dead = Backend::refusing();
+    let routes = format!(
+        "{}[[service.route]]\nname = \"dead\"\npath = \"/dead\"\nbackend = \"{dead}\"\n",
+        with_route(&config(&failing))
+    );
+    let proxy = Proxy::start(routes);
+    for path in ["/api/a?token=secret", "/api/b?token=secret", "/dead?token=secret"] {
+        let answer = http::exchange(
+            proxy.address(),
+            &request(path).replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"),
+        );
+        assert!(answer.starts_with("HTTP/1.1 50"), "{answer}");
+    }
+    let status = proxy.status();
+    let routes =
+        status["recent"]["services"]["web"]["requests"]["routes"].as_array().expect("a list").clone();
+    let seen = |route: &str| {
+        let end = routes
+            .iter()
+            .find(|end| end["route"] == route)
+            .unwrap_or_else(|| panic!("{route} in {routes:?}"));
+        (end["count"].clone(), end["status"].clone(), end["failure"][2].clone())
+    };
+    assert_eq!(seen("api"), (2.into(), "5xx".into(), Value::Null));
+    assert_eq!(seen("dead"), (1.into(), "5xx".into(), "refused".into()));
+    let failures = status["request_failures"].as_array().expect("a list");
+    let of_route = |route: &str| failures.iter().filter(|failure| failure["route"] == route).count();
+    assert_eq!((of_route("api"), of_route("dead")), (2, 1), "{failures:?}");
+    assert_eq!(
+        (&failures[0]["path"], &failures[0]["status"]),
+        (&"/dead".into(), &502.into()),
+        "the newest first"
+    );
+    for (place, text) in [("page", page(&proxy)), ("top", handfast(&proxy, &["top", "--once"]).output)] {
+        for word in ["dead", "/api/a", "the backend answered with status 500", "onnection refused"] {
+            assert!(text.to_lowercase().contains(word), "{place} has no {word}:\n{text}");
+        }
+        assert!(!text.contains("secret"), "{place}");
+    }
+    assert!(!status.to_string().contains("secret"));
+}
+
+#[test]
+fn clients_that_do_not_trust_the_certificate_are_named() {
+    let stage = Stage::echo();
+    let distrustful = Trust::version(Version::Tls13).trusting(&Authority::new("Others")).config();
+    for _ in 0..6 {
+        assert!(Client::try_connect(stage.proxy.address(), &distrustful, "localhost").is_err());
+        stage.any_client().finish();
+    }
+    stage.counts("client", "alert", 6);
+    let attention = stage.proxy.status()["attention"].to_string();
+    assert!(attention.contains("6 of 12 handshakes (50 %) of web failed at a certificate"), "{attention}");
+    assert!(
+        attention.contains("alert unknown_ca (48)") && attention.contains("\"urgency\":\"bad\""),
+        "{attention}"
+    );
+    stage.serves_and_is_quiet();
+}
+
+#[test]
+fn a_certificate_with_hours_left_is_a_warning_at_check_and_reload() {
+    let folder = Folder::new();
+    let (now, hour) = (std::time::SystemTime::now(), Duration::from_secs(3_600));
+    let made = |before: u32, after: u32| {
+        authority()
+            .identity_valid(&["localhost"], now - hour * before, now + hour * after + hour / 2)
+            .combined()
+    };
+    let file = folder.write("web.pem", made(24 * 90, 5));
+    let text = Config::empty().service("web", "127.0.0.1:1").certificate(&file).to_string();
+    let config = folder.write("handfast.toml", &text);
+    let config = config.display().to_string();
+    let check = |more: &[&str]| tools::handfast(&[&["check", "-c", &config], more].concat());
+    let lax = check(&[]);
+    assert_eq!(
+        (lax.code, lax.output.trim()),
+        (Some(0), format!("{config}: good, 1 warning").as_str()),
+        "{}",
+        lax.all()
+    );
+    assert!(lax.all().contains("the certificate for localhost expires in 5 hours, on "), "{}", lax.all());
+    let strict = check(&["--strict"]);
+    assert_eq!((strict.code, strict.output.trim()), (Some(2), ""), "{}", strict.all());
+    assert!(strict.all().contains("1 warning, and none is allowed (--strict)"), "{}", strict.all());
+    assert_eq!(check(&["--strict", "--explain"]).code, Some(2));
+    // One that lives for a day has hours left for all its life.
+    folder.write("web.pem", made(1, 23));
+    let good = check(&["--strict"]);
+    assert_eq!(
+        (good.code, good.output.trim()),
+        (Some(0), format!("{config}: good").as_str()),
+        "{}",
+        good.all()
+    );
+    let proxy = Proxy::start(&text);
+    folder.write("web.pem", made(24 * 90, 5));
+    assert!(proxy.reload());
+    proxy.talk.find(0, "the warning of the reload", |line| line.contains("expires in 5 hours").then_some(()));
+}
+
+#[test]
+fn a_reload_in_part_fails_and_says_what_did_not_take_effect() {
+    let backend = backend(200);
+    let proxy = Proxy::start(config(&backend));
+    let reload = || handfast(&proxy, &["reload"]);
+    assert_eq!(reload().code, Some(0));
+    proxy.rewrite(config(&backend).set("process", "threads", 3).set("service", "max-connections", 77));
+    let ran = reload();
+    assert_eq!(ran.code, Some(1), "{}", ran.all());
+    for word in ["reloaded in part", "process.threads has changed, which takes effect only at a restart"] {
+        assert!(ran.all().contains(word), "{word}: {}", ran.all());
+    }
+    let status = proxy.status();
+    let web = &status["services"][0];
+    assert_eq!(web["connections_limit"], 77, "the rest took effect");
+    assert!(page(&proxy).contains("took effect only in part"), "the page");
+    assert_eq!(proxy.reloads(), (1.0, 1.0));
+    // It is still not in effect, however often the same file is read.
+    assert_eq!(reload().code, Some(1));
+    proxy.rewrite(config(&backend));
+    assert_eq!(reload().code, Some(0));
+    assert!(!page(&proxy).contains("took effect only in part"), "the page");
+}
+
+#[test]
+fn what_changes_something_needs_the_token() {
+    let folder = Folder::new();
+    let token = folder.write("admin.token", format!("{TOKEN}\n"));
+    let mode = |mode: u32| {
+        std::fs::set_permissions(&token, std::fs::Permissions::from_mode(mode)).expect("it is ours");
+    };
+    mode(0o600);
+    let backend = backend(200);
+    let text = config(&backend).text("admin", "token-file", token.display());
+    let proxy = Proxy::start(&text);
+    let file = token.display().to_string();
+    let refused = handfast(&proxy, &["reload"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.all());
+    assert!(refused.all().contains("admin.token-file"), "{}", refused.all());
+    let reloaded = handfast(&proxy, &["reload", "--token-file", &file]);
+    assert_eq!(reloaded.code, Some(0), "{}", reloaded.all());
+    assert_eq!(http::get(proxy.admin(), "/status.json", "*/*").status, 200, "the status needs none");
+    // Another token takes effect by itself, like a certificate.
+    folder.replace("admin.token", "another-token-of-enough-characters\n");
+    wait_until("the other token to be needed", || {
+        (handfast(&proxy, &["reload", "--token-file", &file]).code == Some(0)).then_some(())
+    });
+    assert_eq!(http::post(proxy.admin(), "/reload", "").status, 401);
+    let config = folder.write("handfast.toml", text.to_string()).display().to_string();
+    mode(0o644);
+    let check = || tools::handfast(&["check", "-c", &config]).all();
+    assert!(check().contains("all users of this machine can read it"), "{}", check());
+    mode(0o600);
+    for wrong in ["", "short\n"] {
+        folder.write("admin.token", wrong);
+        let said = check();
+        assert!(said.contains("expected one line of at least 16 printable characters"), "{said}");
+        assert!(!said.contains("short"), "{said}");
+    }
+}
