@@ -164,6 +164,7 @@ fn requests(shop: &ServiceMetrics) {
         ),
         (1, RequestRecord { bytes_from_client: 70, bytes_to_client: 80, ..record }),
     ];
+    shop.content_moved(70, 80);
     for (count, record) in records {
         times(count, || shop.request_began(record.protocol));
         times(count, || shop.request(&record));

@@ -151,6 +151,15 @@ impl ServiceMetrics {
         self.requests().open.add(protocol, 1);
     }
 
+    /// Content of a request and of its response has moved: so many bytes more. [`request`](Self::request) does not count them again.
+    pub fn content_moved(&self, from_client: u64, to_client: u64) {
+        let cells = self.requests();
+        cells.bytes_from_client.add(from_client);
+        cells.bytes_to_client.add(to_client);
+        self.bytes_to_backend(from_client);
+        self.bytes_to_client(to_client);
+    }
+
     /// A request ended, in whatever way; an upgraded one ends when its tunnel begins.
     pub fn request(&self, record: &RequestRecord) {
         let cells = self.requests();
@@ -159,8 +168,6 @@ impl ServiceMetrics {
         cells.open.add(record.protocol, u64::MAX);
         cells.by_status.add(class, 1);
         cells.by_protocol.add(record.protocol, 1);
-        cells.bytes_from_client.add(record.bytes_from_client);
-        cells.bytes_to_client.add(record.bytes_to_client);
         cells.retries.add(u64::from(record.retries));
         cells.upgrades.add(u64::from(record.status == Some(101)));
         match record.is_reused {

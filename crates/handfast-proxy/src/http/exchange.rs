@@ -72,8 +72,7 @@ where
             answer_with::<R>(connection, client, &mut request, &answer, None).await
         }
     };
-    request.record.bytes_from_client = client.received();
-    request.record.bytes_to_client = client.sent();
+    request.count_moved(client);
     let (outcome, failure) = match outcome {
         Ok(outcome) => (outcome, None),
         Err((outcome, reason)) => (outcome, Some(reason)),
@@ -115,7 +114,7 @@ pub(crate) async fn refuse<R: Runtime>(
     match request {
         Some(mut request) => {
             (request.record.status, request.record.broken_rule) = (Some(status), fault.rule);
-            request.record.bytes_to_client = client.sent();
+            request.count_moved(client);
             request.end(Some(fault.reason), R::now);
         }
         None => note_refused(connection, protocol, &fault),

@@ -204,7 +204,7 @@ impl<'a, S: Socket + std::fmt::Debug + 'static> Exchange<'a, S> {
             }
             if rounds > 0 {
                 self.progress = R::turn();
-                self.request.has_moved(client.received(), client.sent());
+                self.request.count_moved(client);
             }
             if rounds == ROUNDS {
                 R::yield_now().await;

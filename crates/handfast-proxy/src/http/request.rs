@@ -11,6 +11,7 @@ use handfast_wire::http1::{Framing, Method, RequestHead, ResponseHead, Version};
 
 use crate::backends::slots::Slot;
 use crate::http::cached_plan::Plan;
+use crate::http::client::Client;
 use crate::http::connection::{HttpConnection, Totals};
 use crate::http::copy::Copy;
 use crate::http::fault::Fault;
@@ -266,18 +267,27 @@ impl Request {
         }
     }
 
-    /// Bytes of content that have moved so far.
-    pub(crate) fn has_moved(&self, from_client: u64, to_client: u64) {
-        if let Some(open) = &self.open {
-            open.bytes_from_client.set(from_client);
-            open.bytes_to_client.set(to_client);
-        }
-    }
-
     /// The present part is over.
     pub(crate) fn leave_part(&mut self, now: Moment) {
         if let Some((part, since)) = self.part.take() {
             self.record.seconds.add(part, now.since(since));
+        }
+    }
+
+    /// Counts the content that has moved since the last time. Requests of the proxy's own are not counted.
+    pub(crate) fn count_moved(&mut self, client: &impl Client) {
+        if self.has_ended {
+            return;
+        }
+        let (from_client, to_client) = (client.received(), client.sent());
+        let record = &mut self.record;
+        let to_backend = from_client.saturating_sub(record.bytes_from_client);
+        let moved = to_client.saturating_sub(record.bytes_to_client);
+        (record.bytes_from_client, record.bytes_to_client) = (from_client, to_client);
+        self.service.metrics.content_moved(to_backend, moved);
+        if let Some(open) = &self.open {
+            open.bytes_from_client.set(from_client);
+            open.bytes_to_client.set(to_client);
         }
     }
 
@@ -292,8 +302,6 @@ impl Request {
             }
             self.record.failure = failure;
             self.totals.add(&self.record);
-            self.service.metrics.bytes_to_backend(self.record.bytes_from_client);
-            self.service.metrics.bytes_to_client(self.record.bytes_to_client);
             self.service.metrics.request(&self.record);
             self.thread.log_request(&self.record);
         }

@@ -127,6 +127,7 @@ mod an_upgrade_loses_nothing;
 mod kept_connections_lose_no_request;
 mod messages_that_other_proxies_take_are_taken;
 mod a_protocol_changes_with_its_proof;
+mod a_request_takes_as_long_as_its_client_waits;
 mod sockets_of_a_service_manager_are_served;
 mod who_waits_survives_a_kill;
 mod a_stop_drains_and_says_how_it_went;

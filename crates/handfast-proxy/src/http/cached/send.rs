@@ -97,7 +97,7 @@ pub(super) async fn until_ready<R: Runtime, T>(
 
 struct Sending<'a> {
     connection: &'a HttpConnection,
-    request: &'a Request,
+    request: &'a mut Request,
     reader: Reader,
     text: Vec<u8>,
     is_put: bool,
@@ -129,11 +129,15 @@ impl Sending<'_> {
             match turn {
                 Turn::Done => return Ok(()),
                 Turn::Long => {
+                    self.request.count_moved(client);
                     progress = R::turn();
                     R::yield_now().await;
                     continue;
                 }
-                Turn::Moved => progress = R::turn(),
+                Turn::Moved => {
+                    progress = R::turn();
+                    self.request.count_moved(client);
+                }
                 Turn::Blocked => {}
             }
             self.pause::<R>(client, progress, &mut window).await?;
