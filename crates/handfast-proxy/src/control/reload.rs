@@ -18,7 +18,7 @@ use crate::control::error::Error;
 use crate::control::fleet;
 use crate::state::{self, Built, Report, SharedCarriedOver, State};
 use handfast_admin::ReloadRefusal;
-use handfast_config::model::{Backend, Config, OnlyClient, Target};
+use handfast_config::model::{Backend, Config, OnlyClient, Places, Target};
 use handfast_config::source::ConfigSource;
 use handfast_process::listeners::{ListenPlan, ListenerSnapshot};
 use handfast_process::sandbox::Sandbox;
@@ -239,6 +239,22 @@ fn at_a_restart_only(before: &Config, after: &Config) -> Vec<&'static str> {
         ("service.only-client", clients(before) != clients(after)),
     ];
     changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
+}
+
+/// The part of a configuration that [`at_a_restart_only`] compares. The rest may be thousands of rules.
+pub(crate) fn restart_settings(config: &Config) -> Config {
+    Config {
+        process: config.process.clone(),
+        access_log: config.access_log.clone(),
+        access_log_format: config.access_log_format,
+        admin: config.admin.clone(),
+        admin_hosts: Vec::new(),
+        admin_token_file: None,
+        acme: config.acme.clone(),
+        fleet: None,
+        services: config.services.iter().filter(|service| service.only_client.is_some()).cloned().collect(),
+        places: Places::default(),
+    }
 }
 
 /// The services that have one client, and which.

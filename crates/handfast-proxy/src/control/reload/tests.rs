@@ -46,7 +46,7 @@ impl Served {
         let sockets = listeners.adopt(plan).expect("it can listen");
         let taken = listeners.snapshot();
         let carried = SharedCarriedOver::new(carried);
-        let started_with = Arc::new(state.config.clone());
+        let started_with = Arc::new(restart_settings(&state.config));
         let present =
             Present { source, carried, state, started_with, taken, workers: 2, sandbox: Default::default() };
         Self { folder, listeners, _sockets: sockets, present }
