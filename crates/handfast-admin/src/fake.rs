@@ -280,6 +280,7 @@ fn requests(web: &ServiceMetrics, thread: &ThreadMetrics) {
         };
         (record.bytes_from_client, record.bytes_to_client) = (120, 9_000);
         web.request_began(version);
+        web.content_moved(record.bytes_from_client, record.bytes_to_client);
         web.request(&record);
         thread.request_ended(&record);
         if round % 9 != 0 {

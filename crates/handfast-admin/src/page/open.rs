@@ -96,15 +96,14 @@ pub(super) fn requests(status: &Status) -> Markup {
         return Markup::default();
     }
     let draw = |rows: &[handfast_observe::open::OpenRequest]| {
-        let headings = "#Open for|Waits in|Service|Route|Client|Request|Backend|#From client|#To client";
+        let headings = "Open for|Waits in|Service|Client|Request|Backend|#From client|#To client";
         let mut table = Table::new("Open requests", headings);
         for request in rows {
             let place = format!("{}{}", request.host.as_deref().unwrap_or_default(), request.path);
             table.row([
                 html! { (seconds(request.seconds)) },
                 html! { (request.part) },
-                html! { (request.service) },
-                html! { (request.route.as_deref().unwrap_or("none")) },
+                with_small(&request.service, request.route.as_deref().unwrap_or_default()),
                 html! { (address(request.client)) },
                 with_small(&format!("{} ({})", request.method, request.protocol), &place),
                 html! { (request.backend.as_deref().unwrap_or("–")) },
@@ -116,8 +115,8 @@ pub(super) fn requests(status: &Status) -> Markup {
     };
     let missing = missing(status);
     let meaning = format!(
-        "{} are open; the oldest of them. Steps as in the access log.{missing}",
-        counted(open.requests_in_all, "request")
+        "{}, the oldest first. Steps as in the access log; the route is below the service.{missing}",
+        counted(open.requests_in_all, "open request")
     );
     card("Open requests", &meaning, &split(&open.requests, draw))
 }
