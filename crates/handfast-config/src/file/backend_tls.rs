@@ -91,13 +91,30 @@ fn check_verification(section: &Table<'_>, verify: BackendVerification) {
 fn check_name(section: &Table<'_>, tls: &BackendTls) {
     let is_checked = tls.verify.asks_for_name();
     let is_sent = tls.server_name == SentName::Checked;
-    // An XMPP stream is opened for a domain.
-    let is_domain = tls.starttls.as_ref().is_some_and(|starttls| {
-        matches!(starttls.protocol, Protocol::Xmpp | Protocol::XmppServer) && starttls.name.is_none()
-    });
-    if !is_checked && !is_sent && !is_domain {
+    if !is_checked && !is_sent && !asks_for_domain(tls) {
         let why = "`verify` compares no name, and `server-name` is what is sent";
         no_effect(section, [&keys::BACKEND_NAME as &dyn Entry], why);
+    }
+}
+
+/// Returns true if an XMPP stream is opened for the domain in `name`, or else for the backend's own name.
+fn asks_for_domain(tls: &BackendTls) -> bool {
+    tls.starttls.as_ref().is_some_and(|starttls| {
+        matches!(starttls.protocol, Protocol::Xmpp | Protocol::XmppServer) && starttls.name.is_none()
+    })
+}
+
+/// Warns of XMPP backends that are an address: the stream would be opened for it, and servers have domains.
+fn check_domain(section: &Table<'_>, tls: &BackendTls, backends: &[Written<Backend>]) {
+    if !asks_for_domain(tls) || tls.name.is_some() {
+        return;
+    }
+    for backend in backends.iter().filter(|backend| matches!(backend.value.target, Target::Address(_))) {
+        let fault = Fault::new(
+            "an XMPP stream is opened for a domain, and this backend has none: the server will answer `host-unknown`",
+        );
+        let fault = fault.hint("add `starttls-name` with the domain that the server serves to `backend-tls`");
+        section.reading().warning(&backend.span, fault);
     }
 }
 
@@ -108,6 +125,7 @@ pub(super) fn check_names(
     backends: &[Written<Backend>],
 ) {
     let Some(settings) = &tls.value else { return };
+    check_domain(section, settings, backends);
     let is_named = settings.name.is_some() || !settings.verify.asks_for_name();
     for backend in backends {
         match &backend.value.target {

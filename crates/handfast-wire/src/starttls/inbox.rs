@@ -79,6 +79,12 @@ impl Inbox {
         }
     }
 
+    /// Drops the white space of XML (space, tab, CR, LF) that is unread: it has no meaning between tags, and no protocol is fed with it.
+    pub(super) fn skip_xml_space(&mut self) {
+        let is_blank = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+        self.read += self.unread().iter().take_while(is_blank).count();
+    }
+
     /// The end of a call that has read what it could: TLS begins only when nothing more was sent, and no dialogue is endless.
     pub(super) fn settle(&self, progress: Progress) -> Result<Progress, Problem> {
         match progress {

@@ -97,7 +97,12 @@ impl Server {
             match step {
                 None => return Ok(Progress::More),
                 Some(DialogueStep::Continue) => {}
-                Some(DialogueStep::Upgrade) => return Ok(Progress::Ready),
+                Some(DialogueStep::Upgrade) => {
+                    if matches!(self.protocol, Protocol::Xmpp | Protocol::XmppServer) {
+                        self.inbox.skip_xml_space();
+                    }
+                    return Ok(Progress::Ready);
+                }
                 Some(DialogueStep::End(problem)) => return Err(problem),
             }
         }

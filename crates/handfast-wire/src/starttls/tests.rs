@@ -230,6 +230,18 @@ fn a_server_that_says_no_is_understood() {
     assert_eq!(of(Protocol::PostgreSql, &[b"N"]), not_offered);
     let features = format!("{XMPP_OPEN}<stream:features><bind/></stream:features>");
     assert_eq!(of(Protocol::Xmpp, &[features.as_bytes()]), not_offered);
+    let header = XMPP_OPEN.as_bytes();
+    let error = "<stream:error><host-unknown xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error></stream:stream>";
+    for turns in [vec![header, error.as_bytes()], vec![header, b"<stream:error>", &error.as_bytes()[14..]]] {
+        let condition = Problem::Refused { said: "stream error host-unknown".into() };
+        assert_eq!(of(Protocol::Xmpp, &turns), condition, "the condition, not the element around it");
+    }
+    let condition = Problem::Refused { said: "stream error policy-violation".into() };
+    let features = &servers()[7].1[0];
+    assert_eq!(
+        of(Protocol::Xmpp, &[features, error.replace("host-unknown", "policy-violation").as_bytes()]),
+        condition
+    );
     assert_eq!(of(Protocol::MySql, &[&mysql_greeting(0xf7fe)]), not_offered);
     let refused = b"\x30\x0d\x02\x01\x01\x78\x08\x0a\x01\x35\x04\0\x04\x01x";
     for (protocol, turns) in [

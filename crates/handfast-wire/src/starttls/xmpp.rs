@@ -211,19 +211,23 @@ pub(super) enum Asking {
     Answer,
     /// … and agreed to, in an element that is still open.
     Proceeding,
+    /// A stream error came, and its condition is the next tag (RFC 6120 §4.9.2).
+    Failing,
 }
 
 impl Asking {
     /// Reads what a server said.
     pub(super) fn hear(&mut self, inbox: &mut Inbox, words: &mut Vec<u8>) -> Result<Progress, Problem> {
         loop {
-            let in_features = matches!(self, Self::Features { .. });
-            let next = if in_features { tag_behind_text(inbox) } else { tag(inbox) };
+            let has_text = matches!(self, Self::Features { .. } | Self::Failing);
+            let next = if has_text { tag_behind_text(inbox) } else { tag(inbox) };
             let Some(tag) = next? else { return Ok(Progress::More) };
             if self.step(&tag)? {
+                inbox.skip_xml_space();
                 return Ok(Progress::Ready);
             }
             if matches!(self, Self::Features { offered: true }) && tag.closes(b"features") {
+                inbox.skip_xml_space();
                 inbox.silent()?;
                 words.extend_from_slice(format!("<starttls xmlns='{TLS}'/>").as_bytes());
                 *self = Self::Answer;
@@ -238,7 +242,12 @@ impl Asking {
             Self::Header if tag.is_declaration() => {}
             Self::Header if tag.name() == b"stream" => *self = Self::Features { offered: false },
             Self::Header => return unexpected("the header of a stream"),
-            Self::Features { .. } if tag.name() == b"error" => return Err(Problem::refused(&tag.0)),
+            Self::Failing => {
+                let condition = [b"stream error ", tag.name()].concat();
+                return Err(Problem::refused(&condition));
+            }
+            _ if tag.name() == b"error" && !tag.is_empty_element() => *self = Self::Failing,
+            _ if tag.name() == b"error" => return Err(Problem::refused(&tag.0)),
             Self::Features { offered } if tag.closes(b"features") || tag.is_empty_features() => {
                 if !*offered {
                     return Err(Problem::NotOffered);

@@ -47,6 +47,10 @@ fn what_cannot_be_meant_is_told() {
             "Error: clients speak SMTP before TLS, and backends IMAP: after it, they would not understand each other",
         ),
         (
+            "backend-tls = { starttls = \"xmpp\" }".into(),
+            "Warning: an XMPP stream is opened for a domain, and this backend has none: the server will answer `host-unknown`",
+        ),
+        (
             format!("{MYSQL}\nbackend-tls = {{}}"),
             "Error: a server of MySQL speaks before TLS begins, so backends cannot have TLS from the first byte",
         ),
@@ -68,10 +72,15 @@ fn what_cannot_be_meant_is_told() {
     for lines in [
         format!("{MYSQL}\nbackend-tls = {{ {MYSQL} }}"),
         "starttls = \"smtp\"\nbackend-tls = {}".into(),
-        "backend-tls = { starttls = \"xmpp\" }".into(),
+        "backend-tls = { starttls = \"xmpp\", name = \"im.example\" }".into(),
+        "backend-tls = { starttls = \"xmpp\", starttls-name = \"im.example\" }".into(),
     ] {
         assert_eq!(told(&lines), [""; 0], "{lines}");
     }
+    good(&format!(
+        "{}backend-tls = {{ starttls = \"xmpp\" }}\n",
+        WEB.replace("10.0.0.9:80", "im.example:5222")
+    ));
     let near = WEB.replace("10.0.0.9:80", "unix:/run/x");
     let problems = read(&format!("{near}{}\n", through(""))).expect_err("no proxy reaches it");
     assert_eq!(
