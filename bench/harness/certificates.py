@@ -43,7 +43,9 @@ class Authority:
         self.folder, self.kind = folder, kind
         made = Certificate(folder, stem)
         self.key, self.chain = made.key, made.chain
-        openssl("req", "-x509", "-newkey", *KINDS[kind], "-nodes", *DAYS, "-subj", f"/CN={stem}", "-keyout", self.key, "-out", self.chain)
+        # Python verifies strictly (RFC 5280 §4.2.1.3): an authority has a key usage.
+        openssl("req", "-x509", "-newkey", *KINDS[kind], "-nodes", *DAYS, "-subj", f"/CN={stem}", "-addext", "keyUsage=critical,keyCertSign,cRLSign",
+                "-keyout", self.key, "-out", self.chain)
 
     def issue(self, stem, names):
         """A certificate with these names, of which the first one is the common name."""

@@ -6,30 +6,40 @@
 //! The end of a message of another protocol can look the same (the two bytes of MQTT in 1 of 65,536 cases), so nothing but the name of an
 //! end may depend on it.
 
-/// Returns the name of the message that ends a session, if `last` is the end of one. `last`: the last eight bytes, zeros in front of fewer.
+/// A message by which a client ends its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastMessage {
+    /// Its name, for the log.
+    pub name: &'static str,
+    /// Servers answer it before they end.
+    pub is_answered: bool,
+}
+
+/// Returns the message that ends a session, if `last` is the end of one. `last`: the last eight bytes, zeros in front of fewer.
 ///
 /// **Source**: MQTT, DISCONNECT; PostgreSQL, "Message Formats", Terminate; MySQL, `COM_QUIT`; LDAP unbind (RFC 4511 §4.3); `QUIT` of SMTP
 /// (RFC 5321 §4.1.1.10), POP3 (RFC 1939 §5), NNTP (RFC 3977 §5.4) and Redis; `LOGOUT` of IMAP (RFC 9051 §6.1.3) and `ManageSieve`
 /// (RFC 5804 §2.3); XMPP (RFC 6120 §4.4).
-pub fn last_message(last: [u8; 8]) -> Option<&'static str> {
+pub fn last_message(last: [u8; 8]) -> Option<LastMessage> {
+    let unanswered = |name| Some(LastMessage { name, is_answered: false });
     match last {
-        [.., 0xe0, 0x00] | [.., 0xe0, 0x01, _] | [.., 0xe0, 0x02, _, 0x00] => Some("MQTT DISCONNECT"),
+        [.., 0xe0, 0x00] | [.., 0xe0, 0x01, _] | [.., 0xe0, 0x02, _, 0x00] => unanswered("MQTT DISCONNECT"),
         // With a session expiry interval as its only property.
-        [0x07, _, 0x05, 0x11, ..] => Some("MQTT DISCONNECT"),
-        [.., b'X', 0, 0, 0, 4] => Some("PostgreSQL Terminate"),
-        [.., 1, 0, 0, 0, 1] => Some("MySQL COM_QUIT"),
+        [0x07, _, 0x05, 0x11, ..] => unanswered("MQTT DISCONNECT"),
+        [.., b'X', 0, 0, 0, 4] => unanswered("PostgreSQL Terminate"),
+        [.., 1, 0, 0, 0, 1] => unanswered("MySQL COM_QUIT"),
         [_, 0x30, 0x05, 0x02, 0x01, _, 0x42, 0x00] | [0x30, 0x06, 0x02, 0x02, _, _, 0x42, 0x00] => {
-            Some("LDAP unbind")
+            unanswered("LDAP unbind")
         }
         _ => last_line(last),
     }
 }
 
-fn last_line(last: [u8; 8]) -> Option<&'static str> {
+fn last_line(last: [u8; 8]) -> Option<LastMessage> {
     let upper = last.map(|byte| byte.to_ascii_uppercase());
     [(&b"LOGOUT\r\n"[..], "LOGOUT"), (b"QUIT\r\n", "QUIT"), (b":STREAM>", "</stream:stream>")]
         .into_iter()
-        .find_map(|(end, name)| upper.ends_with(end).then_some(name))
+        .find_map(|(end, name)| upper.ends_with(end).then_some(LastMessage { name, is_answered: true }))
 }
 
 #[cfg(test)]
@@ -40,7 +50,7 @@ mod tests {
         let mut last = [0; 8];
         let kept = &bytes[bytes.len().saturating_sub(8)..];
         last[8 - kept.len()..].copy_from_slice(kept);
-        last_message(last)
+        last_message(last).map(|message| message.name)
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use handfast_leg::{Broken, Leg, Side as LegSide, Socket, Why};
 use handfast_net::clock::Moment;
 use handfast_net::fault::Cause as SocketCause;
-use handfast_wire::farewell;
+use handfast_wire::farewell::{self, LastMessage};
 use handfast_wire::starttls::Protocol;
 
 use super::{Parts, Relay};
@@ -88,6 +88,10 @@ impl Relay {
     /// was read from it is reset by its kernel.
     fn cut_by_a_reset<S: Socket>(&self, parts: &Parts<'_, S>) -> Option<&'static str> {
         let Parts { account, client, backend, .. } = parts;
+        if last_message(parts).is_some() {
+            // Its kernel answered something for a session that it had ended, with close_notify or without.
+            return (backend.unsent() > 0).then_some("the backend had not taken what came last");
+        }
         if client.has_ended() {
             if backend.unsent() > 0 {
                 return Some("the backend had not taken what came last");
@@ -95,9 +99,6 @@ impl Relay {
             if self.received_at_end != backend.received() && !ends_unanswered(account) {
                 return Some("the client waited for an answer, or did not have all of it");
             }
-        } else if last_message(parts).is_some() {
-            // Its kernel answered something for a session that it had ended.
-            return (backend.unsent() > 0).then_some("the backend had not taken what came last");
         } else if !backend.has_ended() || !client.has_sent_close() {
             return Some("neither side had ended");
         } else if let Some(what) = self.unserved(parts) {
@@ -107,19 +108,23 @@ impl Relay {
         not_taken(client, client.socket().delayed_acknowledgement())
     }
 
-    /// A backend that ends without close_notify, or by a reset, when its client had ended with its answer, and that sent nothing more.
+    /// A backend that ends without close_notify, or by a reset, when its client had ended with its answer, and that sent nothing more; or when
+    /// its client had ended its session, and has the answer if it still waits for one.
     fn cut_by_the_backend<S: Socket>(&self, parts: &Parts<'_, S>) -> Option<&'static str> {
         let Parts { client, backend, .. } = parts;
-        if !client.has_ended() {
+        let last = last_message(parts);
+        let waits = last.is_none_or(|last| last.is_answered) && !client.has_ended();
+        if waits && (last.is_none() || self.is_unanswered()) {
             return Some("the client had not ended");
         }
-        if self.received_at_end != backend.received() || backend.is_in_a_record() {
+        let has_all = last.is_some() || self.received_at_end == backend.received();
+        if !has_all || backend.is_in_a_record() {
             return Some("the client waited for an answer, or did not have all of it");
         }
         if backend.unsent() > 0 || backend.socket().unacknowledged() > own(backend) {
             return Some("the backend had not acknowledged what came last");
         }
-        not_taken(client, 0)
+        (waits || last.is_none()).then(|| not_taken(client, 0)).flatten()
     }
 }
 
@@ -141,14 +146,14 @@ fn own<S: Socket>(leg: &Leg<S>) -> usize {
 }
 
 /// The message by which the client ended its session, if that was its last one. It waits for no answer.
-fn last_message<S: Socket>(parts: &Parts<'_, S>) -> Option<&'static str> {
+fn last_message<S: Socket>(parts: &Parts<'_, S>) -> Option<LastMessage> {
     (!parts.client.is_in_a_record()).then(|| farewell::last_message(parts.client.last_received())).flatten()
 }
 
 /// The same as the end of a sentence.
 fn last_words<S: Socket>(parts: &Parts<'_, S>) -> String {
     last_message(parts)
-        .map_or_else(String::new, |name| format!("; the client had ended its session ({name})"))
+        .map_or_else(String::new, |last| format!("; the client had ended its session ({})", last.name))
 }
 
 /// Whether the client's last message has no answer in its protocol: HTTP/2's acknowledgements and GOAWAY, MySQL's COM_QUIT, PostgreSQL's

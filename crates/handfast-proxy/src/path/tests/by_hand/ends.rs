@@ -243,3 +243,78 @@ fn ended_unheard(play: &mut Play<'_>) -> Option<Reason> {
         play.end()
     })
 }
+
+/// curl closes behind QUIT and LOGOUT before their answers come, and its kernel resets them. Dovecot ends without close_notify then.
+#[test]
+fn the_answer_to_a_last_message_is_not_missed_by_a_client_that_has_ended() {
+    let plain = Scene::with(TERMINATES, "");
+    let secured = Scene::with(SECURED, "");
+    for (last, is_last) in [(&b"a LOGOUT\r\n"[..], true), (b".\r\nQUIT\r\n", true), (b"a NOOP\r\n", false)] {
+        let mut play = Play::established(&plain, "1.3");
+        play.say(last);
+        play.close();
+        play.wake();
+        let _ = play.backend_hears();
+        play.client.borrow_mut().peer_gone = true;
+        play.backend_says(b"b");
+        play.backend_says(b"ye");
+        let end = ended(&mut play);
+        let expected = if is_last { "reset-at-end" } else { "reset" };
+        assert_eq!(end, Some(("relay", "client", expected)), "{last:?}");
+
+        for resets in [false, true] {
+            let (mut play, mut backend) = asked(&secured);
+            play.say(last);
+            play.close();
+            play.wake();
+            backend.listen(&mut play);
+            backend.say(&mut play, b"bye");
+            play.listen();
+            backend.listen(&mut play);
+            play.backend.borrow_mut().peer_ended = !resets;
+            play.backend.borrow_mut().peer_reset = resets;
+            let expected = match (is_last, resets) {
+                (true, false) => "no-close-notify",
+                (true, true) => "reset-at-end",
+                (false, false) => "truncated",
+                (false, true) => "reset",
+            };
+            assert_eq!(ended(&mut play), Some(("relay", "backend", expected)), "{last:?}");
+        }
+    }
+}
+
+/// A client that waits for the answer to its last message has it when the backend ends without close_notify. Some messages have none:
+/// MariaDB's server ends before its client.
+#[test]
+fn a_backend_that_ends_behind_the_last_message_lost_nothing() {
+    let secured = Scene::with(SECURED, "");
+    for (last, answers, takes, expected) in [
+        (&b"QUIT\r\n"[..], true, true, "no-close-notify"),
+        (b"QUIT\r\n", true, false, "truncated"),
+        (b"QUIT\r\n", false, true, "truncated"),
+        (b"NOOP\r\n", true, true, "truncated"),
+        (b"\x01\0\0\0\x01", false, true, "no-close-notify"),
+        (b"X\0\0\0\x04", false, true, "no-close-notify"),
+    ] {
+        let (mut play, mut backend) = asked(&secured);
+        play.say(last);
+        play.wake();
+        backend.listen(&mut play);
+        if answers {
+            backend.say(&mut play, b"221 bye\r\n");
+        }
+        if takes {
+            play.listen();
+        } else {
+            play.wake();
+        }
+        play.backend.borrow_mut().peer_ended = true;
+        play.wake();
+        assert_eq!(
+            play.end().or_else(|| ended(&mut play)),
+            Some(("relay", "backend", expected)),
+            "{last:?} {answers} {takes}"
+        );
+    }
+}
