@@ -251,7 +251,7 @@ fn service(
     acme::order(section, acme, (written, routes.as_deref()), &mut tls);
     let asked = starttls::starttls(section, clients);
     if let Some(Some(tls)) = &mut tls {
-        starttls::fit(section, asked.as_ref(), written, tls);
+        starttls::fit(section, (asked.as_ref(), around.backend_tls), written, tls);
     }
     let asked_of_clients = || {
         let of_service = tls.iter().flatten().map(|tls| &tls.client_certificates);
@@ -351,6 +351,9 @@ fn check_backend_tls(section: &Table<'_>, around: &Around<'_>) {
     if let Some(tls) = around.backend_tls {
         backend_tls::check_names(section, tls, around.backends);
         let is_plain = around.clients == Clients::Plain;
+        if is_plain {
+            starttls::check_plain_clients(section, tls);
+        }
         backend_tls::check_alpn(&section.inner(&keys::BACKEND_TLS), tls.value.as_ref(), is_plain);
     }
 }

@@ -5,7 +5,7 @@ use handfast_wire::starttls::Protocol;
 use crate::check::warn_no_effect;
 use crate::keys;
 use crate::kind::{AnnouncedName, StarttlsProtocol};
-use crate::model::{BackendTls, Clients, ServiceRule, Starttls, Tls};
+use crate::model::{BackendTls, CertificateEntry, Clients, ServiceRule, Starttls, Tls};
 use crate::problem::Fault;
 use crate::reading::Written;
 use crate::schema::Key;
@@ -32,7 +32,13 @@ pub(super) fn read(
 }
 
 /// Checks the rest of a service against the protocol.
-pub(super) fn fit(section: &Table<'_>, starttls: Option<&Starttls>, rules: &[ServiceRule], tls: &mut Tls) {
+pub(super) fn fit(
+    section: &Table<'_>,
+    (starttls, of_backends): (Option<&Starttls>, Option<&Written<Option<BackendTls>>>),
+    rules: &[ServiceRule],
+    tls: &mut Tls,
+) {
+    check_channel_binding(section, of_backends, tls);
     let protocol = starttls.map(|starttls| starttls.protocol);
     if let Some(protocol) = protocol.filter(|protocol| protocol.server_speaks_first()) {
         let what = format!(
@@ -63,6 +69,42 @@ pub(super) fn fit(section: &Table<'_>, starttls: Option<&Starttls>, rules: &[Ser
         }
         _ => {}
     }
+}
+
+/// Returns true if TLS towards backends begins in PostgreSQL's protocol.
+fn asks_postgresql(tls: &BackendTls) -> bool {
+    tls.starttls.as_ref().is_some_and(|starttls| starttls.protocol == Protocol::PostgreSql)
+}
+
+/// Warns of PostgreSQL logins by password that fail: behind TLS the server offers SCRAM-SHA-256-PLUS, which libpq refuses without TLS.
+pub(super) fn check_plain_clients(section: &Table<'_>, tls: &Written<Option<BackendTls>>) {
+    if tls.value.as_ref().is_some_and(asks_postgresql) {
+        let fault = Fault::new(
+            "PostgreSQL offers SCRAM-SHA-256-PLUS behind TLS, and clients of libpq without TLS refuse it: a login by password fails",
+        );
+        let hint = "let clients use TLS with the server's own certificate, or the server another method than `scram-sha-256`";
+        section.inner(&keys::BACKEND_TLS).warn(&keys::BACKEND_STARTTLS, fault.hint(hint));
+    }
+}
+
+/// Warns of PostgreSQL logins by password that fail: SCRAM binds them to the certificate, and client and server see different ones.
+///
+/// The server's own certificate works for both: `ca` is then this file, and no other certificate is good.
+fn check_channel_binding(section: &Table<'_>, of_backends: Option<&Written<Option<BackendTls>>>, tls: &Tls) {
+    let Some(backend) = of_backends.and_then(|tls| tls.value.as_ref()).filter(|tls| asks_postgresql(tls))
+    else {
+        return;
+    };
+    let is_own = |entry: &CertificateEntry| matches!(entry, CertificateEntry::File { certificate, .. } if Some(certificate) == backend.ca.as_ref());
+    if tls.certificates.iter().all(is_own) {
+        return;
+    }
+    let fault = Fault::new(
+        "PostgreSQL clients bind a password to the certificate that they see (SCRAM channel binding): a login fails unless it is \
+         the server's own",
+    );
+    let hint = "write the server's certificate in `certificate` and in `ca`, or set `channel_binding=disable` at the clients";
+    section.inner(&keys::BACKEND_TLS).warn(&keys::BACKEND_STARTTLS, fault.hint(hint));
 }
 
 /// Checks TLS towards the backends against the protocol.

@@ -113,3 +113,24 @@ fn clients_that_are_greeted_before_tls_are_not_passed_through() {
         assert_eq!(problem.see.as_ref().map(|(span, _)| WEB.len() + 11 == span.start), Some(true));
     }
 }
+
+/// RFC 5802 §6: the server compares its connection's binding with that of the client.
+#[test]
+fn passwords_of_postgresql_that_cannot_match_are_warned_of() {
+    const BACKEND: &str = "backend-tls = { starttls = \"postgresql\"";
+    const BOUND: &str = "Warning: PostgreSQL clients bind a password to the certificate that they see (SCRAM channel binding): a login \
+                         fails unless it is the server's own";
+    for (lines, expected) in [
+        (format!("starttls = \"postgresql\"\n{BACKEND} }}"), &[BOUND][..]),
+        (format!("starttls = \"postgresql\"\n{BACKEND}, ca = \"ca.pem\" }}"), &[BOUND]),
+        (format!("starttls = \"postgresql\"\n{BACKEND}, ca = \"site.pem\" }}"), &[]),
+        ("starttls = \"postgresql\"".into(), &[]),
+        ("starttls = \"smtp\"\nbackend-tls = { starttls = \"smtp\" }".into(), &[]),
+    ] {
+        assert_eq!(told(&lines), expected, "{lines}");
+    }
+    let plain = WEB.replace("certificate = \"site.pem\"", "client-tls = false");
+    let (_, warnings) = read(&format!("{plain}{BACKEND} }}\n")).expect("it is good");
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(warning.what.starts_with("PostgreSQL offers SCRAM-SHA-256-PLUS behind TLS"), "{}", warning.what);
+}
