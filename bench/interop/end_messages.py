@@ -3,7 +3,7 @@
 import re
 import subprocess
 
-from harness.machine import Failed, Process, listens, wait_until
+from harness.machine import Failed, Process, free_port, listens, wait_until
 
 # Messages that a client sends in one session.
 MESSAGES = 20
@@ -86,7 +86,11 @@ def amqp(place):
     config = folder / "rabbitmq.conf"
     config.write_text(RABBITMQ.format(plain=plain, tls=tls, **files(place)))
     (folder / "plugins").write_text("[].")
-    node = {"RABBITMQ_CONFIG_FILE": str(config), "RABBITMQ_NODENAME": "ends@localhost", "RABBITMQ_MNESIA_BASE": str(folder / "data"),
+    # Erlang's port mapper would become a daemon, and stay.
+    mapper = free_port()
+    place.start(["epmd", "-address", "127.0.0.1", "-port", mapper], mapper)
+    node = {"ERL_EPMD_PORT": str(mapper), "RABBITMQ_CONFIG_FILE": str(config), "RABBITMQ_NODENAME": "ends@localhost",
+            "RABBITMQ_MNESIA_BASE": str(folder / "data"),
             "RABBITMQ_LOG_BASE": str(folder), "HOME": str(folder), "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
             "RABBITMQ_PID_FILE": str(folder / "pid")}
     words = ["env", *(f"{name}={value}" for name, value in node.items()), "/usr/lib/rabbitmq/bin/rabbitmq-server"]
