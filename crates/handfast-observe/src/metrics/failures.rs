@@ -45,9 +45,9 @@ pub struct FailureSnapshot {
     pub side: Word,
     /// Why.
     pub cause: Word,
-    /// What happened.
+    /// Description of the failure.
     pub sentence: Box<str>,
-    /// What more is known.
+    /// Details.
     pub detail: Option<Box<str>>,
 }
 

@@ -265,7 +265,7 @@ fn ended(error: &h2::Error) -> CloseReason {
     CloseReason::new(Step::Relay, Side::Client, cause).because(error.to_string())
 }
 
-/// Why NTLM and Negotiate go on over HTTP/1.1: a client that receives this error tries that (RFC 9113 §7).
+/// Detail of the log where NTLM and Negotiate go on over HTTP/1.1: a client that receives this error tries that (RFC 9113 §7).
 const SHARED: &str =
     "NTLM and Negotiate authenticate a connection, which requests of HTTP/2 share (HTTP_1_1_REQUIRED)";
 

@@ -316,7 +316,7 @@ impl Request {
         matches!(self.framing, Framing::None | Framing::Length(0))
     }
 
-    /// Whether a 101 proves that the backend has read the key that the proxy made for a WebSocket.
+    /// Returns true if a 101 proves that the backend has read the key that the proxy made for a WebSocket.
     pub(crate) fn is_accepted_by(&self, head: &ResponseHead<'_>) -> bool {
         self.websocket_accept
             .as_ref()

@@ -33,7 +33,7 @@ pub(super) struct Lines<'a> {
     pub(super) at: usize,
     limits: HeadLimits,
     in_fields: bool,
-    /// Whether the sender is a backend. Lines that end with LF alone, and values with control bytes, are tolerated there, as other proxies do:
+    /// True where the sender is a backend. Lines that end with LF alone, and values with control bytes, are tolerated there, as other proxies do:
     /// they leave no doubt about where the message ends. From a client they could hide a field from a proxy in front (RFC 9112 §11.1).
     is_tolerant: bool,
 }

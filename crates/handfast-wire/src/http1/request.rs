@@ -64,7 +64,7 @@ pub enum Target<'a> {
     Origin(&'a [u8]),
     /// A whole URL; its authority is equivalent to `Host`.
     Absolute {
-        /// Whether its scheme is `https`.
+        /// True if its scheme is `https`.
         is_secure: bool,
         /// Name and port.
         authority: &'a [u8],
@@ -231,7 +231,7 @@ fn host<'a>(target: Target<'a>, facts: &Facts<'a>) -> Result<Host<'a>, Rule> {
         Target::Origin(_) | Target::Asterisk => None,
     };
     match (facts.host, authority) {
-        // RFC 9112 §3.2.2 prefers the target. Whoever reads Host would see another one, unless both are forms of the same.
+        // RFC 9112 §3.2.2 prefers the target. A server that reads Host would see another one, unless both are forms of the same.
         (Some(host), Some((target, port))) if !host.is_equivalent(&target, port) => Err(Rule::HostMismatch),
         (Some(host), _) => Ok(host),
         (None, _) if !facts.is_old => Err(Rule::HostMissing),

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use crate::inputs::{changed, requests, responses};
 
-/// Whether the first line is one that everyone reads alike.
+/// Returns true if all parsers read the first line alike.
 fn has_usual_line(input: &[u8]) -> bool {
     let line = input.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
     let is_usual = |line: &[u8]| {

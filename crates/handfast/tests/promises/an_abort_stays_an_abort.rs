@@ -14,7 +14,7 @@ const TIMES: usize = 100;
 const HUNDRED: [u8; 100] = [b'h'; 100];
 
 /// The number for cases in which a backend has a second to read what came before the abort.
-const FEW: usize = 4;
+const TIMES_SERVED: usize = 4;
 
 /// Plays one case with both versions, each time with a new connection.
 fn each(stage: &Stage, play: impl Fn(Client)) {
@@ -144,13 +144,13 @@ fn t3_the_client_ends_first_and_gets_a_late_answer() {
 #[test]
 fn t4_the_client_ends_without_close_notify() {
     let stage = Stage::new(greet_then_listen);
-    repeat(&stage, FEW, |mut client| {
+    repeat(&stage, TIMES_SERVED, |mut client| {
         greeted(&mut client);
         client.send(&HUNDRED);
         client.fin();
         assert_eq!(stage.backend.seen(), [Event::Data(HUNDRED.to_vec()), Event::Reset]);
     });
-    stage.counts("client", "truncated", 2 * FEW);
+    stage.counts("client", "truncated", 2 * TIMES_SERVED);
     stage.is_quiet();
 }
 
@@ -181,7 +181,7 @@ fn t5_the_client_resets() {
 #[test]
 fn t5_the_client_resets_after_some_bytes() {
     let stage = Stage::new(greet_then_listen);
-    repeat(&stage, FEW, |mut client| {
+    repeat(&stage, TIMES_SERVED, |mut client| {
         greeted(&mut client);
         client.send(&HUNDRED);
         client.reset();
@@ -189,7 +189,7 @@ fn t5_the_client_resets_after_some_bytes() {
         // Whether the hundred bytes were still delivered is the kernels' affair; the abort is ours.
         assert_eq!(seen.last(), Some(&Event::Reset), "{seen:?}");
     });
-    stage.counts("client", "reset", 2 * FEW);
+    stage.counts("client", "reset", 2 * TIMES_SERVED);
     stage.is_quiet();
 }
 
