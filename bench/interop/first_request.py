@@ -15,8 +15,9 @@ SOURCES = Path(__file__).resolve().parent / "first_request"
 VERSIONS = ("1.2", "1.3")
 # First requests of a client through a proxy, in rounds of which each goes through all of them: noise is shared.
 ROUNDS, TIMES = 5, 10
-# Microseconds that Handfast may be later than the fastest peer.
-MARGIN = 1000
+# Microseconds that Handfast may be later than the fastest peer, or this part of its time: where a client waits for a delayed acknowledgement with all
+# of them, the kernel's timer has steps of 4 ms.
+MARGIN, PART = 1000, 0.1
 
 HANDFAST = """[[service]]
 name = "echo"
@@ -120,7 +121,7 @@ def check(found, folder):
                 medians = measure(words, ports, version, folder)
                 shown = ", ".join(f"{name} {value / 1000:.2f} ms" for name, value in medians.items())
                 fastest = min(value for name, value in medians.items() if name != "Handfast")
-                late = medians["Handfast"] > fastest + MARGIN
+                late = medians["Handfast"] > fastest + max(MARGIN, fastest * PART)
                 found.row("FAILED" if late else "ok", f"{client}, TLS {version}", shown)
         found.group(client, programs, compare)
 
