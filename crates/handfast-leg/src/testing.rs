@@ -52,6 +52,8 @@ pub(crate) struct Script {
     /// How many bytes are still taken.
     pub(crate) room: usize,
     pub(crate) unacknowledged: usize,
+    /// Times it acknowledged at once.
+    pub(crate) acknowledged: usize,
     pub(crate) done: Vec<Done>,
     /// The room that each read was given.
     pub(crate) asked: Vec<usize>,
@@ -68,6 +70,7 @@ impl Default for Script {
             faulty: false,
             room: usize::MAX,
             unacknowledged: 0,
+            acknowledged: 0,
             done: Vec::new(),
             asked: Vec::new(),
         }
@@ -141,7 +144,9 @@ impl Socket for Script {
         self.done.push(Done::NoDelay);
     }
 
-    fn acknowledge_now(&mut self) {}
+    fn acknowledge_now(&mut self) {
+        self.acknowledged += 1;
+    }
 
     fn expect_later(&mut self) -> Result<(), Fault> {
         Ok(())

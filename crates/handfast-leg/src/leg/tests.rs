@@ -409,6 +409,19 @@ fn what_a_session_answered_elsewhere_is_taken_over() {
     assert_eq!(failed.unsent.as_slice(), b"A", "the code that ends the leg sends its alert");
 }
 
+/// Its sender may wait for that with the rest, by Nagle's algorithm. Where an answer goes out, that acknowledges too.
+#[test]
+fn part_of_a_flight_is_acknowledged_at_once() {
+    for (bytes, acknowledged) in [("(", 1), ("#", 0), ("E", 0), ("E(", 0)] {
+        let mut leg = shaking();
+        assert_eq!(flight(&mut leg, bytes.as_bytes()).0, Ok(()));
+        assert_eq!(leg.socket().acknowledged, acknowledged, "{bytes}");
+    }
+    let mut waits = shaking();
+    waits.keep(b"flight");
+    assert_eq!((flight(&mut waits, b"(").0, waits.socket().acknowledged), (Ok(()), 0));
+}
+
 #[test]
 fn records_made_outside_go_behind_what_waits() {
     let mut leg = secured(Side::Client);
