@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::authorization::RequiredToken;
 use handfast_observe::metrics::{FailureSnapshot, RequestFailureSnapshot, Snapshot};
 use handfast_observe::open::OpenSnapshot;
 use handfast_observe::operator_state::OperatorState;
@@ -166,8 +167,8 @@ pub trait Control {
     /// Whether the admin listener may be requested under this name, which is in lower case and without a port.
     fn has_host(&self, name: &str) -> bool;
 
-    /// Returns true if a request with this token (`Authorization: Bearer`) may change something.
-    fn may_change(&self, token: Option<&str>) -> bool;
+    /// Returns the token that a request needs to change something.
+    fn required_token(&self) -> RequiredToken;
 
     /// Whether this program is about to end, so that its successor, which has this number of threads, gets the admin address.
     fn hand_over(&self, threads: u32) -> Result<(), StillServing>;

@@ -13,6 +13,7 @@ use super::control::{
     BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OpenOutcome, OrderOutcome, Overview,
     ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,
 };
+use crate::authorization::RequiredToken;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::{
     CertificateSnapshot, FailureSnapshot, Limit, Registry, RequestFailureSnapshot, RevocationListSnapshot,
@@ -57,8 +58,9 @@ impl Control for Fake {
         name == "metrics.example.org"
     }
 
-    fn may_change(&self, token: Option<&str>) -> bool {
-        self.script.token.lock().expect("no test panicked").as_deref().is_none_or(|own| token == Some(own))
+    fn required_token(&self) -> RequiredToken {
+        let token = self.script.token.lock().expect("no test panicked").clone();
+        token.map_or(RequiredToken::None, |token| RequiredToken::Token(token.into()))
     }
 
     fn hand_over(&self, _threads: u32) -> Result<(), StillServing> {

@@ -3,12 +3,13 @@
 //! In: HTTP/1.1 requests on a loopback address or a unix socket. Out: metrics, a status page, readiness; and reload and
 //! drain by `POST`. It runs on the control thread and uses the proxy only through [`Control`].
 //!
-//! **Access:** every client that can reach the address; there is no password. A web page in a browser on the same machine must
+//! **Access:** every client that can reach the address reads; to change something can need a token. A web page in a browser on the same machine must
 //! not use it, so on TCP the `Host` must be an IP address, `localhost` or one of `admin.hosts` (a name that was rebound to 127.0.0.1 is
 //! refused), and a `POST` that a browser marks as coming from another site is refused.
 #![forbid(unsafe_code)]
 
-mod ask;
+mod authorization;
+mod client;
 mod control;
 mod hour;
 mod page;
@@ -17,7 +18,8 @@ mod respond;
 mod serve;
 mod status;
 
-pub use ask::{Neighbour, ask, ask_for_address, neighbour};
+pub use authorization::RequiredToken;
+pub use client::{AdminRequest, Neighbour, ask_for_address, neighbour, send_request};
 pub use control::{
     BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OpenOutcome, OrderOutcome, Overview,
     ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +15,8 @@ use percent_encoding::percent_decode_str;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::ask::server_field;
+use super::authorization::{Authenticator, RequiredToken};
+use super::client::server_field;
 use super::control::{BackendRefusal, CacheAct, Control};
 use super::page;
 use super::rates::History;
@@ -53,7 +55,7 @@ GET  /cache?prefix=URL&limit=100
 POST /cache?purge=URL
                    remove this object; prefix=URL: all whose URL begins so; tag=WORD: all with this tag. 200, with their number
 POST /hand-over    give this address to the process that replaces this one: 202, or 409 unless this one is stopping
-With admin.token-file each POST, and /cache, needs Authorization: Bearer TOKEN: else 401.
+With admin.token-file each POST, and /cache, needs the token: curl --digest -u :TOKEN, or Authorization: Bearer TOKEN. Else 401.
 ";
 
 /// How the client connected.
@@ -67,13 +69,19 @@ pub(super) enum Transport {
 
 pub(super) type Answer = Response<Full<Bytes>>;
 
-pub(super) async fn respond(
-    head: Parts,
-    transport: Transport,
-    control: &dyn Control,
-    history: &RefCell<History>,
-    handed_over: &Notify,
-) -> Answer {
+/// State of a listener that its requests share.
+#[derive(Clone)]
+pub(super) struct ServerContext {
+    pub(super) control: Rc<dyn Control>,
+    pub(super) authenticator: Rc<Authenticator>,
+    pub(super) history: Rc<RefCell<History>>,
+    /// Notified when the next process was promised the address.
+    pub(super) handed_over: Rc<Notify>,
+}
+
+pub(super) async fn respond(head: Parts, transport: Transport, context: &ServerContext) -> Answer {
+    let ServerContext { control, authenticator, history, handed_over } = context;
+    let control = &**control;
     if let Err(refusal) = allowed(&head, transport, control) {
         return text(StatusCode::FORBIDDEN, format!("refused: {refusal}"));
     }
@@ -81,8 +89,8 @@ pub(super) async fn respond(
     let posts = head.method == Method::POST;
     // A list of the cache has whole URLs, with what is secret in their queries.
     let needs_token = posts || head.uri.path() == "/cache";
-    if needs_token && !control.may_change(bearer(&head.headers)) {
-        return no_token();
+    if needs_token && !may_change(&head, &control.required_token(), authenticator) {
+        return no_token(authenticator);
     }
     match head.uri.path() {
         "/" | "/status" if reads && !wants_json(&head.headers) => answer(
@@ -281,18 +289,29 @@ fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<
     }
 }
 
-/// The token of a request (RFC 6750 §2.1).
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+fn may_change(head: &Parts, required: &RequiredToken, authenticator: &Authenticator) -> bool {
+    match required {
+        RequiredToken::Unknown => false,
+        RequiredToken::None => true,
+        RequiredToken::Token(token) => {
+            let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
+            let value = head.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+            value.is_some_and(|value| authenticator.is_authorized(token, value, head.method.as_str(), target))
+        }
+    }
 }
 
-fn no_token() -> Answer {
+fn no_token(authenticator: &Authenticator) -> Answer {
     let why = "refused: this needs the token of admin.token-file:\n\n  \
-               curl -X POST -H \"Authorization: Bearer $(cat FILE)\" …\n\n\
+               curl -X POST --digest -u \":$(cat FILE)\" …\n\n\
                handfast reload, stop and the like read it from the configuration (-c), or from --token-file";
     let mut answer = text(StatusCode::UNAUTHORIZED, why.to_owned());
-    answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    // Digest first: it keeps the token secret. A challenge has letters of this program alone.
+    let challenges =
+        [HeaderValue::from_str(&authenticator.challenge()).ok(), Some(HeaderValue::from_static("Bearer"))];
+    for challenge in challenges.into_iter().flatten() {
+        answer.headers_mut().append(header::WWW_AUTHENTICATE, challenge);
+    }
     answer
 }
 

@@ -3,7 +3,7 @@
 //! A new connection is always answered: where there are too many, it takes the place of the oldest, so that clients that send nothing keep
 //! no probe waiting.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
@@ -22,9 +22,10 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval_at, sleep, timeout};
 
+use super::authorization::Authenticator;
 use super::control::Control;
-use super::rates::{History, SAMPLE_INTERVAL};
-use super::respond::{Transport, respond};
+use super::rates::SAMPLE_INTERVAL;
+use super::respond::{ServerContext, Transport, respond};
 use handfast_config::model::Address;
 use handfast_net::file_id::FileId;
 use handfast_net::listen::{GivenSocket, Origin, is_unreachable};
@@ -138,7 +139,7 @@ pub fn forget(address: &Address, file: Option<FileId>) {
 ///
 /// Runs on a tokio `current_thread` runtime, inside a `LocalSet`.
 ///
-/// **Errors:** the socket cannot be registered with the runtime. **Cancel:** dropping it drops its connections.
+/// **Errors:** the socket cannot be registered with the runtime, or the kernel has no random numbers. **Cancel:** dropping it drops its connections.
 ///
 /// When `given` is notified, another process has the socket: it is closed here, and its file is kept. It ends when the file of its unix
 /// socket is gone, so that no client can connect any more: the caller binds the address again.
@@ -146,7 +147,9 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<
     let (address, file) = (listener.address()?, listener.own_file());
     let mut listener = Some(Listener::new(listener)?);
     let mut open = VecDeque::new();
-    let context = ServerContext { control, history: Rc::default(), handed_over: Rc::default() };
+    let authenticator = Rc::new(Authenticator::new().map_err(io::Error::other)?);
+    let context =
+        ServerContext { control, authenticator, history: Rc::default(), handed_over: Rc::default() };
     let mut connections = JoinSet::new();
     let mut logged: Option<Instant> = None;
     // What was counted before this is not of the last minute: an upgrade hands over years.
@@ -202,14 +205,6 @@ fn make_room(open: &mut VecDeque<Open>) {
     }
 }
 
-#[derive(Clone)]
-struct ServerContext {
-    control: Rc<dyn Control>,
-    history: Rc<RefCell<History>>,
-    /// Notified when the next process was promised the address.
-    handed_over: Rc<Notify>,
-}
-
 async fn connection(
     (stream, transport): (Box<dyn Stream>, Transport),
     context: ServerContext,
@@ -217,8 +212,7 @@ async fn connection(
 ) {
     let service = service_fn(|request| async {
         has_request.set(true);
-        let ServerContext { control, history, handed_over } = &context;
-        let answer = respond(request.into_parts().0, transport, &**control, history, handed_over).await;
+        let answer = respond(request.into_parts().0, transport, &context).await;
         Ok::<_, Infallible>(answer)
     });
     let connection = http1::Builder::new()

@@ -57,6 +57,13 @@ impl HashKey {
     }
 }
 
+/// Returns the SHA-256 of some bytes (FIPS 180-4).
+pub fn sha256(bytes: &[u8]) -> Digest {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
+    hash
+}
+
 /// Returns the SHA-1 of all parts behind each other, for protocols that name it where nothing depends on its strength (RFC 6455 §1.3).
 pub fn legacy_sha1(parts: &[&[u8]]) -> Vec<u8> {
     let mut context = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);

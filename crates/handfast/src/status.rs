@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use handfast_admin::{SCHEMA, Status, ask};
+use handfast_admin::{AdminRequest, SCHEMA, Status, send_request};
 use handfast_config::model::Address;
 use handfast_load::outcome::Refusal;
 use handfast_observe::metrics::Distribution;
@@ -128,18 +128,19 @@ impl AdminAddress {
         path: &str,
         timeout: Duration,
     ) -> std::io::Result<Answer> {
+        let request = AdminRequest { method, target: path, token };
         match self {
             Self::Tcp(authority) => {
                 let mut last = std::io::Error::other("the name has no address");
                 for address in authority.to_socket_addrs()? {
-                    match whole(&Address::Ip(address), token, [method, path], timeout) {
+                    match whole(&Address::Ip(address), request, timeout) {
                         Ok(answer) => return Ok(answer),
                         Err(error) => last = error,
                     }
                 }
                 Err(last)
             }
-            Self::Unix(socket) => whole(&Address::Unix(socket.clone()), token, [method, path], timeout),
+            Self::Unix(socket) => whole(&Address::Unix(socket.clone()), request, timeout),
         }
     }
 }
@@ -258,23 +259,9 @@ impl std::fmt::Display for AdminAddress {
     }
 }
 
-/// HTTP/1.0: the answer comes in one piece and ends with the connection.
-fn whole(
-    address: &Address,
-    token: Option<&str>,
-    [method, path]: [&str; 2],
-    timeout: Duration,
-) -> std::io::Result<Answer> {
-    // Not the name that was typed: a proxy answers to addresses, localhost and its configured names (`admin.hosts`), so that no web
-    // page reads it under a name of that page.
-    let host = match address {
-        Address::Ip(address) => address.to_string(),
-        Address::Unix(_) => "localhost".to_owned(),
-    };
-    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-    let request = format!("{method} {path} HTTP/1.0\r\nHost: {host}\r\n{token}Content-Length: 0\r\n\r\n");
-    let answer = ask(address, &request, timeout, LONGEST, |_| false)?;
-    let answer = String::from_utf8_lossy(&answer);
+/// Sends a request; the answer ends with the connection.
+fn whole(address: &Address, request: AdminRequest<'_>, timeout: Duration) -> std::io::Result<Answer> {
+    let answer = send_request(address, request, timeout, LONGEST, |_| false)?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
     Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })

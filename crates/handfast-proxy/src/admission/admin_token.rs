@@ -1,13 +1,12 @@
 //! The token that requests at the admin address must send when they change something.
 //!
-//! In: the file of `admin.token-file`. Out: whether a request has the token.
+//! In: the file of `admin.token-file`. Out: the token, and who can read its file.
 
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use handfast_tls::files::read_text;
-use handfast_tls::keyed_hash::{Digest, HashKey};
 use zeroize::Zeroizing;
 
 /// Bytes of the file.
@@ -19,10 +18,7 @@ const OTHERS_READ: u32 = 0o004;
 
 /// A token.
 pub(crate) struct AdminToken {
-    /// For the process before this one, which gives up the admin address.
     text: Zeroizing<String>,
-    key: HashKey,
-    digest: Digest,
     /// All users of the machine can read its file.
     pub(crate) is_readable_by_others: bool,
 }
@@ -49,20 +45,13 @@ impl AdminToken {
                 "expected one line of at least {MIN_CHARACTERS} printable characters\n  hint: umask 077; openssl rand -hex 32 > {file}"
             ));
         }
-        let key = HashKey::random().map_err(|error| error.to_string())?;
-        let digest = key.hash(&[token.as_bytes()]);
         let is_readable_by_others = metadata.permissions().mode() & OTHERS_READ != 0;
-        Ok(Self { text: Zeroizing::new(token.to_owned()), key, digest, is_readable_by_others })
+        Ok(Self { text: Zeroizing::new(token.to_owned()), is_readable_by_others })
     }
 
     /// The token itself.
     pub(crate) fn text(&self) -> &Zeroizing<String> {
         &self.text
-    }
-
-    /// Returns true if this is the token. **Cost**: the same time whatever differs.
-    pub(crate) fn is_token(&self, given: &str) -> bool {
-        self.key.is_hash(&[given.as_bytes()], &self.digest)
     }
 }
 
@@ -77,10 +66,7 @@ mod tests {
         let folder = Folder::new();
         let read = |text: &str| AdminToken::read(&folder.write("token", text));
         let token = read("0123456789abcdef\n").expect("16 characters");
-        assert!(token.is_token("0123456789abcdef"));
-        for wrong in ["", "0123456789abcde", "0123456789abcdef\n", "0123456789abcdeF"] {
-            assert!(!token.is_token(wrong), "{wrong:?}");
-        }
+        assert_eq!(token.text().as_str(), "0123456789abcdef");
         for wrong in ["", "short\n", "0123456789 abcdef", "0123456789abcdef\nmore", "0123456789abcd\u{e9}f"] {
             let problem = read(wrong).expect_err(wrong);
             assert!(

@@ -10,14 +10,12 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use zeroize::Zeroizing;
 
-use crate::admission::admin_token::AdminToken;
 use crate::state::State;
 use handfast_admin::AdminSocket;
 use handfast_admin::{
     BackendOutcome, BackendRefusal, CacheAct, Control, NotReady, OpenOutcome, OrderOutcome, Overview,
-    ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,
+    ReloadOutcome, ReloadRefusal, RequiredToken, ServiceOverview, StillServing,
 };
 use handfast_config::model::{ClientCertificates, Clients, Service, name_fits};
 use handfast_net::file_id::FileId;
@@ -89,8 +87,8 @@ pub(crate) struct AdminState {
     overview: RefCell<Overview>,
     /// Names under which the admin listener may be asked.
     hosts: RefCell<Vec<String>>,
-    /// The token for what changes something; the outer `None`: it is not known yet, and nothing is changed.
-    token: RefCell<Option<Option<Arc<AdminToken>>>>,
+    /// The token of this process, and of the one before it, which gives up the admin address.
+    token: RefCell<RequiredToken>,
     has_admin: Cell<bool>,
     /// The file of its unix socket, where it is this process's too.
     admin_file: Cell<Option<FileId>>,
@@ -116,7 +114,7 @@ impl AdminState {
             waiting_for: RefCell::default(),
             overview: RefCell::default(),
             hosts: RefCell::default(),
-            token: RefCell::default(),
+            token: RefCell::new(RequiredToken::Unknown),
             has_admin: Cell::new(false),
             admin_file: Cell::new(None),
             admin_socket: RefCell::default(),
@@ -188,11 +186,6 @@ impl AdminState {
         }
     }
 
-    /// The token of this process and of the one before it, which gives up the admin address.
-    pub(crate) fn token(&self) -> Option<Zeroizing<String>> {
-        self.token.borrow().as_ref()?.as_ref().map(|token| token.text().clone())
-    }
-
     fn send(&self, request: Request) {
         // The receiver is gone when the program ends.
         let _ = self.requests.try_send(request);
@@ -212,7 +205,8 @@ impl AdminState {
 
     pub(crate) fn describe(&self, source: String, state: &State, listeners: &Listeners) {
         let config = &state.config;
-        self.token.replace(Some(state.admin_token.clone()));
+        let token = state.admin_token.as_ref().map(|token| token.text().clone());
+        self.token.replace(token.map_or(RequiredToken::None, RequiredToken::Token));
         let services = config.services.iter().map(|service| service_overview(service, listeners)).collect();
         self.hosts.borrow_mut().clone_from(&config.admin_hosts);
         *self.overview.borrow_mut() = Overview { configuration: source, services };
@@ -261,12 +255,8 @@ impl Control for AdminState {
         name_fits(&self.hosts.borrow(), name)
     }
 
-    fn may_change(&self, token: Option<&str>) -> bool {
-        match &*self.token.borrow() {
-            None => false,
-            Some(None) => true,
-            Some(Some(own)) => token.is_some_and(|token| own.is_token(token)),
-        }
+    fn required_token(&self) -> RequiredToken {
+        self.token.borrow().clone()
     }
 
     fn hand_over(&self, threads: u32) -> Result<(), StillServing> {

@@ -1,6 +1,7 @@
 //! Incidents are on the status page, in `top` and by a command, with its cause: backends that hang or fail, clients that do not trust a
 //! certificate, certificates of today, changes that did not take effect. What changes something needs the token.
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
@@ -49,7 +50,6 @@ fn handfast(proxy: &Proxy, words: &[&str]) -> tools::Ran {
 
 #[test]
 fn requests_that_hang_are_listed_with_what_they_wait_for() {
-    use std::io::Write;
     let backend = backend(0);
     let proxy = Proxy::start(with_route(&config(&backend)));
     let clients: Vec<_> = (0..3)
@@ -308,5 +308,36 @@ fn what_changes_something_needs_the_token() {
         let said = check();
         assert!(said.contains("expected one line of at least 16 printable characters"), "{said}");
         assert!(!said.contains("short"), "{said}");
+    }
+}
+
+/// While a proxy is stopped, any user of the machine can listen on its port. A command that meets such a program must not give it the token.
+#[test]
+fn a_program_that_took_the_admin_address_does_not_get_the_token() {
+    let folder = Folder::new();
+    let file = folder.write("admin.token", format!("{TOKEN}\n")).display().to_string();
+    for challenge in [
+        "Bearer",
+        "Basic realm=\"handfast\"",
+        "Digest realm=\"handfast\", nonce=\"a\", algorithm=MD5, qop=\"auth\"",
+        "Digest realm=\"handfast\", nonce=\"a\", algorithm=SHA-256, qop=\"auth\"",
+    ] {
+        let (sender, heads) = std::sync::mpsc::sync_channel(8);
+        let impostor = Backend::start(move |peer: &mut Peer| {
+            if let Some(head) = peer.head() {
+                sender.send(head).expect("the test waits");
+                peer.send(
+                    format!("HTTP/1.1 401 x\r\nWWW-Authenticate: {challenge}\r\nContent-Length: 0\r\n\r\n")
+                        .as_bytes(),
+                );
+            }
+        });
+        let address = impostor.address.to_string();
+        let refused = tools::handfast(&["reload", &address, "--token-file", &file]);
+        assert_eq!(refused.code, Some(1), "{}", refused.all());
+        let received: String = heads.try_iter().collect();
+        assert!(received.starts_with("POST /reload HTTP/1.1\r\n") && !received.contains(TOKEN), "{received}");
+        let is_proved = received.contains("Authorization: Digest ");
+        assert_eq!(is_proved, challenge.contains("SHA-256"), "{challenge}: {received}");
     }
 }

@@ -193,6 +193,7 @@ const TABLE: [Arrows; 26] = [
             "serde_json",
             "tokio",
             "tracing",
+            "zeroize",
         ],
         in_tests: &["tempfile"],
         never: "admin is questions and answers: it knows the proxy by the Control trait alone",

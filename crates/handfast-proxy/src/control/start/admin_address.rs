@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::control::admin_state::AdminState;
 use crate::control::error::Error;
-use handfast_admin::{self, AdminListener, Neighbour};
+use handfast_admin::{self, AdminListener, Control as _, Neighbour, RequiredToken};
 use handfast_config::model::{Address, Config};
 use handfast_process::error::Error as ProcessError;
 use handfast_process::listeners::PassedSocket;
@@ -165,9 +165,13 @@ async fn wait_for(address: Address, threads: usize, shared: Rc<AdminState>) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
             Err(error) => log_once(&mut said, &address, error),
         }
-        let (asked, token) = (address.clone(), shared.token());
+        let (neighbour, token) = (address.clone(), shared.required_token());
         let given = tokio::task::spawn_blocking(move || {
-            handfast_admin::ask_for_address(&asked, threads, token.as_ref().map(|token| token.as_str()))
+            let token = match &token {
+                RequiredToken::Token(token) => Some(token.as_str()),
+                RequiredToken::None | RequiredToken::Unknown => None,
+            };
+            handfast_admin::ask_for_address(&neighbour, threads, token)
         });
         let pause = if matches!(given.await, Ok(Ok(true))) { AGAIN.0 } else { AGAIN.1 };
         tokio::time::sleep(pause).await;

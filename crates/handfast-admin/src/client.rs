@@ -1,4 +1,4 @@
-//! Sends a request to the process that listens on an admin address: one request, one answer, one deadline for both.
+//! Sends a request to the process that listens on an admin address: one request and its answer, and one deadline for both.
 //!
 //! That process can be another Handfast: a restart without a gap starts the new process beside the old one, which has the address until it
 //! stops.
@@ -14,15 +14,63 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 use handfast_config::model::Address;
 
+use crate::authorization;
+
 /// Of another Handfast: for connect, request and answer together.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Bytes of its answer that are read.
 const MAX_ANSWER_BYTES: usize = 4096;
 
-/// Sends a request and reads the answer until it ends, until it is `enough`, or until so many bytes are there.
+/// A request without content.
+#[derive(Clone, Copy)]
+pub struct AdminRequest<'r> {
+    /// `GET` or `POST`.
+    pub method: &'r str,
+    /// Path and query.
+    pub target: &'r str,
+    /// The token of `admin.token-file`. It is proved, never sent: another program may have the address of a proxy that stopped.
+    pub token: Option<&'r str>,
+}
+
+/// Sends a request and reads the answer until it ends, until it is `enough`, or until `max_bytes` are there. Where the answer demands
+/// the token, sends the request again with a proof of it.
 ///
 /// **Errors**: no process listens there, or the answer is not complete after `timeout`, including the connect.
-pub fn ask(
+pub fn send_request(
+    address: &Address,
+    request: AdminRequest<'_>,
+    timeout: Duration,
+    max_bytes: usize,
+    enough: impl Fn(&[u8]) -> bool,
+) -> io::Result<String> {
+    let AdminRequest { method, target, token } = request;
+    let until = Instant::now() + timeout;
+    let send = |authorization: &str| {
+        // Not the name that was typed: a proxy answers to addresses, localhost and its configured names (`admin.hosts`), so that no web
+        // page reads it under a name of that page.
+        let host = match address {
+            Address::Ip(address) => address.to_string(),
+            Address::Unix(_) => "localhost".to_owned(),
+        };
+        let text = format!(
+            "{method} {target} HTTP/1.1\r\nHost: {host}\r\n{authorization}Content-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        let left = until.saturating_duration_since(Instant::now());
+        let answer = send_text(address, &text, left, max_bytes, &enough)?;
+        Ok::<_, io::Error>(String::from_utf8_lossy(&answer).into_owned())
+    };
+    let answer = send("")?;
+    let Some(token) = token.filter(|_| answer.starts_with("HTTP/1.1 401 ")) else { return Ok(answer) };
+    for challenge in fields(&answer, "www-authenticate") {
+        let proof = authorization::answer(challenge, token, method, target).map_err(io::Error::other)?;
+        if let Some(proof) = proof {
+            return send(&format!("Authorization: {proof}\r\n"));
+        }
+    }
+    Ok(answer)
+}
+
+fn send_text(
     address: &Address,
     request: &str,
     timeout: Duration,
@@ -96,8 +144,8 @@ pub(super) fn server_field() -> String {
 ///
 /// **Cost**: waits for at most two seconds; not for the threads that serve.
 pub fn neighbour(address: &Address) -> Option<Neighbour> {
-    let answer = head(address, "GET /live", None).ok()?;
-    let (product, rest) = field(&answer, "server")?.split_once(" (process ")?;
+    let answer = head(address, AdminRequest { method: "GET", target: "/live", token: None }).ok()?;
+    let (product, rest) = fields(&answer, "server").next()?.split_once(" (process ")?;
     let process = rest.strip_suffix(')')?.parse().ok()?;
     product.starts_with("handfast/").then_some(Neighbour { process })
 }
@@ -107,25 +155,22 @@ pub fn neighbour(address: &Address) -> Option<Neighbour> {
 ///
 /// **Errors**: no process answers there.
 pub fn ask_for_address(address: &Address, threads: usize, token: Option<&str>) -> io::Result<bool> {
-    head(address, &format!("POST /hand-over?threads={threads}"), token)
+    let target = format!("/hand-over?threads={threads}");
+    head(address, AdminRequest { method: "POST", target: &target, token })
         .map(|answer| answer.starts_with("HTTP/1.1 202 "))
 }
 
-fn field<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
+/// Returns the values of all fields of this name.
+fn fields<'a>(answer: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     let lines = answer.lines().take_while(|line| !line.is_empty());
-    let mut fields = lines.filter_map(|line| line.split_once(':'));
-    fields.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    let fields = lines.filter_map(|line| line.split_once(':'));
+    fields.filter(move |(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
 /// Sends a request and reads the head of the answer: its body might never end.
-fn head(address: &Address, request: &str, token: Option<&str>) -> io::Result<String> {
-    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-    let request = format!(
-        "{request} HTTP/1.1\r\nHost: localhost\r\n{token}Content-Length: 0\r\nConnection: close\r\n\r\n"
-    );
+fn head(address: &Address, request: AdminRequest<'_>) -> io::Result<String> {
     let whole = |answer: &[u8]| answer.windows(4).any(|end| end == b"\r\n\r\n");
-    let answer = ask(address, &request, TIMEOUT, MAX_ANSWER_BYTES, whole)?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    send_request(address, request, TIMEOUT, MAX_ANSWER_BYTES, whole)
 }
 
 #[cfg(test)]
@@ -135,11 +180,12 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_millis(300);
+    const REQUEST: AdminRequest<'_> = AdminRequest { method: "GET", target: "/", token: None };
+    const CLIENT_TIMEOUT: Duration = Duration::from_millis(300);
 
     /// Whether asking ended with an error, in a time that is far below that of a test that hangs.
     fn ends(address: &Address) -> bool {
-        ask(address, "GET /", PATIENCE, 1 << 20, |_| false).is_err()
+        send_request(address, REQUEST, CLIENT_TIMEOUT, 1 << 20, |_| false).is_err()
     }
 
     #[test]
