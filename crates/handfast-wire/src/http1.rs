@@ -12,6 +12,7 @@
 //! | see every way in which a message can be wrong, and its status | `http1/error.rs` |
 //! | know the limits, or how an incomplete head is waited for | `http1/head.rs` |
 //! | read a head | `http1/lines.rs`, `http1/request.rs`, `http1/response.rs` |
+//! | keep a head longer than its buffer | `http1/owned.rs` |
 //! | know where a body ends | `http1/framing.rs` |
 //! | read a body, write chunks | `http1/body.rs`, `http1/chunked.rs` |
 //! | know which fields are forwarded | `http1/field.rs` |
@@ -27,6 +28,7 @@ mod framing;
 mod head;
 mod host;
 mod lines;
+mod owned;
 mod request;
 mod response;
 mod scan;
@@ -39,6 +41,7 @@ pub use field::{Field, Kind, tokens};
 pub use framing::Framing;
 pub use head::{HeadLimits, HeadProgress, Underscores};
 pub use host::{CanonicalHost, Host};
+pub use owned::OwnedRequest;
 pub use request::{Method, RequestHead, Target, parse_request};
 pub use response::{ResponseHead, parse_response};
 pub use scan::is_token;

@@ -8,7 +8,6 @@ mod send;
 mod text;
 
 use std::sync::Arc;
-use std::task::Poll;
 
 use handfast_cache::{
     Begin, Bypass, CacheStatus, Filler, Followed, Follower, Forwarded, Hit, Lookup, OriginFailure, Verdict,
@@ -16,6 +15,7 @@ use handfast_cache::{
 use handfast_leg::runtime::Runtime;
 use handfast_observe::reason::CloseReason;
 use handfast_observe::request_record::RequestPart;
+use handfast_wire::http1::OwnedRequest;
 
 use crate::cache::OpenCache;
 use crate::http::answer::Answer;
@@ -33,7 +33,7 @@ use crate::http::to_backend::forward;
 use crate::worker::services::Chosen;
 use fetch::{Came, Fetch, Order};
 use send::Prepared;
-use text::{conditional, now_ms, with_request};
+use text::{conditional, now_ms};
 
 /// How often a request waits for another one, whose response turns out to be for others.
 const MOST_WAITS: u32 = 3;
@@ -54,7 +54,11 @@ where
     let Some(cache) = plan.cache.get().filter(|_| !is_bound) else {
         return forward::<R>(connection, client, request, chosen).await;
     };
-    let asked = Arc::from(request.head.as_slice());
+    // The proxy wrote it; if it is not read, the cache is left out.
+    let Ok(Some(asked)) = OwnedRequest::of_written(&request.head) else {
+        return forward::<R>(connection, client, request, chosen).await;
+    };
+    let asked = Arc::new(asked);
     Cached { connection, chosen, cache, plan, asked }.serve::<R>(client, request).await
 }
 
@@ -65,7 +69,7 @@ struct Cached<'a> {
     cache: Arc<OpenCache>,
     plan: Plan,
     /// The head as it was looked up.
-    asked: Arc<[u8]>,
+    asked: Arc<OwnedRequest>,
 }
 
 /// What is done next.
@@ -143,37 +147,31 @@ impl Cached<'_> {
 
     fn next(&self, may_wait: bool) -> Next {
         let Plan { key, policy, .. } = &self.plan;
-        let next = with_request(&self.asked, |asked| {
-            let now = now_ms();
-            let (stale, why) = match self.cache.lookup(key, asked, policy, now) {
-                Lookup::Hit(hit) => {
-                    let prepared = Prepared::new(&hit, asked, now);
-                    return Next::Send(hit, prepared);
-                }
-                Lookup::OnlyIfCached => return Next::OnlyIfCached,
-                Lookup::Bypass(Bypass::Method) => return Next::Pass(Forwarded::Method, None),
-                Lookup::Bypass(why) => return Next::Pass(Forwarded::Bypass, Some(why.word())),
-                Lookup::Stale(hit, why) => (Some(hit), why),
-                Lookup::Miss(why) => (None, why),
-            };
-            // One that demands the backend gets no earlier response.
-            match self.cache.begin(key, asked, may_wait && why != Forwarded::Request) {
-                Begin::Fill(filler) => Next::Fetch(filler, stale, why),
-                Begin::Follow(follower) => Next::Wait(follower, stale, why),
-                Begin::Alone => Next::Pass(why, None),
+        let (asked, now) = (&self.asked.head(), now_ms());
+        let (stale, why) = match self.cache.lookup(key, asked, policy, now) {
+            Lookup::Hit(hit) => {
+                let prepared = Prepared::new(&hit, asked, now);
+                return Next::Send(hit, prepared);
             }
-        });
-        // It was parsed before, by the same rules.
-        next.unwrap_or(Next::Pass(Forwarded::Bypass, None))
+            Lookup::OnlyIfCached => return Next::OnlyIfCached,
+            Lookup::Bypass(Bypass::Method) => return Next::Pass(Forwarded::Method, None),
+            Lookup::Bypass(why) => return Next::Pass(Forwarded::Bypass, Some(why.word())),
+            Lookup::Stale(hit, why) => (Some(hit), why),
+            Lookup::Miss(why) => (None, why),
+        };
+        // One that demands the backend gets no earlier response.
+        match self.cache.begin(key, asked, may_wait && why != Forwarded::Request) {
+            Begin::Fill(filler) => Next::Fetch(filler, stale, why),
+            Begin::Follow(follower) => Next::Wait(follower, stale, why),
+            Begin::Alone => Next::Pass(why, None),
+        }
     }
 
     fn serves_on_error(&self, stale: Option<&Hit>) -> bool {
-        let serves = |stale: &Hit| {
-            with_request(&self.asked, |asked| {
-                stale.stored().serves_on_error(asked, &self.plan.policy, now_ms(), OriginFailure::Unreachable)
-            })
-        };
-        stale.and_then(serves).unwrap_or(false)
+        let (asked, policy) = (&self.asked.head(), &self.plan.policy);
+        stale.is_some_and(|stale| {
+            stale.stored().serves_on_error(asked, policy, now_ms(), OriginFailure::Unreachable)
+        })
     }
 
     async fn send<R: Runtime>(
@@ -183,7 +181,7 @@ impl Cached<'_> {
         hit: &Hit,
         status: CacheStatus,
     ) -> Option<Ended<R::Socket>> {
-        let prepared = with_request(&self.asked, |asked| Prepared::new(hit, asked, now_ms()))?;
+        let prepared = Prepared::new(hit, &self.asked.head(), now_ms());
         self.send_prepared::<R>(client, request, hit, prepared, status).await
     }
 
@@ -210,9 +208,7 @@ impl Cached<'_> {
     ) -> Result<Followed, CloseReason> {
         request.enter(RequestPart::Answer, R::now());
         let followed = send::until_ready::<R, _>(self.connection, client, request, |waker| {
-            // It was parsed before, by the same rules.
-            with_request(&self.asked, |asked| follower.poll(asked, waker))
-                .unwrap_or(Poll::Ready(Followed::Alone))
+            follower.poll(&self.asked.head(), waker)
         });
         Ok(followed.await?.unwrap_or(Followed::Alone))
     }
@@ -268,7 +264,7 @@ impl Cached<'_> {
             Came::Nothing | Came::Passed => return ended,
             Came::TooLargeForAPart => {
                 drop((filler, ended));
-                request.head = self.asked.to_vec();
+                request.head = self.asked.text().to_vec();
                 return self.pass::<R>(client, request, Forwarded::Partial, None).await;
             }
             Came::Stored(hit) => {
@@ -286,7 +282,7 @@ impl Cached<'_> {
             Some(ended) => ended,
             // The disk has failed in this moment.
             None => {
-                request.head = self.asked.to_vec();
+                request.head = self.asked.text().to_vec();
                 self.pass::<R>(client, request, why, Some("disk")).await
             }
         }
@@ -295,9 +291,7 @@ impl Cached<'_> {
     /// Asks for all of it, under the conditions of what is stored.
     fn ask(&self, request: &mut Request, stale: Option<&Hit>) {
         let conditions = stale.map(Hit::conditions).unwrap_or_default();
-        if let Some(head) = conditional(&self.asked, &conditions) {
-            request.head = head;
-        }
+        request.head = conditional(&self.asked, &conditions);
     }
 
     /// Takes the rest of a response, in a separate task.
@@ -332,11 +326,10 @@ impl Cached<'_> {
         R::Socket: 'static,
     {
         let Plan { key, .. } = &self.plan;
-        let begun = with_request(&self.asked, |asked| self.cache.begin(key, asked, true));
         // Another request does it already, or nothing is written any more.
-        let Some(Begin::Fill(filler)) = begun else { return };
+        let Begin::Fill(filler) = self.cache.begin(key, &self.asked.head(), true) else { return };
         let mut connection = own::of(self.connection);
-        let Some(head) = conditional(&self.asked, &stale.conditions()) else { return };
+        let head = conditional(&self.asked, &stale.conditions());
         let mut own = request.again(head, &connection);
         let order = self.order(Some(stale));
         R::spawn(async move {

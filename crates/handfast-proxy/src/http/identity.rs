@@ -12,7 +12,7 @@ use handfast_leg::runtime::Runtime;
 use handfast_net::engine::Woken;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_wire::http1::{Field, HeadProgress, RequestHead, parse_request};
+use handfast_wire::http1::{Field, RequestHead};
 use zeroize::Zeroizing;
 
 use crate::admission::gate::{Basic, Gate};
@@ -40,18 +40,12 @@ pub(crate) async fn identify<R: Runtime>(
     request: &mut Request,
 ) {
     let unknown = Refusal::internal();
-    let Action::Authenticate(unidentified) =
+    let Action::Authenticate(accepted) =
         std::mem::replace(&mut request.action, Action::Refuse(Box::new(unknown)))
     else {
         return;
     };
-    let mut fields = Vec::new();
-    let limits = &connection.http.model.head;
-    let parsed = parse_request(&unidentified.head, &mut HeadProgress::default(), &mut fields, limits);
-    // It was parsed before, by the same rules.
-    let Ok(Some(head)) = parsed else { return };
-    let mut target = Vec::new();
-    let head = head.with_forwarded_target(&mut target);
+    let head = accepted.head();
     let route = Rc::clone(&request.route);
     let Some(gate) = &route.gate else { return };
     match user::<R>(&route, gate, &head, connection, client).await {

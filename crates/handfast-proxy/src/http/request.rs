@@ -7,7 +7,7 @@ use handfast_net::clock::Moment;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
 use handfast_observe::request_record::{HttpVersion, RequestPart, RequestRecord};
-use handfast_wire::http1::{Framing, Method, RequestHead, ResponseHead, Version};
+use handfast_wire::http1::{Framing, Method, OwnedRequest, RequestHead, ResponseHead, Version};
 
 use crate::backends::slots::Slot;
 use crate::http::cached_plan::Plan;
@@ -19,7 +19,7 @@ use crate::http::forward;
 use crate::http::gate::{self, Routes};
 use crate::http::refusal::Refusal;
 use crate::http::rules::{RequestFacts, ResponseFields};
-use crate::http::sender::{Identified, Unidentified};
+use crate::http::sender::Identified;
 use crate::worker::context::WorkerContext;
 use crate::worker::http::ThreadRequestRoute;
 use crate::worker::open::OpenRequest;
@@ -104,8 +104,8 @@ pub(crate) enum Action {
     Redirect(u16, Vec<u8>),
     /// It has this response.
     Respond(FixedResponse),
-    /// It is not known yet who sends it, which its route asks.
-    Authenticate(Box<Unidentified>),
+    /// Its route identifies the sender first; the head as the client sent it.
+    Authenticate(Box<OwnedRequest>),
     /// Its route does not take it.
     Refuse(Box<Refusal>),
     /// It asks for the file of a challenge of a certificate authority, with this content.
@@ -425,8 +425,7 @@ fn action(routes: &Routes<'_>, facts: &RequestFacts<'_>) -> Action {
     }
     if routes.route.gate.as_ref().is_some_and(|gate| gate.identifies()) {
         // Later decisions may depend on the user.
-        let head = facts.head.text[..facts.head.length].to_vec();
-        return Action::Authenticate(Box::new(Unidentified { head }));
+        return Action::Authenticate(Box::new(OwnedRequest::new(facts.head)));
     }
     route_action(routes.route, facts)
 }

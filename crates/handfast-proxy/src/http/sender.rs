@@ -1,12 +1,6 @@
-//! The sender of a request, where its route asks: not known yet, or known.
+//! The sender of a request, where its route identifies it.
 
 use handfast_wire::http1::push_field;
-
-/// A request whose sender is not known yet: its head as it came.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unidentified {
-    pub(crate) head: Vec<u8>,
-}
 
 /// What is known of the sender of a request.
 #[derive(Debug, Default)]

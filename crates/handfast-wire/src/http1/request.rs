@@ -32,6 +32,11 @@ impl<'a> Method<'a> {
         is_token(text).then_some(Self(text))
     }
 
+    /// The method of a head that was accepted.
+    pub(super) const fn of_accepted(text: &'a [u8]) -> Self {
+        Self(text)
+    }
+
     /// As it is written.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.0

@@ -9,12 +9,12 @@ use handfast_cache::{Filler, Hit, Key, OriginFailure, Policy, Times, is_error};
 use handfast_leg::READ;
 use handfast_observe::cause::Cause;
 use handfast_observe::reason::{CloseReason, Side, Step};
-use handfast_wire::http1::{Field, Framing, Method, ResponseHead};
+use handfast_wire::http1::{Field, Framing, Method, OwnedRequest, ResponseHead};
 
 use crate::backends::connector::Cancellation;
 use crate::cache::OpenCache;
 use crate::http::answer::Answer;
-use crate::http::cached::text::{now_ms, with_request};
+use crate::http::cached::text::now_ms;
 use crate::http::cached_plan::WHOLE;
 use crate::http::client::{After, Client};
 use crate::http::content::{Io, Output, Sink, Source};
@@ -27,7 +27,7 @@ pub(super) struct Order {
     pub(super) key: Key,
     pub(super) policy: Policy,
     /// The head that was looked up.
-    pub(super) asked: Arc<[u8]>,
+    pub(super) asked: Arc<OwnedRequest>,
     /// What is stored, and stale.
     pub(super) stale: Option<Hit>,
     pub(super) requested_ms: u64,
@@ -69,8 +69,7 @@ pub(super) struct Fetch<'c, C> {
 impl<'c, C: Client> Fetch<'c, C> {
     /// `is_behind`: no client waits for its content.
     pub(super) fn new(client: &'c mut C, order: Order, filler: Option<Filler>, is_behind: bool) -> Self {
-        let wants_part = !is_behind
-            && with_request(&order.asked, |asked| asked.values("range").next().is_some()).unwrap_or(false);
+        let wants_part = !is_behind && order.asked.head().values("range").next().is_some();
         let (came, pending) = (Came::Nothing, Vec::new());
         Self { client, order, filler, came, is_behind, wants_part, pending, has_end: false }
     }
@@ -92,48 +91,46 @@ impl<'c, C: Client> Fetch<'c, C> {
     fn judge(&mut self, head: &ResponseHead<'_>) -> Came {
         let Order { cache, key, policy, asked, stale, requested_ms } = &self.order;
         let times = Times { requested_ms: *requested_ms, received_ms: now_ms() };
-        let judged = with_request(asked, |asked| {
-            let Some(mut filler) = self.filler.take() else {
-                cache.observe(key, asked, head, policy, times);
-                return Came::Passed;
-            };
-            match stale {
-                Some(stale) if head.status == 304 => {
-                    let hit = cache.unchanged(stale, asked, head, policy, times);
-                    filler.look_again();
-                    return Came::Confirmed(hit);
-                }
-                Some(stale)
-                    if is_error(head.status)
-                        && stale.stored().serves_on_error(
-                            asked,
-                            policy,
-                            times.received_ms,
-                            OriginFailure::Status,
-                        ) =>
-                {
-                    return Came::StaleOnError(stale.clone());
-                }
-                _ => {}
+        let asked = &asked.head();
+        let Some(mut filler) = self.filler.take() else {
+            cache.observe(key, asked, head, policy, times);
+            return Came::Passed;
+        };
+        match stale {
+            Some(stale) if head.status == 304 => {
+                let hit = cache.unchanged(stale, asked, head, policy, times);
+                filler.look_again();
+                return Came::Confirmed(hit);
             }
-            let is_large = || matches!(head.framing(Method::GET), Framing::Length(size) if size > WHOLE);
-            if self.wants_part && head.status == 200 && is_large() {
-                filler.alone();
-                return Came::TooLargeForAPart;
+            Some(stale)
+                if is_error(head.status)
+                    && stale.stored().serves_on_error(
+                        asked,
+                        policy,
+                        times.received_ms,
+                        OriginFailure::Status,
+                    ) =>
+            {
+                return Came::StaleOnError(stale.clone());
             }
-            match filler.head(asked, head, policy, times) {
-                Ok(hit) => {
-                    if self.is_behind {
-                        // No client reads it.
-                        drop(hit.reader(0..0));
-                    }
-                    self.filler = Some(filler);
-                    Came::Stored(hit)
+            _ => {}
+        }
+        let is_large = || matches!(head.framing(Method::GET), Framing::Length(size) if size > WHOLE);
+        if self.wants_part && head.status == 200 && is_large() {
+            filler.alone();
+            return Came::TooLargeForAPart;
+        }
+        match filler.head(asked, head, policy, times) {
+            Ok(hit) => {
+                if self.is_behind {
+                    // No client reads it.
+                    drop(hit.reader(0..0));
                 }
-                Err(_) => Came::Passed,
+                self.filler = Some(filler);
+                Came::Stored(hit)
             }
-        });
-        judged.unwrap_or(Came::Passed)
+            Err(_) => Came::Passed,
+        }
     }
 
     /// Hands what waits to the cache; whether nothing waits any more.
@@ -252,12 +249,10 @@ impl<C: Client> Client for Fetch<'_, C> {
         output: &mut Output<'_>,
     ) {
         let Order { policy, asked, stale, .. } = &self.order;
-        let usable = stale.as_ref().filter(|stale| {
-            let serves = with_request(asked, |asked| {
-                stale.stored().serves_on_error(asked, policy, now_ms(), OriginFailure::Unreachable)
-            });
-            is_error(answer.status) && serves.unwrap_or(false)
-        });
+        let serves = |stale: &&Hit| {
+            stale.stored().serves_on_error(&asked.head(), policy, now_ms(), OriginFailure::Unreachable)
+        };
+        let usable = stale.as_ref().filter(|_| is_error(answer.status)).filter(serves);
         self.filler = None;
         if let Some(stale) = usable {
             (self.came, self.has_end) = (Came::StaleOnError(stale.clone()), true);

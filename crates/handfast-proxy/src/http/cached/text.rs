@@ -1,11 +1,11 @@
-//! Heads as text, read again, and the time as the cache counts it.
+//! Heads of stored responses, read again; requests with conditions of the cache; and the time as the cache counts it.
 
 use std::time::SystemTime;
 
 use handfast_cache::{is_condition, unix_ms};
 use handfast_wire::http1::{
-    Field, HeadEnd, HeadLimits, HeadProgress, RequestHead, ResponseHead, Underscores, end_head,
-    parse_request, parse_response, push_field, write_fields, write_request_line,
+    Field, HeadEnd, HeadLimits, HeadProgress, OwnedRequest, ResponseHead, Underscores, end_head,
+    parse_response, push_field, write_fields, write_request_line,
 };
 
 /// What this proxy wrote itself needs no limits.
@@ -24,33 +24,25 @@ pub(super) fn now_ms() -> u64 {
     unix_ms(SystemTime::now())
 }
 
-/// Reads a head that this proxy wrote; `None`: it is none.
+/// Reads the head of a response that this proxy wrote; `None`: it is none.
 ///
 /// **Cost**: one pass over it, and room for its fields.
-pub(super) fn with_request<T>(text: &[u8], read: impl FnOnce(&RequestHead<'_>) -> T) -> Option<T> {
-    let mut fields = Vec::with_capacity(FIELDS);
-    let head = parse_request(text, &mut HeadProgress::default(), &mut fields, &ANY);
-    Some(read(&head.ok()??))
-}
-
-/// The same for the head of a response.
 pub(super) fn with_response<T>(text: &[u8], read: impl FnOnce(&ResponseHead<'_>) -> T) -> Option<T> {
     let mut fields = Vec::with_capacity(FIELDS);
     let head = parse_response(text, &mut HeadProgress::default(), &mut fields, &ANY);
     Some(read(&head.ok()??))
 }
 
-/// A request for all of a response, under these conditions instead of those of the client.
-pub(super) fn conditional(asked: &[u8], conditions: &[(&'static str, Vec<u8>)]) -> Option<Vec<u8>> {
-    with_request(asked, |head| {
-        let mut out = Vec::with_capacity(asked.len() + 128);
-        write_request_line(&mut out, head);
-        write_fields(&mut out, head.text, head.fields, |field: &Field| is_condition(field.name(head.text)));
-        for (name, value) in conditions {
-            // A value that was parsed is one.
-            let _ = push_field(&mut out, name, value);
-        }
-        end_head(&mut out, &HeadEnd::for_backend(head));
-        out
-    })
+/// Returns a request for all of a response, under these conditions instead of those of the client.
+pub(super) fn conditional(asked: &OwnedRequest, conditions: &[(&'static str, Vec<u8>)]) -> Vec<u8> {
+    let head = &asked.head();
+    let mut out = Vec::with_capacity(asked.text().len() + 128);
+    write_request_line(&mut out, head);
+    write_fields(&mut out, head.text, head.fields, |field: &Field| is_condition(field.name(head.text)));
+    for (name, value) in conditions {
+        // A value that was parsed is one.
+        let _ = push_field(&mut out, name, value);
+    }
+    end_head(&mut out, &HeadEnd::for_backend(head));
+    out
 }
