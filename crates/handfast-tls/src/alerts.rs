@@ -41,7 +41,8 @@ pub(crate) const fn deserved(error: &Error) -> Option<AlertDescription> {
     }
 }
 
-/// What makes rustls send an alert after an error that it ended without one; `unread` bytes were in the caller's buffer.
+/// Returns the bytes that make rustls send an alert after an error that it ended without one; `unread` bytes were in the
+/// caller's buffer.
 ///
 /// While a message is unfinished rustls goes on reading behind it, wherever that was in the buffer: so this is no shorter,
 /// and from there on it is a record of type 0, which is answered by `decode_error`. Otherwise it reads from the front: a

@@ -26,7 +26,7 @@ mod wire;
 pub use holder::{Holder, ID, KeyId, Unavailable};
 
 impl Certificate {
-    /// Which key it has.
+    /// Returns the ID of its private key; `None` if the key has no readable public key.
     pub fn key_id(&self) -> Option<KeyId> {
         self.certified().key.public_key().map(|key| KeyId::of(&key))
     }
@@ -78,7 +78,7 @@ impl Held {
         wire::encode(&looked)
     }
 
-    /// How a file is at present, without a look into it.
+    /// Returns the encoded stamp of the file at `path`, without reading the file.
     pub fn stamp(&self, path: &Path) -> Vec<u8> {
         wire::encode_stamp(FileStamp::of(path))
     }
@@ -102,7 +102,7 @@ impl Held {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys held.
     pub fn count(&self) -> usize {
         self.0.read().unwrap_or_else(PoisonError::into_inner).len()
     }

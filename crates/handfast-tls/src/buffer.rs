@@ -17,7 +17,7 @@ impl Buffer {
         Self { bytes: vec![0; capacity], start: 0, end: 0 }
     }
 
-    /// What is in it.
+    /// Returns the bytes that are in the buffer.
     pub fn filled(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
@@ -27,12 +27,12 @@ impl Buffer {
         &mut self.bytes[self.start..self.end]
     }
 
-    /// How much is in it.
+    /// Returns the number of bytes in the buffer.
     pub fn len(&self) -> usize {
         self.end - self.start
     }
 
-    /// Whether nothing is in it.
+    /// Returns true if the buffer has no bytes.
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
@@ -80,9 +80,9 @@ impl Buffer {
 /// The four buffers that a thread's connections share; used within one step of one connection and never across a wait.
 #[derive(Debug)]
 pub struct Scratch {
-    /// What a socket gave.
+    /// Bytes received from the socket.
     pub received: Vec<u8>,
-    /// What was decrypted of it.
+    /// Plaintext decrypted from `received`.
     pub plaintext: Buffer,
     /// Records on their way to the peer, or to the leg that is written to.
     pub records: Buffer,

@@ -35,10 +35,10 @@ pub struct Certificate {
     not_after: i64,
     subject: Box<str>,
     files: Box<[PathBuf]>,
-    /// Where its OCSP response is or should be, if that is known.
+    /// Path where its OCSP response is or is expected; `None` if unknown.
     pub(crate) staple_file: Option<PathBuf>,
     demands_staple: bool,
-    /// What is known of the response that is stapled, which is in `certified`.
+    /// Expiry and state of the stapled response, whose bytes are in `certified`.
     staple: Option<Staple>,
     /// Made when it comes into a store, and never later; `None` in it: compressed it is no smaller.
     compressed: OnceLock<Option<Arc<Compressed>>>,
@@ -109,7 +109,7 @@ impl Certificate {
         self.compressed.get_or_init(make);
     }
 
-    /// Whether its messages were looked at for compression.
+    /// Returns true if its messages were already tested for compression.
     pub(crate) fn is_compressed(&self) -> bool {
         self.compressed.get().is_some()
     }
@@ -149,7 +149,7 @@ impl Certificate {
         self.not_after
     }
 
-    /// Whether `now` (Unix seconds) is within its validity.
+    /// Returns true if `now` (Unix seconds) is within its validity.
     pub fn is_valid_at(&self, now: i64) -> bool {
         (self.not_before..=self.not_after).contains(&now)
     }
@@ -164,8 +164,8 @@ impl Certificate {
         &self.files
     }
 
-    /// Whether both would be served alike, and are from the same files. The keys need no look: each is the one that fits
-    /// the public key in the chain.
+    /// Returns true if both would be served alike and are from the same files. The keys are not compared: each is the
+    /// one that fits the public key in the chain.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         self.chain() == other.chain()
             && self.files == other.files
@@ -280,7 +280,7 @@ pub(crate) fn refuse_unusable(
     findings.len() > before
 }
 
-/// What to say of a certificate that its issuer in the same file did not sign.
+/// Returns the finding for a certificate that its issuer in the same file did not sign.
 pub(crate) fn wrongly_signed(parsed: &Parsed, file: &Path) -> Option<Finding> {
     if parsed.signed != Signed::Wrong {
         return None;
@@ -296,8 +296,8 @@ pub(crate) fn wrongly_signed(parsed: &Parsed, file: &Path) -> Option<Finding> {
     ))
 }
 
-/// What to say of a server's certificate that is sent alone although another one issued it: a publicly trusted CA never signs with
-/// its root (CA/Browser Forum baseline requirements 6.1.7), and of another CA this is not known here.
+/// Returns the finding for a server's certificate that is sent alone although another one issued it. A publicly trusted CA never
+/// signs with its root (CA/Browser Forum baseline requirements 6.1.7); for other CAs this is not known here.
 pub(crate) fn lacks_issuer(chain: &[Parsed], file: &Path) -> Option<Finding> {
     let [leaf] = chain else { return None };
     if leaf.is_self_issued() {

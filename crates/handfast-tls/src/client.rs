@@ -42,7 +42,7 @@ pub struct ClientSettings {
     pub suites: Vec<String>,
     /// IANA names of groups, best first, in any case; a key share is sent for the first. Empty: all but the rare ones.
     pub groups: Vec<String>,
-    /// Versions, suites and groups as a policy that stands already, instead of the three lists.
+    /// Versions, suites and groups as an existing policy, instead of the three lists.
     pub policy: Option<Policy>,
     /// The DNS name sent as SNI; `None`: none is sent.
     pub server_name: Option<String>,
@@ -55,15 +55,15 @@ pub struct ClientSettings {
     pub identity: Option<Identity>,
     /// Whether, and against which CAs, the server's certificate is verified.
     pub verification: Verification,
-    /// Whether early data (0-RTT) is sent with tickets that allow it.
+    /// True if early data (0-RTT) is sent with tickets that allow it.
     pub early_data: bool,
-    /// Whether tickets for thousands of connections at once are kept, as a load test needs them, instead of 8 of each name.
+    /// True if tickets for thousands of connections at once are kept, as a load test needs, instead of 8 per name.
     pub keeps_many_tickets: bool,
-    /// Where the secrets of the sessions are written, to decrypt captured packets; `None`: nowhere.
+    /// File for the secrets of the sessions, to decrypt captured packets; `None`: they are not written.
     pub key_lines: Option<Arc<KeyLines>>,
 }
 
-/// What a server that asks for a certificate is shown.
+/// Certificate and key for a server that requests a certificate.
 #[derive(Clone)]
 pub enum Identity {
     /// Chain and key in PEM.
@@ -94,7 +94,7 @@ impl fmt::Debug for ClientSettings {
     }
 }
 
-/// How a server's certificate is verified.
+/// Verification of a server's certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Verification {
     /// Not at all, nor is its signature: for measuring servers, and never for anything secret.
@@ -116,7 +116,7 @@ pub struct Client {
     resuming: Arc<ClientConfig>,
     verifier: Arc<Verifier>,
     pool: Arc<Pool>,
-    /// What rustls puts into SNI, and knows tickets by; never empty.
+    /// Names that rustls sends in SNI and stores tickets under; never empty.
     server_names: Vec<ServerName<'static>>,
 }
 
@@ -215,14 +215,14 @@ impl Client {
         Ok(ClientSession { core: Core::new(connection), watch, ticket, offered: false, early_sent: false })
     }
 
-    /// How many sessions can be resumed now from the pool: its TLS 1.3 tickets, each for once. A TLS 1.2 session may be
-    /// resumed any number of times, and counts as 4096, which is also the greatest number of tickets that a load test keeps.
-    /// Tickets of more than 16 KiB are not kept.
+    /// Returns the number of sessions that the pool can resume now. Each TLS 1.3 ticket counts once. A TLS 1.2 session may
+    /// be resumed any number of times, and counts as 4096, which is also the greatest number of tickets that a load test
+    /// keeps. Tickets of more than 16 KiB are not kept.
     pub fn tickets(&self) -> usize {
         self.pool.resumptions()
     }
 
-    /// What is known of the newest session that could be resumed. **Cost**: microseconds; not for the path.
+    /// Returns the lifetime and properties of the newest resumable session. **Cost**: microseconds; not for the path.
     pub fn newest_ticket(&self) -> Option<observed::Ticket> {
         self.pool.newest()
     }
@@ -322,12 +322,12 @@ pub struct ClientSession {
     watch: Handshake,
     /// Version of the session that was taken from the pool for it.
     ticket: Option<u16>,
-    /// Whether it is in the hello.
+    /// True if the hello offers that session.
     offered: bool,
     early_sent: bool,
 }
 
-/// What is noted of a handshake.
+/// Details recorded during a handshake.
 struct Handshake {
     signature: Option<&'static str>,
     /// TLS 1.2 sessions that this thread had received before this step, from any connection.
@@ -336,7 +336,7 @@ struct Handshake {
     early: Early,
 }
 
-/// How far early data has come.
+/// State of early data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Early {
     /// None may be sent; none was accepted.
@@ -390,7 +390,7 @@ impl ClientSession {
         chain.iter().map(|certificate| certificate.to_vec()).collect()
     }
 
-    /// Whether the hello offers a session to resume.
+    /// Returns true if the hello offers a session to resume.
     pub fn offered_ticket(&self) -> bool {
         self.offered
     }
@@ -415,8 +415,8 @@ impl ClientSession {
         taken
     }
 
-    /// Whether the server took the early data; what it did not take is to be sent again. `None` when none was sent, or
-    /// the session is not established yet.
+    /// Returns true if the server accepted the early data; rejected data must be sent again. `None` if none was sent,
+    /// or if the session is not established yet.
     pub fn early_data_accepted(&self) -> Option<bool> {
         (self.early_sent && self.core.is_established()).then_some(self.watch.early == Early::Accepted)
     }
@@ -433,7 +433,7 @@ impl ClientSession {
     }
 }
 
-/// Whether the hello has what a ticket of this version was taken for: rustls drops one that has expired.
+/// Returns true if the hello offers the ticket of this version that was taken for it: rustls drops an expired one.
 fn offers_ticket(version: u16, hello: &[u8]) -> bool {
     let Peek::Complete(hello) = peek(hello, hello.len()) else { return false };
     // A TLS 1.2 session may be offered by its number alone.
@@ -453,9 +453,9 @@ fn plaintext_in(mut records: &[u8]) -> usize {
     plaintext
 }
 
-/// Whether this record, sent during a handshake, is EndOfEarlyData, which a client sends if and only if the server
-/// accepted its early data (RFC 9846 §4.3.10). rustls's unbuffered connections do not tell. It is the one message that
-/// is empty: four bytes, and in its own record.
+/// Returns true if this record, sent during a handshake, is EndOfEarlyData, which a client sends if and only if the
+/// server accepted its early data (RFC 9846 §4.3.10). rustls's unbuffered connections do not report this. It is the
+/// only empty message: four bytes, in a separate record.
 fn is_end_of_early_data(record: &[u8]) -> bool {
     const APPLICATION_DATA: u8 = 23;
     record.first() == Some(&APPLICATION_DATA) && record.len() == 5 + 4 + 1 + 16

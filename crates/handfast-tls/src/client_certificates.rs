@@ -38,7 +38,7 @@ mod identity;
 mod pattern;
 pub(crate) mod resumed;
 
-/// Whether a client needs a certificate.
+/// Requirement for a client certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Demand {
     /// Requested; a client without one is served, a client with an invalid one is not.
@@ -47,7 +47,7 @@ pub enum Demand {
     Require,
 }
 
-/// Which clients' certificates are valid. In each case the client has to prove that the key is its own.
+/// Client certificates that are valid. In each case the client must prove that it owns the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust<P> {
     /// Those that CAs in this PEM file signed.
@@ -77,12 +77,12 @@ impl<P: AsRef<Path>> Trust<P> {
     }
 }
 
-/// What a rule about client certificates is made of.
+/// Settings of a rule about client certificates.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
-    /// Which certificates are valid.
+    /// Certificates that are valid.
     pub trust: Trust<&'a Path>,
-    /// Whether a client may come without.
+    /// Requirement for a certificate: requested or required.
     pub demand: Demand,
     /// Keys that are refused, of the CAs and of clients.
     pub known_keys: &'a Arc<Lists>,
@@ -90,9 +90,9 @@ pub struct Wanted<'a> {
     pub lists: &'a [PathBuf],
     /// The decision about clients that no list covers.
     pub lenience: Lenience,
-    /// Which clients with valid certificates are accepted.
+    /// Rules that select the accepted clients among those with valid certificates.
     pub rules: &'a Rules,
-    /// Whether clients that fail are let through the handshake, to be served elsewhere: see [`Verdict::Failed`].
+    /// True if clients that fail complete the handshake, to be served elsewhere: see [`Verdict::Failed`].
     pub tolerates: bool,
 }
 
@@ -122,15 +122,15 @@ pub struct ClientCertificates {
     attention_at: Option<i64>,
 }
 
-/// Which weaknesses of keys are looked for: another text when there are more, so that older tickets are good no longer.
+/// Identifier of the set of checked key weaknesses. A new check changes the text, which invalidates older tickets.
 const KEYS_LOOKED_INTO: &[u8] = b"weak keys 1";
 
-/// What [`load`] found.
+/// Result of [`load`].
 #[derive(Debug)]
 pub struct LoadedAuthorities {
     /// The rule; `None` when a finding is an error.
     pub rule: Option<ClientCertificates>,
-    /// What was noticed.
+    /// Findings about the files.
     pub findings: Vec<Finding>,
     /// Errors of files of revocation lists that go on as they were read before.
     pub left_out: Vec<Finding>,
@@ -145,13 +145,13 @@ pub struct LoadedAuthorities {
 pub struct ListFact {
     /// The CA's name.
     pub issuer: Box<str>,
-    /// How many certificates it revokes.
+    /// Number of certificates that it revokes.
     pub entries: usize,
-    /// When it was made, in seconds of Unix time.
+    /// Time of issue, in seconds of Unix time.
     pub this_update: i64,
-    /// When it expires, likewise; `None`: never.
+    /// Expiry, in seconds of Unix time; `None`: it does not expire.
     pub next_update: Option<i64>,
-    /// When the next one is late, likewise.
+    /// Time from which the next list is late, in seconds of Unix time.
     pub late_at: Option<i64>,
 }
 
@@ -243,7 +243,7 @@ fn lists(
 struct Named {
     parsed: Parsed,
     weakness: Option<Weakness>,
-    /// Whether a client needs exactly this one: see [`Trust::Certificates`].
+    /// True if a client needs exactly this certificate: see [`Trust::Certificates`].
     exact: bool,
 }
 
@@ -253,7 +253,7 @@ impl Named {
         Self { parsed, weakness, exact: matches!(wanted.trust, Trust::Certificates(_)) }
     }
 
-    /// What it is good for; `Leaf` for what is good for nothing.
+    /// Returns the use of the certificate; `Leaf` for a certificate that has none.
     fn good_for(&self) -> Standing {
         // No signature by such a key is accepted, nor one by a key of a kind that is not known here.
         if self.weakness.is_some() || matches!(self.parsed.kind, KeyKind::Unusable(_)) {
@@ -265,7 +265,7 @@ impl Named {
         standing(&self.parsed.der).unwrap_or(Standing::Leaf)
     }
 
-    /// Why it is good for nothing.
+    /// Returns the reason why the certificate cannot be used.
     fn unusable(&self) -> String {
         match (&self.weakness, self.parsed.kind) {
             (Some(weakness), _) => format!("has a key that {weakness} ({})", weakness.why()),
@@ -342,7 +342,7 @@ fn rule(
     Some(ClientCertificates { verifier, checks, fingerprint, lists, attention_at })
 }
 
-/// Who revoked a CA of the file, by a list of another CA of the file.
+/// Returns the name of the CA that revoked this CA of the file, by a list of another CA of the file.
 fn revoked_by(parsed: &Parsed, certificates: &[Named], lists: &Revocations) -> Option<Box<str>> {
     let own = Outline::read(&parsed.der)?;
     let is_issuer =
@@ -356,7 +356,7 @@ fn revoked_by(parsed: &Parsed, certificates: &[Named], lists: &Revocations) -> O
     })
 }
 
-/// What is asked of a client, at a full handshake and of one that resumes.
+/// Checks of a client certificate, in a full handshake and in a resumption.
 #[derive(Debug)]
 struct Checks {
     trusted: Authorities,
@@ -383,11 +383,11 @@ impl Checks {
     }
 }
 
-/// What rustls asks about clients.
+/// Verifier that rustls calls for client certificates.
 #[derive(Debug)]
 struct Verifier {
     checks: Arc<Checks>,
-    /// Told to clients, who choose among their certificates by them.
+    /// Names sent to clients, which choose among their certificates by them.
     subjects: Vec<DistinguishedName>,
     algorithms: WebPkiSupportedAlgorithms,
 }
@@ -481,13 +481,12 @@ impl ClientCertificates {
         &self.fingerprint
     }
 
-    /// What is demanded.
+    /// Returns the requirement for a certificate.
     pub fn demand(&self) -> Demand {
         self.checks.demand
     }
 
-    /// Whether clients that fail are let through the handshake; what was decided about them is then in
-    /// [`crate::session::Agreed`].
+    /// Returns true if clients that fail complete the handshake; their verdict is then in [`crate::session::Agreed`].
     pub fn tolerates(&self) -> bool {
         self.checks.tolerates
     }
@@ -497,7 +496,7 @@ impl ClientCertificates {
         &self.lists
     }
 
-    /// Whether its revocation lists are those of another rule.
+    /// Returns true if its revocation lists are those of another rule.
     #[cfg(test)]
     pub(crate) fn has_same_lists(&self, other: &Self) -> bool {
         self.lists.is_same(&other.lists)
@@ -515,8 +514,8 @@ impl ClientCertificates {
         self.checks.lists.iter().map(fact).collect()
     }
 
-    /// When something should be said of its revocation lists, or said otherwise, in seconds of Unix time: one of them is
-    /// late, or expires.
+    /// Returns the next time when the reports about its revocation lists change, in seconds of Unix time: one of them
+    /// becomes late or expires.
     pub fn attention_at(&self) -> Option<i64> {
         self.attention_at
     }
@@ -544,7 +543,7 @@ impl ClientCertificates {
             .map_err(side_channels::note_refusal)
     }
 
-    /// What is decided about a client that has proved that its key is its own; the error of rustls's is not made.
+    /// Returns the verdict on a client that has proved that it owns the key; it does not create rustls's error.
     ///
     /// **Cost**: as of [`Self::check_again`].
     pub(crate) fn verdict(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Option<Verdict> {
@@ -564,7 +563,7 @@ impl ClientCertificates {
         }
     }
 
-    /// What is noted of a client that was let in with this certificate.
+    /// Returns the verdict to record for a client that was accepted with this certificate.
     pub(crate) fn accepted(&self, own: &CertificateDer<'_>) -> Option<Verdict> {
         if self.checks.rules.is_empty() {
             return self.noted(None);

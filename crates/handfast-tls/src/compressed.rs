@@ -13,8 +13,8 @@ use rustls::sign::CertifiedKey;
 
 pub(crate) mod prepared;
 
-/// What a CompressedCertificate has in front of its content more than a Certificate has: algorithm, two lengths
-/// (RFC 8879 §4).
+/// Bytes that a CompressedCertificate has before its content beyond those of a Certificate: algorithm, two lengths (RFC
+/// 8879 §4).
 const HEADER: usize = 8;
 /// The least that must be saved, as a part of the whole, to be worth the memory: keys and signatures cannot be
 /// compressed, so of a single ECDSA certificate almost nothing is saved.
@@ -23,7 +23,7 @@ const WORTH: usize = 16;
 /// The compressed Certificate messages of one certificate.
 #[derive(Debug)]
 pub(crate) struct Compressed {
-    /// What they were made of.
+    /// Source of the messages.
     certified: Arc<CertifiedKey>,
     plain: Option<Box<[u8]>>,
     stapled: Option<Box<[u8]>>,
@@ -38,7 +38,7 @@ impl Compressed {
         any.then(|| Self { certified: Arc::clone(certified), plain, stapled })
     }
 
-    /// What `message` is compressed, if it is one of those that were made.
+    /// Returns the compressed form of `message`, if it is one of the prepared messages.
     fn of(&self, message: &[u8]) -> Option<&[u8]> {
         let is = |stapled| {
             let mut rest = Some(message);

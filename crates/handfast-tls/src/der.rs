@@ -13,7 +13,7 @@ pub(crate) const GENERALIZED_TIME: u8 = 0x18;
 pub(crate) const SEQUENCE: u8 = 0x30;
 pub(crate) const SET: u8 = 0x31;
 
-/// What is left of some bytes.
+/// Rest of a byte string.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Der<'a>(pub(crate) &'a [u8]);
 
@@ -61,7 +61,7 @@ impl<'a> Der<'a> {
         }
     }
 
-    /// How many values there are; what is no value ends the count.
+    /// Returns the number of values; the count ends at bytes that are not a value.
     pub(crate) fn count(mut self) -> usize {
         let mut count = 0;
         while self.next().is_some() {
@@ -70,7 +70,7 @@ impl<'a> Der<'a> {
         count
     }
 
-    /// Whether everything was taken.
+    /// Returns true if no bytes are left.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -14,11 +14,11 @@ pub enum Error {
     Random,
     /// A file operation failed.
     File {
-        /// What was being done, in the infinitive: `read`, `write`, `lock`.
+        /// Operation that failed, in the infinitive: `read`, `write`, `lock`.
         act: &'static str,
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The ticket-key file can be read or written by others than its owner.
@@ -34,7 +34,7 @@ pub enum Error {
         file: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong there, and what was expected.
+        /// Problem in that line, and the expected content.
         what: &'static str,
     },
     /// Another process holds the lock of the ticket-key file for too long.
@@ -46,13 +46,13 @@ pub enum Error {
     Throwaway {
         /// The name that it was for.
         host: String,
-        /// What the maker said.
+        /// Error of the certificate generator.
         what: String,
     },
 }
 
 impl Error {
-    /// What to do about it, when there is something.
+    /// Returns an instruction to fix the error, if there is one.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::TicketFilePermissions { file, .. } => Some(format!("chmod 600 {}", file.display())),

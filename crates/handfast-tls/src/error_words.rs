@@ -1,4 +1,4 @@
-//! What rustls's errors mean: sentences for operators, and which side caused them.
+//! Texts for rustls's errors: sentences for operators, and the side that caused each error.
 
 use rustls::{AlertDescription, CertificateError, Error, OtherError, PeerIncompatible};
 
@@ -109,7 +109,7 @@ fn incompatible_words(reason: &PeerIncompatible) -> &'static str {
     }
 }
 
-/// What a server lacks that the client's settings require.
+/// Returns a text for the property that a server lacks and the client's settings require.
 fn incompatible_server_words(reason: &PeerIncompatible) -> &'static str {
     match reason {
         PeerIncompatible::ServerDoesNotSupportTls12Or13 => "the server speaks neither TLS 1.2 nor TLS 1.3",

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Bytes of a message.
 const LONGEST_MESSAGE: usize = 2_000;
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The configuration must not be used: something that was asked for cannot be served.
@@ -136,13 +136,13 @@ pub enum Reason {
 /// One thing noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad.
+    /// Severity of the finding.
     pub severity: Severity,
-    /// Which way to be wrong.
+    /// Kind of problem.
     pub reason: Reason,
     /// The file it is about.
     pub file: PathBuf,
-    /// What was seen and what was expected; lower case, no full stop, without the file's name in front.
+    /// Problem and expected state; lower case, no full stop, without the file's name in front.
     pub message: String,
     /// The cure, when there is one.
     pub hint: Option<String>,
@@ -187,8 +187,8 @@ impl Finding {
         self
     }
 
-    /// Whether this is what a certificate looks like while it is still being written, so that looking again in
-    /// 100 ms may help: a pair that does not fit, a file cut short, empty, missing or changing.
+    /// Returns true if a certificate looks like this while it is being written, so that another attempt in 100 ms may
+    /// help: a pair that does not fit, a file cut short, empty, missing or changing.
     pub fn may_be_half_written(&self) -> bool {
         matches!(
             self.reason,

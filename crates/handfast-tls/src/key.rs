@@ -20,7 +20,7 @@ pub(crate) struct Key {
     pub(crate) public_key: Box<[u8]>,
 }
 
-/// Why a key cannot be used.
+/// Reason why a key cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unusable {
     /// An RSA key that is known to be weak.

@@ -47,7 +47,7 @@ impl KeyKind {
         }
     }
 
-    /// Whether a signature takes so long that others notice it: beyond a tenth of a millisecond.
+    /// Returns true if a signature delays other connections noticeably: more than a tenth of a millisecond.
     pub const fn is_dear(self) -> bool {
         matches!(self, Self::Rsa(_) | Self::EcdsaP384 | Self::EcdsaP521)
     }

@@ -49,7 +49,8 @@ impl HashKey {
         digest
     }
 
-    /// Whether this is the hash of these parts, or the beginning of it. **Cost**: the same time whatever differs.
+    /// Returns true if `digest` is the hash of these parts, or its beginning. **Cost**: constant time, wherever the two
+    /// differ.
     pub fn is_hash(&self, parts: &[&[u8]], digest: &[u8]) -> bool {
         let own = self.hash(parts);
         let same = own.get(..digest.len()).unwrap_or_default();

@@ -95,9 +95,9 @@ pub fn load_from(
 
 /// Puts the certificates of `before` in the place of those of `loaded` that are the same.
 ///
-/// What is served on then stays where it is in memory, and what was read for nothing is given back in one piece. Without
-/// it the old and the new ones share pages that neither can give back alone: after a few reloads of 10,000 certificates
-/// the process had grown by half.
+/// Certificates in use then keep their place in memory, and the memory of the new copies is released in one piece.
+/// Without it the old and the new ones share pages that neither can give back alone: after a few reloads of 10,000
+/// certificates the process had grown by half.
 pub fn keep_known(loaded: &mut [Arc<Certificate>], before: &[Arc<Certificate>]) {
     let known: HashMap<_, _> =
         before.iter().map(|certificate| (&certificate.chain()[0], certificate)).collect();
@@ -109,8 +109,8 @@ pub fn keep_known(loaded: &mut [Arc<Certificate>], before: &[Arc<Certificate>]) 
     }
 }
 
-/// Whether any of the files is not as it was when it was read. Where this process cannot see a file, the `holder` is asked,
-/// which may see more. A file about which it gives no answer counts as unchanged.
+/// Returns true if any of the files has changed since it was read. Where this process cannot see a file, it queries the
+/// `holder`, which may have more permissions. A file for which the holder returns nothing counts as unchanged.
 ///
 /// **Cost**: one `stat` for each; nothing is read.
 pub fn changed(files_read: &[(PathBuf, FileStamp)], holder: Option<&dyn Holder>) -> bool {
@@ -148,7 +148,7 @@ fn file(
     }
 }
 
-/// One certificate that may not be there yet. What is wrong with its file is mended by the next order.
+/// Loads one certificate that might not exist yet. The next order repairs a problem with its file.
 fn awaited(path: &Path, keys: Option<&Path>, by: (&Lists, i64), loaded: &mut Loaded) {
     let stamp = FileStamp::of(path);
     if !stamp.is_there() {

@@ -14,9 +14,9 @@ pub struct Names {
 }
 
 impl Names {
-    /// Whether the certificate is for `host`: a DNS name in any case, perhaps with the root's dot, or an IP address as
-    /// in a URI (IPv6 in brackets) or without brackets. `*` stands for exactly one whole label (RFC 9525 §6.3), and an
-    /// address matches addresses only (RFC 9525 §6.4).
+    /// Returns true if the certificate is for `host`: a DNS name in any case, perhaps with the root's dot, or an IP
+    /// address as in a URI (IPv6 in brackets) or without brackets. `*` matches exactly one whole label (RFC 9525 §6.3),
+    /// and an address matches addresses only (RFC 9525 §6.4).
     ///
     /// **Cost**: compares with each name until one fits. No allocation, no parsing but that of an address.
     pub fn covers(&self, host: &str) -> bool {
@@ -33,7 +33,7 @@ impl Names {
     }
 }
 
-/// Whether one name of a certificate, perhaps a wildcard, is for `host`.
+/// Returns true if one name of a certificate, perhaps a wildcard, matches `host`.
 pub(crate) fn is_for(name: &str, host: &str) -> bool {
     let (name, host) = (without_root_dot(name), without_root_dot(host));
     match name.strip_prefix("*.") {
@@ -51,7 +51,7 @@ pub(crate) fn without_root_dot(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
-/// What must follow `*.` in a wildcard for `name`; `None`: the label that `*` matches is missing.
+/// Returns the text that follows `*.` in a wildcard for `name`; `None`: the label that `*` matches is missing.
 pub(crate) fn parent_domain(name: &str) -> Option<&str> {
     name.split_once('.').filter(|(label, _)| !label.is_empty()).map(|(_, parent)| parent)
 }

@@ -123,7 +123,7 @@ impl Group {
     /// All of them, in the order of a table.
     pub const ALL: [Self; 4] = [Self::X25519, Self::P256, Self::P384, Self::X25519Mlkem768];
 
-    /// What people call it.
+    /// Returns the group's common name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::P256 => "P-256",
@@ -188,7 +188,7 @@ impl Cipher {
     }
 }
 
-/// What can be done, and timed.
+/// Operation that can be run and measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// One signature, as a server makes it in a TLS 1.3 handshake.

@@ -42,17 +42,17 @@ pub(crate) struct Parsed {
     pub(crate) common_name: Option<Box<str>>,
     /// The hash of its signature, if that can be forged: `MD5`, `SHA-1`.
     pub(crate) broken_hash: Option<&'static str>,
-    /// Whether it says that it is of a publicly trusted CA.
+    /// True if it claims to be from a publicly trusted CA.
     pub(crate) is_public: bool,
-    /// Whether it says where its issuer's certificate can be fetched.
+    /// True if it contains an address of its issuer's certificate.
     pub(crate) names_issuer: bool,
     /// It demands a stapled OCSP response (RFC 7633, "must-staple").
     pub(crate) demands_staple: bool,
-    /// Whether its issuer, if it is in the same file, signed it.
+    /// Result of the check of its signature against an issuer in the same file.
     pub(crate) signed: Signed,
 }
 
-/// What is known of a certificate's signature.
+/// Result of a certificate's signature check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Signed {
     /// Its issuer is not there, or signs in a way that is not verified here.
@@ -64,7 +64,7 @@ pub(crate) enum Signed {
     Wrong,
 }
 
-/// Why bytes are no certificate.
+/// Reason why bytes are not a certificate.
 #[derive(Debug)]
 pub(crate) enum Malformed {
     /// They are not the DER of one.
@@ -130,7 +130,7 @@ impl Parsed {
         })
     }
 
-    /// What is known to be weak of its key: by its numbers, or by these lists.
+    /// Returns a known weakness of its key: by its numbers, or by these lists.
     ///
     /// **Cost**: see [`PublicKey::weaknesses`].
     pub(crate) fn weakness(&self, known_keys: &Lists) -> Option<Weakness> {
@@ -138,13 +138,13 @@ impl Parsed {
         key.weaknesses().into_iter().next().or_else(|| known_keys.find(&key))
     }
 
-    /// Who signed it, in words.
+    /// Returns the issuer's distinguished name as text.
     pub(crate) fn issuer(&self) -> String {
         X509Certificate::from_der(&self.der)
             .map_or_else(|_| String::new(), |(_, x509)| x509.issuer().to_string())
     }
 
-    /// Whether it is signed in its own name.
+    /// Returns true if its issuer and its subject are the same.
     pub(crate) fn is_self_issued(&self) -> bool {
         self.subject_der == self.issuer_der
     }
@@ -189,7 +189,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from)
 }
 
-/// Whether a client can ask for `name`: a DNS name, or one with `*` as its whole first label.
+/// Returns true if a client can request `name`: a DNS name, or one with `*` as its whole first label.
 ///
 /// **Source**: RFC 9525 §6.3 for the wildcard. Underscores are not in host names by RFC 952, but in use.
 fn is_usable(name: &str) -> bool {
@@ -263,7 +263,7 @@ fn demands_staple(x509: &X509Certificate<'_>) -> bool {
     features.is_some_and(|features| features.value.windows(3).any(|number| number == [2, 1, 5]))
 }
 
-/// Whether it has an address of id-ad-caIssuers (RFC 5280 §4.2.2.1).
+/// Returns true if it has an address of id-ad-caIssuers (RFC 5280 §4.2.2.1).
 fn names_issuer(x509: &X509Certificate<'_>) -> bool {
     x509.extensions().iter().any(|extension| match extension.parsed_extension() {
         ParsedExtension::AuthorityInfoAccess(access) => {

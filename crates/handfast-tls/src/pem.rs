@@ -22,7 +22,7 @@ pub(crate) struct Section<'a> {
     pub(crate) line: usize,
     /// Everything from `BEGIN` to `END`.
     text: &'a [u8],
-    /// Whether a header inside says that the content is encrypted.
+    /// True if a header inside marks the content as encrypted.
     pub(crate) encrypted: bool,
 }
 
@@ -39,7 +39,7 @@ pub fn fault(error: &PemError) -> String {
     }
 }
 
-/// What is wrong with the text.
+/// Syntax error in PEM text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
     /// A section that begins at `line` and does not end.

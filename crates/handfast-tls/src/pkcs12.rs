@@ -37,17 +37,17 @@ const X509: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 22, 1];
 /// Bytes that are erased when they are dropped.
 type Secret = Zeroizing<Vec<u8>>;
 
-/// What a file holds, in its order.
+/// Entries of a file, in its order.
 #[derive(Default)]
 pub(crate) struct Entries {
     pub(crate) certificates: Vec<Box<[u8]>>,
     /// In PKCS#8.
     pub(crate) keys: Vec<Secret>,
-    /// How many entries are neither: revocation lists, secrets.
+    /// Number of entries that are neither: revocation lists, secrets.
     pub(crate) others: usize,
 }
 
-/// Why a file cannot be read.
+/// Reason why a file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It does not follow the format.
@@ -82,7 +82,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Whether a file begins as PKCS#12 does: a SEQUENCE that begins with the version, which is 3 (RFC 7292 §4).
+/// Returns true if a file begins like PKCS#12: with a SEQUENCE that begins with the version, which is 3 (RFC 7292 §4).
 pub(crate) fn is_one(bytes: &[u8]) -> bool {
     const VERSION: [u8; 3] = [INTEGER, 1, 3];
     let header = match bytes {

@@ -44,7 +44,7 @@ pub use objection::Objection;
 /// The policy that is used when none is named.
 pub const DEFAULT: &str = "2026-11";
 
-/// Which key of a configuration a problem is about.
+/// Configuration key that a problem is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Field {
     /// The policy's name.
@@ -78,11 +78,11 @@ pub struct PolicyProblem {
     pub index: Option<usize>,
     /// The offending text; empty when it is about the list as a whole.
     pub value: String,
-    /// What is wrong, in a few words.
+    /// Problem, in a few words.
     pub what: &'static str,
-    /// What is accepted there.
+    /// Accepted values of that key.
     pub allowed: Vec<&'static str>,
-    /// What was surely meant, when the text is another program's word for something we have.
+    /// Value that was probably meant, when the text is another program's word for one of ours.
     pub meant: Option<&'static str>,
 }
 
@@ -100,10 +100,10 @@ impl fmt::Display for PolicyProblem {
     }
 }
 
-/// What a ClientHello offers, as far as a policy's choice needs it: IANA numbers, in the client's order.
+/// Contents of a ClientHello that a policy's choice needs: IANA numbers, in the client's order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Offer<'a> {
-    /// Whether TLS 1.3 is among the versions offered.
+    /// True if TLS 1.3 is among the offered versions.
     pub tls13: bool,
     /// Cipher suites.
     pub suites: &'a [u16],
@@ -138,7 +138,7 @@ pub fn names() -> &'static [&'static str] {
     &NAMES
 }
 
-/// What a policy is for, in one sentence; `None` for a name that is none.
+/// Describes the purpose of a policy in one sentence; `None` for an unknown name.
 pub fn describe(name: &str) -> Option<&'static str> {
     NAMED.iter().find(|named| named.name == name).map(|named| named.about)
 }
@@ -236,7 +236,7 @@ fn pick<T: Copy>(
     picked
 }
 
-/// What cannot be said of one list alone.
+/// Reports problems that involve more than one list.
 fn check_together(
     versions: &[&'static SupportedProtocolVersion],
     suites: &[&'static Suite],
@@ -348,7 +348,7 @@ impl Policy {
         &self.variants[2 * self.groups.len()]
     }
 
-    /// Which of [`Self::variants`] a client with this offer gets.
+    /// Returns the index in [`Self::variants`] of the variant for a client with this offer.
     ///
     /// **Cost**: a few comparisons for each entry of the offer; no allocation.
     pub fn variant_for(&self, offer: &Offer<'_>) -> usize {
@@ -356,7 +356,8 @@ impl Policy {
         2 * self.group_for(tls13, offer) + usize::from(self.wants_chacha(tls13, offer))
     }
 
-    /// Whether a client with this offer gets a HelloRetryRequest: it sent no key share for a group that we have.
+    /// Returns true if a client with this offer receives a HelloRetryRequest: it sent no key share for a group that we
+    /// have.
     pub fn retries(&self, offer: &Offer<'_>) -> bool {
         let tls13 = offer.tls13 && self.versions.contains(&&TLS13);
         let group = self.groups.get(self.group_for(tls13, offer));
@@ -374,7 +375,7 @@ impl Policy {
         with_share.or_else(|| self.groups.iter().position(usable)).unwrap_or(self.groups.len())
     }
 
-    /// Whether the first suite of the client that we have, in the version that will be used, is a ChaCha20 one.
+    /// Returns true if the client's first suite that we have, in the version that will be used, is a ChaCha20 suite.
     fn wants_chacha(&self, tls13: bool, offer: &Offer<'_>) -> bool {
         let version = if tls13 { &TLS13 } else { &TLS12 };
         let ours = |number: &&u16| {

@@ -40,7 +40,7 @@ mod version1;
 
 pub use pin::Pin;
 
-/// Whether the keys of a path were checked before.
+/// Earlier check of a path's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keys {
     /// They are new.
@@ -59,9 +59,9 @@ pub(crate) struct Authorities {
     anchors: HashMap<Box<[u8]>, Vec<TrustAnchor<'static>>>,
     /// Certificates that are trusted directly, with any issuer.
     pinned: Vec<CertificateDer<'static>>,
-    /// Whether every certificate is valid, by any issuer.
+    /// True if every certificate is valid, by any issuer.
     anything: bool,
-    /// What CAs have revoked; `None`: revocation is not checked.
+    /// Revocation lists of the CAs; `None`: revocation is not checked.
     revocations: Option<Revocations>,
     algorithms: WebPkiSupportedAlgorithms,
     /// Keys that are compromised.
@@ -105,7 +105,7 @@ impl Authorities {
         self.anything = true;
     }
 
-    /// Whether every certificate is trusted.
+    /// Returns true if every certificate is trusted.
     pub(crate) fn trusts_anything(&self) -> bool {
         self.anything
     }
@@ -115,7 +115,7 @@ impl Authorities {
         self.revocations = Some(revocations);
     }
 
-    /// Whether nothing is trusted.
+    /// Returns true if no certificate is trusted.
     pub(crate) fn is_empty(&self) -> bool {
         !self.anything && self.anchors.is_empty() && self.pinned.is_empty()
     }
@@ -192,14 +192,14 @@ impl Authorities {
         above.iter().try_for_each(|authority| self.check_weakness(authority, keys, false))
     }
 
-    /// Whether a certificate's key is not known to be weak.
+    /// Checks that a certificate's key is not known to be weak.
     pub(crate) fn check_key_of(&self, certificate: &CertificateDer<'_>) -> Result<(), Refusal> {
         let outline = Outline::read(certificate).ok_or(Refusal::Unreadable)?;
         self.check_weakness(&outline, Keys::New, true)
     }
 
-    /// Whether a key is known to be weak. Checked last, because it costs more than the other checks: a peer without a trusted CA
-    /// is refused before.
+    /// Checks that a key is not known to be weak. Runs last, because it costs more than the other checks: a peer without a
+    /// trusted CA is refused before.
     fn check_weakness(&self, whose: &Outline<'_>, keys: Keys, is_own: bool) -> Result<(), Refusal> {
         if keys == Keys::Known {
             return Ok(());
@@ -209,7 +209,7 @@ impl Authorities {
         weakness.map_or(Ok(()), |weakness| Err(Refusal::WeakKey { weakness, is_own }))
     }
 
-    /// Whether a server's certificate is for this name.
+    /// Checks that a server's certificate is for this name.
     ///
     /// **Errors**: the names in the certificate. **Source**: RFC 9525 §6; the common name does not count, unless `common_name`
     /// is set and the certificate has no DNS names.
@@ -226,7 +226,7 @@ impl Authorities {
         checked
     }
 
-    /// Whether a handshake of TLS 1.2 or 1.3 was signed with the certificate's key.
+    /// Checks that a handshake of TLS 1.2 or 1.3 was signed with the certificate's key.
     pub(crate) fn check_signature(
         &self,
         is_tls13: bool,
@@ -246,7 +246,7 @@ impl Authorities {
     }
 }
 
-/// Whether one of the alternative names is this one.
+/// Checks that one of the alternative names is this one.
 fn check_alternative_names(
     own: &CertificateDer<'_>,
     outline: &Outline<'_>,
@@ -261,7 +261,7 @@ fn check_alternative_names(
     certificate.verify_is_valid_for_subject_name(name).map_err(refusal)
 }
 
-/// Whether a common name is this host, or a wildcard for it.
+/// Checks that a common name is this host, or a wildcard for it.
 ///
 /// **Source**: as `X509_check_host` of OpenSSL does it.
 fn check_common_name(own: &Outline<'_>, host: &str) -> Result<(), Refusal> {
@@ -298,7 +298,7 @@ fn check_key(own: &Outline<'_>, peer: Peer) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What is asked of a certificate that is trusted itself: validity and purpose, but no signature.
+/// Checks the validity and purpose, but no signature, of a certificate that is trusted directly.
 fn check_pinned(own: &Outline<'_>, peer: Peer, now: UnixTime) -> Result<(), Refusal> {
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     let (from, to) = own.validity().ok_or(Refusal::Unreadable)?;

@@ -19,10 +19,10 @@ use crate::unix_time::unix_seconds;
 /// 220 KiB; a gibibyte here is a mistake, and must not become memory.
 pub(crate) const SIZE_LIMIT: u64 = 1 << 20;
 
-/// How often a read that a change or a stale handle spoilt is tried again.
+/// Number of attempts at a read that a change or a stale handle spoils.
 const ATTEMPTS: usize = 5;
 
-/// What distinguishes one state of a file or folder from another without reading it; the default is "not there".
+/// File metadata that changes with the state of a file or folder, taken without reading it; the default is "not there".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileStamp(Option<Stat>);
 
@@ -64,7 +64,7 @@ impl FileStamp {
         retry_stale(|| fs::metadata(path)).map_or(Self(None), |metadata| Self::from(&metadata))
     }
 
-    /// Whether something could be seen there.
+    /// Returns true if something was visible at the path.
     pub fn is_there(&self) -> bool {
         self.0.is_some()
     }
@@ -108,7 +108,7 @@ pub(crate) struct Content {
     pub(crate) mode: u32,
 }
 
-/// Why a file was not read.
+/// Reason why a file was not read.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Missing,
@@ -130,7 +130,7 @@ impl From<Failure> for io::Error {
     }
 }
 
-/// What to say of a file that could not be read.
+/// Returns the finding for a file that could not be read.
 pub(crate) fn failed(path: &Path, failure: &Failure) -> Finding {
     match failure {
         Failure::Missing => Finding::error(Reason::Missing, path, "is not there"),
@@ -207,7 +207,8 @@ pub(crate) fn whole_or_stamp(path: &Path, limit: u64) -> Result<Content, (Failur
     })
 }
 
-/// Whether an error may be over next time although the file stays as it is: a network or disk that failed, no descriptor left.
+/// Returns true if an error may be temporary although the file stays as it is: a network or disk that failed, no descriptor
+/// left.
 pub(crate) fn may_pass(error: &io::Error) -> bool {
     let stays = [libc::ENOENT, libc::EACCES, libc::EPERM, libc::ELOOP, libc::ENOTDIR, libc::ENAMETOOLONG];
     error.raw_os_error().is_none_or(|number| !stays.contains(&number))
@@ -281,7 +282,7 @@ fn read_limited(file: &mut File, size: u64) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(bytes)
 }
 
-/// What it is, when it is not a regular file.
+/// Returns the kind of file, if it is not a regular one.
 pub(crate) fn not_a_file(metadata: &Metadata) -> Option<&'static str> {
     let kind = metadata.file_type();
     if kind.is_file() {
@@ -301,7 +302,7 @@ pub(crate) fn not_a_file(metadata: &Metadata) -> Option<&'static str> {
     })
 }
 
-/// What there may be in a file's place.
+/// Kinds of file that can be in a file's place.
 pub(crate) const NOT_FILES: [&str; 5] = ["a folder", "a FIFO", "a socket", "a device", "not a regular file"];
 
 /// Tries again when a network file system lost the file under us: ESTALE means that the name must be looked up again,

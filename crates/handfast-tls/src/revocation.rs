@@ -1,4 +1,4 @@
-//! Which certificates their CAs have revoked: certificate revocation lists (CRLs).
+//! Certificate revocation lists (CRLs): certificates that their CAs have revoked.
 //!
 //! In: files and folders of lists, in PEM or DER, and the CAs that may have signed them. Out: [`Revocations`], asked for
 //! each certificate of a path that is good otherwise. Lists are read when a state is made, never for a client, and those of
@@ -20,7 +20,7 @@ mod files;
 mod list;
 mod unverified;
 
-/// What becomes of clients about whose certificate no list says anything.
+/// Tolerance for clients whose certificate is on no list in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Lenience {
     /// Those of a CA that has no list are let in.
@@ -34,7 +34,7 @@ pub struct Lenience {
 pub(crate) struct Issuer<'a> {
     /// Its SubjectPublicKeyInfo without the header.
     pub(crate) key: &'a [u8],
-    /// Whether its key usage allows it to sign lists.
+    /// True if its key usage allows it to sign lists.
     pub(crate) may_revoke: bool,
 }
 

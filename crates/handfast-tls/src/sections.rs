@@ -1,4 +1,4 @@
-//! What one file holds, PEM or PKCS#12: certificates, keys, and what is neither.
+//! Contents of one file, PEM or PKCS#12: certificates, keys, and everything else.
 //!
 //! In: a file's bytes. Out: [`Contents`], with a finding for each section that is not used.
 
@@ -19,11 +19,11 @@ pub(crate) struct Contents {
     pub(crate) certificates: Vec<Parsed>,
     pub(crate) keys: Vec<Key>,
     pub(crate) findings: Vec<Finding>,
-    /// What it is instead, when it has no PEM section.
+    /// Kind of the content, if it has no PEM section.
     pub(crate) not_pem: Option<NotPem>,
 }
 
-/// What a file without PEM sections looks like.
+/// Kind of a file without PEM sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotPem {
     Der,
@@ -40,7 +40,7 @@ impl NotPem {
         }
     }
 
-    /// What it is, and how to make PEM of it.
+    /// Returns a description of the content, and the command that converts it to PEM.
     pub(crate) fn words(self, file: &Path) -> (&'static str, Option<String>) {
         let file = file.display();
         match self {

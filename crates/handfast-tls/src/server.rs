@@ -38,7 +38,7 @@ const RECORD_HEADER: usize = 5;
 /// The extension ticket_request (RFC 9149 §4).
 const TICKET_REQUEST: u16 = 58;
 
-/// What decides about the clients of one service, or of certain names of it.
+/// TLS settings for the clients of one service, or of certain names of it.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
     /// Versions, suites and groups.
@@ -53,7 +53,7 @@ pub struct ServerSettings {
     /// sends ticket_request (RFC 9149) receives the number that it requests there, this one at most. 0: no resumption
     /// in either version.
     pub tickets_per_handshake: u8,
-    /// How long a ticket is accepted.
+    /// Lifetime of a ticket.
     pub ticket_lifetime: Duration,
     /// Distinguishes services and names: tickets of one are not accepted by another.
     pub scope: String,
@@ -129,17 +129,18 @@ impl Server {
         self.ticketer.update(keys);
     }
 
-    /// Whether this name gets no handshake at all, but the alert `unrecognized_name` (RFC 6066 §3).
+    /// Returns true if this name receives the alert `unrecognized_name` (RFC 6066 §3) instead of a handshake.
     pub fn refuses(&self, hello: &ClientHello) -> bool {
         self.settings.resolver.refuses(hello.server_name.as_deref())
     }
 
-    /// Whether the certificate for this name is still to come, so that there is no handshake but the alert `unrecognized_name`.
+    /// Returns true if the certificate for this name is not there yet, so that the client receives the alert
+    /// `unrecognized_name` instead of a handshake.
     pub fn awaits(&self, hello: &ClientHello) -> bool {
         self.settings.resolver.awaits(hello.server_name.as_deref())
     }
 
-    /// Why no handshake can come of this hello.
+    /// Returns the reason why no handshake is possible with this hello.
     pub fn objection(&self, hello: &ClientHello) -> Option<Objection> {
         self.settings.policy.objection(hello)
     }
@@ -179,14 +180,14 @@ impl Server {
         Ok(ServerSession { core: Core::new(connection), watch, opening })
     }
 
-    /// Whether the answer to this client takes a signature that others would notice. Not for one that resumes: there is none then,
-    /// unless its ticket is not good any more.
+    /// Returns true if the answer to this client needs a signature that delays other connections noticeably. A resumption needs no
+    /// signature, unless its ticket is no longer valid.
     pub fn needs_expensive_signature(&self, hello: &ClientHello) -> bool {
         !hello.offers_resumption()
             && matches!(self.selection(hello), Selection::Chosen(certificate) if certificate.key_kind().is_dear())
     }
 
-    /// What will be signed with for this client, for explanations.
+    /// Returns the certificate that will sign for this client; used for explanations.
     pub fn selection(&self, hello: &ClientHello) -> Selection<'_> {
         let schemes: Vec<_> = hello.signature_schemes.iter().map(|scheme| (*scheme).into()).collect();
         let name = hello.server_name.as_deref();
@@ -240,13 +241,14 @@ fn configure(
 pub struct ServerSession {
     core: Core<UnbufferedServerConnection>,
     watch: Handshake,
-    /// What the client's first flight needs beside rustls; `None` for most clients, and for all once it is over.
+    /// State for the part of the client's first flight that rustls does not handle; `None` for most clients, and for
+    /// all once it is over.
     opening: Option<Box<Opening>>,
 }
 
-/// What must hold of a handshake beside what rustls checks.
+/// Handshake state for the checks that rustls does not make.
 struct Handshake {
-    /// What our own reading of the hello found; rustls's must be the same.
+    /// Server name from our parse of the hello; rustls's must be the same.
     expected_name: Option<Box<str>>,
     /// The rule that a resumed session's client certificate is held against again. Boxed: few services have one, and every
     /// idle connection would keep its room.
@@ -256,11 +258,11 @@ struct Handshake {
     served_names: Option<Arc<Names>>,
     client_certificate: Option<Box<ShownCertificate>>,
     verdict: Option<Box<Verdict>>,
-    /// Whether the client that resumes was checked when its ticket was opened.
+    /// True if the client that resumes was checked when its ticket was opened.
     was_checked: bool,
-    /// Whether the client says how many tickets it needs.
+    /// True if the client requests a number of tickets.
     requests_tickets: bool,
-    /// Whether the session is a resumed one, as far as is known yet.
+    /// True if the session is resumed, as far as is known yet.
     is_resumed: bool,
 }
 
@@ -375,7 +377,7 @@ impl Watch<UnbufferedServerConnection> for Handshake {
 }
 
 impl Handshake {
-    /// What is decided about the client once it has proved that its key is its own.
+    /// Records the verdict on the client once it has proved that it owns the key.
     fn judge(
         &mut self,
         rule: &ClientCertificates,

@@ -1,7 +1,7 @@
 //! A TLS session as the path sees it: bytes in, plaintext and replies out. It has no socket and no buffer.
 //!
-//! In: what arrived from the peer, and what is to be sent to it. Out: plaintext, records, and what was agreed on.
-//! Which library does the work is known in `server.rs`, `client.rs` and `unbuffered.rs` alone.
+//! In: bytes from the peer, and data to send to it. Out: plaintext, records, and the agreed parameters. Only
+//! `server.rs`, `client.rs` and `unbuffered.rs` depend on the library that does the work.
 
 pub use crate::shown::ShownCertificate;
 
@@ -43,10 +43,10 @@ pub trait Session {
     /// Writes `close_notify`: the end of what we send (RFC 9846 §6.1). Once; later calls write nothing.
     fn close(&mut self, outgoing: &mut Buffer);
 
-    /// Whether application data can be sent and received.
+    /// Returns true if application data can be sent and received.
     fn is_established(&self) -> bool;
 
-    /// What has been agreed on so far.
+    /// Returns the parameters agreed on so far.
     fn agreed(&self) -> Agreed;
 
     /// The peer's own certificate in DER, in a session that has been resumed too; `None` when it showed none.
@@ -96,16 +96,16 @@ impl<T: Session + ?Sized> Session for Box<T> {
     }
 }
 
-/// What [`Session::receive`] did.
+/// Result of [`Session::receive`].
 #[derive(Debug)]
 pub struct Received {
     /// The peer has said `close_notify`: no more plaintext will come.
     pub closed: bool,
-    /// Why it cannot go on, if so.
+    /// Reason why the session cannot continue, if it failed.
     pub failure: Option<Failure>,
 }
 
-/// What both sides agreed on; `None` for what is not decided yet.
+/// Parameters that both sides agreed on; `None` for those that are undecided.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agreed {
     /// `TLSv1.2` or `TLSv1.3`.
@@ -114,23 +114,23 @@ pub struct Agreed {
     pub suite: Option<&'static str>,
     /// IANA name of the group.
     pub group: Option<&'static str>,
-    /// What signed: for a server the kind of its key (`RSA-2048`, `ECDSA-P256`), for a client the scheme it saw
-    /// (`ecdsa_secp256r1_sha256`); `None` in a resumed session.
+    /// Signature of the handshake: for a server the kind of its key (`RSA-2048`, `ECDSA-P256`), for a client the scheme
+    /// that the server used (`ecdsa_secp256r1_sha256`); `None` in a resumed session.
     pub signature: Option<&'static str>,
-    /// Whether a session was resumed.
+    /// True if a session was resumed.
     pub resumed: Option<bool>,
-    /// Whether a HelloRetryRequest was needed.
+    /// True if a HelloRetryRequest was needed.
     pub hello_retry: bool,
     /// Application protocol.
     pub alpn: Option<Box<str>>,
     /// The client's certificate: one that is good, or one for which the handshake was refused, as `verdict` says then. Nothing
     /// where a client with a bad certificate is served.
     pub client_certificate: Option<Box<ShownCertificate>>,
-    /// What was decided about the client by its certificate, where that is more than that its CA is trusted.
+    /// Verdict on the client's certificate, if it is more than "its CA is trusted".
     pub verdict: Option<Box<Verdict>>,
 }
 
-/// What was decided about a client by its certificate.
+/// Verdict on a client by its certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Let in by this rule, as it is written.
@@ -139,14 +139,14 @@ pub enum Verdict {
     Unverified,
     /// Refused; or, where there is a place for such clients, to be served there and nowhere else.
     Failed {
-        /// What was wrong.
+        /// Kind of fault.
         fault: CertificateFault,
         /// The same in a sentence.
         words: Box<str>,
     },
 }
 
-/// What was wrong with a client's certificate: coarse, to be counted.
+/// Fault of a client's certificate: coarse, for counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CertificateFault {
     /// There was none, and one is required.
@@ -203,18 +203,18 @@ impl CertificateFault {
     }
 }
 
-/// Why a session failed.
+/// Reason why a session failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// In which of a few ways.
     pub kind: FailureKind,
     /// The sentence for people.
     pub detail: Box<str>,
-    /// What to do about it, where that is known.
+    /// Instruction to fix it, where that is known.
     pub hint: Option<&'static str>,
     /// The number of the alert that the peer sent (RFC 9846 §6), if that is what happened.
     pub alert: Option<u8>,
-    /// What was wrong with the peer's certificate, if that is what happened.
+    /// Fault of the peer's certificate, if that is the cause.
     pub certificate: Option<CertificateFault>,
 }
 

@@ -72,7 +72,7 @@ pub(crate) fn shared_factors_of(owners: &[KeyOwner<'_>]) -> Result<Vec<Finding>,
     Ok(shared_factors(&infos)?.into_iter().map(finding).collect())
 }
 
-/// What a certificate says about the owner of its key.
+/// Properties of a certificate that identify the owner of its key.
 pub(crate) struct KeyOwner<'a> {
     /// SubjectPublicKeyInfo in DER.
     key: &'a [u8],

@@ -10,7 +10,7 @@ const SUBJECT_BYTES: usize = 1024;
 /// Bytes of a serial number that are kept; RFC 5280 §4.1.2.2 allows 20.
 const SERIAL_BYTES: usize = 64;
 
-/// What tells one certificate from others.
+/// Properties that distinguish a certificate from others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownCertificate {
     /// Its subject; empty when it cannot be read.

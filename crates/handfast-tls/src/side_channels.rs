@@ -1,4 +1,4 @@
-//! What rustls does not pass on, passed on through variables of the thread.
+//! Thread-local variables for data that rustls does not pass on.
 //!
 //! rustls calls resolvers, verifiers, ticketers and cipher suites in the middle of a step, and gives them no connection in which
 //! to leave a value. It calls them on the thread that runs the step, before the step returns. So the caller of a step clears
@@ -75,12 +75,12 @@ pub(crate) fn count_tls12_session() {
     TLS12_SESSIONS.set(TLS12_SESSIONS.get().wrapping_add(1));
 }
 
-/// How many sessions of TLS 1.2 were given on this thread, ever.
+/// Returns the number of TLS 1.2 sessions ever issued on this thread.
 pub(crate) fn tls12_sessions() -> usize {
     TLS12_SESSIONS.get()
 }
 
-/// What the resolver chose last on this thread.
+/// Last choice of the resolver on this thread.
 #[derive(Clone, Debug)]
 pub struct Selected {
     /// Kind of the key that signs: `RSA-2048`, `ECDSA-P256`, ….
@@ -153,7 +153,7 @@ pub(crate) fn set_opened_tickets(opened: OpenedTickets) {
     OPENED_TICKETS.set(opened);
 }
 
-/// Whether a ticket was opened in this step, and the client of each one is still accepted.
+/// Returns true if a ticket was opened in this step, and the client of each one is still accepted.
 pub(crate) fn are_tickets_good() -> bool {
     opened_tickets() == OpenedTickets::Good
 }
@@ -163,7 +163,7 @@ pub(crate) fn limit_tickets(most: Option<u8>) {
     TICKETS_LEFT.set(most);
 }
 
-/// Whether one more ticket can be encrypted in this step; counts it.
+/// Returns true if one more ticket can be encrypted in this step; counts it.
 pub(crate) fn take_ticket() -> bool {
     let Some(left) = TICKETS_LEFT.get() else { return true };
     limit_tickets(Some(left.saturating_sub(1)));
@@ -197,7 +197,7 @@ pub(crate) fn replaced_hello() -> Option<Arc<ReplacedHello>> {
     REPLACED_HELLO.with_borrow(Clone::clone)
 }
 
-/// What becomes of the next key for decryption that is made on this thread.
+/// Handling of the next decryption key that is made on this thread.
 enum TrialKeySlot {
     /// Nothing.
     Unused,
@@ -242,7 +242,7 @@ pub(crate) fn offer_trial_key(make: impl FnOnce() -> Option<TrialKey>) {
     });
 }
 
-/// Whether this thread neither keeps a key nor has a request for one.
+/// Returns true if this thread neither keeps a key nor has a request for one.
 #[cfg(test)]
 pub(crate) fn is_trial_key_unused() -> bool {
     matches!(TRIAL_KEY.replace(TrialKeySlot::Unused), TrialKeySlot::Unused)

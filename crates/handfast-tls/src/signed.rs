@@ -1,4 +1,4 @@
-//! Whether certificates are signed by those that stand with them.
+//! Checks that certificates are signed by others in the same file or chain.
 //!
 //! In: certificates of one file, or of one chain. Out: for each of them whether its issuer among them signed it. Damage that
 //! leaves the structure whole shows here alone, and so does an intermediate of another key of the same CA.
@@ -12,7 +12,7 @@ use crate::presented::outline::Outline;
 
 /// The parts of a certificate that matter for its signature.
 pub(crate) struct Frame<'a> {
-    /// What is signed, with its header.
+    /// Signed part, with its header.
     pub(crate) signed: &'a [u8],
     pub(crate) algorithm: &'a [u8],
     pub(crate) signature: &'a [u8],
@@ -32,7 +32,7 @@ impl<'a> Frame<'a> {
         Some(Self { signed, algorithm, signature, serial, outline: Outline::read(der)? })
     }
 
-    /// Whether its key made the signature.
+    /// Returns true if its key made the signature.
     pub(crate) fn verifies(&self, algorithm: &[u8], message: &[u8], signature: &[u8]) -> bool {
         verifies(self.outline.key, algorithm, message, signature)
     }
@@ -61,7 +61,7 @@ pub(crate) fn key_parts(key: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((key.expect(SEQUENCE)?, key.whole_bits()?))
 }
 
-/// Whether the key with this SubjectPublicKeyInfo, without its header, made the signature.
+/// Returns true if the key with this SubjectPublicKeyInfo, without its header, made the signature.
 pub(crate) fn verifies(key: &[u8], algorithm: &[u8], message: &[u8], signature: &[u8]) -> bool {
     let Some((key_algorithm, key)) = key_parts(key) else { return false };
     default_provider()
@@ -103,8 +103,8 @@ fn check(one: &Parsed, chain: &[Parsed]) -> Signed {
         .unwrap_or_default()
 }
 
-/// Whether a certificate in its own name does not say that another key signed it: a CA that changes its key signs the new one
-/// with the old one (RFC 4210 §4.4).
+/// Returns true unless a certificate in its own name states that another key signed it: a CA that changes its key signs the
+/// new one with the old one (RFC 4210 §4.4).
 fn names_itself(frame: &Frame<'_>) -> bool {
     let Outline { key_identifier, issuer_key_identifier, .. } = frame.outline;
     issuer_key_identifier.is_none_or(|issuer| key_identifier.is_none_or(|own| own == issuer))

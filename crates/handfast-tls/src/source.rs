@@ -1,4 +1,4 @@
-//! Where certificates come from, and what each source needs from the processes that serve.
+//! Sources of certificates, and the requirements of each source on the serving processes.
 //!
 //! In: paths, or a certificate in memory. Out: places for `load.rs`; the paths that the sandbox must allow, and those that the key
 //! process must read. A path that is missing there fails only at a later reload.
@@ -11,7 +11,7 @@ use crate::certificate::Certificate;
 use crate::load::Source;
 use crate::throwaway::Throwaway;
 
-/// Where certificates come from.
+/// Source of certificates.
 pub trait CertificateSource: fmt::Debug + Send + Sync {
     /// The places to read.
     fn places(&self) -> Vec<Source> {
@@ -97,7 +97,7 @@ impl CertificateSource for Folder {
     }
 }
 
-/// Certificates that this process orders itself (ACME): a file for each name, which may not be there yet.
+/// Certificates that this process orders itself (ACME): a file for each name, which might not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ordered {
     /// The folder of the files.
@@ -123,7 +123,7 @@ impl Ordered {
         }
     }
 
-    /// How files of the keys of a certificate begin, whose file has this stem.
+    /// Returns the path prefix of the key files of the certificate whose file has this stem.
     pub fn keys(folder: &Path, stem: &str) -> PathBuf {
         folder.join(format!("{stem}~"))
     }

@@ -17,12 +17,12 @@ mod verify;
 
 pub(crate) use verify::{IssuerKey, issuer};
 
-/// What is known of a response that is stapled.
+/// Expiry and verification state of a stapled response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Staple {
     /// Last second in which it may be stapled, Unix time.
     pub(crate) next_update: i64,
-    /// Whether its signature was checked: the issuer's certificate is in the chain.
+    /// True if its signature was checked: the issuer's certificate is in the chain.
     pub(crate) is_verified: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn read(
 /// may be verified.
 const RESPONDERS: usize = 2;
 
-/// Whether a response that a peer sent says that its certificate `own`, which this CA issued, is good.
+/// Checks that a peer's OCSP response confirms its certificate `own`, which this CA issued, as good.
 ///
 /// **Errors**: why it does not. **Cost**: four signatures verified at most, usually one or two.
 pub(crate) fn check(der: &[u8], own: &[u8], issuer: IssuerKey<'_>, now: i64) -> Result<(), StapleError> {

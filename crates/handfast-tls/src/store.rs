@@ -1,4 +1,4 @@
-//! Which certificate for this name and this client.
+//! Chooses a certificate by name and by the signatures that the client can verify.
 //!
 //! In: certificates, the name asked for, the signatures the client can verify. Out: a [`Selection`]. The choice is
 //! made by rustls in the middle of the handshake, through [`Resolver`].
@@ -35,12 +35,13 @@ pub struct CertificateStore {
     exact: HashMap<Box<str>, Box<[u32]>>,
     /// By what follows `*.`.
     wildcard: HashMap<Box<str>, Box<[u32]>>,
-    /// What serves those who ask for no known name: the first certificate, and others that cover one of its names.
+    /// Certificates for clients that request no known name: the first certificate, and others that cover one of its
+    /// names.
     default: Box<[u32]>,
     rebuild_at: Option<i64>,
 }
 
-/// What was chosen for a client.
+/// Choice for a client.
 #[derive(Clone, Debug)]
 pub enum Selection<'a> {
     /// This one.
@@ -52,7 +53,7 @@ pub enum Selection<'a> {
     NoCommonSignature(&'a Arc<Certificate>),
 }
 
-/// What to do for a name that no certificate covers.
+/// Action for a name that no certificate covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownName {
     /// Serve the first certificate.
@@ -94,13 +95,13 @@ impl CertificateStore {
         &self.certificates
     }
 
-    /// When the order among certificates of one name may become another because one of them expires or becomes valid,
-    /// or an OCSP response expires, in Unix seconds: make a new store then.
+    /// Returns the time, in Unix seconds, when a new store must be made: the order among certificates of one name might
+    /// change because one of them expires or becomes valid, or an OCSP response expires.
     pub fn rebuild_at(&self) -> Option<i64> {
         self.rebuild_at
     }
 
-    /// Whether a certificate covers `name`. No name is never unknown while there is any certificate.
+    /// Returns true if a certificate covers `name`. An absent name counts as covered while there is any certificate.
     pub fn knows(&self, name: Option<&str>) -> bool {
         match name {
             Some(name) => with_lower_case(name, |name| self.places(name).is_some()),
@@ -191,8 +192,8 @@ fn default_places(
     best_first(same_name.map_or_else(|| vec![0], |places| places.to_vec()), certificates, now)
 }
 
-/// Whether a client that offers `schemes` can verify what this certificate's key signs. rustls has already taken out
-/// the schemes that do not go with any suite in common (TLS 1.2 ties the two together; RFC 5246 §7.4.2).
+/// Returns true if a client that offers `schemes` can verify signatures of this certificate's key. rustls has already
+/// removed the schemes that do not go with any suite in common (TLS 1.2 ties the two together; RFC 5246 §7.4.2).
 fn can_verify(certificate: &Certificate, schemes: &[SignatureScheme]) -> bool {
     certificate.key_kind().schemes().iter().any(|scheme| schemes.contains(scheme))
 }
@@ -272,13 +273,13 @@ impl Resolver {
         Self { store, unknown_name, awaited: HashSet::new() }
     }
 
-    /// The same, where certificates for these names (in lower case, wildcards as `*.example.org`) are ordered and may not be there yet.
+    /// Sets the names (in lower case, wildcards as `*.example.org`) whose certificates are ordered and might not exist yet.
     pub fn awaiting(self, names: impl IntoIterator<Item = Box<str>>) -> Self {
         Self { awaited: names.into_iter().collect(), ..self }
     }
 
-    /// Whether a client that asks for `name` must be refused because the certificate for it is still to come. Another name's certificate
-    /// is no substitute.
+    /// Returns true if a client that requests `name` must be refused because its certificate is not there yet. Another name's
+    /// certificate is no substitute.
     pub fn awaits(&self, name: Option<&str>) -> bool {
         if self.awaited.is_empty() || self.store.knows(name) {
             return false;
@@ -295,7 +296,8 @@ impl Resolver {
         &self.store
     }
 
-    /// Whether a client that asks for `name` must be refused with the alert `unrecognized_name` (112; RFC 6066 §3).
+    /// Returns true if a client that requests `name` must be refused with the alert `unrecognized_name` (112; RFC 6066
+    /// §3).
     ///
     /// To be asked before rustls sees the hello: rustls 0.23 answers a resolver that chooses nothing with
     /// `access_denied` (49), which sends people looking for a client certificate.

@@ -1,4 +1,4 @@
-//! Whether bytes are one X.509 certificate in DER, to the last byte, as strictly as the strictest client reads it.
+//! Checks that bytes are one X.509 certificate in DER, to the last byte, as strictly as the strictest client reads it.
 //!
 //! In: DER of a certificate. Out: nothing, or what is wrong. x509-parser, which reads the fields, accepts what OpenSSL refuses
 //! with `ASN1 lib`: lengths with needless bytes, elements that follow the last one that it knows, text in names that is not in
@@ -24,10 +24,10 @@ const UTC_TIME: u8 = 0x17;
 const UNIVERSAL_STRING: u8 = 0x1c;
 const BMP_STRING: u8 = 0x1e;
 
-/// What is wrong, to follow the words "the certificate has".
+/// Text of the fault, to follow the words "the certificate has".
 pub(crate) type Fault = &'static str;
 
-/// Whether `der` is one certificate and nothing else.
+/// Checks that `der` is one certificate and nothing else.
 ///
 /// **Errors**: what is not DER, or not the structure of a certificate. **Cost**: two passes, some microseconds.
 pub(crate) fn check(der: &[u8]) -> Result<(), Fault> {
@@ -35,7 +35,7 @@ pub(crate) fn check(der: &[u8]) -> Result<(), Fault> {
     structure(der).ok_or("another structure than RFC 5280 section 4.1 says")
 }
 
-/// Whether `der` is any number of values in distinguished encoding.
+/// Checks that `der` is any number of values in distinguished encoding.
 fn check_values(der: &[u8], depth: usize) -> Result<(), Fault> {
     if depth > DEPTH {
         return Err("values that are nested too deeply");

@@ -8,10 +8,10 @@ use std::process::Command;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 
-/// Within the validity of everything that [`Maker`] makes unless told otherwise.
+/// Time within the validity of everything that [`Maker`] makes by default.
 pub(crate) const NOW: i64 = 1_793_534_400; // 2026-11-01 12:00:00 UTC
 
-/// What to make.
+/// Properties of the certificate to make.
 pub(crate) struct Maker {
     pub(crate) names: Vec<String>,
     pub(crate) subject: &'static str,

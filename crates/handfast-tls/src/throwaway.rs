@@ -19,7 +19,7 @@ use crate::certificate::Certificate;
 use crate::unix_time::date;
 use crate::unix_time::unix_seconds;
 
-/// How long it is valid, in seconds: 30 days.
+/// Validity in seconds: 30 days.
 const VALIDITY: i64 = 30 * 86_400;
 
 /// Valid from an hour ago on, for clients whose clocks are slow.
@@ -92,7 +92,7 @@ fn dates(params: &mut CertificateParams, now: i64) {
     }
 }
 
-/// Whether `host` can be in a certificate: a DNS name or an IP address.
+/// Returns true if `host` can be in a certificate: a DNS name or an IP address.
 pub fn is_host(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok() || rustls_pki_types::DnsName::try_from(host).is_ok()
 }
@@ -113,7 +113,7 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
     }
 
-    /// What a client that trusts the CA says of the certificate, for a name at a time.
+    /// Verifies the certificate for a name at a time, as a client that trusts the CA.
     fn verify(made: &Throwaway, name: &str, seconds: u64) -> Result<(), rustls::Error> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(made.ca_pem.as_bytes()).unwrap()).unwrap();

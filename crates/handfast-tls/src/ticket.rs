@@ -64,7 +64,7 @@ pub fn lock_path(key_file: &Path) -> PathBuf {
     file::beside(&path, ".lock")
 }
 
-/// Where ticket keys are kept.
+/// Storage of ticket keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum KeySource {
     /// In memory: they end with the process, or go to the one after it.
@@ -89,9 +89,9 @@ impl KeySource {
 /// For how long keys encrypt and tickets are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TicketSettings {
-    /// How long one key encrypts new tickets; below one second counts as one second.
+    /// Time for which one key encrypts new tickets; below one second counts as one second.
     pub rotate: Duration,
-    /// How long a ticket is accepted, at least; at most `rotate` longer.
+    /// Time for which a ticket is accepted, at least; at most `rotate` longer.
     pub lifetime: Duration,
 }
 
@@ -174,7 +174,7 @@ impl fmt::Debug for KeyText {
     }
 }
 
-/// Who else has the keys.
+/// Processes that share the keys.
 #[derive(Debug)]
 enum Keeping {
     /// No other process.
@@ -183,7 +183,7 @@ enum Keeping {
     File(KeyFile),
     /// Every machine of the fleet.
     Fleet {
-        /// How much later than possible this machine makes a key that is due: mostly another one has made it by then. **Units**: seconds.
+        /// Delay of this machine in making a key that is due, so that another machine has mostly made it by then. **Units**: seconds.
         patience: u64,
         /// Until when the first keys are those of others, if they come; Unix seconds.
         asks_until: u64,
@@ -256,7 +256,7 @@ impl TicketKeys {
         self.current.clone()
     }
 
-    /// How many keys can decrypt now, for `/status`.
+    /// Returns the number of keys that can decrypt now, for `/status`.
     pub fn count(&self) -> usize {
         self.current.keys.len()
     }
@@ -279,8 +279,8 @@ impl TicketKeys {
         }
     }
 
-    /// When to call [`Self::refresh`] next, at the latest; with a file it must also be at least every minute, for what
-    /// others write.
+    /// Returns the latest time for the next call of [`Self::refresh`]; with a file, call it at least every minute, to
+    /// read the keys that others write.
     pub fn next_refresh(&self) -> SystemTime {
         let next = match self.keeping {
             Keeping::Fleet { asks_until, .. } if self.keys.is_empty() => asks_until,
@@ -361,14 +361,14 @@ impl TicketKeys {
     }
 }
 
-/// What the clock says about keys; pure.
+/// Time rules for keys; pure.
 struct Schedule {
     rotate: u64,
     lifetime: u64,
     ahead: u64,
-    /// How much later than `ahead` this machine makes a key.
+    /// Delay after `ahead` with which this machine makes a key.
     patience: u64,
-    /// Whether each key may have been used until it ended by itself.
+    /// True if each key may have been used until its latest end.
     is_used_to_its_end: bool,
 }
 
@@ -378,7 +378,7 @@ fn shared_ahead(settings: &TicketSettings) -> u64 {
 }
 
 impl Schedule {
-    /// When the key at `place` encrypts for the last time.
+    /// Returns the time when the key at `place` stops encrypting.
     fn encrypts_until(&self, keys: &[Arc<MasterKey>], place: usize) -> u64 {
         let fallback = keys[place].used_from.saturating_add(2 * self.rotate);
         keys.get(place + 1).map_or(fallback, |next| next.used_from.min(fallback))
@@ -392,7 +392,7 @@ impl Schedule {
         keys.drain(..over);
     }
 
-    /// When the last ticket of the key at `place` is over.
+    /// Returns the time when the last ticket of the key at `place` expires.
     fn accepted_until(&self, keys: &[Arc<MasterKey>], place: usize) -> u64 {
         let used_until = match self.is_used_to_its_end {
             true => keys[place].used_from.saturating_add(2 * self.rotate),
@@ -412,7 +412,7 @@ impl Schedule {
         (now < self.encrypts_until(keys, place)).then_some(place)
     }
 
-    /// When a key that has to be made now is to be used from; `None` when none has to be made.
+    /// Returns the first use of a key that has to be made now; `None` when none has to be made.
     fn due(&self, keys: &[Arc<MasterKey>], now: u64) -> Option<u64> {
         let ahead = self.ahead - self.patience.min(self.ahead);
         let horizon = now.saturating_add(self.rotate + self.ahead);
@@ -441,7 +441,7 @@ fn unix(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// What one policy makes of one master key.
+/// Key that one policy derives from one master key.
 struct PolicyKey {
     name: [u8; NAME_LENGTH],
     /// Each ticket's own key comes from this and its seed. Erased by aws-lc-rs when dropped.

@@ -1,4 +1,4 @@
-//! What both sides of TLS do with rustls's unbuffered connections: one loop over their states, for clients and servers.
+//! Shared loop over the states of rustls's unbuffered connections, for clients and servers.
 //!
 //! In: a connection of either side, what arrived, and an observer of the handshake. Out: plaintext, records to
 //! send, and what is kept for the next call. `server.rs`, `client.rs` and this file are the only ones that know rustls's
@@ -20,11 +20,11 @@ use crate::session::{Agreed, Failure, FailureKind, Peer, Received};
 pub(crate) trait Connection {
     /// rustls's mark of the side.
     type Data;
-    /// Who is at the other end, for the words of errors.
+    /// Kind of the peer, for error texts.
     const PEER: Peer;
     /// Looks at the next state.
     fn process<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
-    /// What both sides have in common.
+    /// Returns the state that clients and servers have in common.
     fn common(&self) -> &CommonState;
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Core<C> {
     failed: bool,
 }
 
-/// What one look at the connection's state asked for.
+/// Result of one step through the connection's state.
 enum LoopStep {
     /// Look again.
     More,
@@ -185,7 +185,7 @@ impl<C: Connection> Core<C> {
         }
     }
 
-    /// What both sides know; the signature unless the session was resumed.
+    /// Returns the parameters that both sides know; the signature unless the session was resumed.
     pub(crate) fn agreed(&self, signature: Option<&'static str>) -> Agreed {
         let common = self.connection.common();
         let kind = common.handshake_kind();

@@ -65,7 +65,7 @@ pub enum Weakness {
 }
 
 impl Weakness {
-    /// Why that matters, in one sentence without a full stop.
+    /// Returns the reason why that matters, in one sentence without a full stop.
     pub const fn why(&self) -> &'static str {
         match self {
             Self::TooSmall { .. } => "keys of this size can be factored, or soon can be; clients refuse them",
@@ -108,7 +108,7 @@ impl Weakness {
 }
 
 impl fmt::Display for Weakness {
-    /// What is wrong, to follow the words "the key".
+    /// Writes the problem, to follow the words "the key".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooSmall { bits } => write!(f, "has {bits} bits, expected {RSA_BITS} or more"),

@@ -65,7 +65,7 @@ fn before_encryption_every_fault_has_the_right_alert() {
     }
 }
 
-/// What a peer of the other side says is not answered by an alert.
+/// A message of a peer of the other side is not answered by an alert.
 #[test]
 fn an_alert_is_not_answered() {
     let mut talk = pair(&TLS12, false).talk("localhost");
@@ -104,7 +104,7 @@ impl Keys {
         [&header[..], &sealed].concat()
     }
 
-    /// What is in the last record of `sent`, with its type at the end.
+    /// Decrypts the last record of `sent`, with its type at the end.
     fn open_last(&mut self, mut sent: &[u8]) -> Vec<u8> {
         let mut inner = Vec::new();
         while let Some((record, rest)) = first_record(sent) {

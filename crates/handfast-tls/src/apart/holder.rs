@@ -18,7 +18,8 @@ use crate::key_kind::KeyKind;
 /// Bytes of a [`KeyId`].
 pub const ID: usize = 32;
 
-/// Which key: the SHA-256 of its public key (SubjectPublicKeyInfo), so that it does not depend on the process that reads it.
+/// ID of a key: the SHA-256 of its public key (SubjectPublicKeyInfo), so that it does not depend on the process that reads
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub [u8; ID]);
 
@@ -36,7 +37,7 @@ impl KeyId {
     }
 }
 
-/// Why the holder of the keys made no signature.
+/// Reason why the holder of the keys made no signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unavailable(pub String);
 
@@ -50,12 +51,12 @@ impl std::error::Error for Unavailable {}
 
 /// The connection to the process that holds the keys.
 pub trait Holder: fmt::Debug + Send + Sync {
-    /// What [`Held::look`] answers there; [`Holder::found`] receives the keys that the file holds.
+    /// Returns the result of [`Held::look`] there; [`Holder::found`] receives the keys that the file holds.
     ///
     /// **Errors**: it does not answer.
     fn look(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// What [`Held::stamp`] answers there.
+    /// Returns the result of [`Held::stamp`] there.
     ///
     /// **Errors**: it does not answer.
     fn stamp(&self, path: &Path) -> io::Result<Vec<u8>>;
@@ -63,12 +64,12 @@ pub trait Holder: fmt::Debug + Send + Sync {
     /// The file at `path` was found to hold these keys.
     fn found(&self, path: &Path, keys: &[KeyId]);
 
-    /// What [`Held::sign`] answers there.
+    /// Returns the result of [`Held::sign`] there.
     ///
     /// **Errors**: it does not answer, or refuses to sign, with the reason.
     fn sign(&self, key: &KeyId, scheme: u16, message: &[u8]) -> Result<Vec<u8>, Unavailable>;
 
-    /// What the keeper of keys that are made there answers (certificates that are ordered).
+    /// Forwards a request to the store of keys that are made there (ordered certificates), and returns its response.
     ///
     /// **Errors**: there is none; it does not answer, or refuses, with the reason.
     fn keep(&self, request: &[u8]) -> Result<Vec<u8>, Unavailable> {

@@ -17,7 +17,7 @@ use crate::parsed::Parsed;
 use crate::read::{Failure, FileStamp, NOT_FILES};
 use crate::sections::{Contents, NotPem};
 
-/// What may be wrong with what is in a file; the place is the number that travels.
+/// Problems with the content of a file; the index is the number on the wire.
 const REASONS: [Reason; 10] = [
     Reason::BadKey,
     Reason::Empty,
@@ -175,7 +175,7 @@ fn write(to: &mut Writer, contents: &Contents) {
     });
 }
 
-/// What was looked at, and which keys it holds.
+/// Decodes the file that was read, and the IDs of the keys that it holds.
 pub(super) fn decode(bytes: &[u8], path: &Path, holder: &Arc<dyn Holder>) -> Option<(Looked, Vec<KeyId>)> {
     let mut from = Reader(bytes);
     let stamp = read_stamp(&mut from)?;

@@ -61,7 +61,7 @@ struct Talk {
     server: ServerConnection,
     plaintext: Buffer,
     outgoing: Buffer,
-    /// What the server read.
+    /// Bytes that the server read.
     heard: Vec<u8>,
     /// Most bytes that the session is given at once.
     piece: usize,

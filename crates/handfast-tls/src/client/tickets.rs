@@ -50,8 +50,8 @@ struct NameTickets {
     tls12: Option<Tls12ClientSessionValue>,
 }
 
-/// How often a thread looks again for a lock that another thread holds. The other one moves a few words, which takes less; if it was
-/// suspended meanwhile, no thread waits for it.
+/// Number of attempts to take a lock that another thread holds. The holder moves a few words, which takes less; if it was suspended
+/// meanwhile, no thread waits for it.
 const LOOKS: usize = 200;
 
 /// The tickets of one client, on all of its threads.
@@ -116,13 +116,13 @@ impl Pool {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many sessions can be resumed now; a session of TLS 1.2 counts as [`LIMIT`].
+    /// Returns the number of sessions that can be resumed now; a TLS 1.2 session counts as [`LIMIT`].
     pub(super) fn resumptions(&self) -> usize {
         let of = |kept: &NameTickets| kept.tls13.len() + if kept.tls12.is_some() { LIMIT } else { 0 };
         self.kept().values().map(of).sum()
     }
 
-    /// What is known of the newest session.
+    /// Returns the properties of the newest session.
     pub(super) fn newest(&self) -> Option<Ticket> {
         let all = self.kept();
         let of = |kept: &NameTickets| {
@@ -196,7 +196,7 @@ fn ticket_bytes(session: &impl fmt::Debug) -> usize {
 #[derive(Debug)]
 pub(super) struct Store {
     pub(super) pool: Arc<Pool>,
-    /// Whether anything comes out of it.
+    /// True if it returns stored sessions.
     pub(super) gives: bool,
 }
 

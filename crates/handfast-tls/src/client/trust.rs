@@ -1,4 +1,4 @@
-//! What a client trusts: certificate authorities, single certificates, and pinned public keys.
+//! Trust settings of a client: certificate authorities, single certificates, and pinned public keys.
 //!
 //! In: a PEM file, the machine's own list, or pins. Out: a [`Trust`], made once and shared by all threads and sessions, or
 //! findings about the file. `presented.rs` decides which certificates are accepted.
@@ -23,7 +23,7 @@ use crate::unix_time::date;
 use crate::unix_time::unix_seconds;
 use crate::weak::Lists;
 
-/// What is asked about the revocation of a server's certificate, in the OCSP response that it sends. None is fetched.
+/// Revocation check of a server's certificate, by the OCSP response that it sends. None is fetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Revocation {
     /// Nothing.
@@ -35,16 +35,16 @@ pub enum Revocation {
     StapleRequired,
 }
 
-/// Which certificates to trust, and what else a server's certificate must be.
+/// Trusted certificates, and further requirements on a server's certificate.
 #[derive(Clone, Debug)]
 pub struct Trust {
     authorities: Arc<Authorities>,
     pins: Arc<[Pin]>,
-    /// Whether the certificate must be for the name that was dialled.
+    /// True if the certificate must be for the dialled name.
     name: bool,
-    /// Whether the common name counts where there are no alternative names.
+    /// True if the common name counts where there are no alternative names.
     common_name: bool,
-    /// Whether a trusted CA must have signed it: not where the pins alone decide.
+    /// True if a trusted CA must have signed it: false where the pins alone decide.
     chain: bool,
     revocation: Revocation,
     id: [u8; 32],
@@ -99,7 +99,7 @@ impl Trust {
         &self.authorities
     }
 
-    /// Whether a server's certificate is good.
+    /// Checks a server's certificate.
     ///
     /// **Errors**: why it is refused. **Cost**: as [`Authorities::check`].
     pub(super) fn check(
@@ -180,12 +180,12 @@ pub(super) fn of_pem(pem: &[u8]) -> Result<Trust, Failure> {
     Ok(Trust::new(trusted, id))
 }
 
-/// What [`load`] found.
+/// Result of [`load`].
 #[derive(Debug)]
 pub struct LoadedTrust {
     /// The certificates that the file makes trusted; `None` when a finding is an error.
     pub trust: Option<Trust>,
-    /// What was noticed.
+    /// Findings about the files.
     pub findings: Vec<Finding>,
     /// The files read, for [`crate::load::changed`].
     pub files_read: Vec<(PathBuf, FileStamp)>,

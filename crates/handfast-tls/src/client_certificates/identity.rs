@@ -36,7 +36,7 @@ impl Rule {
         Ok(Self { text: text.into(), pattern: pattern::parse(text)? })
     }
 
-    /// Whether it is about the key, and not about a name that the certificate contains.
+    /// Returns true if it is about the key, and not about a name that the certificate contains.
     pub fn is_about_key(&self) -> bool {
         matches!(self.pattern, Pattern::Pin(_))
     }
@@ -48,7 +48,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Which clients to accept among those whose certificates are good.
+/// Rules that accept clients among those with good certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// If there are any, only clients for which one of them is.
@@ -66,10 +66,10 @@ pub(super) enum Name<'a> {
     Ip(IpAddr),
 }
 
-/// What rules ask of a certificate.
+/// Parts of a certificate that rules match.
 pub(super) struct Identity<'a> {
     pub(super) names: Vec<Name<'a>>,
-    /// Whether it has DNS names and e-mail addresses, readable ones or not.
+    /// True if it has DNS names (`has_email`: e-mail addresses), readable ones or not.
     pub(super) has_dns: bool,
     pub(super) has_email: bool,
     /// Type and value of each part of the subject, in the certificate's order.
@@ -78,12 +78,12 @@ pub(super) struct Identity<'a> {
 }
 
 impl Rules {
-    /// Whether every client with a good certificate is let in.
+    /// Returns true if every client with a good certificate is accepted.
     pub fn is_empty(&self) -> bool {
         self.allow.is_empty() && self.refuse.is_empty()
     }
 
-    /// Whether a certificate, in DER, fits. It must have been verified.
+    /// Returns true if a certificate, in DER, is accepted. It must have been verified.
     ///
     /// **Cost**: reads it, in a few microseconds.
     pub fn admits(&self, certificate: &[u8]) -> bool {
@@ -137,7 +137,7 @@ impl<'a> Identity<'a> {
         Ok(Self { names, has_dns, has_email, subject: parts(own.subject), pin: Pin::of_outline(own) })
     }
 
-    /// Whether the subject has a part of this kind that fits.
+    /// Returns true if the subject has a part of this kind that fits.
     pub(super) fn subject_has(&self, kind: &[u8], fits: impl Fn(&str) -> bool) -> bool {
         self.subject.iter().any(|(own, value)| *own == kind && fits(value))
     }

@@ -38,7 +38,7 @@ const ATTRIBUTES: &[(&str, &[u8])] = &[
 /// One part of a subject: its type and its value.
 type Part = (&'static [u8], Box<str>);
 
-/// What a rule asks of a client.
+/// Pattern of a rule for a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pattern {
     CommonName(Box<str>),
@@ -235,7 +235,7 @@ fn pin(text: &str) -> Result<Pin, String> {
 }
 
 impl Pattern {
-    /// Whether it is for this client.
+    /// Returns true if it matches this client.
     pub(super) fn fits(&self, client: &Identity<'_>) -> bool {
         let mut names = client.names.iter();
         match self {
@@ -296,7 +296,8 @@ fn email_fits(address: &str, local: Option<&str>, domain: &str) -> bool {
     })
 }
 
-/// Whether a name of a certificate, which may be a wildcard, is for the wanted host, or below the wanted domain.
+/// Returns true if a name of a certificate, which may be a wildcard, is for the wanted host, or below the wanted
+/// domain.
 fn host_fits(name: &str, wanted: &str) -> bool {
     match wanted.strip_prefix('.') {
         None => is_for(name, wanted),

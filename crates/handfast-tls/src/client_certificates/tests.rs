@@ -1,4 +1,4 @@
-//! Who is let in, and what is said of a file of CAs.
+//! Tests for the accepted clients, and for the findings about a file of CAs.
 
 use super::*;
 use crate::finding::Severity;

@@ -38,7 +38,7 @@ pub(crate) fn prepare(certificates: &[Arc<Certificate>]) {
     });
 }
 
-/// What rustls takes for a compressor.
+/// Compressor for rustls that returns prepared messages.
 #[derive(Debug)]
 pub(crate) struct Prepared;
 

@@ -1,4 +1,4 @@
-//! What rustls asks for is what was prepared, byte for byte, and nothing else is compressed.
+//! Tests that rustls requests exactly the prepared messages, byte for byte, and that nothing else is compressed.
 
 use std::io::Read;
 use std::path::Path;

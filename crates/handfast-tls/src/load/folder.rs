@@ -98,7 +98,7 @@ fn take_staples(files: &mut Vec<PathBuf>, loaded: &mut Loaded) -> BTreeSet<PathB
     used.into_iter().collect()
 }
 
-/// What a file of the folder holds, when it holds anything.
+/// Certificates and keys of one file of the folder.
 struct Holding {
     path: PathBuf,
     certificates: Vec<Parsed>,
@@ -299,7 +299,7 @@ fn say_left(left: &[Holding], known_keys: &Lists, loaded: &mut Loaded) {
     }
 }
 
-/// Whether it was meant to be served: what `openssl req -x509` makes is marked as a CA and names a host.
+/// Returns true if it was meant to be served: `openssl req -x509` marks its certificates as CAs, and they name a host.
 fn is_for_a_server(parsed: &Parsed) -> bool {
     let names_a_host =
         !parsed.dns_names.is_empty() || !parsed.ip_names.is_empty() || parsed.common_name.is_some();
@@ -326,8 +326,8 @@ fn unpaired(holding: &Holding, first: &Parsed, key: Option<&Holding>) -> Finding
     }
 }
 
-/// What the names of a pair have in common: `www` for `www.crt`, `www.key`, `www-privkey.pem`; empty for names that
-/// say only what is in the file, as certbot's do.
+/// Returns the part of a file name that the files of a pair have in common: `www` for `www.crt`, `www.key`,
+/// `www-privkey.pem`; empty for names that describe only the content, such as certbot's.
 fn stem(path: &Path) -> Option<String> {
     const WORDS: &[&str] = &[
         "pem",

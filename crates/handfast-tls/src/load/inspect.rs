@@ -19,13 +19,13 @@ use crate::signed;
 use crate::unix_time::{date, unix_seconds};
 use crate::weak::{self, Lists, PublicKey};
 
-/// How deep folders are gone into, and how many files are looked at.
+/// Maximum depth of folders, and maximum number of files.
 const DEPTH: usize = 12;
 const FILES: usize = 100_000;
 /// Seconds of a day.
 const DAY: i64 = 86_400;
 
-/// What is looked at, and how.
+/// Settings of an inspection.
 #[derive(Clone, Copy, Debug)]
 pub struct Inspection<'a> {
     /// Lists of compromised keys.
@@ -41,7 +41,7 @@ pub struct Inspection<'a> {
 pub struct Inspected {
     /// The findings, in the order of the files.
     pub findings: Vec<Finding>,
-    /// What could not be looked into: the file, and why.
+    /// Files that could not be read: path and reason.
     pub unseen: Vec<(PathBuf, String)>,
     /// Certificates, each counted once however many files hold it.
     pub certificates: usize,
@@ -51,7 +51,7 @@ pub struct Inspected {
     pub files: usize,
     /// The certificate that runs out first: its names, and seconds of Unix time.
     pub first_to_expire: Option<(String, i64)>,
-    /// What keys are compared over all files.
+    /// Certificates whose keys are compared over all files.
     seen: Vec<Seen>,
 }
 
@@ -306,7 +306,7 @@ fn is_authority(parsed: &Parsed) -> bool {
     parsed.is_authority && parsed.dns_names.is_empty() && parsed.ip_names.is_empty()
 }
 
-/// What to call it.
+/// Returns a display name of the certificate.
 fn named(parsed: &Parsed) -> String {
     match (&parsed.dns_names[..], &parsed.ip_names[..]) {
         ([first], _) => first.to_string(),
@@ -316,8 +316,8 @@ fn named(parsed: &Parsed) -> String {
     }
 }
 
-/// Whether a chain begins with the server's certificate and goes on with who signed it. TLS 1.2 wants each certificate to certify
-/// the one before it (RFC 5246 §7.4.2). A file with two servers' certificates, or with CAs alone, is no chain.
+/// Checks that a chain begins with the server's certificate, followed by its issuers. TLS 1.2 requires each certificate to
+/// certify the one before it (RFC 5246 §7.4.2). A file with two servers' certificates, or with CAs alone, is no chain.
 fn order(file: &Path, chain: &[Parsed]) -> Option<Finding> {
     let mut servers = chain.iter().enumerate().filter(|(_, parsed)| !parsed.is_authority);
     let (place, server) = servers.next()?;

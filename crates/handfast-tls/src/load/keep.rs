@@ -27,7 +27,7 @@ use crate::finding::{Finding, Reason, Severity};
 use crate::read::FileStamp;
 use crate::unix_time::{date, unix_seconds};
 
-/// What is wrong with a file that a certificate was, or should be, served from.
+/// Problem with a file that a certificate was, or should be, served from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProblemKind {
     /// It is configured and unusable: until it is fixed.
@@ -43,20 +43,20 @@ pub enum ProblemKind {
 pub struct FileProblem {
     /// The file.
     pub file: PathBuf,
-    /// Which kind of problem.
+    /// Kind of problem.
     pub kind: ProblemKind,
-    /// What was seen, without the file's name in front.
+    /// Description of the problem, without the file's name in front.
     pub what: String,
     /// The cure, when there is one.
     pub hint: Option<String>,
     /// The old certificate, which stays in use; `None`: there was none.
     pub kept: Option<Arc<Certificate>>,
-    /// When it was noticed, Unix seconds.
+    /// Time when it was noticed, in Unix seconds.
     pub since: i64,
 }
 
 impl FileProblem {
-    /// Whether it was known before: nothing new to wait for, or to say.
+    /// Returns true if it was known before, so that there is nothing new to wait for or to report.
     pub fn is_known(&self, before: &[Self]) -> bool {
         before.iter().any(|known| known.is_same(self))
     }
@@ -66,18 +66,18 @@ impl FileProblem {
     }
 }
 
-/// What was served before.
+/// State that was served before.
 #[derive(Clone, Copy, Debug)]
 pub struct Before<'a> {
-    /// Where its certificates came from.
+    /// Sources of its certificates.
     pub sources: &'a [Source],
     /// Its certificates.
     pub certificates: &'a [Arc<Certificate>],
-    /// What was wrong with their files.
+    /// Problems with their files.
     pub problems: &'a [FileProblem],
 }
 
-/// What came of keeping.
+/// Result of [`keep`].
 #[derive(Debug, Default)]
 pub struct Kept {
     /// Files that are not used as they are.
@@ -151,7 +151,7 @@ fn missing(loaded: &Loaded, standing: &[&Source], before: &[Arc<Certificate>], n
 }
 
 impl Source {
-    /// Whether `certificate` was read from here.
+    /// Returns true if `certificate` was read from this source.
     fn is_of(&self, certificate: &Certificate) -> bool {
         match (self, certificate.files()) {
             (Self::Folder(folder), [file, ..]) => file.parent() == Some(folder),
@@ -175,7 +175,7 @@ impl Source {
         }
     }
 
-    /// Whether `file` is this source, or in it.
+    /// Returns true if `file` is this source, or in it.
     fn holds(&self, file: &Path) -> bool {
         match self {
             Self::Folder(folder) => folder == file || file.parent() == Some(folder),
@@ -185,7 +185,7 @@ impl Source {
     }
 }
 
-/// What was loaded, to be asked for each certificate of before.
+/// Index of the loaded files, to look up each earlier certificate.
 struct Seen<'a> {
     /// Files that are there, and whether what is in them is served.
     files: HashMap<&'a Path, bool>,
@@ -217,7 +217,7 @@ impl<'a> Seen<'a> {
         Self { files, leaves, names, findings }
     }
 
-    /// Whether it, or what its file holds now, is served.
+    /// Returns true if it, or the present content of its file, is served.
     fn goes_on(&self, certificate: &Certificate) -> bool {
         let file = certificate.files().first();
         file.is_some_and(|file| self.files.get(file.as_path()) == Some(&true))
@@ -228,14 +228,14 @@ impl<'a> Seen<'a> {
         self.files.contains_key(file)
     }
 
-    /// Whether each of its names has a certificate with the same kind of key.
+    /// Returns true if each of its names has a certificate with the same kind of key.
     fn covers(&self, certificate: &Certificate) -> bool {
         let names = certificate.dns_names();
         !names.is_empty() && names.iter().all(|name| self.names.contains(&(certificate.kind(), &**name)))
     }
 
-    /// What was found wrong with its files: an error with one of them, then one with their folder, then what is no error
-    /// by itself (a certificate without its key).
+    /// Returns the finding about its files: first an error with one of them, then one with their folder, then one that
+    /// is no error alone (a certificate without its key).
     fn finding_for(&self, certificate: &Certificate) -> Option<&'a Finding> {
         let of = |file: &Path| self.findings.get(file).into_iter().flatten().copied();
         let is_error = |finding: &&Finding| finding.severity == Severity::Error;

@@ -1,4 +1,4 @@
-//! Where to look for certificates, and what was found there.
+//! Sources of certificates, and the certificates found there.
 //!
 //! In: certificates and findings, one after the other. Out: a [`Loaded`] in which each certificate is there once.
 
@@ -32,17 +32,17 @@ pub enum Source {
     Awaited {
         /// The file.
         file: PathBuf,
-        /// How files of keys begin, where the key is in no file with a chain: the ID of the key and `.pem` follow.
+        /// Path prefix of key files, where the key is in no file with a chain: the ID of the key and `.pem` follow.
         keys: Option<PathBuf>,
     },
 }
 
-/// What was found.
+/// Result of loading.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// Certificates that can be served, in the order of the sources; within a folder by file name.
     pub certificates: Vec<Arc<Certificate>>,
-    /// What was noticed, errors first.
+    /// Findings, errors first.
     pub findings: Vec<Finding>,
     /// OCSP responses that are not stapled, and why. An error among them is one of the configuration at a start; at a
     /// reload none keeps a certificate from being served.
@@ -54,18 +54,18 @@ pub struct Loaded {
     pub folders: Vec<PathBuf>,
     /// Place of each certificate by the hash of its content.
     pub(super) known: HashMap<Box<[u8]>, usize>,
-    /// Who reads the files with keys, while they are read; `None`: this process.
+    /// Reader of the files with keys, while they are read; `None`: this process.
     pub(super) holder: Option<Arc<dyn Holder>>,
 }
 
 impl Loaded {
-    /// Whether any finding is an error, so that this must not be served.
+    /// Returns true if any finding is an error, so that this must not be served.
     pub fn has_errors(&self) -> bool {
         self.findings.iter().chain(&self.staples).any(|finding| finding.severity == Severity::Error)
     }
 
-    /// Whether looking again shortly, 100 ms say, may give a better result: something is wrong that a half-written file
-    /// explains.
+    /// Returns true if another attempt shortly after, such as in 100 ms, may give a better result: a half-written file
+    /// explains a finding.
     pub fn may_be_half_written(&self) -> bool {
         self.findings
             .iter()

@@ -60,7 +60,7 @@ pub(super) fn attach(certificate: &mut Certificate, path: &Path, must: bool, now
     }
 }
 
-/// Whether there is no such file, also where only the holder of the keys can see that.
+/// Returns true if there is no such file, also where only the holder of the keys can see that.
 fn is_missing(failure: &Failure, path: &Path, loaded: &Loaded) -> bool {
     let stamp = || apart::stamp(loaded.holder.as_deref()?, path);
     match failure {

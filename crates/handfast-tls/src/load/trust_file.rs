@@ -10,7 +10,7 @@ use crate::parsed::Parsed;
 use crate::read::{self, FileStamp, failed, watch};
 use crate::sections::{Contents, no_certificate};
 
-/// What was read.
+/// Contents of a file of trusted certificates.
 #[derive(Default)]
 pub(crate) struct TrustFile {
     pub(crate) certificates: Vec<Parsed>,
@@ -62,7 +62,7 @@ impl TrustFile {
         self.certificates = contents.certificates;
     }
 
-    /// Whether no finding is an error so far.
+    /// Returns true if no finding is an error so far.
     pub(crate) fn is_usable(&self) -> bool {
         !self.findings.iter().any(|finding| finding.severity == Severity::Error)
     }

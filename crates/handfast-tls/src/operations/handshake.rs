@@ -27,7 +27,7 @@ pub const BATCH: usize = 16;
 const NAME: &str = "localhost";
 /// A hello is far shorter.
 const HELLO: usize = 1 << 14;
-/// How long tickets are good.
+/// Lifetime of tickets.
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Whose work has just ended.
@@ -41,14 +41,14 @@ pub enum Side {
     Neither,
 }
 
-/// What kind of connection is made.
+/// Kind of connection to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// Kind of the server's key.
     pub signature: Signature,
     /// The group; both sides have only this one.
     pub group: Group,
-    /// Whether sessions are resumed.
+    /// True if sessions are resumed.
     pub resumed: bool,
     /// Bytes that the client sends after the handshake and the server sends back; 0: none, and no close either. With
     /// some, both sides end with close_notify.

@@ -1,4 +1,4 @@
-//! What a password protects in PKCS#12: keys derived from it, decryption, and the code that authenticates the file.
+//! Password protection in PKCS#12: derived keys, decryption, and the code that authenticates the file.
 //!
 //! In: an AlgorithmIdentifier and bytes. Out: the plaintext, or why not.
 //!
@@ -40,7 +40,7 @@ pub(super) struct Password {
     wide: &'static [u8],
 }
 
-/// What a derived key is for (RFC 7292 §B.3).
+/// Purpose of a derived key (RFC 7292 §B.3).
 #[derive(Clone, Copy)]
 enum Purpose {
     Key = 1,

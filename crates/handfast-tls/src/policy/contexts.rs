@@ -50,7 +50,7 @@ impl RecordKey {
         Self { algorithm, key, iv, number, place: usize::MAX }
     }
 
-    /// What `work` makes of this key's context, and of the nonce of record `sequence`.
+    /// Calls `work` with this key's context and the nonce of record `sequence`.
     fn with<T>(
         &mut self,
         sequence: u64,
@@ -152,7 +152,7 @@ struct Contexts {
     held: usize,
     /// The place that was last looked at for room.
     looked_for_room: usize,
-    /// Where the next sweep goes on.
+    /// Position where the next sweep continues.
     looked_at: usize,
     numbers: Numbers,
 }

@@ -2,8 +2,8 @@
 //!
 //! In: a suite as the library offers it. Out: its HKDF for `suite.rs`.
 //!
-//! What the library extracts, it extracts again for each key that is then expanded from it: eight times in a handshake
-//! instead of three. Everything is still computed by the library; here only the outcome of an extraction is kept.
+//! The library repeats an extraction for each key that is then expanded from it: eight times in a handshake instead of
+//! three. Everything is still computed by the library; here only the outcome of an extraction is kept.
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::hash::Hash;

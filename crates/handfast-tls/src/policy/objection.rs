@@ -1,4 +1,4 @@
-//! Why a client and a policy have nothing in common, as a message and as the alert of the standard.
+//! Reasons why a client and a policy have nothing in common, as a message and as the alert of the standard.
 //!
 //! In: a ClientHello. Out: `None`, or why no handshake is possible. rustls would refuse it too, but with the first check that
 //! fails: a client with only TLS 1.1 would get the error that it names no signature schemes.
@@ -8,7 +8,7 @@ use rustls::version::{TLS12, TLS13};
 
 use super::Policy;
 
-/// Why a hello is refused.
+/// Reason why a hello is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Objection {
     /// The alert for the client.
@@ -18,7 +18,7 @@ pub struct Objection {
 }
 
 impl Policy {
-    /// Why this policy refuses a client.
+    /// Returns the reason why this policy refuses a client.
     ///
     /// **Cost**: a few comparisons; allocates only for an objection. **Source**: RFC 9846 §4.3.1 (versions:
     /// protocol_version), RFC 9846 §4.2.2 (suites and groups: handshake_failure).

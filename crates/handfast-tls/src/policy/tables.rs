@@ -74,9 +74,9 @@ pub(super) struct Suite {
 pub(super) struct Group {
     pub(super) name: &'static str,
     pub(super) group: &'static dyn SupportedKxGroup,
-    /// Whether TLS 1.2 can use it; hybrid groups came with 1.3.
+    /// True if TLS 1.2 can use it; hybrid groups came with 1.3.
     pub(super) in_tls12: bool,
-    /// What other programs call it.
+    /// Names of the group in other programs.
     pub(super) also: &'static [&'static str],
 }
 

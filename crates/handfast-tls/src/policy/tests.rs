@@ -1,4 +1,4 @@
-//! What each policy contains, forever; what is refused; and which variant a client gets.
+//! Tests for the permanent contents of each policy, for refused policies, and for the variant that a client receives.
 
 use super::*;
 

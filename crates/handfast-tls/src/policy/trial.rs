@@ -27,7 +27,7 @@ impl WithTrial {
         Self { library: suite.aead_alg, suite: suite.common.suite }
     }
 
-    /// What computes its records.
+    /// Returns the algorithm that encrypts its records.
     pub(super) fn algorithm(&self) -> &'static Algorithm {
         match self.suite {
             CipherSuite::TLS13_AES_128_GCM_SHA256 => &AES_128_GCM,

@@ -27,7 +27,7 @@ impl TrialKey {
         Some(Self { key: LessSafeKey::new(key), nonce: iv.as_ref().try_into().ok()? })
     }
 
-    /// Whether `record`, a whole one, is the first that was encrypted under this key (RFC 9846 §5.2).
+    /// Returns true if `record`, a whole one, is the first that was encrypted under this key (RFC 9846 §5.2).
     ///
     /// **Cost**: a copy of the record and its decryption.
     pub(crate) fn opens(&self, record: &[u8]) -> bool {

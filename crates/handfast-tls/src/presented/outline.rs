@@ -32,13 +32,13 @@ pub(crate) struct Outline<'a> {
     /// The same with its header: what pins are made of.
     pub(crate) key_whole: &'a [u8],
     validity: &'a [u8],
-    /// Whether its basic constraints make it a CA.
+    /// True if its basic constraints make it a CA.
     pub(crate) is_authority: bool,
-    /// Whether its key may sign handshakes; `None`: it has no key usage.
+    /// True if its key may sign handshakes; `None`: it has no key usage.
     pub(crate) may_sign: Option<bool>,
-    /// Whether it may sign revocation lists, by the same.
+    /// True if it may sign revocation lists; `None`: it has no key usage.
     pub(crate) may_revoke: Option<bool>,
-    /// What names its key, and its issuer's.
+    /// Identifier of its key (`issuer_key_identifier`: of its issuer's key).
     pub(crate) key_identifier: Option<&'a [u8]>,
     pub(crate) issuer_key_identifier: Option<&'a [u8]>,
     /// Object identifiers of the extended key usage, in DER; `None`: any purpose.
@@ -157,7 +157,7 @@ impl<'a> Outline<'a> {
         Some(())
     }
 
-    /// Whether it has alternative names with this tag.
+    /// Returns true if it has alternative names with this tag.
     pub(crate) fn has_names(&self, tag: u8) -> bool {
         let mut names = Der(self.alternative_names);
         std::iter::from_fn(|| names.next()).any(|(other, _)| other == tag)
@@ -175,17 +175,18 @@ impl<'a> Outline<'a> {
         Some((from.timestamp(), to.timestamp()))
     }
 
-    /// Whether it is signed in its own name.
+    /// Returns true if its issuer and its subject are the same.
     pub(crate) fn is_self_issued(&self) -> bool {
         self.subject == self.issuer
     }
 
-    /// Whether its extended key usage has the purpose with this object identifier; that it has none is not enough.
+    /// Returns true if its extended key usage lists the purpose with this object identifier; false without an extended
+    /// key usage.
     pub(crate) fn names_purpose(&self, purpose: &[u8]) -> bool {
         self.purposes.is_some() && self.is_for(purpose)
     }
 
-    /// Whether it may be used for the purpose with this object identifier.
+    /// Returns true if it may be used for the purpose with this object identifier.
     pub(crate) fn is_for(&self, purpose: &[u8]) -> bool {
         let Some(purposes) = self.purposes else { return true };
         let mut purposes = Der(purposes);

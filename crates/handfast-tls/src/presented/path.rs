@@ -3,9 +3,9 @@
 //! In: a certificate, the CA certificates that came with it, and the trusted ones. Out: a path that webpki accepts,
 //! or why there is none.
 //!
-//! webpki looks for a path itself, and checks signatures only once it stands before a trusted CA: of many certificates
-//! with the same name it tries every order. Its own bounds end that after seconds. So it is given one path after the
-//! other, each chosen here by names and key identifiers, which costs nothing; and the signatures are counted.
+//! webpki looks for a path itself, and checks signatures only once it reaches a trusted CA: of many certificates with
+//! the same name it tries every order. Its own bounds end that after seconds. So it is given one path after the other,
+//! each chosen here by names and key identifiers, which costs nothing; and the signatures are counted.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -194,7 +194,7 @@ impl<'a> Search<'a> {
         self.check(&certificates, anchors)
     }
 
-    /// How many times a name can be held against a constraint.
+    /// Returns the number of comparisons of a name with a constraint.
     fn comparisons(&self, path: &[usize], anchors: &[TrustAnchor<'static>]) -> usize {
         let outlines = || path.iter().map(|place| &self.candidates[*place].0);
         let trusted = anchors.iter().filter_map(|anchor| anchor.name_constraints.as_ref());
@@ -240,8 +240,8 @@ impl<'a> Search<'a> {
         false
     }
 
-    /// Why a path that is good otherwise is not, by the lists of its CAs. The trusted one at its end is not asked about:
-    /// that was done when it was read.
+    /// Returns the reason why the lists of its CAs refuse a path that is good otherwise. The trusted CA at its end is
+    /// not checked: that was done when it was read.
     fn revoked(&self, path: &VerifiedPath<'_>) -> Option<Refusal> {
         let revocations = self.authorities.revocations.as_ref()?;
         let above: Vec<CertificateDer<'_>> =
@@ -260,7 +260,7 @@ impl<'a> Search<'a> {
         pairs.find_map(|(place, (one, issuer))| revocations.check(one, issuer, place == 0, self.now).err())
     }
 
-    /// Why a path that is good otherwise is not, by the OCSP response that came with the peer's own certificate.
+    /// Returns the reason why the OCSP response of the peer's own certificate refuses a path that is good otherwise.
     fn revoked_by_staple(&self, path: &VerifiedPath<'_>) -> Option<Refusal> {
         let above = path.intermediate_certificates().next().map(|certificate| certificate.der());
         let anchor = path.anchor();

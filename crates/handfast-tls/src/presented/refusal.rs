@@ -1,4 +1,4 @@
-//! Why a peer's certificate is refused: as a message for the operator, and as the alert for the peer.
+//! Reasons why a peer's certificate is refused: as a message for the operator, and as the alert for the peer.
 //!
 //! In: what was found. Out: a [`Refusal`].
 //!
@@ -22,7 +22,7 @@ use crate::weak::Weakness;
 /// Names of a certificate that are listed; the others are counted.
 const NAMES_LISTED: usize = 5;
 
-/// Why a certificate, or a signature made with its key, is refused.
+/// Reason why a certificate, or a signature made with its key, is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Too many came.
@@ -132,7 +132,7 @@ impl Refusal {
 }
 
 impl Refusal {
-    /// What to count it as.
+    /// Returns the kind of fault for the counters.
     pub(crate) fn fault(&self) -> CertificateFault {
         use CertificateFault as F;
         match self {
@@ -270,7 +270,7 @@ fn wrong_name(f: &mut fmt::Formatter<'_>, wanted: &str, others: &[String]) -> fm
 }
 
 impl Refusal {
-    /// What webpki found, where `own` is the peer's own certificate.
+    /// Converts an error of webpki, where `own` is the peer's own certificate.
     pub(super) fn of_webpki(error: &webpki::Error, peer: Peer, own: &Outline<'_>) -> Self {
         use webpki::Error as E;
         let seconds = |time: &UnixTime| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
@@ -327,7 +327,7 @@ impl Refusal {
         }
     }
 
-    /// What to do about it, where that is for the one who trusts.
+    /// Returns an instruction to fix it, where the side that trusts can.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::SelfSigned(Peer::Server) => {
@@ -351,7 +351,7 @@ fn bare(name: &str) -> String {
     inside.trim_matches('"').to_owned()
 }
 
-/// Why an algorithm is not accepted, by the content of its AlgorithmIdentifier.
+/// Returns the reason why an algorithm is not accepted, by the content of its AlgorithmIdentifier.
 fn signature(algorithm: &[u8]) -> Refusal {
     // Tag and length of the object identifier stand in front of it.
     let identifier = match algorithm {

@@ -1,4 +1,4 @@
-//! What is required of the OCSP response that came with a peer's certificate.
+//! Requirements on the OCSP response that came with a peer's certificate.
 //!
 //! In: the response, and the CA that issued the certificate. Out: why it is refused. `staple.rs` reads the response.
 
@@ -17,13 +17,13 @@ pub(crate) enum Stapled<'a> {
     Checked {
         /// In DER; empty where none came.
         response: &'a [u8],
-        /// Whether there has to be a good one.
+        /// True if a good response is required.
         required: bool,
     },
 }
 
 impl Stapled<'_> {
-    /// Why a certificate by this issuer is refused.
+    /// Returns the reason why a certificate by this issuer is refused.
     pub(super) fn refusal(self, own: &[u8], issuer: Option<IssuerKey<'_>>, now: UnixTime) -> Option<Refusal> {
         let Self::Checked { response, required } = self else { return None };
         if response.is_empty() {

@@ -1,4 +1,4 @@
-//! What is accepted, what is refused and why, and what the worst costs.
+//! Tests for accepted and refused certificates, with the reasons, and for the cost of the worst ones.
 
 use std::fs;
 use std::time::Duration;
@@ -147,7 +147,7 @@ fn of_one_name(name: &str, count: usize) -> (Vec<CertificateDer<'static>>, Certi
     (certificates, own)
 }
 
-/// What no chain may cost. The goal is 5 ms; tests are built without optimisation and run beside others.
+/// Maximum cost of any chain. The goal is 5 ms; tests are built without optimisation and run beside others.
 const BOUND: Duration = Duration::from_millis(25);
 
 #[test]
@@ -265,7 +265,7 @@ fn large_certificates_cost_little() {
     }
 }
 
-/// What others read of a certificate is what is read here.
+/// Outlines contain the same values as those of other parsers.
 #[test]
 fn outlines_are_those_of_a_whole_parser() {
     let mut params = params("a CA");

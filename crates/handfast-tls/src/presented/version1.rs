@@ -49,7 +49,7 @@ impl<'a> Rewritten<'a> {
         Some(Self { certificate: certificate.into(), signed, original })
     }
 
-    /// What the issuer signed, where `message` is the part of the other form; else `message`.
+    /// Returns the bytes that the issuer signed, where `message` is the rewritten part; else `message`.
     pub(super) fn original_of<'m>(&'m self, message: &'m [u8]) -> &'m [u8] {
         if *message == *self.signed { self.original } else { message }
     }

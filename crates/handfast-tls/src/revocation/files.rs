@@ -25,10 +25,10 @@ use crate::unix_time::date;
 const SIZE_LIMIT: u64 = 256 << 20;
 /// Files of one folder.
 const FILES: usize = 10_000;
-/// When the next list is late: a quarter of the time between two is left, and at most a week.
+/// Point from which the next list is late: a quarter of the interval is left, and at most a week.
 const LATE: (i64, i64) = (4, 7 * 86_400);
 
-/// What one file holds.
+/// Contents of one file.
 #[derive(Debug)]
 struct OfFile {
     file: PathBuf,
@@ -50,7 +50,7 @@ impl Known {
         self.0.splice(0..0, others.0.iter().cloned());
     }
 
-    /// Whether both are the same memory.
+    /// Returns true if both share the same memory.
     #[cfg(test)]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.0.len() == other.0.len()
@@ -58,23 +58,23 @@ impl Known {
     }
 }
 
-/// What [`read`] found.
+/// Result of [`read`].
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     /// The lists in force: of each CA the newest.
     pub(crate) lists: Vec<Arc<List>>,
     pub(crate) findings: Vec<Finding>,
-    /// Why files are not used whose old lists go on.
+    /// Findings about files that are not used and whose old lists stay in force.
     pub(crate) left_out: Vec<Finding>,
     /// To be lent to the next reading.
     pub(crate) known: Known,
     pub(crate) files_read: Vec<(PathBuf, FileStamp)>,
     pub(crate) folders: BTreeSet<PathBuf>,
-    /// When something should be said, or said otherwise: a list becomes late, or expires. Seconds of Unix time.
+    /// Next time when the reports change, in seconds of Unix time: a list becomes late or expires.
     pub(crate) attention_at: Option<i64>,
 }
 
-/// Who may sign, and how it is checked.
+/// CAs that may sign, and the algorithms of the check.
 struct Checks<'a> {
     signers: Vec<Signer<'a>>,
     authorities: [u8; 32],
@@ -119,7 +119,7 @@ impl<'a> Checks<'a> {
         Self { signers, authorities: hash, algorithms }
     }
 
-    /// Whether a list that was read before may go on.
+    /// Returns true if a list that was read before may stay in force.
     fn is_by_one(&self, list: &List) -> bool {
         let has_name = |signer: &&Signer<'_>| *signer.subject == *list.issuer;
         let mut signers = self.signers.iter().filter(has_name).peekable();
@@ -279,7 +279,7 @@ impl Read {
         }
     }
 
-    /// What is to be said of dates.
+    /// Reports problems with dates.
     fn say_times(&mut self, now: i64) {
         for list in &self.lists {
             let holds = |known: &&Arc<OfFile>| known.lists.iter().any(|one| Arc::ptr_eq(one, list));
@@ -334,7 +334,7 @@ fn older(file: &Path, list: &List, newer: &List) -> Finding {
 const EXPIRED: &str = "fetch the CA's current list; once it has expired, clients of this CA are refused unless `crl-expired` \
                        is \"accept\"";
 
-/// When the list after one of `from` that is good until `to` is late.
+/// Returns the time from which the list after one of `from` that is good until `to` is late.
 pub(crate) fn late_at(from: i64, to: i64) -> i64 {
     let (part, most) = LATE;
     to - (to.saturating_sub(from) / part).clamp(0, most)

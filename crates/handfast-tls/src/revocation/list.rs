@@ -38,13 +38,13 @@ pub(crate) struct List {
     pub(crate) name: Box<str>,
     /// Seconds of Unix time.
     pub(crate) this_update: i64,
-    /// When the next one is due; `None`: the CA does not say.
+    /// Time when the next one is due; `None`: the CA does not state it.
     pub(crate) next_update: Option<i64>,
     scope: Scope,
     serials: Box<[Serial]>,
 }
 
-/// Which of its CA's certificates a list is about (RFC 5280 §5.2.5).
+/// Certificates of its CA that a list covers (RFC 5280 §5.2.5).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Scope {
     users_only: bool,
@@ -59,11 +59,11 @@ pub(crate) struct Signer<'a> {
     /// As in [`List`].
     pub(crate) subject: &'a [u8],
     pub(crate) key: &'a [u8],
-    /// Whether its key usage allows it.
+    /// True if its key usage allows it.
     pub(crate) may_revoke: bool,
 }
 
-/// What is wrong with a list.
+/// Fault of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It is damaged; what could not be read.
@@ -127,7 +127,7 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// What to do about it.
+    /// Returns an instruction to fix it.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Stranger(_) => Some("add the certificate of this CA to `ca`, or take the list away"),
@@ -142,7 +142,7 @@ impl Fault {
     }
 }
 
-/// A list as it stands, before it is known whether to believe it.
+/// A parsed list before it is verified.
 struct Body<'a> {
     issuer: &'a [u8],
     this_update: i64,
@@ -151,11 +151,11 @@ struct Body<'a> {
     extensions: Extensions<'a>,
 }
 
-/// What the extensions of a list say.
+/// Values from the extensions of a list.
 #[derive(Default)]
 struct Extensions<'a> {
     scope: Scope,
-    /// What names the key of its CA.
+    /// Key identifier of its CA.
     authority_key: Option<&'a [u8]>,
 }
 
@@ -203,12 +203,12 @@ impl List {
         })
     }
 
-    /// Whether it is by a CA that is not trusted itself: its signature is not verified yet.
+    /// Returns true if it is by a CA that is not trusted itself: its signature is not verified yet.
     pub(crate) fn is_unverified(&self) -> bool {
         self.unverified.is_some()
     }
 
-    /// Whether the CA with its name and this key signed it.
+    /// Returns true if the CA with its name and this key signed it.
     pub(crate) fn is_by(&self, issuer: Issuer<'_>) -> bool {
         match &self.unverified {
             Some(unverified) => issuer.may_revoke && unverified.is_by(issuer.key),
@@ -216,20 +216,20 @@ impl List {
         }
     }
 
-    /// Whether it has this serial number.
+    /// Returns true if it has this serial number.
     ///
     /// **Cost**: 20 comparisons for a million entries.
     pub(crate) fn has(&self, serial: &[u8]) -> bool {
         key_of(serial).is_some_and(|serial| self.serials.binary_search(&serial).is_ok())
     }
 
-    /// How many bytes its index has.
+    /// Returns the size of its index in bytes.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         size_of_val(&*self.serials)
     }
 
-    /// How many entries are looked at to find this serial number, or that it is not there.
+    /// Returns the number of entries compared to find this serial number, or to find that it is missing.
     #[cfg(test)]
     pub(super) fn comparisons(&self, serial: &[u8]) -> usize {
         let mut count = 0;
@@ -241,7 +241,7 @@ impl List {
         count
     }
 
-    /// Whether it decides about this certificate of its CA.
+    /// Returns true if it covers this certificate of its CA.
     pub(crate) fn is_about(&self, certificate: &Outline<'_>) -> bool {
         let Scope { users_only, authorities_only, point } = &self.scope;
         let is_of_its_kind = if certificate.is_authority { !users_only } else { !authorities_only };
@@ -249,14 +249,14 @@ impl List {
             && point.as_deref().is_none_or(|point| names_point(certificate.distribution_points, point))
     }
 
-    /// Whether one of the two lists replaces the other.
+    /// Returns true if one of the two lists replaces the other.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         let authority_key = |list: &Self| list.unverified.as_ref().map(|list| list.authority_key.clone());
         (&self.issuer, &self.key, &self.scope) == (&other.issuer, &other.key, &other.scope)
             && authority_key(self) == authority_key(other)
     }
 
-    /// How many certificates it revokes.
+    /// Returns the number of certificates that it revokes.
     pub(crate) fn len(&self) -> usize {
         self.serials.len()
     }
@@ -355,8 +355,8 @@ fn scope_of(value: &[u8]) -> Result<Scope, Fault> {
     Ok(scope)
 }
 
-/// Whether the distribution points of a certificate name the place of a list: they have a name in common
-/// (RFC 5280 §6.3.3 (b)(2)(i)).
+/// Returns true if the distribution points of a certificate and of a list have a name in common (RFC 5280 §6.3.3
+/// (b)(2)(i)).
 fn names_point(points: &[u8], point: &[u8]) -> bool {
     // fullName; a name relative to the issuer is compared as it is.
     let names = |content: &[u8]| Der(content).optional(0xa0).map(<[u8]>::to_vec);
@@ -391,7 +391,7 @@ fn next_whole<'a>(values: &mut Der<'a>) -> Option<&'a [u8]> {
     values.whole(tag)
 }
 
-/// Who signed a list.
+/// Finds the CA that signed a list.
 fn signer<'a>(
     body: &Body<'_>,
     name: &str,

@@ -149,7 +149,7 @@ fn chain(made: &[&Made]) -> Vec<CertificateDer<'static>> {
     made.iter().map(|made| made.certificate.der().clone()).collect()
 }
 
-/// What becomes of a client.
+/// Returns the check's result for a client.
 fn asked(loaded: &LoadedAuthorities, client: &[&Made], now: i64) -> Result<(), Refusal> {
     let rule = loaded.rule.as_ref().unwrap_or_else(|| panic!("{}", words(loaded)));
     let answer = rule.check_again(&chain(client), at(now));

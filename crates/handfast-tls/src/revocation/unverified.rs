@@ -18,7 +18,7 @@ pub(super) struct Unverified {
     pub(super) signed: Box<[u8]>,
     pub(super) algorithm: Box<[u8]>,
     pub(super) signature: Box<[u8]>,
-    /// What names the key that signed it, if the list has that.
+    /// Identifier of the key that signed it, if the list has one.
     pub(super) authority_key: Option<Box<[u8]>>,
     verdicts: [OnceLock<(Box<[u8]>, bool)>; KEYS],
 }
@@ -38,7 +38,7 @@ impl Unverified {
         }
     }
 
-    /// Whether this key signed it.
+    /// Returns true if this key signed it.
     pub(super) fn is_by(&self, key: &[u8]) -> bool {
         for verdict in &self.verdicts {
             // Two threads may verify the same one at the same time, and come to the same verdict.

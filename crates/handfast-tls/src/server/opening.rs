@@ -33,7 +33,7 @@ use crate::side_channels::{ReplacementGuard, TrialKeyRequest};
 /// 0.7 ms of trials.
 const SKIPPED: usize = 64 * 1024;
 
-/// Where the beginning stands.
+/// State of the first flight.
 #[derive(Debug)]
 pub(super) enum Opening {
     /// The hello is still to come.
@@ -44,18 +44,18 @@ pub(super) enum Opening {
     Overrun,
 }
 
-/// What is to be done with the hello.
+/// Actions for the hello.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// Its bytes on the wire.
     pub(super) length: usize,
-    /// Whether rustls is to read it without its tickets.
+    /// True if rustls must read it without its tickets.
     pub(super) withhold_tickets: bool,
-    /// Whether early data follows.
+    /// True if early data follows.
     pub(super) early_data: bool,
 }
 
-/// How early data is distinguished from other records.
+/// State that distinguishes early data from other records.
 pub(super) struct Skip {
     /// Opens what is none; `None`: a second hello is awaited, and all application data before it is early data.
     key: Option<TrialKey>,
@@ -69,7 +69,7 @@ impl fmt::Debug for Skip {
     }
 }
 
-/// What the next bytes are.
+/// Kind of the next bytes.
 enum Next {
     /// A record of early data, of so many bytes.
     Early(usize),
@@ -79,7 +79,7 @@ enum Next {
     Unknown,
     /// Early data beyond what is skipped, unless it is what comes after it.
     TooMuch,
-    /// What comes after early data.
+    /// Data after early data.
     Other,
 }
 

@@ -79,7 +79,7 @@ pub(crate) struct Talk {
     pub(crate) session: ServerSession,
     pub(crate) plaintext: Buffer,
     pub(crate) outgoing: Buffer,
-    /// Whether the hello offered a ticket.
+    /// True if the hello offered a ticket.
     pub(crate) offered: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Which names belong together, and what is said when they do not.
+//! Tests for the names that belong together, and for the finding when they do not.
 
 use std::path::PathBuf;
 
@@ -52,7 +52,7 @@ fn related_names_may_share_a_key() {
     ] {
         assert_eq!(warned(&related), [""; 0], "{related:?}");
     }
-    // One certificate for both makes a family of them, wherever it stands.
+    // One certificate for both makes a family of them, at any position.
     let bridge: &[&str] = &["a.example.org", "b.example.com"];
     for order in [[0, 1, 2], [0, 2, 1], [2, 0, 1]] {
         let all: [&[&str]; 3] = [&["x.example.org"], &["y.example.com"], bridge];

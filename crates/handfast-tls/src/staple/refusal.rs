@@ -1,4 +1,4 @@
-//! Why an OCSP response is not stapled: the finding for the operator.
+//! Reasons why an OCSP response is not stapled: the finding for the operator.
 
 use std::fmt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::unix_time::date;
 /// handshake of a client that asks carries it.
 pub(super) const LARGEST: usize = 32 << 10;
 
-/// Why a response is not stapled.
+/// Reason why a response is not stapled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StapleError {
     /// It is no OCSP response.
@@ -75,7 +75,7 @@ impl fmt::Display for StapleError {
 }
 
 impl StapleError {
-    /// What an operator does about it.
+    /// Returns the instruction for an operator.
     fn hint(self) -> &'static str {
         match self {
             Self::Malformed | Self::TooLarge(_) => {
@@ -90,8 +90,8 @@ impl StapleError {
         }
     }
 
-    /// What a start makes of it. What time alone brings about, or a renewal that replaced the certificate and not yet its
-    /// response, must not keep a machine from starting at night.
+    /// Returns the severity at a start. Problems that time alone brings about, or a renewal that replaced the certificate
+    /// and not yet its response, must not keep a machine from starting at night.
     pub(super) fn severity(self) -> Severity {
         match self {
             Self::OtherCertificate | Self::Expired(_) | Self::NotYet(_) => Severity::Warning,

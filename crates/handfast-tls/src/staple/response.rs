@@ -17,7 +17,7 @@ const MOST: usize = 64;
 /// A basic OCSP response.
 #[derive(Debug)]
 pub(super) struct Response<'a> {
-    /// What is signed: ResponseData with its header.
+    /// Signed part: ResponseData with its header.
     pub(super) signed: &'a [u8],
     /// The content of the AlgorithmIdentifier.
     pub(super) algorithm: &'a [u8],
@@ -27,7 +27,7 @@ pub(super) struct Response<'a> {
     pub(super) certificates: Vec<&'a [u8]>,
 }
 
-/// What it says of one certificate.
+/// Statement of the response about one certificate.
 #[derive(Debug)]
 pub(super) struct Single<'a> {
     /// Object identifier of the hash of the next two.
@@ -40,7 +40,7 @@ pub(super) struct Single<'a> {
     pub(super) next_update: Option<i64>,
 }
 
-/// What it says of it.
+/// Status of that certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     Good,

@@ -1,4 +1,4 @@
-//! Whether an OCSP response is about a certificate of ours and from the right responder.
+//! Checks that an OCSP response is about a certificate of ours and from the right responder.
 //!
 //! In: a response, the chain that is served, the time. Out: between which moments it may be stapled, or why not.
 //!
@@ -21,7 +21,8 @@ use crate::signed::{Frame, key_parts, verifies};
 
 /// id-kp-OCSPSigning, 1.3.6.1.5.5.7.3.9.
 const OCSP_SIGNING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 9];
-/// How far the responder's clock may be ahead of ours, in seconds: what OpenSSL's users write (`-validity_period 300`).
+/// Maximum lead of the responder's clock over ours, in seconds: the value that OpenSSL's users write (`-validity_period
+/// 300`).
 const CLOCK_SLACK: i64 = 300;
 
 /// Holds `der` against `chain`, whose first certificate it must be about.
@@ -31,7 +32,7 @@ pub(super) fn verify(der: &[u8], chain: &[CertificateDer<'_>], now: i64) -> Resu
     judge(&response, &leaf, issuer(&leaf, chain), now)
 }
 
-/// What a response says of a certificate, and whether its issuer says it; without an issuer no signature is checked.
+/// Evaluates a response about a certificate and its issuer's signature; without an issuer no signature is checked.
 pub(super) fn judge(
     response: &Response<'_>,
     leaf: &Frame<'_>,
@@ -104,7 +105,7 @@ fn hash(identifier: &[u8]) -> Option<&'static digest::Algorithm> {
     })
 }
 
-/// Whether the issuer signed it, or a responder that the issuer made.
+/// Checks that the issuer signed it, or a responder that the issuer certified.
 fn signed_by(response: &Response<'_>, issuer: IssuerKey<'_>, now: i64) -> Result<(), StapleError> {
     let Response { algorithm, signed, signature, .. } = response;
     if verifies(issuer.key, algorithm, signed, signature) {

@@ -1,4 +1,4 @@
-//! Which certificate is chosen, by name and by what the client can verify.
+//! Tests for the choice of a certificate, by name and by the signatures that the client can verify.
 
 use std::path::Path;
 
@@ -279,8 +279,8 @@ mod with_rustls {
         }
     }
 
-    /// Why [`Resolver::refuses`] must be asked first. When this fails, rustls has learnt the right alert, and the
-    /// question can go.
+    /// Shows why [`Resolver::refuses`] must be called first. When this fails, rustls sends the right alert, and the
+    /// call can be removed.
     #[test]
     fn rustls_still_has_no_alert_for_unknown_names() {
         let (store, _) = CertificateStore::new(vec![of(&["a.example.org"])], NOW);

@@ -57,7 +57,7 @@ fn damaged(der: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// Whether OpenSSL reads each of them.
+/// Returns true for each certificate that OpenSSL reads.
 fn openssl_reads(folder: &Folder, certificates: &[Vec<u8>]) -> bool {
     let mut pem = String::new();
     for der in certificates {

@@ -39,7 +39,7 @@ const COMMENT: &str = "\
 # only among machines that serve the same names. Rotated by the program; remove the file to start anew.
 ";
 
-/// How often, and at what distance, a start waits for another process that holds the lock: 5 s.
+/// Number of attempts, and time between them, while a start waits for another process that holds the lock: 5 s.
 const LOCK_TRIES: u32 = 100;
 const LOCK_WAIT: Duration = Duration::from_millis(50);
 
@@ -48,7 +48,7 @@ const LOCK_WAIT: Duration = Duration::from_millis(50);
 pub(super) struct KeyFile {
     /// As it is configured.
     given: PathBuf,
-    /// Where that leads.
+    /// Path that it resolves to.
     path: PathBuf,
     seen: FileStamp,
 }
@@ -79,7 +79,7 @@ impl KeyFile {
         Self { given: path.to_path_buf(), path: path.to_path_buf(), seen: FileStamp::default() }
     }
 
-    /// Whether there was a file when it was last looked at.
+    /// Returns true if there was a file at the last check.
     pub(super) fn is_there(&self) -> bool {
         self.seen.is_there()
     }

@@ -15,17 +15,17 @@ use crate::Error;
 
 /// Keys that are kept at most, whatever the settings; of more, the newest. As text they find room in one message.
 const MOST: u64 = 4_096;
-/// How long a machine that has just started waits for the keys of others. **Units**: seconds.
+/// Time for which a machine that has just started waits for the keys of others. **Units**: seconds.
 const ASKING: u64 = 3;
 
-/// What the keys of another machine have changed.
+/// Changes from merging the keys of another machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
     /// Keys that this machine did not have.
     pub new: usize,
     /// Keys that only a clock can have made that differs from ours by more than a rotation; they are not taken.
     pub out_of_time: usize,
-    /// Whether the other machine has the key that encrypts here from now on.
+    /// True if the other machine has the key that encrypts here from now on.
     pub has_ours: bool,
 }
 
@@ -102,7 +102,7 @@ impl TicketKeys {
         in_a_lifetime.saturating_mul(4).saturating_add(16).min(MOST) as usize
     }
 
-    /// Whether keys of others may still come for a start.
+    /// Returns true if keys of other machines may still arrive for the start.
     pub(super) fn is_asking(&self, now: u64) -> bool {
         match self.keeping {
             Keeping::Fleet { asks_until, .. } => self.keys.is_empty() && now < asks_until,

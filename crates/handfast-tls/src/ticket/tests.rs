@@ -1,4 +1,4 @@
-//! Who can decrypt what, and when; one clock for all, wound by hand.
+//! Tests for the tickets that each process can decrypt over time; one clock for all, set by the test.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -309,7 +309,7 @@ fn a_lock_that_is_held_delays_a_rotation_and_nothing_else() {
     assert_eq!(keys.count(), 2);
 }
 
-/// What is wrong with a file, as the error says it.
+/// Returns the error text for an invalid file.
 fn refused(path: &Path) -> String {
     TicketKeys::load_or_create(path, at(0), SETTINGS).unwrap_err().to_string()
 }
@@ -471,7 +471,7 @@ proptest! {
     }
 }
 
-/// What an upgrade does: the process that follows resumes what this one has given.
+/// In an upgrade, the process that follows resumes sessions whose tickets this one issued.
 #[test]
 fn keys_are_given_to_the_process_that_follows() {
     let keys = random();

@@ -41,11 +41,11 @@ impl Entries {
     }
 }
 
-/// Why a file is no list.
+/// Reason why a file is no list.
 #[derive(Debug)]
 pub(super) enum Broken {
     Io(io::Error),
-    /// What is wrong, with the line, and the cure.
+    /// A problem, with its line, and the hint.
     Problem {
         what: String,
         hint: &'static str,

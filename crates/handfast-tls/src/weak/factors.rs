@@ -52,7 +52,7 @@ pub(crate) fn shared_factors(infos: &[&[u8]]) -> Result<Vec<(usize, usize)>, usi
     Ok(pairs)
 }
 
-/// Whether two numbers have a factor in common (Euclid).
+/// Returns true if two numbers have a factor in common (Euclid).
 fn has_common(one: &BigUint, other: &BigUint) -> bool {
     let (mut one, mut other) = (one.clone(), other.clone());
     while other != BigUint::ZERO {

@@ -51,14 +51,14 @@ struct List {
     entries: Entries,
 }
 
-/// What [`load`] found.
+/// Result of [`load`].
 #[derive(Debug)]
 pub struct LoadedLists {
     /// The lists; those that cannot be used now as they were before.
     pub lists: Arc<Lists>,
-    /// What is wrong with files of which there is no version before.
+    /// Findings about files that have no earlier version.
     pub findings: Vec<Finding>,
-    /// What is wrong with files whose version of before is used.
+    /// Findings about files whose earlier version is used.
     pub kept: Vec<Finding>,
     /// The files read, for [`crate::load::changed`].
     pub files_read: Vec<(PathBuf, FileStamp)>,
@@ -124,7 +124,7 @@ impl Lists {
         self.lists.iter().map(Arc::as_ptr).eq(other.lists.iter().map(Arc::as_ptr))
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no list.
     pub fn is_empty(&self) -> bool {
         self.lists.is_empty()
     }
@@ -139,7 +139,7 @@ impl Lists {
         &self.fingerprint
     }
 
-    /// Whether a key is on one of them.
+    /// Returns the weakness of a key that is on one of the lists.
     ///
     /// **Cost**: one or two hashes of the key, and a binary search in each list: some microseconds.
     pub fn find(&self, key: &PublicKey<'_>) -> Option<Weakness> {
@@ -195,7 +195,7 @@ fn read(path: &Path) -> Result<(Entries, FileStamp), Finding> {
     Ok((entries, stamp))
 }
 
-/// What [`pack`] wrote.
+/// Result of [`pack`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packed {
     /// Entries by SHA-256.
@@ -204,16 +204,16 @@ pub struct Packed {
     pub blacklist: usize,
 }
 
-/// Why nothing was packed.
+/// Reason why nothing was packed.
 #[derive(Debug)]
 pub enum PackError {
     /// Files that are no lists.
     Lists(Vec<Finding>),
     /// The result cannot be written.
     Write {
-        /// Where to.
+        /// Target file.
         file: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }

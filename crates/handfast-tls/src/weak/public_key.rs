@@ -25,7 +25,7 @@ pub enum PublicKey<'a> {
     },
     /// A point of P-256, P-384 or P-521, in any form of SEC 1, section 2.3.3.
     Ec {
-        /// Which curve.
+        /// Named curve of the key.
         curve: Curve,
         /// The point.
         point: &'a [u8],
@@ -131,7 +131,8 @@ impl<'a> PublicKey<'a> {
         }
     }
 
-    /// How lists of SHA-256 have it: the hash over the modulus, or the x coordinate, without leading zero bytes.
+    /// Returns the entry for lists of SHA-256: the hash over the modulus, or the x coordinate, without leading zero
+    /// bytes.
     pub(super) fn sha256(&self) -> Option<Entry> {
         let number = match *self {
             Self::Rsa { modulus, .. } => modulus,
@@ -142,7 +143,7 @@ impl<'a> PublicKey<'a> {
         digest(&SHA256, without_zeros(number)).as_ref().first_chunk().copied()
     }
 
-    /// How Debian's `openssl-blacklist` has it: the end of SHA-1 over what `openssl rsa -modulus` prints.
+    /// Returns the entry for Debian's `openssl-blacklist`: the end of SHA-1 over the output of `openssl rsa -modulus`.
     pub(super) fn openssl_blacklist(&self) -> Option<Entry> {
         let Self::Rsa { modulus, .. } = *self else { return None };
         let mut line = String::with_capacity(10 + 2 * modulus.len());
@@ -160,8 +161,8 @@ fn without_zeros(number: &[u8]) -> &[u8] {
     &number[number.iter().position(|byte| *byte != 0).unwrap_or(number.len())..]
 }
 
-/// Whether a point of Ed25519 has order 1, 2, 4 or 8, in whichever way it is written: its y is then 1, -1, 0, or one of two
-/// more, or one of those plus the field's prime. The top bit is the sign of x.
+/// Returns true if a point of Ed25519 has order 1, 2, 4 or 8, in any encoding: its y is then 1, -1, 0, or one of two more,
+/// or one of those plus the field's prime. The top bit is the sign of x.
 fn is_small_order(point: &[u8]) -> bool {
     const EIGHT: [&[u8; 32]; 2] = [
         b"\x26\xe8\x95\x8f\xc2\xb2\x27\xb0\x45\xc3\xf4\x89\xf2\xef\x98\xf0\xd5\xdf\xac\x05\xd3\xc6\x33\x39\xb1\x38\x02\x88\x6d\x53\xfc\x05",

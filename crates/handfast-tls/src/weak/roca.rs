@@ -13,7 +13,8 @@ const PRIMES: [u32; 38] = [
     107, 109, 113, 127, 131, 137, 139, 149, 151, 157, 163, 167,
 ];
 
-/// Whether a modulus, its words least significant first, is a power of 65537 modulo the product of all these primes.
+/// Returns true if a modulus, its words least significant first, is a power of 65537 modulo the product of all these
+/// primes.
 ///
 /// **Cost**: a pass over the words for each prime, but other moduli are known by the first four or five.
 pub(super) fn has_fingerprint(words: &[u64]) -> bool {

@@ -1,4 +1,4 @@
-//! What is known to be weak of an RSA key, by its modulus and public exponent alone.
+//! Weaknesses of an RSA key that its modulus and public exponent alone show.
 //!
 //! In: two big-endian numbers. Out: weaknesses. The work is bounded by the constants here and by the modulus's length.
 

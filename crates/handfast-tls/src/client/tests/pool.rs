@@ -1,4 +1,4 @@
-//! How many tickets are kept, and how large.
+//! Tests for the number and the size of kept tickets.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Who is trusted by what files and pins.
+//! Tests for the servers that files and pins trust.
 
 use rcgen::SanType;
 use rustls_pki_types::ServerName;
@@ -236,7 +236,7 @@ fn the_machines_own_authorities_are_trusted_where_there_are_any() {
     assert_eq!(system(&Arc::default()).is_ok(), any);
 }
 
-/// What was read twice is the same, so that a reload does not throw away sessions for nothing.
+/// Trust that was read twice is equal, so that a reload does not discard sessions needlessly.
 #[test]
 fn the_same_files_and_pins_are_the_same_trust() {
     let [one, other] = ["one", "other"].map(|subject| Maker::authority(subject).self_signed());

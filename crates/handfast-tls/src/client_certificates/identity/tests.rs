@@ -1,4 +1,4 @@
-//! Which rule is for which certificate, and what rules cannot be.
+//! Tests for the certificates that rules match, and for invalid rules.
 
 use std::net::IpAddr;
 

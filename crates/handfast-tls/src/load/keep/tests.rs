@@ -1,4 +1,4 @@
-//! What is served after each step of a renewal, in every order, and what becomes of files that are bad or gone.
+//! Tests for the certificates served after each step of a renewal, in every order, and for bad or missing files.
 
 use std::fs;
 use std::time::Duration;
@@ -387,7 +387,8 @@ fn the_order_is_the_configurations_also_with_one_that_is_kept() {
     }
 }
 
-/// What has expired while it was served stays, with its warning; what had expired before it came is not taken.
+/// A certificate that expires while it is served stays, with its warning; one that had expired before it came is not
+/// taken.
 #[test]
 fn one_that_expired_while_it_was_served_lets_no_other_expired_one_in() {
     let folder = Folder::new();

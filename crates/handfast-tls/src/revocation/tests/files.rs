@@ -1,4 +1,4 @@
-//! What is said of files and folders of lists, and which of their lists are in force.
+//! Tests for the findings about files and folders of lists, and for the lists in force.
 
 use super::*;
 
@@ -236,7 +236,7 @@ fn a_list_of_one_place_is_about_certificates_that_name_this_place() {
     }
 }
 
-/// What CAs write beside it changes nothing: numbers, reasons, where else to look, also when they are marked as critical.
+/// Usual extensions from CAs change nothing: numbers, reasons, further locations, also when they are marked as critical.
 #[test]
 fn usual_extensions_of_lists_and_entries_are_known() {
     let ca = Maker::authority("ca").self_signed();

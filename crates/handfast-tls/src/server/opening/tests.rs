@@ -315,7 +315,7 @@ fn early_data_is_skipped_however_it_comes() {
     }
 }
 
-/// What is over the limit is rustls's affair, which ends it by the alert of a record that does not decrypt.
+/// Early data over the limit is left to rustls, which ends it with the alert for a record that does not decrypt.
 #[test]
 fn early_data_without_end_is_not_skipped() {
     for group in ["X25519", "secp384r1"] {

@@ -41,7 +41,7 @@ fn asking(version: &'static SupportedProtocolVersion, folder: &Folder) -> Pair {
     pair_asking(version, false, Some(rule))
 }
 
-/// What the client receives and what the log contains.
+/// Returns the client's error and the failure for the log.
 fn refused(pair: &Pair) -> (A, FailureKind, String) {
     let mut talk = pair.talk("localhost");
     for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! What is served beside the certificate itself: OCSP responses, compressed messages, post-quantum signatures.
+//! Tests for data served beside the certificate itself: OCSP responses, compressed messages, post-quantum signatures.
 
 #![expect(
     clippy::disallowed_types,
@@ -153,7 +153,7 @@ impl CertDecompressor for Notes {
     }
 }
 
-/// How large each certificate message was that a client got compressed, and unpacked.
+/// Returns the compressed and the unpacked size of each certificate message that a client received compressed.
 fn compressed_for(pair: Pair) -> Vec<(usize, usize)> {
     let mut client = (*pair.client).clone();
     client.cert_decompressors = vec![&Notes];

@@ -1,4 +1,4 @@
-//! How many tickets a client gets.
+//! Tests for the number of tickets that a client receives.
 
 use rustls::client::TicketRequest;
 
@@ -14,7 +14,7 @@ fn pair_sending(tickets: u8, version: &'static SupportedProtocolVersion) -> Pair
     pair
 }
 
-/// Whether one more connection resumes, and the number of tickets that it receives.
+/// Makes one more connection, and returns true if it resumes, with the number of tickets that it receives.
 fn connect(pair: &Pair) -> (Option<bool>, u32) {
     let talk = pair.talk("localhost").establish();
     (talk.session.agreed().resumed, talk.client.tls13_tickets_received())

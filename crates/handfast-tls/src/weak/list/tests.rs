@@ -18,7 +18,7 @@ fn loaded(folder: &Folder, content: impl AsRef<[u8]>) -> LoadedLists {
     load(&[folder.put("list", content)], None)
 }
 
-/// What is said of a file that is no list.
+/// Returns the finding about a file that is no list.
 fn said(content: impl AsRef<[u8]>) -> String {
     let folder = Folder::new();
     let loaded = loaded(&folder, content);

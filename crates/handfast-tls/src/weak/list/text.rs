@@ -62,7 +62,7 @@ fn fields(line: &str) -> impl Iterator<Item = &str> {
     line.split(SEPARATORS).map(|field| field.trim().trim_matches('"'))
 }
 
-/// Which field is the hash, by the names in the first line.
+/// Returns the index of the hash column, by the names in the first line.
 fn heading(line: &str) -> Option<usize> {
     fields(line).position(|name| name.to_ascii_lowercase().replace(['-', '_', ' '], "").contains("sha256"))
 }
