@@ -5,15 +5,15 @@
 //! | question | file |
 //! |---|---|
 //! | look up, begin, update, release | `store/cache.rs` |
-//! | what a worker holds: a hit, a filler, a follower, a reader | `store/hit.rs`, `store/filler.rs`, `store/reader.rs` |
-//! | a response on its way | `store/fill.rs` |
+//! | parts that a worker holds: a hit, a filler, a follower, a reader | `store/hit.rs`, `store/filler.rs`, `store/reader.rs` |
+//! | a response in transfer | `store/fill.rs` |
 //! | from a fill to an object, step by step | `store/writer.rs` |
 //! | purge, list | `store/purge.rs` |
 //! | a folder that was used before | `store/rebuild.rs` |
-//! | what is stored, in memory; what goes first | `store/index.rs`, `store/shared.rs` |
+//! | index in memory; order of eviction | `store/index.rs`, `store/shared.rs` |
 //! | files and their format | `store/folder.rs`, `store/head_file.rs`, `store/file.rs` |
 //! | threads and locks | `store/pool.rs`, `store/lock.rs` |
-//! | what is counted, what is wrong | `store/counters.rs`, `store/trouble.rs` |
+//! | counters, disk errors | `store/counters.rs`, `store/trouble.rs` |
 //! | settings | `store/settings.rs` |
 
 pub(crate) mod lock;

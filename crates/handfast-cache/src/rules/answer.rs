@@ -1,4 +1,5 @@
-//! What a client receives of a stored response: all of it, a part, or that its own copy is current (RFC 9110 §13 and §14).
+//! Response to the client from a stored one: all of it, a part, or that the client's copy is current (RFC 9110 §13 and
+//! §14).
 //!
 //! In: a stored response, its size, a request. Out: an [`Answer`]: a head as text, and which bytes follow.
 
@@ -9,7 +10,7 @@ use handfast_wire::http1::{Method, RequestHead, push_field, write_fields};
 use super::lists::{date, elements, seconds};
 use super::stored::{Stored, parsed};
 
-/// What a client receives.
+/// Response to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// A whole head in HTTP/1: status line, fields with `Age` and the framing, empty line; no connection fields. If the size is not known yet it
@@ -21,7 +22,7 @@ pub struct Answer {
     pub content: Range<u64>,
 }
 
-/// Which answer a request gets.
+/// Form of the response to a request.
 enum Form {
     Whole,
     Part(Range<u64>),
@@ -115,7 +116,7 @@ impl Stored {
         }
     }
 
-    /// Whether the copy that the client has is this response (RFC 9110 §13.2.2 and RFC 9111 §4.3.2).
+    /// Returns true if the client's copy is this response (RFC 9110 §13.2.2 and RFC 9111 §4.3.2).
     pub(crate) fn is_current_for(&self, request: &RequestHead<'_>) -> bool {
         let mut tags = request.values("if-none-match").flat_map(elements).peekable();
         if tags.peek().is_some() {

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-/// Why a request was forwarded (RFC 9211 §2.2).
+/// Reason why a request was forwarded (RFC 9211 §2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Forwarded {
     /// The cache was not asked.
@@ -13,11 +13,11 @@ pub enum Forwarded {
     Method,
     /// Nothing is stored for this URL.
     UriMiss,
-    /// What is stored for this URL is for other requests.
+    /// The responses stored for this URL are for other requests.
     VaryMiss,
-    /// What is stored could be used, but the request demands the origin.
+    /// The stored response could be used, but the request demands the origin.
     Request,
-    /// What is stored is stale.
+    /// The stored response is stale.
     Stale,
     /// A part was requested that is not stored.
     Partial,
@@ -38,18 +38,18 @@ impl Forwarded {
     }
 }
 
-/// What happened to a request in this cache.
+/// Handling of a request in this cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatus {
-    /// Why it was forwarded; `None` if it was not: a hit.
+    /// Reason why it was forwarded; `None` if it was not: a hit.
     pub forwarded: Option<Forwarded>,
     /// The status that the origin answered, if the client receives another one.
     pub forwarded_status: Option<u16>,
     /// Seconds for which the response is fresh still.
     pub ttl: Option<i64>,
-    /// Whether the response was stored.
+    /// True if the response was stored.
     pub is_stored: bool,
-    /// Whether it shared the forwarded request of another client.
+    /// True if it shared the forwarded request of another client.
     pub is_collapsed: bool,
     /// More, for an operator.
     pub detail: Option<String>,

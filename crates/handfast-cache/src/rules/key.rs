@@ -1,4 +1,4 @@
-//! What an object is stored under, and which requests never touch the cache.
+//! Keys of objects, and requests that never touch the cache.
 //!
 //! In: a request. Out: a [`Key`]. The key has the scheme, the host, the port if it is not the default one, and the path with its query as sent:
 //! nothing is decoded or sorted, because two backends may read two spellings differently. An identity separates clients whose
@@ -163,7 +163,7 @@ pub fn forwarding<'h>(request: &RequestHead<'h>) -> impl Iterator<Item = (&'h [u
         .filter(move |(name, _)| !is_address(name))
 }
 
-/// Whether a field of this request could change the response but is not in the key.
+/// Returns true if a field of this request could change the response but is not in the key.
 pub(crate) fn has_unkeyed_field(request: &RequestHead<'_>, trusts_forwarding: bool) -> bool {
     let replaces = |name: &[u8]| REPLACING.iter().any(|known| is(name, known));
     !trusts_forwarding && forwarding(request).next().is_some()
@@ -174,7 +174,7 @@ fn is(name: &[u8], known: &str) -> bool {
     name.eq_ignore_ascii_case(known.as_bytes())
 }
 
-/// Whether the request has content.
+/// Returns true if the request has content.
 pub(crate) fn has_content(request: &RequestHead<'_>) -> bool {
     !matches!(request.framing, Framing::None | Framing::Length(0))
 }

@@ -20,7 +20,7 @@ pub(crate) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Where the first comma outside of a quoted string is, or the end.
+/// Returns the position of the first comma outside of a quoted string, or the end.
 fn comma(value: &[u8]) -> usize {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for (at, byte) in value.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What an operator may decide about the rules, for a route.
+//! Settings of a route for the rules.
 
 /// Settings of the rules; the default is what RFC 9111 expects of a shared cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,11 +10,11 @@ pub struct Policy {
     pub object_limit: u64,
     /// Freshness without any statement of the origin: this share of the time since `Last-Modified`. `None`: such responses are asked for again.
     pub heuristic: Option<Heuristic>,
-    /// Whether responses with `Set-Cookie` are stored, cookies included.
+    /// True if responses with `Set-Cookie` are stored, cookies included.
     pub stores_set_cookie: bool,
-    /// Whether `Cache-Control` of requests counts. Without it a client cannot make the cache ask the origin.
+    /// True if `Cache-Control` of requests counts. Without it a client cannot make the cache query the origin.
     pub honours_requests: bool,
-    /// Whether `X-Forwarded-…` and `Forwarded` of a request do not reach the origin, or are in the identity of the key.
+    /// True if `X-Forwarded-…` and `Forwarded` of a request do not reach the origin, or are in the identity of the key.
     pub trusts_forwarding: bool,
     /// Staleness that is served while the origin is asked, where the response does not say. **Units** seconds.
     pub stale_while_revalidate: u64,
@@ -22,12 +22,12 @@ pub struct Policy {
     pub stale_if_error: u64,
     /// The same if no response comes from it, where this is longer. RFC 9111 §4.2.4 permits it without a word of the response.
     pub stale_if_unreachable: u64,
-    /// Whether a range of a missing object makes the proxy ask for the whole. Where the response turns out to be too large to store
-    /// ([`NotStored::TooLarge`](crate::NotStored::TooLarge)), the proxy had better close it and forward the request as it is.
+    /// True if the proxy requests the whole object for a range of a missing one. Where the response turns out to be too large to
+    /// store ([`NotStored::TooLarge`](crate::NotStored::TooLarge)), the proxy should close it and forward the request as it is.
     pub fetches_whole: bool,
 }
 
-/// How heuristic freshness is computed (RFC 9111 §4.2.2).
+/// Parameters of heuristic freshness (RFC 9111 §4.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heuristic {
     /// The share of the time since `Last-Modified`, **Units** percent.

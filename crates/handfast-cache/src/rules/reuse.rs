@@ -1,4 +1,4 @@
-//! Whether a stored response answers a request (RFC 9111 §4, RFC 5861).
+//! Decides if a stored response may be used for a request (RFC 9111 §4, RFC 5861).
 //!
 //! In: a stored response that was selected, a request, the time. Out: a [`Verdict`]. And which requests never reach the cache: [`bypass`].
 
@@ -9,7 +9,7 @@ use super::key::{has_content, has_unkeyed_field};
 use super::policy::Policy;
 use super::stored::Stored;
 
-/// Whether a stored response may be used.
+/// Decision on the use of a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It may.
@@ -22,7 +22,7 @@ pub enum Verdict {
     Refused,
 }
 
-/// How an origin failed.
+/// Kind of failure of an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OriginFailure {
     /// It sent a status that [`is_error`] has.
@@ -31,7 +31,7 @@ pub enum OriginFailure {
     Unreachable,
 }
 
-/// Why a request does not concern the cache.
+/// Reason why a request does not concern the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Bypass {
@@ -72,7 +72,7 @@ impl Bypass {
     }
 }
 
-/// Why a request goes past the cache, whatever is stored; `None` if it may be answered from it.
+/// Returns the reason why a request bypasses the cache, whatever is stored; `None` if the cache may serve it.
 pub fn bypass(request: &RequestHead<'_>, policy: &Policy) -> Option<Bypass> {
     if ![Method::GET, Method::HEAD].contains(&request.method) {
         return Some(Bypass::Method);
@@ -90,7 +90,7 @@ pub fn bypass(request: &RequestHead<'_>, policy: &Policy) -> Option<Bypass> {
     (policy.honours_requests && Directives::of_request(request).no_store).then_some(Bypass::NoStore)
 }
 
-/// Whether the request asks for a stored response or 504 (`only-if-cached`).
+/// Returns true if the request demands a stored response or 504 (`only-if-cached`).
 pub fn only_if_cached(request: &RequestHead<'_>, policy: &Policy) -> bool {
     policy.honours_requests && Directives::of_request(request).only_if_cached
 }
@@ -107,7 +107,7 @@ impl Stored {
         signed(self.lifetime).saturating_sub(signed(self.age(now_ms)))
     }
 
-    /// Whether it answers this request, which it was selected for.
+    /// Decides if it may be used for this request, which it was selected for.
     pub fn verdict(&self, request: &RequestHead<'_>, policy: &Policy, now_ms: u64) -> Verdict {
         if policy.is_immutable && self.status == 200 {
             return Verdict::Fresh;
@@ -137,7 +137,8 @@ impl Stored {
         }
     }
 
-    /// Whether it may be served after the origin failed. An error that is stored is not: the one that the origin sends now is newer.
+    /// Returns true if it may be served after the origin failed. A stored error is not served: the one that the origin sends now is
+    /// newer.
     ///
     /// `no-cache` of the request does not forbid it: it says what the client prefers (RFC 9111 §5.2.1.4), and it would receive an error instead.
     pub fn serves_on_error(
@@ -173,18 +174,18 @@ impl Stored {
         if self.is_never_stale() { 0 } else { said.unwrap_or(otherwise) }
     }
 
-    /// Whether the response forbids to serve it stale (RFC 9111 §4.2.4).
+    /// Returns true if the response forbids serving it stale (RFC 9111 §4.2.4).
     const fn is_never_stale(&self) -> bool {
         self.must_revalidate || self.no_cache
     }
 
-    /// Whether requests that arrived while it was fetched may have it too.
+    /// Returns true if requests that arrived while it was fetched may have it too.
     pub(crate) fn is_shareable(&self, policy: &Policy) -> bool {
         policy.is_immutable && self.status == 200 || !self.no_cache && self.lifetime > self.initial_age
     }
 }
 
-/// Whether a response with this status counts as a failure of the origin (RFC 5861 §4).
+/// Returns true if a response with this status counts as a failure of the origin (RFC 5861 §4).
 pub const fn is_error(status: u16) -> bool {
     matches!(status, 500 | 502 | 503 | 504)
 }

@@ -1,4 +1,4 @@
-//! Which responses are stored, and what is kept of them (RFC 9111 §3).
+//! Selection of the responses to store, and the parts of them that are kept (RFC 9111 §3).
 //!
 //! In: a request, its response, when both were seen. Out: a [`Stored`], or the reason why not. Content never comes here. Trailers are dropped:
 //! no `Trailer` field is kept and none is sent from the cache.
@@ -13,16 +13,16 @@ use super::lists::{date, date_text, elements, seconds};
 use super::policy::Policy;
 use super::vary::Selection;
 
-/// When a request was sent and its response head received. **Units** milliseconds since 1970.
+/// Times of a request and of its response head. **Units** milliseconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// When the request was sent.
+    /// Time when the request was sent.
     pub requested_ms: u64,
-    /// When the head of the response was received.
+    /// Time when the head of the response was received.
     pub received_ms: u64,
 }
 
-/// Why a response is not stored.
+/// Reason why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum NotStored {
@@ -72,7 +72,7 @@ impl NotStored {
     }
 }
 
-/// What is kept of a response: its head without the fields of one connection, and what the rules need.
+/// Stored part of a response: its head without the fields of one connection, and the values for the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// Status line, fields, empty line. Neither `Age` nor `Content-Length` nor framing.
@@ -83,7 +83,7 @@ pub struct Stored {
     pub(crate) initial_age: u64,
     /// Seconds.
     pub(crate) lifetime: u64,
-    /// What it says, in seconds; `None`: nothing, so that the policy decides whenever it is used.
+    /// Value in the response, in seconds; `None`: it has none, so that the policy decides at each use.
     pub(crate) stale_while_revalidate: Option<u64>,
     /// The same.
     pub(crate) stale_if_error: Option<u64>,
@@ -175,7 +175,8 @@ impl Stored {
         self.lifetime.saturating_add(self.stale_while_revalidated(policy).max(self.stale_on_error(policy)))
     }
 
-    /// Whether the origin can say that it is unchanged. Only of a 200: after "404, not modified" the resource may exist.
+    /// Returns true if the origin can confirm it as unchanged. Only a 200: after "404, not modified" the resource may
+    /// exist.
     pub(crate) fn can_validate(&self) -> bool {
         self.status == 200 && (self.etag.is_some() || self.last_modified.is_some())
     }
@@ -188,7 +189,7 @@ impl Stored {
         (!directives.withheld.is_empty()).then(|| kept_head(response, missing_date, &[]))
     }
 
-    /// Whether it has this tag, in lower case.
+    /// Returns true if it has this tag, in lower case.
     pub(crate) fn has_tag(&self, tag: &[u8]) -> bool {
         self.tags.iter().any(|known| known == tag)
     }
@@ -273,7 +274,8 @@ fn permits(
     Ok(())
 }
 
-/// What the response says, in seconds (RFC 9111 §4.2.1, with RFC 9213 first); `None`: nothing.
+/// Returns the lifetime that the response states, in seconds (RFC 9111 §4.2.1, with RFC 9213 first); `None`: it states
+/// none.
 fn explicit_lifetime(
     response: &ResponseHead<'_>,
     directives: &Directives,
@@ -336,7 +338,7 @@ fn kept_head(response: &ResponseHead<'_>, missing_date: Option<u64>, withheld: &
     head
 }
 
-/// Whether a field of this kind is kept: those of one connection are not.
+/// Returns true if a field of this kind is kept: those of one connection are not.
 pub(crate) const fn is_kept(kind: Kind) -> bool {
     kind.is_forwarded()
 }

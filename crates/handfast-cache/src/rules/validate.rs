@@ -15,7 +15,8 @@ use super::stored::{NotStored, Stored, Times, is_kept, parsed};
 pub const CONDITIONS: [&str; 5] =
     ["if-none-match", "if-modified-since", "if-range", "range", "if-unmodified-since"];
 
-/// Whether a field of a client's request is left out of a conditional request of the cache: its own condition replaces the client's.
+/// Returns true if a field of a client's request is left out of a conditional request of the cache: its own condition replaces the
+/// client's.
 pub fn is_condition(name: &[u8]) -> bool {
     CONDITIONS.iter().any(|condition| name.eq_ignore_ascii_case(condition.as_bytes()))
 }
@@ -87,7 +88,8 @@ impl Stored {
         text
     }
 
-    /// What a 200 response to HEAD means for this stored one (RFC 9111 §4.3.5): `None` if it shows that the content changed.
+    /// Updates this stored response after a 200 response to HEAD (RFC 9111 §4.3.5); `None` if that shows that the content
+    /// changed.
     pub fn after_head(
         &self,
         request: &RequestHead<'_>,

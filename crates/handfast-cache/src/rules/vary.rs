@@ -1,4 +1,4 @@
-//! Which requests a stored response is for (RFC 9111 §4.1).
+//! Matches requests with stored responses (RFC 9111 §4.1).
 //!
 //! In: `Vary` of a response and the request that it answers. Out: a [`Selection`], which matches later requests. Values are normalised: several
 //! lines are one list, blanks around commas do not count. Of languages, encodings, charsets and media types neither case nor order counts.
@@ -33,17 +33,18 @@ impl Selection {
         Some(Self { fields: fields.collect(), language: language(response) })
     }
 
-    /// Whether the response is for this request: its values are the same.
+    /// Returns true if the response is for this request: its values are the same.
     pub(crate) fn matches(&self, request: &RequestHead<'_>) -> bool {
         self.fields.iter().all(|(name, value)| normalised(request, name) == *value)
     }
 
-    /// Whether it is for this request in either way.
+    /// Returns true if it is for this request in either way.
     pub(crate) fn fits(&self, request: &RequestHead<'_>) -> bool {
         self.matches(request) || self.is_preferred(request)
     }
 
-    /// Whether it is for this request because its language is the one that the request prefers to all others; all other values are the same.
+    /// Returns true if it is for this request because its language is the one that the request prefers to all others; all other values are
+    /// the same.
     pub(crate) fn is_preferred(&self, request: &RequestHead<'_>) -> bool {
         let is_same = |(name, value): &(Vec<u8>, Option<Vec<u8>>)| {
             name == b"accept-language" || normalised(request, name) == *value

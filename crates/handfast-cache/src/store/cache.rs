@@ -29,7 +29,7 @@ use super::settings::Settings;
 use super::shared::Shared;
 use super::writer::rewrite_head;
 
-/// What the cache has for a request.
+/// Result of a look-up for a request.
 pub enum Lookup {
     /// Serve it. If its verdict is [`Verdict::WhileRevalidated`], ask the origin as well.
     Hit(Hit),
@@ -43,7 +43,7 @@ pub enum Lookup {
     OnlyIfCached,
 }
 
-/// How a request that is forwarded takes part.
+/// Role of a forwarded request.
 pub enum Begin {
     /// Its response is to be stored: leave out the fields of the client that [`is_condition`](crate::is_condition) names, and add the conditions
     /// of what is stored.
@@ -94,7 +94,7 @@ impl Cache {
         Ok(())
     }
 
-    /// What the cache has for a request.
+    /// Looks up the response for a request.
     ///
     /// **Cost**: a lock, and the variants of one key; never the disk.
     pub fn lookup(&self, key: &Key, request: &RequestHead<'_>, policy: &Policy, now_ms: u64) -> Lookup {
@@ -144,7 +144,7 @@ impl Cache {
         }
     }
 
-    /// Why no request is answered now.
+    /// Returns the reason why the cache serves no request now.
     fn refuses(&self) -> Option<Bypass> {
         if self.shared.is_released.load(Ordering::Relaxed) {
             return Some(Bypass::Released);
@@ -309,14 +309,14 @@ impl Cache {
         locked(&self.shared.folder_lock).take();
     }
 
-    /// What was counted, and what is stored.
+    /// Returns the counters, and the number and size of the stored objects.
     ///
     /// **Cost**: may wait for a deletion of files: not for a worker.
     pub fn statistics(&self) -> Statistics {
         self.shared.statistics()
     }
 
-    /// Why the cache does not work, for an operator; `None` if it does.
+    /// Returns the reason why the cache does not work, for an operator; `None` if it does.
     pub fn problem(&self) -> Option<String> {
         self.shared.trouble.problem()
     }

@@ -1,4 +1,4 @@
-//! What a cache counts.
+//! Counters of a cache.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -35,10 +35,10 @@ impl Timed {
     }
 }
 
-/// How often something was done, and how long it took together.
+/// Number of operations, and their total time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// How often.
+    /// Number of operations.
     pub count: u64,
     /// All of it. **Units** microseconds.
     pub micros: u64,
@@ -89,7 +89,7 @@ impl Counters {
     }
 }
 
-/// What a cache did since it was opened, and what it has.
+/// Activity of a cache since it was opened, and its present contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Answered from the cache.
@@ -98,7 +98,7 @@ pub struct Statistics {
     pub stale_hits: u64,
     /// Nothing was stored that fits.
     pub misses: u64,
-    /// What was stored had to be validated.
+    /// Requests whose stored response had to be validated.
     pub stale: u64,
     /// Of these: the origin confirmed it.
     pub revalidated: u64,
@@ -130,15 +130,15 @@ pub struct Statistics {
     pub writes: Latency,
     /// Objects stored now.
     pub objects: u64,
-    /// What they take on the disk. **Units** bytes, in blocks of 4 KiB.
+    /// Disk space of these objects. **Units** bytes, in blocks of 4 KiB.
     pub disk_bytes: u64,
-    /// What their heads and keys take in memory. **Units** bytes, estimated.
+    /// Memory for their heads and keys. **Units** bytes, estimated.
     pub memory_bytes: u64,
     /// Files of removed objects that are still to be deleted.
     pub removing: u64,
     /// Objects, whole or in part, whose files could not be deleted; it is tried again.
     pub undeleted: u64,
-    /// Whether the objects of the folder are still being read in.
+    /// True if the objects of the folder are still being read in.
     pub is_indexing: bool,
 }
 

@@ -22,7 +22,7 @@ use super::lock::{Lock, locked};
 /// Most pieces that wait for the disk, however small.
 const MOST_PIECES: usize = 1024;
 
-/// What is known of the response.
+/// State of the response.
 #[derive(Clone, Debug)]
 pub(crate) enum Head {
     /// Nothing yet.
@@ -31,7 +31,7 @@ pub(crate) enum Head {
     Known(Arc<Known>),
     /// It is not stored: each request goes on alone.
     Alone,
-    /// What was stored was confirmed or is no more: look again.
+    /// The stored response was confirmed or is gone: look again.
     LookAgain,
     /// There was no response.
     Failed,
@@ -43,7 +43,7 @@ pub(crate) struct Known {
     pub(crate) stored: Arc<Stored>,
     /// The announced length.
     pub(crate) length: Option<u64>,
-    /// Whether others may have it.
+    /// True if other requests may have it.
     pub(crate) is_shareable: bool,
 }
 
@@ -63,11 +63,11 @@ struct State {
     /// From `base` on, which is `written` while it is stored.
     pieces: VecDeque<Arc<[u8]>>,
     base: u64,
-    /// Where readers are, by their numbers. That of the filler's own client is there from the start: it has number 0.
+    /// Positions of readers, by their numbers. The filler's own client is included from the start: it has number 0.
     positions: BTreeMap<u64, u64>,
     next_reader: u64,
     end: Option<End>,
-    /// Whether it is to be stored still.
+    /// True if it is still to be stored.
     is_stored: bool,
     is_queued: bool,
     progress_at: Instant,
@@ -87,7 +87,7 @@ pub(crate) struct Fill {
     state: Lock<State>,
 }
 
-/// What the disk has to do next for a fill.
+/// Next disk operation for a fill.
 pub(crate) enum Next {
     /// Write these from here.
     Write(u64, Vec<Arc<[u8]>>),
@@ -99,7 +99,7 @@ pub(crate) enum Next {
     Discard,
 }
 
-/// What a reader gets.
+/// Result of a read for a reader.
 pub(crate) enum Read {
     /// In memory, from this position of the piece on.
     Piece(Arc<[u8]>, usize),
@@ -114,7 +114,7 @@ pub(crate) enum Read {
 }
 
 impl State {
-    /// Whether content that is not stored any more goes to readers still.
+    /// Returns true if content that is no longer stored still goes to readers.
     fn is_fed(&self) -> bool {
         !self.is_stored
             && !self.positions.is_empty()
@@ -122,7 +122,7 @@ impl State {
             && matches!(self.head, Head::Known(_))
     }
 
-    /// What the slowest reader needs next.
+    /// Returns the position that the slowest reader needs next.
     fn needed(&self) -> u64 {
         self.positions.values().min().copied().unwrap_or(self.received)
     }
@@ -254,7 +254,7 @@ impl Fill {
         Poll::Ready((is_stored, is_new))
     }
 
-    /// Whether content that is not stored any more goes to readers still.
+    /// Returns true if content that is no longer stored still goes to readers.
     pub(crate) fn is_fed(&self) -> bool {
         locked(&self.state).is_fed()
     }
@@ -333,13 +333,13 @@ impl Fill {
         self.is_purged.load(Ordering::SeqCst)
     }
 
-    /// Whether its content has waited longer than this for the disk.
+    /// Returns true if its content has waited longer than this for the disk.
     pub(crate) fn is_stuck(&self, timeout: Duration) -> bool {
         let state = locked(&self.state);
         state.is_stored && !state.pieces.is_empty() && state.progress_at.elapsed() > timeout
     }
 
-    /// What the disk does next.
+    /// Returns the next disk operation.
     pub(crate) fn next(&self) -> Next {
         let mut state = locked(&self.state);
         if !state.is_stored {

@@ -108,7 +108,7 @@ impl Filler {
         self.fill.has_followers()
     }
 
-    /// Whether it is neither stored nor read any more: the rest of the content need not be fetched.
+    /// Returns true if it is neither stored nor read any more: the rest of the content need not be fetched.
     pub fn is_over(&self) -> bool {
         self.is_done
     }
@@ -123,7 +123,7 @@ impl Filler {
         self.go_alone();
     }
 
-    /// What is stored was updated or removed: followers look it up again.
+    /// Marks the stored response as updated or removed: followers look it up again.
     pub fn look_again(mut self) {
         self.fill.set_head(Head::LookAgain, 0);
         self.finish(false);
@@ -166,7 +166,7 @@ pub struct Follower {
     fill: Arc<Fill>,
 }
 
-/// What came of the other request.
+/// Outcome of the other request.
 pub enum Followed {
     /// Its response is for this request too; the content comes as it arrives.
     Hit(Hit),

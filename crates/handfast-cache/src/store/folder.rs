@@ -14,7 +14,7 @@ use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct FileId(pub(crate) u64);
 
-/// What a file has.
+/// Part of a stored object, with a separate file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
     Content,
@@ -33,7 +33,7 @@ impl Part {
     }
 }
 
-/// Why a folder cannot be used.
+/// Reason why a folder cannot be used.
 #[derive(Debug)]
 pub enum OpenError {
     /// Another process uses it.
@@ -222,14 +222,16 @@ fn open_folder(path: &Path) -> Result<OwnedFd, OpenError> {
     checked.map_err(|error| OpenError::Folder(path.display().to_string(), error))
 }
 
-/// Whether a folder can be that of a cache, as far as can be known before it is opened. It is made if it is not there.
+/// Checks that a folder can be that of a cache, as far as possible before it is opened. It is made if it does not
+/// exist.
 ///
 /// **Errors**: it is a link, another user's, or others can write into it.
 pub fn check_folder(path: &Path) -> Result<(), OpenError> {
     open_folder(path).map(drop)
 }
 
-/// Who else can write into the folder chooses what clients receive. `/tmp`, named by mistake, stays as it is.
+/// Refuses a folder that other users can write to, because they would choose the responses of clients. `/tmp`, named by
+/// mistake, stays as it is.
 fn check_owner(folder: &OwnedFd) -> io::Result<()> {
     let found = fs::fstat(folder)?;
     let (owner, mode) = (found.st_uid, found.st_mode & 0o7777);

@@ -7,7 +7,7 @@ use crate::rules::key::Key;
 use crate::rules::stored::Stored;
 use crate::rules::vary::Selection;
 
-/// What a head file has.
+/// Contents of a head file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeadFile {
     pub(crate) key: Key,

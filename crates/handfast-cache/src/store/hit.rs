@@ -27,17 +27,17 @@ pub struct Hit {
 }
 
 impl Hit {
-    /// What the rules say about it for its request.
+    /// Returns the decision of the rules about it for its request.
     pub const fn verdict(&self) -> Verdict {
         self.verdict
     }
 
-    /// What is stored of it, as the rules see it.
+    /// Returns its stored head, as the rules use it.
     pub fn stored(&self) -> &Stored {
         &self.stored
     }
 
-    /// What the client receives; `request` is the one that it was looked up for.
+    /// Returns the response for the client; `request` is the one that it was looked up for.
     pub fn answer(&self, request: &RequestHead<'_>, now_ms: u64) -> Answer {
         let head = self.own_head.as_deref().unwrap_or(&self.stored.head);
         self.stored.answer_with(head, request, self.size, now_ms)

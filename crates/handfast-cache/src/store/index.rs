@@ -1,4 +1,4 @@
-//! What is stored and what is being fetched, in memory.
+//! Index in memory of stored objects and of running fetches.
 //!
 //! In: keys and requests. Out: objects and fills. 256 parts with a lock each; what is done under a lock is bounded by the variants of one key,
 //! except for passes over all keys, which take one part after the other.
@@ -24,9 +24,9 @@ pub(crate) struct Files {
     pub(crate) id: FileId,
     /// Bytes of content.
     pub(crate) size: u64,
-    /// What they take on the disk.
+    /// Disk space of these files, in bytes.
     pub(crate) disk_bytes: u64,
-    /// What the object takes in memory.
+    /// Memory of the object, in bytes.
     pub(crate) memory: u64,
     /// Milliseconds since 1970.
     pub(crate) used_ms: AtomicU64,
@@ -66,11 +66,11 @@ struct Shard {
     alone: std::collections::VecDeque<Key>,
 }
 
-/// How many URLs of a part are remembered as not storable.
+/// Maximum number of URLs of a part that are remembered as not storable.
 const MOST_ALONE: usize = 256;
 const SHARDS: usize = 256;
 
-/// What is known of a key.
+/// Entry found for a key.
 #[derive(Debug)]
 pub(crate) enum Found {
     Object(Arc<Object>),
@@ -82,7 +82,7 @@ pub(crate) enum Found {
     NotStorable,
 }
 
-/// How a request takes part in a fetch.
+/// Role of a request in a fetch.
 #[derive(Debug)]
 pub(crate) enum Role {
     Filler(Arc<Fill>),

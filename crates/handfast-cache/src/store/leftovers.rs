@@ -19,7 +19,7 @@ pub(crate) type Files = (FileId, &'static [Part]);
 #[derive(Debug)]
 pub(crate) struct Leftovers {
     files: HashMap<Files, u64>,
-    /// When they are tried again. `None`: there are none, or they are being tried: a disk that hangs is not asked again and again.
+    /// Time of the next attempt. `None`: there are none, or an attempt is running: a disk that hangs receives no further attempts.
     next: Option<Instant>,
     /// The pause before that.
     pause: Duration,

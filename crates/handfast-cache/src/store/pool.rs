@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 use super::lock::{Lock, locked};
 
-/// What a piece of work does to the disk.
+/// Kind of disk access of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Read,

@@ -13,7 +13,7 @@ use super::index::Object;
 use super::lock::locked;
 use super::shared::Meant;
 
-/// What to purge.
+/// Selection of objects to purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purge<'a> {
     /// This URL, with all variants and identities.
@@ -37,7 +37,7 @@ pub struct Listed {
     pub age: u64,
     /// Seconds for which it is fresh; negative if it is stale.
     pub ttl: i64,
-    /// How often it was an answer.
+    /// Number of times that it was served.
     pub hits: u64,
 }
 

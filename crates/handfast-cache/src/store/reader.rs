@@ -21,7 +21,7 @@ use super::pool::Work;
 use super::shared::{OpenFile, Shared};
 use super::writer::BLOCK;
 
-/// Why content cannot be read. The answer must be aborted if its head was sent: it must not look complete.
+/// Reason why content cannot be read. The response must be aborted if its head was sent: it must not look complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -35,20 +35,20 @@ pub enum ReadError {
     OutOfFiles,
 }
 
-/// Where content comes from.
+/// Source of content.
 #[derive(Clone)]
 pub(crate) enum Source {
     Object(Arc<Object>),
     Fill(Arc<Fill>),
 }
 
-/// What the disk's threads answer to a reader.
+/// Result that the disk's threads return to a reader.
 enum Fetched {
     File(Arc<OpenFile>),
     Block(u64, Vec<u8>),
 }
 
-/// Where the next bytes of a fill are.
+/// Location of the next bytes of a fill.
 enum Filled {
     /// In memory, from this position of the piece on.
     Piece(Arc<[u8]>, usize),

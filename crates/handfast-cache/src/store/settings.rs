@@ -1,4 +1,4 @@
-//! Where a cache is and how large it may be.
+//! Location and size limits of a cache.
 
 use std::path::PathBuf;
 use std::time::Duration;

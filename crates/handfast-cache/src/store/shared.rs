@@ -1,4 +1,5 @@
-//! What all parts of an open cache share, and the bookkeeping of its objects: what they take, which go first.
+//! State that all parts of an open cache share, and the bookkeeping of its objects: their size and the order of
+//! eviction.
 //!
 //! In: objects that come and go. Out: room for the next one. Only the disk's threads take the queue of evictions: they delete files under its lock.
 
@@ -43,7 +44,7 @@ pub(crate) struct Evictions {
     memory: u64,
 }
 
-/// What objects to purge have in common.
+/// Common property of the objects to purge.
 #[derive(Clone, Debug)]
 pub(crate) enum Meant {
     Url(Vec<u8>),
@@ -82,7 +83,7 @@ pub(crate) const OBJECT: &[Part] = &[Part::Head, Part::Content];
 /// Files that are closed when there is no descriptor for another one.
 const CLOSED_AT_ONCE: usize = 32;
 
-/// What a file takes on the disk.
+/// Returns the disk space of a file of this size, in bytes.
 pub(crate) const fn on_disk(size: u64) -> u64 {
     size.div_ceil(4096) * 4096
 }
@@ -269,7 +270,7 @@ impl Shared {
         false
     }
 
-    /// Whether it made room.
+    /// Returns true if it made room.
     fn delete_files(&self, evictions: &mut Evictions, files: &Arc<Files>) -> bool {
         if files.is_removed.swap(true, Ordering::Relaxed) {
             return true;
@@ -356,7 +357,7 @@ impl Meant {
         }
     }
 
-    /// Whether what is being fetched is meant, or could be: a response whose head has not come may have the tag.
+    /// Returns true if a running fetch matches, or could match: a response whose head has not come may have the tag.
     pub(crate) fn may_mean(&self, fill: &Fill) -> bool {
         match (self, fill.head()) {
             (Self::Url(url), _) => fill.key.url() == url,

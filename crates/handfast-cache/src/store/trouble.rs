@@ -1,4 +1,4 @@
-//! What is wrong with the disk, and when it is tried again.
+//! Disk errors, and the time of the next attempt.
 //!
 //! In: errors and successes of the disk's threads. Out: whether the cache pauses, and a sentence for the operator.
 

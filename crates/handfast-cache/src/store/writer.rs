@@ -222,7 +222,7 @@ pub(crate) fn rewrite_head(shared: &Arc<Shared>, object: Arc<Object>) {
     });
 }
 
-/// What an object takes in memory, estimated.
+/// Returns the estimated memory of an object, in bytes.
 pub(crate) fn memory(head: &HeadFile) -> u64 {
     let selection = &head.stored.selection.fields;
     let values: usize =

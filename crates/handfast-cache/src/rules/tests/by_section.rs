@@ -194,7 +194,7 @@ const ROWS: &[Row] = &[
     ("poisoning", "", "Cache-Control: max-age=60", 0, "POST /\nContent-Length: 0", "bypass: method"),
 ];
 
-/// Where the proxy writes forwarding fields itself.
+/// Rows where the proxy writes forwarding fields itself.
 #[rustfmt::skip]
 const TRUSTING: &[Row] = &[
     ("poisoning", "", "Cache-Control: max-age=60", 0, "X-Forwarded-Proto: https\nForwarded: for=x", "hit 200"),
@@ -215,7 +215,7 @@ const HEURISTIC: &[Row] = &[
     ("RFC 9111 §4.2.2", "", "Cache-Control: max-age=0\nLast-Modified: {-1000}\nDate: {0}", 0, "", "ask If-Modified-Since"),
 ];
 
-/// Where the path is configured as immutable.
+/// Rows where the path is configured as immutable.
 #[rustfmt::skip]
 const IMMUTABLE: &[Row] = &[
     ("immutable", "", "Cache-Control: no-cache, max-age=0", 99_999, "Cache-Control: no-cache", "hit 200"),
@@ -247,7 +247,7 @@ const SAID: &[Row] = &[
     ("RFC 5861 §4", "", "503 Unavailable\nCache-Control: max-age=0, stale-while-revalidate=0", 0, "", "not stored: no-freshness"),
 ];
 
-/// Where a stale response is served for 30 s while nothing comes from the origin.
+/// Rows where a stale response is served for 30 s while the origin is unreachable.
 #[rustfmt::skip]
 const UNREACHABLE: &[Row] = &[
     ("RFC 9111 §4.2.4", "", "Cache-Control: max-age=60", 89, "", "ask or if unreachable"),
@@ -274,7 +274,7 @@ fn dated(text: &str) -> String {
     out
 }
 
-/// What comes of a row: with the policy under which the response is stored, and that under which it is used.
+/// Returns the outcome of a row: with the policy under which the response is stored, and that under which it is used.
 fn outcome(row: &Row, [kept_by, policy]: [&Policy; 2]) -> String {
     let (_, first, answer, later, second, _) = row;
     let (first, answer, second) = (request(&dated(first)), response(&dated(answer)), request(&dated(second)));

@@ -1,4 +1,4 @@
-//! What the tests of the store have in common: a cache in a temporary folder, an origin, and clients that wait.
+//! Common parts of the store's tests: a cache in a temporary folder, an origin, and clients that wait.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -139,7 +139,7 @@ impl Bench {
         filler.end()
     }
 
-    /// What a client receives now; `None` if it would be forwarded.
+    /// Returns the response that a client receives now; `None` if the request would be forwarded.
     pub(crate) fn get(&self, head: &RequestHead<'_>) -> Option<Result<Vec<u8>, ReadError>> {
         match self.lookup(head) {
             Lookup::Hit(hit) => Some(read(&hit, head)),

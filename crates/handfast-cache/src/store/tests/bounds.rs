@@ -1,4 +1,4 @@
-//! What the cache takes never exceeds what it was given.
+//! Tests that the cache never exceeds its limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::rules::policy::Policy;
 use crate::rules::tests::{request, response};
 use crate::store::cache::Lookup;
 
-/// What the files of objects take, in blocks.
+/// Returns the disk space of the objects' files: bytes of whole blocks.
 fn on_disk(bench: &Bench) -> u64 {
     let sizes = ["c", "h", "t"].into_iter().flat_map(|letter| bench.files(letter)).map(|path| {
         // A file may be deleted between the listing and this.

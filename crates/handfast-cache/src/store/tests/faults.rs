@@ -6,7 +6,7 @@ use std::sync::{Condvar, PoisonError};
 
 use crate::store::lock::{Lock, locked};
 
-/// What happens at a step.
+/// Fault to inject at a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// This step and all later ones fail and change nothing, as after the end of the process; a write may have written a part.

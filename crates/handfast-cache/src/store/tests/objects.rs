@@ -1,4 +1,4 @@
-//! What is stored comes back, is updated, purged and listed.
+//! Tests that stored objects are returned, updated, purged and listed.
 
 use super::bench::{Bench, FRESH, NOW_MS, content, get, key, times};
 use super::faults::Fault;
