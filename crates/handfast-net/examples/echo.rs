@@ -26,7 +26,7 @@ use handfast_net::stream::{Read, SocketTimeouts, Stream, Write};
 const READ: usize = 65_536;
 /// A connection without traffic for this time is closed.
 const IDLE: Duration = Duration::from_secs(600);
-/// How long it stops accepting when accepting fails, as it does without file descriptors.
+/// Pause after a failed accept, such as one without free file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
 thread_local! {

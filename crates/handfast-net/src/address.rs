@@ -1,4 +1,4 @@
-//! Where to listen and where to connect to: an IP address and port, or a unix socket's path.
+//! Address to listen on or to connect to: an IP address and port, or a unix socket's path.
 
 use std::fmt;
 use std::net::SocketAddr;

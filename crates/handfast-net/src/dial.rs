@@ -39,8 +39,8 @@ impl Dialling {
         Self::begin(address, SourceAddress::Route, false)
     }
 
-    /// The same for a caller who has something to say as soon as it stands: the last acknowledgement of TCP's handshake
-    /// waits for the first bytes and travels with them, a segment less for both sides.
+    /// Begins to dial for a caller that sends data as soon as the connection is established: the last acknowledgement
+    /// of TCP's handshake waits for the first bytes and travels with them, a segment less for both sides.
     ///
     /// **Cost**: one call more, and a backend that sees the connection up to 0.2 s late when nothing is sent after
     /// all. **Source**: `tcp_rcv_synsent_state_process` in the kernel's tcp_input.c; TCP_QUICKACK in tcp(7).
@@ -131,10 +131,10 @@ impl Dialling {
         Ok(Self { stream: Stream::new(socket, false) })
     }
 
-    /// Looks whether the connection stands, and sends the beginning of `first` if so; `Some` is how much the kernel
-    /// took. To be called at once, and whenever [`crate::engine::wait`] returned.
+    /// Checks if the connection is established, and sends the beginning of `first` if so; `Some` is the number of bytes
+    /// that the kernel took. Call it at once, and whenever [`crate::engine::wait`] returned.
     ///
-    /// On a near machine a connection stands before connect(2) returns, so the first write tells all there is to know.
+    /// On a near machine a connection is established before connect(2) returns, so the first write shows the outcome.
     ///
     /// **Errors**: why it failed, with the ICMP message that reported it; nothing of `first` has arrived then.
     pub fn advance(&mut self, first: &[u8]) -> Result<Option<usize>, Fault> {
@@ -168,7 +168,7 @@ impl Dialling {
         Ok(())
     }
 
-    /// Sends the beginning of `first` if the connection stands already; `None`: not yet, or nothing to send.
+    /// Sends the beginning of `first` if the connection is already established; `None`: not yet, or nothing to send.
     fn send(&mut self, first: &[u8]) -> Result<Option<usize>, Fault> {
         if first.is_empty() {
             return Ok(None);
@@ -180,8 +180,8 @@ impl Dialling {
         }
     }
 
-    /// Why it has not come about, when the caller's timeout has expired: the kernel may know of an error that it does not
-    /// think final (an ICMP message that was met by another SYN).
+    /// Returns the reason for the failure, when the caller's timeout has expired: the kernel may have recorded an error
+    /// that it does not consider final (an ICMP message that was met by another SYN).
     pub fn give_up(self) -> Fault {
         match sockopt::socket_error(&self.stream) {
             Ok(Err(errno)) => Fault::of(Operation::Connect, errno, Some(self.stream.as_fd())),
@@ -198,7 +198,7 @@ impl Dialling {
         Err(Fault::of(Operation::Connect, errno, Some(self.stream.as_fd())))
     }
 
-    /// The stream, once [`Dialling::advance`] has said that it stands.
+    /// Returns the stream, once [`Dialling::advance`] has reported that the connection is established.
     pub fn into_stream(self) -> Stream {
         self.stream
     }

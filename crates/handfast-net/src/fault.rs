@@ -14,7 +14,7 @@ use crate::sys::{self, IcmpError, TcpInfo};
 /// Writes the causes down once: the variants, their words, and the list of them all.
 macro_rules! causes {
     ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
-        /// Why a socket failed, or an attempt to get one. One word per way.
+        /// Reason why a socket failed, or an attempt to get one. One word per way.
         ///
         /// Only what a socket can have: what a protocol or a limit on top of it finds wrong has its words there.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -83,7 +83,7 @@ causes! {
 }
 
 impl Cause {
-    /// Whether the cause is on this machine, whatever the peer.
+    /// Returns true if the cause is on this machine, whatever the peer.
     pub const fn is_local(self) -> bool {
         matches!(
             self,
@@ -116,7 +116,7 @@ pub enum Operation {
     Open,
     /// bind(2), to the address a connection is to come from.
     Bind,
-    /// connect(2), or the first write that told its outcome.
+    /// connect(2), or the first write that showed its outcome.
     Connect,
     /// recv(2).
     Read,
@@ -145,9 +145,9 @@ pub struct Fault {
     pub cause: Cause,
     /// The call that reported it.
     pub operation: Operation,
-    /// What the call said, for those who know errnos.
+    /// Error number of the call.
     pub errno: i32,
-    /// What else the kernel knew.
+    /// Further evidence from the kernel.
     pub evidence: Option<Box<str>>,
 }
 
@@ -208,7 +208,8 @@ fn cause(operation: Operation, errno: Errno, info: Option<&TcpInfo>, icmp: Optio
         // A blackhole route answers connect(2) with EINVAL.
         Errno::NETUNREACH | Errno::NETDOWN => Cause::NetworkUnreachable,
         Errno::INVAL if connecting && tcp => Cause::NetworkUnreachable,
-        // A route of kind `prohibit`; and ICMPv6 "prohibited", of which a connection that stands keeps the errno alone.
+        // A route of kind `prohibit`; and ICMPv6 "prohibited", of which an established connection keeps the errno
+        // alone.
         Errno::ACCESS if tcp && (connecting || matches!(operation, Operation::Read | Operation::Write)) => {
             Cause::Prohibited
         }
@@ -229,8 +230,8 @@ fn cause(operation: Operation, errno: Errno, info: Option<&TcpInfo>, icmp: Optio
     }
 }
 
-/// Whether the probes of a closed window get no answer. An answer sets their number back; a single one may go without, as
-/// Linux answers one in half a second (net.ipv4.tcp_invalid_ratelimit), and the first ones are sent faster.
+/// Returns true if the probes of a closed window get no answer. An answer resets their number; a single one may go
+/// without, as Linux answers one in half a second (net.ipv4.tcp_invalid_ratelimit), and the first ones are sent faster.
 fn probed_in_vain(info: &TcpInfo) -> bool {
     info.probes > 1
 }

@@ -13,9 +13,9 @@ use crate::clock::Moment;
 /// The limit on open files after it was raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileLimit {
-    /// What it was.
+    /// Limit before it was raised.
     pub before: u64,
-    /// What it is now: the hard limit, unless raising failed.
+    /// Limit now: the hard limit, unless raising failed.
     pub now: u64,
 }
 

@@ -28,7 +28,7 @@ pub use given::{GivenSocket, More, Unfit, share_out};
 /// Connections that the kernel completes and keeps for us; it lowers this to `net.core.somaxconn`.
 const BACKLOG: i32 = 65_535;
 
-/// Whether a TCP address may be one that this process listens on already.
+/// Permission to bind a TCP address that already has a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
     /// It is ours alone. Sockets that share a port let any process of the same user join silently, and take a part of
@@ -41,7 +41,7 @@ pub enum Sharing {
     WithAnother,
 }
 
-/// How this process came by a listening socket, and so whether the address is its own to clear away.
+/// Origin of a listening socket; it determines if this process may remove the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// It bound the address itself.
@@ -56,8 +56,8 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Whether the file of a unix socket goes with this process. A service manager's stays: clients wait in it for the next
-    /// process.
+    /// Returns true if the file of a unix socket is removed with this process. A service manager's stays: clients wait in
+    /// it for the next process.
     pub fn owns_address(self) -> bool {
         match self {
             Self::Bound | Self::HandedOver | Self::Kept => true,
@@ -133,8 +133,8 @@ pub fn listen(
     Ok((address, sockets))
 }
 
-/// Whether an address can be had by a process that is alone there: bound without SO_REUSEPORT, which fails if another process
-/// listens there, and closed again.
+/// Checks that a process that is alone on an address can bind it: binds it without SO_REUSEPORT, which fails if another
+/// process listens there, and closes it again.
 ///
 /// **Errors**: those of bind(2).
 pub fn try_out(address: SocketAddr) -> io::Result<()> {
@@ -194,8 +194,8 @@ fn is_socket(path: &Path) -> io::Result<bool> {
     Ok(fs::symlink_metadata(path)?.file_type().is_socket())
 }
 
-/// Whether no client can connect to the unix socket of this name any more: its file was removed, or replaced by one that no process listens
-/// on. A TCP address is always reachable, and so is a path that cannot be looked at.
+/// Returns true if no client can connect to the unix socket of this name any more: its file was removed, or replaced by one that no process
+/// listens on. A TCP address is always reachable, and so is a path that cannot be inspected.
 ///
 /// **Cost**: a stat; where the file is a socket, a connection that is closed at once.
 pub fn is_unreachable(address: &Address) -> bool {
@@ -208,7 +208,7 @@ pub fn is_unreachable(address: &Address) -> bool {
     }
 }
 
-/// Whether `path` is a socket that refuses connections: what a process leaves behind that was killed.
+/// Returns true if `path` is a socket that refuses connections, such as one left behind by a killed process.
 fn is_abandoned(path: &Path) -> io::Result<bool> {
     if !is_socket(path)? {
         return Ok(false);
@@ -259,7 +259,7 @@ pub struct ListeningSocket {
     tcp: bool,
     address: Address,
     close_order: Option<CloseOrder>,
-    /// Whether another process has it too, so that its queue goes on when this process closes it.
+    /// True if another process has it too, so that its queue remains when this process closes it.
     outlives: bool,
 }
 
@@ -306,7 +306,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Where it listens, with the port that the kernel chose.
+    /// Returns its listening address, with the port that the kernel chose.
     pub fn address(&self) -> &Address {
         &self.address
     }
@@ -345,7 +345,8 @@ impl Listener {
         }
     }
 
-    /// How many connections wait to be accepted from this socket. Of a unix socket the kernel only tells whether any does.
+    /// Returns the number of connections that wait to be accepted from this socket. For a unix socket the kernel reports
+    /// only 0 or more.
     ///
     /// **Cost**: a call. **Source**: for a listening socket `tcpi_unacked` is the length of its queue (`tcp_get_info` in
     /// the kernel's tcp.c).
@@ -374,12 +375,13 @@ impl Listener {
         self.close_order.as_ref().is_some_and(steer)
     }
 
-    /// Whether its queue, and who waits in it, stays when this process closes it: a service manager keeps it.
+    /// Returns true if its queue, with the waiting clients, remains when this process closes it: a service manager
+    /// keeps it.
     pub fn outlives_us(&self) -> bool {
         self.outlives
     }
 
-    /// Whether it is this one's turn to be closed, after [`Self::give_way`].
+    /// Returns true if this socket is the next to be closed, after [`Self::give_way`].
     pub fn may_close(&self) -> bool {
         self.close_order.as_ref().is_none_or(CloseOrder::has_come)
     }
@@ -452,7 +454,7 @@ mod tests {
         sockets.into_iter().map(ListeningSocket::open).collect()
     }
 
-    /// How many connections wait in the queues.
+    /// Counts the connections that wait in the queues.
     fn waiting(listeners: &mut [Listener]) -> usize {
         let taken = |listener: &mut Listener| {
             std::iter::from_fn(|| listener.try_accept().expect("nothing is short").map(drop)).count()

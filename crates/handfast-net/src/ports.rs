@@ -1,12 +1,13 @@
-//! How many source ports there are, and how long one rests: the arithmetic of `ip_local_port_range` and TIME_WAIT.
+//! Number of source ports, and the time for which one rests: the arithmetic of `ip_local_port_range` and TIME_WAIT.
 //!
 //! In: the kernel's settings as texts. Out: counts and times. Nothing is read here.
 
 use std::time::Duration;
 
-/// How long a pair of ends rests with the side that ended a connection first: `TCP_TIMEWAIT_LEN` of Linux; RFC 9293 §3.6.1.
+/// Time for which a pair of ends rests with the side that ended a connection first: `TCP_TIMEWAIT_LEN` of Linux; RFC 9293
+/// §3.6.1.
 pub const TIME_WAIT: Duration = Duration::from_secs(60);
-/// How long it rests where `tcp_tw_reuse` holds and `tcp_tw_reuse_delay` is unknown to the kernel.
+/// Time for which it rests where `tcp_tw_reuse` holds and `tcp_tw_reuse_delay` is unknown to the kernel.
 const REUSED_AFTER: Duration = Duration::from_secs(1);
 
 /// Ports of `low high` (`ip_local_port_range`) without those of `reserved` (`ip_local_reserved_ports`: `8080,9000-9100`);

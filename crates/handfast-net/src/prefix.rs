@@ -45,18 +45,18 @@ impl Prefix {
         self.first
     }
 
-    /// How many bits its addresses share.
+    /// Returns the number of bits that its addresses share.
     pub const fn length(&self) -> u8 {
         self.length
     }
 
-    /// Whether an address is in it.
+    /// Returns true if an address is in it.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         bits(address) == bits(self.first) && first(address, self.length) == self.first
     }
 
-    /// Whether all of another one is in it.
+    /// Returns true if it contains the whole of another prefix.
     pub fn covers(&self, other: &Self) -> bool {
         self.length <= other.length && self.contains(other.first)
     }

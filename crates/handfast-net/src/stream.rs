@@ -21,7 +21,7 @@ use crate::fault::{Fault, Operation};
 use crate::listen::plain;
 use crate::sys;
 
-/// What reading gave.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
     /// So many bytes; at least one.
@@ -32,7 +32,7 @@ pub enum Read {
     Blocked,
 }
 
-/// What writing gave.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
     /// So many bytes were taken; at least one.
@@ -56,7 +56,7 @@ pub struct Stream {
     socket: OwnedFd,
     /// `None` until something blocked for the first time.
     source: Option<EventSource>,
-    /// Whether the source reports writability too.
+    /// True if the source reports writability too.
     writing_watched: bool,
     tcp: bool,
     finished: bool,
@@ -83,7 +83,7 @@ impl Stream {
         Ok((Self::new(socket, tcp), peer))
     }
 
-    /// How it is waited for, if it is.
+    /// Returns its event source; `None` until an operation blocks for the first time.
     pub(crate) fn source(&self) -> Option<&EventSource> {
         self.source.as_ref()
     }
@@ -99,7 +99,7 @@ impl Stream {
         self.fault.get_or_insert_with(|| Box::new(fault));
     }
 
-    /// Whether it is TCP; else it is a unix socket.
+    /// Returns true if it is TCP; else it is a unix socket.
     pub fn is_tcp(&self) -> bool {
         self.tcp
     }
@@ -268,12 +268,12 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether the kernel has said that the peer ended its direction or is gone, as far as events have told.
+    /// Returns true if an event has reported that the peer ended its direction or is gone.
     pub fn peer_ended(&self) -> bool {
         self.source.as_ref().is_some_and(|source| source.ready().has(Ready::ENDED))
     }
 
-    /// Whether events have said that both directions are over.
+    /// Returns true if an event has reported that both directions are over.
     pub fn is_broken(&self) -> bool {
         self.source.as_ref().is_some_and(|source| source.ready().has(Ready::BROKEN))
     }

@@ -68,8 +68,8 @@ pub fn steer_no_more(socket: impl AsFd) {
     }
 }
 
-/// What a waker that is a number does: woken, it is looked up; cloned and dropped, nothing. In one place of memory, so that
-/// wakers of the same task can be known to be the same.
+/// Functions of a waker that is a number: a wake looks it up; clone and drop do nothing. It has one address in memory, so
+/// that wakers of the same task compare as equal.
 static WAKER: RawWakerVTable =
     RawWakerVTable::new(|data| RawWaker::new(data, &WAKER), wake_by_number, wake_by_number, |_| {});
 
@@ -86,7 +86,7 @@ pub(crate) fn waker_of(handle: u64) -> Waker {
     unsafe { Waker::from_raw(RawWaker::new(data, &WAKER)) }
 }
 
-/// What TCP knows of a connection, alive or dead.
+/// State of a connection in TCP, alive or dead.
 ///
 /// **Source**: `struct tcp_info` in linux/tcp.h; fields that every kernel since 2.6 has, but for
 /// `not_sent_bytes` (4.6; 0 before).
@@ -153,7 +153,7 @@ pub fn tcp_info(socket: impl AsFd) -> Option<TcpInfo> {
     })
 }
 
-/// What the kernel knows of its wall clock: whether something keeps it right, and by how much it may be wrong at most.
+/// Returns the kernel's state of the wall clock: true if a process synchronises it, and its maximum error.
 ///
 /// **Errors**: adjtimex(2), which some containers forbid. **Source**: `STA_UNSYNC` and `maxerror` in adjtimex(2).
 pub fn wall_clock() -> io::Result<(bool, Duration)> {
@@ -366,7 +366,7 @@ pub struct IcmpError {
 }
 
 impl IcmpError {
-    /// Whether it reports that a rule forbids the connection (RFC 1812 section 5.2.7.1, RFC 4443 section 3.1).
+    /// Returns true if it reports that a rule forbids the connection (RFC 1812 section 5.2.7.1, RFC 4443 section 3.1).
     pub const fn prohibited(&self) -> bool {
         match (self.v6, self.kind) {
             (false, 3) => matches!(self.code, 9 | 10 | 13),

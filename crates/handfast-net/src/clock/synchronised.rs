@@ -1,9 +1,9 @@
-//! Whether the wall clock is kept right, as the kernel knows it.
+//! Synchronisation of the wall clock, as the kernel reports it.
 
 use std::io;
 use std::time::Duration;
 
-/// Whether something keeps the wall clock right.
+/// Synchronisation of the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synchronised {
     /// Something does; with the maximum error.

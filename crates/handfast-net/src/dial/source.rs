@@ -1,4 +1,4 @@
-//! Where a connection comes from: addresses of this machine, each with separate ports, or the client's.
+//! Source addresses of a connection: addresses of this machine, each with separate ports, or the client's.
 //!
 //! In: what a configuration says. Out: which sources fit a destination, whether this machine has them, and the arithmetic of
 //! ports when there are none left.
@@ -14,7 +14,7 @@ use super::family;
 use crate::fault::{Cause, Fault, Operation};
 use crate::sys;
 
-/// Where a connection comes from.
+/// Source address of a connection.
 #[derive(Clone, Copy, Debug)]
 pub enum SourceAddress<'s> {
     /// The address that the kernel chooses by the route.
@@ -24,7 +24,7 @@ pub enum SourceAddress<'s> {
     Own {
         /// The addresses.
         all: &'s [IpAddr],
-        /// Where to begin.
+        /// Index of the address to begin with.
         first: usize,
     },
     /// This address, which may be none of this machine's (`IP_TRANSPARENT`).
@@ -41,7 +41,7 @@ impl SourceAddress<'_> {
     }
 }
 
-/// Whether a connection can go from `source` to `destination`.
+/// Returns true if a connection can go from `source` to `destination`.
 pub(super) fn fits(source: IpAddr, destination: SocketAddr) -> bool {
     source.is_ipv4() == destination.is_ipv4()
 }
@@ -53,7 +53,7 @@ pub(super) fn none_fits(destination: SocketAddr) -> Fault {
     Fault { evidence: Some(evidence.into()), ..Fault::own(Operation::Bind, Cause::ForeignAddress) }
 }
 
-/// Where the kernel says which ports connections can come from, held open.
+/// Kernel file with the range of source ports, held open.
 static RANGE: OnceLock<File> = OnceLock::new();
 
 /// Opens what says how many ports connections can come from, for those who say later that there are none left and may open no files
@@ -67,7 +67,7 @@ pub fn remember_ports() {
     }
 }
 
-/// How many ports there are now.
+/// Returns the present number of source ports.
 fn ports_now() -> Option<u64> {
     remember_ports();
     let mut text = [0; 32];
@@ -105,7 +105,7 @@ fn arithmetic(ports: Option<u64>, sources: usize, destination: SocketAddr) -> St
     format!("{product}, all open or in TIME_WAIT for 60 s")
 }
 
-/// Whether a connection can come from `source` on this machine as it is now.
+/// Checks that a connection can come from `source` on this machine as it is now.
 ///
 /// **Errors**: why it cannot: bind(2).
 pub fn is_here(source: IpAddr) -> io::Result<()> {
@@ -113,7 +113,7 @@ pub fn is_here(source: IpAddr) -> io::Result<()> {
     Ok(rustix::net::bind(&socket, &SocketAddr::new(source, 0))?)
 }
 
-/// Whether connections may come from addresses that are none of this machine's.
+/// Checks that connections may come from addresses that do not belong to this machine.
 ///
 /// **Errors**: why they are not allowed: setsockopt(2).
 pub fn can_be_foreign() -> io::Result<()> {

@@ -46,7 +46,8 @@ impl TaskHandle {
         self.0
     }
 
-    /// What [`TaskHandle::to_bits`] gave. Any other number is a handle of some task or of none: hints, at the worst.
+    /// Converts the result of [`TaskHandle::to_bits`] back. Any other number is a handle of some task or of none:
+    /// hints, at the worst.
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }

@@ -97,7 +97,7 @@ impl<M> Sender<M> {
     }
 }
 
-/// Where the messages arrive; made on any thread, read by one task of one engine.
+/// Receiver of messages; made on any thread, read by one task of one engine.
 pub struct Mailbox<M> {
     shared: Arc<MessageQueue<M>>,
     source: Option<EventSource>,

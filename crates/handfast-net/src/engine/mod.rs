@@ -63,11 +63,11 @@ const HANDSHAKE_SHARE: Duration = Duration::from_micros(500);
 /// Events taken from the kernel at once.
 const EVENTS: usize = 256;
 
-/// What an event of the bell for other threads carries, where those of sockets have the key of a source. There is no
-/// source at that place: its lower half is beyond every index.
+/// Event data of the bell for other threads, where events of sockets have the key of a source. There is no source at
+/// that place: its lower half is beyond every index.
 const BELL: u64 = u64::MAX;
 
-/// What the engine tells its owner; every method is called on the engine's own thread.
+/// Callbacks of the engine to its owner; every method is called on the engine's own thread.
 pub trait Observer {
     /// A turn ended: how long it kept the thread busy (so long an event that came meanwhile had to wait), and how
     /// many tasks there are. It may wake some: they run in the next turn, before the thread sleeps.
@@ -90,7 +90,7 @@ thread_local! {
 }
 
 struct Engine {
-    /// What handles call it by, in this process and while it runs.
+    /// Number of the engine in handles, unique in this process while it runs.
     number: u16,
     epoll: OwnedFd,
     sources: RefCell<Sources>,
@@ -114,7 +114,7 @@ fn engine<T>(action: impl FnOnce(&Engine) -> T) -> T {
 
 /// Runs an engine on this thread until [`stop`] is called; `start` spawns the first tasks.
 ///
-/// What is left when it stops is dropped, which aborts its sockets.
+/// Tasks that remain when it stops are dropped, which aborts their sockets.
 ///
 /// **Errors**: creating or waiting on the epoll instance; an engine already runs or ran on this thread
 /// (`AlreadyExists`).
@@ -187,7 +187,7 @@ pub fn set_priority(priority: Priority) {
     engine(|engine| engine.tasks.borrow_mut().set_priority(engine.current.get(), priority));
 }
 
-/// Whether tasks that compute handshakes wait for their turn.
+/// Returns true if tasks that compute handshakes wait for their turn.
 pub fn handshakes_wait() -> bool {
     engine(|engine| engine.tasks.borrow().ready(Priority::Handshake) > 0)
 }
@@ -197,7 +197,7 @@ pub fn wake_all() {
     engine(|engine| engine.tasks.borrow_mut().wake_all());
 }
 
-/// Why [`wait`] returned.
+/// Reason why [`wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// A socket of this task became ready, or a message came.
@@ -208,8 +208,8 @@ pub enum Woken {
 
 /// Waits until one of the present task's sockets becomes ready, or `deadline` passes.
 ///
-/// A socket that said "would block" is waited for from that moment on; one that never did is not. One wait at a time:
-/// a task has one deadline, and what wakes it is not told apart. [`timer`] is for more than one.
+/// A socket that returned "would block" is waited for from that moment on; one that never did is not. One wait at a
+/// time: a task has one deadline, and the causes of a wake are not distinguished. [`timer`] is for more than one.
 ///
 /// **Cancel**: leaves nothing behind. **Cost**: moving a deadline later costs nothing, as the one that is armed is
 /// only looked at again when it comes.

@@ -103,7 +103,8 @@ impl Drop for Entry {
 }
 
 impl Remote {
-    /// What the engine's epoll instance is to watch, edge-triggered: each ring is an event, and it need not be read.
+    /// Returns the descriptor that the engine's epoll instance watches, edge-triggered: each ring is an event, and it
+    /// need not be read.
     pub(super) fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }

@@ -1,4 +1,4 @@
-//! What a task waits for: descriptors registered once, edge-triggered, with their readiness remembered.
+//! Event sources of tasks: descriptors registered once, edge-triggered, with their readiness remembered.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -106,8 +106,8 @@ impl Sources {
 ///
 /// It must be dropped before or together with the descriptor, and on the same thread.
 ///
-/// What a move has to mind: the kernel reports an edge once. It may have been reported to the task before, which has not looked,
-/// or never will; so readiness is kept here and not in the task, it goes along, and the next task is woken for it.
+/// A move must keep readiness: the kernel reports an edge once. It may have been reported to the previous task, which has not
+/// looked, or never will; so readiness is kept here and not in the task, it goes along, and the next task is woken for it.
 #[derive(Debug)]
 pub(crate) struct EventSource {
     index: u32,
@@ -115,14 +115,14 @@ pub(crate) struct EventSource {
     _local: std::marker::PhantomData<*const ()>,
 }
 
-/// What is reported of a stream at first. Writability is asked for when a write blocks, which short connections
-/// never see: they are spared the event that says what they know.
+/// Events that are reported of a stream at first. Writability is requested when a write blocks. Short connections never
+/// block, and are spared an event that tells them nothing new.
 const READING: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
 impl EventSource {
     /// Registers a stream for reading and the peer's end; `ready` is what it may still try without waiting.
     ///
-    /// What is readable already is reported in the next turn.
+    /// Data that is already readable is reported in the next turn.
     ///
     /// **Errors**: epoll_ctl(2): out of memory or over `max_user_watches`.
     pub(crate) fn register(descriptor: impl AsFd, ready: Ready) -> io::Result<Self> {

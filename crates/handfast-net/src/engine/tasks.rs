@@ -8,7 +8,7 @@ use crate::clock::Moment;
 
 pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Which of two queues a ready task is in.
+/// Queue of a ready task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
     /// Carries bytes, accepts, or tends the thread: all that are ready are polled in every turn.
@@ -20,9 +20,9 @@ pub enum Priority {
 struct Task {
     /// `None` while it is being polled.
     future: Option<TaskFuture>,
-    /// When it wants to be woken at the latest.
+    /// Latest time to wake it.
     deadline: Moment,
-    /// What the wheel has; never later than `deadline` unless that is NEVER.
+    /// Time in the timer wheel; never later than `deadline` unless that is NEVER.
     armed: Moment,
     /// Distinguishes it from the tasks that had its place before: a waker may outlive its task.
     generation: u32,
@@ -90,7 +90,7 @@ impl Tasks {
         self.slots.get(task as usize)?.as_ref().map(|task| task.generation)
     }
 
-    /// Whether `task` is being polled at this moment.
+    /// Returns true if `task` is being polled at this moment.
     pub(crate) fn is_polled(&self, task: u32) -> bool {
         self.slots.get(task as usize).and_then(Option::as_ref).is_some_and(|task| task.future.is_none())
     }
@@ -173,7 +173,7 @@ impl Tasks {
         }
     }
 
-    /// What the task waits for; `None` when it is no more.
+    /// Returns the task's deadline; `None` if the task has ended.
     pub(crate) fn deadline(&mut self, task: u32) -> Option<Moment> {
         self.task(task).map(|task| {
             task.armed = Moment::NEVER; // asked when the wheel let it out

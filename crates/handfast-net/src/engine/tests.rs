@@ -1,4 +1,4 @@
-//! What a task may rely on.
+//! Tests for the guarantees to tasks.
 
 mod letters;
 mod moves;

@@ -65,7 +65,7 @@ pub fn timer(moment: Moment) -> Timer {
 }
 
 impl Timer {
-    /// When it resolves.
+    /// Returns the time when it resolves.
     pub fn moment(&self) -> Moment {
         self.moment
     }

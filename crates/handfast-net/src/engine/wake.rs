@@ -27,7 +27,7 @@ impl TaskHandle {
         }
     }
 
-    /// Whether this is the task that is being polled, on this thread, at this moment.
+    /// Returns true if this is the task that is being polled, on this thread, at this moment.
     pub fn is_running(self) -> bool {
         let running = ENGINE.try_with(|cell| {
             cell.get().is_some_and(|engine| {

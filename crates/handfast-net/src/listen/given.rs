@@ -24,7 +24,7 @@ pub struct GivenSocket {
     address: Address,
 }
 
-/// Why a descriptor cannot be accepted from.
+/// Reason why a descriptor cannot be accepted from.
 #[derive(Debug)]
 pub enum Unfit {
     /// It is no socket, or the kernel does not say what it is.
@@ -82,7 +82,7 @@ impl GivenSocket {
         Ok(Self { socket: Arc::new(descriptor), address })
     }
 
-    /// Where it listens.
+    /// Returns its listening address.
     pub fn address(&self) -> &Address {
         &self.address
     }
@@ -106,11 +106,11 @@ impl AsFd for GivenSocket {
     }
 }
 
-/// Whether threads without a socket get a newly bound one.
+/// Permission to bind new sockets for threads without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum More {
-    /// Where the kernel allows it: on TCP, when those that are given share their address (SO_REUSEPORT) and belong to the same
-    /// user.
+    /// Permitted where the kernel allows it: on TCP, when the given sockets share their address (SO_REUSEPORT) and belong to
+    /// the same user.
     IfAllowed,
     /// Never: passed sockets outlive this process with the connections that wait in them, and a new queue would not.
     No,
@@ -186,7 +186,7 @@ mod tests {
         GivenSocket::new(socket.descriptor().try_clone().unwrap()).expect("it listens")
     }
 
-    /// How many connections each thread takes of `clients` that connect.
+    /// Returns the number of connections that each thread accepts of `clients` that connect.
     fn taken(shares: Vec<Vec<ListeningSocket>>, address: &Address, clients: usize) -> Vec<usize> {
         let Address::Ip(address) = address else { panic!("not TCP") };
         let mut shares: Vec<Vec<Listener>> =

@@ -1,9 +1,10 @@
-//! Why a text is not a prefix, and what its writer probably meant.
+//! Reason why a text is not a prefix, with its probable meaning.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Why a text is not a prefix. Its `Display` is the whole sentence; its parts serve those who show them in separate places.
+/// Reason why a text is not a prefix. Its `Display` is the whole sentence; its parts are for callers that show them in
+/// separate places.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrefixError {
     text: String,
@@ -12,9 +13,9 @@ pub struct PrefixError {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
-    /// What stands before the `/` is no address.
+    /// The text before the `/` is no address.
     Address { cure: Option<String> },
-    /// What follows it is no length of this family.
+    /// The text after it is no length of this family.
     Length { most: u8, cure: Option<String> },
     /// Bits behind the length: what the prefix is, and what the address alone.
     HostBits { whole: String, one: String },
@@ -32,7 +33,7 @@ impl PrefixError {
         Self { text: shown, wrong }
     }
 
-    /// What was given, and that it is wrong.
+    /// Returns the text and the fault in it.
     pub fn what(&self) -> String {
         let text = &self.text;
         match &self.wrong {
@@ -44,7 +45,7 @@ impl PrefixError {
         }
     }
 
-    /// What is expected, with examples.
+    /// Returns the expected form, with examples.
     pub const fn expected(&self) -> &'static str {
         "`10.0.0.0/8`, `2001:db8::/32`, or one address such as `192.0.2.7`"
     }
@@ -72,7 +73,7 @@ impl fmt::Display for PrefixError {
 
 impl std::error::Error for PrefixError {}
 
-/// What was probably meant by this text instead of an address.
+/// Returns a hint about the probable meaning of this text instead of an address.
 pub(super) fn meant(address: &str, length: Option<&str>) -> Option<String> {
     if matches!(address, "*" | "all" | "any" | "everyone") {
         return Some("write `0.0.0.0/0` and `::/0` for every address".to_owned());

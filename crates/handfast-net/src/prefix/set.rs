@@ -24,17 +24,17 @@ struct Entry {
 }
 
 impl PrefixSet {
-    /// Whether there is none.
+    /// Returns true if it has no prefix.
     pub fn is_empty(&self) -> bool {
         self.v4.is_empty() && self.v6.is_empty()
     }
 
-    /// How many there are; the same twice counts once.
+    /// Returns the number of prefixes; a duplicate counts once.
     pub fn len(&self) -> usize {
         self.v4.len() + self.v6.len()
     }
 
-    /// Whether one of them has this address.
+    /// Returns true if one of them has this address.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.entry(address).is_some()
     }

@@ -143,7 +143,7 @@ proptest! {
         }
     }
 
-    /// What is shown is read again as the same; nothing that is written panics.
+    /// The displayed form parses to the same value; no text causes a panic.
     #[test]
     fn any_text_is_read_without_a_panic(text in "[0-9a-f:./%\\[\\]*-]{0,48}|\\PC{0,24}") {
         if let Ok(read) = text.parse::<Prefix>() {

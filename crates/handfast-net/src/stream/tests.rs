@@ -1,4 +1,4 @@
-//! What a stream says when its peer ends, resets, or stalls; against plain sockets of the standard library.
+//! Tests for a stream whose peer ends, resets, or stalls; against plain sockets of the standard library.
 
 mod segments;
 

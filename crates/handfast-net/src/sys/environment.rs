@@ -1,4 +1,4 @@
-//! What a service manager has given this process: listening sockets, and where to say how it is.
+//! Listening sockets, notification socket and watchdog that a service manager has given this process.
 //!
 //! In: the environment of a process that has just begun (`LISTEN_FDS` and its companions, `NOTIFY_SOCKET`, `WATCHDOG_USEC`).
 //! Out: sockets and values, each taken once; what was taken is gone from the environment, so that no child inherits it.
@@ -18,7 +18,7 @@ const MOST: RawFd = 1024;
 const NAMES: [&str; 6] =
     ["LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 
-/// What a service manager has given.
+/// Sockets and settings from a service manager.
 #[derive(Debug, Default)]
 pub struct FromServiceManager {
     /// Descriptors with their names; `None` where they were given none. Not looked at yet: they may be anything.
@@ -27,7 +27,7 @@ pub struct FromServiceManager {
     pub notify: Option<OsString>,
     /// It considers the process hung after this time without a ping.
     pub watchdog: Option<Duration>,
-    /// What it said and cannot be understood, in words.
+    /// Problems with values that could not be parsed, as sentences.
     pub problems: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ pub fn from_service_manager() -> FromServiceManager {
     given
 }
 
-/// Whether this is the only thread of the process.
+/// Returns true if this is the only thread of the process.
 fn is_alone() -> bool {
     std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
 }
@@ -81,7 +81,7 @@ fn number(value: Option<OsString>) -> Option<u64> {
     value?.to_str()?.parse().ok()
 }
 
-/// How many descriptors are for `process`; and what is odd about it.
+/// Returns the number of descriptors for `process`, and a problem with it.
 fn count(value: &impl Fn(&str) -> Option<OsString>, process: u32) -> (RawFd, Option<String>) {
     let Some(count) = value("LISTEN_FDS") else { return (0, None) };
     // Meant for a process that started this one, or for one that has it from there.

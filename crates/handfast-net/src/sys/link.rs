@@ -19,7 +19,7 @@ pub mod tap;
 pub struct Received {
     /// Its bytes; more than the buffer holds when it was cut.
     pub length: usize,
-    /// How long the kernel had it before we did.
+    /// Time that the kernel held it before this process read it.
     pub age: Duration,
 }
 
@@ -79,7 +79,7 @@ impl PacketSocket {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// How many packets the kernel had no room for since this was last asked.
+    /// Returns the number of packets that the kernel dropped for lack of space since the last call.
     pub fn missed(&self) -> u64 {
         missed(&self.socket)
     }
@@ -159,7 +159,7 @@ fn receive(
     Ok(Some((length, stamp(&control.0[..filled]))))
 }
 
-/// How many packets the kernel had no room for since this was last asked.
+/// Returns the number of packets that the kernel dropped for lack of space since the last call.
 fn missed(socket: &OwnedFd) -> u64 {
     let mut counts = [0_u32; 2];
     let mut length = size_of::<[u32; 2]>() as libc::socklen_t;
@@ -185,8 +185,8 @@ fn stamp(control: &[u8]) -> Option<i128> {
     Some(i128::from(part(0)?) * 1_000_000_000 + i128::from(part(8)?))
 }
 
-/// How long ago a moment of the day's clock was. A clock that is set just then makes one packet young or old: no
-/// longer than a tenth of a second, which a packet never waited.
+/// Returns the age of a time of the day's clock. If the clock is set just then, one packet seems young or old: the age
+/// is at most a tenth of a second, which a packet never waited.
 fn age(stamp: i128) -> Duration {
     let now = clock_gettime(ClockId::Realtime);
     let now = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);

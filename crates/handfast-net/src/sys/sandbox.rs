@@ -20,16 +20,16 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 pub use calls::{Duty, confine_calls};
 pub use refused::{Refused, receive_refusals, take_refused};
 
-/// What is left of the file system: this file, or everything below this folder.
+/// Remaining part of the file system: this file, or everything below this folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Below {
-    /// What it leads to now counts, also when something else comes in its place later.
+    /// Path of the file or folder. Its present target counts, even if another one replaces it later.
     pub path: PathBuf,
-    /// Whether files may be made, changed and removed there, and unix sockets; otherwise only read.
+    /// True if files may be made, changed and removed there, and unix sockets; otherwise only read.
     pub write: bool,
 }
 
-/// What is asked of the kernel with `landlock_create_ruleset`, as far as it is used here.
+/// Argument of `landlock_create_ruleset`, as far as it is used here.
 #[repr(C)]
 struct Ruleset {
     files: u64,
@@ -51,7 +51,7 @@ const REMOVE_FILE: u64 = 1 << 5;
 const MAKE_FILE: u64 = 1 << 8;
 const MAKE_SOCKET: u64 = 1 << 9;
 const TRUNCATE: u64 = 1 << 14;
-/// What makes sense for something that is no folder.
+/// Access rights that apply to a path that is not a folder.
 const OF_FILES: u64 = WRITE_FILE | READ_FILE | TRUNCATE;
 const ABSTRACT_SOCKETS: u64 = 1 << 0;
 const SIGNALS: u64 = 1 << 1;

@@ -1,4 +1,4 @@
-//! How a command begins.
+//! Signal mask at the start of a command.
 
 use std::io;
 use std::mem::MaybeUninit;

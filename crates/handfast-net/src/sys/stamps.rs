@@ -1,4 +1,4 @@
-//! When the kernel sent, received and had acknowledged what a TCP connection carries, and how many segments that took.
+//! Times when the kernel sent, received and had acknowledged the data of a TCP connection, and the number of segments.
 //!
 //! In: a connected TCP socket. Out: times and counts. An ordinary user may ask for all of it. The times are the kernel's: that a
 //! program was not scheduled when a packet came moves none of them.
@@ -18,8 +18,8 @@ const OPT_ID: libc::c_int = 1 << 7;
 const TX_ACK: libc::c_int = 1 << 9;
 const OPT_TSONLY: libc::c_int = 1 << 11;
 
-/// Has the kernel note when it sends, receives and sees acknowledged what this connection carries. Bytes are numbered from 0 at this
-/// moment, so it is to be called when the connection stands, before anything is sent.
+/// Makes the kernel record when it sends, receives and sees acknowledged the data of this connection. Bytes are numbered from 0 at
+/// this moment, so call it when the connection is established, before any data is sent.
 ///
 /// **Errors**: setsockopt(2). **Source**: the kernel's Documentation/networking/timestamping.rst; OPT_ID is refused before connect.
 pub fn stamp_stream(socket: impl AsFd) -> io::Result<()> {
@@ -35,12 +35,12 @@ pub fn keep_stamping(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, RX_SOFTWARE | SOFTWARE)
 }
 
-/// What was received at once.
+/// Result of one receive call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Bytes; 0 at the end.
     pub bytes: usize,
-    /// When the last segment of it arrived, since 1970 by the machine's clock; `None` when the kernel did not note it.
+    /// Arrival of its last segment, since 1970 by the machine's clock; `None` when the kernel did not record it.
     pub at: Option<Duration>,
 }
 
@@ -53,7 +53,7 @@ pub fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Recei
     Ok(Received { bytes, at: control_messages(&control.0[..filled]).find_map(stamp) })
 }
 
-/// What the kernel notes of bytes that were sent.
+/// Event that the kernel records for sent bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noted {
     /// They were given to the network device.
@@ -65,7 +65,7 @@ pub enum Noted {
 /// One note of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SentStamp {
-    /// What happened.
+    /// Event of the bytes.
     pub what: Noted,
     /// To the bytes up to this one.
     pub byte: u32,

@@ -26,7 +26,7 @@ struct Stage {
     given: Cell<bool>,
     read: Cell<usize>,
     ended: Cell<bool>,
-    /// How often each task was polled.
+    /// Number of polls of each task.
     polls: RefCell<Vec<u32>>,
     tasks: RefCell<Vec<TaskHandle>>,
 }

@@ -1,4 +1,4 @@
-//! What travels together: bytes that wait for what follows, seen by the peer's socket.
+//! Tests for bytes that travel together: they wait for the following ones, as seen by the peer's socket.
 //!
 //! The kernel lets them wait for 0.2 s at most, and a busy machine may take that from the test between two calls. So each
 //! looks several times; what does not wait at all is there every time.
@@ -9,7 +9,7 @@ use super::*;
 
 const TRIES: usize = 10;
 
-/// Whether there is nothing yet to do for `attempt`, which must not wait.
+/// Returns true if `attempt`, which must not wait, would block.
 fn nothing_yet<T: std::fmt::Debug>(attempt: std::io::Result<T>) -> bool {
     match attempt {
         Err(error) => {

@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 pub struct Passed {
     /// Its bytes; more than the buffer holds when it was cut.
     pub length: usize,
-    /// When the kernel had it, in nanoseconds since 1970.
+    /// Time when the kernel had it, in nanoseconds since 1970.
     pub at: u64,
     /// It was sent by this machine.
     pub outgoing: bool,
@@ -50,7 +50,7 @@ impl TapSocket {
         }
     }
 
-    /// How many packets the kernel had no room for since this was last asked.
+    /// Returns the number of packets that the kernel dropped for lack of space since the last call.
     pub fn missed(&self) -> u64 {
         super::missed(&self.0)
     }

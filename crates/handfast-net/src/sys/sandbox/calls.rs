@@ -1,4 +1,4 @@
-//! Which system calls a thread may make, and the filter that the kernel holds it to.
+//! System calls that a thread may make, and the seccomp filter that enforces them.
 //!
 //! In: what the thread is for. Out: a program of BPF that says of each call whether it is on the list. What is not there is refused
 //! with EACCES and named ([`super::refused`]); a call that is newer than these tables is answered as by a kernel without it.
@@ -14,7 +14,7 @@ use libc::{
 
 use super::call;
 
-/// What a thread is for.
+/// Task of a thread, which determines its system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
     /// It talks with peers: sockets, memory, time. No file can be opened and no thread started.
@@ -84,7 +84,7 @@ const LAST_KNOWN: u32 = 470;
 const NET_FAMILIES: &[u32] = &[libc::AF_UNIX as u32, libc::AF_INET as u32, libc::AF_INET6 as u32];
 /// `PR_GET_AUXV`, by which a library finds the clock that needs no system call.
 const AUXILIARY: u32 = 0x4155_5856;
-/// What a thread may say and ask of itself: its name, names of its memory, that it gives something up.
+/// Operations of prctl(2) on the thread itself: its name, names of its memory, giving up privileges.
 const OF_ITSELF: &[u32] = &[
     libc::PR_SET_NAME as u32,
     libc::PR_GET_NAME as u32,
@@ -103,7 +103,7 @@ const MACHINE: Option<u32> = None;
 
 /// Numbers from here on are those of x32, another way to call the same kernel.
 const X32: u32 = 0x4000_0000;
-/// What a tracer puts in a call's place when it answers itself.
+/// Call number that a tracer sets when it answers itself.
 const NO_CALL: u32 = u32::MAX;
 
 /// Leaves this thread the system calls that its duty takes. To be called after [`super::receive_refusals`], or what is refused ends the

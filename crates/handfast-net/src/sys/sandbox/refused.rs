@@ -1,5 +1,5 @@
-//! How refused system calls are reported: the kernel sends the thread SIGSYS in the call's place, whose handler answers EACCES and
-//! writes down which call it was and on which thread.
+//! Reports refused system calls: the kernel sends the thread SIGSYS instead of the call; the handler returns EACCES and records
+//! the call and the thread.
 //!
 //! In: signals. Out: [`Refused`], by a pair of sockets, whose other end one thread of the process reads.
 
@@ -15,10 +15,10 @@ use super::calls::name_of;
 
 /// The kernel's `TASK_COMM_LEN`.
 const NAME: usize = 16;
-/// What the handler writes: the call's number, and the thread's name.
+/// Size of the handler's record: the call's number, and the thread's name.
 const RECORD: usize = size_of::<u32>() + NAME;
 
-/// Where the handler writes to; -1 before there is anything.
+/// Descriptor that the handler writes to; -1 before there is one.
 static SENDER: AtomicI32 = AtomicI32::new(-1);
 /// Both ends, for as long as the process lives.
 static PAIR: OnceLock<(UnixDatagram, UnixDatagram)> = OnceLock::new();
@@ -41,7 +41,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// What the kernel says with SIGSYS (`siginfo_t` in sigaction(2)), on machines of 64 bits.
+/// Information that the kernel passes with SIGSYS (`siginfo_t` in sigaction(2)), on machines of 64 bits.
 #[repr(C)]
 struct Information {
     signal: i32,
@@ -96,7 +96,7 @@ fn let_the_allocator_ask() {
     }
 }
 
-/// What was refused since the last time, as far as there was room to note it.
+/// Returns the calls refused since the last call, as far as there was room to record them.
 pub fn take_refused() -> Vec<Refused> {
     let mut taken = Vec::new();
     let Some((receiver, _)) = PAIR.get() else { return taken };

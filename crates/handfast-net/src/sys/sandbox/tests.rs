@@ -36,7 +36,7 @@ fn in_the_sandbox<T: Send>(name: &str, duty: Duty, act: impl FnOnce() -> T + Sen
     })
 }
 
-/// Whether Landlock is too old to keep from abstract sockets and signals.
+/// Returns true if Landlock is too old to restrict abstract sockets and signals.
 fn knows_no_scopes() -> bool {
     call(libc::SYS_landlock_create_ruleset, [0, 0, VERSION, 0]).is_ok_and(|version| version < 6)
 }
@@ -45,7 +45,7 @@ fn is_refused<T>(outcome: io::Result<T>) -> bool {
     outcome.is_err_and(|error| error.raw_os_error() == Some(libc::EACCES))
 }
 
-/// What was refused on threads of this name; other tests have threads of other names.
+/// Returns the calls refused on threads of this name; other tests have threads of other names.
 #[expect(clippy::disallowed_types, reason = "tests share what they took from one place")]
 fn refused_on(name: &str) -> Vec<String> {
     static TAKEN: std::sync::OnceLock<std::sync::Mutex<Vec<Refused>>> = std::sync::OnceLock::new();
