@@ -23,7 +23,7 @@ pub use line::{Got, Line, Seen};
 pub const FIRST: usize = 5;
 /// Bytes of the next reads of a handshake: about a segment.
 pub const THEN: usize = 1400;
-/// How long an alert may take to be sent.
+/// Timeout for sending an alert.
 const ALERT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A step of a connection.
@@ -51,16 +51,16 @@ impl Step {
     }
 }
 
-/// Why a connection cannot go on, and in which step.
+/// Failure of a connection, with its step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
     /// The step.
     pub step: Step,
-    /// What happened.
+    /// Cause of the failure.
     pub problem: Problem,
 }
 
-/// What happened to a connection.
+/// Cause of a connection's failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// Its socket failed.
@@ -115,7 +115,7 @@ pub struct Hello {
     pub bytes: Buffer,
     /// Bytes of the ClientHello alone.
     pub length: usize,
-    /// How much of the early data is in it: none, or all that the ticket allows.
+    /// Number of bytes of early data in it: none, or all that the ticket allows.
     pub early: usize,
 }
 
@@ -140,7 +140,7 @@ pub struct Connection<T = ClientSession> {
     pub line: Line,
     /// Its session.
     pub session: Option<T>,
-    /// What has come and was not taken.
+    /// Received plaintext that was not taken yet.
     pub plaintext: Buffer,
     /// The peer sent close_notify.
     pub is_closed: bool,
@@ -157,7 +157,7 @@ impl<T: Session> Connection<T> {
         Self { line, session, plaintext, is_closed: false, own_ms: 0.0, has_failed: false, outgoing }
     }
 
-    /// Whether data can be sent.
+    /// Returns true if data can be sent.
     pub fn is_established(&self) -> bool {
         self.session.as_ref().is_none_or(Session::is_established)
     }
@@ -244,7 +244,7 @@ impl<T: Session> Connection<T> {
         self.line.send(records.filled(), until).map(|()| true)
     }
 
-    /// What would be sent for these bytes, and for what waits.
+    /// Returns the records for these bytes, after those that wait to be sent, without sending them.
     ///
     /// **Errors**: the session's.
     pub fn records(&mut self, plaintext: &[u8]) -> Result<Buffer, Failed> {

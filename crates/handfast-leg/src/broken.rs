@@ -1,4 +1,4 @@
-//! Why a leg broke, and which side it is.
+//! Reason why a leg broke, and its side of the connection.
 //!
 //! In: a socket's fault or a session's failure. Out: a [`Broken`] that says which side it happened on. What it means for
 //! a connection, and the words for people, are the product's.
@@ -8,7 +8,7 @@ use std::fmt;
 use handfast_net::fault::Fault;
 use handfast_tls::session::Failure;
 
-/// Which side of a connection a leg is.
+/// Side of a connection that a leg serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Towards the peer that connected to us.
@@ -30,13 +30,13 @@ impl Side {
 /// A leg that cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// Which leg it is.
+    /// Side of the broken leg.
     pub side: Side,
-    /// What happened to it.
+    /// Cause of the failure.
     pub why: Why,
 }
 
-/// What happened to a leg.
+/// Cause of a leg's failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// Its socket failed.

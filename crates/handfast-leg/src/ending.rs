@@ -1,4 +1,4 @@
-//! How a leg ends, so that its peer receives what happened.
+//! End of a leg, which tells its peer the outcome.
 //!
 //! In: a leg, and the way. Out: its socket closed. Nothing waits here either: [`Ending::step`] does what can be done and
 //! returns when to be called again.
@@ -25,16 +25,16 @@ use handfast_tls::session::Session;
 use crate::leg::{Leg, Wrote};
 use crate::socket::Socket;
 
-/// How long an alert's reader may keep sending what it had on its way; closing before would reset the connection and
-/// destroy the alert before it is read.
+/// Time for which an alert's reader may keep sending the data that it had in flight; closing before would reset the
+/// connection and destroy the alert before it is read.
 const LINGER: Duration = Duration::from_millis(500);
 /// The same after each of its reads where our end comes before the peer's, and in all: a client that writes its whole request before it
 /// reads would lose our response to a reset.
 const LONGEST_LINGER: Duration = Duration::from_secs(5);
-/// And how much: most clients write all of their flight before they read, and a chain of a megabyte is a mistake that
-/// deserves its alert. It is read into the thread's buffer and dropped, which takes less than a millisecond.
+/// Maximum number of bytes read meanwhile: most clients write all of their flight before they read, and a chain of a megabyte is
+/// a mistake that deserves its alert. It is read into the thread's buffer and dropped, which takes less than a millisecond.
 const LINGER_BYTES: usize = 2 * 1024 * 1024;
-/// How long the last bytes before an abort may make no progress on their way to the peer.
+/// Timeout for progress of the last bytes before an abort towards the peer.
 const DELIVERY: Duration = Duration::from_secs(5);
 /// Time for a program to read and answer the last bytes before the reset. A server that writes an answer to a connection that was
 /// reset drops what it has not read yet: a message broker loses the messages behind a CONNECT whose acknowledgement it cannot send.
@@ -42,16 +42,16 @@ const SERVICE: Duration = Duration::from_secs(1);
 /// The kernel does not announce that its queue is empty, so it is asked, less and less often between these.
 const PAUSES_MS: (u32, u32) = (1, 50);
 
-/// What the peer receives.
+/// Outcome that the peer receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Both directions are over.
     InOrder,
-    /// Why, by the alert that is among the leg's unsent bytes, if there is one.
+    /// The reason, by the alert that is among the leg's unsent bytes, if there is one.
     Alert,
-    /// That it is over, before it has ended itself.
+    /// The end, before it has ended itself.
     EndFirst,
-    /// That it was cut off, once it has got what was on its way.
+    /// An abort, once it has received the bytes in flight.
     Abort,
     /// The same, once it had time to read what was sent until this moment, and to answer: for a backend whose client is gone.
     AbortOnceServed(Moment),

@@ -63,7 +63,7 @@ pub struct Leg<S = Stream, T = Box<dyn Session>> {
     received: u64,
     /// The last eight of them, the newest in the lowest place.
     last_received: u64,
-    /// Why the peer accepts nothing more, while what it sent before is still read.
+    /// Reason why the peer accepts nothing more, while its earlier data is still read.
     refused: Option<Box<Broken>>,
     side: Side,
     nagle: Nagle,
@@ -143,7 +143,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         self.unsent.extend_from_slice(bytes);
     }
 
-    /// What waits to be sent goes with the first data, or alone at `until`.
+    /// Holds the unsent bytes until the first data, or until `until` at the latest.
     pub fn hold(&mut self, until: Moment) {
         if !self.unsent.is_empty() {
             self.hold = until;
@@ -157,12 +157,12 @@ impl<S: Socket, T: Session> Leg<S, T> {
         }
     }
 
-    /// Which side of the connection it is.
+    /// Returns its side of the connection.
     pub fn side(&self) -> Side {
         self.side
     }
 
-    /// Whether it uses TLS.
+    /// Returns true if it uses TLS.
     pub fn is_secured(&self) -> bool {
         self.session.is_some()
     }
@@ -216,22 +216,22 @@ impl<S: Socket, T: Session> Leg<S, T> {
         self.unsent.len()
     }
 
-    /// Whether the peer has ended its direction cleanly.
+    /// Returns true if the peer has ended its direction cleanly.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether its peer's end was a FIN without close_notify.
+    /// Returns true if its peer's end was a FIN without close_notify.
     pub fn ended_without_close_notify(&self) -> bool {
         self.missing_close_notify == MissingCloseNotify::Ended
     }
 
-    /// Whether its peer was notified of the other side's end.
+    /// Returns true if its peer was notified of the other side's end.
     pub fn has_sent_close(&self) -> bool {
         self.close_sent
     }
 
-    /// Whether the beginning of a record or message has come, and not its end.
+    /// Returns true if a part of a record or message has arrived, but not its end.
     pub fn is_in_a_record(&self) -> bool {
         self.session.as_ref().is_some_and(|session| !session.kept().is_empty())
     }
@@ -241,22 +241,22 @@ impl<S: Socket, T: Session> Leg<S, T> {
         self.hold
     }
 
-    /// Whether both directions have ended and everything is with the kernel.
+    /// Returns true if both directions have ended and all bytes are with the kernel.
     pub(crate) fn is_done(&self) -> bool {
         self.close_sent && self.unsent.is_empty()
     }
 
-    /// Whether what is kept must go before anything is read for it.
+    /// Returns true if the unsent bytes must be sent before anything is read for it.
     pub fn is_full(&self) -> bool {
         !self.unsent.is_empty() && self.hold == Moment::NEVER
     }
 
-    /// Whether its peer takes nothing more, while what it sent before is still read.
+    /// Returns true if its peer takes nothing more, while its earlier data is still read.
     pub fn refuses(&self) -> bool {
         self.refused.is_some()
     }
 
-    /// Why the peer takes nothing more, while what it sent before is still read.
+    /// Returns the reason why the peer takes nothing more, while its earlier data is still read.
     pub fn refusal(&self) -> Option<&Broken> {
         self.refused.as_deref()
     }

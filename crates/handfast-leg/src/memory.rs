@@ -23,7 +23,7 @@ use handfast_net::stream::{Read, SocketTimeouts, Write};
 
 use crate::socket::Socket;
 
-/// What the kernels of both ends hold.
+/// Bytes and flags that the kernels of both ends hold.
 #[derive(Debug, Default)]
 pub struct Link {
     /// On its way to the leg.
@@ -36,11 +36,11 @@ pub struct Link {
     pub peer_gone: bool,
     /// On its way to the peer.
     pub to_peer: VecDeque<u8>,
-    /// How much of it there may be.
+    /// Maximum number of bytes in `to_peer`.
     pub room: usize,
     /// The leg's FIN.
     pub leg_ended: bool,
-    /// Whether it was asked to report the peer's state without a reader.
+    /// True if it must report the peer's state without a reader.
     pub watched: bool,
     /// The leg's socket has the options of one that lasts.
     pub patient: bool,
@@ -52,7 +52,7 @@ pub struct Link {
     pub is_due: bool,
 }
 
-/// How a socket was closed.
+/// Way in which a socket was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// By a FIN, behind everything that was written.
@@ -61,7 +61,7 @@ pub enum Closed {
     Reset,
 }
 
-/// Where a socket's whims come from: any number, the next one each time.
+/// Source of random numbers for a socket's behaviour: the next number at each call.
 pub type Dice = Box<dyn FnMut() -> u64>;
 
 /// Numbers from a seed (splitmix64).
@@ -77,12 +77,12 @@ pub fn dice(seed: u64) -> Dice {
 
 /// A leg's socket.
 pub struct Memory {
-    /// What both ends share.
+    /// State that both ends share.
     pub link: Rc<RefCell<Link>>,
     dice: Dice,
     fault: Option<Fault>,
     finished: bool,
-    /// Whether reads and writes may be cut short and refused for no reason.
+    /// True if reads and writes may be cut short and refused at random.
     capricious: Rc<Cell<bool>>,
 }
 

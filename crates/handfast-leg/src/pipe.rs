@@ -25,7 +25,8 @@ use crate::socket::Socket;
 
 /// Reads in one call that may bring no plaintext: a peer can send records without content faster than they are read.
 const EMPTY_READS: usize = 16;
-/// What a read counts for at least, of the [`READ`] bytes after which its reader waits: it costs something, whatever it brings.
+/// Minimum that a read counts towards the [`READ`] bytes after which its reader waits: each read has a cost, even if it returns
+/// few bytes.
 const LEAST_READ: usize = READ / 32;
 
 /// One leg's plaintext in both directions. Dropping it aborts the connection, unless the leg is taken out and ended.
@@ -79,17 +80,17 @@ impl<S: Socket, T: Session> Pipe<S, T> {
         self.unread.filled()
     }
 
-    /// Why the leg broke, if it did.
+    /// Returns the reason why the leg broke, if it did.
     pub fn broken(&self) -> Option<&Broken> {
         self.broken.as_deref()
     }
 
     /// Passes up to `most` bytes, which is not zero, to `put`; the number of bytes. Zero: the peer has ended its direction cleanly.
     ///
-    /// **Errors**: the leg broke; also when its stream ended without close_notify, which an attacker can forge (RFC 9846 §6.1).
-    /// What came before is passed on first. **Cost**: a read, and a copy of what exceeds `most`; 16 reads where they bring no plaintext.
-    /// **Fairness**: after [`READ`] bytes it is "not yet" once and wakes its task, so that a reader that reads until nothing is there lets
-    /// others have their turn.
+    /// **Errors**: the leg broke; also when its stream ended without close_notify, which an attacker can forge (RFC 9846 §6.1). Earlier
+    /// data is passed on first. **Cost**: a read, and a copy of the bytes beyond `most`; 16 reads where they bring no plaintext.
+    /// **Fairness**: after [`READ`] bytes it returns "not yet" once and wakes its task, so that a reader that reads until nothing is there
+    /// lets other tasks run.
     pub fn poll_read(
         &mut self,
         context: &Context<'_>,

@@ -20,7 +20,7 @@ use crate::socket::Socket;
 /// Bytes that are read at once in plain text to be sent by TLS: three full records, which stay below 64 KiB with their overhead.
 const READ_TO_ENCRYPT: usize = 49_152;
 
-/// How far one iteration has come.
+/// Progress of one iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Bytes or an end moved; there may be more at once.

@@ -1,4 +1,4 @@
-//! What the code that serves connections needs of its environment: sockets, dialling, waiting, and the clock.
+//! Environment of the code that serves connections: sockets, dialling, waiting, and the clock.
 //!
 //! That code is generic over [`Runtime`]: in production it runs on the [`Engine`], in tests over memory on a clock that the
 //! test controls. The choice is made at compile time and costs nothing.
@@ -45,8 +45,8 @@ pub trait Runtime: 'static {
     /// The present task relays bytes from now on, which has priority over handshakes.
     fn carries_bytes();
 
-    /// Whether a ClientHello is answered by the thread's signer. `rule` decides, given whether handshakes of other tasks wait for this thread;
-    /// a test's schedule decides instead.
+    /// Returns true if the thread's signer answers a ClientHello. `rule` decides, given whether handshakes of other tasks wait for this
+    /// thread; a test's schedule decides instead.
     fn uses_signer(rule: impl FnOnce(bool) -> bool) -> bool;
 
     /// Begins to dial from `source`. `speaks`: the caller sends first, as soon as the connection is established.

@@ -1,4 +1,4 @@
-//! What a leg needs of a socket, so that tests can put memory in its place.
+//! Socket interface of a leg, so that tests can put memory in its place.
 //!
 //! In: calls that never wait. Out: bytes, ends and first faults, as [`Stream`] reports them.
 
@@ -33,7 +33,7 @@ pub trait Socket {
     /// **Errors**: the first fault.
     fn check(&mut self) -> Result<(), Fault>;
 
-    /// Whether a fault has been met.
+    /// Returns true if a fault has occurred.
     fn is_faulty(&self) -> bool;
 
     /// Bytes written that the peer has not acknowledged yet.
@@ -60,10 +60,10 @@ pub trait Socket {
     /// **Errors**: registering with the engine.
     fn watch(&mut self) -> Result<(), Fault>;
 
-    /// Whether an event reported that the peer ended its direction or is gone.
+    /// Returns true if an event reported that the peer ended its direction or is gone.
     fn peer_ended(&self) -> bool;
 
-    /// Whether an event reported that both directions are over.
+    /// Returns true if an event reported that both directions are over.
     fn is_broken(&self) -> bool;
 
     /// Bounds how long the kernel waits for a peer that is gone.

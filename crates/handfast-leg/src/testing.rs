@@ -30,7 +30,7 @@ pub(crate) fn at(milliseconds: u64) -> Moment {
     Moment::from_nanos(milliseconds * 1_000_000)
 }
 
-/// What a leg has done to its socket, besides reading.
+/// Operation of a leg on its socket, besides reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Done {
     Wrote(Vec<u8>),
@@ -42,14 +42,14 @@ pub(crate) enum Done {
 
 #[derive(Debug)]
 pub(crate) struct Script {
-    /// What reads give, one each; then the end, or a fault, or nothing yet.
+    /// Results of reads, one each; then the end, or a fault, or nothing yet.
     pub(crate) incoming: VecDeque<Vec<u8>>,
     pub(crate) ends: bool,
     pub(crate) read_fault: Option<Cause>,
     pub(crate) write_fault: Option<Cause>,
     pub(crate) announced: Option<Cause>,
     pub(crate) faulty: bool,
-    /// How many bytes are still taken.
+    /// Number of bytes that are still taken.
     pub(crate) room: usize,
     pub(crate) unacknowledged: usize,
     /// Times it acknowledged at once.
@@ -82,7 +82,7 @@ impl Script {
         self.incoming.push_back(bytes.as_ref().to_vec());
     }
 
-    /// What has been done since this was asked last.
+    /// Returns the operations since the last call.
     pub(crate) fn done(&mut self) -> Vec<Done> {
         std::mem::take(&mut self.done)
     }
@@ -179,9 +179,9 @@ impl Socket for Script {
     fn adopt(&self) {}
 }
 
-/// A session whose records are single characters: `.` the end mark, `!` a fatal alert, `?` a mistake (answered by the alert
-/// `A`), `#` something that is answered by `r`, `E` the end of the handshake (answered by `e`), `(` the beginning of something
-/// that ends elsewhere. Anything else is data. What it encrypts stands between `<` and `>`.
+/// A session whose records are single characters: `.` is the end mark, `!` a fatal alert, `?` a mistake (answered by the alert
+/// `A`), `#` data that is answered by `r`, `E` the end of the handshake (answered by `e`), `(` the beginning of a record that
+/// ends elsewhere. Anything else is data. Encrypted data is between `<` and `>`.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     pub(crate) established: bool,

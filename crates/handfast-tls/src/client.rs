@@ -97,7 +97,7 @@ impl fmt::Debug for ClientSettings {
 /// Verification of a server's certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Verification {
-    /// Not at all, nor is its signature: for measuring servers, and never for anything secret.
+    /// No verification, not even of its signature: for measuring servers, and never for anything secret.
     Off,
     /// Against the CAs that this machine trusts, which are read from where it keeps them (or `SSL_CERT_FILE` names).
     #[default]

@@ -9,7 +9,7 @@ use std::fmt;
 use crate::record::{ContentType, HEADER_LENGTH};
 use crate::registry;
 
-/// How grave an alert says it is. In TLS 1.3 the description alone decides (RFC 9846 §6).
+/// Severity of an alert. In TLS 1.3 the description alone decides (RFC 9846 §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AlertLevel(pub u8);
 
@@ -20,7 +20,7 @@ impl AlertLevel {
     pub const FATAL: Self = Self(2);
 }
 
-/// What an alert says, as the byte on the wire.
+/// Description of an alert, as the byte on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AlertDescription(pub u8);
 
@@ -68,9 +68,9 @@ impl fmt::Display for AlertDescription {
 /// One alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Alert {
-    /// How grave it says it is.
+    /// Severity, as the sender set it.
     pub level: AlertLevel,
-    /// What it says.
+    /// Description of the alert.
     pub description: AlertDescription,
 }
 

@@ -13,7 +13,7 @@ const MOST_INTERFACES: usize = 4_096;
 /// Most bytes of an interface's name that are kept.
 const LONGEST_NAME: usize = 64;
 
-/// What comes next.
+/// Next element of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next<'a> {
     /// It is not whole: so many bytes are wanted, from the first of those that were given.
@@ -39,7 +39,7 @@ pub struct Frame<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Why a file, or the rest of it, is no capture.
+/// Reason why a file, or the rest of it, is no capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// It begins with something else.

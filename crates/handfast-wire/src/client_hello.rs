@@ -1,4 +1,4 @@
-//! What a ClientHello says: the facts that policies, routes and logs ask for.
+//! Parsed ClientHello: the facts that policies, routes and logs need.
 //!
 //! In: the body of one whole handshake message. Out: [`ClientHello`], small and owned. Every length is checked, every
 //! extension that is not read is stepped over. Whether an offer is good enough is not judged here: that is the TLS
@@ -10,8 +10,8 @@ use crate::reader::Reader;
 use crate::registry;
 use crate::server_name::{self, NameProblem};
 
-/// What a client offers, in its order of preference. Values reserved to keep servers tolerant (GREASE, RFC 8701) stay
-/// in the lists.
+/// Offer of a client, in its order of preference. Values reserved to keep servers tolerant (GREASE, RFC 8701) stay in
+/// the lists.
 ///
 /// **Source**: RFC 9846 §4.2.2 and §4.3; RFC 5246 §7.4.1.2.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct ClientHello {
     pub extensions: Vec<u16>,
     /// The host name asked for: valid, in lower case (RFC 6066 §3).
     pub server_name: Option<Box<str>>,
-    /// Why the host name that was sent is not in `server_name`.
+    /// Reason why the host name that was sent is not in `server_name`.
     pub server_name_problem: Option<NameProblem>,
     /// The first [`MOST_PROTOCOLS`] application protocols (RFC 7301); not always text.
     pub alpn: Vec<Box<[u8]>>,
@@ -42,11 +42,11 @@ pub struct ClientHello {
     pub certificate_signature_schemes: Vec<u16>,
     /// Types of certificates that it takes from the server (RFC 7250 §3); empty: X.509 only.
     pub server_certificate_types: Vec<u8>,
-    /// Whether a TLS 1.3 session is offered for resumption (RFC 9846 §4.3.11).
+    /// True if a TLS 1.3 session is offered for resumption (RFC 9846 §4.3.11).
     pub has_pre_shared_key: bool,
-    /// Whether early data follows (RFC 9846 §4.3.10).
+    /// True if early data follows (RFC 9846 §4.3.10).
     pub has_early_data: bool,
-    /// Whether a TLS 1.2 ticket is offered for resumption; an empty extension only asks for one (RFC 5077 §3.2).
+    /// True if a TLS 1.2 ticket is offered for resumption; an empty extension only requests one (RFC 5077 §3.2).
     pub has_session_ticket: bool,
     /// Most plaintext bytes that the client accepts in a record, where that is fewer than 16,384: of `max_fragment_length` (RFC 6066 §4) and
     /// `record_size_limit` (RFC 8449 §4) the smaller one. Values that are not allowed are no limit, as for a server without these extensions.
@@ -90,7 +90,7 @@ impl ClientHello {
         Ok(hello)
     }
 
-    /// Whether the client would speak `version`.
+    /// Returns true if the client supports `version`.
     pub fn offers_version(&self, version: u16) -> bool {
         if self.versions.is_empty() {
             // Below TLS 1.3 a client names its highest version only; 1.3 needs the list (RFC 9846 §4.3.1).
@@ -100,7 +100,7 @@ impl ClientHello {
         }
     }
 
-    /// Whether it offers to resume a session: a TLS 1.3 pre-shared key or a TLS 1.2 ticket.
+    /// Returns true if it offers to resume a session: a TLS 1.3 pre-shared key or a TLS 1.2 ticket.
     ///
     /// Sessions kept by identifier alone do not show: clients of TLS 1.3 send an identifier without any session.
     pub const fn offers_resumption(&self) -> bool {

@@ -13,7 +13,7 @@ pub enum Foreign {
     Http,
     /// PostgreSQL's request to begin TLS: the client expects one byte of its protocol before TLS starts.
     PostgresSslRequest,
-    /// A PROXY header, version 1 or 2: something in front of us sends what we were not told to expect.
+    /// A PROXY header, version 1 or 2: a proxy in front of us sends one although it is not configured here.
     ProxyProtocol,
     /// A mail client's greeting.
     Smtp,
@@ -58,7 +58,7 @@ impl fmt::Display for Foreign {
     }
 }
 
-/// What the first bytes of a connection are.
+/// Kind of a connection's first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sorted {
     /// TLS records, well-formed or not.

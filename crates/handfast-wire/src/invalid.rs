@@ -10,7 +10,7 @@ use crate::limits::RECORD_COUNT_LIMIT;
 use crate::record::{ContentType, PLAINTEXT_LIMIT};
 use crate::registry;
 
-/// Why these TLS records are no ClientHello; always the client's doing.
+/// Reason why these TLS records are no ClientHello; the client is always the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Invalid {
@@ -43,7 +43,7 @@ pub enum Invalid {
     },
     /// The record that ends the ClientHello goes on: a client has nothing more to say before it is answered.
     BytesAfterHello {
-        /// How many bytes more.
+        /// Number of surplus bytes.
         count: usize,
     },
     /// A field ends before the length it announced, or before what it must have.
@@ -59,7 +59,7 @@ pub enum Invalid {
     Trailing {
         /// The field, in the RFC's word.
         field: &'static str,
-        /// How many.
+        /// Number of bytes behind its end.
         count: usize,
     },
     /// A list or string that must have a member has none.

@@ -31,7 +31,7 @@ pub fn ip_packet(link: u16, frame: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Whether a link type is known.
+/// Returns true if a link type is known.
 pub const fn is_known(link: u16) -> bool {
     matches!(link, 0 | 1 | 12 | 14 | RAW | 108 | 113 | 228 | 229 | 276)
 }

@@ -1,4 +1,5 @@
-//! What is read of an IP packet: whether a router would pass it on, and the parts of TCP by which connections are followed.
+//! Fields read from an IP packet: to decide if a router would forward it, and the parts of TCP by which connections are
+//! followed.
 //!
 //! In: the bytes of an IP packet, untrusted; a capture may have cut its end off. Out: values, which lend the packet's data;
 //! nothing is kept. The library `etherparse` knows the headers.
@@ -7,8 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{IpNumber, LaxIpSlice, PacketBuilder, TcpHeader, TcpOptionElement, TcpSlice};
 
-/// Whether a packet would leave the cable that it was sent on: what hosts say to their neighbours alone (multicast, broadcast,
-/// link-local addresses) would not, and is no IP packet otherwise.
+/// Returns true if a packet would leave the cable that it was sent on. Packets to neighbours alone (multicast, broadcast,
+/// link-local addresses) would not, nor would anything that is no IP packet.
 pub fn crosses_routers(packet: &[u8]) -> bool {
     let Ok((ip, _)) = LaxIpSlice::from_slice(packet) else { return false };
     let local = |address: IpAddr| match address {
@@ -28,7 +29,7 @@ pub fn crosses_routers(packet: &[u8]) -> bool {
 /// A segment of a TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {
-    /// Who sent it.
+    /// Address of the sender.
     pub from: SocketAddr,
     /// The destination.
     pub to: SocketAddr,
@@ -50,7 +51,7 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
     /// The largest segment that its sender takes, where it announces one (RFC 9293 §3.7.1).
     pub largest: Option<u16>,
-    /// Whether it has the option of time stamps, which takes 12 bytes of each segment (RFC 7323).
+    /// True if it has the option of time stamps, which takes 12 bytes of each segment (RFC 7323).
     pub stamped: bool,
 }
 

@@ -72,7 +72,7 @@ pub fn peek(received: &[u8], limit: usize) -> Peek {
 /// `client_hello` in RFC 9846 §4.
 const CLIENT_HELLO: u8 = 1;
 
-/// Where a whole message lies: records from the first byte up to `end`.
+/// Range of a whole message: records from the first byte up to `end`.
 struct Span {
     end: usize,
     record_count: usize,

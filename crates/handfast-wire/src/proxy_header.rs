@@ -30,9 +30,9 @@ pub use limits::{V1_LIMIT, V2_LIMIT};
 pub use tlv::{Tls, Tlv, Tlvs};
 pub use write::{Writer, write_v1};
 
-/// What every header of version 1 begins with.
+/// First bytes of every header of version 1.
 const V1_SIGNATURE: &[u8] = b"PROXY ";
-/// What every header of version 2 begins with (section 2.2).
+/// First bytes of every header of version 2 (section 2.2).
 const V2_SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// The state of the bytes that were received.
@@ -53,11 +53,11 @@ pub enum Peek<'a> {
 /// A whole header, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
-    /// Which form it has.
+    /// Version of the header.
     pub version: Version,
     /// Bytes that it took on the wire.
     pub length: usize,
-    /// Whether it speaks of another connection.
+    /// Kind of connection that it describes: another one, or the proxy's own.
     pub command: Command,
     /// Both ends of that connection, as the proxy in front saw them.
     pub endpoints: Endpoints<'a>,
@@ -91,7 +91,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a header of version 2 is for; one of version 1 is always [`Command::Proxy`].
+/// Purpose of a header of version 2; one of version 1 is always [`Command::Proxy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// The proxy speaks for itself, for example to check whether one is there: the socket's own addresses count.
@@ -100,7 +100,7 @@ pub enum Command {
     Proxy,
 }
 
-/// What carried the connection that a header speaks of.
+/// Transport of the connection that a header describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Not said.
@@ -118,20 +118,20 @@ pub enum Endpoints<'a> {
     Unspecified,
     /// Internet addresses.
     Ip {
-        /// What carried it.
+        /// Transport of the connection.
         transport: Transport,
-        /// Who connected.
+        /// Address of the client.
         source: SocketAddr,
-        /// To where.
+        /// Address of the server.
         destination: SocketAddr,
     },
     /// Paths of unix sockets, without the zeros that fill them up; empty for a socket without a name.
     Unix {
-        /// What carried it.
+        /// Transport of the connection.
         transport: Transport,
-        /// Who connected.
+        /// Path of the client's socket.
         source: &'a [u8],
-        /// To where.
+        /// Path of the server's socket.
         destination: &'a [u8],
     },
 }
@@ -172,7 +172,7 @@ impl<'a> Header<'a> {
         self.find(tlv::UNIQUE_ID)
     }
 
-    /// What is said of TLS between the client and the sender.
+    /// Returns the sender's information about TLS between the client and itself.
     pub fn tls(&self) -> Option<Tls<'a>> {
         self.find(tlv::SSL).and_then(Tls::parse)
     }

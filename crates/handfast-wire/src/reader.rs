@@ -5,7 +5,7 @@
 
 use crate::invalid::Invalid;
 
-/// What is left of one field.
+/// Unread rest of one field.
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     field: &'static str,

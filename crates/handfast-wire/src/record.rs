@@ -9,7 +9,7 @@ pub const HEADER_LENGTH: usize = 5;
 /// Greatest payload of a plaintext record, in bytes: "The length MUST NOT exceed 2^14 bytes" (RFC 9846 §5.1).
 pub const PLAINTEXT_LIMIT: usize = 16_384;
 
-/// What a record carries, as the byte on the wire.
+/// Type of a record's content, as the byte on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContentType(pub u8);
 
@@ -41,7 +41,7 @@ impl ContentType {
 /// A record's first five bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecordHeader {
-    /// What it carries.
+    /// Type of its content.
     pub content_type: ContentType,
     /// `legacy_record_version`; says nothing about the version that will be agreed on.
     pub version: u16,
@@ -73,7 +73,7 @@ pub fn first_record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     bytes.split_at_checked(RecordHeader::parse(bytes)?.length_on_wire())
 }
 
-/// What the whole records of `bytes` carry, put together.
+/// Returns the joined contents of the whole records of `bytes`.
 pub fn payloads(bytes: &[u8]) -> Vec<u8> {
     // Every byte that is copied is here already, so this is no allocation on a peer's word.
     let mut payloads = Vec::with_capacity(bytes.len());

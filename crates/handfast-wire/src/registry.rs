@@ -43,7 +43,7 @@ pub fn alert_description_name(description: u8) -> Option<&'static str> {
     alert_description(description).map(|(_, name, _)| *name)
 }
 
-/// Where an alert is defined: `RFC 9846 §6.2`.
+/// Returns the definition of an alert: `RFC 9846 §6.2`.
 pub fn alert_description_source(description: u8) -> Option<&'static str> {
     alert_description(description).map(|(_, _, source)| *source)
 }
@@ -53,7 +53,7 @@ pub fn label(name: Option<&'static str>, code: u16) -> Cow<'static, str> {
     name.map_or_else(|| format!("0x{code:04X}").into(), Cow::Borrowed)
 }
 
-/// Whether a number is one of those kept free so that servers learn to ignore what they do not know.
+/// Returns true if a number is one of those kept free so that servers learn to ignore unknown values.
 ///
 /// Sixteen values of the form `0x?A?A`, the same in versions, cipher suites, groups, signature schemes and extensions.
 ///

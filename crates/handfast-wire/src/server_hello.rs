@@ -1,11 +1,11 @@
-//! What a ServerHello says: what was agreed on, as far as it is said in the clear.
+//! Parsed ServerHello: the agreed parameters, as far as they are in the clear.
 //!
 //! In: the body of one whole handshake message. Out: [`ServerHello`], small and owned. Source: RFC 9846 §4.2.3; RFC 5246 §7.4.1.3.
 
 use crate::invalid::Invalid;
 use crate::reader::Reader;
 
-/// What a server has chosen.
+/// Choices of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerHello {
     /// The version that will be spoken.

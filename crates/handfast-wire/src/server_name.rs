@@ -1,4 +1,4 @@
-//! When a host name is a host name.
+//! Syntax of host names.
 //!
 //! In: the bytes of a `HostName` in the server_name extension. Out: the name in lower case, or the [`NameProblem`].
 
@@ -11,7 +11,7 @@ pub const NAME_LIMIT: usize = 253;
 /// Most characters between two dots (RFC 1035 §2.3.4).
 pub const LABEL_LIMIT: usize = 63;
 
-/// Why a host name is none; the connection may still go on without a name.
+/// Reason why a host name is invalid; the connection may still continue without a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NameProblem {
@@ -19,7 +19,7 @@ pub enum NameProblem {
     Empty,
     /// It has more than [`NAME_LIMIT`] characters.
     TooLong {
-        /// How many.
+        /// Number of characters.
         length: usize,
     },
     /// It is an IPv4 or IPv6 address; these "are not permitted in HostName" (RFC 6066 §3).
@@ -28,7 +28,7 @@ pub enum NameProblem {
     LabelEmpty,
     /// More than [`LABEL_LIMIT`] characters between two dots.
     LabelTooLong {
-        /// How many.
+        /// Number of characters.
         length: usize,
     },
     /// A number behind a colon: some clients take the host of a URL with its port.
@@ -43,7 +43,7 @@ pub enum NameProblem {
 }
 
 impl NameProblem {
-    /// Whether it is an address, which is no attempt at a name.
+    /// Returns true if it is an address, which is no attempt at a name.
     pub const fn is_address(self) -> bool {
         matches!(self, Self::Address)
     }

@@ -1,4 +1,4 @@
-//! What is said in plain text before TLS begins on a port that others use too: STARTTLS and its kin, from both ends.
+//! Plain-text dialogue before TLS on a port that others use too: STARTTLS and similar protocols, from both ends.
 //!
 //! In: bytes of a peer, however they were split. Out: what to answer, and [`Progress`]: wait for more, or TLS begins with the
 //! next byte; or the [`Problem`] that ended it. Nothing here waits, reads a clock, or keeps anything of what a peer said.
@@ -52,12 +52,12 @@ pub const BYTE_LIMIT: usize = 16_384;
 /// Most lines, packets or tags of a dialogue: a mail server's reply to EHLO has some twenty.
 pub const ROUND_LIMIT: usize = 128;
 
-/// How far a dialogue has come.
+/// Progress of a dialogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The peer is to say more, after it has been given what was answered.
     More,
-    /// What was answered is the last plain text (it may be nothing); TLS begins with the next byte of either side.
+    /// The answer is the last plain text (it may be empty); TLS begins with the next byte of either side.
     Ready,
     /// The client began TLS with its first byte, which this protocol allows. What it sent is [`Server::into_received`].
     Direct,
@@ -67,7 +67,7 @@ pub enum Progress {
 }
 
 impl Progress {
-    /// Whether the dialogue goes on.
+    /// Returns true if the dialogue continues.
     pub const fn is_more(self) -> bool {
         matches!(self, Self::More)
     }

@@ -22,22 +22,22 @@ use super::{Failed, Problem, Step};
 pub enum Seen {
     /// We sent.
     Said {
-        /// When send(2) was called.
+        /// Time of the call of send(2).
         at_ms: f64,
-        /// How much.
+        /// Number of bytes.
         bytes: usize,
         /// Number of the last byte.
         last: u32,
-        /// When the last byte was given to the device.
+        /// Time when the last byte was given to the device.
         sent_ms: Option<f64>,
-        /// When the peer's kernel had acknowledged the last byte.
+        /// Time when the peer's kernel had acknowledged the last byte.
         acknowledged_ms: Option<f64>,
     },
     /// We received.
     Heard {
-        /// When the last of it arrived.
+        /// Time when the last of these bytes arrived.
         at_ms: f64,
-        /// How much.
+        /// Number of bytes.
         bytes: usize,
     },
 }
@@ -57,13 +57,13 @@ pub struct Line {
     pub step: Step,
     /// Bytes sent and received, of a line that was dialled here.
     pub seen: Vec<Seen>,
-    /// When connect(2) ended.
+    /// Time when connect(2) ended.
     pub connected_ms: f64,
     /// Round trip of the SYN, by the kernel.
     pub rtt_ms: f64,
 }
 
-/// When it began, by both clocks: the program's, and that of the kernel's timestamps.
+/// Start of the connection by both clocks: the program's, and that of the kernel's timestamps.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     moment: Moment,
@@ -99,7 +99,7 @@ pub enum Got {
 }
 
 impl Got {
-    /// How many; the end and nothing are errors.
+    /// Returns the number of bytes; the end and a missing result are errors.
     pub(super) fn bytes(self) -> Result<usize, Problem> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
@@ -154,7 +154,7 @@ impl Line {
         }
     }
 
-    /// When the dialling began.
+    /// Returns the start of dialling.
     pub fn begun(&self) -> Moment {
         self.clock.moment
     }
@@ -169,7 +169,7 @@ impl Line {
         self.clock.now_ms()
     }
 
-    /// When bytes were last received.
+    /// Returns the time of the last received bytes.
     pub fn last_heard(&self) -> f64 {
         let heard = |seen: &Seen| match seen {
             Seen::Heard { at_ms, .. } => Some(*at_ms),
@@ -286,7 +286,7 @@ impl Line {
     }
 }
 
-/// Whether the socket has, or can take, something before the deadline. Notes of the kernel and errors wake it too.
+/// Returns true if the socket becomes ready before the deadline. Kernel timestamps and errors wake it too.
 fn wait(socket: impl AsFd, what: PollFlags, until: Moment) -> bool {
     loop {
         let left = until.since(Moment::now());

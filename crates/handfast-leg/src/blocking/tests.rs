@@ -23,7 +23,7 @@ fn with_server<T: Send + 'static>(play: impl FnOnce(Line) -> T + Send + 'static)
     (Line::connect(address, soon()).expect("it listens"), server)
 }
 
-/// Why a handshake with this server fails.
+/// Returns the reason why a handshake with this server fails.
 fn failure<T: Send + 'static>(until: Moment, play: impl FnOnce(Line) -> T + Send + 'static) -> String {
     let settings = ClientSettings { verification: Verification::Off, ..ClientSettings::default() };
     let client = Client::new(&settings, "localhost").expect("it offers something");

@@ -16,7 +16,7 @@ use crate::socket::Socket;
 const UNFINISHED: usize = 128 * 1024;
 
 impl<S: Socket, T: Session> Leg<S, T> {
-    /// Whether data can be sent: a plain leg's always can.
+    /// Returns true if data can be sent: always true for a plain leg.
     pub fn is_established(&self) -> bool {
         self.session.as_ref().is_none_or(Session::is_established)
     }

@@ -12,14 +12,14 @@ use crate::socket::Socket;
 /// on and on.
 const UNFINISHED: usize = READ - 4096;
 
-/// What a leg found when it read.
+/// Result of a leg's read.
 #[derive(Debug)]
 pub struct Got {
-    /// Whether the socket gave anything, its end included.
+    /// True if the socket returned anything, its end included.
     pub moved: bool,
     /// Bytes of plaintext.
     pub length: usize,
-    /// Why the session cannot go on; what came before is in the plaintext.
+    /// Reason why the session cannot continue; earlier data is in the plaintext.
     pub failed: Option<Broken>,
 }
 

@@ -1,4 +1,4 @@
-//! What one leg does with each thing that its socket and its session may do.
+//! Tests for the reaction of one leg to each event of its socket and its session.
 
 use handfast_net::clock::Moment;
 use handfast_net::fault::Cause;

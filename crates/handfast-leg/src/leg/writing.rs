@@ -1,6 +1,6 @@
 //! Writing a leg: plaintext in, whatever travels.
 //!
-//! What the socket does not take is kept, and goes before anything else.
+//! Bytes that the socket does not take are kept, and are sent before all others.
 
 use handfast_net::clock::Moment;
 use handfast_net::stream::Write;
@@ -80,7 +80,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         Ok(())
     }
 
-    /// What was held back goes first.
+    /// Puts the bytes that were held back first.
     fn release(&mut self, records: &mut Buffer) {
         if self.hold != Moment::NEVER {
             self.hold = Moment::NEVER;
@@ -223,7 +223,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
     }
 }
 
-/// How far writing out has come.
+/// Progress of writing to the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrote {
     All,
@@ -231,7 +231,7 @@ pub(crate) enum Wrote {
     Failed,
 }
 
-/// Whether more follows.
+/// State of the data: more follows, or this is the last.
 #[derive(Clone, Copy)]
 enum Writing {
     More,

@@ -51,7 +51,7 @@ struct World {
 /// Takes the server's end of a connection that was dialled.
 type Accept = Box<dyn Fn(&Address, Memory)>;
 
-/// What answers dials: it takes the far socket, and spawns its task.
+/// Listener that answers dials: it takes the far socket, and spawns its task.
 struct Listener {
     room: usize,
     accept: Accept,
@@ -234,7 +234,7 @@ impl World {
     }
 }
 
-/// Whether [`World::carry`] has something to do.
+/// Returns true if [`World::carry`] has something to do.
 fn can_carry(from: &Link, to: &Link) -> bool {
     if from.is_due {
         return true;

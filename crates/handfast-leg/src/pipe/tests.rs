@@ -1,4 +1,4 @@
-//! What a pipe does with each thing that its leg may do.
+//! Tests for the reaction of a pipe to each event of its leg.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

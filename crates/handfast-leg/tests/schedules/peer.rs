@@ -8,7 +8,7 @@ use handfast_stats::random::Random;
 use handfast_leg::memory::toy::{self, kind};
 use handfast_leg::memory::{Closed, Link};
 
-/// How a peer means to end its direction.
+/// Planned end of a peer's direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
     /// close_notify where there is TLS, then FIN at some time; FIN where there is none.
@@ -25,7 +25,7 @@ pub(crate) enum Intent {
     Break,
 }
 
-/// What a peer has seen of its connection's end.
+/// End of the connection as a peer has seen it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Nothing,
@@ -44,12 +44,12 @@ pub(crate) struct Peer {
     tls: bool,
     tag: u8,
     pub(crate) random: Random,
-    /// What is still to be said.
+    /// Number of bytes still to send.
     pub(crate) left: usize,
-    /// How much has been given to the network.
+    /// Number of bytes given to the network.
     pub(crate) said: usize,
     pub(crate) intent: Intent,
-    /// What has been done of the intent: nothing, the end mark, everything.
+    /// True if the intended end mark or close was done.
     pub(crate) ended: bool,
     fin_sent: bool,
     /// Answers that the session on the other side owes us.
@@ -121,7 +121,7 @@ impl Peer {
         }
     }
 
-    /// Whether its end is one, as its leg sees it: whole records come before each FIN.
+    /// Returns true if its end counts as clean for its leg: whole records come before each FIN.
     pub(crate) fn is_clean(&self) -> bool {
         match self.intent {
             Intent::End => true,
@@ -136,7 +136,7 @@ impl Peer {
         !self.is_clean() || self.intent == Intent::Leave
     }
 
-    /// Whether it has done all that it meant to do by itself.
+    /// Returns true if it has done everything that it planned.
     pub(crate) fn is_done(&self) -> bool {
         self.ended && self.fin_sent
     }

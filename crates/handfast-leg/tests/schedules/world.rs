@@ -14,7 +14,7 @@ use crate::peer::{Intent, Peer, Seen};
 use handfast_leg::memory::toy::{self, Toy, kind};
 use handfast_leg::memory::{Link, Memory};
 
-/// Which legs speak TLS.
+/// Legs that use TLS.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) client_tls: bool,
@@ -29,7 +29,7 @@ const EVENTS: usize = 100_000;
 /// The most that one direction may keep: a read, its overhead as records, and what the session answers.
 const KEPT: usize = 68 * 1024;
 
-/// How far the relay has come.
+/// State of the relay.
 enum Stage {
     Relaying { client: Leg<Memory, Toy>, backend: Leg<Memory, Toy> },
     Ending(Option<(Leg<Memory, Toy>, Ending)>, Option<(Leg<Memory, Toy>, Ending)>),
@@ -161,7 +161,7 @@ impl World {
         self.backend.listen(true);
     }
 
-    /// What the thread does when it is woken.
+    /// Runs the thread's work after a wake.
     fn serve(&mut self) {
         for round in 0.. {
             assert!(round < EVENTS, "it goes round and round");
@@ -243,7 +243,7 @@ impl World {
         self.outcome = Some(outcome);
     }
 
-    /// What must hold, whatever happened.
+    /// Checks the rules that hold for every outcome.
     fn judge(&mut self) {
         assert!(matches!(self.stage, Stage::Ending(None, None)), "it never ended");
         let outcome = self.outcome.take().expect("it has ended");
@@ -272,7 +272,7 @@ impl World {
         }
     }
 
-    /// Who is blamed did it, and the reason is the first one.
+    /// Checks that the blamed side caused the break, and that the reason is the first one.
     fn judge_break(&self, broken: &Broken) {
         let (blamed, other) = if broken.side == Side::Client {
             (&self.client, &self.backend)
@@ -293,7 +293,7 @@ impl World {
         if is_served && matches!(blamed.intent, Intent::Cut | Intent::Leave) {
             assert_eq!(other.heard, blamed.said, "{} lost what was sent before the end", other.name);
         }
-        // The other one is never told by an alert what was not its own fault.
+        // The other one never receives an alert for a fault that it did not cause.
         assert_ne!(other.seen, Seen::Alert, "{} got an alert for the other's fault", other.name);
         if blamed.intent == Intent::Break {
             let told = matches!(blamed.seen, Seen::Alert | Seen::CleanEnd);

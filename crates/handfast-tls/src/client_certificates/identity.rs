@@ -51,7 +51,7 @@ impl fmt::Display for Rule {
 /// Rules that accept clients among those with good certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// If there are any, only clients for which one of them is.
+    /// Rules of which a client must match at least one, if there are any.
     pub allow: Vec<Rule>,
     /// Clients that match one of these are refused, whatever the other patterns say.
     pub refuse: Vec<Rule>,

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::pcapng;
 
-/// What a reader found: times, lengths on the wire, bytes; what is left at the end; and why it stopped.
+/// Output of a reader: times, lengths on the wire, bytes; the number of bytes left at the end; and the reason why it
+/// stopped.
 type Found = (Vec<(usize, Option<u64>, u32, Vec<u8>)>, usize, Option<Broken>);
 
 /// Reads all of it, as a reader of a file does; `pieces`: how many bytes more are there at each try.

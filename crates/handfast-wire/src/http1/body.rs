@@ -72,7 +72,7 @@ impl BodyReader {
         Ok(Piece::Data(0..length))
     }
 
-    /// Whether the end of the connection is the clean end of this body; otherwise the message was cut off.
+    /// Returns true if the end of the connection is the clean end of this body; otherwise the message was cut off.
     pub const fn ends_with_connection(&self) -> bool {
         matches!(self, Self::UntilClose)
     }

@@ -38,7 +38,7 @@ const NEVER_TRAILERS: [&[u8]; 8] = [
     b"trailer",
 ];
 
-/// Where in the grammar the next byte is.
+/// Position of the next byte in the grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Size {

@@ -30,7 +30,7 @@ macro_rules! rules {
                 match self { $(Self::$name => $status,)* }
             }
 
-            /// What is wrong, in a sentence without its end.
+            /// Returns the fault, in a sentence without its end.
             pub const fn sentence(self) -> &'static str {
                 match self { $(Self::$name => $sentence,)* }
             }
@@ -80,14 +80,14 @@ rules! {
     Trailer = "trailer", 400, "the trailer section has a field that must not be there";
 }
 
-/// Why a message is refused; the connection must be closed, because where the message ends is unknown.
+/// Reason why a message is refused; the connection must be closed, because the end of the message is unknown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HeadError {
     /// The rule that was broken.
     pub rule: Rule,
-    /// Whether a backend broke it.
+    /// True if a backend broke it.
     pub is_response: bool,
-    /// Where, from the first byte of what was parsed; of a chunked body 0.
+    /// Position of the fault, from the first parsed byte; of a chunked body 0.
     pub at: usize,
     excerpt: [u8; EXCERPT],
     excerpt_length: u8,

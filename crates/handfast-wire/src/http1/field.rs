@@ -4,7 +4,7 @@
 
 use super::scan::{is_blank, is_text};
 
-/// What a field's name means for the proxy.
+/// Meaning of a field's name for the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -35,8 +35,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What a field of this name means, in any case. Only a head can tell whether it is [`Kind::Nominated`], and only the operator whether it
-    /// is dropped as [`Kind::Underscore`].
+    /// Returns the meaning of a field with this name, in any case. Only a head determines [`Kind::Nominated`], and only the operator's
+    /// settings determine whether it is dropped as [`Kind::Underscore`].
     #[inline]
     pub fn of(name: &[u8]) -> Self {
         let begins =
@@ -63,7 +63,7 @@ impl Kind {
         if is_text(name, known) { kind } else { Self::Other }
     }
 
-    /// Whether such a field goes to the other side.
+    /// Returns true if such a field is forwarded to the other side.
     pub const fn is_forwarded(self) -> bool {
         matches!(self, Self::Other | Self::Host | Self::Expect | Self::Forwarding)
     }
@@ -92,7 +92,7 @@ impl Field {
         &text[self.value_start as usize..self.value_end as usize]
     }
 
-    /// What its name means.
+    /// Returns the meaning of its name.
     pub const fn kind(&self) -> Kind {
         self.kind
     }

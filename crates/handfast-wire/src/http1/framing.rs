@@ -1,4 +1,4 @@
-//! Where a body ends, and what else the fields say about the message and its connection.
+//! End of a body, and other facts from the fields about the message and its connection.
 //!
 //! In: fields as they are parsed. Out: [`Facts`], from which requests and responses derive their [`Framing`].
 
@@ -9,7 +9,7 @@ use super::host::Host;
 use super::lines::Stop;
 use super::scan::is_text;
 
-/// Where the body of a message ends.
+/// End of a message's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// There is none.
@@ -23,7 +23,8 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// How a body is sent to a client of this version: what ends by closing becomes chunked, and HTTP/1.0 has no chunks.
+    /// Returns the framing of a body towards a client of this version: a body that ends by closing becomes chunked, and
+    /// HTTP/1.0 has no chunks.
     pub fn for_client(self, version: super::Version) -> Self {
         match (self, version) {
             (Self::UntilClose, super::Version::Http11) => Self::Chunked,
@@ -33,7 +34,7 @@ impl Framing {
     }
 }
 
-/// What `Transfer-Encoding` is.
+/// Value of `Transfer-Encoding`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Coding {
     #[default]
@@ -42,7 +43,7 @@ pub(super) enum Coding {
     Other,
 }
 
-/// What the fields of one head say.
+/// Facts from the fields of one head.
 #[derive(Default)]
 pub(super) struct Facts<'a> {
     pub(super) is_response: bool,
@@ -51,7 +52,7 @@ pub(super) struct Facts<'a> {
     pub(super) host: Option<Host<'a>>,
     pub(super) length: Option<u64>,
     pub(super) coding: Coding,
-    /// Where the field is that an error about framing refers to.
+    /// Position of the field that an error about framing refers to.
     pub(super) framing_at: usize,
     pub(super) says_close: bool,
     pub(super) says_keep_alive: bool,
@@ -143,7 +144,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Whether the sender keeps the connection open after this message.
+    /// Returns true if the sender keeps the connection open after this message.
     pub(super) fn keeps_open(&self) -> bool {
         !self.says_close && (!self.is_old || self.says_keep_alive)
     }

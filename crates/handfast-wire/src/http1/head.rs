@@ -1,11 +1,11 @@
-//! What heads of requests and responses have in common: limits, and how an incomplete head is waited for.
+//! Common parts of request and response heads: limits, and the wait for the rest of an incomplete head.
 //!
 //! In: bytes received so far, and a parser for lines. Out: what it parsed, the wait for more, or the rule that was broken.
 
 use super::error::HeadError;
 use super::lines::{Lines, Stop};
 
-/// How large a head may be.
+/// Limits on the size of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLimits {
     /// Most bytes of a head, and of a trailer section.
@@ -14,7 +14,7 @@ pub struct HeadLimits {
     pub start_line: usize,
     /// Most fields.
     pub fields: usize,
-    /// What happens to field names with an underscore.
+    /// Handling of field names with an underscore.
     pub underscores: Underscores,
 }
 
@@ -24,7 +24,7 @@ impl Default for HeadLimits {
     }
 }
 
-/// What happens to field names with an underscore. CGI and WSGI take `X_Real_IP` for `X-Real-IP`, so a client could set fields of the proxy.
+/// Handling of field names with an underscore. CGI and WSGI read `X_Real_IP` as `X-Real-IP`, so a client could set fields of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Underscores {
     /// Such fields are not forwarded.
@@ -35,7 +35,7 @@ pub enum Underscores {
     Forward,
 }
 
-/// How much of an incomplete head was looked at: waiting for its end byte by byte costs one look at each byte, and one pass for each line.
+/// Searched part of an incomplete head: waiting for its end byte by byte costs one look at each byte, and one pass for each line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeadProgress {
     searched: usize,
@@ -44,7 +44,7 @@ pub struct HeadProgress {
 }
 
 impl HeadProgress {
-    /// Whether a parser cannot find more than before: no line ended.
+    /// Returns true if a parser cannot find more than before: no line ended.
     fn waits(&self, received: &[u8]) -> bool {
         let new = received.get(self.searched..).unwrap_or(&[]);
         received.len() < self.judged_at && !new.contains(&b'\n')

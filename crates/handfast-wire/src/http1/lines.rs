@@ -12,7 +12,7 @@ use super::scan::{TOKEN, class, is_blank, letters_end, next_control, target_end}
 /// Most field names that `Connection` may list.
 const NOMINATION_LIMIT: usize = 32;
 
-/// Why a parser stopped.
+/// Reason why a parser stopped.
 pub(super) enum Stop {
     /// The bytes end within a line.
     Incomplete,
@@ -27,7 +27,7 @@ pub(super) struct Lines<'a> {
     received: &'a [u8],
     /// As much of them as the present line may reach.
     text: &'a [u8],
-    /// Where the present line starts.
+    /// Start of the present line.
     line: usize,
     /// The next byte.
     pub(super) at: usize,
@@ -46,7 +46,7 @@ impl<'a> Lines<'a> {
         lines
     }
 
-    /// Where the present line must have ended. Positions are kept in 32 bits.
+    /// Returns the position by which the present line must have ended. Positions are kept in 32 bits.
     pub(super) fn limit(&self) -> usize {
         let most = self.limits.head.min(u32::MAX as usize);
         if self.in_fields { most } else { self.limits.start_line.min(most) }
@@ -98,7 +98,7 @@ impl<'a> Lines<'a> {
         self.word(target_end(self.text, self.at), Rule::Target)
     }
 
-    /// What ends here, if it is not empty and one space is behind it.
+    /// Returns the word that ends here, if it is not empty and one space follows it.
     #[inline(always)]
     fn word(&mut self, end: Option<usize>, rule: Rule) -> Result<&'a [u8], Stop> {
         let end = end.ok_or(Stop::Incomplete)?;
@@ -204,7 +204,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Where a value starts, and whether exactly one space is in front of it.
+/// Returns the start of a value, and true if exactly one space is in front of it.
 #[inline(always)]
 fn value_start(text: &[u8], from: usize) -> (usize, bool) {
     if let Some([b' ', b'!'..=u8::MAX, ..]) = text.get(from..) {

@@ -13,7 +13,7 @@ use super::host::Host;
 use super::lines::{Lines, Stop};
 use super::scan::{TOKEN, class, is_token};
 
-/// What a request asks for: a token. Methods are case-sensitive.
+/// Method of a request: a token. Methods are case-sensitive.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Method<'a>(&'a [u8]);
 
@@ -73,7 +73,7 @@ pub enum Target<'a> {
         is_secure: bool,
         /// Name and port.
         authority: &'a [u8],
-        /// What follows the authority: empty, or it starts with `/` or `?`.
+        /// Rest after the authority: empty, or it starts with `/` or `?`.
         path: &'a [u8],
     },
     /// The server itself, with OPTIONS.
@@ -107,13 +107,13 @@ pub struct RequestHead<'a> {
     pub fields: &'a [Field],
     /// The only `Host`.
     pub host: Host<'a>,
-    /// Where the body ends; never [`Framing::UntilClose`].
+    /// End of the body; never [`Framing::UntilClose`].
     pub framing: Framing,
-    /// Whether the client sends another request on this connection if it can.
+    /// True if the client sends another request on this connection if it can.
     pub keeps_open: bool,
-    /// Whether the client waits for 100 before it sends the body.
+    /// True if the client waits for 100 before it sends the body.
     pub expects_continue: bool,
-    /// Whether the client reads trailers (`TE: trailers`).
+    /// True if the client reads trailers (`TE: trailers`).
     pub accepts_trailers: bool,
     /// The protocols that the client wants to change to, behind the content if there is some (RFC 9110 §7.8).
     pub upgrade: Option<&'a [u8]>,

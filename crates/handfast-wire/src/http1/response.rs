@@ -27,7 +27,7 @@ pub struct ResponseHead<'a> {
     pub fields: &'a [Field],
     /// `Content-Length`, whatever it means for this status.
     pub content_length: Option<u64>,
-    /// Whether the connection can carry another request after the body; also false where the framing leaves a doubt.
+    /// True if the connection can carry another request after the body; also false where the framing leaves a doubt.
     pub keeps_open: bool,
     /// The protocol that the backend changes to; only with status 101.
     pub upgrade: Option<&'a [u8]>,
@@ -35,12 +35,12 @@ pub struct ResponseHead<'a> {
 }
 
 impl<'a> ResponseHead<'a> {
-    /// Whether another response to the same request follows. HTTP/1.0 clients do not expect such a one.
+    /// Returns true if another response to the same request follows. HTTP/1.0 clients do not expect such a response.
     pub const fn is_interim(&self) -> bool {
         matches!(self.status, 100 | 102..=199)
     }
 
-    /// Where the body ends, in the answer to a request with this method (RFC 9112 §6.3).
+    /// Returns the end of the body, in the response to a request with this method (RFC 9112 §6.3).
     pub fn framing(&self, method: Method<'_>) -> Framing {
         match (self.is_chunked, self.content_length) {
             _ if method == Method::HEAD || matches!(self.status, 100..=199 | 204 | 304) => Framing::None,

@@ -30,17 +30,18 @@ pub(super) fn class(byte: u8) -> u8 {
     CLASSES[byte as usize]
 }
 
-/// Whether this is a token (RFC 9110 §5.6.2): a method, or the name of a field.
+/// Returns true if this is a token (RFC 9110 §5.6.2): a method, or the name of a field.
 pub fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|byte| class(*byte) & TOKEN != 0)
 }
 
-/// Whether a text is this one, which has no capital letters. Only for text without control bytes: CR would be taken for `-`.
+/// Returns true if a text is this one, which has no capital letters. Only for text without control bytes: CR would match
+/// `-`.
 pub(super) fn is_text(text: &[u8], lower: &[u8]) -> bool {
     text.len() == lower.len() && text.iter().zip(lower).all(|(byte, lower)| byte | 0x20 == *lower)
 }
 
-/// Whether this is a space or a tab.
+/// Returns true if this is a space or a tab.
 pub(super) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
@@ -49,7 +50,8 @@ const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = ONES << 7;
 const LOW: u64 = !HIGH;
 
-/// Where the first byte is that is marked, from this position on. `words` marks bytes by their highest bit, as `byte` does one by one.
+/// Returns the position of the first marked byte, from this position on. `words` marks bytes by their highest bit, as `byte` does one
+/// by one.
 #[inline(always)]
 fn find(text: &[u8], from: usize, words: impl Fn(u64) -> u64, byte: impl Fn(u8) -> bool) -> Option<usize> {
     let (chunks, rest) = text.get(from..)?.as_chunks::<8>();
@@ -64,7 +66,7 @@ fn find(text: &[u8], from: usize, words: impl Fn(u64) -> u64, byte: impl Fn(u8) 
     rest.iter().position(|found| byte(*found)).map(|index| at + index)
 }
 
-/// Where the next control byte is; the tab is one too.
+/// Returns the position of the next control byte; the tab is one too.
 #[inline(always)]
 pub(super) fn next_control(text: &[u8], from: usize) -> Option<usize> {
     // One more than 0x7F is 0 in seven bits, so that one comparison finds both kinds.
@@ -80,7 +82,7 @@ pub(super) fn next_control(text: &[u8], from: usize) -> Option<usize> {
     find(text, at, words, |byte| byte.is_ascii_control())
 }
 
-/// Where the next byte is that no request target has: not visible ASCII, or `#`.
+/// Returns the position of the next byte that no request target has: not visible ASCII, or `#`.
 #[inline(always)]
 pub(super) fn target_end(text: &[u8], from: usize) -> Option<usize> {
     let words = |word: u64| {
@@ -91,7 +93,7 @@ pub(super) fn target_end(text: &[u8], from: usize) -> Option<usize> {
     find(text, from, words, |byte| !byte.is_ascii_graphic() || byte == b'#')
 }
 
-/// Where the next byte is that is neither a letter nor `-`: names seldom have another.
+/// Returns the position of the next byte that is neither a letter nor `-`: names seldom have another.
 #[inline(always)]
 pub(super) fn letters_end(text: &[u8], from: usize) -> Option<usize> {
     let words = |word: u64| {

@@ -10,20 +10,20 @@ use super::request::{Method, RequestHead};
 use super::response::ResponseHead;
 use super::scan::{TOKEN, class};
 
-/// What the proxy writes behind the last field.
+/// Fields that the proxy writes after the last field, and the end of the head.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadEnd<'a> {
-    /// Where the body ends.
+    /// End of the body.
     pub framing: Framing,
     /// The length of a body that does not follow; see [`ResponseHead::announced_length`].
     pub announced_length: Option<u64>,
-    /// Whether the connection ends after this message.
+    /// True if the connection ends after this message.
     pub close: bool,
-    /// Whether HTTP/1.0 is to keep the connection open.
+    /// True if HTTP/1.0 must keep the connection open.
     pub keep_alive: bool,
     /// The protocols to change to.
     pub upgrade: Option<&'a [u8]>,
-    /// Whether trailers are read, for a request.
+    /// True if trailers are read, for a request.
     pub accepts_trailers: bool,
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use super::limits::V1_LIMIT;
 use super::tlv;
 
-/// Why this is no PROXY header; always caused by its sender.
+/// Reason why this is no PROXY header; the sender is always the cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Invalid {
@@ -16,16 +16,16 @@ pub enum Invalid {
     LineTooLong,
     /// A carriage return or line feed that is not part of CRLF.
     LineEnd {
-        /// Where, from the connection's first byte.
+        /// Position, from the connection's first byte.
         at: usize,
     },
     /// The word behind `PROXY` is none of `TCP4`, `TCP6` and `UNKNOWN`.
     Protocol,
     /// A field is missing, empty or not what it must be.
     Field {
-        /// Which one.
+        /// Name of the field.
         field: &'static str,
-        /// What it must be.
+        /// Required value.
         expected: &'static str,
     },
     /// More behind the last field, or more than one space between two.
@@ -67,7 +67,7 @@ pub enum Invalid {
     },
     /// A type-length-value reaches beyond the end of what contains it.
     TlvBeyond {
-        /// Where it begins, from the connection's first byte.
+        /// Start of the value, from the connection's first byte.
         at: usize,
         /// Its type, if that much is there.
         number: Option<u8>,
@@ -82,7 +82,7 @@ pub enum Invalid {
         number: u8,
         /// Its length.
         length: usize,
-        /// What the length must be.
+        /// Required length.
         expected: &'static str,
     },
     /// A value that must be text is none.

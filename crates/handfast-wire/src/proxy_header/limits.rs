@@ -1,4 +1,4 @@
-//! How long headers may be.
+//! Maximum lengths of headers.
 
 /// Most bytes of a header of version 1, its line end included (section 2.1).
 pub const V1_LIMIT: usize = 107;

@@ -364,7 +364,7 @@ fn every_changed_byte_is_found_where_there_is_a_checksum() {
     }
 }
 
-/// What holds for all bytes: no panic, a verdict stays, and a header is where it says.
+/// Checks the rules for all bytes: no panic, a verdict stays, and a header is at the stated position.
 fn judge(received: &[u8]) {
     let whole = peek(received, V2_LIMIT);
     for end in 0..received.len() {

@@ -15,7 +15,7 @@ pub const CRC32C: u8 = 0x03;
 pub const NOOP: u8 = 0x04;
 /// Name of the connection, opaque.
 pub const UNIQUE_ID: u8 = 0x05;
-/// What TLS did between client and sender; contains nested values.
+/// TLS between client and sender; contains nested values.
 pub const SSL: u8 = 0x20;
 /// Inside SSL: version, such as `TLSv1.3`.
 pub const SSL_VERSION: u8 = 0x21;
@@ -98,7 +98,7 @@ impl<'a> Iterator for Tlvs<'a> {
     }
 }
 
-/// What is said of TLS between the client and the sender.
+/// Information about TLS between the client and the sender.
 #[derive(Clone, Debug)]
 pub struct Tls<'a> {
     /// Bits: see [`Tls::USED`] and those below it.

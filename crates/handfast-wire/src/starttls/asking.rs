@@ -7,8 +7,8 @@ use super::{Progress, ldap, mysql, postgresql, xmpp};
 
 /// Asks a server for TLS in its own protocol.
 ///
-/// What the server says is judged and forgotten: a greeting or a list of capabilities that came without protection is worth nothing
-/// once TLS stands (RFC 3207 §4.2), whatever it said.
+/// The server's messages are checked and discarded: a greeting or a list of capabilities that came without protection is worthless
+/// once TLS is established (RFC 3207 §4.2), whatever its content.
 #[derive(Debug)]
 pub struct Client {
     protocol: Protocol,
@@ -45,7 +45,7 @@ impl Client {
         }
     }
 
-    /// What is said before the server has said anything: nothing, where it is the server that greets.
+    /// Writes the first message of the client; none, where the server greets first.
     pub fn begin(&mut self, words: &mut Vec<u8>) {
         match self.protocol {
             Protocol::Ldap => ldap::ask(words),

@@ -1,8 +1,8 @@
-//! What follows from one answer of our end as a server.
+//! Consequence of one answer of our end as a server.
 
 use super::problem::Problem;
 
-/// What an answer to one line or packet means for the dialogue.
+/// Effect of the answer to one line or packet on the dialogue.
 #[derive(Debug)]
 pub(super) enum DialogueStep {
     /// The client goes on.

@@ -23,7 +23,7 @@ pub struct Greeting {
     lines: Vec<u8>,
 }
 
-/// What a greeting was.
+/// Outcome of a greeting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Greeted {
     /// It is not whole.

@@ -1,4 +1,4 @@
-//! What a peer has sent and the dialogue has not read: bounded, and taken a line, a packet or a tag at a time.
+//! Bytes from a peer that the dialogue has not read: bounded, and taken a line, a packet or a tag at a time.
 
 use super::problem::Problem;
 use super::{BYTE_LIMIT, Progress, ROUND_LIMIT, UNIT_LIMIT};
@@ -22,7 +22,7 @@ impl Inbox {
         self.taken = self.taken.saturating_add(bytes.len());
     }
 
-    /// What is unread.
+    /// Returns the unread bytes.
     pub(super) fn unread(&self) -> &[u8] {
         &self.bytes[self.read..]
     }

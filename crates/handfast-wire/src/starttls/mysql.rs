@@ -44,7 +44,7 @@ fn measure(unread: &[u8]) -> Result<Option<usize>, Problem> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Greeting {
     packet: Vec<u8>,
-    /// Where the lower half of its capabilities is.
+    /// Position of the lower half of its capabilities.
     capabilities: usize,
 }
 
@@ -88,7 +88,7 @@ pub struct Request {
 }
 
 impl Greeting {
-    /// Whether the server offers TLS.
+    /// Returns true if the server offers TLS.
     pub fn offers_tls(&self) -> bool {
         self.lower() & SSL as u16 != 0
     }
@@ -170,7 +170,7 @@ fn request_for(capabilities: u32, login: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Which side of us speaks TLS while a client logs in.
+/// Side of the proxy that uses TLS while a client logs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsSide {
     /// The client's alone: it has sent a request for TLS that the backend must not see.
@@ -206,7 +206,7 @@ impl Login {
         }
     }
 
-    /// Whether the server has decided: everything after it passes as it is.
+    /// Returns true if the server has decided: everything after it passes unchanged.
     pub fn is_decided(&self) -> bool {
         self.decided
     }
@@ -269,7 +269,7 @@ impl Login {
         Ok(())
     }
 
-    /// What the client has said beyond its login: nothing, unless it does not wait for the decision.
+    /// Returns the client's bytes after its login: none, unless it does not wait for the decision.
     pub fn into_rest(self) -> Vec<u8> {
         self.from_client
     }

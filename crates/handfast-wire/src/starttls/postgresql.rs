@@ -27,7 +27,7 @@ const CANCEL_HEADER: usize = 12;
 /// Bytes of a key: four, and more from protocol version 3.2 on.
 const CANCEL_KEY: std::ops::RangeInclusive<usize> = 4..=256;
 
-/// Whether a whole CancelRequest is there, and nothing else.
+/// Returns true if a whole CancelRequest is there, and nothing else.
 ///
 /// A server accepts it without TLS and without a login: it carries the key that the server gave to the connection whose query it is about.
 ///

@@ -7,12 +7,12 @@ use super::{BYTE_LIMIT, ROUND_LIMIT, UNIT_LIMIT};
 /// Most characters of a peer's words that are repeated to people.
 const QUOTE_LIMIT: usize = 120;
 
-/// Why a dialogue ended before TLS; the peer's doing, always.
+/// Reason why a dialogue ended before TLS; the peer is always the cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// Plain text came behind the last word before TLS, or before it was the peer's turn.
     Injected {
-        /// How many bytes.
+        /// Number of bytes.
         count: usize,
     },
     /// A line or packet over [`UNIT_LIMIT`].
@@ -23,7 +23,7 @@ pub enum Problem {
     TlsAtOnce,
     /// The client took its leave.
     Left {
-        /// What it said.
+        /// Last message of the client.
         said: Box<str>,
     },
     /// The client insisted on plain text.
@@ -40,9 +40,9 @@ pub enum Problem {
     NotOffered,
     /// Something that the protocol does not have at this place.
     Unexpected {
-        /// What should have come.
+        /// Expected message.
         expected: &'static str,
-        /// What came.
+        /// Received message.
         got: Box<str>,
     },
 }

@@ -63,8 +63,8 @@ impl Protocol {
         Self::ALL.into_iter().find(|protocol| protocol.name() == word)
     }
 
-    /// Whether a server says something before its client does. A client that has to wait for it cannot be recognised by its first byte to
-    /// mean TLS at once: it has been greeted by then.
+    /// Returns true if a server sends first. A client that waits for the greeting cannot be recognised by its first byte as one that
+    /// begins TLS at once: it has been greeted by then.
     pub const fn server_speaks_first(self) -> bool {
         match self {
             Self::Smtp | Self::Lmtp | Self::Imap | Self::Pop3 | Self::Nntp | Self::MySql => true,
@@ -90,8 +90,8 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Whether `name` can be part of a greeting, an attribute or a request line without ending it: letters, digits and `.-_:[]`, and
-/// letters of other scripts; 1 to 255 bytes.
+/// Returns true if `name` can be part of a greeting, an attribute or a request line without ending it: letters, digits and
+/// `.-_:[]`, and letters of other scripts; 1 to 255 bytes.
 pub fn is_safe_name(name: &str) -> bool {
     let safe = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');
     !name.is_empty() && name.len() <= 255 && name.chars().all(safe)

@@ -33,7 +33,7 @@ impl Server {
         }
     }
 
-    /// What is said before the client has said anything: a greeting, where the protocol has one.
+    /// Writes the first message of the server: a greeting, where the protocol has one.
     pub fn begin(&mut self, answer: &mut Vec<u8>) {
         text::greet(self.protocol, &self.name, answer);
     }
@@ -64,7 +64,7 @@ impl Server {
         settled
     }
 
-    /// What the client sent and was not read: the beginning of TLS after [`Progress::Direct`], a request after [`Progress::Cancel`].
+    /// Returns the client's unread bytes: the beginning of TLS after [`Progress::Direct`], a request after [`Progress::Cancel`].
     pub fn into_received(self) -> Vec<u8> {
         self.inbox.into_unread()
     }

@@ -24,7 +24,7 @@ fn mysql_greeting(lower: u16) -> Vec<u8> {
     [&[payload.len() as u8, 0, 0, 0][..], &payload].concat()
 }
 
-/// What a client says up to its request for TLS, and the last words of the answer.
+/// Returns the client's bytes up to its request for TLS, and the last words of the answer.
 fn clients() -> Vec<(Protocol, Vec<u8>, &'static [u8])> {
     let xmpp = format!("{XMPP_OPEN}\n{XMPP_ASK}").into_bytes();
     let long = format!("{XMPP_OPEN}<t:starttls xmlns:t=\"urn:ietf:params:xml:ns:xmpp-tls\" >\n</t:starttls>");
@@ -54,7 +54,7 @@ fn clients() -> Vec<(Protocol, Vec<u8>, &'static [u8])> {
 /// A protocol, what a server of it says in its turns up to its yes, and what it is asked with last.
 type Scene = (Protocol, Vec<Vec<u8>>, &'static [u8]);
 
-/// What a server says in its turns up to its yes, and what it is asked with last.
+/// Returns the server's messages in turn up to its acceptance, and the client's last request.
 fn servers() -> Vec<Scene> {
     let turns = |turns: &[&[u8]]| turns.iter().map(|turn| turn.to_vec()).collect::<Vec<_>>();
     let features = format!(

@@ -1,7 +1,7 @@
 //! A way through a proxy: HTTP CONNECT and SOCKS5, as their client.
 //!
-//! In: where to, and who we are. Out: what to say, and when the tunnel stands. Unlike before TLS, what comes behind a proxy's last word
-//! is the server's and is kept: it may greet first.
+//! In: the destination, and the credentials. Out: bytes to send, and when the tunnel is open. Unlike before TLS, bytes behind a proxy's
+//! last message are the server's and are kept: it may greet first.
 //!
 //! **Source**: RFC 9110 §9.3.6 (CONNECT), RFC 7617 (Basic), RFC 1928 (SOCKS5), RFC 1929 (user and password).
 
@@ -13,7 +13,7 @@ use super::problem::Problem;
 use super::protocol::is_safe_name;
 use super::{Progress, UNIT_LIMIT};
 
-/// Who we are to a proxy.
+/// Credentials for a proxy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// 1 to 255 bytes, without a colon.
@@ -71,7 +71,7 @@ impl Tunnel {
         is_safe_name(host).then(|| Self { host: host.into(), port, credentials, inbox, stage })
     }
 
-    /// What is said first.
+    /// Writes the first message.
     pub fn begin(&mut self, words: &mut Vec<u8>) {
         match (self.stage, &self.credentials) {
             (Stage::Http, _) => self.ask_http(words),
@@ -96,7 +96,7 @@ impl Tunnel {
         }
     }
 
-    /// What the server has said already, once the tunnel stands.
+    /// Returns the server's first bytes, once the tunnel is open.
     pub fn into_received(self) -> Vec<u8> {
         self.inbox.into_unread()
     }

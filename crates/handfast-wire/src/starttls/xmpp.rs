@@ -94,7 +94,7 @@ impl Tag {
         }
     }
 
-    /// Whether it is the element `name` of the namespace of TLS.
+    /// Returns true if it is the element `name` of the namespace of TLS.
     fn is_of_tls(&self, name: &str) -> bool {
         let in_tls = || {
             let text = String::from_utf8_lossy(&self.0);
@@ -104,7 +104,7 @@ impl Tag {
     }
 }
 
-/// Where the dialogue of a server with its client stands.
+/// State of a server's dialogue with its client.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     is_open: bool,
@@ -196,7 +196,7 @@ pub(super) fn ask(to: &str, protocol: Protocol, words: &mut Vec<u8>) {
     words.extend_from_slice(header.as_bytes());
 }
 
-/// Where our dialogue with a server stands.
+/// State of our dialogue with a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Asking {
     /// Its header has not come.
@@ -235,7 +235,7 @@ impl Asking {
         }
     }
 
-    /// Whether TLS may begin.
+    /// Takes one tag, and returns true if TLS may begin.
     fn step(&mut self, tag: &Tag) -> Result<bool, Problem> {
         let unexpected = |expected| Err(Problem::unexpected(expected, &tag.0));
         match self {

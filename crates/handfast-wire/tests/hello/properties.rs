@@ -1,4 +1,4 @@
-//! What `peek` promises for all bytes: it never panics, no split matters, and a verdict stays.
+//! Tests for the guarantees of `peek` for all bytes: it never panics, no split matters, and a verdict stays.
 
 use handfast_wire::peek::SMALLEST_LIMIT;
 use handfast_wire::{ClientHello, Peek, peek};

@@ -9,7 +9,7 @@ use proptest::sample::{Index, select};
 
 use crate::relay::relay;
 
-/// Where our verdict is another one: a case in a file, whether we read such a request, and why.
+/// Cases where our verdict differs: a case in a file, whether we read such a request, and why.
 const DIFFERENCES: &[(&str, &str, bool, &str)] = &[
     ("acceptable", "Get with a body and Content-Length:0", true, GET_WITH_BODY),
     ("ambiguous", "Get with a body and Content-Length", true, GET_WITH_BODY),

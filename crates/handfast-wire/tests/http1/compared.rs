@@ -1,4 +1,4 @@
-//! What our parser accepts, httparse accepts too, with the same parts.
+//! Tests that httparse accepts everything that our parser accepts, with the same parts.
 
 use handfast_wire::http1::{HeadLimits, HeadProgress, Target, Version, parse_request, parse_response};
 use proptest::prelude::*;

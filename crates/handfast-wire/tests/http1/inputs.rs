@@ -49,7 +49,7 @@ const BODIES: &[&str] = &[
     "0\r\nContent-Length: 5\r\n\r\n",
 ];
 
-/// What follows: a second request, so that a wrong end of the first one shows.
+/// Second request, which shows a wrong end of the first one.
 pub(crate) const SECOND: &str = "GET /second HTTP/1.1\r\nHost: a.example\r\n\r\n";
 
 /// A request with its body and a second one; often well-formed.

@@ -11,15 +11,15 @@ pub(crate) struct Seen {
     pub(crate) method: String,
     pub(crate) target: String,
     pub(crate) body: Vec<u8>,
-    /// Whether the body ended.
+    /// True if the body ended.
     pub(crate) is_complete: bool,
 }
 
-/// What becomes of a client's bytes.
+/// Outcome of a client's bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Relayed {
     pub(crate) requests: Vec<Seen>,
-    /// What the backend gets.
+    /// Bytes that the backend receives.
     pub(crate) sent: Vec<u8>,
     pub(crate) refused: Option<Rule>,
 }

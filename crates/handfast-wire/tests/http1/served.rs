@@ -78,7 +78,7 @@ fn serve(input: &[u8], piece: usize) -> (Vec<Seen>, bool) {
     (seen.take(), is_clean)
 }
 
-/// Whether hyper reads such a target: its URLs have fewer bytes than RFC 9112 lets through.
+/// Returns true if hyper reads such a target: its URLs have fewer bytes than RFC 9112 lets through.
 fn is_ordinary(target: &str) -> bool {
     target == "*"
         || target.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/?=.&-_~%:@;,".contains(&byte))

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::inputs::{changed, requests, responses};
 
-/// What a parser says of bytes that arrive in these pieces, in turn.
+/// Returns a parser's verdict on bytes that arrive in these pieces, in turn.
 fn verdict(
     input: &[u8],
     pieces: &[usize],

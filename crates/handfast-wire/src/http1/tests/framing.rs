@@ -1,4 +1,4 @@
-//! Where a body ends, by the fields of a head.
+//! Tests for the end of a body, by the fields of a head.
 
 use super::*;
 

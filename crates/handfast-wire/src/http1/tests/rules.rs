@@ -520,7 +520,7 @@ fn a_backend_may_end_lines_with_lf_alone() {
         let fields = head.fields.iter().map(|field| (field.name(head.text), field.value(head.text)));
         assert!(fields.eq([(&b"A"[..], &b"b"[..]), (b"C", b"d\x01"), (b"E", b"")]));
         assert_eq!((head.reason, &received[head.length..]), (&b"OK"[..], &b"body"[..]));
-        // What is forwarded has line ends of its own.
+        // The forwarded head has separate line ends.
         let mut out = Vec::new();
         write_fields(&mut out, head.text, head.fields, |_| false);
         assert_eq!(out, b"A: b\r\nC: d\x01\r\nE: \r\n");
