@@ -27,7 +27,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Whether no challenge is open.
+    /// Returns true if no challenge is open.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty() && self.certificates.is_empty()
     }
@@ -63,8 +63,8 @@ impl Answers {
         Ok(())
     }
 
-    /// Those that another machine has told: contents of files by their tokens, certificates with keys by server names. What cannot be an
-    /// answer is left out, and so is all beyond a bound.
+    /// Builds the answers from another machine: contents of files by their tokens, certificates with keys by server names. Invalid
+    /// entries are left out, and so are all beyond a bound.
     pub fn told<'a>(
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
         texts: impl IntoIterator<Item = (&'a str, &'a str)>,

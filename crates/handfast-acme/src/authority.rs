@@ -1,4 +1,4 @@
-//! What an order needs of an issuer. `issuer.rs` asks a real one; tests have one in memory.
+//! Operations that an order needs of an issuer. `issuer.rs` queries a real one; tests have one in memory.
 
 use crate::error::Error;
 use crate::model::ChallengeKind;
@@ -7,7 +7,7 @@ use crate::name::Name;
 /// A challenge that an issuer has set for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Challenge {
-    /// How the name is proven.
+    /// Kind of proof of the name.
     pub(crate) kind: ChallengeKind,
     /// The token of HTTP-01.
     pub(crate) token: String,

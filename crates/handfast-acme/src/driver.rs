@@ -1,7 +1,7 @@
 //! The one task that looks at every name, orders what is due, and reports.
 //!
-//! In: settings; wishes of operators. Out: certificates in the store, answers to challenges, and the state of every name. One order at a
-//! time. Only the process that holds the lock of the store orders; the others look every few seconds whether it is free.
+//! In: settings; requests of operators. Out: certificates in the store, answers to challenges, and the state of every name. One order at
+//! a time. Only the process that holds the lock of the store orders; the others check every few seconds if it is free.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,16 +33,16 @@ use crate::store::{Store, Stored};
 const LOOK: Duration = Duration::from_secs(600);
 /// … and the shortest.
 const LEAST: Duration = Duration::from_secs(1);
-/// How often a process without the lock tries to get it.
+/// Interval between attempts of a process without the lock to take it.
 const LOCK_AGAIN: Duration = Duration::from_secs(2);
 /// After a failure to ask an issuer when to renew, no name's issuer is asked for this number of seconds.
 const ASK_AGAIN: i64 = 3_600;
-/// When a name is looked at again whose certificate another machine orders. **Units**: seconds.
+/// Delay before the next check of a name whose certificate another machine orders. **Units**: seconds.
 const ORDERED_ELSEWHERE: i64 = 10;
-/// How long one try may take, with everything in it.
+/// Timeout for one try, with everything in it.
 const TRY_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// What the driver needs of the process around it.
+/// Interface of the driver to the process around it.
 pub(crate) trait World {
     /// An issuer's account.
     type Account: Authority;
@@ -65,9 +65,9 @@ pub(crate) trait World {
     async fn publish(&self, answers: Answers);
     /// Sets a TXT record in DNS, or removes it.
     async fn record(&self, sets: bool, host: &str, value: &str) -> Result<(), String>;
-    /// Whether this machine may order the certificate of a name now; the answer comes within seconds.
+    /// Returns true if this machine may order the certificate of a name now; the answer comes within seconds.
     async fn may_order(&self, name: &Name) -> bool;
-    /// What became of an order that it was allowed.
+    /// Reports the outcome of an order that it was allowed.
     fn ended(&self, name: &Name, end: OrderEnd);
     /// Tells a certificate with its key, in PEM, to other machines.
     fn share(&self, name: &Name, pem: String);
@@ -245,7 +245,7 @@ impl<'w, W: World> Driver<'w, W> {
                     if !self.world.may_order(name).await {
                         return self.world.now() + ORDERED_ELSEWHERE;
                     }
-                    // The machine that has just ordered it told it before it let others order.
+                    // The machine that has just ordered it sent it to the others before it let them order.
                     self.answer_waiting(requests).await;
                     if let Decision::Wait { until } =
                         self.decide(name, self.stored(name).as_ref(), &self.all_orders())
@@ -533,7 +533,7 @@ fn facts_of(issuer: &Issuer) -> IssuerFacts<'_> {
     IssuerFacts { directory: &issuer.directory, staging: issuer.staging.as_deref() }
 }
 
-/// What an order sees of the driver.
+/// Part of the driver that an order uses.
 struct OfDriver<'d, 'w, W> {
     driver: &'d Driver<'w, W>,
     name: &'d Name,

@@ -1,4 +1,4 @@
-//! What can go wrong on the way to a certificate: one variant for each way.
+//! Errors on the way to a certificate: one variant for each way.
 
 use std::fmt;
 use std::io;
@@ -9,29 +9,29 @@ use handfast_text::foreign::excerpt;
 /// Challenges of an issuer that a message names.
 const MAX_OFFERED: usize = 8;
 
-/// Why a try failed.
+/// Reason why a try failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// A file of the store cannot be read or written.
     Store {
-        /// What was being done: `read`, `write`, `make`.
+        /// Operation that failed: `read`, `write`, `make`.
         act: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system reports.
+        /// Error of the system.
         source: io::Error,
     },
     /// A file of the store has content that this program did not write.
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem with its content.
         what: String,
     },
     /// The issuer cannot be reached, or has refused.
     Issuer {
-        /// What was asked of it: `order`, `finalize the order`.
+        /// Operation at the issuer: `order`, `finalize the order`.
         act: &'static str,
         /// Its answer.
         what: String,
@@ -40,7 +40,7 @@ pub enum Error {
     },
     /// The issuer offers no challenge that is allowed for this name.
     NoChallenge {
-        /// What it offers.
+        /// Challenges that it offers.
         offered: Vec<String>,
     },
     /// The order was not done in time.
@@ -48,9 +48,9 @@ pub enum Error {
         /// Seconds that were waited.
         seconds: u64,
     },
-    /// What was received is no certificate for the name, with our key.
+    /// The received certificate is not one for the name, with our key.
     Unusable {
-        /// What is wrong with it.
+        /// Problem with the certificate.
         what: String,
     },
     /// The program that sets records in DNS has failed.
@@ -64,7 +64,7 @@ pub enum Error {
     Panic,
     /// A key or a request could not be made.
     Key {
-        /// What the library reports.
+        /// Error of the library.
         what: String,
     },
 }

@@ -23,7 +23,7 @@ use crate::name::Name;
 use crate::store::Store;
 use crate::transport::Transport;
 
-/// How long an issuer may take to look at a challenge, or to sign.
+/// Timeout for an issuer to check a challenge, or to sign.
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// Bytes of a file with the key of an account that was made elsewhere.
 const MOST_KEY_BYTES: u64 = 16 << 10;
@@ -33,7 +33,7 @@ const MOST_KEY_BYTES: u64 = 16 << 10;
 struct StoredAccount {
     /// The key, PKCS#8 in base64url; empty where the library does not have it.
     key: String,
-    /// What the library knows of the account; `None`: it was not made yet.
+    /// Credentials of the account for the library; `None`: it was not made yet.
     account: Option<AccountCredentials>,
     /// The URL of an account whose key the library does not have; `None`: it was not made yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -352,7 +352,7 @@ impl Authority for Connected {
     }
 }
 
-/// Why an order was refused: what the issuer found wrong with a challenge.
+/// Returns the reason why an order was refused: the issuer's errors about a challenge.
 async fn refused(order: &mut Order, transport: &Transport) -> Error {
     let mut authorizations = order.authorizations();
     let mut found = Vec::new();
@@ -395,7 +395,7 @@ fn is_about_replacing(kind: Option<&str>) -> bool {
     matches!(word, Some("alreadyReplaced" | "malformed" | "conflict" | "unauthorized"))
 }
 
-/// What signs requests of an account, if that is not the library itself.
+/// Returns the signer for requests of an account, if that is not the library itself.
 fn signer(
     stored: Option<&StoredAccount>,
     directory: &str,

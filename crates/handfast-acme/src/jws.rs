@@ -41,7 +41,7 @@ struct Header {
     url: String,
 }
 
-/// What requests of this program say. A change of the key, and the end of an account, are not among them.
+/// Fields in requests of this program. A change of the key, and the end of an account, are not among them.
 const PAYLOAD_FIELDS: [&str; 10] = [
     "certificate",
     "contact",
@@ -133,7 +133,7 @@ impl AccountSigner for AccountKey {
     }
 }
 
-/// Whether a payload is one of those that are signed.
+/// Checks that a payload is one of those that are signed.
 fn check(payload: &str) -> Result<(), String> {
     if payload.is_empty() {
         return Ok(());

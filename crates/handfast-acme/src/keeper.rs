@@ -37,7 +37,7 @@ const MOST_ACCOUNTS: usize = 64;
 const MOST_BYTES: u64 = 64 << 10;
 const ACCOUNT: &str = "account_";
 
-/// What is requested.
+/// Request to the key process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum KeyRequest {
     /// Makes a key for a name; removes its others but this one. Answered with the ID.

@@ -1,4 +1,5 @@
-//! Where private keys are: in this process, or in the key process, which is asked for what takes them (`keeper.rs`).
+//! Location of private keys: in this process, or in the key process, which receives the operations that need them
+//! (`keeper.rs`).
 //!
 //! In: names, directories of issuers. Out: requests for certificates, signers of accounts.
 
@@ -43,7 +44,7 @@ pub(crate) enum OrderKey {
     Apart { keys: KeysApart, id: String },
 }
 
-/// What a pending order has in place of a key.
+/// Text that a pending order has in place of a key.
 const APART: &str = "in the key process: ";
 
 impl OrderKey {
@@ -74,7 +75,7 @@ impl OrderKey {
         }
     }
 
-    /// What comes before the chain in the file that is served.
+    /// Returns the text before the chain in the file that is served.
     pub(crate) fn before_chain(&self) -> String {
         match self {
             Self::Here(key) => key.serialize_pem(),

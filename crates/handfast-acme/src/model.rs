@@ -1,4 +1,4 @@
-//! What an operator decides: which issuers are asked, how names are proven, where everything is kept.
+//! Settings of an operator: the issuers, the proofs of names, and the storage of files.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub struct Settings {
     pub issuers: Vec<Issuer>,
     /// Mail addresses that issuers may write to.
     pub contact: Vec<String>,
-    /// How names are proven, best first; at least one.
+    /// Kinds of proof of names, best first; at least one.
     pub challenges: Vec<ChallengeKind>,
     /// The names, each once.
     pub names: Vec<Name>,
@@ -47,7 +47,7 @@ pub struct ExternalAccount {
     pub key_file: PathBuf,
 }
 
-/// How an issuer is shown that a name is ours.
+/// Kind of proof to an issuer that a name is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChallengeKind {
     /// By a special certificate on port 443 (RFC 8737).
@@ -74,7 +74,8 @@ impl ChallengeKind {
         }
     }
 
-    /// Whether a name can be proven by it: wildcards only in DNS (RFC 8555 §7.1.3), addresses only elsewhere (RFC 8738).
+    /// Returns true if it can prove a name: wildcards only in DNS (RFC 8555 §7.1.3), addresses only elsewhere (RFC
+    /// 8738).
     pub fn fits(self, name: &Name) -> bool {
         match self {
             Self::TlsAlpn01 | Self::Http01 => !name.is_wildcard(),

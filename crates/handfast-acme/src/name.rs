@@ -39,7 +39,7 @@ impl Name {
         is_name.then(|| Self(Kind::Dns(text.to_ascii_lowercase().into())))
     }
 
-    /// Whether it stands for every name below another one.
+    /// Returns true if it is for every name below another one.
     pub fn is_wildcard(&self) -> bool {
         matches!(&self.0, Kind::Dns(name) if name.starts_with("*."))
     }
@@ -52,7 +52,7 @@ impl Name {
         }
     }
 
-    /// Whether a certificate for this name serves `other` too.
+    /// Returns true if a certificate for this name serves `other` too.
     pub fn covers(&self, other: &Self) -> bool {
         let (Kind::Dns(own), Kind::Dns(other)) = (&self.0, &other.0) else { return self == other };
         let below = own.strip_prefix("*.");

@@ -19,16 +19,16 @@ use crate::model::ChallengeKind;
 use crate::name::Name;
 use crate::store::{Pending, Reserved, Store};
 
-/// What is ordered, and where.
+/// Certificate to order, and its issuer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job<'a> {
     pub(crate) store: &'a Store,
     pub(crate) name: &'a Name,
     pub(crate) directory: &'a str,
-    /// Whether it is a trial: the certificate is not stored.
+    /// True if it is a trial: the certificate is not stored.
     pub(crate) is_trial: bool,
     pub(crate) kinds: &'a [ChallengeKind],
-    /// Whether the issuer is told which certificate this one replaces.
+    /// True if the order names the certificate that this one replaces.
     pub(crate) replaces: bool,
 }
 

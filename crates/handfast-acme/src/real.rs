@@ -28,10 +28,10 @@ pub trait Host: Send + 'static {
         value: String,
     ) -> Pin<Box<dyn Future<Output = Result<(), String>> + '_>>;
 
-    /// Whether this machine may order the certificate of a name now; another one may be doing it.
+    /// Returns true if this machine may order the certificate of a name now; another one may be doing it.
     fn may_order(&self, name: String) -> Pin<Box<dyn Future<Output = bool> + '_>>;
 
-    /// What became of an order that it was allowed.
+    /// Reports the outcome of an order that it was allowed.
     fn ended(&self, name: String, end: OrderEnd);
 
     /// A certificate in the store, with its key in PEM, for other machines.

@@ -1,4 +1,4 @@
-//! What is remembered of one name between two tries, also over a restart: orders made, failures, and when its certificate is renewed.
+//! State of one name between two tries, also over a restart: orders made, failures, and the time of its certificate's renewal.
 //!
 //! In: events, each with its time. Out: the record as it is stored beside the certificate. Times are Unix seconds.
 
@@ -24,7 +24,7 @@ pub struct OrderMade {
     pub directory: String,
 }
 
-/// When a certificate is to be renewed, by what its issuer says (ARI, RFC 9773).
+/// Suggested time to renew a certificate, from its issuer (ARI, RFC 9773).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suggestion {
     /// The last second of the certificate that it is about: a renewed one needs a new suggestion.
@@ -35,29 +35,29 @@ pub struct Suggestion {
     pub end: i64,
     /// The moment in the window that was chosen at random.
     pub at: i64,
-    /// When to ask the issuer again.
+    /// Time of the next query to the issuer.
     pub ask_again: i64,
 }
 
-/// What is remembered of one name.
+/// Stored state of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Record {
     /// Tries that failed since the last success.
     pub failures: u32,
-    /// Why the last one failed.
+    /// Reason why the last one failed.
     pub last_error: Option<String>,
-    /// When the last try began.
+    /// Time when the last try began.
     pub last_try: Option<i64>,
     /// No try before this moment.
     pub next_try: i64,
-    /// Whether the issuer's staging directory has accepted the name since the last failure.
+    /// True if the issuer's staging directory has accepted the name since the last failure.
     pub staging_passed: bool,
     /// An operator asks for a new certificate.
     pub renew_now: bool,
     /// Orders of the last days.
     pub orders: Vec<OrderMade>,
-    /// When certificates were received.
+    /// Times when certificates were received.
     pub issued: Vec<i64>,
     /// The issuer's suggestion for the present certificate.
     pub suggestion: Option<Suggestion>,
@@ -101,7 +101,8 @@ impl Record {
         *self = Self { orders, issued, last_try: Some(now), ..Self::default() };
     }
 
-    /// When the next try may begin. A moment that no pause could have led to was written when the clock was wrong, and does not count.
+    /// Returns the earliest start of the next try. A time that no pause could have led to was written when the clock was wrong, and
+    /// does not count.
     pub fn earliest(&self, now: i64) -> i64 {
         let longest = LONGEST_PAUSE.max(LONGEST_BACKOFF * 2);
         if self.next_try > now.saturating_add(longest) { now } else { self.next_try }

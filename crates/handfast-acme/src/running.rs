@@ -27,7 +27,7 @@ use crate::store::Store;
 const REQUESTS: usize = 16;
 /// Bytes of an account's URL, which an issuer chooses, in a record.
 const LONGEST_URL: usize = 500;
-/// How long requests to issuers that are under way may take at the end; they have deadlines of their own.
+/// Time that running requests to issuers may take at the end; they have separate deadlines.
 const ENDING: Duration = Duration::from_millis(100);
 
 /// A thread that orders certificates.
@@ -54,12 +54,12 @@ impl Running {
         Ok(Self { settings, requests, _stop: stop })
     }
 
-    /// What it was started with.
+    /// Returns the settings that it was started with.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Where operators' requests go.
+    /// Returns the queue for operators' requests.
     pub fn requests(&self) -> &Sender<Request> {
         &self.requests
     }

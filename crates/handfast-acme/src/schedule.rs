@@ -1,4 +1,4 @@
-//! When to do what for one name: pure functions over a clock and a random number that are given.
+//! Schedule of one name: pure functions over a clock and a random number that are given.
 //!
 //! In: the certificate's life, the [`Record`] of earlier tries, the issuers, and orders of all names. Out: a [`Decision`].
 //!
@@ -30,7 +30,7 @@ const SPREAD_PART: i64 = 30;
 /// Orders of one name at one directory: at most this number within this number of seconds. Let's Encrypt's own limits, as of 2026,
 /// are 5 failed validations of a name in an hour and 5 certificates for the same names in a week.
 pub const ORDER_LIMITS: [(i64, usize); 3] = [(3_600, 4), (86_400, 12), (7 * 86_400, 30)];
-/// Certificates of one name, whoever issued them.
+/// Certificates of one name, by any requester.
 pub const ISSUED_LIMIT: (i64, usize) = (7 * 86_400, 5);
 /// Orders of all names together at one directory: Let's Encrypt allows 300 in three hours.
 pub const ACCOUNT_LIMIT: (i64, usize) = (3 * 3_600, 250);
@@ -45,7 +45,7 @@ pub struct Life {
 }
 
 impl Life {
-    /// Whether a moment is in it.
+    /// Returns true if a moment is in it.
     pub fn contains(self, now: i64) -> bool {
         (self.not_before..=self.not_after).contains(&now)
     }
@@ -59,7 +59,7 @@ impl Life {
         self.not_after.saturating_sub(self.length() / EMERGENCY_PART)
     }
 
-    /// When it is renewed if its issuer suggests nothing. `random` in 0..1 spreads the renewals.
+    /// Returns the time of its renewal if its issuer suggests none. `random` in 0..1 spreads the renewals.
     pub fn renewal(self, random: f64) -> i64 {
         let length = self.length();
         let used = if length < SHORT_LIFE { length / 2 } else { length / 3 * 2 };
@@ -77,12 +77,12 @@ pub struct IssuerFacts<'a> {
     pub staging: Option<&'a str>,
 }
 
-/// What is known of one name.
+/// Facts about one name.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// Of the certificate that is stored; `None`: there is none, or none that can be used.
     pub certificate: Option<Life>,
-    /// When the certificate is renewed if its issuer suggests nothing; ignored without a certificate.
+    /// Time of the certificate's renewal if its issuer suggests none; ignored without a certificate.
     pub own_moment: i64,
     /// Earlier tries.
     pub record: &'a Record,
@@ -92,7 +92,7 @@ pub struct Facts<'a> {
     pub all_orders: &'a [OrderMade],
 }
 
-/// What is to be done for a name.
+/// Action for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Nothing until then.
@@ -129,7 +129,7 @@ pub fn decide(facts: &Facts<'_>, now: i64) -> Decision {
     }
 }
 
-/// When a name needs a new certificate.
+/// Returns the time when a name needs a new certificate.
 pub fn due(facts: &Facts<'_>) -> i64 {
     let Some(life) = facts.certificate else { return i64::MIN };
     if facts.record.renew_now {

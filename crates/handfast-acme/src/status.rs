@@ -15,13 +15,13 @@ pub struct NameStatus {
     pub name: String,
     /// The last second of its certificate, Unix time; `None`: there is none that can be used.
     pub not_after: Option<i64>,
-    /// When the certificate is due to be renewed.
+    /// Time when the certificate is due to be renewed.
     pub due: i64,
-    /// When the next order is tried.
+    /// Time of the next order.
     pub next_try: i64,
-    /// When the last one was; `None`: never.
+    /// Time of the last one; `None`: never.
     pub last_try: Option<i64>,
-    /// Why it failed; `None`: it has not.
+    /// Reason why it failed; `None`: it has not.
     pub last_error: Option<String>,
     /// Tries that failed since the last success.
     pub failures: u32,
@@ -44,21 +44,21 @@ impl NameStatus {
     }
 }
 
-/// What an operator asks for; the answer is text for a person.
+/// Request of an operator; the answer is text for a person.
 #[derive(Debug)]
 pub enum Request {
     /// A new certificate, within the limits.
     Renew {
         /// For this name.
         name: String,
-        /// Where the answer goes.
+        /// Channel for the answer.
         reply: oneshot::Sender<Result<String, String>>,
     },
     /// To revoke the present certificate, and to order a new one.
     Revoke {
         /// For this name.
         name: String,
-        /// Where the answer goes.
+        /// Channel for the answer.
         reply: oneshot::Sender<Result<String, String>>,
     },
     /// To take a certificate that another machine has ordered, if it is better than the one there.
@@ -83,7 +83,7 @@ impl Request {
     }
 }
 
-/// What became of an order, for other machines with the same names.
+/// Outcome of an order, for other machines with the same names.
 #[derive(Debug)]
 pub enum OrderEnd {
     /// The name has this certificate and key, in PEM.

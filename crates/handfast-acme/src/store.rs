@@ -8,8 +8,8 @@
 //! FOLDER/pending/NAME.json         an order that is under way, with its key
 //! ```
 //!
-//! Where private keys are apart they are in another folder (`keeper.rs`), and this process reads no file that may hold one: the key
-//! process reads files of certificates for it, and accounts have other files (`accounts/DIRECTORY.apart.json`).
+//! Separate private keys are in another folder (`keeper.rs`), and this process reads no file that may hold one: the key process
+//! reads files of certificates for it, and accounts have other files (`accounts/DIRECTORY.apart.json`).
 //!
 //! In: values. Out: files of mode 0600, written aside, synced and renamed, so that a reader sees the old file or the new one. A file
 //! that was written in part has a name that begins with a dot, and is removed by the next process that takes the lock.
@@ -82,7 +82,7 @@ pub struct Stored {
     pub life: Life,
     /// The server's own certificate, DER.
     pub leaf: Vec<u8>,
-    /// Which key it has, as the key process calls it.
+    /// ID of its key in the key process.
     pub(crate) key_id: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl Store {
         Self { folder: settings.folder.clone(), keys }
     }
 
-    /// Where private keys are, if not in this process.
+    /// Returns the store of private keys, if they are not in this process.
     pub(crate) fn keys(&self) -> Option<&KeysApart> {
         self.keys.as_ref()
     }
@@ -208,7 +208,7 @@ impl Store {
         }
     }
 
-    /// What is remembered of a name.
+    /// Returns the stored state of a name.
     pub fn record(&self, name: &Name, now: i64) -> Record {
         let path = self.record_file(name);
         match read_json(&path) {
@@ -312,7 +312,7 @@ impl Reserved {
     }
 }
 
-/// Whether a PEM text is a certificate with its key for this name, that is valid now; else why not.
+/// Checks that a PEM text is a certificate with its key for this name, that is valid now; the error is the reason.
 fn usable(pem: &[u8], name: &Name, now: i64) -> Result<Stored, String> {
     let (certificate, findings) = Certificate::from_pem(pem, Path::new("(new)"), now);
     let Some(certificate) = certificate else {
@@ -323,7 +323,8 @@ fn usable(pem: &[u8], name: &Name, now: i64) -> Result<Stored, String> {
     fits(&certificate, name, now)
 }
 
-/// Whether a file has a certificate for this name that is valid now, and the key process its key; else why not.
+/// Checks that a file has a certificate for this name that is valid now, and the key process its key; the error is the
+/// reason.
 fn usable_apart(path: &Path, keys: &KeysApart, name: &Name, now: i64) -> Result<Stored, String> {
     let source =
         Source::Awaited { file: path.to_owned(), keys: Some(Ordered::keys(&keys.folder, &name.file_stem())) };
@@ -377,7 +378,7 @@ fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Where a file is written before it gets its name.
+/// Returns the temporary path to which a file is written before it gets its name.
 fn aside(target: &Path) -> PathBuf {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     target.with_file_name(format!(".{name}.new"))

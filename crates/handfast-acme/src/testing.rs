@@ -1,4 +1,5 @@
-//! For tests: certificates, and a world in memory with a clock that can be set and an issuer that fails as it is told.
+//! For tests: certificates, and a world in memory with a clock that can be set and an issuer that fails as a test
+//! configures it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -75,9 +76,9 @@ pub(crate) struct InMemory {
     pub(crate) reported: RefCell<Vec<NameStatus>>,
     /// Calls of the program for DNS.
     pub(crate) records: RefCell<Vec<(bool, String)>>,
-    /// Whether another machine orders certificates for the same names.
+    /// True if another machine orders certificates for the same names.
     pub(crate) others_order: Cell<bool>,
-    /// What other machines received about orders, and of certificates.
+    /// Reports to other machines about the ends of orders (`shared`: certificates for them).
     pub(crate) ended: RefCell<Vec<String>>,
     pub(crate) shared: RefCell<Vec<String>>,
 }

@@ -1,8 +1,8 @@
 //! HTTP to an issuer: one request for each connection, by HTTP/1.1 over TLS.
 //!
-//! In: a request of the ACME library. Out: its response, of bounded size, within a deadline. It waits on a thread of its own, not on the
-//! one that asks. An issuer is asked some twenty times for a certificate, so a connection for each request costs nothing that
-//! counts.
+//! In: a request of the ACME library. Out: its response, of bounded size, within a deadline. It waits on a separate thread, not on the
+//! one that makes the request. An issuer receives some twenty requests for a certificate, so a connection for each request costs nothing
+//! that counts.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -38,7 +38,7 @@ const MOST_FIELDS: usize = 64;
 /// Bytes of one read.
 const READ: usize = 16 << 10;
 
-/// Where requests are sent from, and what is trusted.
+/// Trusted CAs, target and signer of requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Transport {
     ca: Option<PathBuf>,

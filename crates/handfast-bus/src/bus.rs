@@ -33,7 +33,7 @@ pub struct Message {
     pub payload: Bytes,
 }
 
-/// Why sending failed.
+/// Reason why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The subject has no subscriber.
@@ -83,7 +83,7 @@ pub trait Bus: Send + Sync {
     /// The longest payload it takes. **Units**: bytes.
     fn limit(&self) -> usize;
 
-    /// Whether it is connected now.
+    /// Returns true if it is connected now.
     fn stands(&self) -> bool;
 
     /// Waits until it is connected, or until it is not.

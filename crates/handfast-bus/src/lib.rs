@@ -32,7 +32,7 @@ pub use setup::{PORT, Setup};
 /// No fleet has this name: no user needs permission for its subjects, so a user that has it has too many permissions.
 const CHECK: &str = "permission-check";
 
-/// What a bus is for, in messages to people.
+/// Purpose of a bus, in messages to people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Load tests: coordinators and workers.
@@ -42,7 +42,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// What an attacker could do who reaches a bus that is open.
+    /// Returns a text for the damage that an attacker with access to an open bus could do.
     fn danger(self) -> &'static str {
         match self {
             Self::Load => "have our workers make load against anybody",
@@ -84,11 +84,11 @@ pub struct BusAddress {
     pub fleet: String,
     /// Authorities that verify the server's certificate, PEM; `None`: the system's.
     pub ca: Option<PathBuf>,
-    /// A file with one line, `user:password`, so that neither stands on a command line.
+    /// A file with one line, `user:password`, so that neither is on a command line.
     pub credentials: Option<PathBuf>,
     /// Start TLS before the server's greeting (`handshake_first` in its configuration).
     pub tls_first: bool,
-    /// What it is for.
+    /// Purpose of the bus.
     pub purpose: Purpose,
 }
 

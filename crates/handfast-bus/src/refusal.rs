@@ -1,10 +1,10 @@
-//! Why something cannot begin, in words for people: act, object, what happened, a hint, and whose fault it is.
+//! Reasons why an operation cannot begin, in words for people: act, object, problem, a hint, and the side at fault.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why something cannot begin.
+/// Reason why an operation cannot begin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Refusal {
@@ -12,7 +12,7 @@ pub struct Refusal {
     pub what: String,
     /// The hint, if there is one.
     pub hint: Option<String>,
-    /// Whether the request is wrong (exit code 2), and not the machine or the target (1).
+    /// True if the request is wrong (exit code 2), and not the machine or the target (1).
     pub wrong_use: bool,
 }
 

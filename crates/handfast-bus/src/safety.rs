@@ -32,7 +32,7 @@ const GREETING: Duration = Duration::from_secs(5);
 const LONGEST_GREETING: u64 = 65_536;
 /// The longest file with a secret. **Units**: bytes.
 const LONGEST_SECRET: u64 = 4_096;
-/// How long to wait for the server to reject a forbidden subject. It does so at once.
+/// Time to wait for the server to reject a forbidden subject. It does so at once.
 const COMPLAINING: Duration = Duration::from_secs(2);
 /// The first version without the known ways around users and permissions (CVE-2023-47090, CVE-2025-30215).
 const SOUND: [u32; 3] = [2, 10, 27];
@@ -74,8 +74,8 @@ impl Greeting {
         }
     }
 
-    /// Whether it listens on the loopback alone. A server that does not report this may be reachable from anywhere, even if we
-    /// reach it by the loopback or through a tunnel.
+    /// Returns true if it listens on the loopback alone. A server that does not report this may be reachable from anywhere,
+    /// even if we reach it by the loopback or through a tunnel.
     fn is_here_alone(&self) -> bool {
         let address = self.host.parse::<IpAddr>().map(|host| host.to_canonical().is_loopback());
         address.unwrap_or(self.host.eq_ignore_ascii_case("localhost"))
@@ -97,7 +97,7 @@ fn shown(text: &str) -> String {
 struct Inspection {
     server: ServerAddr,
     user: Option<(String, String)>,
-    /// Whether others than this machine's programs may reach it.
+    /// True if programs on other machines may reach it.
     exposed: bool,
     greeting: Greeting,
     place: String,
@@ -213,7 +213,7 @@ async fn connect(
     Ok((inspection, nats, complaints))
 }
 
-/// Why no greeting was received.
+/// Reason why no greeting was received.
 #[derive(Debug)]
 enum NoGreeting {
     /// Its name has no address.
@@ -370,7 +370,7 @@ fn unescape(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
-/// Whether a version is below another; one that cannot be read is not.
+/// Returns true if a version is below another; false for one that cannot be read.
 fn is_older(version: &str, than: [u32; 3]) -> bool {
     let number = |part: &str| part.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok();
     let numbers: Option<Vec<u32>> = version.split('.').take(3).map(number).collect();

@@ -20,7 +20,7 @@ use crate::{Refusal, check_fleet};
 
 /// NATS's own port.
 pub const PORT: u16 = 4222;
-/// How long the certificates are valid, in years.
+/// Validity of the certificates, in years.
 const YEARS: i32 = 10;
 
 /// One file to be written.
@@ -33,9 +33,9 @@ struct Written {
 /// A folder of files for a server and its machines.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
-    /// Where they are written.
+    /// Folder for the files.
     pub folder: &'a Path,
-    /// What machines dial: a name or an address.
+    /// Name or address that machines dial.
     pub host: &'a str,
     /// Its port.
     pub port: u16,
@@ -125,7 +125,7 @@ fn bare(host: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
-/// Where to listen: on the address itself, or for a name on all of them.
+/// Returns the listen address: the address itself, or for a name all of them.
 fn listen(host: &str) -> String {
     host.parse::<IpAddr>().map_or_else(|_| "0.0.0.0".into(), |address| address.to_string())
 }

@@ -1,4 +1,4 @@
-//! What proxies that serve the same names tell each other: ticket keys, answers to challenges, certificates.
+//! Messages between proxies that serve the same names: ticket keys, answers to challenges, certificates.
 //!
 //! In: a [`BusAddress`], a [`Secret`], what this machine has. Out: [`Event`]s, what others have. Core NATS carries the messages, each sealed
 //! with the fleet's secret, so the bus and who has its password can withhold and repeat, and neither read nor forge. There is no leader:

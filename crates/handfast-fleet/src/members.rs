@@ -1,4 +1,4 @@
-//! Who is there, and who orders which certificate: values, without a clock or a bus.
+//! Members of the fleet and their claims to order certificates: values, without a clock or a bus.
 //!
 //! In: words of others, the time. Out: answers to questions. A claim is a lease: it ends by itself, with a word, or when its holder is
 //! silent. Two machines that claim the same name at once may both order it after a bus was away, which costs an order and nothing else.
@@ -20,7 +20,8 @@ const SILENT: Duration = Duration::from_secs(15);
 /// A process whose messages are older than this by its own clock, or younger, is not listened to, except for its keys. Two clocks that are
 /// wrong by minutes each, in both directions, are far within it.
 const FRESH: Duration = Duration::from_secs(3_600);
-/// How long the number of the last message of a process is remembered: until all of them are no longer fresh, whatever its clock says.
+/// Time for which the number of a process's last message is remembered: until none of its messages is fresh any more, whatever its
+/// clock says.
 const REMEMBERED: Duration = Duration::from_secs(3 * 3_600);
 /// Processes that are remembered, at most.
 const MOST: usize = 1_024;
@@ -36,9 +37,9 @@ pub struct Machine {
     pub name: String,
     /// Its program's version.
     pub version: String,
-    /// Whether it orders certificates.
+    /// True if it orders certificates.
     pub orders: bool,
-    /// When its last message came, on our clock. **Units**: milliseconds since 1970.
+    /// Arrival of its last message, on our clock. **Units**: milliseconds since 1970.
     pub heard_at: u64,
     /// Its clock minus ours. **Units**: milliseconds.
     pub clock_ahead: i64,
@@ -53,7 +54,7 @@ pub(crate) struct Now {
     pub(crate) wall: u64,
 }
 
-/// What becomes of a word.
+/// Verdict on a received message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// It counts; perhaps there is something to answer.
@@ -70,7 +71,7 @@ struct Known {
     machine: Machine,
     /// Of its last message.
     number: u64,
-    /// When that came, by the steady clock.
+    /// Arrival of that message, by the steady clock.
     heard: u64,
     has_left: bool,
 }
@@ -175,7 +176,7 @@ impl Members {
         Some(Word::Claim { name: name.to_owned(), seconds, confirmed: true })
     }
 
-    /// Whether a name is claimed by this machine.
+    /// Returns true if this machine claims a name.
     pub(crate) fn holds(&self, name: &str) -> bool {
         self.claims.get(name).is_some_and(|claim| claim.by == self.me)
     }
@@ -194,7 +195,7 @@ impl Members {
         self.heard_within(SILENT, now).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Whether this machine, which orders certificates, reports them to `asker` for all that do.
+    /// Returns true if this machine, which orders certificates, reports them to `asker` for all that do.
     pub(crate) fn speaks_for_all(&self, asker: &str, now: u64) -> bool {
         let orders = self.heard_within(SILENT, now).filter(|(_, known)| known.machine.orders);
         orders.into_iter().all(|(id, _)| id == asker || *id > self.me)

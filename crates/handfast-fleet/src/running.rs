@@ -19,17 +19,17 @@ use crate::members::{Heard, Machine, Members, Now};
 use crate::secret::Secret;
 use crate::words::{Said, Word, subject};
 
-/// How often a machine says that it is there.
+/// Interval between heartbeats of a machine.
 const BEAT: Duration = Duration::from_secs(5);
-/// How often it says which keys it has.
+/// Interval between a machine's announcements of its keys.
 const KEYS: Duration = Duration::from_secs(60);
-/// How long others may object to a claim.
+/// Time for others to object to a claim.
 const OBJECTING: Duration = Duration::from_millis(500);
-/// How long after it has joined a machine orders nothing: what others have is on its way.
+/// Time after joining during which a machine orders nothing: the state of the others is still arriving.
 const LEARNING: Duration = Duration::from_secs(2);
-/// How long a machine that starts waits for the bus before it orders certificates alone.
+/// Time for which a machine that starts waits for the bus before it orders certificates alone.
 const ALONE: Duration = Duration::from_secs(5);
-/// How long the other machines may take to give answers to a challenge; then the issuer is asked to look.
+/// Time for the other machines to publish answers to a challenge; then the issuer is asked to check it.
 const ANSWERING: Duration = Duration::from_secs(2);
 /// A connection that is lost for longer is given up, and the bus joined as at a start.
 const REJOINING: Duration = Duration::from_secs(15);
@@ -42,7 +42,7 @@ const MOST_SKEWED: usize = 256;
 /// Requests that may wait.
 const REQUESTS: usize = 64;
 
-/// How to join a fleet, and under which name.
+/// Settings to join a fleet.
 #[derive(Debug)]
 pub struct Settings {
     /// The bus.
@@ -53,11 +53,11 @@ pub struct Settings {
     pub machine: String,
     /// The program's version.
     pub version: String,
-    /// Whether this machine orders certificates.
+    /// True if this machine orders certificates.
     pub orders: bool,
 }
 
-/// What this machine wants to be said.
+/// Request of this machine to the fleet.
 #[derive(Debug)]
 pub enum Request {
     /// Keys of tickets, in the form of their file.
@@ -69,7 +69,7 @@ pub enum Request {
         /// The text.
         text: String,
     },
-    /// Whether this machine may order the certificate of a name.
+    /// Request for permission to order the certificate of a name.
     Claim {
         /// The name.
         name: String,
@@ -115,7 +115,7 @@ pub enum Request {
     },
 }
 
-/// What others have said.
+/// Event from other machines.
 #[derive(Debug)]
 pub enum Event {
     /// Keys of tickets.
@@ -152,7 +152,7 @@ pub enum Event {
         /// Certificate and key, in PEM.
         pem: String,
     },
-    /// Who is there has changed, or was looked at again.
+    /// The members have changed, or were checked again.
     Report(Report),
 }
 
@@ -161,7 +161,7 @@ pub enum Event {
 pub struct Report {
     /// The bus, without a password.
     pub bus: String,
-    /// Why there is none; `None`: there is.
+    /// Reason why there is none; `None`: there is.
     pub problem: Option<String>,
     /// The other machines.
     pub machines: Vec<Machine>,
@@ -208,7 +208,7 @@ struct Task {
     events: Sender<Event>,
     members: Members,
     bus: Option<(Arc<dyn Bus>, Feed)>,
-    /// Since when the connection is lost; `None`: it stands, or there is none.
+    /// Time when the connection was lost; `None`: it is established, or there is none.
     lost_at: Option<Instant>,
     problem: Option<String>,
     /// Certificates are not ordered before; then as a fleet, or alone.

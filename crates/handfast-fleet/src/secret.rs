@@ -25,7 +25,7 @@ const VERSION: u8 = 1;
 const SALT_LENGTH: usize = 16;
 const KEY_LENGTH: usize = 32;
 
-/// Who has it reads and forges everything that the machines of a fleet tell each other.
+/// Secret of a fleet. Any holder can read and forge all messages of its machines.
 #[derive(PartialEq, Eq)]
 pub struct Secret(Zeroizing<[u8; KEY_LENGTH]>);
 
@@ -75,7 +75,7 @@ impl Secret {
         Ok(HEXLOWER_PERMISSIVE.encode(&bytes[..]) + "\n")
     }
 
-    /// What distinguishes the fleet of this name and secret from others, and does not reveal the secret.
+    /// Returns a tag that distinguishes the fleet of this name and secret from others, and does not reveal the secret.
     pub fn tag(&self, fleet: &str) -> Tag {
         let root = Salt::new(HKDF_SHA256, &[]).extract(&self.0[..]);
         let mut tag = Tag::default();

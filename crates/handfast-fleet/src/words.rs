@@ -1,4 +1,4 @@
-//! What machines say: JSON, sealed.
+//! Messages of machines: JSON, sealed.
 //!
 //! | subject | who publishes | what |
 //! |---|---|---|
@@ -25,7 +25,7 @@ pub(crate) struct Said {
     /// Its program's version.
     #[serde(deserialize_with = "printable")]
     pub(crate) version: String,
-    /// Whether it orders certificates.
+    /// True if it orders certificates.
     pub(crate) orders: bool,
     /// By its clock. **Units**: milliseconds since 1970.
     pub(crate) at: u64,

@@ -1,4 +1,4 @@
-//! Why this process could not be set up: its user, its limits, an address that it listens on.
+//! Errors in the setup of this process: its user, its limits, an address that it listens on.
 //!
 //! In: a failed action and its object. Out: one line, *action, object, what happened*, with the remedy as a `hint:` line where there is one.
 
@@ -29,7 +29,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether another configuration is the remedy.
+    /// Returns true if a changed configuration is the remedy.
     pub fn is_configuration(&self) -> bool {
         matches!(self, Self::Account(_) | Self::TooFewFiles { .. } | Self::TooManyConnections { .. })
     }

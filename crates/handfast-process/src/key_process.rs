@@ -53,7 +53,7 @@ pub use supervisor::supervise;
 const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Channels beyond those of workers and signers: for the control thread, checks, the heartbeat, and threads that read files.
 const EXTRA_CHANNELS: usize = 7;
-/// How long a key is kept that no new connection needs: handshakes that began before a reload may still need it.
+/// Time for which a key is kept that no new connection needs: handshakes that began before a reload may still need it.
 const UNUSED_KEY_LIFETIME: Duration = Duration::from_secs(300);
 
 /// The connection to the key process.
@@ -120,7 +120,7 @@ impl KeyProcess {
         }
     }
 
-    /// Whether it answers.
+    /// Returns the health of the key process.
     pub fn health(&self) -> &Arc<KeyProcessHealth> {
         &self.health
     }
@@ -214,7 +214,7 @@ impl Holder for KeyProcess {
     }
 }
 
-/// Which keys the key process has read, and which of them it can drop.
+/// Keys that the key process has read, and those among them that it can drop.
 #[derive(Debug, Default)]
 struct KeyIndex {
     by_file: BTreeMap<PathBuf, Vec<KeyId>>,

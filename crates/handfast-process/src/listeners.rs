@@ -33,7 +33,7 @@ pub type Share = Vec<(ListenerId, ListeningSocket)>;
 #[derive(Debug, Default)]
 pub struct Listeners {
     listening: HashMap<ListenerId, Listening>,
-    /// Whether another Handfast serves here, which this one replaces.
+    /// True if another Handfast serves here, which this one replaces.
     has_predecessor: bool,
     /// Everything that was passed at the start; later only the sockets of a service manager, also those that no service uses.
     passed: PassedSockets,
@@ -276,7 +276,7 @@ impl Listening {
         }
     }
 
-    /// Whether the file of its unix socket was removed or replaced, and no other process listens there.
+    /// Returns true if the file of its unix socket was removed or replaced, and no other process listens there.
     fn is_lost(&self) -> bool {
         self.origin.owns_address()
             && self.file.is_some()

@@ -78,7 +78,8 @@ impl ServiceUser {
         self.act_on(path, act).unwrap_or_else(|error| Err(io::Error::other(error.to_string())))
     }
 
-    /// Whether this process is root, will become another user, and that user (or a third one) can change where a path leads.
+    /// Returns true if this process is root, will become another user, and that user (or a third one) can change the target
+    /// of a path.
     pub fn can_change(&self, path: &Path) -> bool {
         self.untrusted(path).is_some()
     }

@@ -70,7 +70,7 @@ struct ProgramClient {
 struct Starter {
     /// It ends when this is closed.
     control: AsyncFd<OwnedFd>,
-    /// Where the sockets of each client come from, until [`Programs::clients`].
+    /// Receiving socket for the connections of each client, until [`Programs::clients`].
     clients: Vec<(String, OwnedFd)>,
     child: Child,
 }
@@ -99,7 +99,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Where each backend that is a program is dialled.
+    /// Returns the dial address of each backend that is a program.
     pub fn addresses(&self) -> impl Iterator<Item = (Target, Address)> {
         self.backends.iter().map(|(program, socket)| (Target::Program(program.clone()), socket.address()))
     }

@@ -50,7 +50,7 @@ const MAX_LOGGED_REFUSALS: usize = 64;
 /// Paths out of reach that one message names.
 const MAX_NAMED_PATHS: usize = 10;
 
-/// Whether threads of this process confine their system calls.
+/// True if threads of this process confine their system calls.
 static CONFINED: AtomicBool = AtomicBool::new(false);
 
 /// The files that the process uses.
@@ -105,7 +105,7 @@ impl Sandbox {
         Self { reach: confined.is_ok().then(|| reach.collect()) }
     }
 
-    /// Whether the process can access this path although it is in a sandbox.
+    /// Returns true if the process can access this path although it is in a sandbox.
     pub fn reaches(&self, path: &Path) -> bool {
         let path = real(path);
         self.reach.iter().flat_map(|reach| reach.iter()).any(|below| path.starts_with(real(&below.path)))

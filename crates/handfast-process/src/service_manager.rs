@@ -25,12 +25,12 @@ mod descriptor_store;
 
 use descriptor_store::{Change, DescriptorStore};
 
-/// How long a datagram may wait for room in the service manager's queue, and this process for the service manager to read one.
+/// Timeout for a datagram to get room in the service manager's queue, and for the service manager to read one.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// A longer status text is cut.
 const MAX_STATUS_BYTES: usize = 512;
 
-/// What a service manager passed to this process.
+/// Sockets and settings that a service manager passed to this process.
 #[derive(Debug, Default)]
 pub struct ServiceManager {
     passed: FromServiceManager,
@@ -85,7 +85,7 @@ pub struct Notifier {
     socket: Option<(UnixDatagram, SocketAddrUnix, Box<OsStr>)>,
     /// It takes the process for hung when it receives no ping for this duration.
     watchdog_timeout: Option<Duration>,
-    /// Whether it was notified of the begin of a reload, and not yet of its end.
+    /// True if it was notified of the begin of a reload, and not yet of its end.
     is_reloading: bool,
     /// An error is logged once, until a notification is sent again.
     is_error_logged: bool,
@@ -104,7 +104,7 @@ impl Notifier {
         Ok(Self { socket: Some((socket, address, name.into())), watchdog_timeout, ..Self::default() })
     }
 
-    /// Whether notifications go to an abstract unix socket.
+    /// Returns true if notifications go to an abstract unix socket.
     pub fn is_abstract(&self) -> bool {
         self.socket.as_ref().is_some_and(|(.., name)| name.as_bytes().starts_with(b"@"))
     }

@@ -1,4 +1,5 @@
-//! Whether only root can change where a path leads: where root may execute, create, rename, remove and give away files by name.
+//! Checks that only root can change the target of a path, where root executes, creates, renames, removes or gives away files by
+//! name.
 //!
 //! In: a path. Out: the same file without links, or the folder in which another user can replace it. No file is
 //! opened and nothing is changed. A path of the second kind can lead to another file a moment later, so root does not
@@ -19,7 +20,7 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// In a folder with this bit only its owner removes or renames a file (inode(7)).
 const STICKY: u32 = 0o1000;
 
-/// Why a path cannot be trusted.
+/// Reason why a path cannot be trusted.
 #[derive(Debug)]
 pub enum Untrusted {
     /// A user other than root can replace the file, by changing this folder.
@@ -110,7 +111,7 @@ fn reversed(path: &Path) -> Vec<OsString> {
     path.components().rev().filter_map(component).collect()
 }
 
-/// Whether no other user can replace this entry of a folder, or make it.
+/// Returns true if no other user can replace this entry of a folder, or make it.
 fn is_trusted(folder: &Metadata, entry: Option<&Metadata>) -> bool {
     // Another user can make a hard link there to a file or link of ours.
     let is_single = |entry: &Metadata| entry.is_dir() || entry.nlink() == 1;

@@ -1,4 +1,4 @@
-//! What the driver does in a world in memory: over months, with an issuer that fails, and killed at every step.
+//! Tests for the driver in a world in memory: over months, with an issuer that fails, and killed at every step.
 
 use std::path::Path;
 use std::pin::pin;

@@ -47,7 +47,7 @@ pub struct FoundAccount {
     key: AccountKey,
 }
 
-/// What one file says of an account.
+/// Values of an account in one file.
 #[derive(Default)]
 struct Said {
     url: Option<String>,
@@ -72,7 +72,7 @@ pub fn find_accounts(settings: &Settings, folder: &Path) -> Vec<FoundAccount> {
 }
 
 impl FoundAccount {
-    /// Whether the store has no account with this issuer.
+    /// Returns true if the store has no account with this issuer.
     pub fn is_needed(&self, settings: &Settings) -> bool {
         let stored = Store::of(settings, None).account::<Value>(&self.directory);
         let has = |value: &Value, field: &str| value.get(field).is_some_and(|value| !value.is_null());

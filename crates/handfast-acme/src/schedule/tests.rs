@@ -1,4 +1,4 @@
-//! What is decided when: tables, and months of tries with failures of every pattern.
+//! Tests for decisions over time: tables, and months of tries with failures of every pattern.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What a store survives: files that are half written, full disks, two processes.
+//! Tests for faults that a store survives: files that are half written, full disks, two processes.
 
 use super::*;
 use crate::testing::{NOW, pair};

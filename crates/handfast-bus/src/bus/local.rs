@@ -91,7 +91,7 @@ impl Bus for Local {
     }
 }
 
-/// Whether a subject fits a pattern: `*` matches one token, `>` at the end one or more.
+/// Returns true if a subject matches a pattern: `*` matches one token, `>` at the end one or more.
 pub(super) fn fits(pattern: &str, subject: &str) -> bool {
     let mut tokens = subject.split('.');
     for wanted in pattern.split('.') {

@@ -47,7 +47,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) server: ServerAddr,
     /// User and password.
     pub(crate) user: Option<(String, String)>,
-    /// Whether TLS is required.
+    /// True if TLS is required.
     pub(crate) insist_on_tls: bool,
     /// Our name in the server's list of clients.
     pub(crate) name: &'a str,

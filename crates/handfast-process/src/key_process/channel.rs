@@ -38,7 +38,7 @@ pub(super) enum Request {
     Forget,
     /// Answers with nothing: the heartbeat.
     Ping,
-    /// What the keeper of keys that are made there answers.
+    /// Passes a request to the store of keys that are made there.
     Keep,
 }
 

@@ -125,7 +125,7 @@ pub(super) fn receive_message(
     }
 }
 
-/// What the proxy sends to the supervisor, and the supervisor to each key process.
+/// Settings that the proxy sends to the supervisor, and the supervisor to each key process.
 #[derive(Default)]
 pub(super) struct Setup {
     pub(super) is_sandboxed: bool,

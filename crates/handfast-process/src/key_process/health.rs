@@ -1,4 +1,4 @@
-//! Whether the key process answers: one value for all threads that use it, and the two tasks that keep it.
+//! Health of the key process: one value for all threads that use it, and the two tasks that keep it.
 //!
 //! In: answers, timeouts, pongs, and messages of the supervisor. Out: how long it makes sense to wait now, and lines in the log.
 //!
@@ -17,7 +17,7 @@ use super::channel::{Channel, OTHER_TIMEOUT, Pong, RequestError};
 use super::child::{ControlMessage, SWAPPABLE, receive_message};
 use crate::own_program::waited_for;
 
-/// Whether the key process answers, and how often it was restarted. Shared by everything that depends on it.
+/// Health of the key process, and its number of restarts. Shared by everything that depends on it.
 #[derive(Debug)]
 pub struct KeyProcessHealth {
     /// The moment ([`Self::now`]) of the first timeout since its last answer; 0: it answers.
@@ -37,15 +37,15 @@ impl KeyProcessHealth {
         self.restarts.load(Ordering::Relaxed)
     }
 
-    /// Whether it does not answer at the moment: a thread that carries connections should not wait for it.
+    /// Returns true if it does not answer at the moment: a thread that carries connections should not wait for it.
     ///
     /// **Cost**: one relaxed load.
     pub fn is_unresponsive(&self) -> bool {
         self.silent_since.load(Ordering::Relaxed) != 0
     }
 
-    /// How long it has not answered, from [`OTHER_TIMEOUT`] on, when no thread waits for a signature any more. Shorter silences are restarts,
-    /// or a machine under load.
+    /// Returns the time for which it has not answered, from [`OTHER_TIMEOUT`] on, when no thread waits for a signature any more. Shorter
+    /// silences are restarts, or a machine under load.
     pub fn outage(&self) -> Option<Duration> {
         self.silence().filter(|silence| *silence >= OTHER_TIMEOUT)
     }
@@ -122,7 +122,7 @@ pub(super) async fn send_heartbeats(mut channel: Channel, health: Arc<KeyProcess
 struct Heartbeat {
     health: Arc<KeyProcessHealth>,
     ping: Option<Ping>,
-    /// When the outage began that the log has reported.
+    /// Start of the outage that the log has reported.
     logged_outage: Option<Instant>,
 }
 
@@ -183,7 +183,7 @@ pub(super) async fn log_state_changes(control: OwnedFd, health: Arc<KeyProcessHe
 
 struct StateLog {
     health: Arc<KeyProcessHealth>,
-    /// When the last key process ended, until the next one signs.
+    /// Time when the last key process ended, until the next one signs.
     ended_at: Option<Instant>,
     /// The warning about swap is logged once, not for each key process.
     is_swap_logged: bool,

@@ -1,4 +1,4 @@
-//! What the proxy's side sends to the key process, without one.
+//! Tests for the messages that the proxy's side sends to the key process, without one.
 
 use std::process::Command;
 

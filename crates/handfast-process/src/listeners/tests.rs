@@ -23,7 +23,7 @@ fn adopt(listeners: &mut Listeners, config: &Config) -> Vec<Share> {
     listeners.adopt(plan).expect("it can listen")
 }
 
-/// Where a service's only TCP listener ended up.
+/// Returns the port of a service's only TCP listener.
 fn port(listeners: &Listeners) -> u16 {
     let port = |listening: &Listening| match &listening.address {
         Address::Ip(address) => Some(address.port()),

@@ -27,12 +27,12 @@ use crate::signals::Signals;
 
 /// Longer than any command line that Linux executes with usual limits.
 const MAX_MESSAGE_BYTES: usize = 2 << 20;
-/// How long the proxy may take to send the header of a connection that it has made.
+/// Timeout for the proxy to send the header of a connection that it has made.
 const HEADER: Duration = Duration::from_secs(10);
-/// How long after its end a client is started again, and after an error of accept(2) the next one is accepted.
+/// Pause between the end of a client and its next start, and after an error of accept(2).
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What becomes of a program.
+/// Kind of program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// It serves each connection to its socket.
@@ -73,7 +73,7 @@ pub fn start_programs(count: usize) -> io::Result<()> {
     })
 }
 
-/// What the parent process tells at the start.
+/// Instructions of the parent process at the start.
 pub(super) struct Told {
     /// The socket to it.
     pub(super) control: OwnedFd,
@@ -218,7 +218,8 @@ async fn read_header(stream: &mut UnixStream, header: &mut Vec<u8>) -> io::Resul
     if matches!(peek(header, V2_LIMIT), Peek::Complete(_)) { Ok(()) } else { Err(wrong()) }
 }
 
-/// What a program learns of its client, by the names that inetd's and stunnel's programs know.
+/// Returns the environment variables that describe the client to a program, by the names that inetd's and stunnel's
+/// programs know.
 fn variables(header: &Header<'_>) -> Vec<(&'static str, String)> {
     let mut variables = Vec::new();
     if let Some((source, _)) = header.tcp() {

@@ -30,7 +30,8 @@ pub(super) enum Change {
 }
 
 impl DescriptorStore {
-    /// Whether a socket that was passed under this name at the start comes from the store; if so, it is recorded.
+    /// Returns true if a socket that was passed under this name at the start comes from the store; if so, it is
+    /// recorded.
     pub(super) fn recognizes(&mut self, name: Option<&str>) -> bool {
         let cookie = name.and_then(|name| u64::from_str_radix(name.strip_prefix(PREFIX)?, 16).ok());
         self.cookies.extend(cookie);
