@@ -35,7 +35,7 @@ impl Log {
         Self { low, high: high.max(low + 1.0) }
     }
 
-    /// Where a value lies, 0 to 1.
+    /// Returns the position of a value on the axis, 0 to 1.
     pub fn part(self, nanos: u64) -> f64 {
         (((nanos.max(1) as f64).log10() - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }

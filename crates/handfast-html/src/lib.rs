@@ -83,12 +83,12 @@ pub fn list(class: &str, items: impl IntoIterator<Item = Markup>) -> Markup {
     html! { ul class=(class) { @for item in items { li { (item) } } } }
 }
 
-/// What is shown on request.
+/// Returns content that is shown on request.
 pub fn details(summary: &str, content: &Markup) -> Markup {
     html! { details { summary { (summary) } (content) } }
 }
 
-/// What each colour means. A colour is the name of a class: blue, orange, teal, purple, mauve, red, ink, free.
+/// Returns a legend of colours. A colour is the name of a class: blue, orange, teal, purple, mauve, red, ink, free.
 pub fn legend<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> Markup {
     list("key", entries.into_iter().map(|(colour, name)| html! { i class={ "swatch " (colour) } {} (name) }))
 }

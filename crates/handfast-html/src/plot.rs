@@ -23,7 +23,7 @@ pub struct Line {
     pub pieces: Vec<Vec<(f64, f64)>>,
 }
 
-/// How much room a plot has.
+/// Size of a plot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Size {
     /// For many lines or a heat map.
@@ -49,9 +49,9 @@ impl Size {
 /// A plot to be drawn.
 #[derive(Default)]
 pub struct Plot<'a> {
-    /// What it shows.
+    /// Title of the plot.
     pub title: &'a str,
-    /// How to read it.
+    /// Instruction for reading it.
     pub reading: String,
     /// A description for screen readers.
     pub description: String,
@@ -67,7 +67,7 @@ pub struct Plot<'a> {
     pub lines: Vec<Line>,
     /// Its room.
     pub size: Size,
-    /// What follows it: keys, tables.
+    /// Content below it: keys, tables.
     pub after: Markup,
 }
 
@@ -171,7 +171,7 @@ impl Plot<'_> {
         ends
     }
 
-    /// Where there is no room at the ends of the lines.
+    /// Returns a key, where there is no room at the ends of the lines.
     fn key(&self) -> Markup {
         html! { ul.key.narrow[self.size != Size::Small] { @for line in &self.lines {
             li {

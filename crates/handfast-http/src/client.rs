@@ -1,7 +1,7 @@
 //! The client's side: requests on one connection.
 //!
-//! In: a pipe that stands, and requests. Out: their answers. Which request goes on which connection, when it is given up
-//! and what its answer means is the caller's.
+//! In: an established pipe, and requests. Out: their answers. The caller chooses a connection for each request, gives up
+//! requests, and interprets their answers.
 
 use std::cell::RefCell;
 use std::error::Error as _;
@@ -34,7 +34,7 @@ const TASKS_EACH: usize = 4;
 /// An answer on its way.
 pub type Reply = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>>>>;
 
-/// Why a connection could not be made ready for requests.
+/// Reason why a connection could not be made ready for requests.
 #[derive(Debug)]
 pub enum Unready {
     /// The deadline passed.
@@ -67,10 +67,10 @@ pub struct Client<B, R = Engine> {
     end: Rc<RefCell<End>>,
 }
 
-/// How hyper's work on a connection ended.
+/// End of hyper's work on a connection.
 #[derive(Default)]
 struct End {
-    /// What broke the connection, when that was no clean end.
+    /// Error that broke the connection, unless it ended cleanly.
     error: Option<hyper::Error>,
     /// Bytes that came with the last answer and do not belong to it (HTTP/1.1).
     unread: usize,
@@ -121,8 +121,8 @@ where
         Ok(Self { sender, driver, end })
     }
 
-    /// Why the other side sent what no request had asked for, with HTTP/1.1: bytes beyond the end of an answer (RFC 9112 §6.3). Known
-    /// once the connection was polled after the answer.
+    /// Returns a description of bytes that the other side sent without a request, with HTTP/1.1: beyond the end of an answer (RFC
+    /// 9112 §6.3). Known once the connection was polled after the answer.
     pub fn unrequested(&self) -> Option<String> {
         let end = self.end.borrow();
         if end.unread > 0 {
@@ -137,7 +137,7 @@ where
         Some(sentence(error))
     }
 
-    /// What it speaks.
+    /// Returns its HTTP version.
     pub fn version(&self) -> Version {
         match self.sender {
             Sender::Http1(_) => Version::Http1,
@@ -145,7 +145,7 @@ where
         }
     }
 
-    /// Whether a request can be sent now. With HTTP/1.1 that is when the answer before was read to its end.
+    /// Returns true if a request can be sent now. With HTTP/1.1 that is when the previous answer was read to its end.
     pub fn is_ready(&self) -> bool {
         match &self.sender {
             Sender::Http1(sender) => sender.is_ready(),
@@ -153,7 +153,7 @@ where
         }
     }
 
-    /// Whether none can be sent any more.
+    /// Returns true if no request can be sent any more.
     pub fn is_closed(&self) -> bool {
         match &self.sender {
             Sender::Http1(sender) => sender.is_closed(),
@@ -219,8 +219,8 @@ async fn keep_end_of_http2(connection: impl Future<Output = hyper::Result<()>>, 
     end.borrow_mut().error = connection.await.err();
 }
 
-/// Whether the other side has not looked at the request that ended so, which may be sent again on another connection whatever
-/// it asks for.
+/// Returns true if the other side has not looked at the request that ended with this error. Such a request may be sent again
+/// on another connection, whatever it requests.
 ///
 /// **Source**: RFC 9113 §8.7; with HTTP/1.1, that it was never written.
 pub fn is_unseen(error: &hyper::Error) -> bool {

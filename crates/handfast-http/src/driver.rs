@@ -30,7 +30,7 @@ const ROUNDS: u32 = 16;
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// What the waker of driven futures does.
+/// State that the waker of driven futures sets.
 #[derive(Debug)]
 struct Flag<R> {
     state: AtomicU8,
@@ -77,7 +77,7 @@ impl<R> Clone for Tasks<R> {
 
 struct List<R> {
     tasks: RefCell<Vec<Task>>,
-    /// How many there are, those that are just being polled included.
+    /// Number of tasks, those that are just being polled included.
     count: Cell<usize>,
     most: usize,
     refused: Cell<u64>,
@@ -145,7 +145,7 @@ impl<R: Runtime> Driver<R> {
         Self { tasks: Tasks(Rc::new(list)), waker: Waker::from(Arc::clone(&flag)), flag, rounds: 0 }
     }
 
-    /// What hyper gives its tasks to.
+    /// Returns the executor for hyper's tasks.
     pub fn executor(&self) -> Tasks<R> {
         self.tasks.clone()
     }
@@ -167,8 +167,8 @@ impl<R: Runtime> Driver<R> {
         self.tasks.poll(context);
     }
 
-    /// Whether another round is due before [`Driver::wait`]. After some rounds the other tasks of the thread come first: one
-    /// connection's peer decides how long its futures have something to do.
+    /// Returns true if another round is due before [`Driver::wait`]. After some rounds the other tasks of the thread come
+    /// first: one connection's peer decides how long its futures have something to do.
     pub async fn another_round(&mut self) -> bool {
         if self.flag.state.load(Ordering::Acquire) != RAISED {
             self.rounds = 0;

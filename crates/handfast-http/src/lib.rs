@@ -27,7 +27,7 @@ pub use client::Client;
 pub use driver::Driver;
 pub use pipe::SharedPipe;
 
-/// Which HTTP a connection speaks.
+/// HTTP version of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// RFC 9112: one exchange after the other.

@@ -53,7 +53,7 @@ impl<S: Socket, T: Session> hyper::rt::Write for SharedPipe<S, T> {
         self.0.borrow_mut().poll_flush(context).map_err(error)
     }
 
-    /// How a client's connection ends is its owner's decision, not hyper's.
+    /// Only flushes: the owner of a client's connection decides how it ends, not hyper.
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         hyper::rt::Write::poll_flush(self, context)
     }

@@ -77,7 +77,7 @@ async fn pause<R: Runtime>(time: Duration) {
     while R::wait(end).await == engine::Woken::Event {}
 }
 
-/// Runs `test` as a task on an engine of its own thread and passes a panic on, also one of another task.
+/// Runs `test` as a task on an engine of a separate thread and passes a panic on, also one of another task.
 fn on_engine<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F + Send + 'static) {
     struct Panics(Rc<Cell<bool>>);
     impl Observer for Panics {
@@ -166,7 +166,7 @@ async fn all<T>(futures: Vec<Pin<Box<dyn Future<Output = T>>>>) -> Vec<T> {
     .await
 }
 
-/// Holds everybody until `of` are there: only things that are under way together get past it.
+/// Holds every task until `of` have arrived: only operations that run at the same time get past it.
 #[derive(Default)]
 struct Gate {
     there: Cell<usize>,

@@ -1,4 +1,4 @@
-//! Whether two groups of runs differ by more than chance: Welch's t-test on the logarithms of one figure of each run.
+//! Tests if two groups of runs differ by more than chance: Welch's t-test on the logarithms of one figure of each run.
 //!
 //! In: a figure (a rate, a percentile) of each run of A, and of each run of B. Out: the ratio of B to A, an interval that holds the
 //! true ratio in all but `alpha` of the cases, and p.

@@ -28,7 +28,7 @@ const DIGITS: u8 = 3;
 #[derive(Clone, Default)]
 pub struct Histogram(Kept);
 
-/// How the samples are kept.
+/// Storage of the samples.
 #[derive(Clone, Default)]
 enum Kept {
     /// There are none.
@@ -116,7 +116,7 @@ impl Histogram {
         }
     }
 
-    /// Whether nothing was counted.
+    /// Returns true if nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.count() == 0
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::duration::{self, DurationError};
 use crate::suggest::did_you_mean_or_all;
 
-/// What a tool can bound.
+/// Names of the figures that a tool can bound.
 #[derive(Clone, Copy, Debug)]
 pub struct Names {
     /// Words that may stand in front of a time: of which kind of connection it is.
@@ -22,7 +22,7 @@ pub struct Names {
     pub numbers: &'static [(&'static str, Unit)],
     /// Statistics of a time. For others than these see `any_percentile`.
     pub statistics: &'static [&'static str],
-    /// Whether there is any percentile, such as `p37.5`.
+    /// True if any percentile is a figure, such as `p37.5`.
     pub any_percentile: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct Bound {
     pub written: String,
     /// The word in front.
     pub kind: Option<&'static str>,
-    /// What is bounded.
+    /// Figure that is bounded.
     pub figure: &'static str,
     /// The most or the least it may be.
     pub value: Value,

@@ -18,7 +18,8 @@ const UNITS: [(&str, u64); 7] = [
     ("ns", 1),
 ];
 
-/// Why a text is not a duration. Its `Display` is the whole sentence; its parts serve callers that show them separately.
+/// Reason why a text is not a duration. Its `Display` is the whole sentence; its parts are for callers that show them
+/// separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DurationError {
     text: String,
@@ -40,7 +41,7 @@ enum Wrong {
 }
 
 impl DurationError {
-    /// What was given, and that it is wrong: ``invalid duration `10sec` ``.
+    /// Returns the text and the fault in it: ``invalid duration `10sec` ``.
     pub fn what(&self) -> String {
         match self.wrong {
             Wrong::NoUnit => format!("invalid duration `{}`: no unit", self.text),
@@ -49,7 +50,7 @@ impl DurationError {
         }
     }
 
-    /// What is expected, with examples.
+    /// Returns the expected form, with examples.
     pub const fn expected(&self) -> &'static str {
         "numbers with the units d, h, m, s, ms, us, ns, such as `10s`, `500ms` or `1h30m`"
     }
@@ -110,7 +111,7 @@ fn ours(unit: &str) -> &str {
     if matches!(unit, "\u{b5}s" | "\u{3bc}s") { "us" } else { unit }
 }
 
-/// What is wrong with a unit that did not come next.
+/// Returns the fault of a unit that did not come next.
 fn unknown(unit: &str) -> Wrong {
     let ours = match unit.to_lowercase().as_str() {
         "sec" | "secs" | "second" | "seconds" => "s",

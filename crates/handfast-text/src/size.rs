@@ -10,7 +10,7 @@ const UNITS: [(&str, u64); 4] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), (
 /// Largest size that is read: 1 TiB. Nothing that is configured or sent comes near it.
 pub const LARGEST: u64 = 1 << 40;
 
-/// How a size may be written.
+/// Notation of a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spelling {
     /// A number and `B`, `KiB`, `MiB` or `GiB`, as in a file that others will read.
@@ -19,7 +19,8 @@ pub enum Spelling {
     Short,
 }
 
-/// Why a text is not a size. Its `Display` is the whole sentence; its parts serve callers that show them separately.
+/// Reason why a text is not a size. Its `Display` is the whole sentence; its parts are for callers that show them
+/// separately.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeError {
     text: String,
@@ -40,7 +41,7 @@ enum Wrong {
 }
 
 impl SizeError {
-    /// What was given, and that it is wrong: ``invalid size `16k` ``.
+    /// Returns the text and the fault in it: ``invalid size `16k` ``.
     pub fn what(&self) -> String {
         match self.wrong {
             Wrong::TooLarge => format!("invalid size `{}`: larger than 1024GiB", self.text),
@@ -49,7 +50,7 @@ impl SizeError {
         }
     }
 
-    /// What is expected, with an example.
+    /// Returns the expected form, with an example.
     pub const fn expected(&self) -> &'static str {
         match self.spelling {
             Spelling::Full => "a number with the unit B, KiB, MiB or GiB, such as `16KiB`",

@@ -37,7 +37,7 @@ pub fn padded(text: &str, columns: usize, right: bool) -> String {
 pub struct Column<'t> {
     /// Its title.
     pub title: &'t str,
-    /// Whether its cells are at the right.
+    /// True if its cells are aligned to the right.
     pub right: bool,
     /// The number of columns that it may be cut down to; 0: it is never cut.
     pub least: usize,

@@ -1,4 +1,4 @@
-//! Which futures are polled, and when none is any more.
+//! Tests for the futures that are polled, and for the end of all of them.
 
 use hyper::rt::Executor as _;
 

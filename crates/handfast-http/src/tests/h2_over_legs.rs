@@ -1,8 +1,8 @@
 //! The h2 crate on both sides of a connection over legs in memory, in a thousand orders of events, each from a seed.
 //!
 //! Some streams are reset by either side, some connections break in the middle: by a reset, or by a FIN that the network forged.
-//! What must hold whatever happens: each body is the beginning of what was sent, its end comes behind its last byte and nowhere
-//! else, and no wake is missing. A schedule that fails prints its seed; `HANDFAST_SEED=…` replays it alone.
+//! In every case each body is the beginning of the sent one, its end comes behind its last byte and nowhere else, and no wake is
+//! missing. A schedule that fails prints its seed; `HANDFAST_SEED=…` replays it alone.
 
 use h2::{Reason, RecvStream, SendStream, client, server};
 use handfast_leg::memory::dice;
@@ -19,7 +19,7 @@ const SEEDS: (u64, u64) = (1_000, 10_000);
 /// released before the settings were acknowledged may be less than h2 reports at once, and afterwards h2 does not look again.
 const LEAST_WINDOW: u32 = 65_535;
 
-/// What becomes of the connection.
+/// Fate of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Whole,
@@ -29,7 +29,7 @@ enum Fate {
     Forged(Duration),
 }
 
-/// Which side resets a stream, at this byte of its body.
+/// Side that resets a stream, at this byte of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reset {
     Client(usize),
@@ -85,14 +85,14 @@ fn byte(stream: usize, index: usize) -> u8 {
     (index as u8).wrapping_mul(31) ^ (index >> 8) as u8 ^ stream as u8
 }
 
-/// How a body ended for its reader.
+/// End of a body for its reader.
 #[derive(Debug)]
 enum Seen {
     End,
     Error(h2::Error),
 }
 
-/// What both sides have seen of each exchange, and of the connection.
+/// Events of each exchange, and of the connection, as seen by both sides.
 #[derive(Debug, Default)]
 struct Outcome {
     uploads: Vec<(usize, Seen)>,
@@ -152,7 +152,7 @@ async fn read_body(mut body: RecvStream, number: usize) -> (usize, Seen) {
     }
 }
 
-/// What belongs to one schedule.
+/// State of one schedule.
 struct World {
     plan: Plan,
     outcome: RefCell<Outcome>,
@@ -307,14 +307,14 @@ fn close(pipe: Pipe, is_clean: bool) {
     Ending::new(&mut leg, if is_clean { Way::InOrder } else { Way::AtOnce }, InMemory::now());
 }
 
-/// What the break found open.
+/// Sides that were open at the break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Broken {
     client: bool,
     server: bool,
 }
 
-/// Whether the connection broke while both sides used it.
+/// Runs a schedule, and returns true if the connection broke while both sides used it.
 fn play(seed: u64) -> bool {
     let world = Rc::new(World { plan: Plan::new(seed), outcome: RefCell::default() });
     let open: Rc<Cell<Option<Broken>>> = Rc::default();

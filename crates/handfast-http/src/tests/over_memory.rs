@@ -18,7 +18,7 @@ async fn done(outcome: &Outcome) -> hyper::Result<Ended> {
     outcome.borrow_mut().take().expect("it is there")
 }
 
-/// A server in a task of its own, until `stop`.
+/// A server in a separate task, until `stop`.
 fn server<S, B>(
     pipe: Pipe,
     service: S,

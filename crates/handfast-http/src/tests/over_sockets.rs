@@ -9,8 +9,8 @@ use handfast_net::stream::{Read, SocketTimeouts, Stream};
 
 use super::*;
 
-/// A server on a port of its own, which serves each connection in a task of its own; what became of them, in the order of their
-/// ends.
+/// A server on a separate port, which serves each connection in a separate task; the outcomes of the connections, in the order
+/// of their ends.
 fn server(version: Version) -> (SocketAddr, Rc<RefCell<Vec<hyper::Result<Ended>>>>) {
     serving(version, echo)
 }
@@ -87,7 +87,7 @@ fn kept_connections_are_kept_and_end_in_order() {
     });
 }
 
-/// The end of the answer is one in order: nobody has to wonder whether it is whole.
+/// The answer ends cleanly: its reader knows that it is whole.
 #[test]
 fn a_server_that_was_asked_to_close_ends_in_order() {
     on_engine(|| async {
@@ -115,7 +115,7 @@ fn a_server_that_was_asked_to_close_ends_in_order() {
             };
         };
         assert_eq!(end, Read::End);
-        // A reset behind the end would be told as an error that waits in the socket.
+        // A reset behind the end would appear as an error that waits in the socket.
         engine::sleep(Duration::from_millis(20)).await;
         assert_eq!(stream.check(), Ok(()));
     });
@@ -169,7 +169,7 @@ fn a_client_that_resets_is_noticed() {
 /// A connection that is idle.
 type Kept = (Pipe<Stream>, Client<Full<Bytes>>);
 
-/// As with a backend's connection that is kept for whoever needs it next.
+/// As with a backend's connection that is kept for the next request.
 #[test]
 fn a_connection_goes_on_in_another_task() {
     on_engine(|| async {
@@ -227,7 +227,7 @@ async fn elsewhere() {
     .await;
 }
 
-/// What a service waits for need not be of this thread.
+/// A service may wait for events of another thread.
 #[test]
 fn a_service_may_wait_for_another_thread() {
     for version in VERSIONS {

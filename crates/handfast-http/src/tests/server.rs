@@ -13,7 +13,7 @@ use super::*;
 use crate::driver::Tasks;
 use crate::{Driver, SharedPipe};
 
-/// How a connection ended that did not break.
+/// End of a connection that did not break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// With every answer sent, and cleanly.
@@ -22,7 +22,7 @@ pub(super) enum Ended {
     Deadline,
 }
 
-/// What both of hyper's connections can do.
+/// Operations that both of hyper's connections have.
 trait Connection {
     fn poll(self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<hyper::Result<()>>;
     /// Ends when what is under way has been answered.

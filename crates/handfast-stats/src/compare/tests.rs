@@ -1,4 +1,4 @@
-//! Whether claims are as rarely false as promised, on made-up runs of the same thing; and whether true ones are found.
+//! Tests that claims are as rarely false as promised, on made-up runs of the same thing; and that true ones are found.
 
 use super::*;
 use crate::Random;

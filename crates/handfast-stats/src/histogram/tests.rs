@@ -1,4 +1,4 @@
-//! What can be wrong with a histogram: a sum that is not the whole, a text that is not one.
+//! Tests for faults of a histogram: a sum that is not the whole, a text that is not one.
 
 use std::io::Write;
 
