@@ -24,14 +24,14 @@ use crate::trouble::{Trouble, broken, lab};
 
 /// Connections that may be ready while no experiment takes them.
 const READY: usize = 4_096;
-/// How often it is looked whether a backend is to stop, or to go on.
+/// Interval between checks if a backend must stop, or continue.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-/// How a PROXY header of version 2 begins.
+/// First bytes of a PROXY header of version 2.
 pub(crate) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
-/// How one of version 1 begins.
+/// First bytes of one of version 1.
 const VERSION_1: &[u8] = b"PROXY ";
 
-/// What is done with a connection once it is ready.
+/// Handling of a connection that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Serve {
     /// The experiment gets it.
@@ -40,7 +40,7 @@ pub(crate) enum Serve {
     Echo,
 }
 
-/// How a backend meets new connections.
+/// Behaviour of a backend towards new connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Manner {
@@ -135,7 +135,7 @@ impl Backend {
         self.ready.try_iter().for_each(drop);
     }
 
-    /// How many connections it has accepted.
+    /// Returns the number of connections that it has accepted.
     pub(crate) fn accepted(&self) -> usize {
         self.control.accepted.load(Ordering::Acquire)
     }
@@ -204,7 +204,8 @@ fn accept(
     }
 }
 
-/// What comes before the bytes: a PROXY header, a greeting, a request for TLS, a handshake, a request for another protocol.
+/// Runs the steps before the bytes: a PROXY header, a greeting, a request for TLS, a handshake, a request for another
+/// protocol.
 fn begin(
     mut stream: TcpStream,
     mode: Mode,

@@ -11,7 +11,7 @@ use crate::trouble::Trouble;
 /// A limit at least this long plays no part in a case: a program without a setting for it can play the case.
 const NO_LIMIT: Duration = Duration::from_secs(300);
 
-/// Which modes a case is for, and why not for the others.
+/// Modes that a case is for, and the reason for excluding the others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum For {
     /// All of them.
@@ -23,30 +23,30 @@ pub(crate) enum For {
 /// One case.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
-    /// What it is chosen by.
+    /// Name by which it is chosen.
     pub(crate) name: &'static str,
     /// The step of the path that it strikes, or a part of the proxy's own life.
     pub(crate) step: &'static str,
-    /// What is done.
+    /// Fault that is made.
     pub(crate) fault: &'static str,
-    /// What has to hold, besides what always has to.
+    /// Promise that must hold, besides the general ones.
     pub(crate) must: &'static str,
     /// Its modes.
     pub(crate) modes: For,
-    /// What its configuration says.
+    /// Configuration of the case.
     pub(crate) setup: Setup,
     /// Does it. The proxy is started, unless `unstarted`.
     pub(crate) play: fn(&mut Stage) -> Result<(), Trouble>,
-    /// Whether it starts the proxy itself.
+    /// True if it starts the proxy itself.
     pub(crate) unstarted: bool,
-    /// Why it is for Handfast only, if it is.
+    /// Reason why it is for Handfast only, if it is.
     pub(crate) handfast_only: Option<&'static str>,
     /// Programs, by name, that cannot play it, and why.
     pub(crate) exceptions: &'static [(&'static str, &'static str)],
 }
 
 impl Case {
-    /// Why it makes no sense in a mode.
+    /// Returns the reason why it makes no sense in a mode.
     pub(crate) fn does_not_apply(&self, mode: Mode) -> Option<&'static str> {
         match self.modes {
             For::All => None,
@@ -54,7 +54,7 @@ impl Case {
         }
     }
 
-    /// Why a program cannot play it in a mode, in a sentence.
+    /// Returns the reason why a program cannot play it in a mode, in a sentence.
     pub(crate) fn not_possible(&self, subject: &Subject, mode: Mode) -> Option<String> {
         if subject.is_logged {
             return None;

@@ -15,7 +15,7 @@ pub(crate) const NAME: &str = "localhost";
 /// Certificates between a hostile client's own and the authority.
 const LONG: usize = 100;
 
-/// What all experiments share.
+/// Certificates that all experiments share.
 pub(crate) struct Certificates {
     /// The authority that all peers trust.
     pub(crate) ca: String,

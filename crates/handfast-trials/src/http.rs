@@ -16,12 +16,12 @@ const SWITCHING: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgra
 /// Most bytes of a head that is read here.
 const HEAD: usize = 64 << 10;
 
-/// What a client sends before its first byte.
+/// Returns the bytes that a client sends before its first byte.
 pub(crate) const fn before_client(mode: Mode) -> &'static [u8] {
     if mode.is_http() { UPGRADE } else { &[] }
 }
 
-/// What a backend sends before its first byte.
+/// Returns the bytes that a backend sends before its first byte.
 pub(crate) const fn before_backend(mode: Mode) -> &'static [u8] {
     if mode.is_http() { SWITCHING } else { &[] }
 }

@@ -1,6 +1,6 @@
-//! What every experiment ends with, and what is waited for on the way: a fresh client is served, no connection and no descriptor is
-//! left, memory is what it was, the log has one record for each connection, with the true cause. Records and counters are asked of
-//! Handfast only; everything else is seen from outside, the same for all programs.
+//! Checks at the end of every experiment, and waits on the way: a fresh client is served, no connection and no descriptor is left,
+//! memory is what it was, the log has one record for each connection, with the true cause. Records and counters are queried for
+//! Handfast only; everything else is observed from outside, the same for all programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -141,7 +141,7 @@ impl Stage {
         if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
     }
 
-    /// What every experiment ends with, whatever its fault was.
+    /// Runs the checks at the end of every experiment, whatever its fault was.
     pub(crate) fn judge(&mut self) -> Result<(), Trouble> {
         if self.program.is_none() {
             return Ok(());

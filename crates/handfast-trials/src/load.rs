@@ -17,7 +17,7 @@ use crate::mode::Mode;
 use crate::stage::{Stage, bystander};
 use crate::trouble::{Trouble, broken, lab};
 
-/// How many there are at a time.
+/// Number of clients at a time.
 const CLIENTS: usize = 2;
 
 /// They come and go until they are stopped.
@@ -48,7 +48,7 @@ impl Load {
         Ok(Self { threads, shared })
     }
 
-    /// How many were served so far.
+    /// Returns the number of clients served so far.
     pub(crate) fn served(&self) -> usize {
         self.shared.served.load(Ordering::Acquire)
     }

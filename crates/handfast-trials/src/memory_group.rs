@@ -16,20 +16,20 @@ use handfast_lab::namespace::put;
 
 use crate::trouble::{Trouble, lab};
 
-/// What the groups' names begin with.
+/// Prefix of the groups' names.
 const NAME: &str = "handfast-lab-";
 /// One that is older and empty has no process left.
 const FORGOTTEN: Duration = Duration::from_secs(3600);
 
 /// A version of the kernel's control groups, and what it calls things.
 struct Version {
-    /// Where its tree is mounted.
+    /// Mount point of its tree.
     root: &'static str,
-    /// What a line of /proc/self/cgroup has between the first colon and the path.
+    /// Text of a line of /proc/self/cgroup between the first colon and the path.
     controllers: &'static str,
     limit: &'static str,
     used: &'static str,
-    /// What lifts the limit.
+    /// Value that lifts the limit.
     none: &'static str,
 }
 

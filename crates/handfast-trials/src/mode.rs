@@ -68,7 +68,7 @@ impl Mode {
         }
     }
 
-    /// What it is, for people.
+    /// Returns a description of the mode.
     pub const fn says(self) -> &'static str {
         match self {
             Self::Terminate => "TLS with clients, plain text with backends",
@@ -92,12 +92,12 @@ impl Mode {
         Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
 
-    /// Whether clients speak TLS, with the proxy or with the backend.
+    /// Returns true if clients use TLS, with the proxy or with the backend.
     pub(crate) const fn client_tls(self) -> bool {
         !matches!(self, Self::Originate | Self::Plain | Self::StarttlsOut)
     }
 
-    /// Whether backends speak TLS.
+    /// Returns true if backends use TLS.
     pub(crate) const fn backend_tls(self) -> bool {
         matches!(
             self,
@@ -105,27 +105,28 @@ impl Mode {
         )
     }
 
-    /// Whether the client's TLS ends at the proxy.
+    /// Returns true if the client's TLS ends at the proxy.
     pub(crate) const fn terminates(self) -> bool {
         self.client_tls() && !matches!(self, Self::PassThrough)
     }
 
-    /// Whether the proxy itself begins TLS with the backend.
+    /// Returns true if the proxy itself begins TLS with the backend.
     pub(crate) const fn originates(self) -> bool {
         self.backend_tls() && !matches!(self, Self::PassThrough)
     }
 
-    /// Whether requests are forwarded, and bytes only after a request to change the protocol.
+    /// Returns true if requests are forwarded, and bytes only after a request to change the protocol.
     pub(crate) const fn is_http(self) -> bool {
         matches!(self, Self::HttpUpgrade | Self::HttpUpgradeTls)
     }
 
-    /// Whether bytes take another way through the proxy than in any mode before it: the others differ in what comes before the bytes.
+    /// Returns true if bytes take another path through the proxy than in any mode before it: the others differ only in the steps
+    /// before the bytes.
     pub(crate) const fn is_a_path_of_its_own(self) -> bool {
         matches!(self, Self::Terminate | Self::Originate | Self::ReEncrypt | Self::Plain)
     }
 
-    /// Whether a ClientHello is the first thing that a client says.
+    /// Returns true if a ClientHello is the first message of a client.
     pub(crate) const fn hello_first(self) -> bool {
         matches!(self, Self::Terminate | Self::ReEncrypt | Self::PassThrough | Self::ProxyOut)
             || self.is_http()

@@ -28,10 +28,10 @@ const LINES: usize = 65_536;
 /// The address of its admin page, in its separate network.
 const ADMIN: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7643);
 
-/// How long a reload may take in a program that does not report its end.
+/// Time that a reload may take in a program that does not report its end.
 const RELOADS_WITHIN: Duration = Duration::from_millis(400);
 
-/// What is started: a program by its adapter, with the configuration in a folder.
+/// Start parameters: a program by its adapter, with the configuration in a folder.
 pub(crate) struct Launch<'a> {
     pub(crate) subject: &'static Subject,
     pub(crate) program: &'a Path,
@@ -71,7 +71,7 @@ impl Program {
         }
     }
 
-    /// Whether it reports that it is ready; other programs than Handfast are when they listen.
+    /// Returns true if it reports that it is ready; other programs than Handfast are ready when they listen.
     fn is_ready(&self, place: &Place) -> Result<bool, Trouble> {
         if self.subject.is_logged {
             return Ok(self.said.iter().any(|line| line.ends_with(": ready")));
@@ -110,7 +110,7 @@ impl Program {
         }
     }
 
-    /// What it has said to people so far.
+    /// Returns its output so far.
     pub(crate) fn said(&mut self) -> &[String] {
         self.listen();
         &self.said
@@ -271,7 +271,7 @@ impl Program {
         limited.map_err(lab("limit the proxy's descriptors"))
     }
 
-    /// Whether one of its processes has no descriptor left below its bound.
+    /// Returns true if one of its processes has no descriptor left below its bound.
     pub(crate) fn is_out_of_descriptors(&self) -> bool {
         self.processes().into_iter().any(Process::is_out_of_descriptors)
     }
@@ -352,7 +352,7 @@ impl Program {
         broken("a reload came to no end")
     }
 
-    /// Whether it has ended, and how.
+    /// Returns its exit status, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }

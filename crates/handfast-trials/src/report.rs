@@ -1,4 +1,4 @@
-//! What became of each experiment, as data.
+//! Outcome of each experiment, as data.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,11 +18,11 @@ pub struct Report {
     pub day: String,
     /// Release of the kernel.
     pub kernel: String,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
     /// The experiments, in the order of the table.
     pub experiments: Vec<Experiment>,
-    /// What is not tried, and why.
+    /// Faults that are not tried, with the reasons.
     pub absent: Vec<Absent>,
 }
 
@@ -48,17 +48,17 @@ pub struct Experiment {
     pub mode: String,
     /// The step of the path.
     pub step: String,
-    /// What was done.
+    /// Fault that was made.
     pub fault: String,
-    /// What had to hold.
+    /// Promise that had to hold.
     pub must: String,
-    /// What became of it.
+    /// Outcome of the experiment.
     pub outcome: Outcome,
-    /// What was measured.
+    /// Measurements of the experiment.
     pub figures: Figures,
 }
 
-/// What became of an experiment.
+/// Outcome of an experiment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", content = "why", rename_all = "kebab-case")]
 pub enum Outcome {
@@ -74,10 +74,10 @@ pub enum Outcome {
     Unknown(String),
 }
 
-/// What was measured in an experiment.
+/// Measurements of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// How it is known that the fault happened.
+    /// Evidence that the fault happened.
     pub happened: String,
     /// Connections lost that should not have been.
     pub lost: usize,
@@ -93,7 +93,7 @@ pub struct Figures {
     pub memory_after_kib: u64,
     /// The reasons that records give for it: `step/side/cause`.
     pub reasons: Vec<String>,
-    /// How long the experiment took, in milliseconds.
+    /// Duration of the experiment in milliseconds.
     pub took_ms: f64,
 }
 
@@ -102,11 +102,11 @@ pub struct Figures {
 pub struct Absent {
     /// The fault.
     pub fault: String,
-    /// Why not, and what looks after it instead.
+    /// Reason why it is not tried, and the test that covers it instead.
     pub why: String,
 }
 
-/// How the experiments went.
+/// Number of experiments by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Everything held.
@@ -139,12 +139,12 @@ impl Summary {
 }
 
 impl Report {
-    /// How all experiments went.
+    /// Returns the number of all experiments by outcome.
     pub fn summary(&self) -> Summary {
         Summary::of(self.experiments.iter())
     }
 
-    /// Whether every fault that can be made here was made, and everything held.
+    /// Returns true if every fault that can be made here was made, and everything held.
     pub fn is_good(&self) -> bool {
         let summary = self.summary();
         summary.failed == 0 && summary.unknown == 0

@@ -14,16 +14,17 @@ use handfast_lab::sockets::Place;
 
 use crate::trouble::{Trouble, lab};
 
-/// What the lab's processes find in /etc/resolv.conf: a server of the network of the lab. An answer is waited for longer than [`LATE`].
+/// Content of /etc/resolv.conf for the lab's processes: a server of the network of the lab. An answer is waited for longer than
+/// [`LATE`].
 pub(crate) const CONFIGURATION: &str = "nameserver 127.0.0.1\noptions timeout:3 attempts:2\n";
-/// How late an answer is that comes late.
+/// Delay of a late answer.
 pub(crate) const LATE: Duration = Duration::from_millis(1_500);
-/// How long an answer may be used, in seconds.
+/// Lifetime of an answer in seconds.
 const LIFETIME: u8 = 1;
-/// How often it is looked whether it is time for an answer.
+/// Interval between checks if an answer is due.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How questions are met.
+/// Handling of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Answers {
@@ -76,7 +77,7 @@ impl Resolver {
         self.control.asked.store(0, Ordering::Release);
     }
 
-    /// How many questions came since.
+    /// Returns the number of queries since.
     pub(crate) fn asked(&self) -> usize {
         self.control.asked.load(Ordering::Acquire)
     }
@@ -111,7 +112,7 @@ fn serve(socket: &UdpSocket, control: &Control) {
     }
 }
 
-/// What is said to a question (RFC 1035 §4.1); nothing to what is none.
+/// Returns the answer to a query (RFC 1035 §4.1); `None` for anything that is none.
 fn answer(question: &[u8], manner: u8, address: Ipv4Addr) -> Option<Vec<u8>> {
     if manner == Answers::Silent as u8 {
         return None;

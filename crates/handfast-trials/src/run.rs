@@ -35,11 +35,11 @@ pub struct Wanted {
     pub programs: Vec<(&'static Subject, PathBuf)>,
     /// Experiments at the same time: most of their time they wait.
     pub at_once: usize,
-    /// When to stop, finished or not.
+    /// Time after which to stop, finished or not.
     pub limit: Duration,
 }
 
-/// Whether there are cases of these names.
+/// Checks that there are cases of these names.
 ///
 /// **Errors**: each that is not there, in a line.
 pub fn known(names: &[String]) -> Result<(), LabError> {

@@ -1,8 +1,8 @@
-//! What the configuration of a case has beside the usual.
+//! Configuration of a case beside the usual one.
 
 use std::time::Duration;
 
-/// What a case's configuration has beside the usual. Limits, backends and the request for certificates are for every program; the rest is
+/// Configuration of a case beside the usual one. Limits, backends and the request for certificates are for every program; the rest is
 /// Handfast's own text, in which `FOLDER`, `CLIENT` and `BACKEND` are replaced.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
@@ -18,9 +18,9 @@ pub(crate) struct Setup {
     pub(crate) tables: &'static str,
     /// Its backends, if not the one.
     pub(crate) backend: &'static str,
-    /// Where the access log goes.
+    /// Destination of the access log.
     pub(crate) log: &'static str,
-    /// Whether clients are asked for a certificate, which they need not have.
+    /// True if the service requests a certificate of clients, which they need not have.
     pub(crate) asks_for_certificates: bool,
 }
 

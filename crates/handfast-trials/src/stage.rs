@@ -33,12 +33,12 @@ use crate::setup::{Setup, USUAL};
 use crate::subject::{Scene, Subject};
 use crate::trouble::{MustEnd, Trouble, broken, lab};
 
-/// What all experiments of a run share.
+/// State that all experiments of a run share.
 pub(crate) struct Common {
     pub(crate) inside: Inside,
     pub(crate) folder: PathBuf,
     pub(crate) certificates: Arc<Certificates>,
-    /// Whether there is time.
+    /// True if there is time for long faults.
     pub(crate) at_length: bool,
 }
 
@@ -72,11 +72,11 @@ pub(crate) struct Stage {
     _echo: Backend,
     /// The DNS server, where there is one.
     pub(crate) names: Option<Resolver>,
-    /// Whether there is time for a fault as long or as often as it really is.
+    /// True if there is time for a fault as long or as often as it really is.
     pub(crate) at_length: bool,
     /// Each: reasons, one of which so many records must have.
     pub(crate) expected: Vec<(usize, Vec<&'static str>)>,
-    /// Whether every connection has a record that can be read here.
+    /// True if every connection has a record that can be read here.
     pub(crate) logged: bool,
 }
 
@@ -378,7 +378,7 @@ pub(crate) fn undisturbed(bystander: &mut Option<Connection>) -> Result<(), Trou
     outcome.map_err(|what| Trouble::Broken(format!("a bystander's connection was disturbed: {what}")))
 }
 
-/// What a client says before TLS, or before its first byte.
+/// Runs the client's dialogue before TLS, or before its first byte.
 pub(crate) fn before_tls(mode: Mode, stream: &mut TcpStream, to: SocketAddrV4) -> Result<(), Trouble> {
     let failed = |error: std::io::Error| Trouble::Broken(format!("client, before TLS: {error}"));
     match mode {

@@ -1,4 +1,4 @@
-//! What an adapter is: how a program under test is configured for a mode, started, reloaded and stopped, and which settings it has.
+//! Adapters: the way in which a program under test is configured for a mode, started, reloaded and stopped, and its settings.
 //!
 //! In: a [`Scene`]. Out: the text of a configuration, command lines, signals. An adapter is data; `program` runs it, `subjects` has all.
 
@@ -26,7 +26,7 @@ pub struct Subject {
     pub(crate) version: &'static str,
     /// The name of its configuration in the folder of an experiment.
     pub(crate) file: &'static str,
-    /// What it can do between a client and a backend.
+    /// Modes that it has between a client and a backend.
     pub(crate) modes: &'static [Mode],
     /// The limits that it has settings for, by the names that Handfast has for them.
     pub(crate) settings: &'static [&'static str],
@@ -38,20 +38,20 @@ pub struct Subject {
     pub(crate) words: fn(&str) -> Vec<String>,
     /// The arguments that make it only check the configuration, if it can.
     pub(crate) check: Option<fn(&str) -> Vec<String>>,
-    /// What makes it read its configuration again.
+    /// Signal that makes it read its configuration again.
     pub(crate) reload: Signal,
-    /// What makes it stop as soon as its connections have ended, if there is such a signal.
+    /// Signal that makes it stop as soon as its connections have ended, if there is one.
     pub(crate) drain: Option<Signal>,
-    /// Whether its log is judged: each connection's record and its cause, counters, messages.
+    /// True if its log is judged: each connection's record and its cause, counters, messages.
     pub(crate) is_logged: bool,
-    /// Whether it ends its direction of TLS with close_notify. Where it does not, its clean end is that of a cut connection; this is judged
+    /// True if it ends its direction of TLS with close_notify. Where it does not, its clean end is that of a cut connection; this is judged
     /// in the cases about ends, and tolerated where a case is about something else.
     pub(crate) sends_close_notify: bool,
-    /// Whether one process can serve two services with a backend each, so that a bystander can be beside the case.
+    /// True if one process can serve two services with a backend each, so that a bystander can be beside the case.
     pub(crate) has_bystander: bool,
 }
 
-/// What a configuration is made from.
+/// Input for a configuration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scene<'a> {
     pub(crate) mode: Mode,

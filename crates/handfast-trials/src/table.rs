@@ -20,7 +20,7 @@ pub(crate) struct Cell<'a> {
     pub(crate) experiments: Vec<&'a Experiment>,
 }
 
-/// What a cell shows.
+/// Symbol in a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     Kept,
@@ -47,7 +47,7 @@ pub(crate) fn rows(report: &Report) -> Vec<Row<'_>> {
     order.into_iter().filter_map(|name| row(report, name)).collect()
 }
 
-/// Whether another program than Handfast plays it, or could with another setting.
+/// Returns true if another program than Handfast plays it, or could with another setting.
 fn is_compared(experiment: &Experiment) -> bool {
     let is_ours =
         matches!(&experiment.outcome, Outcome::NotPossible(why) if why.starts_with("for Handfast only"));

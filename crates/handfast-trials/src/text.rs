@@ -1,4 +1,4 @@
-//! What was found, for people: a line for each experiment, and more where something is wrong.
+//! Results for people: a line for each experiment, and more for a failure.
 
 use std::fmt::Write;
 
@@ -118,7 +118,7 @@ pub fn word(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// What is to be said of an experiment that did not pass.
+/// Returns the explanation of an experiment that did not pass.
 pub fn explained(experiment: &Experiment) -> Option<String> {
     let why = match &experiment.outcome {
         Outcome::Kept => return None,

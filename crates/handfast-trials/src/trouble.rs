@@ -1,4 +1,4 @@
-//! Why an experiment did not go as it should: the proxy did not keep a promise, the laboratory failed, or the fault cannot be made here.
+//! Reasons why an experiment failed: the proxy did not keep a promise, the laboratory failed, or the fault cannot be made here.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use handfast_lab::sockets::Failure;
 use handfast_testkit::connection::Failed;
 use handfast_testkit::ending::Ending;
 
-/// What stood in the way.
+/// Reason why an experiment did not succeed.
 #[derive(Debug)]
 pub(crate) enum Trouble {
     /// The proxy did not do what it has to.

@@ -21,7 +21,7 @@ fn trials(words: &[&str]) -> Ran {
     Ran { code: ended.status.code(), output: text(ended.stdout), talk: text(ended.stderr) }
 }
 
-/// Why there can be no laboratory here, by what it wrote.
+/// Returns the reason why there can be no laboratory here, from its output.
 fn no_laboratory(talk: &str) -> Option<&str> {
     let refusals = ["make namespaces", "/dev/net/tun", "/proc shows"];
     refusals

@@ -17,7 +17,7 @@ use handfast_trials::{
     page, put_file, run, text, word,
 };
 
-/// What `--help` ends with.
+/// Text at the end of `--help`.
 const AFTER_HELP: &str = "\
 Modes: terminate, originate, re-encrypt, plain, pass-through, starttls-in, starttls-out, proxy-in,
 proxy-out, http-upgrade, http-upgrade-tls. Other programs than Handfast have some of them.
@@ -202,7 +202,7 @@ fn write_tables(words: &Words, report: &Report) -> Result<(), LabError> {
     words.html.as_ref().map_or(Ok(()), |file| write(file, &page(report)))
 }
 
-/// Whether a file could be written: its folder is there.
+/// Checks that a file could be written: its folder exists.
 fn can_write(file: &Path) -> Result<(), LabError> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     folder.read_dir().map(drop).map_err(LabError::file(format!("write {}", file.display())))

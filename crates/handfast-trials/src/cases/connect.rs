@@ -165,7 +165,7 @@ fn refuses(stage: &mut Stage) -> Result<(), Trouble> {
     stage.open_backend()
 }
 
-/// What the path does with packets to the backend.
+/// Tests a rule of the path for packets to the backend.
 fn ruled(stage: &mut Stage, rule: Rule, reasons: &[&'static str]) -> Result<(), Trouble> {
     stage.place.path().forget();
     stage.place.path().rule(rule);

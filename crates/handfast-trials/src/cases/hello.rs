@@ -1,4 +1,4 @@
-//! Before the tunnel stands: clients that are silent, slow, broken or hostile.
+//! Before the tunnel is established: clients that are silent, slow, broken or hostile.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -21,7 +21,7 @@ use crate::trouble::{Trouble, broken};
 
 /// The deadline that these cases set.
 pub(super) const LIMIT: Duration = Duration::from_secs(1);
-/// How much earlier than a deadline its end may be noticed: clocks of two processes.
+/// Time by which the end of a deadline may be noticed early: clocks of two processes.
 pub(super) const EARLY: Duration = Duration::from_millis(50);
 const NO_HANDSHAKE: &str = "the proxy takes part in no handshake with clients";
 const NO_HELLO: &str = "the proxy reads no ClientHello";
@@ -199,7 +199,7 @@ pub(super) const CASES: &[Case] = &[
     ),
 ];
 
-/// Whether the proxy reads a ClientHello of its clients.
+/// Returns true if the proxy reads a ClientHello of its clients.
 fn reads_hello(mode: Mode) -> bool {
     mode.client_tls()
 }

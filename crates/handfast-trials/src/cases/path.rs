@@ -1,4 +1,5 @@
-//! The network between the proxy and its peers, once a connection stands: it goes dark, answers by ICMP, is taken away.
+//! The network between the proxy and its peers, once a connection is established: it goes dark, answers by ICMP, is
+//! taken away.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -195,7 +196,8 @@ fn interface_down(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Whether a connection has ended by now for one of these reasons; of other programs than Handfast, whether it has ended.
+/// Returns true if a connection has ended by now for one of these reasons; of other programs than Handfast, if it has
+/// ended at all.
 fn ended(
     subject: &Subject,
     program: &mut Option<Program>,

@@ -16,9 +16,9 @@ use crate::stage::Stage;
 use crate::trouble::{MustEnd, Trouble, broken, lab};
 
 const HUNDRED: [u8; 100] = [b'h'; 100];
-/// How long a peer that takes nothing is pushed.
+/// Time for which data is sent to a peer that takes nothing.
 const PUSHED: Duration = Duration::from_secs(1);
-/// How long its window stays closed where there is time.
+/// Time for which its window stays closed where there is time.
 const MINUTE: Duration = Duration::from_secs(60);
 
 pub(super) const CASES: &[Case] = &[

@@ -192,7 +192,7 @@ fn interim_flood(stage: &mut Stage) -> Result<(), Trouble> {
     if spent > CALM { broken(format!("they took {spent:?} of CPU")) } else { leaves_cleanly(client) }
 }
 
-/// How a backend ends a response that is not complete.
+/// End of a backend's incomplete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cut {
     Ends,

@@ -1,4 +1,4 @@
-//! What a machine gives comes to an end: room for ticket keys, memory. And its clock jumps.
+//! Shortages of the machine: room for ticket keys, memory. And its clock jumps.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -114,7 +114,7 @@ fn memory_limited(stage: &mut Stage) -> Result<(), Trouble> {
     group.map_or(Ok(()), MemoryGroup::lift)
 }
 
-/// Where Debian's package libfaketime has its library.
+/// Paths of the library in Debian's package libfaketime.
 const LIBRARY: [&str; 2] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",

@@ -7,7 +7,7 @@ use crate::mode::{self, Mode};
 use crate::setup::USUAL;
 use crate::subject::{Scene, Subject, milliseconds};
 
-/// Where Debian has the module, if it is not part of the program.
+/// Path of the module in Debian, if it is not part of the program.
 const MODULE: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
 
 /// The adapter.

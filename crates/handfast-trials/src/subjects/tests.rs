@@ -79,7 +79,7 @@ fn a_program_accepts_its_configuration() {
     SUBJECTS.into_iter().filter(|subject| !subject.is_logged).for_each(accepts);
 }
 
-/// Whether any of it is in Handfast's own words, which another program cannot follow.
+/// Returns true if any of it is text for Handfast's configuration alone, which another program cannot follow.
 fn is_handfast_text(setup: &Setup) -> bool {
     let process = setup.process.lines().any(|line| !line.starts_with("drain = "));
     let texts = [setup.globals, setup.service, setup.tables];
