@@ -47,7 +47,7 @@ pub fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 
 /// Reads a regular file of at most `limit` bytes; links are followed.
 ///
-/// **Errors**: it cannot be read, is no regular file, is too large, or changes again and again.
+/// **Errors**: it cannot be read, is no regular file, is too large, or changes repeatedly.
 pub fn read(path: &Path, limit: u64) -> io::Result<Zeroizing<Vec<u8>>> {
     read::whole_up_to(path, limit).map(|content| content.bytes).map_err(Failure::into)
 }

@@ -266,7 +266,7 @@ fn look_and_die(place: &Place, world: &InMemory, polls: usize) -> bool {
     (0..polls).any(|_| matches!(look.as_mut().poll(&mut context), Poll::Ready(_)))
 }
 
-/// A process that is killed again and again at the same step makes no more orders than the limits allow.
+/// A process that is killed repeatedly at the same step makes no more orders than the limits allow.
 #[test]
 fn a_crash_loop_stays_within_the_limits() {
     for polls in 1..14 {

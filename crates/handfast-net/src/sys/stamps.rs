@@ -189,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    /// Asks again and again until something is there.
+    /// Repeats a query until it returns something.
     fn wait<T>(mut ask: impl FnMut() -> Option<T>) -> T {
         let end = Instant::now() + Duration::from_secs(20);
         loop {

@@ -39,7 +39,7 @@ pub(super) enum Kind {
     Backend = b'b' as isize,
     /// It is a client, once.
     Client = b'c' as isize,
-    /// It is a client, again and again.
+    /// It is a client, and is restarted after each end.
     ClientAgain = b'r' as isize,
     /// The same, from now on: the starter before this one was asked for it.
     ClientNow = b'n' as isize,

@@ -40,7 +40,7 @@ pub fn supervise(count: usize) -> io::Result<()> {
     })
 }
 
-/// A client that is started again and again goes on with the next starter. The others were started once.
+/// A client that is restarted after each end continues with the next starter. The others were started once.
 fn resume(job: &mut [u8]) {
     if let Some(kind) = job.first_mut().filter(|kind| **kind == Kind::ClientAgain as u8) {
         *kind = Kind::ClientNow as u8;

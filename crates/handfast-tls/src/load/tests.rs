@@ -528,7 +528,7 @@ fn the_folders_to_watch_are_those_of_the_names_and_of_what_they_lead_to() {
     assert_eq!(loaded.folders, expected);
 }
 
-/// Two states of a pair, swapped by rename again and again while it is read: each result is one whole pair or an error
+/// Two states of a pair, swapped by rename repeatedly while it is read: each result is one whole pair or an error
 /// that says to look again; never a mixture.
 #[test]
 fn a_pair_under_replacement_is_whole_or_an_error() {

@@ -61,7 +61,7 @@ pub(crate) fn message(body: &[u8]) -> Vec<u8> {
     [&[1, length[1], length[2], length[3]], body].concat()
 }
 
-/// A handshake message in records of the sizes given, again and again.
+/// A handshake message in records of the given sizes, which are repeated in order.
 pub(crate) fn records(message: &[u8], sizes: &[usize]) -> Vec<u8> {
     let mut wire = Vec::new();
     let mut left = message;

@@ -10,7 +10,7 @@ use crate::weak::Lists;
 
 const KEEP: Duration = Duration::from_secs(600);
 
-/// A service as it is reloaded again and again.
+/// A service that is reloaded repeatedly.
 struct Served {
     sources: Vec<Source>,
     certificates: Vec<Arc<Certificate>>,
