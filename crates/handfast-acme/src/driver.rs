@@ -375,7 +375,7 @@ impl<'w, W: World> Driver<'w, W> {
                 None
             }
         };
-        // What was suggested before stays: an issuer that is away for a day has not changed its mind.
+        // The earlier suggestion stays: an issuer that is away for a day has not changed its decision.
         if let Some(made) = made
             && let Err(error) = self.change(name, |record| record.suggestion = Some(made))
         {
@@ -391,7 +391,7 @@ impl<'w, W: World> Driver<'w, W> {
 
     /// Carries out what an operator or another machine asks for.
     async fn answer(&self, request: Request) {
-        // Who asked may have left.
+        // The requester may have disconnected.
         match request {
             Request::Renew { name, reply } => {
                 let _ = reply.send(self.known_name(&name).and_then(|name| self.renew(name)));

@@ -57,7 +57,7 @@ pub enum Error {
     Record {
         /// The name of the record.
         host: String,
-        /// Why.
+        /// Reason of the failure.
         what: String,
     },
     /// The library that asks the issuer has panicked.

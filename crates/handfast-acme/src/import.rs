@@ -60,7 +60,7 @@ pub fn find(settings: &Settings, folder: &Path) -> Vec<Found> {
     found.into_values().collect()
 }
 
-/// Puts one into the store, unless the one there is as good; whether it did. Where keys are in `key-folder`: see
+/// Puts one into the store, unless the one there is as good; returns true if it did. If keys are in `key-folder`: see
 /// [`keep`] and [`put_chain`].
 ///
 /// **Errors**: it cannot be used, or not be written.

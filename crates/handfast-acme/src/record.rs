@@ -18,7 +18,7 @@ pub(crate) const LONGEST_PAUSE: i64 = 86_400;
 /// One order that was sent, or was about to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrderMade {
-    /// When.
+    /// Time of the order.
     pub at: i64,
     /// The directory it was sent to.
     pub directory: String,

@@ -158,7 +158,7 @@ fn room_from(moments: &[i64], (seconds, most): (i64, usize), now: i64) -> i64 {
     let mut recent: Vec<i64> = moments.iter().map(|at| (*at).min(now)).collect();
     recent.retain(|at| now.saturating_sub(*at) < seconds);
     recent.sort_unstable();
-    // When the oldest of the last `most` is out of the window, there is room.
+    // Once the oldest of the last `most` is out of the window, there is room.
     match recent.len().checked_sub(most) {
         Some(extra) => recent[extra].saturating_add(seconds),
         None => now,

@@ -76,7 +76,7 @@ impl Request {
     /// Answers that nothing can be done.
     pub(crate) fn refuse(self, why: &str) {
         match self {
-            // Who asked may have left.
+            // The requester may have disconnected.
             Self::Renew { reply, .. } | Self::Revoke { reply, .. } => drop(reply.send(Err(why.to_owned()))),
             Self::Take { .. } | Self::Share => {}
         }

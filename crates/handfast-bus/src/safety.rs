@@ -1,5 +1,5 @@
-//! Checks a bus before joining it. Who can publish on a bus of load tests can let every worker make load against any target. So a server
-//! that others can reach must authenticate users, be encrypted, and restrict us to our own subjects.
+//! Checks a bus before joining it. Any publisher on a bus of load tests can make every worker load any target. So a server that others
+//! can reach must authenticate users, be encrypted, and restrict us to our own subjects.
 //!
 //! In: a [`BusAddress`]. Out: a bus that is safe to use, or why not and what to do about it.
 

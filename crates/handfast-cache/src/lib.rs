@@ -99,10 +99,11 @@
 //! }
 //! ```
 //!
-//! # What is checked of a file
-//! A head file has a CRC-32 of all of it. Content has a CRC-32 for each block of 64 KiB, kept in the head file, and each block is checked whenever
-//! it is read from a stored object; the length is checked when the file is opened. A damaged object is removed at once: before its head was sent
-//! the request can be forwarded, afterwards the answer must be broken off. What a running fill has just written is read without a check.
+//! # Checks of a file
+//! A head file has a CRC-32 of all of it. Content has a CRC-32 for each block of 64 KiB, kept in the head file, and each block is checked
+//! whenever it is read from a stored object; the length is checked when the file is opened. A damaged object is removed at once: before its
+//! head was sent the request can be forwarded, afterwards the answer must be broken off. Content that a running fill has just written is
+//! read without a check.
 
 #![forbid(unsafe_code)]
 

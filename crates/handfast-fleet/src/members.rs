@@ -136,7 +136,7 @@ impl Members {
         })
     }
 
-    /// Another machine claims a name. Where ours is the better claim it is answered with.
+    /// Another machine claims a name. If our claim is better, it is the answer.
     fn claimed(&mut self, name: &str, theirs: Claim, now: u64) -> Option<Word> {
         let ours = self.claims.get(name).filter(|claim| claim.until > now && claim.by != theirs.by);
         let stays = ours.is_some_and(|ours| match (ours.confirmed, theirs.confirmed) {

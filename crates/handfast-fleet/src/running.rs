@@ -1,7 +1,7 @@
 //! The task that listens and speaks.
 //!
-//! In: [`Request`]s of this machine, words of others. Out: [`Event`]s. It joins the bus as soon as that can be, goes on without it, and joins
-//! again; requests are always answered in bounded time. When their sender is dropped it says good-bye and ends.
+//! In: [`Request`]s of this machine, messages of others. Out: [`Event`]s. It joins the bus as soon as that can be, goes on without it, and
+//! joins again; requests are always answered in bounded time. Once their sender is dropped, it announces its end and stops.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -103,7 +103,7 @@ pub enum Request {
     Answering {
         /// The other one.
         of: String,
-        /// Which.
+        /// Number of the answers.
         number: u64,
     },
     /// A certificate that this machine has.
@@ -138,7 +138,7 @@ pub enum Event {
     Answers {
         /// The other one.
         of: String,
-        /// Which.
+        /// Number of the answers.
         number: u64,
         /// The content of each file of HTTP-01.
         files: BTreeMap<String, String>,
@@ -388,7 +388,7 @@ impl Task {
             self.say(word).await;
             self.claiming.push(Claiming { name, decided_at, reply });
         } else {
-            // Who asked may have ended.
+            // The requester may have ended.
             let _ = reply.send(false);
         }
     }

@@ -93,7 +93,7 @@ fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
 #[test]
 fn every_text_has_contrast_enough() {
     assert!((contrast([0.0; 3], [1.0; 3]) - 21.0).abs() < 1e-9);
-    // What is written in which colour, and on what: as in style.css.
+    // Pairs of text colour and background: as in style.css.
     let everywhere = ["page", "card", "goodback", "warnback", "badback"];
     let written = [
         ("ink", &everywhere[..]),

@@ -208,7 +208,7 @@ impl<R: Runtime> Driver<R> {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
                 return Some(output);
             }
-            // What a peer keeps busy never gets to the wait, which would find the deadline.
+            // Work that a peer keeps busy never gets to the wait, which would find the deadline.
             let over = match self.another_round().await {
                 true => R::turn() >= deadline,
                 false => self.wait(deadline).await == Woken::Deadline,

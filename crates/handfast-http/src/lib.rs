@@ -4,7 +4,7 @@
 //! HTTP itself is theirs; what is here is how it goes together with an engine whose sockets wake tasks and not wakers,
 //! without another runtime.
 //!
-//! **How it is polled.** A connection and all that hyper wants run for it belong to one task. When one of the task's sockets
+//! **How it is polled.** A connection and all that hyper wants run for it belong to one task. If one of the task's sockets
 //! has become ready, it is unknown which of the futures waits for it, so all of them are polled; and again for as long as
 //! any of them called the waker that it was given, which is the connection's own and sets a flag ([`driver`]). Then the task
 //! waits. A wake from elsewhere (another task, another thread) wakes the task.
@@ -15,8 +15,8 @@
 //! | which futures are polled, and how often | [`driver`] |
 //! | requests | [`client`] |
 //!
-//! **Bounds.** A connection runs at most as many tasks of hyper's as its maker says. What hyper buffers is its own to bound:
-//! 400 KiB for each HTTP/1 message and each HTTP/2 stream that its reader does not take, and its windows.
+//! **Bounds.** A connection runs at most as many tasks of hyper's as its maker says. hyper bounds its own buffers: 400 KiB
+//! for each HTTP/1 message and each HTTP/2 stream that its reader does not take, and its windows.
 #![forbid(unsafe_code)]
 
 pub mod client;

@@ -1,7 +1,7 @@
 //! Reason why a leg broke, and its side of the connection.
 //!
-//! In: a socket's fault or a session's failure. Out: a [`Broken`] that says which side it happened on. What it means for
-//! a connection, and the words for people, are the product's.
+//! In: a socket's fault or a session's failure. Out: a [`Broken`] with the side. The product decides the consequences
+//! for a connection, and the texts for people.
 
 use std::fmt;
 

@@ -72,7 +72,8 @@ enum Stage {
     Serving { until: Moment, drained: usize },
     /// An alert is to be written, until then; `longest`: see `Lingering`.
     Speaking { until: Moment, longest: Moment },
-    /// It has been, and what still comes is read away: so many bytes so far. What comes extends the time, up to `longest`.
+    /// It has been sent, and further input is read and dropped: this number of bytes so far. Input extends the time, up to
+    /// `longest`.
     Lingering { until: Moment, longest: Moment, drained: usize },
     /// Dropping the socket does the rest.
     Over,
@@ -98,7 +99,7 @@ impl Ending {
         Self(stage)
     }
 
-    /// Goes on. When to come back at the latest, if no socket becomes ready before; `None`: the leg is to be dropped, which
+    /// Continues. Returns the latest time of the next call, if no socket becomes ready before; `None`: drop the leg, which
     /// closes its socket. `hurry`: the program is ending, and nothing is waited for any more.
     pub fn step<S: Socket, T: Session>(
         &mut self,

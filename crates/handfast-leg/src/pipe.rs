@@ -1,7 +1,7 @@
 //! A leg as a stream of plaintext, for code that reads and writes as its protocol needs: HTTP.
 //!
-//! In: calls that never wait. Out: bytes, "not yet", or why the leg broke; an end only where the peer has ended cleanly. What is
-//! read from the socket and has no room with the reader is kept; nothing else is, and an idle pipe owns no buffer.
+//! In: calls that never wait. Out: bytes, "not yet", or why the leg broke; an end only where the peer has ended cleanly. Bytes
+//! that were read from the socket and have no room with the reader are kept; nothing else is, and an idle pipe owns no buffer.
 //!
 //! "Not yet" ([`Poll::Pending`]) registers no waker: the leg's socket wakes its task ([`crate::runtime::Runtime::wait`]), which polls
 //! the pipe again. The context is used where no socket would wake the task.
@@ -65,7 +65,7 @@ impl<S: Socket, T: Session> Pipe<S, T> {
         &self.leg
     }
 
-    /// Its leg, to send what is held or to set options. What is read or written there is missing here.
+    /// Its leg, to send held bytes or to set options. Bytes that are read or written there are missing here.
     pub fn leg_mut(&mut self) -> &mut Leg<S, T> {
         &mut self.leg
     }
@@ -158,8 +158,8 @@ impl<S: Socket, T: Session> Pipe<S, T> {
         Poll::Pending
     }
 
-    /// Takes the beginning of `bytes`, up to 64 KiB: at least one, unless there are none. What the socket does not take is kept,
-    /// and nothing more is taken before that has left.
+    /// Takes the beginning of `bytes`, up to 64 KiB: at least one, unless there are none. Bytes that the socket does not take
+    /// are kept, and no more are taken before those have left.
     ///
     /// **Errors**: the leg broke. A backend that takes no more may have answered before: while that is unread, bytes for it are
     /// dropped without an error, and the reader is woken by `context`.

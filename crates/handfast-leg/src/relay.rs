@@ -51,8 +51,8 @@ pub fn turn<C: Socket, B: Socket, T: Session, U: Session>(
     Ok(if up || down { Progress::Moved } else { Progress::Blocked })
 }
 
-/// Looks for a peer that is gone while nothing is read from it. Where something is still read, reading finds
-/// it: what the peer sent before comes first. What a client sent that is gone waits for a backend that is full. To be called after each wait.
+/// Looks for a peer that is gone while nothing is read from it. While data is still read, a read detects it: the peer's earlier data comes
+/// first. Data of a client that is gone waits for a backend that is full. Call it after each wait.
 ///
 /// **Errors**: the leg that broke.
 pub fn check<C: Socket, B: Socket, T: Session, U: Session>(

@@ -78,7 +78,7 @@ pub trait Socket {
     /// Leaves the present task: events wake no task until one adopts it.
     fn release(&self);
 
-    /// Belongs to the present task from now on, which its events wake. What was ready before still is.
+    /// Moves the socket to the present task, which its events wake from now on. Earlier readiness is kept.
     fn adopt(&self);
 }
 

@@ -94,7 +94,7 @@ fn accept_all(listener: &mut Listener) -> Result<(), Fault> {
 
 /// Echoes one connection. One that breaks is dropped, which resets it: the proxy has to tell whose fault it was.
 async fn echo(mut stream: Stream) {
-    // What the kernel has not taken yet. Empty in most connections, so an idle one keeps no memory for it.
+    // Bytes that the kernel has not taken yet. Empty in most connections, so an idle one keeps no memory for it.
     let mut pending = Vec::new();
     loop {
         let step = BUFFER.with_borrow_mut(|buffer| carry(&mut stream, &mut pending, buffer));

@@ -272,8 +272,8 @@ impl ListeningSocket {
         Arc::clone(&self.socket)
     }
 
-    /// Lets clients in: until then a TCP socket is bound and no connection waits in it. What is bound and then not
-    /// used costs no connection of the process that listens there too.
+    /// Lets clients in: until then a TCP socket is bound and no connection waits in it. A socket that is bound and then
+    /// not used costs no connection of another process that listens there.
     ///
     /// **Errors**: listen(2).
     pub fn begin(&self) -> io::Result<()> {

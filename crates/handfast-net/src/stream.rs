@@ -181,8 +181,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Has the present task woken by what happens to this stream, when nothing has blocked yet. What may be there to
-    /// read is still tried first.
+    /// Makes events of this stream wake the present task, when nothing has blocked yet. A first read is still tried
+    /// before.
     ///
     /// **Errors**: registering with the engine.
     pub fn watch(&mut self) -> Result<(), Fault> {
@@ -295,8 +295,8 @@ impl Stream {
         }
     }
 
-    /// Belongs to the present task from now on, whichever had it before on this thread; that one is not woken for it any
-    /// more. What has become ready meanwhile wakes this one.
+    /// Moves the stream to the present task, whichever task of this thread had it before; that one is not woken for it
+    /// any more. Earlier readiness wakes this task.
     pub fn adopt(&self) {
         if let Some(source) = &self.source {
             source.adopt();
@@ -349,8 +349,8 @@ impl Stream {
         self.finished = true;
     }
 
-    /// Closes cleanly. What was written goes out, then our end; unread input would turn that into a reset, so it is
-    /// to be read before.
+    /// Closes cleanly. Written bytes are sent, then our end; unread input would turn that into a reset, so read it
+    /// before.
     pub fn finish(mut self) {
         self.finished = true;
     }

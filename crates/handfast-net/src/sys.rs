@@ -22,7 +22,7 @@ use std::time::Duration;
 use crate::engine::TaskHandle;
 
 /// Sends new connections past the first `past` listening sockets of an address that several share (SO_REUSEPORT): to one
-/// of the next `others`, at random. Where there are no others, everything stays as it is.
+/// of the next `others`, at random. Without others, nothing changes.
 ///
 /// **Errors**: setsockopt(2).
 ///
@@ -276,8 +276,8 @@ pub fn release_memory_early() {
     }
 }
 
-/// Nothing that a terminal or a service manager sends ends this process, but for SIGKILL: it ends when who started it does. What it
-/// starts inherits that.
+/// Ignores SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1 and SIGUSR2: the process ends when the one that started it does. Child
+/// processes inherit that.
 ///
 /// **Errors**: sigaction(2).
 pub fn ignore_signals() -> io::Result<()> {
@@ -302,8 +302,9 @@ pub fn run_when_idle() -> io::Result<()> {
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// SIGUSR1, and SIGHUP from a program, do not end this process: `kill -HUP $(pidof handfast)` is meant for a proxy and reaches every process of
-/// the program. A terminal that is closed still ends it. What it executes has the defaults again. A later handler replaces this.
+/// SIGUSR1, and SIGHUP from a program, do not end this process: `kill -HUP $(pidof handfast)` is meant for a proxy and reaches every
+/// process of the program. A terminal that is closed still ends it. Executed programs have the defaults again. A later handler replaces
+/// this.
 ///
 /// **Errors**: sigaction(2).
 pub fn survive_signals_for_a_service() -> io::Result<()> {
@@ -325,7 +326,7 @@ pub fn survive_signals_for_a_service() -> io::Result<()> {
         let mut before: libc::sigaction = action;
         // SAFETY: both are valid for the call, and the handler has the form that SA_SIGINFO asks for.
         let outcome = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut before) };
-        // What was started with nohup(1) stays so.
+        // A process that was started with nohup(1) stays so.
         if outcome == 0 && before.sa_sigaction == libc::SIG_IGN {
             continue;
         }

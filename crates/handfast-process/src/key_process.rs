@@ -11,10 +11,10 @@
 //! It holds the far end of each channel, so that the channels outlive a key process: when that ends, the supervisor notifies every
 //! waiting thread, and starts the next key process with the same channels and paths.
 //!
-//! **Waiting.** A worker waits for as long as a signature takes, as if it had made it itself. When the key process does not answer, each
-//! worker waits once for [`channel::WORKER_TIMEOUT`] without a result. From then on the handshakes wait on the signers, which carry no bytes,
-//! and after [`channel::OTHER_TIMEOUT`] each request for a signature fails at once. The heartbeat (`key_process/health.rs`) notices when the
-//! key process answers again. So a stalled key process stops handshakes and no tunnel, for as long as it is stalled.
+//! **Waiting.** A worker waits for as long as a signature takes, as if it had made it itself. If the key process does not answer, each
+//! worker waits once for [`channel::WORKER_TIMEOUT`] without a result. From then on the handshakes wait on the signers, which carry no
+//! bytes, and after [`channel::OTHER_TIMEOUT`] each request for a signature fails at once. The heartbeat (`key_process/health.rs`) detects
+//! that the key process answers again. So a stalled key process stops handshakes and no tunnel, for as long as it is stalled.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;

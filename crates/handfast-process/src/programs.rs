@@ -184,7 +184,7 @@ pub struct ClientSockets {
 }
 
 impl ClientSockets {
-    /// The socket to the program that was started next; `None`: there will be no other. The first call starts it. When this is dropped, it
+    /// The socket to the program that was started next; `None`: there will be no other. The first call starts it. Once this is dropped, it
     /// is not started again.
     pub async fn next(&mut self) -> Option<OwnedFd> {
         if !std::mem::replace(&mut self.has_begun, true) {

@@ -1,8 +1,8 @@
 //! Durations as people type them: `10s`, `500ms`, `1h30m`, `1.5s`, `200us`.
 //!
-//! In: text. Out: the duration, or a [`DurationError`] with what was given, what is expected and the probable cure. One
-//! grammar for the configuration, the command line and the limits of a report: numbers with units, the longest first, each
-//! once. How a measured duration is shown is in [`crate::units`].
+//! In: text. Out: the duration, or a [`DurationError`] with the text, the expected form and a hint. One grammar for the
+//! configuration, the command line and the limits of a report: numbers with units, the longest first, each once.
+//! [`crate::units`] formats measured durations.
 
 use std::fmt;
 use std::time::Duration;

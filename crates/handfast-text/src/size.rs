@@ -1,7 +1,7 @@
 //! Sizes as people type them: `512B`, `16KiB`, `1MiB`.
 //!
-//! In: text. Out: bytes, or a [`SizeError`] with what was given, what is expected and the probable cure. How sizes are
-//! shown as a figure of a measurement is in [`crate::units`].
+//! In: text. Out: bytes, or a [`SizeError`] with the text, the expected form and a hint. [`crate::units`] formats sizes
+//! of a measurement.
 
 use std::fmt;
 

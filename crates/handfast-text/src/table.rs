@@ -60,7 +60,7 @@ impl<'t> Column<'t> {
 /// The columns that are shown in `room`, with their widths. `natural` is how wide a column's cells are.
 pub fn layout(columns: &[Column<'_>], natural: impl Fn(usize) -> usize, room: usize) -> Vec<(usize, usize)> {
     let mut layout: Vec<(usize, usize)> = (0..columns.len()).map(|place| (place, natural(place))).collect();
-    // What is cut is not wider than the room, so that the loop below is short whatever a cell has.
+    // Cut text is not wider than the room, so that the loop below is short whatever a cell has.
     layout
         .iter_mut()
         .filter(|it| columns[it.0].least > 0)

@@ -53,7 +53,7 @@ pub struct ClientSettings {
     pub alpn: Vec<String>,
     /// Chain and key, for servers that ask for a certificate.
     pub identity: Option<Identity>,
-    /// Whether, and against which CAs, the server's certificate is verified.
+    /// Verification of the server's certificate: on or off, and against which CAs.
     pub verification: Verification,
     /// True if early data (0-RTT) is sent with tickets that allow it.
     pub early_data: bool,
@@ -163,7 +163,7 @@ impl Client {
     }
 
     /// A client for another thread, which resumes sessions of this one, and this one its sessions. It has the same settings: a ticket
-    /// never comes to a client with others. What threads write while they shake hands, but for the tickets, is each one's own.
+    /// never comes to a client with others. Apart from the tickets, each thread has separate state for its handshakes.
     ///
     /// **Cost**: some microseconds.
     pub fn for_another_thread(&self) -> Self {
@@ -407,7 +407,8 @@ impl ClientSession {
         let Ok(ConnectionState::TransmitTlsData(mut data)) = self.core.look().state else { return 0 };
         let Some(mut early) = data.may_encrypt_early_data() else { return 0 };
         let room = outgoing.room(encrypted_size(bytes.len()));
-        // What the ticket allows is used up even by an error; that means too small a room, which this is not.
+        // Even an error uses up the amount that the ticket allows; it means a buffer that is too small, which this is
+        // not.
         let Ok(written) = early.encrypt(bytes, room) else { return 0 };
         let taken = plaintext_in(&room[..written]);
         outgoing.wrote(written);
@@ -505,7 +506,7 @@ impl Connection for UnbufferedClientConnection {
 
 impl Watch<UnbufferedClientConnection> for Handshake {
     fn before(&mut self) {
-        // What the verifier and the pool noted before is of another session of this thread.
+        // Notes of the verifier and the pool from before are of another session of this thread.
         side_channels::take_server_scheme();
         self.tls12_before = side_channels::tls12_sessions();
     }

@@ -299,7 +299,7 @@ fn rule(
             findings.push(Finding::warning(Reason::Revoked, file, message).hint("take it out of the file"));
             continue;
         }
-        // Who presents a certificate of the file itself has its key, so it needs no signature by a CA.
+        // A client that presents a certificate of the file itself has its key, so it needs no signature by a CA.
         if named.exact || parsed.is_self_issued() {
             trusted.pin(&parsed.der);
         }
@@ -444,8 +444,8 @@ impl ClientCertVerifier for Verifier {
     }
 }
 
-/// The same for the same set of CAs and rules, in whatever order and however often they are written. What lists revoke is
-/// not in it: who resumes is held against the lists of now.
+/// The same for the same set of CAs and rules, in whatever order and however often they are written. Revoked certificates
+/// are not in it: a client that resumes is checked against the present lists.
 fn fingerprint(certificates: &[Named], wanted: &Wanted<'_>) -> [u8; 32] {
     let hashes: BTreeSet<Vec<u8>> =
         certificates.iter().map(|named| digest(&SHA256, &named.parsed.der).as_ref().to_vec()).collect();
@@ -553,7 +553,7 @@ impl ClientCertificates {
                 words: "the client sent no certificate, one is required".into(),
             });
         };
-        // Who failed has tickets too, so a key may never have been looked into.
+        // A client that failed also has tickets, so a key may never have been checked.
         match self.checks.judge(own, intermediates, Keys::New, unix_time(now)) {
             Ok(rule) => self.noted(rule),
             Err(refusal) => Some(Verdict::Failed {

@@ -60,7 +60,7 @@ fn smaller(message: &[u8], compressor: &mut Compress) -> Option<Box<[u8]>> {
     let most = (message.len() - message.len() / WORTH).checked_sub(HEADER)?;
     let mut out = Vec::with_capacity(most);
     compressor.reset();
-    // What does not fit into `most` bytes does not end there, and is of no use.
+    // A message that does not fit into `most` bytes does not end there, and is of no use.
     let status = compressor.compress_vec(message, &mut out, FlushCompress::Finish).ok()?;
     (status == Status::StreamEnd).then(|| out.into())
 }

@@ -147,7 +147,7 @@ impl Forger {
         Ok(record.encode())
     }
 
-    /// A KeyUpdate that asks for another one (RFC 9846 §4.7.3). What is written behind it has the next keys.
+    /// A KeyUpdate that asks for another one (RFC 9846 §4.7.3). Later records use the next keys.
     ///
     /// **Errors**: TLS 1.2 has no such message.
     pub fn key_update(&mut self) -> Result<Vec<u8>, Failure> {

@@ -37,7 +37,7 @@ impl HashKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
-    /// The hash of some parts. Where one ends counts: `["a", "bc"]` has another hash than `["ab", "c"]`.
+    /// The hash of some parts. The boundaries count: `["a", "bc"]` has another hash than `["ab", "c"]`.
     pub fn hash(&self, parts: &[&[u8]]) -> Digest {
         let mut context = hmac::Context::with_key(&self.0);
         for part in parts {

@@ -3,8 +3,8 @@
 //! In: the name of a policy and lists of names from a configuration. Out: a [`Policy`], or every problem at once.
 //! Next: `server.rs` makes one rustls configuration of each of its variants.
 //!
-//! A dated policy never changes: a better one gets a new date, and the old one stays until a release says in its
-//! change log that it goes. What each contains is kept by a snapshot test at the bottom of this file.
+//! A dated policy never changes: a better one gets a new date, and the old one stays until a change log announces its
+//! removal. A snapshot test at the bottom of this file checks the contents of each.
 //!
 //! # Why a policy has variants
 //! rustls 0.23 takes the *client's* first group that the server has, whatever the server's order is. Of suites it takes

@@ -281,7 +281,7 @@ fn check_common_name(own: &Outline<'_>, host: &str) -> Result<(), Refusal> {
 /// Requirements for the peer's own certificate, independent of its issuer.
 fn check_key(own: &Outline<'_>, peer: Peer) -> Result<(), Refusal> {
     match own.key_kind() {
-        // What costs nothing is looked at first.
+        // Checks that cost nothing come first.
         PublicKeyKind::Rsa(bits) if bits < RSA_BITS => {
             return Err(Refusal::WeakKey { weakness: Weakness::TooSmall { bits }, is_own: true });
         }

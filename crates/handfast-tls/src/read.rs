@@ -50,8 +50,8 @@ impl FileStamp {
         changed: (0, 0),
     }));
 
-    /// The same, if a later write to the file would change it. Where times are whole seconds a file that is written twice within one
-    /// has the same stamp both times: then it is to be read again. `read_at`: a time before it was read.
+    /// The same, if a later write to the file would change it. With times in whole seconds, a file that is written twice within one
+    /// second has the same stamp both times: then it must be read again. `read_at`: a time before it was read.
     pub fn settled(self, read_at: SystemTime) -> Self {
         let Some(stat) = self.0 else { return self };
         let is_coarse = stat.modified.1 == 0 && stat.changed.1 == 0;

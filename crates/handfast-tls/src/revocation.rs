@@ -1,8 +1,9 @@
 //! Certificate revocation lists (CRLs): certificates that their CAs have revoked.
 //!
-//! In: files and folders of lists, in PEM or DER, and the CAs that may have signed them. Out: [`Revocations`], asked for
-//! each certificate of a path that is good otherwise. Lists are read when a state is made, never for a client, and those of
-//! trusted CAs are verified then; the others when a client sends the CA's certificate (`revocation/unverified.rs`). What is not in it on purpose: delta and indirect lists, and fetching.
+//! In: files and folders of lists, in PEM or DER, and the CAs that may have signed them. Out: [`Revocations`], asked for each certificate
+//! of a path that is good otherwise. Lists are read when a state is made, never for a client, and those of trusted CAs are verified then;
+//! the others when a client sends the CA's certificate (`revocation/unverified.rs`). Left out on purpose: delta and indirect lists, and
+//! fetching.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -229,7 +229,7 @@ fn configure(
     }
     config.send_tls13_tickets = settings.tickets_per_handshake.into();
     config.max_tls13_tickets = settings.tickets_per_handshake.into();
-    // What is compressed was compressed when it was loaded; a cache would only lock.
+    // Compressed messages were compressed when the certificate was loaded; a cache would only lock.
     config.cert_compressors = vec![&Prepared];
     config.cert_compression_cache = Arc::new(CompressionCache::Disabled);
     // The suites are in our order already; the variants look after clients without AES instructions.

@@ -1,7 +1,7 @@
 //! A client's certificate as logs name it, whether it was accepted or refused.
 //!
-//! In: the certificate as the client sent it. Out: its subject, serial number and fingerprint. What rustls refuses it does not keep, so
-//! the verifier notes it for the thread.
+//! In: the certificate as the client sent it. Out: its subject, serial number and fingerprint. rustls does not keep a refused
+//! certificate, so the verifier records it for the thread.
 
 use aws_lc_rs::digest::{SHA256, digest};
 

@@ -264,7 +264,7 @@ impl TicketKeys {
     /// Rotates what is due, reads what other processes wrote, erases what is over. `Some` when the set has changed
     /// and must be handed to every [`Ticketer`].
     ///
-    /// **Errors**: those of the file. What is in memory is used on, and the next call tries again.
+    /// **Errors**: those of the file. The keys in memory stay in use, and the next call tries again.
     ///
     /// **Cost**: one `stat` when nothing has changed. With a file, disk writes at each rotation: not for the
     /// threads that serve.
@@ -342,7 +342,7 @@ impl TicketKeys {
             // Another process is adding the next key right now; it is read at the next refresh, well before its use.
             return Ok(());
         };
-        // What is in the file counts, not what we remember: of several processes that find a key due at once, the first
+        // The keys in the file count, not those in memory: of several processes that find a key due at once, the first
         // adds it, and the others find it here.
         file.read_if_changed(&mut self.keys)?;
         schedule.prune(&mut self.keys, now);

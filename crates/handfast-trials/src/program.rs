@@ -236,7 +236,7 @@ impl Program {
             let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
             (flags & CLOSES == 0 && name.parse::<u32>().is_ok_and(|number| number > 2)).then_some(name)
         };
-        // What the laboratory was started with itself is no matter of the proxy's.
+        // Descriptors that the laboratory itself was started with are not the proxy's.
         let given: Vec<_> = of("self").filter_map(open).collect();
         of(&self.number().to_string()).filter_map(open).filter(|number| !given.contains(number)).collect()
     }

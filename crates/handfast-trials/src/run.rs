@@ -1,6 +1,6 @@
 //! All experiments: which cases in which modes, several at a time.
 //!
-//! In: [`Wanted`]. Out: a [`Report`]. What is stopped or late is said in the report's place.
+//! In: [`Wanted`]. Out: a [`Report`]. A run that is stopped or late returns an error instead of the report.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -31,7 +31,7 @@ pub struct Frame<'a> {
     pub interface: usize,
     /// Its link type.
     pub link: u16,
-    /// When, in nanoseconds since 1970; `None` where the block has no time.
+    /// Time of capture, in nanoseconds since 1970; `None` where the block has no time.
     pub at: Option<u64>,
     /// Bytes on the wire.
     pub length: u32,

@@ -1,8 +1,8 @@
 //! Parsed ClientHello: the facts that policies, routes and logs need.
 //!
 //! In: the body of one whole handshake message. Out: [`ClientHello`], small and owned. Every length is checked, every
-//! extension that is not read is stepped over. Whether an offer is good enough is not judged here: that is the TLS
-//! library's part, which reads the same bytes again.
+//! extension that is not read is stepped over. The offer is not judged here: the TLS library does that, and reads the
+//! same bytes again.
 
 use crate::invalid::Invalid;
 use crate::limits::MESSAGE_HEADER_LENGTH;

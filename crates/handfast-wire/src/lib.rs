@@ -31,19 +31,19 @@ pub mod client_hello;
 pub mod server_hello;
 pub mod server_name;
 pub mod invalid;
-// What comes before it, from a proxy in front.
+// Header before it, from a proxy in front.
 pub mod proxy_header;
 // … and from a client that is to ask for TLS first.
 pub mod starttls;
-// What it carries.
+// Its content.
 pub mod http1;
 pub mod farewell;
-// What carries it, as captures have it.
+// Its transport, as captures have it.
 pub mod capture;
 pub mod link;
 pub mod packet;
 pub mod pcapng;
-// What is said about it.
+// Reports about it.
 pub mod alert;
 pub mod registry;
 

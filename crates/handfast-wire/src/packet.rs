@@ -61,7 +61,7 @@ pub fn segment(packet: &[u8]) -> Option<Segment<'_>> {
     let body = ip.payload();
     (body.ip_number == IpNumber::TCP && !body.fragmented).then_some(())?;
     let tcp = TcpSlice::from_slice(body.payload).ok()?;
-    // What a capture has cut off was on the wire all the same.
+    // Bytes that a capture has cut off were on the wire all the same.
     let length = match &ip {
         LaxIpSlice::Ipv4(ip) => usize::from(ip.header().total_len()),
         LaxIpSlice::Ipv6(ip) => 40 + usize::from(ip.header().payload_length()),
@@ -151,7 +151,7 @@ mod tests {
             // Padding behind the packet is none of it.
             let padded = [&packet[..], &[0; 9]].concat();
             assert_eq!(super::segment(&padded), Some(segment));
-            // What a capture has cut off was on the wire all the same.
+            // Bytes that a capture has cut off were on the wire all the same.
             let cut = super::segment(&packet[..packet.len() - 3]).expect("its header is whole");
             assert_eq!((cut.data, cut.payload), (5, &b"he"[..]));
         }

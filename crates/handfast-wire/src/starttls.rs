@@ -59,7 +59,8 @@ pub enum Progress {
     More,
     /// The answer is the last plain text (it may be empty); TLS begins with the next byte of either side.
     Ready,
-    /// The client began TLS with its first byte, which this protocol allows. What it sent is [`Server::into_received`].
+    /// The client began TLS with its first byte, which this protocol allows. Its bytes are in
+    /// [`Server::into_received`].
     Direct,
     /// The client does not want TLS: it asks that a query of another connection be cancelled (PostgreSQL). The request, whole and alone, is
     /// [`Server::into_received`]; it has no answer.

@@ -1,7 +1,7 @@
 //! `Cache-Control` of requests and responses, and fields that are addressed to caches like this one (RFC 9213).
 //!
-//! In: field values. Out: [`Directives`]. What is malformed or repeated is read as strictly as possible: an invalid `max-age` is 0, of two the
-//! smaller counts (RFC 9111 §4.2.1). Unknown directives are ignored.
+//! In: field values. Out: [`Directives`]. Malformed or repeated directives are read as strictly as possible: an invalid `max-age` is 0, of
+//! two the smaller counts (RFC 9111 §4.2.1). Unknown directives are ignored.
 
 use handfast_wire::http1::{RequestHead, ResponseHead, is_token};
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
@@ -36,8 +36,8 @@ impl Directives {
         Self::parse(head.values("cache-control"))
     }
 
-    /// Of a response: those addressed to caches like this one alone if there are any that can be read, else `Cache-Control`. Whether they were
-    /// addressed.
+    /// Of a response: those addressed to caches like this one alone if there are any that can be read, else `Cache-Control`. The boolean is
+    /// true in the first case.
     pub(crate) fn of_response(head: &ResponseHead<'_>) -> (Self, bool) {
         match Self::targeted(head.values("cdn-cache-control")) {
             Some(directives) => (directives, true),

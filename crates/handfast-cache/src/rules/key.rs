@@ -4,7 +4,7 @@
 //! nothing is decoded or sorted, because two backends may read two spellings differently. An identity separates clients whose
 //! certificates the route uses.
 //!
-//! A field that changes a response but not its key lets one client choose what others receive. What happens with each class:
+//! A field that changes a response but not its key lets one client choose what others receive. Handling of each class:
 //!
 //! | what a client could use | what happens |
 //! |---|---|

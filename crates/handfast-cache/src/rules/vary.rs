@@ -64,7 +64,7 @@ pub(crate) fn language(response: &ResponseHead<'_>) -> Option<Vec<u8>> {
     language.filter(|_| languages.next().is_none())
 }
 
-/// The language that a request weighs higher than each other one, in lower case. What cannot be read prefers nothing.
+/// The language that a request weighs higher than each other one, in lower case. An unreadable value prefers nothing.
 fn preferred_language(request: &RequestHead<'_>) -> Option<Vec<u8>> {
     let mut best: Option<(u16, &[u8])> = None;
     let mut is_tie = false;

@@ -69,7 +69,7 @@ struct Clock {
 }
 
 impl Cache {
-    /// Opens the folder, locks it and starts the threads. What it has is read in meanwhile.
+    /// Opens the folder, locks it and starts the threads. Its objects are read in meanwhile.
     ///
     /// **Errors**: the folder is in use or cannot be used, or a thread cannot be started.
     pub fn open(settings: Settings) -> Result<Self, OpenError> {
@@ -219,7 +219,7 @@ impl Cache {
         fresh.own_head = Some(hit.stored.updated_head(response));
         let object = match &hit.source {
             Source::Object(object) => Arc::clone(object),
-            // Where it is no object yet, it is validated again.
+            // If it is no object yet, it is validated again.
             Source::Fill(fill) => match self.shared.index.made_of(fill) {
                 Some(object) => object,
                 None => return fresh,
@@ -230,7 +230,7 @@ impl Cache {
                 let object = self.update(&object, stored);
                 (fresh.stored, fresh.source) = (Arc::clone(&object.stored), Source::Object(object));
             }
-            // What a request with `Authorization` receives changes nothing for others.
+            // The response to a request with `Authorization` changes nothing for others.
             Err(NotStored::Authorization) => {}
             Err(_) => {
                 // This client may have it; it is not stored any longer.

@@ -309,7 +309,8 @@ impl Fill {
         (is_complete, is_new)
     }
 
-    /// It will not be stored; the readers that it has get all of it, from memory. Whether it was to be stored before.
+    /// It will not be stored; the readers that it has get all of it, from memory. Returns true if it was to be stored
+    /// before.
     pub(crate) fn give_up(&self) -> bool {
         let mut state = locked(&self.state);
         if matches!(state.head, Head::Unknown) {

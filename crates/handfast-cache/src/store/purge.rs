@@ -1,7 +1,8 @@
 //! Removing objects on demand, and listing them.
 //!
-//! In: a URL, a prefix of URLs, a tag. Out: how many objects are gone. When a purge returns, no object that was stored or being fetched before is
-//! served any more; files are deleted afterwards ([`Statistics::removing`](super::counters::Statistics)), and until then a crash can bring them back.
+//! In: a URL, a prefix of URLs, a tag. Out: the number of removed objects. When a purge returns, no object that was stored or being fetched
+//! before is served any more; files are deleted afterwards ([`Statistics::removing`](super::counters::Statistics)), and until then a crash
+//! can bring them back.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -32,7 +32,7 @@ impl Trouble {
     /// The disk failed: a pause, each time twice as long.
     pub(crate) fn failed(&self, what: &str, error: &dyn std::fmt::Display) {
         let mut state = locked(&self.state);
-        // What fails during a pause began before it.
+        // An operation that fails during a pause began before it.
         if self.is_paused() {
             return;
         }

@@ -1,7 +1,7 @@
 //! From a fill to an object on the disk, step by step; and a head in the place of another.
 //!
-//! In: fills that have something new, heads after a 304. Out: complete objects in the index. The order is what makes it safe: content and its
-//! sync, head under another name and its sync, rename, index. What a crash leaves behind before the rename is no object.
+//! In: fills that have something new, heads after a 304. Out: complete objects in the index. The order makes it safe: content and its sync,
+//! head under another name and its sync, rename, index. Files that a crash leaves behind before the rename are no object.
 
 use std::io;
 use std::sync::Arc;

@@ -111,7 +111,7 @@ async fn send_body(
     let mut sent = 0;
     while sent < until {
         stream.reserve_capacity((until - sent).min(16_384));
-        // What was granted before is not reported again.
+        // Capacity that was granted before is not reported again.
         if stream.capacity() == 0 {
             let granted = poll_fn(|context| stream.poll_capacity(context)).await;
             // None: the stream is over, which its reader is going to see.
@@ -338,7 +338,7 @@ fn play(seed: u64) -> bool {
     let is_broken = open.get().is_some_and(|open| open.client && open.server);
     // A FIN in the clear may be a clean end; then only the streams show that something is missing.
     let shows = world.plan.is_tls || matches!(world.plan.fate, Fate::Cut(_));
-    // What was not received is an error that no side has asked for.
+    // Data that was not received is an error that no side has requested.
     let is_missing = |seen: &(usize, Seen)| matches!(&seen.1, Seen::Error(error) if !error.is_reset());
     if is_broken && shows && outcome.downloads.iter().any(is_missing) {
         let is_error = |ended: &Option<Result<(), h2::Error>>| matches!(ended, Some(Err(_)));

@@ -158,7 +158,7 @@ fn a_slow_reader_costs_a_bounded_amount() {
             assert!((2..200).contains(&taken), "{taken} pieces of 16 KiB");
             let more = client.drive(std::future::pending::<()>(), InMemory::turn() + limit / 4).await;
             assert_eq!((more, pieces.get()), (None, taken), "nothing more is made");
-            // What the reader will not have ends with the deadline, without a reader's help.
+            // Data that the reader refuses ends with the deadline, without a reader's help.
             assert_eq!(done(&ended).await.expect("it stood"), Ended::Deadline);
             drop(response);
         });

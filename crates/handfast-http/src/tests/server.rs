@@ -96,7 +96,7 @@ where
     });
     let Some(outcome) = driver.drive(whole, deadline).await else { return Ok(Ended::Deadline) };
     outcome?;
-    // What the client sent before it ended may be unread; the rest is with the kernel.
+    // Data that the client sent before it ended may be unread; the rest is with the kernel.
     let _ = driver.drive(poll_fn(|context| pipe.borrow_mut().poll_shutdown(context)), deadline).await;
     pipe.borrow_mut().leg_mut().socket_mut().finish_at_drop();
     Ok(Ended::Orderly)

@@ -138,7 +138,7 @@ impl Line {
         Ok(Self { clock, is_stamped: true, connected_ms, rtt_ms, ..Self::over(socket.into()) })
     }
 
-    /// Over a socket that is connected. What it sends and receives is not noted.
+    /// Over a socket that is connected. Its sent and received bytes are not recorded.
     pub fn over(stream: TcpStream) -> Self {
         let (clock, step, seen) = (Clock::start(), Step::Exchange, Vec::new());
         Self {

@@ -114,7 +114,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
             return Err(self.broken(Why::Endless));
         }
         if replies.is_empty() && self.unsent.is_empty() && !self.is_established() {
-            // Part of a flight. Where its sender writes record by record, with Nagle's algorithm, the next one waits for this
+            // Part of a flight. If its sender writes record by record, with Nagle's algorithm, the next one waits for this
             // acknowledgement, which the kernel delays by 40 ms: the JDK's change_cipher_spec and Finished.
             self.socket.acknowledge_now();
         }

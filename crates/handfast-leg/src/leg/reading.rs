@@ -34,7 +34,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
     ///
     /// **Errors**: the socket's fault, or an end that is none.
     pub fn read(&mut self, scratch: &mut Scratch, most: usize) -> Result<Got, Broken> {
-        // What another connection left there must not be sent on this one.
+        // Data that another connection left there must not be sent on this one.
         scratch.plaintext.clear();
         scratch.replies.clear();
         let kept = self.session.as_ref().map_or(&[][..], Session::kept);
@@ -50,7 +50,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
             Ok(Read::Blocked) => Ok(Got::NOTHING),
             Ok(Read::End) => self.end(begin > 0),
             Err(fault) => {
-                // What broke it first is the true reason; this fault is what came of it.
+                // The first break is the true reason; this fault is its consequence.
                 let refused = self.refused.take().map(|broken| *broken);
                 Err(refused.unwrap_or_else(|| Broken::socket(self.side, fault)))
             }

@@ -201,7 +201,7 @@ fn a_backend_that_refuses_is_still_heard_and_a_client_is_not() {
     let mut unspoken = plain(Side::Backend);
     unspoken.socket_mut().write_fault = Some(Cause::Reset);
     assert_eq!((write(&mut unspoken, "x"), unspoken.refuses()), (Ok(()), true));
-    // What our own session cannot do is no refusal.
+    // A failure of our own session is no refusal.
     let mut used_up = secured(Side::Backend);
     used_up.session_mut().expect("secured").used_up = true;
     assert!(write(&mut used_up, "x").is_err() && !used_up.refuses());
@@ -371,7 +371,7 @@ fn a_flight_may_carry_the_first_data_and_its_answer_waits() {
     let mut leg = shaking();
     assert_eq!(flight(&mut leg, b"(ab"), (Ok(()), vec![]));
     assert!(leg.is_in_a_record());
-    // What was kept comes first: its beginning, and what followed.
+    // Kept data comes first: its beginning, and the following bytes.
     leg.session_mut().expect("secured").kept = b"#".to_vec();
     let (outcome, early) = flight(&mut leg, b"Ehello");
     assert_eq!((outcome, early), (Ok(()), b"hello".to_vec()));
@@ -409,7 +409,7 @@ fn what_a_session_answered_elsewhere_is_taken_over() {
     assert_eq!(failed.unsent.as_slice(), b"A", "the code that ends the leg sends its alert");
 }
 
-/// Its sender may wait for that with the rest, by Nagle's algorithm. Where an answer goes out, that acknowledges too.
+/// Its sender may wait for that with the rest, by Nagle's algorithm. An answer acknowledges too.
 #[test]
 fn part_of_a_flight_is_acknowledged_at_once() {
     for (bytes, acknowledged) in [("(", 1), ("#", 0), ("E", 0), ("E(", 0)] {

@@ -198,7 +198,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         Ok(true)
     }
 
-    /// Sends a FIN behind the close_notify that [`Leg::send_close`] has sent, once. What the peer still sends is read all the same.
+    /// Sends a FIN behind the close_notify that [`Leg::send_close`] has sent, once. Further data from the peer is still read.
     pub fn end_behind_close_notify(&mut self) {
         if self.is_secured() && self.is_done() && !self.fin_sent {
             self.fin_sent = true;

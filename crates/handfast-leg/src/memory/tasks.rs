@@ -212,7 +212,7 @@ impl World {
             return self.touch(from);
         }
         if to.leg_closed.is_some() && !from.to_peer.is_empty() {
-            // What arrives at a closed socket is answered by a reset.
+            // Data that arrives at a closed socket is answered by a reset.
             from.to_peer.clear();
             from.peer_reset = true;
             return self.touch(from);
@@ -282,7 +282,7 @@ fn poll(place: usize) {
     }
 }
 
-/// The runtime of the tasks of [`run`]. What it dials is refused, unless they [`listen`].
+/// The runtime of the tasks of [`run`]. Its dials are refused, unless they [`listen`].
 #[derive(Debug)]
 pub struct InMemory;
 

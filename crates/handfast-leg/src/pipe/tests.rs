@@ -120,7 +120,7 @@ fn what_comes_before_a_failure_is_read_and_our_alert_waits_for_the_end() {
     assert!(matches!(read(&mut pipe, 9), Poll::Ready(Err(Why::Session(_)))));
     assert!(matches!(flush(&mut pipe), Poll::Ready(Err(Why::Session(_)))));
     assert_eq!((pipe.leg().unsent(), pipe.leg.socket_mut().done()), (1, vec![]));
-    // What the session answers by itself needs no reader's help.
+    // The session's automatic answers need no reader's help.
     let mut asked = reading(secured(Side::Client), &["#", "x"]);
     assert_eq!(read(&mut asked, 9), text("x"));
     assert_eq!(asked.leg.socket_mut().done(), [wrote("r")]);

@@ -75,7 +75,7 @@ fn nothing_is_read_for_a_leg_that_is_full() {
     // The other direction is read all the same.
     assert_eq!(pair.backend.socket().asked.len(), 1);
     assert_eq!(pair.turn(), Ok(Progress::Blocked));
-    // What is only held does not stop anything, and goes at its time when nothing comes.
+    // Data that is only held does not stop anything, and is sent at its time when nothing comes.
     let mut held = Pair::secured();
     held.client.keep(b"ticket");
     held.client.hold(at(1));
@@ -150,7 +150,7 @@ fn who_is_gone_is_noticed_where_nobody_reads() {
         pair.client.socket_mut().comes("x");
         pair.turn().expect("its answer is still to be read");
     }
-    // Where something is still read, reading tells.
+    // While data is still read, a read detects it.
     assert_eq!((gone(|_| {}, Side::Client), gone(|_| {}, Side::Backend)), (None, None));
     for unread in [client_ended, backend_full, backend_refuses] {
         assert_eq!(gone(unread, Side::Client), Some(Side::Client));

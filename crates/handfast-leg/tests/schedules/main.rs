@@ -1,7 +1,7 @@
 //! The relay and the ends of legs over memory, in thousands of orders of events, each from a seed.
 //!
 //! Two peers with a plan each (send, stall, end, break off) talk through a relay. Its sockets take and give in pieces,
-//! return "would block" for no reason, and pass on ends and resets late. What must hold whatever happens is in
+//! return "would block" for no reason, and pass on ends and resets late. The rules for every outcome are in
 //! `world.rs::judge`. A schedule that fails prints its seed; `HANDFAST_SEED=… cargo test -p handfast-leg` replays it
 //! alone, with every event.
 

@@ -40,8 +40,8 @@ impl Alarm {
     /// Once: it is to be set again after it has woken the task. As with sockets, being woken is a hint: the task looks at
     /// the clock.
     pub fn set(&self, moment: Moment) {
-        // What it rang for before is over: the kernel forgets that with the new setting, and so does the engine, which
-        // would take the next ringing for the same one.
+        // Earlier rings are over: the kernel forgets them with the new setting, and so does the engine, which would
+        // otherwise take the next ring for the same one.
         self.source.used_up(Ready::READ);
         let value = match moment {
             // All zero means that it is not set.

@@ -12,8 +12,8 @@
 const ENGINE_BITS: u32 = 16;
 /// … the task's place in it 26 …
 const TASK_BITS: u32 = 26;
-/// … and 22 say which of the tasks that have been in that place. When four million tasks later the same number comes up in the
-/// same place, a waker that was kept for so long wakes a stranger, who looks around once for nothing.
+/// … and 22 distinguish the tasks that have been in that place. If the same number comes up in the same place four million
+/// tasks later, a waker that was kept for so long wakes an unrelated task, which checks once for nothing.
 const GENERATION_BITS: u32 = 22;
 const _: () = assert!(ENGINE_BITS + TASK_BITS + GENERATION_BITS == u64::BITS);
 // It has to fit into the word of a waker.

@@ -90,7 +90,7 @@ impl<M> Sender<M> {
             let _ = rustix::io::write(&self.0.bell, &1_u64.to_ne_bytes());
             return Ok(());
         }
-        // What was taken out made room, so nothing was.
+        // A removed message makes room, so none was removed here.
         debug_assert!(replaced.is_empty());
         drop(letters);
         Err(Full(message))

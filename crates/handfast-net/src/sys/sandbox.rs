@@ -69,7 +69,7 @@ pub fn give_up_privileges() -> io::Result<()> {
 }
 
 /// Leaves this thread only these parts of the file system to open files in, and only the processes that it starts to send signals to;
-/// where `abstract_too`, no abstract unix sockets of others either. What is open stays so. A path that does not exist is left out.
+/// where `abstract_too`, no abstract unix sockets of others either. Open files stay open. A path that does not exist is left out.
 ///
 /// Connections, unix sockets with a path too, are not concerned.
 ///

@@ -69,7 +69,7 @@ pub struct SentStamp {
     pub what: Noted,
     /// To the bytes up to this one.
     pub byte: u32,
-    /// When, since 1970 by the machine's clock.
+    /// Time of the event, since 1970 by the machine's clock.
     pub at: Duration,
 }
 

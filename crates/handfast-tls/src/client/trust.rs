@@ -74,8 +74,8 @@ impl Trust {
         Self { chain: false, ..nobodys }.asking(pins, false)
     }
 
-    /// Trusts the same authorities, and asks this and no more of what they signed: one of these keys (none: any will do), and
-    /// with `name` that it is for the name that was dialled. What was asked before counts no longer.
+    /// Trusts the same authorities, and requires only this of the certificates that they signed: one of these keys (none: any
+    /// will do), and with `name` that it is for the name that was dialled. These requirements replace earlier ones.
     pub fn asking(self, pins: &[Pin], name: bool) -> Self {
         Self { pins: pins.into(), name, ..self }
     }

@@ -236,7 +236,7 @@ fn a_file_that_lets_nobody_in_is_an_error() {
 
 #[test]
 fn a_ca_of_version_1_is_a_ca() {
-    // What openssl makes of a request without extensions, and accepts.
+    // A certificate that openssl makes of a request without extensions, and accepts.
     let folder = Folder::new();
     folder.openssl("req -newkey rsa:2048 -nodes -keyout ca.key -out ca.csr -subj /CN=old");
     folder.openssl("x509 -req -in ca.csr -signkey ca.key -days 3000 -out ca.pem");

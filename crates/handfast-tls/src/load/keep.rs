@@ -204,7 +204,7 @@ impl<'a> Seen<'a> {
         for finding in &loaded.findings {
             findings.entry(finding.file.as_path()).or_default().push(finding);
             if finding.reason == Reason::Duplicate {
-                // What it holds is served, from another file.
+                // Its content is served, from another file.
                 files.insert(finding.file.as_path(), true);
             }
         }
@@ -273,8 +273,8 @@ fn take_newly_invalid(loaded: &mut Loaded, before: &[Arc<Certificate>], now: i64
     });
 }
 
-/// Takes findings that become problems out of what was loaded. Adds a problem for each bad file that no
-/// certificate was served from, in a folder that was served before. What the configuration itself names stays an error.
+/// Takes findings that become problems out of what was loaded. Adds a problem for each bad file that no certificate was
+/// served from, in a folder that was served before. A file that the configuration itself names stays an error.
 fn take_findings(
     loaded: &mut Loaded,
     sources: &[Source],

@@ -1,6 +1,6 @@
 //! A PEM file of trusted certificates: for clients of a server, or for backends.
 //!
-//! In: its path. Out: the certificates, and what is wrong with the file. What each of them is good for is the caller's.
+//! In: its path. Out: the certificates, and problems with the file. The caller decides the use of each.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

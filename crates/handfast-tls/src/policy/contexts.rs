@@ -114,8 +114,8 @@ impl MessageDecrypter for RecordKey {
     }
 }
 
-/// Tells this thread's contexts the time: `tick` is one more every tenth of a second. How many there are: with none, [`sweep`] has
-/// nothing to do.
+/// Sets the time of this thread's contexts: `tick` is one more every tenth of a second. Returns their number: with none, [`sweep`]
+/// has nothing to do.
 ///
 /// Without these calls, a thread keeps the context of each key as long as the key.
 pub fn time_is(tick: u32) -> usize {
@@ -125,8 +125,8 @@ pub fn time_is(tick: u32) -> usize {
     })
 }
 
-/// Takes away this thread's contexts that were not used for a second. Whether all were looked at: otherwise the next call goes on
-/// from there.
+/// Removes this thread's contexts that were not used for a second. Returns true if all were checked: otherwise the next call
+/// continues from there.
 ///
 /// **Cost**: at most half a millisecond.
 pub fn sweep() -> bool {

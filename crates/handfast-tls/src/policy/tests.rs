@@ -230,7 +230,7 @@ proptest::proptest! {
         let policy = plain("2026-11");
         let offer = Offer { tls13, suites: &suites, groups: &groups, shares: &shares };
         let (picked, _) = gets(&policy, &offer);
-        // What is picked is offered, and there is a share for it if there is one for any.
+        // The picked group is offered, and there is a share for it if there is one for any.
         if let [group] = picked[..] {
             proptest::prop_assert!(groups.contains(&group));
             let could = policy.groups.iter().any(|ours| {

@@ -1,7 +1,7 @@
 //! The transcript of a handshake in which rustls reads a different first hello than the client sent.
 //!
 //! In: the message as rustls reads it, and as it was sent. Out: the hash of what was sent (RFC 9846 §4.4.1), which is what
-//! the client hashes. Why rustls is given another one: `server/opening.rs`.
+//! the client hashes. `server/opening.rs` explains why rustls receives another one.
 //!
 //! rustls asks a suite for a hash and feeds it the messages as it read them. So the hash of our suites, begun while an
 //! [`ReplacementGuard`](crate::side_channels::ReplacementGuard) is alive on this thread, takes the one message for the other; all else passes as it is.

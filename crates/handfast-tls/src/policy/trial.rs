@@ -1,7 +1,7 @@
 //! Trying whether a record is of a handshake's keys, beside rustls and without any trace in it.
 //!
-//! In: the key that rustls derives for what a client sends in its handshake. Out: [`TrialKey`], which says of a record
-//! whether it is the first under that key. What for: `server/opening.rs`.
+//! In: the key that rustls derives for what a client sends in its handshake. Out: [`TrialKey`], which recognises the
+//! first record under that key. `server/opening.rs` explains its use.
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Algorithm, CHACHA20_POLY1305};
 use rustls::crypto::cipher::{

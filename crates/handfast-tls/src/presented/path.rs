@@ -78,8 +78,8 @@ impl<'a> Search<'a> {
         let Own { der, outline: own, certificate, rewritten, stapled } = own;
         let mut candidates: Vec<(Outline<'a>, &CertificateDer<'a>)> = Vec::with_capacity(intermediates.len());
         for der in intermediates {
-            // What cannot be read, or is no CA's, is of no use; a second copy neither. Two of the same name and key by
-            // different issuers are not copies, but two ways (a cross-signed CA).
+            // A certificate that cannot be read, or is no CA's, is of no use; a second copy neither. Two of the same
+            // name and key by different issuers are not copies, but two ways (a cross-signed CA).
             let is_known = candidates.iter().any(|(_, known)| *known == der);
             if let Some(outline) = Outline::read(der)
                 && outline.is_authority

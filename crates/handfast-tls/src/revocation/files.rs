@@ -210,7 +210,7 @@ impl Read {
         let same = known.0.iter().find(|known| {
             known.file == file && known.stamp == stamp && known.authorities == checks.authorities
         });
-        // What was kept of a file that cannot be used has the stamp of the file that it was read from.
+        // Lists that were kept of a file that cannot be used have the stamp of the file that they were read from.
         if let Some(same) = same.filter(|same| !same.lists.is_empty()) {
             self.files_read.push((file.to_path_buf(), stamp));
             self.findings.extend(same.findings.iter().cloned());

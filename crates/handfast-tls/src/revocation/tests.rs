@@ -269,7 +269,7 @@ fn the_list_of_a_ca_that_clients_send_is_replaced_by_a_newer_one() {
     let loaded = set.load(&source, NOW);
     assert_eq!(loaded.left_out.len(), 1);
     asked(&loaded, &[&two, &middle], NOW).unwrap_err();
-    // When its CA becomes a trusted one, the file is read again.
+    // Once its CA becomes a trusted one, the file is read again.
     set.put("lists/2", draft(&middle, &[&two]).der());
     set.put("ca.pem", root.pem() + &middle.pem());
     let loaded = set.load(&source, NOW);

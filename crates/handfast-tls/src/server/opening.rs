@@ -7,8 +7,8 @@
 //! **A ticket before a HelloRetryRequest.** Such a request names the suite. The client then takes back the tickets whose
 //! hash is another one's (RFC 9846 §4.2.2), and when none is left it leaves pre_shared_key out: so do OpenSSL and
 //! s2n-tls. rustls 0.23.46 refuses a second hello without the extension that the first had (`missing_extension`), and the
-//! client gets no session instead of a new one. What the first hello offers is never used when a second one comes. So
-//! rustls reads the first one without it; the transcript has it as it was sent (`policy/transcript.rs`).
+//! client gets no session instead of a new one. The first hello's offer is never used when a second one comes. So rustls
+//! reads the first one without it; the transcript has it as it was sent (`policy/transcript.rs`).
 //!
 //! **Unsolicited early data.** A client with another server's ticket may send early data right behind its hello.
 //! This server cannot decrypt it, and RFC 9846 §4.3.10 has a server skip it: all records of application data up to a second

@@ -78,7 +78,7 @@ fn each_way_to_be_wrong_is_told_apart() {
     for (heading, refusal) in cases {
         assert_eq!(read_at(heading, NOW), Err(refusal), "{heading}");
     }
-    // What is no error at a start is what time brings about.
+    // Problems that time brings about are no errors at a start.
     let mild: Vec<_> = cases
         .iter()
         .filter(|(_, refusal)| refusal.severity() != Severity::Error)

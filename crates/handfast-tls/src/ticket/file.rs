@@ -13,9 +13,9 @@
 //! # Several writers
 //! Readers never see half a file: a new one is written beside it, flushed, and renamed over it. Writers take a lock
 //! (`flock` on a file beside it, which the system releases when its holder dies), read the keys, and only then add one.
-//! So when several processes find a new key due, one adds it and the others find it. Where locks do not work (some
-//! network file systems) the last rename wins; the loser reads the winner's key at its next refresh, which comes before
-//! either key is used.
+//! So when several processes find a new key due, one adds it and the others find it. If locks do not work (some network
+//! file systems), the last rename wins; the loser reads the winner's key at its next refresh, which comes before either
+//! key is used.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -69,7 +69,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Where it fails, closing is what is left.
+        // If it fails, only closing is left.
         let _ = self.0.unlock();
     }
 }
@@ -150,7 +150,7 @@ impl KeyFile {
         let aside = self.beside(&format!(".{}.new", hex(&random)));
         let written = self.write_aside(&aside, &text(keys));
         if written.is_err() {
-            // What is left over holds keys. If it cannot be removed either, the first error says more.
+            // The leftover file holds keys. If it cannot be removed either, the first error is more useful.
             let _ = fs::remove_file(&aside);
         }
         self.seen = written.map_err(|error| self.failed("write ticket keys", error))?;

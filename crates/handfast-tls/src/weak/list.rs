@@ -8,11 +8,11 @@
 //! | Debian's `openssl-blacklist` | the last 20 hexadecimal digits of SHA-1 over `Modulus=…` and a line feed |
 //! | what [`pack`] makes | both, sorted, 10 bytes each: see `list/packed.rs` |
 //!
-//! # Why in memory
+//! # Reason for memory
 //! A list is read whole, and asked by a binary search in memory of our own: 18 MB for six sizes of key with 294,912 keys each.
 //! Mapped files would be shared and could be dropped by the kernel. But truncating a mapped file kills the process (SIGBUS),
-//! and a disk that hangs would block the thread that serves other connections. What was read once stays as it
-//! was until a reload, as with every other file.
+//! and a disk that hangs would block the thread that serves other connections. The content stays as it was read until a
+//! reload, as with every other file.
 //!
 //! # Why ten bytes
 //! It is what `openssl-blacklist` has always had. Among two million entries a key that is on no list is taken for one of them
@@ -100,7 +100,7 @@ pub fn load(files: &[PathBuf], before: Option<&Arc<Lists>>) -> LoadedLists {
     }
     loaded.folders = folders.into_iter().collect();
     loaded.lists = Arc::new(Lists::new(lists));
-    // What has not changed keeps its address, which callers compare.
+    // An unchanged list keeps its address, which callers compare.
     if let Some(before) = before.filter(|before| before.is_same_as(&loaded.lists)) {
         loaded.lists = Arc::clone(before);
     }

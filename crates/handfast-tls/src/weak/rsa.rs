@@ -113,7 +113,7 @@ fn small_factor(words: &[u64], table: &Table) -> Option<u32> {
         return Some(2);
     }
     for packs in table.packs.chunks(ABREAST) {
-        // What is left of division from the low end (Jebelean's exact division): not the remainder, but divisible by the
+        // The rest of a division from the low end (Jebelean's exact division): not the remainder, but divisible by the
         // same primes.
         let mut left = [0_u64; ABREAST];
         for word in words {

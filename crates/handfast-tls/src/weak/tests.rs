@@ -239,7 +239,7 @@ fn presented(own: Option<&str>, above: Option<&str>, lists: &Arc<Lists>) -> Resu
     };
     let now = UnixTime::since_unix_epoch(Duration::from_secs(NOW as u64));
     let check = |keys| trusted.check(Peer::Client, &chain[0], &chain[1..], keys, now);
-    // Who comes back with a ticket was looked at when it was issued.
+    // A client that returns with a ticket was checked when it was issued.
     if own != Some("small-1024") {
         assert_eq!(check(Keys::Known), Ok(()));
     }
@@ -336,7 +336,7 @@ fn a_weak_key_is_not_served() {
         message.starts_with("the certificate's RSA key has two primes that are close together"),
         "{message}"
     );
-    // What a list alone knows.
+    // A weakness that only a list contains.
     let list = folder.put("known.csv", include_str!("tests/debian-sample.csv"));
     let lists = super::load(std::slice::from_ref(&list), None).lists;
     for (certificate, key, kind) in [

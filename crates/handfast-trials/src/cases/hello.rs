@@ -430,7 +430,7 @@ fn large_hello(stage: &mut Stage) -> Result<(), Trouble> {
         sent += record.len();
         record[5..9].fill(0);
     }
-    // What was kept is given back when the connection ends.
+    // Its memory is given back when the connection ends.
     let held = stage.program()?.memory();
     let _ = stream.read_to_end(&mut Vec::new());
     let grew = held.max(stage.program()?.memory()).saturating_sub(before);

@@ -250,7 +250,7 @@ fn unread(stage: &mut Stage) -> Result<(), Trouble> {
         }
         stage.serve()?;
     }
-    // What waits is taken now, so that it can stop in order.
+    // Waiting bytes are taken now, so that it can stop cleanly.
     let drain = move || {
         let mut reader = File::from(reader);
         let _ = std::io::copy(&mut reader, &mut std::io::sink());

@@ -286,7 +286,7 @@ fn stuck(stage: &mut Stage, direction: Direction) -> Result<(), Trouble> {
     if grew > 1 << 10 {
         return broken(format!("memory grew by {grew} KiB for one connection"));
     }
-    // Now it reads. How the ends look is another case's.
+    // Now it reads. Another case checks the ends.
     source.tolerates_fin = !stage.subject.sends_close_notify;
     sink.tolerates_fin = source.tolerates_fin;
     let arrived = std::thread::scope(|scope| {

@@ -120,7 +120,7 @@ fn late(stage: &mut Stage) -> Result<(), Trouble> {
     if took < LIMIT - EARLY {
         return broken(format!("it was given up after {took:?}, before its deadline"));
     }
-    // What comes late belongs to no request.
+    // A late answer belongs to no request.
     if backend.ends().socket == SocketEnd::Open {
         return broken("the backend's connection was kept, although a response is due on it");
     }

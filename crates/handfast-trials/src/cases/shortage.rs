@@ -93,7 +93,7 @@ fn memory_limited(stage: &mut Stage) -> Result<(), Trouble> {
     const CROWD: usize = 150;
     let before = stage.program()?.data();
     stage.program()?.limit_data(Some((before + ROOM_KIB) << 10))?;
-    // What it has by now is counted where it was asked for: the group counts from here on.
+    // Its present memory stays counted in the original group: this group counts from here on.
     let group = MemoryGroup::around(stage.program()?.number(), ROOM_KIB << 10);
     let mut crowd = Vec::new();
     for _ in 0..CROWD {
@@ -128,7 +128,7 @@ fn clock_jumps(stage: &mut Stage) -> Result<(), Trouble> {
     };
     let (clock, with_clock) = (stage.folder.join("clock"), stage.folder.join("with-clock"));
     put(&clock, "+0")?;
-    // What the laboratory itself was started as is another program's name in there.
+    // The name that the laboratory itself was started as is another program's in there.
     let program = fs::canonicalize(&stage.file).map_err(lab("find the program"))?;
     let script = format!(
         "#!/bin/sh\nexport LD_PRELOAD={library} FAKETIME_TIMESTAMP_FILE={} FAKETIME_NO_CACHE=1\n\
@@ -145,7 +145,7 @@ fn clock_jumps(stage: &mut Stage) -> Result<(), Trouble> {
     for jump in ["+1d", "+400d", "+0"] {
         put(&clock, jump)?;
         let begun = Instant::now();
-        // What hangs on the clock on the wall would have been done by then: it is looked at every second.
+        // Work that depends on the wall clock would have been done by then: it is checked every second.
         while begun.elapsed() < Duration::from_millis(1_500) {
             stage.echoes()?;
             pause();

@@ -263,7 +263,7 @@ fn what_is_wrong_with_a_block_is_said() {
         invalid(&with_tlvs(&id)).to_string(),
         "UNIQUE_ID (0x05) has 129 bytes, expected 128 at the most"
     );
-    // What has no meaning, or not one meaning, may come as often as one likes.
+    // A value without a meaning, or with several, may come any number of times.
     for number in [tlv::NOOP, 0x06, 0xe0, 0xff] {
         assert_eq!(complete(&twice(number, b"x")).tlvs().count(), 2, "{number:#x}");
     }
@@ -296,7 +296,7 @@ fn addresses_of_two_families_are_both_written_as_ipv6() {
     for (ends, read) in [
         ((v4(7, 1), v6(8, 2)), (mapped(v4(7, 1)), v6(8, 2))),
         ((v6(7, 1), v4(8, 2)), (v6(7, 1), mapped(v4(8, 2)))),
-        // What a listener on `[::]` sees of IPv4 clients is IPv4.
+        // A listener on `[::]` sees IPv4 clients as IPv4.
         ((mapped(v4(7, 1)), mapped(v4(8, 2))), (v4(7, 1), v4(8, 2))),
     ] {
         assert_eq!(complete(&Writer::proxy(Some(ends)).finish(true)).tcp(), Some(read));

@@ -28,7 +28,7 @@ pub struct Greeting {
 pub enum Greeted {
     /// It is not whole.
     More,
-    /// The server is ready. What it sent behind its greeting is the client's; of MySQL, the greeting itself.
+    /// The server is ready. The bytes behind its greeting are the client's; of MySQL, the greeting itself.
     Ready(Vec<u8>),
     /// The server does not serve. Its words are the client's: they are as good an answer to what it asks first.
     Refused {

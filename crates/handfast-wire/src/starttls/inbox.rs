@@ -13,7 +13,7 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// Puts bytes behind those that are there. What is over the limit of a dialogue is kept for this call only, and [`Inbox::settle`]
+    /// Puts bytes behind those that are there. Bytes over the limit of a dialogue are kept for this call only, and [`Inbox::settle`]
     /// refuses it, since TLS may have begun within one read.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.read);

@@ -2,8 +2,8 @@
 //! through both.
 //!
 //! So a proxy cannot greet a client for a server whose greeting it has not received: the real greeting is passed on ([`Greeting`]), the
-//! client's request for TLS is read ([`Greeting::request`]) or said in its place. Where only one side speaks TLS, one packet is on one side and not
-//! on the other. Every number after it differs by one until the server has accepted or refused the login: [`Login`] relays that part.
+//! client's request for TLS is read ([`Greeting::request`]) or sent in its place. If only one side uses TLS, one packet is on one side and
+//! not on the other. Every number after it differs by one until the server has accepted or refused the login: [`Login`] relays that part.
 //! From then on each command begins at zero, and bytes are bytes.
 //!
 //! **Source**: MySQL documentation, "Connection Phase" (Protocol::HandshakeV10, SSLRequest, HandshakeResponse41); MariaDB documentation,

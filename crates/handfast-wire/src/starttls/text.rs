@@ -58,7 +58,7 @@ fn left(line: &[u8]) -> DialogueStep {
     DialogueStep::End(Problem::Left { said: quote(line) })
 }
 
-/// RFC 3207 §4. What was said before TLS is forgotten (RFC 3207 §4.2), so nothing but a greeting is of any use before it.
+/// RFC 3207 §4. Everything before TLS is discarded (RFC 3207 §4.2), so nothing but a greeting is of any use before it.
 fn smtp(line: &[u8], name: &str, is_lmtp: bool) -> (String, DialogueStep) {
     let (verb, rest) = verb(line);
     let said = match (verb.as_str(), rest) {

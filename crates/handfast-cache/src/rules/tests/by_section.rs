@@ -182,7 +182,7 @@ const ROWS: &[Row] = &[
     ("RFC 9110 §13.1.5", "", "Cache-Control: max-age=60\nETag: W/\"a\"", 0, "Range: bytes=0-1\nIf-Range: W/\"a\"", "hit 200"),
     ("RFC 9110 §13.1.5", "", "Cache-Control: max-age=60\nLast-Modified: {-9}\nDate: {0}", 0, "Range: bytes=0-1\nIf-Range: {-9}", "hit 206 0..2"),
     ("RFC 9110 §13.1.5", "", "Cache-Control: max-age=60\nLast-Modified: {0}\nDate: {0}", 0, "Range: bytes=0-1\nIf-Range: {0}", "hit 200"),
-    // What is not in the key.
+    // Fields that are not in the key.
     ("poisoning", "", "Cache-Control: max-age=60", 0, "X-Forwarded-Host: evil", "bypass: unkeyed-field"),
     ("poisoning", "", "Cache-Control: max-age=60", 0, "Forwarded: host=evil", "bypass: unkeyed-field"),
     ("poisoning", "", "Cache-Control: max-age=60", 0, "X-Forwarded-Anything: 1", "bypass: unkeyed-field"),

@@ -44,7 +44,7 @@ proptest! {
             bench.idle();
             let now = bench.cache.statistics();
             prop_assert!(now.disk_bytes <= size && now.objects <= objects as u64, "{:?}", now);
-            // What was given up is deleted a moment later.
+            // An object that was given up is deleted a moment later.
             until("what is counted is there, and no more", || {
                 now.disk_bytes == on_disk(&bench) && now.objects as usize == bench.files("c").len()
             });

@@ -103,7 +103,7 @@ fn nobody_is_running_while_timers_are_rung() {
     });
 }
 
-/// hyper asks for timers that may be sent away. What is left of one that ended elsewhere goes at its moment.
+/// hyper asks for timers that may be sent away. The rest of one that ended elsewhere is removed at its moment.
 #[test]
 fn one_that_is_dropped_on_another_thread_goes_at_its_moment() {
     on_engine(|| async {

@@ -33,7 +33,7 @@ impl TapSocket {
         Ok(Self(socket))
     }
 
-    /// Takes the next packet; `None` when there is none. What loopback carries is seen once, as it comes in.
+    /// Takes the next packet; `None` when there is none. A packet over loopback is returned once, as it comes in.
     ///
     /// **Errors**: recvmsg(2).
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Passed>> {

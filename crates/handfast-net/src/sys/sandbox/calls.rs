@@ -1,7 +1,7 @@
 //! System calls that a thread may make, and the seccomp filter that enforces them.
 //!
-//! In: what the thread is for. Out: a program of BPF that says of each call whether it is on the list. What is not there is refused
-//! with EACCES and named ([`super::refused`]); a call that is newer than these tables is answered as by a kernel without it.
+//! In: the task of the thread. Out: a program of BPF that checks if a call is on the list. A call that is not there is refused with
+//! EACCES and named ([`super::refused`]); a call that is newer than these tables is answered as by a kernel without it.
 
 use std::io;
 use std::mem::offset_of;
@@ -33,7 +33,7 @@ macro_rules! calls {
     ($($name:ident)*) => { &[$((stringify!($name), libc::$name)),*] };
 }
 
-/// For every thread. What is used most comes first; recent kernels look none of them up.
+/// For every thread. The most frequent ones come first; recent kernels look none of them up.
 const FOR_ALL: &[Call] = calls![
     SYS_read SYS_write SYS_epoll_pwait SYS_recvfrom SYS_sendto SYS_close SYS_epoll_ctl SYS_accept4 SYS_connect
     SYS_setsockopt SYS_getsockopt SYS_shutdown SYS_writev SYS_readv SYS_recvmsg SYS_sendmsg SYS_futex SYS_ioctl SYS_pread64

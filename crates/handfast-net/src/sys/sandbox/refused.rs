@@ -126,7 +126,7 @@ extern "C" fn answer(_: libc::c_int, information: *mut libc::siginfo_t, context:
     number.copy_from_slice(&call.to_ne_bytes());
     // SAFETY: the kernel writes at most 16 bytes, which is what is left of the record.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-    // SAFETY: the record is whole and outlives the call; the descriptor is never closed. Where there is no room it is lost.
+    // SAFETY: the record is whole and outlives the call; the descriptor is never closed. Without room it is lost.
     unsafe { libc::write(SENDER.load(Ordering::Acquire), record.as_ptr().cast(), RECORD) };
 }
 

@@ -105,7 +105,7 @@ fn tickets_have_a_bound_in_bytes_together() {
     }
     let most = tickets::FEW_BYTES / (size + certificates);
     assert_eq!((client.tickets(), client.pool.bytes()), (most, most * (size + certificates)));
-    // What was taken no longer counts.
+    // Taken tickets no longer count.
     let pending: Vec<_> = (0..most).map(|_| talk(&client, &config, true)).collect();
     assert!(pending.iter().all(|talk| talk.session.offered_ticket()));
     assert_eq!((client.tickets(), client.pool.bytes()), (0, 0));

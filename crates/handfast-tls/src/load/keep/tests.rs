@@ -272,7 +272,7 @@ fn what_the_configuration_newly_names_stays_an_error() {
         assert!(loaded.has_errors(), "{sources:?}");
         assert!(kept.problems.is_empty(), "{kept:?}");
     }
-    // What it no longer names goes at once.
+    // Certificates that it no longer names are dropped at once.
     served.sources = vec![Source::Folder(folder.path().join("none"))];
     served.reload();
     assert_eq!(served.errors.len(), 1, "{:?}", served.errors);

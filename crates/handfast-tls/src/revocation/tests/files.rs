@@ -52,7 +52,7 @@ fn a_folder_may_hold_other_things_and_each_is_named() {
     ];
     assert_eq!(said_of(&loaded), expected);
     asked(&loaded, &[&bad], NOW).unwrap_err();
-    // What its own CA signed and cannot be used is an error there too.
+    // A list that its own CA signed and that cannot be used is an error there too.
     set.put("lists/broken", Draft { serials: vec![vec![1; 22]], ..draft(&ca, &[]) }.der());
     let loaded = set.load(&source, NOW);
     assert!(loaded.rule.is_none());

@@ -108,7 +108,7 @@ fn a_response_is_stapled_in_both_versions_until_its_time_is_over() {
         pair.talk("localhost").establish();
         assert_eq!(*keeps.response.lock().unwrap(), expected);
 
-        // When it expires, the store has to be rebuilt.
+        // At its expiry, the store has to be rebuilt.
         let certificates = loaded(&stapling("good, in 2026 only"), NOW);
         let (store, _) = CertificateStore::new(certificates, NOW);
         assert_eq!(store.rebuild_at(), Some(1_796_083_201));

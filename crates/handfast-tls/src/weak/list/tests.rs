@@ -60,7 +60,7 @@ fn several_lists_are_packed_into_one() {
     let counts = pack(&[csv.clone(), old.clone(), csv.clone()], &both).unwrap();
     assert_eq!(counts.sha256, lines(CSV).count() - 1);
     assert_eq!(counts.blacklist, blacklist().lines().count() - 2);
-    // What was packed can be packed again, over itself.
+    // A packed list can be packed again, over itself.
     let before = fs::read(&both).unwrap();
     assert_eq!(pack(std::slice::from_ref(&both), &both).unwrap(), counts);
     assert_eq!(fs::read(&both).unwrap(), before);
@@ -112,7 +112,7 @@ fn a_packed_list_that_is_cut_or_changed_anywhere_is_refused() {
             let mut changed = good.clone();
             changed[place] ^= bit;
             let words = said(&changed);
-            // What does not even begin as one is read as text.
+            // A file that does not even begin as one is read as text.
             assert_eq!(words.starts_with("line "), place < 16, "{place}: {words}");
         }
     }
@@ -139,7 +139,7 @@ fn a_list_that_breaks_stays_as_it_was() {
     folder.put("list", CSV);
     let mended = load(&files, Some(&broken.lists));
     assert!(mended.kept.is_empty() && finds(&mended.lists, "debian-2048-a"));
-    // Where there is none before, it is an error.
+    // If there is none before, it is an error.
     folder.put("list", "nonsense\n");
     assert_eq!(load(&files, None).findings.len(), 1);
     assert!(load(&[], Some(&first.lists)).lists.is_empty());

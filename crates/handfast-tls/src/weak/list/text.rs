@@ -14,7 +14,7 @@ const FORM: &str = "a line has a SHA-256 in 64 hexadecimal digits, or an entry o
 pub(super) fn read(from: &mut impl BufRead) -> Result<Entries, Broken> {
     let mut entries = Entries::default();
     let mut bytes = Vec::new();
-    // Which field of each line, if the first line names it.
+    // Index of the field in each line, if the first line names it.
     let mut column = None;
     let mut is_first = true;
     for number in 1_u64.. {

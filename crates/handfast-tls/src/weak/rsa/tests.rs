@@ -76,7 +76,7 @@ fn squares_look_like_squares_and_few_others_do() {
 
 #[test]
 fn the_work_is_bounded() {
-    // What is multiplied for 8,192 bits, where one takes less than two nanoseconds.
+    // Number of multiplications for 8,192 bits, where one takes less than two nanoseconds.
     let multiplications = TABLE.packs.len() * 8192 / 64;
     assert!(multiplications <= 220_000, "{multiplications}");
     assert_eq!((TABLE.primes.len(), LARGER.primes.len()), (6541, 82_024 - 6541));
@@ -84,7 +84,7 @@ fn the_work_is_bounded() {
     let mut endless = vec![0xff; BITS_MOST / 8];
     endless.push(0xff);
     assert_eq!(weaknesses(&endless, &[1, 0, 1], true), []);
-    // What is as long as may be, and a multiple of 3, ends at the first pack.
+    // A modulus of the maximum length that is a multiple of 3 ends at the first pack.
     assert_eq!(weaknesses(&[0xff; BITS_MOST / 8], &[1, 0, 1], false), [Weakness::SmallFactor { factor: 3 }]);
 }
 
